@@ -1,0 +1,81 @@
+"""CPU kernels, compiled once for each instruction set."""
+
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+_COMMON = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fopenmp"]
+
+# ATen's vector headers (ATen/cpu/vec) choose their width by CPU_CAPABILITY_*, and put it into the
+# namespace CPU_CAPABILITY. Sources put their own code into the namespace METRONOME_ISA.
+_AVX2 = [
+    "-mavx2",
+    "-mfma",
+    "-mf16c",
+    "-DCPU_CAPABILITY=AVX2",
+    "-DCPU_CAPABILITY_AVX2",
+    "-DMETRONOME_ISA=avx2",
+]
+
+_AVX512 = [
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512vl",
+    "-mavx512dq",
+    "-mavx2",
+    "-mfma",
+    "-mf16c",
+    "-DCPU_CAPABILITY=AVX512",
+    "-DCPU_CAPABILITY_AVX512",
+    "-DMETRONOME_ISA=avx512",
+]
+
+def isa_library(name, srcs, hdrs = [], deps = [], copts = [], **kwargs):
+    """Compiles `srcs` twice, as `<name>_avx2` and `<name>_avx512`; `name` links both.
+
+    Args:
+      name: the library that others depend on.
+      srcs: sources; whatever they export lies in the namespace METRONOME_ISA.
+      hdrs: headers, the same text under both instruction sets.
+      deps: libraries of both builds.
+      copts: further compiler flags of both builds.
+      **kwargs: of cc_library, for all three (visibility, tags, ...).
+    """
+    for isa, flags in [("avx2", _AVX2), ("avx512", _AVX512)]:
+        cc_library(
+            name = name + "_" + isa,
+            srcs = srcs,
+            hdrs = hdrs,
+            copts = _COMMON + flags + copts,
+            deps = deps,
+            **kwargs
+        )
+
+    # AVX2 before AVX-512, and it must stay so. An inline function that both builds share (one of
+    # std::vector, say) is emitted by each, and the linker keeps the first copy it meets: kept from
+    # the AVX-512 build, it would stop an AVX2 machine with an illegal instruction. The order alone
+    # cannot promise it (a copy that AVX2 inlined away and a later library needs); isa_test checks it.
+    cc_library(
+        name = name,
+        hdrs = hdrs,
+        deps = [
+            ":" + name + "_avx2",
+            ":" + name + "_avx512",
+        ] + deps,
+        **kwargs
+    )
+
+def isa_test(name, program, **kwargs):
+    """Checks that a linked program holds AVX-512 instructions only in code built for AVX-512.
+
+    Args:
+      name: the test.
+      program: a cc_binary or cc_test.
+      **kwargs: of sh_test (visibility, tags, ...).
+    """
+    native.sh_test(
+        name = name,
+        size = "small",
+        srcs = ["//third_party:isa_test.sh"],
+        args = ["$(rootpath {})".format(program)],
+        data = [program],
+        **kwargs
+    )
