@@ -1,0 +1,84 @@
+// Adding one node to a graph under construction.
+#include <fmt/format.h>
+
+#include "graph/error.h"
+#include "graph/hash.h"
+#include "graph/scope.h"
+#include "graph/state.h"
+#include "graph/structural.h"
+
+namespace metronome {
+namespace {
+
+/// The path a new node takes; `take` is false for a node that fails to join.
+std::string node_path(Scope& scope, const Op& op, bool take) {
+  if (!scope.layer.empty() && scope.layer == op.name()) {
+    if (take) scope.layer.clear();
+    return scope.nodes;
+  }
+  if (take) return join_path(scope.nodes, unique_name(scope, op.name()));
+  Scope copy = scope;
+  return join_path(copy.nodes, unique_name(copy, op.name()));
+}
+
+}  // namespace
+
+Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs) {
+  GraphState* graph = nullptr;
+  bool poisoned = false;
+  for (const Value& v : inputs) {
+    if (v && graph == nullptr) graph = v.graph();
+    poisoned = poisoned || v.poisoned();
+  }
+  if (graph == nullptr) {
+    throw GraphError(
+        {fmt::format("{}: {} has no operand that belongs to a graph\n"
+                     "  way out    begin with Graph::input or Graph::parameter",
+                     to_string(line), op->name())});
+  }
+  if (poisoned) return Values(outputs, Value(graph, ValueId{}));
+
+  Scope& scope = graph->scopes.back();
+  const auto refuse = [&](const Requirement& requirement) {
+    mistake(
+        graph, line,
+        fmt::format("{} cannot join the graph as \"{}\"", op->name(), node_path(scope, *op, false)),
+        inputs, requirement);
+    return Values(outputs, Value(graph, ValueId{}));
+  };
+
+  Node node;
+  Types types;
+  for (const Value& v : inputs) {
+    if (!v) return refuse({"every operand, but one is absent (a default-made Value)"});
+    if (v.graph() != graph) {
+      return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"", graph->name,
+                                 v.graph()->name)});
+    }
+    if (v.node().op->as<GradientOf>() != nullptr) {
+      return refuse(
+          {"operands that are computed in the forward pass, but a gradient can only be read"});
+    }
+    node.inputs.push_back(v.id());
+    types.push_back(v.type());
+  }
+  try {
+    node.types = op->infer(types);
+  } catch (const Requirement& requirement) {
+    return refuse(requirement);
+  }
+  node.path = node_path(scope, *op, true);
+  node.line = graph->effective(line);
+  if (OpPtr keyed = op->with_key(hash_of(node.path))) op = std::move(keyed);
+  node.op = std::move(op);
+
+  const auto index = static_cast<std::int32_t>(graph->nodes.size());
+  Values results;
+  for (std::size_t i = 0; i < node.types.size(); ++i) {
+    results.emplace_back(graph, ValueId{index, static_cast<std::int32_t>(i)});
+  }
+  graph->nodes.push_back(std::move(node));
+  return results;
+}
+
+}  // namespace metronome

@@ -1,0 +1,52 @@
+#include "graph/error.h"
+
+#include <fmt/format.h>
+
+#include "graph/init.h"
+#include "graph/line.h"
+#include "graph/node.h"
+
+namespace metronome {
+
+GraphError::GraphError(std::vector<std::string> mistakes)
+    : std::runtime_error(fmt::format("{}", fmt::join(mistakes, "\n"))),
+      mistakes_(std::move(mistakes)) {}
+
+InternalError::InternalError(const std::string& what)
+    : std::logic_error("Metronome made a mistake of its own, please report it: " + what) {}
+
+std::string to_string(const Line& line) {
+  return line.known() ? fmt::format("{}:{}", line.file, line.number) : "(unknown line)";
+}
+
+std::string to_string(const Init& init) {
+  switch (init.kind) {
+    case Init::Kind::constant:
+      return fmt::format("{}", init.a);
+    case Init::Kind::uniform:
+      return fmt::format("uniform({}, {})", init.a, init.b);
+    case Init::Kind::normal:
+      return fmt::format("normal({}, {})", init.a, init.b);
+    case Init::Kind::values:
+      return fmt::format("{} values", init.values.size());
+  }
+  throw InternalError("an initial value's kind out of range");
+}
+
+std::string_view name_of(StorageKind kind) {
+  switch (kind) {
+    case StorageKind::parameter:
+      return "parameter";
+    case StorageKind::state:
+      return "state";
+    case StorageKind::buffer:
+      return "buffer";
+    case StorageKind::moment:
+      return "moment";
+    case StorageKind::counter:
+      return "counter";
+  }
+  throw InternalError("a storage's kind out of range");
+}
+
+}  // namespace metronome

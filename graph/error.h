@@ -1,0 +1,40 @@
+// Whose mistake it is: the model's (GraphError), the call's (RunError) or ours (InternalError).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace metronome {
+
+/// The user's mistakes in a graph, all of them in one report.
+class GraphError : public std::runtime_error {
+ public:
+  explicit GraphError(std::vector<std::string> mistakes);
+  const std::vector<std::string>& mistakes() const { return mistakes_; }
+
+ private:
+  std::vector<std::string> mistakes_;
+};
+
+/// The user's mistake in using an executable, a file, an argument or the environment. Nothing was
+/// changed by the call that throws it.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Metronome's own mistake; the message asks for a report.
+class InternalError : public std::logic_error {
+ public:
+  explicit InternalError(const std::string& what);
+};
+
+/// What a shape rule throws: the requirement that its operands miss, with the numbers, and the way
+/// out where there is one. The builder adds who, where and the operands.
+struct Requirement {
+  std::string requires_;
+  std::string way_out = "";
+};
+
+}  // namespace metronome

@@ -1,0 +1,35 @@
+// How long bytes are held under one order: the planner's view, of which the checker knows nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/memory_plan.h"
+#include "graph/placement.h"
+#include "graph/uses.h"
+
+namespace metronome {
+
+/// The steps during which a root holds its bytes, both included: from the step that makes it to the
+/// last one that reads it, or to the step before another output takes them over.
+struct Life {
+  std::int32_t begin = 0;
+  std::int32_t end = -1;
+
+  bool operator==(const Life&) const = default;
+};
+
+struct Lifetimes {
+  /// Runs of arena bytes. Values that take over each other's bytes are one block.
+  std::vector<Block> blocks;
+  std::vector<Place> places;  ///< [value]; in the arena: the block's number, offset within it
+  std::vector<Life> lives;    ///< [value]; of roots in the arena
+};
+
+/// An output takes over the bytes of an input where its op allows it and the input dies there.
+Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
+                       const std::vector<bool>& in_place, std::size_t alignment);
+
+}  // namespace metronome

@@ -1,0 +1,133 @@
+// The erased op: every rule of an op that speaks only of types, values and bytes.
+//
+// An op is a plain struct whose members are its attributes (see ops/softmax.h for one):
+//
+//   struct Softmax {
+//     static constexpr std::string_view name = "softmax";
+//     std::int64_t axis = -1;
+//     bool operator==(const Softmax&) const = default;
+//     std::string attributes() const;                       // optional: "axis=-1"
+//     Types infer(std::span<const Type> in) const;          // shape rule, throws Requirement
+//     Values vjp(const Vjp& v) const;                       // or lower(), or differentiable =
+//     false
+//   };
+//
+// Optional rules: `saved`, `alias`, `in_place`, `evaluate`, `fold`, `key` (see class Op). Rules
+// that name a tensor, a launch or a kernel belong to a back end's table (ops/cpu, ops/reference),
+// not here.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "graph/type.h"
+
+namespace metronome {
+
+class Value;
+using Values = std::vector<Value>;
+
+/// What a gradient rule is given. `gradients[i]` is absent (default-constructed) where no gradient
+/// flows into output i.
+struct Vjp {
+  std::span<const Value> inputs;
+  std::span<const Value> outputs;  ///< saved outputs included
+  std::span<const Value> gradients;
+
+  const Value& in(std::size_t i) const;
+  const Value& out(std::size_t i) const;
+  const Value& grad(std::size_t i = 0) const;
+};
+
+/// Output `output` is a view of input `input`, beginning `offset` bytes into it.
+struct Alias {
+  int output = 0;
+  int input = 0;
+  std::size_t offset = 0;
+};
+
+/// Output `output` may be written over input `input`: same bytes, and the kernel reads each
+/// element of the input before it writes the element of the output at the same place.
+struct InPlace {
+  int output = 0;
+  int input = 0;
+};
+
+/// How an op's gradient is found.
+enum class Gradient : std::uint8_t { vjp, lower, none };
+
+class Op;
+using OpPtr = std::shared_ptr<const Op>;
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::type_index kind() const = 0;  ///< the op's struct: the key of every back end's table
+  virtual const void* rules() const = 0;     ///< the op's struct itself
+  virtual bool equals(const Op& other) const = 0;
+  virtual std::string attributes() const = 0;
+
+  /// Shape rule: one type per output, saved ones last. Throws Requirement.
+  virtual Types infer(std::span<const Type> inputs) const = 0;
+  /// Trailing outputs that only the op's own gradient reads: hidden from users, not returned by
+  /// `reference`, without bytes (null pointers) where nothing reads them.
+  virtual int saved() const = 0;
+
+  virtual Gradient gradient() const = 0;
+  /// One gradient per input; absent (default-constructed) where none flows.
+  virtual Values vjp(const Vjp& v) const = 0;
+  /// A composite's expansion: one value per visible output.
+  virtual Values lower(std::span<const Value> inputs) const = 0;
+
+  virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
+  virtual std::vector<InPlace> in_place() const = 0;
+  /// What the op becomes in evaluation (dropout: its input), or empty if it is the same.
+  virtual Values evaluate(std::span<const Value> inputs) const = 0;
+  /// A simpler equal value found from the inputs' nodes, or absent.
+  virtual Value fold(std::span<const Value> inputs) const = 0;
+  /// For a random op the same op with its key set; null for others. The key is a hash of the path
+  /// of its node, fixed when the node is made; its first two inputs are the seed and the replay
+  /// counter.
+  virtual OpPtr with_key(std::uint64_t key) const = 0;
+
+  template <class T>
+  const T* as() const {
+    return kind() == typeid(T) ? static_cast<const T*>(rules()) : nullptr;
+  }
+};
+
+template <class T>
+concept HasVjp = requires(const T& t, const Vjp& v) {
+  { t.vjp(v) } -> std::same_as<Values>;
+};
+template <class T>
+concept HasLower = requires(const T& t, std::span<const Value> in) {
+  { t.lower(in) } -> std::same_as<Values>;
+};
+template <class T>
+concept NotDifferentiable = requires {
+  requires !T::differentiable;
+};
+
+/// A struct that can be an op. A missing rule is a compile error at the op.
+template <class T>
+concept OpRules = std::equality_comparable<T> && requires(const T& t, std::span<const Type> in) {
+  {std::string_view(t.name)};
+  { t.infer(in) } -> std::same_as<Types>;
+} &&(HasVjp<T> + HasLower<T> + NotDifferentiable<T> == 1);
+
+/// The erased form of an op's struct. Defined in graph/op_model.h (it needs Value).
+template <OpRules T>
+OpPtr make_op(T op);
+
+}  // namespace metronome

@@ -1,0 +1,78 @@
+// Erases an op's struct.
+#pragma once
+
+#include "graph/error.h"
+#include "graph/op.h"
+#include "graph/value.h"
+
+namespace metronome {
+
+template <OpRules T>
+class OpModel final : public Op {
+ public:
+  explicit OpModel(T op) : op_(std::move(op)) {}
+
+  std::string_view name() const override { return op_.name; }
+  std::type_index kind() const override { return typeid(T); }
+  const void* rules() const override { return &op_; }
+  bool equals(const Op& other) const override {
+    const T* same = other.as<T>();
+    return same != nullptr && *same == op_;
+  }
+  std::string attributes() const override {
+    if constexpr (requires { op_.attributes(); }) return op_.attributes();
+    return "";
+  }
+  Types infer(std::span<const Type> inputs) const override { return op_.infer(inputs); }
+  int saved() const override {
+    if constexpr (requires { T::saved; }) return T::saved;
+    return 0;
+  }
+  Gradient gradient() const override {
+    if constexpr (HasVjp<T>) return Gradient::vjp;
+    if constexpr (HasLower<T>) return Gradient::lower;
+    return Gradient::none;
+  }
+  Values vjp(const Vjp& v) const override {
+    if constexpr (HasVjp<T>) return op_.vjp(v);
+    throw InternalError(std::string(name()) + " has no vjp");
+  }
+  Values lower(std::span<const Value> inputs) const override {
+    if constexpr (HasLower<T>) return op_.lower(inputs);
+    throw InternalError(std::string(name()) + " is not a composite");
+  }
+  std::optional<Alias> alias(std::span<const Type> inputs) const override {
+    if constexpr (requires { op_.alias(inputs); }) return op_.alias(inputs);
+    return std::nullopt;
+  }
+  std::vector<InPlace> in_place() const override {
+    if constexpr (requires { op_.in_place(); }) return op_.in_place();
+    return {};
+  }
+  Values evaluate(std::span<const Value> inputs) const override {
+    if constexpr (requires { op_.evaluate(inputs); }) return op_.evaluate(inputs);
+    return {};
+  }
+  Value fold(std::span<const Value> inputs) const override {
+    if constexpr (requires { op_.fold(inputs); }) return op_.fold(inputs);
+    return {};
+  }
+  OpPtr with_key(std::uint64_t key) const override {
+    if constexpr (requires(T t) { t.key = key; }) {
+      T keyed = op_;
+      if (keyed.key == 0) keyed.key = key;
+      return std::make_shared<OpModel>(std::move(keyed));
+    }
+    return nullptr;
+  }
+
+ private:
+  T op_;
+};
+
+template <OpRules T>
+OpPtr make_op(T op) {
+  return std::make_shared<OpModel<T>>(std::move(op));
+}
+
+}  // namespace metronome

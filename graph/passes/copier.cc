@@ -1,0 +1,71 @@
+#include "graph/passes/copier.h"
+
+#include <fmt/format.h>
+
+#include "graph/error.h"
+
+namespace metronome {
+
+Copier::Copier(const Graph& from) : from(from), to(Graph::like(from)), map_(from.nodes().size()) {
+  for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(from.nodes()[i].types.size());
+}
+
+bool Copier::has(ValueId old) const {
+  return old.present() && map_[old.node][old.output].present();
+}
+
+ValueId Copier::at(ValueId old) const {
+  if (!has(old)) {
+    throw InternalError(
+        fmt::format("a pass dropped \"{}\", which is still read", from.node(old).path));
+  }
+  return map_[old.node][old.output];
+}
+
+Values Copier::inputs_of(const Node& node) const {
+  Values inputs;
+  for (const ValueId id : node.inputs) inputs.push_back(to.value(at(id)));
+  return inputs;
+}
+
+void Copier::copy(std::int32_t index) {
+  Node node = from.nodes()[index];
+  for (ValueId& input : node.inputs) input = at(input);
+  if (node.guard.present()) node.guard = at(node.guard);
+  const ValueId made = to.append(std::move(node));
+  for (std::size_t k = 0; k < map_[index].size(); ++k) {
+    map_[index][k] = {made.node, static_cast<std::int32_t>(k)};
+  }
+}
+
+void Copier::replace(std::int32_t index, const Values& outputs) {
+  for (std::size_t k = 0; k < map_[index].size() && k < outputs.size(); ++k) {
+    replace({index, static_cast<std::int32_t>(k)}, outputs[k].id());
+  }
+}
+
+void Copier::replace(ValueId old, ValueId now) {
+  if (to.type(now) != from.type(old)) {
+    throw InternalError(fmt::format("\"{}\" of type {} was replaced by {}", from.node(old).path,
+                                    to_string(from.type(old)), to_string(to.type(now))));
+  }
+  map_[old.node][old.output] = now;
+}
+
+Graph Copier::finish() {
+  if (from.loss()) to.set_loss(at(from.loss().id()));
+  for (std::size_t i = 0; i < from.readables().size(); ++i) {
+    const ValueId value = from.readables()[i].value;
+    if (has(value)) to.set_readable(i, at(value));
+  }
+  std::vector<Assignment> assignments(from.assignments().begin(), from.assignments().end());
+  for (Assignment& a : assignments) a.value = at(a.value);
+  to.set_assignments(std::move(assignments));
+  std::vector<ParameterGradient> gradients(from.parameter_gradients().begin(),
+                                           from.parameter_gradients().end());
+  for (ParameterGradient& g : gradients) g.value = at(g.value);
+  to.set_parameter_gradients(std::move(gradients));
+  return std::move(to);
+}
+
+}  // namespace metronome

@@ -1,0 +1,37 @@
+// How a pass walks: it copies a graph node by node and may put other values in a node's place.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace metronome {
+
+class Copier {
+ public:
+  explicit Copier(const Graph& from);
+
+  const Graph& from;
+  Graph to;
+
+  /// What a value of `from` has become. Throws InternalError where it was dropped.
+  ValueId at(ValueId old) const;
+  bool has(ValueId old) const;
+  Values inputs_of(const Node& node) const;
+
+  /// Appends a node as it is, on what its inputs have become.
+  void copy(std::int32_t node);
+  /// These values stand for the node's outputs (saved ones may be missing).
+  void replace(std::int32_t node, const Values& outputs);
+  void replace(ValueId old, ValueId now);
+
+  /// Loss, readables, assignments and gradients carried over to what their values have become;
+  /// readables whose values were dropped become absent.
+  Graph finish();
+
+ private:
+  std::vector<std::vector<ValueId>> map_;
+};
+
+}  // namespace metronome

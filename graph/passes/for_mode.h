@@ -1,0 +1,12 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/passes/settings.h"
+
+namespace metronome {
+
+/// The graph of one mode. After it, in evaluation: ops with an evaluation form have taken it, and
+/// there are no assignments and no gradients to read. In training the graph is unchanged.
+Graph for_mode(const Graph& graph, const Settings& settings);
+
+}  // namespace metronome

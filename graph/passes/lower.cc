@@ -1,0 +1,40 @@
+#include "graph/passes/lower.h"
+
+#include <algorithm>
+
+#include "graph/passes/copier.h"
+#include "graph/state.h"
+
+namespace metronome {
+namespace {
+
+bool expands(const Node& node, const Settings& settings) {
+  return node.op->gradient() == Gradient::lower && !(settings.keeps && settings.keeps(*node.op));
+}
+
+Graph expand_once(const Graph& graph, const Settings& settings) {
+  Copier copier(graph);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!expands(node, settings)) {
+      copier.copy(i);
+      continue;
+    }
+    PassScope scope(copier.to, node.path, node.line);
+    copier.replace(i, node.op->lower(copier.inputs_of(node)));
+  }
+  return copier.finish();
+}
+
+}  // namespace
+
+Graph lower(const Graph& graph, const Settings& settings) {
+  Graph result = expand_once(graph, settings);
+  while (std::any_of(result.nodes().begin(), result.nodes().end(),
+                     [&](const Node& n) { return expands(n, settings); })) {
+    result = expand_once(result, settings);  // a composite made of composites
+  }
+  return result;
+}
+
+}  // namespace metronome

@@ -1,0 +1,60 @@
+#include "graph/passes/materialize.h"
+
+#include <map>
+#include <set>
+
+#include "graph/passes/copier.h"
+#include "graph/scope.h"
+#include "graph/state.h"
+#include "graph/structural.h"
+
+namespace metronome {
+namespace {
+
+/// The value whose bytes `id` is or views.
+ValueId root_of(const Graph& graph, ValueId id) {
+  while (true) {
+    const Node& node = graph.node(id);
+    Types types;
+    for (const ValueId input : node.inputs) types.push_back(graph.type(input));
+    const auto alias = node.op->alias(types);
+    if (!alias || alias->output != id.output) return id;
+    id = node.inputs[alias->input];
+  }
+}
+
+bool is_memory(const Graph& graph, ValueId root) {
+  const Op& op = *graph.node(root).op;
+  return op.as<Input>() != nullptr || op.as<Read>() != nullptr;
+}
+
+}  // namespace
+
+Graph materialize(const Graph& graph, const Settings&) {
+  Copier copier(graph);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) copier.copy(i);
+  Graph result = copier.finish();
+
+  const auto copied = [&](ValueId value) {
+    const Node node = result.node(value);
+    PassScope scope(result, node.path, node.line);
+    return apply(Copy{}, {result.value(value)}, node.line).id();
+  };
+  std::map<ValueId, ValueId> copies;  // readables may share one
+  for (std::size_t r = 0; r < result.readables().size(); ++r) {
+    const ValueId value = result.readables()[r].value;
+    if (!value.present() || !is_memory(result, root_of(result, value))) continue;
+    if (!copies.contains(value)) copies[value] = copied(value);
+    result.set_readable(r, copies[value]);
+  }
+  std::set<ValueId> roots;
+  std::vector<Assignment> assignments(result.assignments().begin(), result.assignments().end());
+  for (Assignment& a : assignments) {
+    const ValueId root = root_of(result, a.value);
+    if (is_memory(result, root) || !roots.insert(root).second) a.value = copied(a.value);
+  }
+  result.set_assignments(std::move(assignments));
+  return result;
+}
+
+}  // namespace metronome

@@ -1,0 +1,28 @@
+#include "graph/passes/prune.h"
+
+#include "graph/passes/copier.h"
+
+namespace metronome {
+
+Graph prune(const Graph& graph, const Settings&) {
+  const auto count = static_cast<std::int32_t>(graph.nodes().size());
+  std::vector<bool> live(count, false);
+  const auto mark = [&](ValueId id) {
+    if (id.present()) live[id.node] = true;
+  };
+  if (graph.loss()) mark(graph.loss().id());
+  for (const Readable& r : graph.readables()) mark(r.value);
+  for (const Assignment& a : graph.assignments()) mark(a.value);
+  for (std::int32_t i = count - 1; i >= 0; --i) {
+    if (!live[i]) continue;
+    for (const ValueId input : graph.nodes()[i].inputs) mark(input);
+    mark(graph.nodes()[i].guard);
+  }
+  Copier copier(graph);
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (live[i]) copier.copy(i);
+  }
+  return copier.finish();
+}
+
+}  // namespace metronome

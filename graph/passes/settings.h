@@ -1,0 +1,36 @@
+// What passes and the planner are told. Plain data: no type of a back end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "graph/type.h"
+
+namespace metronome {
+
+enum class Mode : std::uint8_t { train, evaluate };
+
+constexpr Mode train = Mode::train;
+constexpr Mode evaluate = Mode::evaluate;
+
+/// Elements of a constant, row-major.
+using Bytes = std::vector<std::byte>;
+
+struct Settings {
+  Mode mode = Mode::train;
+  /// Bytes that offsets are rounded up to: 64 on a CPU, 256 on a GPU.
+  std::size_t alignment = 64;
+  /// True for a composite that the target runs whole; others are expanded by `lower`.
+  std::function<bool(const Op&)> keeps;
+  /// Runs an op once on constants, for `fold`; absent: constants are not evaluated.
+  std::function<std::vector<Bytes>(const Op&, std::span<const Type> types,
+                                   std::span<const Bytes> inputs)>
+      evaluate;
+};
+
+}  // namespace metronome

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/passes/settings.h"
+
+namespace metronome {
+
+/// After it no two nodes are equal (same op, same inputs) where one can serve for both.
+Graph share(const Graph& graph, const Settings& settings);
+
+}  // namespace metronome

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace metronome {
+
+/// Checks what must hold between any two passes: inputs come earlier and exist, types are what the
+/// shape rules say, guards are boolean scalars, each storage has at most one assignment, of its
+/// type, and readable values exist. Throws InternalError naming `pass` and the node.
+void verify(const Graph& graph, std::string_view pass);
+
+}  // namespace metronome

@@ -1,0 +1,175 @@
+#include "graph/placement.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace metronome {
+namespace {
+
+/// Blocks that a search may compare with each other in all: a tenth of a second or so.
+constexpr std::size_t kSearchBudget = 60'000'000;
+/// Rounds of the search: what it finds, it mostly finds early.
+constexpr int kSearchRounds = 400;
+
+enum class Fit { first, best };
+
+using Order = std::vector<std::int32_t>;
+
+/// Places blocks one by one; the placed ones are kept by offset.
+class Greedy {
+ public:
+  explicit Greedy(std::span<const Block> blocks) : blocks_(blocks) {}
+
+  Placement run(const Order& order, Fit fit) {
+    placed_.clear();
+    Placement result;
+    result.offsets.resize(blocks_.size());
+    for (std::int32_t index : order) {
+      const Block& block = blocks_[index];
+      if (block.bytes == 0) continue;
+      const std::size_t offset = find(block, fit);
+      const Placed placed = {offset, offset + block.bytes, block.begin, block.end};
+      const auto above =
+          std::upper_bound(placed_.begin(), placed_.end(), placed,
+                           [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
+      placed_.insert(above, placed);
+      result.offsets[index] = offset;
+      result.bytes = std::max(result.bytes, placed.top);
+    }
+    return result;
+  }
+
+ private:
+  struct Placed {
+    std::size_t offset;
+    std::size_t top;
+    std::int32_t begin;
+    std::int32_t end;
+  };
+
+  std::size_t find(const Block& block, Fit fit) const {
+    std::size_t floor = 0;
+    std::size_t best_gap = SIZE_MAX;
+    std::size_t best = 0;
+    for (const Placed& other : placed_) {
+      if (other.begin > block.end || other.end < block.begin) continue;
+      if (other.offset >= floor + block.bytes && other.offset - floor < best_gap) {
+        if (fit == Fit::first) return floor;
+        best_gap = other.offset - floor;
+        best = floor;
+      }
+      floor = std::max(floor, other.top);
+    }
+    return best_gap == SIZE_MAX ? floor : best;
+  }
+
+  std::span<const Block> blocks_;
+  std::vector<Placed> placed_;  // by offset
+};
+
+template <class Key>
+Order sorted(std::span<const Block> blocks, Key key) {
+  Order order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return key(blocks[a]) < key(blocks[b]); });
+  return order;
+}
+
+std::vector<std::size_t> held_bytes(std::span<const Block> blocks) {
+  std::int32_t last = -1;
+  for (const Block& block : blocks) last = std::max(last, block.end);
+  std::vector<std::size_t> held(static_cast<std::size_t>(last + 2));
+  for (const Block& block : blocks) {
+    held[block.begin] += block.bytes;
+    held[block.end + 1] -= block.bytes;  // wraps; the running sum does not
+  }
+  std::partial_sum(held.begin(), held.end(), held.begin());
+  return held;
+}
+
+/// Blocks of the fullest step first, largest first, then those of the next fullest.
+Order by_fullest_step(std::span<const Block> blocks) {
+  const std::vector<std::size_t> held = held_bytes(blocks);
+  std::vector<std::size_t> fullest(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    fullest[i] =
+        *std::max_element(held.begin() + blocks[i].begin, held.begin() + blocks[i].end + 1);
+  }
+  Order order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return std::pair(fullest[a], blocks[a].bytes) > std::pair(fullest[b], blocks[b].bytes);
+  });
+  return order;
+}
+
+std::vector<Order> greedy_orders(std::span<const Block> blocks) {
+  const auto steps = [](const Block& b) { return b.end - b.begin + 1; };
+  const auto smallness = [](const Block& b) {
+    return std::numeric_limits<std::size_t>::max() - b.bytes;
+  };
+  return {
+      sorted(blocks, [&](const Block& b) { return std::tuple(smallness(b), -steps(b)); }),
+      by_fullest_step(blocks),
+      sorted(blocks, [&](const Block& b) { return std::tuple(-steps(b), smallness(b)); }),
+      sorted(blocks, [&](const Block& b) { return -static_cast<double>(b.bytes) * steps(b); }),
+      sorted(blocks, [&](const Block& b) { return std::tuple(+b.begin, smallness(b)); }),
+      sorted(blocks, [&](const Block& b) { return std::tuple(-b.end, smallness(b)); }),
+  };
+}
+
+/// Moves a block that reaches the top to the front half of the order, ever nearer to the front
+/// while that helps or does no harm.
+void improve(std::span<const Block> blocks, std::size_t bound, Order order, Fit fit,
+             Placement& best) {
+  Greedy greedy(blocks);
+  Placement current = greedy.run(order, fit);
+  const std::size_t cost = blocks.size() * blocks.size() / 2 + 1;
+  std::size_t spent = 0;
+  for (int round = 0; round < kSearchRounds && spent < kSearchBudget && best.bytes > bound;
+       ++round, spent += cost) {
+    const auto top = std::find_if(order.begin(), order.end(), [&](std::int32_t i) {
+      return current.offsets[i] + blocks[i].bytes == current.bytes;
+    });
+    // A third of the way towards the front, each third round all the way: a move that returns to a
+    // state seen before then differs from the one that led there.
+    const auto goal = order.begin() + (round % 3 == 2 ? 0 : (top - order.begin()) * 2 / 3);
+    std::rotate(goal, top, top + 1);
+    current = greedy.run(order, fit);
+    if (current.bytes < best.bytes) best = current;
+  }
+}
+
+}  // namespace
+
+Peak peak_of(std::span<const Block> blocks) {
+  const std::vector<std::size_t> held = held_bytes(blocks);
+  const auto fullest = std::max_element(held.begin(), held.end());
+  return {*fullest, static_cast<std::int32_t>(fullest - held.begin())};
+}
+
+Placement place(std::span<const Block> blocks) {
+  const std::size_t bound = peak_of(blocks).bytes;
+  Greedy greedy(blocks);
+  Placement best;
+  Order best_order;
+  Fit best_fit = Fit::first;
+  for (const Order& order : greedy_orders(blocks)) {
+    for (const Fit fit : {Fit::best, Fit::first}) {
+      Placement placement = greedy.run(order, fit);
+      if (!best_order.empty() && placement.bytes >= best.bytes) continue;
+      best = std::move(placement);
+      best_order = order;
+      best_fit = fit;
+      if (best.bytes == bound) return best;
+    }
+  }
+  improve(blocks, bound, best_order, best_fit, best);
+  return best;
+}
+
+}  // namespace metronome

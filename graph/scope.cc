@@ -1,0 +1,117 @@
+#include "graph/scope.h"
+
+#include <fmt/format.h>
+
+#include "graph/error.h"
+#include "graph/state.h"
+
+namespace metronome {
+
+std::string join_path(const std::string& a, std::string_view b) {
+  return a.empty() ? std::string(b) : fmt::format("{}/{}", a, b);
+}
+
+std::string unique_name(Scope& scope, std::string_view name) {
+  const int earlier = scope.counts[std::string(name)]++;
+  return earlier == 0 ? std::string(name) : fmt::format("{}_{}", name, earlier);
+}
+
+LineScope::LineScope(GraphState* graph, Line line) : graph_(graph) {
+  if (graph_ == nullptr) return;
+  outermost_ = graph_->line_scopes++ == 0;
+  if (outermost_) graph_->line = line;
+}
+
+LineScope::~LineScope() {
+  if (graph_ != nullptr) --graph_->line_scopes;
+}
+
+PathScope::PathScope(GraphState* graph, std::string_view name, Kind kind) : graph_(graph) {
+  if (graph_ == nullptr) return;
+  Scope& outer = graph_->scopes.back();
+  Scope inner;
+  inner.reuse = outer.reuse;
+  if (kind == Kind::verb && name != "loop" && outer.user_named) {
+    // scope("tower", repeat) gives tower/3, not tower/repeat/3. A loop keeps its word: its storages
+    // carry no index and would mix with those beside it.
+    outer.user_named = false;
+    inner.nodes = outer.nodes;
+    inner.storages = outer.storages;
+  } else {
+    const std::string unique = unique_name(outer, name);
+    inner.nodes = join_path(outer.nodes, unique);
+    inner.storages = join_path(outer.storages, unique);
+    inner.user_named = kind == Kind::user;
+    if (kind == Kind::layer) inner.layer = name;
+  }
+  graph_->scopes.push_back(std::move(inner));
+}
+
+PathScope::PathScope(GraphState* graph, int index, bool share_storage) : graph_(graph) {
+  if (graph_ == nullptr) return;
+  const Scope& outer = graph_->scopes.back();
+  Scope inner;
+  inner.nodes = join_path(outer.nodes, std::to_string(index));
+  inner.storages =
+      share_storage ? outer.storages : join_path(outer.storages, std::to_string(index));
+  inner.reuse = outer.reuse || (share_storage && index > 0);
+  graph_->scopes.push_back(std::move(inner));
+}
+
+PathScope::PathScope(GraphState* graph, const std::string& storage_path) : graph_(graph) {
+  if (graph_ == nullptr) return;
+  Scope& outer = graph_->scopes.back();
+  Scope inner;
+  inner.nodes = join_path(outer.nodes, unique_name(outer, "shared"));
+  inner.storages = storage_path;
+  inner.reuse = true;
+  graph_->scopes.push_back(std::move(inner));
+}
+
+PathScope::~PathScope() {
+  if (graph_ != nullptr) graph_->scopes.pop_back();
+}
+
+PassScope::PassScope(Graph& graph, std::string path, Line line)
+    : state_(graph.state()), line_(state_.line), line_scopes_(state_.line_scopes) {
+  Scope scope;
+  scope.nodes = scope.storages = std::move(path);
+  state_.scopes.push_back(std::move(scope));
+  state_.line = line;
+  state_.line_scopes = 1;
+}
+
+PassScope::~PassScope() {
+  state_.scopes.pop_back();
+  state_.line = line_;
+  state_.line_scopes = line_scopes_;
+}
+
+std::string current_path(GraphState* graph) { return graph->scopes.back().nodes; }
+
+Value mistake(GraphState* graph, Line line, std::string what, std::span<const Value> operands,
+              const Requirement& requirement) {
+  std::size_t type_width = 0, path_width = 0;
+  for (const Value& v : operands) {
+    if (!v || v.poisoned()) continue;
+    type_width = std::max(type_width, to_string(v.type()).size());
+    path_width = std::max(path_width, v.node().path.size() + 2);
+  }
+  std::string text = fmt::format("{}: {}", to_string(graph->effective(line)), what);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Value& v = operands[i];
+    if (!v) {
+      text += fmt::format("\n  operand {}  absent", i);
+    } else if (!v.poisoned()) {
+      text +=
+          fmt::format("\n  operand {}  {:<{}}  {:<{}}  {}", i, to_string(v.type()), type_width,
+                      fmt::format("\"{}\"", v.node().path), path_width, to_string(v.node().line));
+    }
+  }
+  text += fmt::format("\n  requires   {}", requirement.requires_);
+  if (!requirement.way_out.empty()) text += fmt::format("\n  way out    {}", requirement.way_out);
+  graph->mistakes.push_back(std::move(text));
+  return Value(graph, ValueId{});
+}
+
+}  // namespace metronome

@@ -1,0 +1,81 @@
+// For authors of layers: paths, source lines, and adding nodes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "graph/line.h"
+#include "graph/op_model.h"
+#include "graph/value.h"
+
+namespace metronome {
+
+/// While it lives, `line` is the line of every node and mistake made in the graph, whatever lines
+/// the calls inside capture: a message never points into Metronome. The outermost one counts.
+class LineScope {
+ public:
+  LineScope(GraphState* graph, Line line);
+  ~LineScope();
+  LineScope(const LineScope&) = delete;
+  LineScope& operator=(const LineScope&) = delete;
+
+ private:
+  GraphState* graph_;
+  bool outermost_ = false;
+};
+
+/// While it lives, nodes and storages are made under a longer path. Siblings of one name are
+/// `linear`, `linear_1`, ... in order. The scope of a layer gives its own path to the first node
+/// whose op has the layer's name: linear's value is "tower/0/linear", its weight
+/// "tower/0/linear/weight".
+class PathScope {
+ public:
+  enum class Kind { user, verb, layer };
+  /// A named scope, a verb, or a library layer.
+  PathScope(GraphState* graph, std::string_view name, Kind kind);
+  /// Copy `index` of the verb's scope that is open now: its own path for nodes, and for storages
+  /// too unless `share_storage`, in which case the storages of copy 0 are found again.
+  PathScope(GraphState* graph, int index, bool share_storage);
+  /// The place of a shared layer: nodes lie at the current path, storages at `storage_path`, and
+  /// those that exist are found again.
+  PathScope(GraphState* graph, const std::string& storage_path);
+  ~PathScope();
+  PathScope(const PathScope&) = delete;
+  PathScope& operator=(const PathScope&) = delete;
+
+ private:
+  GraphState* graph_;
+};
+
+/// A parameter or buffer of a layer under construction, at the current path; type errors as in
+/// Graph::parameter.
+Value make_parameter(GraphState* graph, std::string name, Type type, Init init, Line line);
+Buffer make_buffer(GraphState* graph, std::string name, Type type, Init init, Line line);
+void assign(GraphState* graph, const Buffer& buffer, Value next, Line line);
+/// A number as a scalar of one element type.
+Value make_constant(GraphState* graph, double number, Element element, Line line);
+/// What random ops take first.
+Value read_seed(GraphState* graph);
+Value read_replay(GraphState* graph);
+
+/// Adds one node and returns its first output.
+template <OpRules T>
+Value apply(T op, std::initializer_list<Value> inputs, Line line) {
+  return apply(make_op(std::move(op)), std::span(inputs.begin(), inputs.size()), line)[0];
+}
+/// Adds one node of `outputs` outputs and returns all of them.
+template <OpRules T>
+Values apply_all(T op, std::initializer_list<Value> inputs, std::size_t outputs, Line line) {
+  return apply(make_op(std::move(op)), std::span(inputs.begin(), inputs.size()), line, outputs);
+}
+
+/// Records a mistake of the user: `what` ("repeat cannot run -1 times"), operands, requirement.
+/// Returns a poisoned value of the graph.
+Value mistake(GraphState* graph, Line line, std::string what, std::span<const Value> operands,
+              const Requirement& requirement);
+
+/// Current scope's path for the error "cannot join the graph as".
+std::string current_path(GraphState* graph);
+
+}  // namespace metronome

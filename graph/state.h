@@ -1,0 +1,67 @@
+// What a Graph holds. Internal to graph/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace metronome {
+
+/// One open scope of the builder.
+struct Scope {
+  std::string nodes;                  ///< path of nodes made here, "" at the top
+  std::string storages;               ///< path of storages made here
+  std::map<std::string, int> counts;  ///< siblings made so far, by name
+  bool reuse = false;                 ///< storages that exist are found again
+  bool user_named = false;            ///< the first verb inside adds only its indices
+  std::string layer;                  ///< the layer whose op may take this scope's own path
+};
+
+struct GraphState {
+  std::string name;
+  std::vector<Node> nodes;
+  std::vector<Storage> storages;
+  std::map<std::string, StorageId, std::less<>> storage_by_path;
+  std::map<StorageId, ValueId> read_nodes;      ///< the one Read of each storage
+  std::map<StorageId, ValueId> current_buffer;  ///< what the last `assign` of the step left
+  std::vector<Assignment> assignments;
+  std::vector<Readable> readables;
+  std::vector<ParameterGradient> parameter_gradients;
+  ValueId loss;
+  Line loss_line;
+  std::optional<Optimizer> optimizer;
+  std::vector<std::string> mistakes;
+
+  std::vector<Scope> scopes = std::vector<Scope>(1);
+  int line_scopes = 0;
+  Line line;  ///< what LineScope set
+
+  Line effective(Line given) const { return line_scopes > 0 ? line : given; }
+};
+
+/// "a/b"; "b" where a is empty.
+std::string join_path(const std::string& a, std::string_view b);
+
+/// A name for a new sibling: "linear", then "linear_1", ...
+std::string unique_name(Scope& scope, std::string_view name);
+
+/// While it lives, nodes that a pass makes lie under `path` and carry `line`.
+class PassScope {
+ public:
+  PassScope(Graph& graph, std::string path, Line line);
+  ~PassScope();
+  PassScope(const PassScope&) = delete;
+  PassScope& operator=(const PassScope&) = delete;
+
+ private:
+  GraphState& state_;
+  Line line_;
+  int line_scopes_;
+};
+
+}  // namespace metronome

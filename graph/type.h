@@ -1,0 +1,55 @@
+// Element types, static shapes and the type of a value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace metronome {
+
+enum class Element : std::uint8_t { f32, f64, i32, i64, bool_ };
+using enum Element;
+
+/// "f32", "f64", "i32", "i64" or "bool".
+std::string_view name_of(Element element);
+
+/// Bytes of one element.
+std::size_t size_of(Element element);
+
+constexpr bool is_floating(Element e) { return e == f32 || e == f64; }
+
+/// Sizes of the dimensions, outermost first; empty for a scalar.
+using Shape = std::vector<std::int64_t>;
+
+/// Number of elements: 1 for a scalar, 0 where a dimension is empty.
+std::int64_t numel(const Shape& shape);
+
+/// "[64, 256]"; "[]" for a scalar.
+std::string to_string(const Shape& shape);
+
+/// What is known of a value before the first step. Values are dense and row-major.
+struct Type {
+  Element element = f32;
+  Shape shape;
+
+  std::int64_t numel() const { return metronome::numel(shape); }
+  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(element); }
+  std::int64_t rank() const { return static_cast<std::int64_t>(shape.size()); }
+  bool operator==(const Type&) const = default;
+};
+
+using Types = std::vector<Type>;
+
+/// "f32[64, 256]".
+std::string to_string(const Type& type);
+
+/// NumPy's broadcasting of two shapes. Throws `Requirement` naming the two dimensions that differ.
+Shape broadcast(const Shape& a, const Shape& b);
+
+/// A dimension counted from the end if negative, as in Python. Throws `Requirement` if out of
+/// range.
+std::int64_t normalized_axis(std::int64_t axis, std::int64_t rank);
+
+}  // namespace metronome

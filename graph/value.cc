@@ -1,0 +1,160 @@
+#include "graph/value.h"
+
+#include <fmt/format.h>
+
+#include "graph/error.h"
+#include "graph/scope.h"
+#include "graph/state.h"
+#include "graph/structural.h"
+
+namespace metronome {
+
+const Type& Value::type() const {
+  static const Type kPoisoned{f32, {}};
+  return graph_ != nullptr && id_.present() ? node().types[id_.output] : kPoisoned;
+}
+
+std::int64_t Value::size(std::int64_t axis) const {
+  const std::int64_t n = rank();
+  if (axis < 0) axis += n;
+  return axis >= 0 && axis < n ? shape()[axis] : 1;
+}
+
+const Node& Value::node() const {
+  if (graph_ == nullptr || !id_.present()) throw InternalError("a poisoned value has no node");
+  return graph_->nodes[id_.node];
+}
+
+const Value& Vjp::in(std::size_t i) const { return inputs[i]; }
+const Value& Vjp::out(std::size_t i) const { return outputs[i]; }
+const Value& Vjp::grad(std::size_t i) const { return gradients[i]; }
+
+Value Value::through(const Layer& layer, Line line) const {
+  if (!*this || poisoned()) return *this;
+  return layer(*this, line);
+}
+
+Value Value::repeat(std::int64_t n, const Layer& layer, Line line) const {
+  if (!*this || poisoned()) return *this;
+  if (n < 0) {
+    return mistake(graph_, line, fmt::format("repeat cannot make {} copies", n), {{*this}},
+                   {fmt::format("0 copies or more, but {}", n)});
+  }
+  PathScope verb(graph_, "repeat", PathScope::Kind::verb);
+  Value x = *this;
+  for (std::int64_t i = 0; i < n && !x.poisoned(); ++i) {
+    PathScope copy(graph_, static_cast<int>(i), false);
+    x = layer.at(x, static_cast<int>(i), line);
+  }
+  return x;
+}
+
+Branches Value::split(const Layers& layers, Line line) const {
+  if (!*this || poisoned()) return Branches({*this});
+  if (layers.count() < 1) {
+    return Branches({mistake(graph_, line, "split cannot make branches", {{*this}},
+                             {layers.count() == 0 ? "one layer or more, but the list is empty"
+                                                  : "the number of branches beside the factory",
+                              layers.count() == 0 ? "" : "mt::Layers(factory, count)"})});
+  }
+  PathScope verb(graph_, "split", PathScope::Kind::verb);
+  Values branches;
+  for (int i = 0; i < layers.count(); ++i) {
+    PathScope copy(graph_, i, false);
+    branches.push_back(layers.at(i).at(*this, i, line));
+  }
+  return Branches(std::move(branches));
+}
+
+Branches Value::split(const Layer& a, const Layer& b, Line line) const {
+  return split(Layers{a, b}, line);
+}
+Branches Value::split(const Layer& a, const Layer& b, const Layer& c, Line line) const {
+  return split(Layers{a, b, c}, line);
+}
+Branches Value::split(const Layer& a, const Layer& b, const Layer& c, const Layer& d,
+                      Line line) const {
+  return split(Layers{a, b, c, d}, line);
+}
+
+Value Branches::merge(const Merge& how, Line line) const {
+  for (const Value& v : values_) {
+    if (!v || v.poisoned()) return v;
+  }
+  return how(values_, line);
+}
+
+Loop Value::loop(const Layer& body, Line) const { return Loop(*this, body); }
+
+Value Loop::times(std::int64_t n, Line line) const {
+  if (!x_ || x_.poisoned()) return x_;
+  if (n < 1) {
+    return mistake(x_.graph(), line, fmt::format("loop cannot run {} times", n), {{x_}},
+                   {fmt::format("1 time or more, but {}", n)});
+  }
+  PathScope verb(x_.graph(), "loop", PathScope::Kind::verb);
+  Value x = x_;
+  for (std::int64_t k = 0; k < n; ++k) {
+    PathScope iteration(x_.graph(), static_cast<int>(k), true);
+    const Value next = body_.at(x, static_cast<int>(k), line);
+    if (!next || next.poisoned()) return next;
+    if (next.type() != x.type()) {
+      return mistake(x_.graph(), line, "loop cannot feed its body's result back", {{x, next}},
+                     {fmt::format("a body that keeps the type, but {} becomes {}",
+                                  to_string(x.type()), to_string(next.type()))});
+    }
+    x = next;
+  }
+  return x;
+}
+
+Value Value::named(std::string name, Line line) const {
+  if (!*this || poisoned()) return *this;
+  const std::string full = join_path(graph_->scopes.back().nodes, name);
+  for (const Readable& r : graph_->readables) {
+    if (r.name == full) {
+      return mistake(graph_, line, fmt::format("named(\"{}\") is taken", name), {{*this}},
+                     {fmt::format("a new name, but \"{}\" names a value already", full)});
+    }
+  }
+  graph_->readables.push_back({full, id_, id_});
+  return *this;
+}
+
+Value Value::scope(std::string name, const Layer& layer, Line line) const {
+  if (!*this || poisoned()) return *this;
+  if (name.empty() || name.find('/') != std::string::npos) {
+    return mistake(graph_, line, fmt::format("scope(\"{}\") cannot be opened", name), {{*this}},
+                   {"a name of one letter or more without '/'"});
+  }
+  PathScope scope(graph_, name, PathScope::Kind::user);
+  return layer(*this, line);
+}
+
+Layer shared(Layer layer) {
+  struct Made {
+    GraphState* graph = nullptr;
+    std::string storage_path;
+  };
+  auto made = std::make_shared<Made>();
+  return [layer = std::move(layer), made](Value x, Line line) -> Value {
+    if (!x || x.poisoned()) return x;
+    if (made->graph != nullptr && made->graph != x.graph()) {
+      return mistake(x.graph(), line, "a shared layer cannot serve two graphs", {{x}},
+                     {fmt::format("the graph of its first call, \"{}\", but \"{}\"",
+                                  made->graph->name, x.graph()->name)});
+    }
+    if (made->graph == nullptr) {
+      PathScope first(x.graph(), "shared", PathScope::Kind::layer);
+      made->graph = x.graph();
+      made->storage_path = x.graph()->scopes.back().storages;
+      return layer(x, line);
+    }
+    PathScope again(x.graph(), made->storage_path);
+    return layer(x, line);
+  };
+}
+
+Value stop_gradient(Value x, Line line) { return apply(StopGradient{}, {x}, line); }
+
+}  // namespace metronome

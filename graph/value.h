@@ -1,0 +1,202 @@
+// The fluent stream: a Value and its verbs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "graph/line.h"
+#include "graph/node.h"
+#include "graph/op.h"
+#include "graph/type.h"
+
+namespace metronome {
+
+class Branches;
+class Graph;
+class Layer;
+class Layers;
+class Loop;
+class Merge;
+struct GraphState;
+
+/// One result of a node. Cheap to copy; valid as long as its graph. Every verb is checked when it
+/// is called: a mistake is recorded in the graph and the verb returns a poisoned value, on which
+/// further verbs record nothing.
+class Value {
+ public:
+  Value() = default;  ///< absent: no graph
+  Value(GraphState* graph, ValueId id) : graph_(graph), id_(id) {}
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  bool poisoned() const { return graph_ != nullptr && !id_.present(); }
+  ValueId id() const { return id_; }
+  GraphState* graph() const { return graph_; }
+
+  /// Type of the value. A poisoned or absent value has the type f32[].
+  const Type& type() const;
+  const Shape& shape() const { return type().shape; }
+  Element element() const { return type().element; }
+  std::int64_t rank() const { return type().rank(); }
+  /// Size of a dimension, counted from the end if negative. 1 for a poisoned value or a wrong axis.
+  std::int64_t size(std::int64_t axis) const;
+  /// The node that made it. Must be neither absent nor poisoned.
+  const Node& node() const;
+  bool operator==(const Value&) const = default;
+
+  // ---- composition -------------------------------------------------------------------------
+  /// layer(x).
+  Value through(const Layer& layer, Line line = Line::here()) const;
+  /// x + layer(x).
+  Value also(const Layer& layer, Line line = Line::here()) const;
+  /// skip(x) + main(x).
+  Value also(const Layer& main, const Layer& skip, Line line = Line::here()) const;
+  /// n copies of the layer in a row, each with its own weights under `repeat/<i>`. n >= 0.
+  Value repeat(std::int64_t n, const Layer& layer, Line line = Line::here()) const;
+  /// The same stream into each layer, under `split/<i>`. Join with `Branches::merge`.
+  Branches split(const Layers& layers, Line line = Line::here()) const;
+  Branches split(const Layer& a, const Layer& b, Line line = Line::here()) const;
+  Branches split(const Layer& a, const Layer& b, const Layer& c, Line line = Line::here()) const;
+  Branches split(const Layer& a, const Layer& b, const Layer& c, const Layer& d,
+                 Line line = Line::here()) const;
+  /// The same weights at every pass: `x.loop(body).times(n)`.
+  Loop loop(const Layer& body, Line line = Line::here()) const;
+  /// Dense mixture: the sum over e of router(x)[..., e] * experts[e](x). The router gives one
+  /// weight per row and expert; experts are a list, or a factory called once per column of the
+  /// router.
+  Value gate(const Layer& router, const Layers& experts, Line line = Line::here()) const;
+  /// Names the value for `read` and `print`; it keeps its bits after the step.
+  Value named(std::string name, Line line = Line::here()) const;
+  /// layer(x) with `name/` before all paths made inside.
+  Value scope(std::string name, const Layer& layer, Line line = Line::here()) const;
+
+  // ---- shape; defined in ops/ ---------------------------------------------------------------
+  /// The same numbers as another element type; floating to integer truncates toward zero.
+  Value cast(Element element, Line line = Line::here()) const;
+  /// The same elements, row-major, in another shape; one dimension may be -1.
+  Value reshape(Shape shape, Line line = Line::here()) const;
+  /// Two axes swapped.
+  Value transpose(std::int64_t a, std::int64_t b, Line line = Line::here()) const;
+  /// Elements [begin, end) along an axis; negative bounds count from the end.
+  Value slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
+              Line line = Line::here()) const;
+
+ private:
+  GraphState* graph_ = nullptr;
+  ValueId id_;
+};
+
+/// A parameter type of operators and elementwise functions: a value, or a number that takes the
+/// other operand's element type; its conversion captures the caller's line.
+struct Operand {
+  Operand(Value v, Line at = Line::here()) : value(v), line(at) {}
+  Operand(double n, Line at = Line::here()) : number(n), line(at) {}
+
+  Value value;  ///< absent where the operand is a number
+  double number = 0;
+  Line line;
+};
+
+/// A layer is a description of a computation: any callable Value -> Value. It may also take the
+/// index of its copy (Value, int), or, as library layers do, the caller's line (Value, Line).
+/// Each call makes fresh weights at the current path.
+class Layer {
+ public:
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Layer> &&
+           (std::is_invocable_r_v<Value, const F&, Value, Line> ||
+            std::is_invocable_r_v<Value, const F&, Value, int> ||
+            std::is_invocable_r_v<Value, const F&, Value>))
+      Layer(F f) {  // NOLINT: implicit, so that every verb takes any callable
+    if constexpr (std::is_invocable_r_v<Value, const F&, Value, Line>) {
+      call_ = [f = std::move(f)](Value x, int, Line line) { return f(x, line); };
+    } else if constexpr (std::is_invocable_r_v<Value, const F&, Value, int>) {
+      call_ = [f = std::move(f)](Value x, int index, Line) { return f(x, index); };
+    } else {
+      call_ = [f = std::move(f)](Value x, int, Line) { return f(x); };
+    }
+  }
+
+  Value operator()(Value x, Line line = Line::here()) const { return call_(x, 0, line); }
+  Value at(Value x, int index, Line line) const { return call_(x, index, line); }
+
+ private:
+  std::function<Value(Value, int, Line)> call_;
+};
+
+/// Several layers: a list, or a factory int -> Layer called once per index.
+class Layers {
+ public:
+  Layers(std::initializer_list<Layer> list) : list_(list) {}
+  Layers(std::vector<Layer> list) : list_(std::move(list)) {}
+  /// As many layers as the verb needs (`gate`), or `count` of them (`split`).
+  template <class F>
+  requires std::is_invocable_r_v<Layer, const F&, int> Layers(F factory, int count = -1)
+      : factory_(std::move(factory)), count_(count) {}
+
+  /// Number of layers, or -1 for a factory that makes as many as the verb needs.
+  int count() const { return factory_ ? count_ : static_cast<int>(list_.size()); }
+  Layer at(int index) const { return factory_ ? factory_(index) : list_[index]; }
+
+ private:
+  std::vector<Layer> list_;
+  std::function<Layer(int)> factory_;
+  int count_ = -1;
+};
+
+/// How branches join: `mt::sum_branches` and its like (ops/merge.h), or any callable over them.
+class Merge {
+ public:
+  template <class F>
+  requires(std::is_invocable_r_v<Value, const F&, const Values&, Line> ||
+           std::is_invocable_r_v<Value, const F&, const Values&>) Merge(F f) {
+    if constexpr (std::is_invocable_r_v<Value, const F&, const Values&, Line>) {
+      call_ = std::move(f);
+    } else {
+      call_ = [f = std::move(f)](const Values& branches, Line) { return f(branches); };
+    }
+  }
+  Value operator()(const Values& branches, Line line) const { return call_(branches, line); }
+
+ private:
+  std::function<Value(const Values&, Line)> call_;
+};
+
+/// What `split` returns.
+class Branches {
+ public:
+  explicit Branches(Values values) : values_(std::move(values)) {}
+  Value merge(const Merge& how, Line line = Line::here()) const;
+  const Values& values() const { return values_; }
+
+ private:
+  Values values_;
+};
+
+/// What `loop` returns.
+class Loop {
+ public:
+  Loop(Value x, Layer body) : x_(x), body_(std::move(body)) {}
+  /// Applies the body n times, n >= 1. Storages made inside lie under `loop/`, nodes under
+  /// `loop/<k>/`. The body must return its input's type.
+  Value times(std::int64_t n, Line line = Line::here()) const;
+
+ private:
+  Value x_;
+  Layer body_;
+};
+
+/// x + layer(x), as a layer.
+Layer residual(Layer layer);
+
+/// One set of weights, made at the first call and reused at every later one.
+Layer shared(Layer layer);
+
+/// The value that the loss's gradient does not flow through.
+Value stop_gradient(Value x, Line line = Line::here());
+
+}  // namespace metronome
