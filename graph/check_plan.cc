@@ -110,8 +110,8 @@ class Checker {
         if (fixed_.try_emplace(root, block).second) bytes = graph_.type(root).bytes();
       }
       if (bytes == plan_.readable_bytes[i]) continue;
-      return fmt::format("readable block {} has {} bytes, but \"{}\" needs {}", i,
-                         plan_.readable_bytes[i], readable.name, bytes);
+      return fmt::format("readable \"{}\" has {} bytes beside the arena, but needs {}",
+                         readable.name, plan_.readable_bytes[i], bytes);
     }
     return std::nullopt;
   }
@@ -257,12 +257,12 @@ class Checker {
     const PlanFact& fact = facts_[old];
     const bool read_now = fact.last == step && fact.made != step;
     if (fact.last < step) return std::nullopt;
-    if (!read_now && place_of(old).in == Place::In::storage) {
+    const Place& place = place_of(old);
+    if (!read_now && place.in == Place::In::storage) {
       return fmt::format("{} is written over {} at step {}, but its old value is read at step {}",
-                         name(id), name(place_of(old)), step, fact.last);
+                         name(id), region_name({place.in, place.index}), step, fact.last);
     }
     if (!read_now) {
-      const Place& place = place_of(old);
       return fmt::format("{} and {} both hold {} bytes [{}, {})", facts_.life(old), facts_.life(id),
                          region_name({place.in, place.index}), first, last);
     }
@@ -333,19 +333,20 @@ class Checker {
     const std::int32_t index = region.second;
     switch (region.first) {
       case Place::In::none:
-        return "no place";
+        break;
       case Place::In::arena:
         return "arena";
       case Place::In::input:
         return fmt::format("input %{}", index);
       case Place::In::storage:
-        return fmt::format("storage {}", index);
+        return fmt::format("storage \"{}\"", graph_.storage({index}).path);
       case Place::In::readable:
-        return fmt::format("readable block {}", index);
+        return fmt::format("readable \"{}\"", graph_.readables()[index].name);
     }
-    return "unknown memory";
+    return "no";
   }
   std::string name(const Place& place) const {
+    if (place.in == Place::In::none) return "no place";
     return fmt::format("{} byte {}", region_name({place.in, place.index}), place.offset);
   }
 

@@ -9,9 +9,10 @@
 namespace metronome {
 namespace {
 
-/// Blocks that a search may compare with each other in all: a tenth of a second or so.
-constexpr std::size_t kSearchBudget = 60'000'000;
-/// Rounds of the search: what it finds, it mostly finds early.
+/// Comparisons of two blocks that all attempts together may make, some half a second of work; the
+/// first attempt is made in any case.
+constexpr std::size_t kBudget = 100'000'000;
+/// Rounds of the search after the portfolio: what it finds, it mostly finds early.
 constexpr int kSearchRounds = 400;
 
 enum class Fit { first, best };
@@ -22,6 +23,8 @@ using Order = std::vector<std::int32_t>;
 class Greedy {
  public:
   explicit Greedy(std::span<const Block> blocks) : blocks_(blocks) {}
+
+  bool exhausted() const { return compared_ >= kBudget; }
 
   Placement run(const Order& order, Fit fit) {
     placed_.clear();
@@ -50,10 +53,12 @@ class Greedy {
     std::int32_t end;
   };
 
-  std::size_t find(const Block& block, Fit fit) const {
+  /// The offset for a block: the lowest gap that holds it, or the narrowest.
+  std::size_t find(const Block& block, Fit fit) {
     std::size_t floor = 0;
     std::size_t best_gap = SIZE_MAX;
     std::size_t best = 0;
+    compared_ += placed_.size();
     for (const Placed& other : placed_) {
       if (other.begin > block.end || other.end < block.begin) continue;
       if (other.offset >= floor + block.bytes && other.offset - floor < best_gap) {
@@ -68,6 +73,7 @@ class Greedy {
 
   std::span<const Block> blocks_;
   std::vector<Placed> placed_;  // by offset
+  std::size_t compared_ = 0;
 };
 
 template <class Key>
@@ -122,25 +128,22 @@ std::vector<Order> greedy_orders(std::span<const Block> blocks) {
   };
 }
 
-/// Moves a block that reaches the top to the front half of the order, ever nearer to the front
-/// while that helps or does no harm.
-void improve(std::span<const Block> blocks, std::size_t bound, Order order, Fit fit,
+/// The block that reaches the top is moved towards the front of the order, where the low offsets
+/// are, and every third time to the very front, so that rounds do not return to where they were.
+void improve(std::span<const Block> blocks, std::size_t bound, Order order, Fit fit, Greedy& greedy,
              Placement& best) {
-  Greedy greedy(blocks);
-  Placement current = greedy.run(order, fit);
-  const std::size_t cost = blocks.size() * blocks.size() / 2 + 1;
-  std::size_t spent = 0;
-  for (int round = 0; round < kSearchRounds && spent < kSearchBudget && best.bytes > bound;
-       ++round, spent += cost) {
+  std::vector<std::size_t> offsets = best.offsets;
+  std::size_t height = best.bytes;
+  for (int round = 0; round < kSearchRounds && best.bytes > bound && !greedy.exhausted(); ++round) {
     const auto top = std::find_if(order.begin(), order.end(), [&](std::int32_t i) {
-      return current.offsets[i] + blocks[i].bytes == current.bytes;
+      return offsets[i] + blocks[i].bytes == height;
     });
-    // A third of the way towards the front, each third round all the way: a move that returns to a
-    // state seen before then differs from the one that led there.
     const auto goal = order.begin() + (round % 3 == 2 ? 0 : (top - order.begin()) * 2 / 3);
     std::rotate(goal, top, top + 1);
-    current = greedy.run(order, fit);
-    if (current.bytes < best.bytes) best = current;
+    Placement placement = greedy.run(order, fit);
+    offsets = placement.offsets;
+    height = placement.bytes;
+    if (height < best.bytes) best = std::move(placement);
   }
 }
 
@@ -160,15 +163,17 @@ Placement place(std::span<const Block> blocks) {
   Fit best_fit = Fit::first;
   for (const Order& order : greedy_orders(blocks)) {
     for (const Fit fit : {Fit::best, Fit::first}) {
+      const bool first = best_order.empty();
+      if (!first && greedy.exhausted()) break;
       Placement placement = greedy.run(order, fit);
-      if (!best_order.empty() && placement.bytes >= best.bytes) continue;
+      if (!first && placement.bytes >= best.bytes) continue;
       best = std::move(placement);
       best_order = order;
       best_fit = fit;
       if (best.bytes == bound) return best;
     }
   }
-  improve(blocks, bound, best_order, best_fit, best);
+  improve(blocks, bound, best_order, best_fit, greedy, best);
   return best;
 }
 

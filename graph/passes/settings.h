@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op.h"
@@ -17,6 +18,10 @@ enum class Mode : std::uint8_t { train, evaluate };
 
 constexpr Mode train = Mode::train;
 constexpr Mode evaluate = Mode::evaluate;
+
+constexpr std::string_view name_of(Mode mode) {
+  return mode == Mode::train ? "train" : "evaluate";
+}
 
 /// Elements of a constant, row-major.
 using Bytes = std::vector<std::byte>;

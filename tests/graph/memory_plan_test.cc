@@ -1,0 +1,220 @@
+#include "graph/memory_plan.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/error.h"
+#include "tests/graph/test_ops.h"
+
+namespace metronome {
+namespace {
+
+using namespace testing;
+
+Settings aligned(std::size_t alignment) {
+  Settings settings;
+  settings.alignment = alignment;
+  return settings;
+}
+const Settings kSettings = aligned(64);
+
+/// The plan of the best schedule as text, which passes its check.
+std::string planned(const Graph& graph, const std::vector<std::size_t>& scratch = {},
+                    const Settings& settings = kSettings) {
+  const Schedule order = schedule(graph, settings);
+  const MemoryPlan plan = plan_memory(graph, order, scratch, settings);
+  CHECK(check(graph, order, scratch, plan, settings).value_or("no fault") == "no fault");
+  return print(graph, order, scratch, plan);
+}
+
+TEST_CASE("a value's bytes are free after its last reader") {
+  // x - a - b - c - y       b cannot lie where a, which it reads, lies; c can
+  Graph g("chain");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Blend{floats(16)}, {x});
+  const Value b = node(g, "b", Blend{floats(16)}, {a});
+  const Value c = node(g, "c", Blend{floats(16)}, {b});
+  g.output("y", node(g, "y", Blend{floats(16)}, {c}));
+  CHECK(planned(g) ==
+        "arena 128 bytes, at least 128\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  arena [0, 64)\n"
+        "  2  b  arena [64, 128)\n"
+        "  3  c  arena [0, 64)\n"
+        "  4  y  readable y [0, 64)\n");
+}
+
+TEST_CASE("an output takes over the bytes of an input that dies with it, where its op may") {
+  // x - a - b - c - y
+  //       \---------/       a is read after b: b needs bytes of its own, c takes over b's
+  Graph g("in_place");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Scale{2}, {x});
+  const Value b = node(g, "b", Scale{2}, {a});
+  const Value c = node(g, "c", Scale{2}, {b});
+  g.output("y", node(g, "y", Blend{floats(16)}, {c, a}));
+  CHECK(planned(g) ==
+        "arena 128 bytes, at least 128\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  arena [0, 64)\n"
+        "  2  b  arena [64, 128)\n"
+        "  3  c  arena [64, 128)\n"
+        "  4  y  readable y [0, 64)\n");
+}
+
+TEST_CASE("a view costs nothing and lengthens the life of what it views") {
+  // x - a - tail - tip ----- y
+  //       \ b -------------/       a lives until y, though only views of it are read there
+  Graph g("views");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Scale{2}, {x});
+  const Value tail = node(g, "tail", Head{8, 8}, {a});
+  const Value tip = node(g, "tip", Head{4, 2}, {tail});
+  const Value b = node(g, "b", Scale{2}, {a});
+  g.output("y", node(g, "y", Blend{floats(16)}, {tip, b}));
+  CHECK(planned(g) ==
+        "arena 128 bytes, at least 128\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  arena [0, 64)\n"
+        "  2  tail  arena [32, 64)\n"
+        "  3  tip  arena [48, 56)\n"
+        "  4  b  arena [64, 128)\n"
+        "  5  y  readable y [0, 64)\n");
+}
+
+TEST_CASE("a saved output has a place only where something reads it, others always") {
+  Graph g("saved");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Norm{}, {x});
+  const Value b = node(g, "b", Norm{}, {a});
+  node(g, "unread", Blend{floats(16)}, {b});
+  g.output("y", node(g, "y", Blend{floats(16)}, {b, output(g, b, 1)}));
+  CHECK(planned(g) ==
+        "arena 128 bytes, at least 128\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  arena [0, 64), nowhere\n"
+        "  2  b  arena [0, 64), arena [64, 68)\n"
+        "  3  y  readable y [0, 64)\n"
+        "  4  unread  arena [64, 128)\n");
+}
+
+TEST_CASE("readable values lie beside the arena; names and views of one value share its block") {
+  Graph g("readable");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Scale{2}, {x});
+  const Value tail = node(g, "tail", Head{8, 8}, {a});
+  const Value b = node(g, "b", Scale{2}, {a});
+  g.output("first", a);
+  g.output("second", b);
+  g.output("third", tail);
+  g.output("fourth", a);
+  CHECK(planned(g) ==
+        "arena 0 bytes, at least 0\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  readable first [0, 64)\n"
+        "  2  tail  readable first [32, 64)\n"
+        "  3  b  readable second [0, 64)\n");
+  const MemoryPlan plan = plan_memory(g, schedule(g, kSettings), {}, kSettings);
+  CHECK(plan.readable_bytes == std::vector<std::size_t>{64, 64, 0, 0});
+}
+
+TEST_CASE("an assigned value lies in its storage, or to the end of the step in the arena") {
+  // w - next_w             over the storage's bytes
+  // v - next_v - z         next_v is read with the old v: not in place
+  //   \---------/
+  Graph g("assigned");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value v = g.parameter("v", floats(16), {});
+  const Value next_w = node(g, "next_w", Scale{2}, {w});
+  const Value next_v = node(g, "next_v", Scale{2}, {v});
+  const Value z = node(g, "z", Plus{}, {next_v, v});
+  g.output("y", node(g, "y", Scale{2}, {z}));
+  g.set_assignments(
+      {{*g.find_storage("w"), next_w.id(), Line{}}, {*g.find_storage("v"), next_v.id(), Line{}}});
+  CHECK(planned(g) ==
+        "arena 128 bytes, at least 128\n"
+        "  0  w  storage w [0, 64)\n"
+        "  1  v  storage v [0, 64)\n"
+        "  2  next_w  storage w [0, 64)\n"
+        "  3  next_v  arena [0, 64)\n"
+        "  4  z  arena [64, 128)\n"
+        "  5  y  readable y [0, 64)\n"
+        "  w := next_w, in place\n"
+        "  v := next_v\n");
+}
+
+TEST_CASE("a value that is readable and assigned lies in its block and is copied") {
+  Graph g("both");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value next = node(g, "next", Scale{2}, {w});
+  g.output("y", next);
+  g.set_assignments({{*g.find_storage("w"), next.id(), Line{}}});
+  CHECK(planned(g) ==
+        "arena 0 bytes, at least 0\n"
+        "  0  w  storage w [0, 64)\n"
+        "  1  next  readable y [0, 64)\n"
+        "  w := next\n");
+}
+
+TEST_CASE("scratch is held for the one step of its node, beside what the node reads and writes") {
+  Graph g("scratch");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Blend{floats(16)}, {x});
+  const Value b = node(g, "b", Blend{floats(16)}, {a});
+  g.output("y", node(g, "y", Blend{floats(16)}, {b}));
+  const std::vector<std::size_t> scratch = {0, 0, 100, 256};
+  CHECK(planned(g, scratch) ==
+        "arena 320 bytes, at least 320\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  arena [128, 192)\n"
+        "  2  b  arena [256, 320), scratch arena [0, 100)\n"
+        "  3  y  readable y [0, 64), scratch arena [0, 256)\n");
+}
+
+TEST_CASE("offsets are multiples of the alignment; a value without bytes takes none") {
+  Graph g("odd");
+  const Value x = g.input("x", f32, {3});
+  const Value a = node(g, "a", Blend{floats(3)}, {x});
+  const Value none = node(g, "none", Blend{floats(0)}, {a});
+  const Value b = node(g, "b", Blend{floats(5)}, {none, a});
+  g.output("y", node(g, "y", Blend{floats(3)}, {a, b}));
+  CHECK(planned(g, {}, aligned(256)) ==
+        "arena 512 bytes, at least 512\n"
+        "  0  x  input x [0, 12)\n"
+        "  1  a  arena [0, 12)\n"
+        "  2  none  arena [0, 0)\n"
+        "  3  b  arena [256, 276)\n"
+        "  4  y  readable y [0, 12)\n");
+}
+
+TEST_CASE("an empty graph needs nothing") {
+  CHECK(planned(Graph("empty")) == "arena 0 bytes, at least 0\n");
+}
+
+TEST_CASE("the largest values at the fullest moment are named, largest first") {
+  Graph g("peak");
+  const Value x = g.input("x", f32, {16});
+  const Value small = node(g, "small", Blend{floats(16)}, {x});
+  const Value early = node(g, "early", Blend{floats(64)}, {small});
+  const Value large = node(g, "large", Blend{floats(100)}, {early, small});
+  const Value scaled = node(g, "scaled", Scale{2}, {large});
+  g.output("y", node(g, "y", Blend{floats(16)}, {scaled}));
+  const MemoryPlan plan = plan_memory(g, schedule(g, kSettings), {}, kSettings);
+  CHECK(plan.biggest ==
+        std::vector<Holder>{{large.id(), 400}, {early.id(), 256}, {small.id(), 64}});
+}
+
+TEST_CASE("scratch for another graph is refused") {
+  Graph g("other");
+  g.output("y", node(g, "y", Scale{2}, {g.input("x", f32, {16})}));
+  CHECK_THROWS_WITH_AS(plan_memory(g, schedule(g, {}), {1}, {}),
+                       "Metronome made a mistake of its own, please report it: scratch bytes of 1 "
+                       "nodes for a graph of 2",
+                       InternalError);
+}
+
+}  // namespace
+}  // namespace metronome

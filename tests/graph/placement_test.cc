@@ -1,0 +1,55 @@
+#include "graph/placement.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace metronome {
+namespace {
+
+using Offsets = std::vector<std::size_t>;
+
+TEST_CASE("blocks whose steps touch lie apart, others share bytes") {
+  //  2 |      [ b  ]
+  //  1 |[ a  ][ b  ]
+  //  0 |[ a  ][ c        ]
+  //    +0  1  2  3  4  5
+  const std::vector<Block> blocks = {{0, 1, 2}, {2, 3, 2}, {2, 5, 1}};
+  const Placement placement = place(blocks);
+  CHECK(placement.bytes == 3);
+  CHECK(placement.offsets == Offsets{0, 0, 2});
+}
+
+TEST_CASE("both ends of a life count: a block that ends where another begins is in its way") {
+  CHECK(place(std::vector<Block>{{0, 1, 4}, {1, 2, 4}}).bytes == 8);
+  CHECK(place(std::vector<Block>{{0, 1, 4}, {2, 3, 4}}).bytes == 4);
+}
+
+TEST_CASE("no blocks and blocks without bytes take nothing") {
+  CHECK(place({}) == Placement{});
+  CHECK(place(std::vector<Block>{{0, 3, 0}}) == Placement{{0}, 0});
+}
+
+TEST_CASE("the peak is the fullest step, the first of equals") {
+  CHECK(peak_of(std::vector<Block>{{0, 1, 4}, {1, 2, 4}, {2, 2, 4}}) == Peak{8, 1});
+  CHECK(peak_of({}) == Peak{0, 0});
+}
+
+TEST_CASE("a gap below is taken before the space above") {
+  //  3 |[ b           ]
+  //  2 |[ b           ]
+  //  1 |[ a ][ c ][ d ]
+  //    +0    1    2
+  const std::vector<Block> blocks = {{0, 0, 1}, {0, 2, 2}, {1, 1, 1}, {2, 2, 1}};
+  CHECK(place(blocks).bytes == 3);
+}
+
+TEST_CASE("where largest first leaves a hole, another order of the portfolio reaches the peak") {
+  // First fit by size puts the long thin block between the two large ones.
+  const std::vector<Block> blocks = {{0, 2, 3}, {2, 4, 3}, {4, 6, 3},
+                                     {0, 6, 1}, {1, 3, 2}, {3, 5, 2}};
+  CHECK(place(blocks).bytes == peak_of(blocks).bytes);
+}
+
+}  // namespace
+}  // namespace metronome

@@ -1,0 +1,244 @@
+// A few hundred random graphs: their plans pass the check, and a replay in planned memory leaves
+// the same in storages and readable values as one in which every value has memory of its own.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "graph/memory_plan.h"
+#include "graph/structural.h"
+#include "tests/graph/random_graph.h"
+
+namespace metronome {
+namespace {
+
+using testing::RandomGraph;
+
+/// One number for each four bytes of memory, or for each smaller value.
+using Words = std::vector<std::uint64_t>;
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t h = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xbf58476d1ce4e5b9u;
+  return h ^ (h >> 29);
+}
+
+std::size_t words_of(const Type& type) { return (type.bytes() + 3) / 4; }
+
+/// What a node would leave in one of its outputs: every word depends on every word of every input.
+Words computed(std::int32_t node, std::int32_t output, const std::vector<Words>& inputs,
+               std::size_t size) {
+  std::uint64_t seed = mix(static_cast<std::uint64_t>(node), static_cast<std::uint64_t>(output));
+  for (const Words& words : inputs) {
+    for (std::uint64_t word : words) seed = mix(seed, word);
+  }
+  Words result(size);
+  for (std::size_t i = 0; i < size; ++i) result[i] = mix(seed, i);
+  return result;
+}
+
+/// Replays a graph over words of memory that `Memory` finds.
+template <class Memory>
+void replay(const Graph& graph, const Schedule& order, Memory& memory) {
+  for (std::int32_t index : order.order) {
+    const Node& node = graph.nodes()[index];
+    memory.spoil_scratch(index);
+    std::vector<Words> inputs;
+    Types types;
+    for (ValueId id : node.inputs) {
+      inputs.push_back(memory.read(id));
+      types.push_back(graph.type(id));
+    }
+    if (node.guard.present()) inputs.push_back(memory.read(node.guard));
+    if (const auto alias = node.op->alias(types)) {
+      memory.view({index, 0}, node.inputs[0], alias->offset / 4);
+      continue;
+    }
+    if (node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr) continue;
+    for (std::int32_t output = 0; output < static_cast<std::int32_t>(node.types.size()); ++output) {
+      memory.write({index, output}, computed(index, output, inputs, words_of(node.types[output])));
+    }
+  }
+}
+
+/// Where a storage's or an input's words come from.
+Words initial(const Graph& graph, ValueId id) {
+  return computed(-1 - id.node, 0, {}, words_of(graph.type(id)));
+}
+
+/// Memory of its own for every value.
+struct FreshMemory {
+  const Graph& graph;
+  std::map<ValueId, Words> values = {};
+
+  Words read(ValueId id) {
+    return values.contains(id) ? values[id] : values[id] = initial(graph, id);
+  }
+  void view(ValueId id, ValueId of, std::size_t offset) {
+    const Words whole = read(of);
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(offset);
+    values[id] = Words(begin, begin + static_cast<std::ptrdiff_t>(words_of(graph.type(id))));
+  }
+  void write(ValueId id, Words words) { values[id] = std::move(words); }
+  void spoil_scratch(std::int32_t) {}
+};
+
+/// Memory as planned.
+struct PlannedMemory {
+  const Graph& graph;
+  const MemoryPlan& plan;
+  const std::vector<std::size_t>& scratch;
+  std::map<std::pair<Place::In, std::int32_t>, Words> memory = {};
+
+  std::uint64_t* at(ValueId id) {
+    const Place& place = plan.places[id.node][id.output];
+    Words& words = memory[{place.in, place.index}];
+    const std::size_t end = place.offset / 4 + words_of(graph.type(id));
+    if (words.size() < end) words.resize(end);
+    return words.data() + place.offset / 4;
+  }
+  Words read(ValueId id) {
+    const std::uint64_t* begin = at(id);
+    return Words(begin, begin + words_of(graph.type(id)));
+  }
+  void view(ValueId, ValueId, std::size_t) {}
+  void write(ValueId id, const Words& words) {
+    if (plan.places[id.node][id.output].in == Place::In::none) return;
+    std::copy(words.begin(), words.end(), at(id));
+  }
+  void spoil_scratch(std::int32_t index) {
+    Words& words = memory[{Place::In::arena, -1}];
+    const std::size_t begin = plan.scratch_offsets[index] / 4;
+    const std::size_t end = begin + scratch[index] / 4;
+    if (words.size() < end) words.resize(end);
+    std::fill(words.begin() + static_cast<std::ptrdiff_t>(begin),
+              words.begin() + static_cast<std::ptrdiff_t>(end), mix(begin, end));
+  }
+};
+
+/// Replays both ways and compares all that outlives the step.
+bool same_as_fresh(const Graph& graph, const Schedule& order, const MemoryPlan& plan,
+                   const std::vector<std::size_t>& scratch) {
+  FreshMemory fresh{graph};
+  PlannedMemory planned{graph, plan, scratch};
+  for (std::int32_t index = 0; index < static_cast<std::int32_t>(graph.nodes().size()); ++index) {
+    const Op& op = *graph.nodes()[index].op;
+    if (op.as<Input>() == nullptr && op.as<Read>() == nullptr) continue;
+    planned.write({index, 0}, initial(graph, {index, 0}));
+  }
+  replay(graph, order, fresh);
+  replay(graph, order, planned);
+  bool same = true;
+  for (const Readable& readable : graph.readables()) {
+    same &= planned.read(readable.value) == fresh.read(readable.value);
+  }
+  for (const Assignment& assignment : graph.assignments()) {
+    same &= planned.read(assignment.value) == fresh.read(assignment.value);
+  }
+  return same;
+}
+
+std::vector<std::size_t> random_scratch(RandomGraph& random, const Graph& graph) {
+  std::vector<std::size_t> scratch(graph.nodes().size());
+  for (std::size_t& bytes : scratch) bytes = random.below(4) == 0 ? 4 * random.below(100) : 0;
+  return scratch;
+}
+
+TEST_CASE("plans of random graphs are right, and the same every time") {
+  Settings settings;
+  double worst = 1, sum = 0;
+  int at_bound = 0, in_place = 0, assignments = 0;
+  constexpr int kGraphs = 400;
+  for (std::uint32_t seed = 0; seed < kGraphs; ++seed) {
+    CAPTURE(seed);
+    RandomGraph random(seed);
+    const Graph graph = random.make();
+    CAPTURE(graph.print());
+    std::vector<std::size_t> scratch(graph.nodes().size());
+    if (seed % 2 == 1) scratch = random_scratch(random, graph);
+    const Schedule order = schedule(graph, settings);
+    const MemoryPlan plan = plan_memory(graph, order, scratch, settings);
+    REQUIRE(check(graph, order, scratch, plan, settings).value_or("no fault") == "no fault");
+    REQUIRE(schedule(graph, settings) == order);
+    REQUIRE(plan_memory(graph, order, scratch, settings) == plan);
+    REQUIRE(plan.arena_bytes >= plan.lower_bound);
+    if (seed % 2 == 0) REQUIRE(order.peak_bytes == static_cast<std::int64_t>(plan.lower_bound));
+    CHECK(same_as_fresh(graph, order, plan, scratch));
+
+    const double ratio = plan.lower_bound == 0 ? 1
+                                               : static_cast<double>(plan.arena_bytes) /
+                                                     static_cast<double>(plan.lower_bound);
+    worst = std::max(worst, ratio);
+    sum += ratio;
+    at_bound += plan.arena_bytes == plan.lower_bound ? 1 : 0;
+    for (bool made : order.in_place) in_place += made ? 1 : 0;
+    assignments += static_cast<int>(order.in_place.size());
+  }
+  MESSAGE("plan / bound over ", kGraphs, " graphs: mean ", sum / kGraphs, ", worst ", worst, ", ",
+          at_bound, " at the bound; ", in_place, " of ", assignments, " assignments in place");
+  CHECK(worst <= 1.1);
+  CHECK(in_place > assignments / 4);
+}
+
+/// Moves a value and its views, or scratch, or swaps two neighbours of the order.
+void spoil(RandomGraph& random, const Graph& graph, Schedule& order, MemoryPlan& plan) {
+  const int index = random.below(graph.nodes().size());
+  const std::size_t offset = 64 * random.below(plan.arena_bytes / 64 + 1);
+  switch (random.below(3)) {
+    case 0: {
+      const Place from = plan.places[index][0];
+      if (from.in != Place::In::arena) return;
+      const std::size_t end = from.offset + graph.nodes()[index].types[0].bytes();
+      for (std::size_t i = static_cast<std::size_t>(index); i < plan.places.size(); ++i) {
+        Place& place = plan.places[i][0];
+        const bool view = graph.nodes()[i].op->name() == "head" && place.in == Place::In::arena &&
+                          place.offset >= from.offset && place.offset <= end;
+        if (static_cast<int>(i) == index || view)
+          place.offset = place.offset - from.offset + offset;
+      }
+      return;
+    }
+    case 1:
+      plan.scratch_offsets[index] = offset;
+      return;
+    case 2:
+      if (index > 0) std::swap(order.order[index - 1], order.order[index]);
+      return;
+  }
+}
+
+TEST_CASE("a spoilt plan that the check lets pass replays the same all the same") {
+  Settings settings;
+  int passed = 0, caught_wrong = 0;
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    RandomGraph random(seed);
+    const Graph graph = random.make();
+    const std::vector<std::size_t> scratch = random_scratch(random, graph);
+    const Schedule order = schedule(graph, settings);
+    const MemoryPlan plan = plan_memory(graph, order, scratch, settings);
+    for (int attempt = 0; attempt < 40; ++attempt) {
+      Schedule other_order = order;
+      MemoryPlan other = plan;
+      spoil(random, graph, other_order, other);
+      if (other == plan && other_order == order) continue;
+      const auto fault = check(graph, other_order, scratch, other, settings);
+      const bool same = same_as_fresh(graph, other_order, other, scratch);
+      if (fault) {
+        caught_wrong += same ? 0 : 1;
+        continue;
+      }
+      ++passed;
+      CAPTURE(seed);
+      CAPTURE(graph.print());
+      CHECK(same);
+    }
+  }
+  MESSAGE(passed, " spoilt plans pass the check; ", caught_wrong, " are caught and replay wrongly");
+  CHECK(passed > 100);
+  CHECK(caught_wrong > 100);
+}
+
+}  // namespace
+}  // namespace metronome

@@ -1,0 +1,260 @@
+#include "graph/schedule.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/error.h"
+#include "tests/graph/test_ops.h"
+
+namespace metronome {
+namespace {
+
+using namespace testing;
+
+/// "x a b", paths in order; assignments made in place after a bar.
+std::string drawn(const Graph& graph, const Schedule& schedule) {
+  std::vector<std::string> words;
+  for (std::int32_t index : schedule.order) words.push_back(graph.nodes()[index].path);
+  std::string text = fmt::format("{}", fmt::join(words, " "));
+  for (std::size_t i = 0; i < schedule.in_place.size(); ++i) {
+    if (!schedule.in_place[i]) continue;
+    text += " | " + graph.storage(graph.assignments()[i].storage).path;
+  }
+  return text;
+}
+
+std::string order_of(const Graph& graph) { return drawn(graph, schedule(graph, {})); }
+
+void assign_all(Graph& graph, std::vector<std::pair<Value, Value>> pairs) {
+  std::vector<Assignment> assignments;
+  for (const auto& [storage, value] : pairs) {
+    const auto id = graph.find_storage(storage.node().path);
+    assignments.push_back({*id, value.id(), Line{}});
+  }
+  graph.set_assignments(std::move(assignments));
+}
+
+TEST_CASE("the declared order stands where no other takes fewer bytes") {
+  // x - a - b - y
+  Graph g("chain");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Scale{2}, {x});
+  const Value b = node(g, "b", Scale{3}, {a});
+  g.output("y", node(g, "y", Scale{4}, {b}));
+  CHECK(order_of(g) == "x a b y");
+  CHECK(schedule(g, {}).peak_bytes == 64);
+}
+
+TEST_CASE("each large value is reduced before the next one is made") {
+  // x - big0 - small0 - sum0 - y        declared: all big ones first
+  //   - big1 - small1 -/       /
+  //   - big2 - small2 --------/
+  Graph g("fan");
+  const Value x = g.input("x", f32, {16});
+  std::vector<Value> big, small;
+  for (int i = 0; i < 3; ++i)
+    big.push_back(node(g, fmt::format("big{}", i), Blend{floats(1600)}, {x}));
+  for (int i = 0; i < 3; ++i) {
+    small.push_back(node(g, fmt::format("small{}", i), Blend{floats(16)}, {big[i]}));
+  }
+  const Value sum = node(g, "sum", Plus{}, {small[0], small[1]});
+  g.output("y", node(g, "y", Plus{}, {sum, small[2]}));
+  const Schedule s = schedule(g, {});
+  CHECK(drawn(g, s) == "x big0 small0 big1 small1 sum big2 small2 y");
+  CHECK(s.peak_bytes == 6400 + 2 * 64);
+}
+
+TEST_CASE("a source that is needed late is made late") {
+  // x - big - small -+- y
+  //        zeros ---/
+  Graph g("late");
+  const Value x = g.input("x", f32, {16});
+  const Value zeros = node(g, "zeros", Blend{floats(800)}, {});
+  const Value big = node(g, "big", Blend{floats(1600)}, {x});
+  const Value small = node(g, "small", Blend{floats(16)}, {big});
+  g.output("y", node(g, "y", Blend{floats(16)}, {small, zeros}));
+  CHECK(order_of(g) == "x big small zeros y");
+}
+
+TEST_CASE("a gradient is used up by its update before the next one is made") {
+  // d - g0 -(w0)- u0
+  //   - g1 -(w1)- u1       declared: all gradients, then all updates
+  Graph g("updates");
+  const Value d = g.input("d", f32, {16});
+  std::vector<Value> weights, gradients;
+  std::vector<std::pair<Value, Value>> assigned;
+  for (int i = 0; i < 3; ++i)
+    weights.push_back(g.parameter(fmt::format("w{}", i), floats(256), {}));
+  for (int i = 0; i < 3; ++i) {
+    gradients.push_back(node(g, fmt::format("g{}", i), Blend{floats(256)}, {d}));
+  }
+  for (int i = 0; i < 3; ++i) {
+    assigned.push_back(
+        {weights[i], node(g, fmt::format("u{}", i), Plus{}, {weights[i], gradients[i]})});
+  }
+  assign_all(g, assigned);
+  const Schedule s = schedule(g, {});
+  CHECK(drawn(g, s) == "d w0 w1 w2 g0 u0 g1 u1 g2 u2 | w0 | w1 | w2");
+  CHECK(s.peak_bytes == 1024);
+}
+
+TEST_CASE("a storage is updated in place after every other read of its old value") {
+  // w - next        declared before the reads of w and of a view of it
+  //   - y
+  //   - head - z
+  Graph g("reads");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value next = node(g, "next", Scale{2}, {w});
+  const Value y = node(g, "y", Scale{3}, {w});
+  const Value view = node(g, "view", Head{4, 4}, {w});
+  const Value z = node(g, "z", Scale{4}, {view});
+  g.output("y", y);
+  g.output("z", z);
+  assign_all(g, {{w, next}});
+  CHECK(order_of(g) == "w view y z next | w");
+}
+
+TEST_CASE("an update whose result an old value's reader needs is not in place") {
+  // w - next - y = next + w
+  Graph g("needed");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value next = node(g, "next", Scale{2}, {w});
+  g.output("y", node(g, "y", Plus{}, {next, w}));
+  assign_all(g, {{w, next}});
+  CHECK(order_of(g) == "w next y");
+}
+
+TEST_CASE("of two updates that must each come first, the first assignment is in place") {
+  // a - next_a = a + b      next_a in place: next_b, which reads a, before it;
+  // b - next_b = b + a      next_b in place: next_a, which reads b, before it
+  Graph g("cycle");
+  const Value a = g.parameter("a", floats(16), {});
+  const Value b = g.parameter("b", floats(16), {});
+  const Value next_a = node(g, "next_a", Plus{}, {a, b});
+  const Value next_b = node(g, "next_b", Plus{}, {b, a});
+  assign_all(g, {{a, next_a}, {b, next_b}});
+  CHECK(order_of(g) == "a b next_b next_a | a");
+  assign_all(g, {{b, next_b}, {a, next_a}});
+  CHECK(order_of(g) == "a b next_a next_b | b");
+}
+
+TEST_CASE("a node of several outputs updates several storages in place") {
+  Graph g("momentum");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value m = g.parameter("m", floats(16), {});
+  const Value d = g.input("d", f32, {16});
+  const Value next = node(g, "next", Momentum{}, {w, d, m});
+  assign_all(g, {{w, next}, {m, output(g, next, 1)}});
+  CHECK(order_of(g) == "w m d next | w | m");
+  CHECK(schedule(g, {}).peak_bytes == 0);
+}
+
+TEST_CASE("not in place: another op, a view of the storage, another storage, a readable value") {
+  const auto in_place = [](const Graph& g) {
+    return schedule(g, {}).in_place == std::vector{true};
+  };
+  Graph g("not");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value v = g.parameter("v", floats(16), {});
+  const Value scaled = node(g, "scaled", Scale{2}, {w});
+  const Value blended = node(g, "blended", Blend{floats(16)}, {w});
+  const Value viewed = node(g, "viewed", Head{0, 16}, {v});
+  const Value through_view = node(g, "through_view", Scale{2}, {viewed});
+  const Value shown = node(g, "shown", Scale{2}, {w});
+  g.output("shown", shown);
+  assign_all(g, {{w, scaled}});
+  CHECK(in_place(g));
+  assign_all(g, {{w, blended}});
+  CHECK_FALSE(in_place(g));
+  assign_all(g, {{v, through_view}});
+  CHECK_FALSE(in_place(g));
+  assign_all(g, {{v, scaled}});
+  CHECK_FALSE(in_place(g));
+  assign_all(g, {{w, shown}});
+  CHECK_FALSE(in_place(g));
+}
+
+TEST_CASE("every operand that is the storage needs the right to be overwritten") {
+  Graph g("twice");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value whole = node(g, "whole", Head{0, 16}, {w});
+  const Value part = node(g, "part", Head{8, 8}, {w});
+  const auto in_place = [&](Value next) {
+    assign_all(g, {{w, next}});
+    return schedule(g, {}).in_place == std::vector{true};
+  };
+  CHECK(in_place(node(g, "w + w", Plus{}, {w, w})));
+  CHECK(in_place(node(g, "w + whole", Plus{}, {w, whole})));
+  CHECK_FALSE(in_place(node(g, "w and itself as gradient", Momentum{}, {w, w, part})));
+}
+
+TEST_CASE("one value assigned to two storages is made in one and copied to the other") {
+  Graph g("two");
+  const Value w = g.parameter("w", floats(16), {});
+  const Value v = g.parameter("v", floats(16), {});
+  const Value next = node(g, "next", Plus{}, {w, v});
+  assign_all(g, {{w, next}, {v, next}});
+  CHECK(order_of(g) == "w v next | w");
+}
+
+TEST_CASE("a guard is read by the node that it guards") {
+  Graph g("guard");
+  const Value x = g.input("x", f32, {16});
+  const Value go = node(g, "go", Blend{Type{bool_, {}}}, {x});
+  Node guarded{make_op(Scale{2}), {x.id()}, {}, "y", Line{}, go.id()};
+  g.output("y", g.value(g.append(guarded)));
+  CHECK(order_of(g) == "x go y");
+  CHECK(schedule(g, {}).peak_bytes == 64);
+}
+
+TEST_CASE("an empty graph has an empty schedule") {
+  CHECK(schedule(Graph("empty"), {}) == Schedule{});
+}
+
+TEST_CASE("a readable or assigned value that is memory already is refused") {
+  const std::string ours = "Metronome made a mistake of its own, please report it: ";
+  Graph g("memory");
+  const Value x = g.input("x", f32, {16});
+  const Value w = g.parameter("w", floats(16), {});
+  assign_all(g, {{w, node(g, "view", Head{0, 16}, {x})}});
+  CHECK_THROWS_WITH_AS(schedule(g, {}),
+                       (ours + "the assignment of \"w\" has no copy of input \"x\"").c_str(),
+                       InternalError);
+  g.set_assignments({});
+  g.output("y", w);
+  CHECK_THROWS_WITH_AS(schedule(g, {}), (ours + "readable \"y\" has no copy of read \"w\"").c_str(),
+                       InternalError);
+}
+
+TEST_CASE("ten thousand nodes: a tower with its reverse walk and updates") {
+  Graph g("tower");
+  constexpr int kLayers = 2500;
+  Value h = g.input("x", f32, {1024});
+  std::vector<Value> weights, activations;
+  for (int i = 0; i < kLayers; ++i) {
+    weights.push_back(g.parameter(fmt::format("w{}", i), floats(256), {}));
+    activations.push_back(h);
+    h = node(g, "h", Blend{floats(1024)}, {h, weights.back()});
+  }
+  std::vector<std::pair<Value, Value>> assigned;
+  std::vector<Value> gradients(kLayers);
+  Value d = h;
+  for (int i = kLayers - 1; i >= 0; --i) {
+    gradients[i] = node(g, "g", Blend{floats(256)}, {activations[i], d});
+    d = node(g, "d", Blend{floats(1024)}, {d, weights[i]});
+  }
+  for (int i = 0; i < kLayers; ++i) {
+    assigned.push_back({weights[i], node(g, "u", Plus{}, {weights[i], gradients[i]})});
+  }
+  assign_all(g, assigned);
+  const Schedule s = schedule(g, {});
+  CHECK(s.in_place == std::vector<bool>(kLayers, true));
+  // All activations (x is an input, but the first d is one more), and one gradient beside them.
+  CHECK(s.peak_bytes == kLayers * 4096 + 1024);
+}
+
+}  // namespace
+}  // namespace metronome

@@ -1,0 +1,124 @@
+// Ops of the tests' own, so that graph/ is tested without a library of ops.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/op_model.h"
+#include "graph/scope.h"
+
+namespace metronome::testing {
+
+/// x + y of equal types. May be written over either.
+struct Plus {
+  static constexpr std::string_view name = "plus";
+  bool operator==(const Plus&) const = default;
+  Types infer(std::span<const Type> in) const {
+    if (in[0] != in[1]) {
+      throw Requirement{
+          fmt::format("equal types, but {} and {}", to_string(in[0]), to_string(in[1]))};
+    }
+    return {in[0]};
+  }
+  std::vector<InPlace> in_place() const { return {{0, 0}, {0, 1}}; }
+  Values vjp(const Vjp& v) const { return {v.grad(), v.grad()}; }
+};
+
+/// factor * x. May be written over x.
+struct Scale {
+  static constexpr std::string_view name = "scale";
+  double factor = 1;
+  bool operator==(const Scale&) const = default;
+  std::string attributes() const { return fmt::format("factor={}", factor); }
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+  std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  Values vjp(const Vjp& v) const {
+    return {metronome::apply(Scale{factor}, {v.grad()}, Line::here())};
+  }
+};
+
+/// `rows` rows of x, from row `begin` on. A view.
+struct Head {
+  static constexpr std::string_view name = "head";
+  static constexpr bool differentiable = false;
+  std::int64_t begin = 0;
+  std::int64_t rows = 1;
+  bool operator==(const Head&) const = default;
+  std::string attributes() const { return fmt::format("begin={} rows={}", begin, rows); }
+  Types infer(std::span<const Type> in) const {
+    if (in[0].rank() < 1 || begin < 0 || rows < 0 || begin + rows > in[0].shape[0]) {
+      throw Requirement{fmt::format("{} rows or more, but {}", begin + rows, to_string(in[0]))};
+    }
+    Type head = in[0];
+    head.shape[0] = rows;
+    return {head};
+  }
+  std::optional<Alias> alias(std::span<const Type> in) const {
+    Type skipped = in[0];
+    skipped.shape[0] = begin;
+    return Alias{0, 0, skipped.bytes()};
+  }
+};
+
+/// Any values in, one of type `result` out, never in place: a matrix product to the planner.
+struct Blend {
+  static constexpr std::string_view name = "blend";
+  static constexpr bool differentiable = false;
+  Type result;
+  bool operator==(const Blend&) const = default;
+  std::string attributes() const { return to_string(result); }
+  Types infer(std::span<const Type>) const { return {result}; }
+};
+
+/// x normalised, and a saved scalar that only a gradient would read. May be written over x.
+struct Norm {
+  static constexpr std::string_view name = "norm";
+  static constexpr bool differentiable = false;
+  static constexpr int saved = 1;
+  bool operator==(const Norm&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0], Type{in[0].element, {}}}; }
+  std::vector<InPlace> in_place() const { return {{0, 0}}; }
+};
+
+/// (parameter, gradient, moment) to the next parameter and moment, each over its old value.
+struct Momentum {
+  static constexpr std::string_view name = "momentum";
+  static constexpr bool differentiable = false;
+  bool operator==(const Momentum&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0], in[2]}; }
+  std::vector<InPlace> in_place() const { return {{0, 0}, {1, 2}}; }
+};
+
+inline Value plus(Value x, Value y, Line line = Line::here()) {
+  return apply(Plus{}, {x, y}, line);
+}
+inline Value scale(Value x, double factor, Line line = Line::here()) {
+  return apply(Scale{factor}, {x}, line);
+}
+inline Value head(Value x, std::int64_t begin, std::int64_t rows, Line line = Line::here()) {
+  return apply(Head{begin, rows}, {x}, line);
+}
+
+/// Output 0 of a new node at exactly `path`, so that a drawing can name it.
+template <OpRules T>
+Value node(Graph& graph, std::string path, T op, std::vector<Value> inputs) {
+  Node node;
+  node.op = make_op(std::move(op));
+  for (const Value& input : inputs) node.inputs.push_back(input.id());
+  node.path = std::move(path);
+  return graph.value(graph.append(std::move(node)));
+}
+/// Another output of the node that made `value`.
+inline Value output(Graph& graph, Value value, std::int32_t output) {
+  return graph.value({value.id().node, output});
+}
+
+/// A vector of floats, 4 bytes each.
+inline Type floats(std::int64_t n) { return Type{f32, {n}}; }
+
+}  // namespace metronome::testing

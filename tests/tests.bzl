@@ -1,0 +1,14 @@
+"""One test program for each file."""
+
+def doctests(srcs, deps, hdrs = [], data = []):
+    """Makes `graph_print_test` of graph/print_test.cc, and so on."""
+    for src in srcs:
+        native.cc_test(
+            name = src[:-len(".cc")].replace("/", "_"),
+            srcs = [src] + hdrs,
+            data = data,
+            deps = deps + [
+                ":doctest_main",
+                "//third_party:doctest",
+            ],
+        )
