@@ -1,0 +1,118 @@
+// Chooses how a matrix product runs.
+#include "ops/cpu/gemm.h"
+
+#include <limits>
+#include <utility>
+
+#include "graph/error.h"
+#include "ops/cpu/simd.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+// Products below this run on one thread: a team's start costs 1-2 us, the work of about 0.3 MFLOP.
+constexpr double kParallelFlops = 1e6;
+// Up to here the own tiles are ahead of MKL, which always takes the processor's widest vectors
+// (measured by benchmarks/kernels: with AVX-512 they are level up to 4 MFLOP on one thread).
+constexpr double kDirectFlops = kRegisters == 32 ? 1e6 : 128e3;
+// Above this the own tiles are not offered: they do not block for the caches.
+constexpr double kDirectLimit = 8e6;
+// oneDNN allocates in each execute call and spends 0.4 us on it: worth it from here.
+constexpr double kOnednnFlops = 2e6;
+
+int threads_for(const Gemm& gemm, int threads) {
+  return gemm.flops() < kParallelFlops ? 1 : threads;
+}
+
+// MKL counts in 32-bit integers.
+bool fits_mkl(const Gemm& g) {
+  constexpr std::int64_t limit = std::numeric_limits<int>::max();
+  return g.m < limit && g.n < limit && g.k < limit && g.lda < limit && g.ldb < limit &&
+         g.ldc < limit;
+}
+
+}  // namespace
+
+std::int64_t Gemm::batches() const {
+  std::int64_t count = 1;
+  for (const GemmBatch& dim : batch) count *= dim.size;
+  return count;
+}
+
+double Gemm::flops() const {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+         static_cast<double>(batches());
+}
+
+Gemm collapsed(Gemm gemm) {
+  std::vector<GemmBatch> dims;
+  for (const GemmBatch& dim : gemm.batch) {
+    if (dim.size == 1) continue;
+    if (!dims.empty()) {
+      GemmBatch& outer = dims.back();
+      if (outer.a == dim.a * dim.size && outer.b == dim.b * dim.size &&
+          outer.c == dim.c * dim.size) {
+        outer = {outer.size * dim.size, dim.a, dim.b, dim.c};
+        continue;
+      }
+    }
+    dims.push_back(dim);
+  }
+  // Rows of a batch over one B are rows of one taller product.
+  if (dims.size() == 1 && !gemm.transpose_a && dims[0].b == 0 && gemm.m * gemm.lda == dims[0].a &&
+      gemm.m * gemm.ldc == dims[0].c) {
+    gemm.m *= dims[0].size;
+    dims.clear();
+  }
+  gemm.batch = std::move(dims);
+  return gemm;
+}
+
+std::vector<GemmOffsets> gemm_offsets(const Gemm& gemm) {
+  std::vector<GemmOffsets> offsets = {{}};
+  for (const GemmBatch& dim : gemm.batch) {
+    std::vector<GemmOffsets> next;
+    next.reserve(offsets.size() * static_cast<std::size_t>(dim.size));
+    for (const GemmOffsets& o : offsets) {
+      for (std::int64_t i = 0; i < dim.size; ++i) {
+        next.push_back({o.a + i * dim.a, o.b + i * dim.b, o.c + i * dim.c});
+      }
+    }
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+std::vector<CpuCandidate> gemm_candidates(const Gemm& gemm, int threads) {
+  const Gemm g = collapsed(gemm);
+  const int team = threads_for(g, threads);
+  const double each = g.flops() / static_cast<double>(std::max<std::int64_t>(g.batches(), 1));
+  const int direct_team = g.batches() > 1 ? team : 1;
+  const CpuCandidate direct{"direct", direct_gemm_scratch(g, direct_team), direct_team};
+  // Empty products are direct's: it knows what a sum of nothing is.
+  if (each == 0 || !fits_mkl(g)) return {direct};
+
+  const CpuCandidate mkl{"mkl", 0, team};
+  std::vector<CpuCandidate> libraries;
+  if (g.flops() >= kOnednnFlops) libraries = onednn_gemm_candidates(g, team);
+  // MKL takes slow paths on processors of other makers. On Intel's own the two are even for one
+  // product; oneDNN is ahead for batches.
+  const bool mkl_first = g.batch.empty() && __builtin_cpu_is("intel");
+  libraries.insert(mkl_first ? libraries.begin() : libraries.end(), mkl);
+
+  std::vector<CpuCandidate> candidates;
+  if (each <= kDirectFlops) candidates.push_back(direct);
+  candidates.insert(candidates.end(), libraries.begin(), libraries.end());
+  if (each > kDirectFlops && each <= kDirectLimit) candidates.push_back(direct);
+  return candidates;
+}
+
+CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const CpuCandidate& choice) {
+  const Gemm g = collapsed(gemm);
+  if (choice.name == "direct") return bind_direct_gemm(g, data, choice.threads);
+  if (choice.name == "mkl") return bind_mkl_gemm(g, data, choice.threads);
+  if (choice.name == "onednn") return bind_onednn_gemm(g, data, choice.threads);
+  throw InternalError("no matrix product is called " + choice.name);
+}
+
+}  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,154 @@
+// The own matrix product: column panels of up to four registers, tiles of rows down each panel. A
+// transposed B is packed one panel at a time; a product that is split over threads is a batch.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "ops/cpu/gemm.h"
+#include "ops/cpu/isa/gemm_tile.h"
+#include "ops/cpu/parallel.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+template <class T>
+struct Panel {
+  std::int64_t column = 0;  ///< first
+  std::int64_t columns = 0;
+  std::int64_t width = 0;  ///< columns rounded up to whole registers
+  typename Simd<T>::Mask last{};
+  // Rows are cut evenly: `tall` tiles of `rows` rows, then tiles of one row less.
+  std::int64_t tall = 0;
+  std::int64_t tiles = 0;
+  std::int64_t rows = 0;
+  TileKernel<T> tile = nullptr;
+  TileKernel<T> lower = nullptr;
+};
+
+template <class T>
+TileKernel<T> find_tile(bool transpose_a, bool cut, std::int64_t rows, std::int64_t registers) {
+  static constexpr TileTable<T> plain_whole = tile_table<T, false, false>();
+  static constexpr TileTable<T> plain_cut = tile_table<T, false, true>();
+  static constexpr TileTable<T> transposed_whole = tile_table<T, true, false>();
+  static constexpr TileTable<T> transposed_cut = tile_table<T, true, true>();
+  if (rows == 0) return nullptr;
+  const TileTable<T>& table =
+      transpose_a ? (cut ? transposed_cut : transposed_whole) : (cut ? plain_cut : plain_whole);
+  return table[static_cast<std::size_t>(registers - 1)][static_cast<std::size_t>(rows - 1)];
+}
+
+template <class T>
+std::vector<Panel<T>> panels(const Gemm& g) {
+  constexpr std::int64_t W = Simd<T>::kWidth;
+  std::vector<Panel<T>> result;
+  const std::int64_t registers = (g.n + W - 1) / W;
+  const std::int64_t count = (registers + kMaxV - 1) / kMaxV;
+  std::int64_t column = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t v = registers / count + (i < registers % count ? 1 : 0);
+    Panel<T> p;
+    p.column = column;
+    p.width = v * W;
+    p.columns = std::min(p.width, g.n - column);
+    const std::int64_t in_last = p.columns - (v - 1) * W;
+    p.last = Simd<T>::mask(in_last);
+    const std::int64_t most = max_rows(static_cast<int>(v));
+    p.tiles = (g.m + most - 1) / most;
+    p.rows = (g.m + p.tiles - 1) / p.tiles;
+    p.tall = g.m % p.tiles == 0 ? p.tiles : g.m % p.tiles;
+    p.tile = find_tile<T>(g.transpose_a, in_last < W, p.rows, v);
+    p.lower = find_tile<T>(g.transpose_a, in_last < W, p.rows - 1, v);
+    result.push_back(p);
+    column += p.width;
+  }
+  return result;
+}
+
+// Elements that packing needs for one thread: one panel of B.
+template <class T>
+std::int64_t pack_elements(const Gemm& g) {
+  if (!g.transpose_b) return 0;
+  constexpr std::int64_t W = Simd<T>::kWidth;
+  const std::int64_t width = std::min<std::int64_t>((g.n + W - 1) / W, kMaxV) * W;
+  return (g.k * width + 15) / 16 * 16;
+}
+
+template <class T>
+struct Direct {
+  Gemm g;
+  std::vector<Panel<T>> panels;
+  const T* bias = nullptr;
+
+  void operator()(const T* a, const T* b, const T* addend, T* c, T* pack) const {
+    for (const Panel<T>& p : panels) {
+      Tile<T> t;
+      t.lda = g.lda;
+      t.k = g.k;
+      t.ldc = g.ldc;
+      t.last = p.last;
+      if (g.transpose_b) {
+        pack_transposed(b + p.column * g.ldb, g.ldb, g.k, p.columns, pack, p.width);
+        t.b = pack;
+        t.ldb = p.width;
+      } else {
+        t.b = b + p.column;
+        t.ldb = g.ldb;
+      }
+      t.a = a;
+      t.c = c + p.column;
+      if (bias) t.start = bias + p.column;
+      if (addend) {
+        t.start = addend + p.column;
+        t.start_stride = g.ldc;
+      }
+      const std::int64_t a_step = g.transpose_a ? 1 : g.lda;
+      std::int64_t rows = p.rows;
+      for (std::int64_t i = 0; i < p.tiles; ++i) {
+        if (i == p.tall) --rows;
+        (i < p.tall ? p.tile : p.lower)(t);
+        t.a += rows * a_step;
+        t.c += rows * g.ldc;
+        t.start += rows * t.start_stride;
+      }
+    }
+  }
+};
+
+template <class T>
+CpuKernel bind_direct(const Gemm& g, const GemmData& data, int threads) {
+  if (g.m == 0 || g.n == 0 || g.batches() == 0) return CpuKernel([] {});
+  const Direct<T> direct{g, panels<T>(g), static_cast<const T*>(data.bias)};
+  const T* a = static_cast<const T*>(data.a);
+  const T* b = static_cast<const T*>(data.b);
+  const T* addend = static_cast<const T*>(data.addend);
+  T* c = static_cast<T*>(data.c);
+  T* scratch = static_cast<T*>(data.scratch);
+  if (g.batch.empty()) return CpuKernel([=] { direct(a, b, addend, c, scratch); });
+  const std::int64_t pack = pack_elements<T>(g);
+  return CpuKernel([=, offsets = gemm_offsets(g)] {
+    const auto count = static_cast<std::int64_t>(offsets.size());
+    parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end, int part) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const GemmOffsets& o = offsets[static_cast<std::size_t>(i)];
+        direct(a + o.a, b + o.b, addend ? addend + o.c : nullptr, c + o.c, scratch + part * pack);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+std::size_t direct_gemm_scratch(const Gemm& g, int threads) {
+  const std::int64_t elements =
+      g.element == f64 ? pack_elements<double>(g) : pack_elements<float>(g);
+  return static_cast<std::size_t>(elements) * size_of(g.element) *
+         static_cast<std::size_t>(threads);
+}
+
+CpuKernel bind_direct_gemm(const Gemm& g, const GemmData& data, int threads) {
+  return g.element == f64 ? bind_direct<double>(g, data, threads)
+                          : bind_direct<float>(g, data, threads);
+}
+
+}  // namespace metronome::METRONOME_ISA

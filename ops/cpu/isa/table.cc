@@ -1,0 +1,43 @@
+// The rules of one instruction set's kernels, from the one list of ops.
+#include <concepts>
+
+#include "ops/cpu/table.h"
+#include "ops/ops.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+template <class T>
+concept HasCpuKernel = requires(const T& op, const CpuLaunch& launch) {
+  { bind(op, launch) } -> std::same_as<CpuKernel>;
+};
+
+template <class T>
+concept HasCandidates = requires(const T& op, const CpuQuery& query) {
+  { candidates(op, query) } -> std::same_as<std::vector<CpuCandidate>>;
+};
+
+template <HasCpuKernel T>
+std::pair<std::type_index, CpuTable::Rules> rules_of() {
+  CpuTable::Rules rules;
+  rules.bind = [](const Op& op, const CpuLaunch& launch) { return bind(*op.as<T>(), launch); };
+  if constexpr (HasCandidates<T>) {
+    rules.candidates = [](const Op& op, const CpuQuery& query) {
+      return candidates(*op.as<T>(), query);
+    };
+  } else {
+    rules.candidates = [](const Op&, const CpuQuery&) { return std::vector<CpuCandidate>(1); };
+  }
+  return {typeid(T), rules};
+}
+
+template <class... Ops>
+CpuTable table_of(std::string_view isa, OpList<Ops...>) {
+  return CpuTable(isa, {rules_of<Ops>()...});
+}
+
+}  // namespace
+
+CpuTable make_cpu_table(std::string_view isa) { return table_of(isa, KernelOps()); }
+
+}  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,78 @@
+// How a CPU kernel is chosen and bound: the launch interface that the executor sees.
+//
+//   candidates(op, query)   what could run this node, and the scratch bytes each needs
+//   bind(op, launch)        the chosen one over planned memory: a function and its arguments
+//   kernel()                a replay: no look-up, no check, no allocation
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+#include "graph/type.h"
+
+namespace metronome {
+
+/// One way to run an op.
+struct CpuCandidate {
+  std::string name = "direct";    ///< "direct", "mkl", "onednn", "aten"
+  std::size_t scratch_bytes = 0;  ///< needed while it runs; given 64-byte aligned
+  int threads = 1;                ///< threads it runs on
+};
+
+/// What a choice is made from.
+struct CpuQuery {
+  std::span<const Type> inputs;
+  std::span<const Type> outputs;
+  int threads = 1;  ///< the most threads a kernel may use
+};
+
+/// What a kernel is bound to. Pointers are fixed for the life of the kernel; a saved output that
+/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 64 bytes, views
+/// at multiples of their element.
+struct CpuLaunch {
+  std::span<const Type> inputs;
+  std::span<const Type> outputs;
+  std::span<void* const> input_data;
+  std::span<void* const> output_data;
+  void* scratch = nullptr;
+  CpuCandidate choice;
+
+  template <class T>
+  const T* in(std::size_t i) const {
+    return static_cast<const T*>(input_data[i]);
+  }
+  template <class T>
+  T* out(std::size_t i) const {
+    return static_cast<T*>(output_data[i]);
+  }
+};
+
+/// A function and its arguments. It may own what it needs (a primitive, packed weights).
+class CpuKernel {
+ public:
+  CpuKernel() = default;
+  /// `body()` is the kernel; it is copied once, here.
+  template <class Body>
+  explicit CpuKernel(Body body)
+      : run_([](const void* self) { (*static_cast<const Body*>(self))(); }),
+        self_(std::make_shared<const Body>(std::move(body))) {}
+
+  void operator()() const { run_(self_.get()); }
+  explicit operator bool() const { return run_ != nullptr; }
+
+  using Function = void (*)(const void* self);
+  Function function() const { return run_; }
+  const void* arguments() const { return self_.get(); }
+
+ private:
+  Function run_ = nullptr;
+  std::shared_ptr<const void> self_;
+};
+
+}  // namespace metronome

@@ -1,0 +1,65 @@
+// What row kernels share: walking a row register by register, and sums of several rows at once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ops/cpu/simd.h"
+
+namespace metronome::METRONOME_ISA {
+
+/// Row kernels share their threads' work out in parts of at least so many elements: a team's start
+/// costs 1-2 us, as much as this many elements.
+constexpr std::int64_t kElementsPerPart = 16 * 1024;
+
+/// Threads for a kernel over `elements`: all of them or one.
+inline int threads_for_elements(std::int64_t elements, int threads) {
+  return elements >= 2 * kElementsPerPart ? threads : 1;
+}
+
+/// f(i, load, store) for each register of a row of n elements; load(p) reads the register at p + i,
+/// the last one under a mask (zero beyond the row); store(p, x) writes it; cut(x) is x, zero beyond
+/// the row.
+template <class T, class F>
+inline __attribute__((always_inline)) void for_registers(std::int64_t n, const F& f) {
+  using S = Simd<T>;
+  using Reg = typename S::Reg;
+  std::int64_t i = 0;
+  for (; i + S::kWidth <= n; i += S::kWidth) {
+    f([i](const T* p) { return S::load(p + i); }, [i](T* p, Reg x) { S::store(p + i, x); },
+      [](Reg x) { return x; });
+  }
+  if (i == n) return;
+  const auto mask = S::mask(n - i);
+  f([i, mask](const T* p) { return S::load(p + i, mask); },
+    [i, mask](T* p, Reg x) { S::store(p + i, mask, x); },
+    [mask](Reg x) { return S::select(mask, x, S::zero()); });
+}
+
+/// The sums of up to four registers; a register's sum has the same bits in every place.
+template <class T, int R>
+inline std::array<T, 4> sums(const typename Simd<T>::Reg (&x)[R]) {
+  static_assert(R <= 4);
+  std::array<T, 4> result{};
+  if constexpr (std::is_same_v<T, float>) {
+    // Halves are added until four lanes are left, then the four rows are added crosswise.
+    const auto lanes = [&x](int r) {
+      if (r >= R) return _mm_setzero_ps();
+#ifdef __AVX512F__
+      const __m256 half = _mm512_castps512_ps256(x[r]) + _mm512_extractf32x8_ps(x[r], 1);
+#else
+      const __m256 half = x[r];
+#endif
+      return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
+    };
+    const __m128 a = lanes(0), b = lanes(1), c = lanes(2), d = lanes(3);
+    const __m128 ab = _mm_unpacklo_ps(a, b) + _mm_unpackhi_ps(a, b);
+    const __m128 cd = _mm_unpacklo_ps(c, d) + _mm_unpackhi_ps(c, d);
+    _mm_storeu_ps(result.data(), _mm_movelh_ps(ab, cd) + _mm_movehl_ps(cd, ab));
+  } else {
+    for (int r = 0; r < R; ++r) result[static_cast<std::size_t>(r)] = Simd<T>::sum(x[r]);
+  }
+  return result;
+}
+
+}  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,65 @@
+#include "ops/cpu/table.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "graph/error.h"
+
+namespace metronome {
+
+CpuTable::CpuTable(std::string_view isa, std::vector<std::pair<std::type_index, Rules>> rules)
+    : isa_(isa), rules_(std::move(rules)) {}
+
+bool CpuTable::has(const Op& op) const {
+  for (const auto& [kind, rules] : rules_) {
+    if (kind == op.kind()) return true;
+  }
+  return false;
+}
+
+const CpuTable::Rules& CpuTable::of(const Op& op) const {
+  for (const auto& [kind, rules] : rules_) {
+    if (kind == op.kind()) return rules;
+  }
+  throw InternalError(fmt::format("{} has no CPU kernel", op.name()));
+}
+
+CpuFeatures cpu_features() {
+  __builtin_cpu_init();
+  return {.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
+          .avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")};
+}
+
+std::string_view choose_isa(const CpuFeatures& features, std::string_view wanted) {
+  if (!features.avx2) {
+    throw RunError("this processor lacks AVX2 and FMA, which Metronome's CPU kernels need");
+  }
+  if (wanted.empty()) return features.avx512 ? "avx512" : "avx2";
+  if (wanted == "avx2") return "avx2";
+  if (wanted != "avx512") {
+    throw RunError(
+        fmt::format("METRONOME_ISA={}: no such instruction set; it is avx2 or avx512", wanted));
+  }
+  if (!features.avx512) {
+    throw RunError(
+        "METRONOME_ISA=avx512: this processor lacks AVX-512 (F, BW, VL and DQ); take avx2");
+  }
+  return "avx512";
+}
+
+CpuTable cpu_table_of(std::string_view isa) {
+  return isa == "avx512" ? avx512::make_cpu_table("avx512") : avx2::make_cpu_table("avx2");
+}
+
+const CpuTable& cpu_table() {
+  static const CpuTable table = [] {
+    const char* wanted = std::getenv("METRONOME_ISA");
+    return cpu_table_of(choose_isa(cpu_features(), wanted ? wanted : ""));
+  }();
+  return table;
+}
+
+}  // namespace metronome

@@ -1,0 +1,59 @@
+// The CPU's table of rules: what executors call in place of op names.
+#pragma once
+
+#include <string_view>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+#include "ops/cpu/launch.h"
+
+namespace metronome {
+
+class CpuTable {
+ public:
+  struct Rules {
+    CpuKernel (*bind)(const Op& op, const CpuLaunch& launch) = nullptr;
+    std::vector<CpuCandidate> (*candidates)(const Op& op, const CpuQuery& query) = nullptr;
+  };
+  /// Throws InternalError for an op without a kernel (a view, a composite).
+  const Rules& of(const Op& op) const;
+  bool has(const Op& op) const;
+  /// "avx512" or "avx2".
+  std::string_view isa() const { return isa_; }
+
+  CpuTable(std::string_view isa, std::vector<std::pair<std::type_index, Rules>> rules);
+
+ private:
+  std::string_view isa_;
+  std::vector<std::pair<std::type_index, Rules>> rules_;
+};
+
+/// The table of this processor, chosen at the first call by cpuid, or by METRONOME_ISA=avx2|avx512.
+/// Throws RunError where the processor has no AVX2 and FMA, or the variable asks for what it lacks.
+const CpuTable& cpu_table();
+
+/// What cpuid says of this processor.
+struct CpuFeatures {
+  bool avx2 = false;    ///< AVX2 and FMA
+  bool avx512 = false;  ///< AVX-512 F, BW, VL and DQ
+};
+CpuFeatures cpu_features();
+
+/// The rule behind `cpu_table`: the widest instruction set, or the wanted one; `wanted` is the
+/// value of METRONOME_ISA, or empty. Throws RunError as `cpu_table` does.
+std::string_view choose_isa(const CpuFeatures& features, std::string_view wanted);
+
+/// The table of "avx2" or "avx512", for tests and benchmarks of both on one processor; its kernels
+/// must not run on a processor that lacks it.
+CpuTable cpu_table_of(std::string_view isa);
+
+namespace avx2 {
+CpuTable make_cpu_table(std::string_view isa);
+}
+namespace avx512 {
+CpuTable make_cpu_table(std::string_view isa);
+}
+
+}  // namespace metronome

@@ -1,0 +1,135 @@
+#include "ops/functions.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "graph/error.h"
+#include "graph/scope.h"
+#include "ops/fill.h"
+
+namespace metronome {
+namespace {
+
+bool representable(double number, Element element) {
+  // Beyond 2^53 a double no longer tells whole numbers apart.
+  const double largest = element == i32 ? std::numeric_limits<std::int32_t>::max() : 0x1p53;
+  if (element != i32 && element != i64) return true;
+  return std::abs(number) <= largest && number == std::trunc(number);
+}
+
+/// Adds one row of the table over values and numbers. A number takes the element type of the first
+/// value among the operands from `first` on.
+Value call(Function function, std::initializer_list<Operand> operands, Line line,
+           std::size_t first = 0) {
+  GraphState* graph = nullptr;
+  std::optional<Element> element;
+  bool poisoned = false;
+  Values given;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Value& v = operands.begin()[i].value;
+    if (!v) continue;
+    if (graph == nullptr) graph = v.graph();
+    if (i >= first && !element) element = v.element();
+    poisoned = poisoned || v.poisoned();
+    given.push_back(v);
+  }
+  if (poisoned) return Value(graph, ValueId{});
+  const auto refuse = [&](double number, const Requirement& requirement) {
+    return mistake(graph, line,
+                   fmt::format("{} cannot take the number {}", row_of(function).name, number),
+                   given, requirement);
+  };
+  LineScope scope(graph, line);
+  Values values;
+  for (const Operand& operand : operands) {
+    if (operand.value || graph == nullptr) {
+      values.push_back(operand.value);
+    } else if (!element) {
+      return refuse(operand.number,
+                    {"a value beside it to take the element type from, but both are numbers",
+                     fmt::format("say the type: g.constant({}, mt::f32)", operand.number)});
+    } else if (!representable(operand.number, *element)) {
+      return refuse(operand.number, {fmt::format("a whole number that {} can hold, but {}",
+                                                 name_of(*element), operand.number),
+                                     "cast the value first: x.cast(mt::f32)"});
+    } else {
+      values.push_back(fill(graph, operand.number, {*element, {}}, line));
+    }
+  }
+  return apply(make_op(Elementwise{function}), values, line)[0];
+}
+
+/// The branches of `split` joined one after the other.
+Value joined(Function function, const Values& branches, Line line) {
+  if (branches.empty()) return apply(make_op(Elementwise{function}), branches, line)[0];
+  Value result = branches[0];
+  for (std::size_t i = 1; i < branches.size(); ++i) {
+    result = call(function, {Operand(result, line), Operand(branches[i], line)}, line);
+  }
+  return result;
+}
+
+}  // namespace
+
+Value operator+(Operand x, Operand y) { return call(Function::add, {x, y}, x.line); }
+Value operator-(Operand x, Operand y) { return call(Function::sub, {x, y}, x.line); }
+Value operator*(Operand x, Operand y) { return call(Function::mul, {x, y}, x.line); }
+Value operator/(Operand x, Operand y) { return call(Function::div, {x, y}, x.line); }
+Value operator-(Operand x) { return call(Function::neg, {x}, x.line); }
+Value operator<(Operand x, Operand y) { return call(Function::less, {x, y}, x.line); }
+Value operator<=(Operand x, Operand y) { return call(Function::less_equal, {x, y}, x.line); }
+Value operator>(Operand x, Operand y) { return call(Function::greater, {x, y}, x.line); }
+Value operator>=(Operand x, Operand y) { return call(Function::greater_equal, {x, y}, x.line); }
+Value equal(Operand x, Operand y) { return call(Function::equal, {x, y}, x.line); }
+Value not_equal(Operand x, Operand y) { return call(Function::not_equal, {x, y}, x.line); }
+Value minimum(Operand x, Operand y) { return call(Function::minimum, {x, y}, x.line); }
+Value maximum(Operand x, Operand y) { return call(Function::maximum, {x, y}, x.line); }
+Value logical_and(Operand x, Operand y) { return call(Function::logical_and, {x, y}, x.line); }
+Value logical_or(Operand x, Operand y) { return call(Function::logical_or, {x, y}, x.line); }
+
+Value UnaryFunction::operator()(Value x, Line line) const {
+  return elementwise(function, {x}, line);
+}
+
+Value pow(Operand x, Operand y) {
+  if (!y.value && x.value) return elementwise(Function::pow_scalar, {x.value}, x.line, y.number);
+  return call(Function::pow, {x, y}, x.line);
+}
+
+Value clamp(Value x, double low, double high, Line line) {
+  return elementwise(Function::clamp, {x}, line, low, high);
+}
+
+Value where(Value condition, Operand x, Operand y, Line line) {
+  return call(Function::where, {Operand(condition, line), x, y}, line, 1);
+}
+
+Value Reduction::operator()(Value x, Axes axes, bool keep, Line line) const {
+  Reduce op{kind, {}, keep};
+  if (axes.list) {
+    op.axes = from_front(*axes.list, x.rank());
+  } else {
+    for (std::int64_t d = 0; d < x.rank(); ++d) op.axes.push_back(d);
+  }
+  return apply(std::move(op), {x}, line);
+}
+
+Value BranchReduction::operator()(const Values& branches, Line line) const {
+  switch (kind) {
+    case Reduce::Kind::max: return joined(Function::maximum, branches, line);
+    case Reduce::Kind::min: return joined(Function::minimum, branches, line);
+    default: break;
+  }
+  const Value total = joined(Function::add, branches, line);
+  if (kind == Reduce::Kind::sum) return total;
+  const double share = 1.0 / static_cast<double>(branches.size());
+  return call(Function::mul, {Operand(total, line), Operand(share, line)}, line);
+}
+
+Value Product::operator()(const Values& branches, Line line) const {
+  return joined(Function::mul, branches, line);
+}
+
+}  // namespace metronome

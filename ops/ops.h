@@ -1,0 +1,52 @@
+// The one list of all ops. Every back end's table is made from it; a rule that an op lacks is a
+// compile error there.
+#pragma once
+
+#include "graph/structural.h"
+#include "ops/batch_norm.h"
+#include "ops/cast.h"
+#include "ops/concat.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/expand.h"
+#include "ops/layer_norm.h"
+#include "ops/losses.h"
+#include "ops/matmul.h"
+#include "ops/optimizer_updates.h"
+#include "ops/pick.h"
+#include "ops/reduce.h"
+#include "ops/reshape.h"
+#include "ops/slice.h"
+#include "ops/softmax.h"
+#include "ops/structural_rules.h"
+#include "ops/transpose.h"
+
+namespace metronome {
+
+template <class... Ops>
+struct OpList {};
+
+/// Ops with kernels.
+using KernelOps = OpList<
+    // graph/structural.h
+    Fill, Constant, Accumulate, Increment, Copy,
+    // elementwise
+    Elementwise, Cast, Dropout,
+    // linear algebra
+    Matmul, Linear,
+    // norms and softmax
+    LayerNorm, LayerNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate, Softmax, SoftmaxGrad,
+    // reductions, shapes, indexing
+    Reduce, ArgMax, Expand, Transpose, Slice, SliceGrad, Concat, Embedding, EmbeddingGrad, Pick,
+    PickGrad,
+    // optimizers
+    AdamUpdate, SgdUpdate>;
+
+/// Ops that are views of their input: no kernel.
+using ViewOps = OpList<StopGradient, Reshape>;
+
+/// Ops that `lower` expands: no kernel.
+using CompositeOps = OpList<MseLoss, L1Loss, SmoothL1Loss, CrossEntropyLoss, BceWithLogitsLoss>;
+
+}  // namespace metronome

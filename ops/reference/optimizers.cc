@@ -1,0 +1,66 @@
+// Optimizer steps through libtorch's fused kernels: the eager baseline.
+#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "graph/error.h"
+#include "ops/optimizers.h"
+#include "ops/reference/table.h"
+
+namespace metronome {
+
+namespace {
+
+// torch.nn.utils.clip_grad_norm_, in place.
+void clip_gradients(Tensors& gradients, double max_norm) {
+  Tensors norms;
+  for (const at::Tensor& gradient : gradients) norms.push_back(at::linalg_vector_norm(gradient));
+  const at::Tensor total = at::linalg_vector_norm(at::stack(norms));
+  const at::Tensor factor = total.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0);
+  for (at::Tensor& gradient : gradients) gradient.mul_(factor);
+}
+
+template <class T>
+void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradients,
+               const std::vector<Tensors>& slots, std::int64_t update) {
+  // One counter serves all parameters: the kernel only reads it.
+  const at::Tensor count = at::full({}, update + 1, at::TensorOptions(at::kFloat));
+  const Tensors counts(parameters.size(), count);
+  const auto run = [&](const auto& fused) {
+    fused(parameters, gradients, slots[0], slots[1], {}, counts, rule.lr.at(update), rule.beta1,
+          rule.beta2, rule.weight_decay, rule.eps, /*amsgrad=*/false, /*maximize=*/false, {}, {});
+  };
+  if constexpr (std::is_same_v<T, AdamW>) {
+    run(at::_ops::_fused_adamw_::call);
+  } else {
+    run(at::_ops::_fused_adam_::call);
+  }
+}
+
+void sgd_step(const Sgd& rule, const Tensors& parameters, const Tensors& gradients,
+              const std::vector<Tensors>& slots, std::int64_t update) {
+  at::_fused_sgd_(parameters, gradients, slots.empty() ? Tensors{} : slots[0], rule.weight_decay,
+                  rule.momentum, rule.lr.at(update), rule.dampening, rule.nesterov,
+                  /*maximize=*/false, /*is_first_step=*/update == 0);
+}
+
+}  // namespace
+
+void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
+                    const std::vector<Tensors>& slots, std::int64_t update) {
+  if (parameters.empty()) return;
+  const at::NoGradGuard no_gradients;
+  const auto run = [&](const auto& rule, const auto& step) {
+    if (rule.clip_norm) clip_gradients(gradients, *rule.clip_norm);
+    step(rule, parameters, gradients, slots, update);
+  };
+  if (const auto* rule = optimizer.as<Adam>()) return run(*rule, adam_step<Adam>);
+  if (const auto* rule = optimizer.as<AdamW>()) return run(*rule, adam_step<AdamW>);
+  if (const auto* rule = optimizer.as<Sgd>()) return run(*rule, sgd_step);
+  throw InternalError(fmt::format("the optimizer {} has no libtorch form", optimizer.name()));
+}
+
+}  // namespace metronome

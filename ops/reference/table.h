@@ -1,0 +1,29 @@
+// libtorch's table of rules: the eager form and the oracle of every op.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/op.h"
+#include "graph/optimizer.h"
+#include "ops/rules.h"
+
+namespace metronome {
+
+c10::ScalarType to_torch(Element element);
+/// Throws RunError for an element type that Metronome does not have.
+Element from_torch(c10::ScalarType type);
+
+/// One call of an op through libtorch; autograd records it where the inputs ask for gradients.
+/// Returns the visible outputs.
+Tensors reference(const Op& op, const Tensors& inputs);
+
+/// An optimizer through libtorch's fused kernels, in place.
+/// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts the
+/// updates made before this one.
+void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
+                    const std::vector<Tensors>& slots, std::int64_t update);
+
+}  // namespace metronome

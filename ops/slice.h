@@ -1,0 +1,52 @@
+// A range of an axis, and its gradient.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op.h"
+#include "graph/type.h"
+#include "ops/rules.h"
+
+namespace metronome {
+
+/// Elements [begin, end) along an axis. A view where they lie together (all dimensions before the axis
+/// are 1), else a copy.
+struct Slice {
+  static constexpr std::string_view name = "slice";
+  std::int64_t axis = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  bool operator==(const Slice&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  Values vjp(const Vjp& v) const;
+  std::optional<Alias> alias(std::span<const Type> in) const;
+  Value fold(std::span<const Value> in) const;
+  static std::vector<Case> cases();
+};
+
+METRONOME_RULES(Slice);
+
+/// The operand at [begin, ...) along an axis of `size`, zeros around it.
+struct SliceGrad {
+  static constexpr std::string_view name = "slice_grad";
+  std::int64_t axis = 0;
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+
+  bool operator==(const SliceGrad&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  Values vjp(const Vjp& v) const;
+  static std::vector<Case> cases();
+};
+
+METRONOME_RULES(SliceGrad);
+
+}  // namespace metronome

@@ -1,0 +1,18 @@
+// Kernels and libtorch calls of the structural ops (graph/structural.h). Input, Read and GradientOf
+// have none.
+#pragma once
+
+#include "graph/structural.h"
+#include "ops/rules.h"
+
+namespace metronome {
+
+METRONOME_RULES(Fill);
+METRONOME_RULES(Constant);
+METRONOME_RULES(Accumulate);
+METRONOME_RULES(Increment);
+METRONOME_RULES(Copy);
+
+Tensors reference(const StopGradient& op, const Tensors& inputs);
+
+}  // namespace metronome
