@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "executor/binding.h"
+#include "executor/cpu_engine.h"
+#include "graph/error.h"
+#include "graph/structural.h"
+
+namespace metronome {
+namespace {
+
+/// Fills what is dead with a pattern that is NaN in f32 and f64.
+struct Poison {
+  std::byte* arena;
+  std::vector<std::pair<std::size_t, std::size_t>> dead;  // begin, end
+  void operator()() const {
+    for (const auto& [begin, end] : dead) std::memset(arena + begin, 0xFF, end - begin);
+  }
+};
+
+struct CopyBytes {
+  const std::byte* from;
+  std::byte* to;
+  std::size_t bytes;
+  void operator()() const { std::memcpy(to, from, bytes); }
+};
+
+/// What is fixed at bind time for one mode.
+class Replay {
+ public:
+  Replay(Plan plan, const Memory& memory, std::byte* arena, bool poison)
+      : plan_(std::move(plan)), memory_(memory), arena_(arena) {
+    make_readable_blocks();
+    const Locate locate = [this](ValueId id) { return address(id); };
+    std::vector<Poison> poisons;
+    if (poison) poisons = poison_after_each();
+    for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
+      const std::int32_t node = plan_.schedule.order[step];
+      if (!has_kernel(plan_.graph, plan_.graph.nodes()[node])) continue;
+      std::byte* scratch =
+          plan_.scratch_bytes[node] > 0 ? arena_ + plan_.memory.scratch_offsets[node] : nullptr;
+      add(bind_node(plan_, node, locate, scratch));
+      if (poison) add(CpuKernel(poisons[step]));
+    }
+    const auto assignments = plan_.graph.assignments();
+    for (std::size_t i = 0; i < assignments.size(); ++i) {
+      if (plan_.schedule.in_place[i]) continue;
+      add(CpuKernel(CopyBytes{address(assignments[i].value),
+                              memory_.storage_blocks[assignments[i].storage.index].data(),
+                              plan_.graph.type(assignments[i].value).bytes()}));
+    }
+  }
+
+  void run() const {
+    for (const Step& step : steps_) step.function(step.arguments);
+  }
+
+  Mode mode() const { return plan_.mode; }
+
+  const Type& readable_type(std::size_t index) const {
+    return plan_.graph.type(plan_.graph.readables()[index].value);
+  }
+  std::byte* readable(std::size_t index) const {
+    return address(plan_.graph.readables()[index].value);
+  }
+
+ private:
+  struct Step {
+    CpuKernel::Function function;
+    const void* arguments;
+  };
+
+  void add(CpuKernel kernel) {
+    steps_.push_back({kernel.function(), kernel.arguments()});
+    kernels_.push_back(std::move(kernel));
+  }
+
+  /// One block for each root that readable values lie in, named by the first readable of it.
+  void make_readable_blocks() {
+    for (const std::size_t bytes : plan_.memory.readable_bytes) {
+      readable_blocks_.push_back(bytes > 0 ? Block(bytes) : Block());
+    }
+  }
+
+  std::byte* address(ValueId id) const {
+    const Place& place = plan_.memory.places[id.node][id.output];
+    switch (place.in) {
+      case Place::In::none:
+        return nullptr;
+      case Place::In::arena:
+        return arena_ + place.offset;
+      case Place::In::input:
+        return memory_.input(plan_.graph.nodes()[place.index].op->as<Input>()->input) +
+               place.offset;
+      case Place::In::storage:
+        return memory_.storage_blocks[place.index].data() + place.offset;
+      case Place::In::readable:
+        return readable_blocks_[place.index].data() + place.offset;
+    }
+    throw InternalError("a place out of range");
+  }
+
+  /// For each step of the order the arena bytes that hold no live value after it.
+  std::vector<Poison> poison_after_each() const {
+    const Graph& graph = plan_.graph;
+    const auto& order = plan_.schedule.order;
+    std::map<ValueId, std::size_t> last;  // by root
+    const auto root = [&](ValueId id) {
+      while (const auto view = view_of(graph, id)) id = view->of;
+      return id;
+    };
+    for (std::size_t step = 0; step < order.size(); ++step) {
+      const Node& node = graph.nodes()[order[step]];
+      for (const ValueId id : node.inputs) last[root(id)] = step;
+      for (std::size_t k = 0; k < node.types.size(); ++k) {
+        const ValueId made = root({order[step], static_cast<std::int32_t>(k)});
+        last[made] = std::max(last[made], step);
+      }
+    }
+    for (const Assignment& a : graph.assignments()) last[root(a.value)] = order.size();
+    std::vector<Poison> poisons;
+    std::set<ValueId> live;
+    for (std::size_t step = 0; step < order.size(); ++step) {
+      const Node& node = graph.nodes()[order[step]];
+      for (std::size_t k = 0; k < node.types.size(); ++k) {
+        live.insert(root({order[step], static_cast<std::int32_t>(k)}));
+      }
+      std::erase_if(live, [&](ValueId id) { return last[id] <= step; });
+      std::vector<std::pair<std::size_t, std::size_t>> held;
+      for (const ValueId id : live) {
+        const Place& place = plan_.memory.places[id.node][id.output];
+        if (place.in == Place::In::arena)
+          held.push_back({place.offset, place.offset + graph.type(id).bytes()});
+      }
+      std::sort(held.begin(), held.end());
+      Poison poison{arena_, {}};
+      std::size_t at = 0;
+      for (const auto& [begin, end] : held) {
+        if (begin > at) poison.dead.push_back({at, begin});
+        at = std::max(at, end);
+      }
+      if (at < plan_.memory.arena_bytes) poison.dead.push_back({at, plan_.memory.arena_bytes});
+      poisons.push_back(std::move(poison));
+    }
+    return poisons;
+  }
+
+  Plan plan_;
+  const Memory& memory_;
+  std::byte* arena_;
+  std::vector<Block> readable_blocks_;
+  std::vector<Step> steps_;
+  std::vector<CpuKernel> kernels_;  // own what the steps point to
+};
+
+class CpuReplay final : public Engine {
+ public:
+  CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) {
+    std::size_t bytes = 0;
+    for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
+    arena_ = Block(bytes);
+    for (Plan& plan : plans) {
+      replays_.push_back(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), poison));
+    }
+  }
+
+  void run(Mode mode) override { replay(mode).run(); }
+  at::Tensor readable(Mode mode, std::size_t index) const override {
+    return tensor_over(replay(mode).readable(index), replay(mode).readable_type(index));
+  }
+  double scalar(Mode mode, std::size_t index) const override {
+    return number_at(replay(mode).readable(index), replay(mode).readable_type(index).element);
+  }
+
+ private:
+  const Replay& replay(Mode mode) const {
+    for (const auto& r : replays_) {
+      if (r->mode() == mode) return *r;
+    }
+    throw InternalError("a mode without a plan was run");
+  }
+
+  Block arena_;
+  std::vector<std::unique_ptr<Replay>> replays_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory,
+                                        bool poison) {
+  return std::make_unique<CpuReplay>(std::move(plans), memory, poison);
+}
+
+}  // namespace metronome

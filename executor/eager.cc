@@ -1,0 +1,228 @@
+#include "executor/eager.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/error.h"
+#include "graph/structural.h"
+#include "ops/reference/table.h"
+
+namespace metronome {
+namespace {
+
+/// One mode of the declared graph.
+class Interpreter {
+ public:
+  Interpreter(EagerMode declared, const Memory& memory)
+      : mode_(declared.mode), graph_(std::move(declared.graph)), memory_(memory) {
+    const auto count = graph_.nodes().size();
+    values_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (const Input* input = node.op->as<Input>()) {
+        values_[i] = {tensor_over(memory.input(input->input), input->type)};
+      } else if (const Read* read = node.op->as<Read>()) {
+        values_[i] = {storage(read->storage)};
+        if (trains() && graph_.storage(read->storage).trainable) {
+          values_[i][0].set_requires_grad(true);
+          parameters_.push_back(read->storage);
+          leaves_.push_back(values_[i][0]);
+        }
+      } else if (node.inputs.empty()) {
+        values_[i] = reference(*node.op, {});  // a constant: made once
+      }
+    }
+    find_last_uses();
+    if (trains()) collect_slots();
+    readables_.resize(graph_.readables().size());
+  }
+
+  Mode mode() const { return mode_; }
+
+  void run() {
+    const bool training = trains();
+    {
+      at::AutoGradMode gradients(training);
+      forward();
+    }
+    at::NoGradGuard no_gradients;
+    if (training) {
+      at::AutoGradMode gradients(true);
+      value(graph_.loss().id()).backward();
+    }
+    keep_readables();
+    assign();
+    if (training) step();
+    if (mode_ == Mode::train) ++counter(1);
+    for (const std::int32_t node : held_) values_[node].clear();
+  }
+
+  const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
+
+ private:
+  bool trains() const { return mode_ == Mode::train && graph_.loss(); }
+
+  at::Tensor storage(StorageId id) const {
+    return tensor_over(memory_.storage_blocks[id.index].data(), memory_.storages[id.index].type);
+  }
+  std::int64_t& counter(int index) const {
+    return *reinterpret_cast<std::int64_t*>(memory_.storage_blocks[index].data());
+  }
+  at::Tensor& value(ValueId id) { return values_[id.node][id.output]; }
+  bool constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
+
+  /// As a program's variables would, values are released after their last use.
+  void find_last_uses() {
+    const auto count = static_cast<std::int32_t>(graph_.nodes().size());
+    std::vector<std::int32_t> last(count, -1);
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (!constant(i)) last[i] = i;
+      for (const ValueId id : graph_.nodes()[i].inputs) {
+        if (!constant(id.node)) last[id.node] = i;
+      }
+    }
+    const auto hold = [&](ValueId id) {
+      if (!id.present() || constant(id.node)) return;
+      last[id.node] = -1;
+      held_.push_back(id.node);
+    };
+    if (graph_.loss()) hold(graph_.loss().id());
+    for (const Readable& r : graph_.readables()) {
+      hold(r.value);
+      if (r.value.present() && graph_.node(r.value).op->as<GradientOf>() != nullptr) {
+        hold(graph_.node(r.value).inputs[0]);
+      }
+    }
+    for (const Assignment& a : graph_.assignments()) hold(a.value);
+    releases_.resize(count);
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (last[i] >= 0) releases_[last[i]].push_back(i);
+    }
+  }
+
+  void collect_slots() {
+    for (const Slot& slot : (*graph_.optimizer())->slots()) {
+      Tensors moments;
+      for (const StorageId p : parameters_) {
+        const std::string path = "optimizer/" + slot.name + "/" + graph_.storage(p).path;
+        const auto found = std::find_if(memory_.storages.begin(), memory_.storages.end(),
+                                        [&](const Storage& s) { return s.path == path; });
+        if (found == memory_.storages.end()) {
+          // The loss does not reach this parameter: no moments, no gradient, no update.
+          moments.emplace_back();
+          continue;
+        }
+        moments.push_back(storage({static_cast<std::int32_t>(found - memory_.storages.begin())}));
+      }
+      slots_.push_back(std::move(moments));
+    }
+  }
+
+  void forward() {
+    Tensors inputs;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (!constant(i)) {
+        inputs.clear();
+        for (const ValueId id : node.inputs) inputs.push_back(value(id));
+        if (node.op->as<GradientOf>() != nullptr) {
+          if (inputs[0].requires_grad()) inputs[0].retain_grad();
+        } else {
+          values_[i] = reference(*node.op, inputs);
+        }
+      }
+      for (const std::int32_t dead : releases_[i]) values_[dead].clear();
+    }
+  }
+
+  void keep_readables() {
+    for (std::size_t r = 0; r < readables_.size(); ++r) {
+      const ValueId id = graph_.readables()[r].value;
+      if (!id.present()) continue;
+      if (graph_.node(id).op->as<GradientOf>() == nullptr) {
+        const at::Tensor& kept = value(id);
+        // A storage's old value: the step is about to change the storage.
+        readables_[r] = constant(id.node) ? kept.detach().clone() : kept.detach();
+        continue;
+      }
+      const at::Tensor& of = value(graph_.node(id).inputs[0]);
+      readables_[r] = of.grad().defined() ? of.grad().detach().clone() : at::zeros_like(of);
+    }
+  }
+
+  void assign() {
+    Tensors next;  // all of them together: one may be another's old value
+    for (const Assignment& a : graph_.assignments())
+      next.push_back(value(a.value).detach().clone());
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      storage(graph_.assignments()[i].storage).copy_(next[i]);
+    }
+  }
+
+  void step() {
+    Tensors parameters, gradients;
+    std::vector<Tensors> slots(slots_.size());
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      at::Tensor& leaf = leaves_[i];
+      if (!leaf.grad().defined()) continue;  // the loss does not reach it: no update
+      parameters.push_back(leaf.detach());
+      gradients.push_back(leaf.grad());
+      for (std::size_t k = 0; k < slots_.size(); ++k) slots[k].push_back(slots_[k][i]);
+      leaf.mutable_grad() = at::Tensor();
+    }
+    reference_step(**graph_.optimizer(), parameters, std::move(gradients), slots, counter(2));
+    ++counter(2);
+  }
+
+  Mode mode_;
+  Graph graph_;
+  const Memory& memory_;
+  std::vector<Tensors> values_;                      // [node][output]
+  std::vector<std::vector<std::int32_t>> releases_;  // [node]: nodes whose last use it is
+  std::vector<std::int32_t> held_;                   // nodes kept to the end of the step
+  std::vector<StorageId> parameters_;
+  Tensors leaves_;
+  std::vector<Tensors> slots_;
+  Tensors readables_;
+};
+
+class Eager final : public Engine {
+ public:
+  Eager(std::vector<EagerMode> modes, const Memory& memory) {
+    for (EagerMode& mode : modes) {
+      interpreters_.push_back(std::make_unique<Interpreter>(std::move(mode), memory));
+    }
+  }
+
+  void run(Mode mode) override { interpreter(mode).run(); }
+  at::Tensor readable(Mode mode, std::size_t index) const override {
+    return interpreter(mode).readable(index);
+  }
+  double scalar(Mode mode, std::size_t index) const override {
+    const at::Tensor& value = interpreter(mode).readable(index);
+    return number_at(value.const_data_ptr(), from_torch(value.scalar_type()));
+  }
+
+ private:
+  Interpreter& interpreter(Mode mode) const {
+    for (const auto& i : interpreters_) {
+      if (i->mode() == mode) return *i;
+    }
+    throw InternalError("a mode that was not compiled was run");
+  }
+
+  std::vector<std::unique_ptr<Interpreter>> interpreters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory) {
+  return std::make_unique<Eager>(std::move(modes), memory);
+}
+
+}  // namespace metronome

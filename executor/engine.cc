@@ -1,0 +1,30 @@
+#include "executor/engine.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include "graph/error.h"
+#include "ops/reference/table.h"
+
+namespace metronome {
+
+at::Tensor tensor_over(void* data, const Type& type) {
+  return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));
+}
+
+double number_at(const void* data, Element element) {
+  switch (element) {
+    case f32:
+      return *static_cast<const float*>(data);
+    case f64:
+      return *static_cast<const double*>(data);
+    case i32:
+      return *static_cast<const std::int32_t*>(data);
+    case i64:
+      return static_cast<double>(*static_cast<const std::int64_t*>(data));
+    case bool_:
+      return *static_cast<const bool*>(data) ? 1 : 0;
+  }
+  throw InternalError("an element type out of range");
+}
+
+}  // namespace metronome

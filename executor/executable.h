@@ -1,0 +1,91 @@
+// A compiled graph: run it, feed it, read it, save it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/report.h"
+#include "executor/target.h"
+#include "graph/graph.h"
+
+namespace metronome {
+
+/// One input of a step and the tensor copied into it: same sizes and element type, on the CPU.
+struct Feed {
+  Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
+  Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
+
+  Value input;  ///< absent where the input is given by name
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
+/// several threads at once: a second call while one runs throws RunError.
+///
+/// Every call that throws RunError leaves the executable as it was.
+class Executable {
+ public:
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+  ~Executable();
+
+  /// One training step (the forward pass only where the graph has no loss). Inputs that are not fed
+  /// keep what they hold; each must have been fed or filled once.
+  void run(std::initializer_list<Feed> feeds = {});
+  void run(std::span<const Feed> feeds);
+  /// The evaluation plan: no update, no counter advances. Needs Mode::evaluate among the modes.
+  void evaluate(std::initializer_list<Feed> feeds = {});
+  void evaluate(std::span<const Feed> feeds);
+
+  /// A tensor over the input's memory, to be filled in place; counts as fed.
+  at::Tensor input(Value input);
+  at::Tensor input(std::string_view name);
+
+  /// The value of the last step that computed it, in memory of the executable: it changes with the
+  /// next step; clone it to keep it. Outputs, named values, the loss and declared gradients can be
+  /// read.
+  at::Tensor read(Value value) const;
+  at::Tensor read(std::string_view name) const;
+  /// A value of one element as a number; allocates nothing.
+  double read_scalar(Value value) const;
+
+  /// A tensor over a storage by path: "tower/3/linear/weight", "optimizer/exp_avg/...", "replay".
+  at::Tensor get(std::string_view path) const;
+  /// Copies into a storage; sizes and element type must agree.
+  void set(std::string_view path, const at::Tensor& tensor);
+  std::vector<std::string> storages() const;
+
+  /// Steps run and updates made.
+  std::int64_t replays() const;
+  std::int64_t updates() const;
+
+  /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then
+  /// renamed.
+  void save(const std::string& file) const;
+  /// Takes every storage from a file that `save` wrote. Returns one line for each thing that was
+  /// left at its initial value, ignored, or differs from when the file was written. Throws
+  /// RunError, changing nothing, where the file is damaged or of another model.
+  std::vector<std::string> load(const std::string& file);
+
+  const Report& report() const;
+
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Validates, plans and binds a graph. Throws GraphError with all of the graph's mistakes, RunError
+/// where the options cannot be met. The graph may be destroyed afterwards.
+Executable compile(const Graph& graph, Target target = cpu_replay(), CompileOptions options = {});
+
+}  // namespace metronome

@@ -1,0 +1,160 @@
+// The pipeline: from declaration to plan, on one page.
+#include "executor/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include "executor/log.h"
+#include "executor/plan.h"
+#include "graph/error.h"
+#include "graph/passes/differentiate.h"
+#include "graph/passes/fold.h"
+#include "graph/passes/for_mode.h"
+#include "graph/passes/lower.h"
+#include "graph/passes/materialize.h"
+#include "graph/passes/prune.h"
+#include "graph/passes/share.h"
+#include "graph/passes/update.h"
+#include "graph/passes/verify.h"
+#include "graph/structural.h"
+
+namespace metronome {
+namespace {
+
+struct Pass {
+  std::string_view name;
+  Graph (*run)(const Graph&, const Settings&);
+};
+
+constexpr Pass kPasses[] = {
+    {"for_mode", for_mode},            // train or evaluate
+    {"lower", lower},                  // composites become the ops they are made of
+    {"differentiate", differentiate},  // reverse walk from the loss
+    {"update", update},                // optimizer, clipping, counters: the step is whole
+    {"fold", fold},                    // identities and constants
+    {"share", share},                  // common subexpressions
+    {"prune", prune},                  // what nothing reads
+    {"materialize", materialize},      // copies that readers and assignments need
+};
+/// After this pass the step is what eager would launch.
+constexpr std::string_view kDeclaredBy = "update";
+
+std::size_t kernels_of(const Graph& graph) {
+  return static_cast<std::size_t>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                    [&](const Node& node) { return has_kernel(graph, node); }));
+}
+
+/// METRONOME_DUMP=dir keeps the graph after each pass.
+void dump(const Graph& graph, Mode mode, std::size_t index, std::string_view pass) {
+  const char* folder = std::getenv("METRONOME_DUMP");
+  if (folder == nullptr || *folder == '\0') return;
+  const std::filesystem::path file =
+      std::filesystem::path(folder) / fmt::format("{}-{}-{}-{}.txt", graph.name(),
+                                                  mode == Mode::train ? "train" : "evaluate", index,
+                                                  pass);
+  std::ofstream out(file);
+  out << graph.print();
+  if (!out.flush()) {
+    throw RunError(fmt::format("METRONOME_DUMP={}: {} cannot be written; name a folder that exists",
+                               folder, file.string()));
+  }
+}
+
+/// Parameters in the graph that no gradient reaches.
+void list_unreached(const Graph& graph, Report& report) {
+  std::set<StorageId> reached;
+  for (const ParameterGradient& g : graph.parameter_gradients()) reached.insert(g.parameter);
+  for (std::size_t i = 0; i < graph.storages().size(); ++i) {
+    const Storage& s = graph.storages()[i];
+    if (s.trainable && !reached.contains({static_cast<std::int32_t>(i)})) {
+      report.unreached.push_back(s.path);
+    }
+  }
+}
+
+std::size_t unshared_bytes(const Graph& graph) {
+  std::size_t bytes = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!has_kernel(graph, node)) continue;
+    for (const Type& type : node.types) bytes += type.bytes();
+  }
+  return bytes;
+}
+
+std::vector<std::string> described(const Graph& graph, const std::vector<Holder>& holders) {
+  std::vector<std::string> lines;
+  for (const Holder& h : holders) {
+    lines.push_back(fmt::format("{:<22} {:>9.3f} MiB  {}", to_string(graph.type(h.value)),
+                                static_cast<double>(h.bytes) / (1 << 20),
+                                graph.node(h.value).path));
+  }
+  return lines;
+}
+
+}  // namespace
+
+bool has_kernel(const Graph& graph, const Node& node) {
+  if (node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr) return false;
+  Types types;
+  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+  return !node.op->alias(types);
+}
+
+Graph run_passes(const Graph& declared, const Settings& settings, PlanReport& plan,
+                 Report& report) {
+  Graph graph = declared.copy();
+  verify(graph, "declare");
+  for (std::size_t i = 0; i < std::size(kPasses); ++i) {
+    const Pass& pass = kPasses[i];
+    graph = pass.run(graph, settings);
+    verify(graph, pass.name);
+    dump(graph, settings.mode, i, pass.name);
+    if (pass.name == "differentiate" && graph.loss() && settings.mode == Mode::train) {
+      list_unreached(graph, report);
+    }
+    log().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
+                pass.name, graph.nodes().size(), kernels_of(graph));
+    if (pass.name == kDeclaredBy) plan.kernels_declared = kernels_of(graph);
+  }
+  return graph;
+}
+
+Plan make_plan(const Graph& declared, const Settings& settings, const SelectOptions& options,
+               Report& report) {
+  PlanReport summary;
+  summary.mode = settings.mode;
+  Graph graph = run_passes(declared, settings, summary, report);
+  std::vector<CpuCandidate> choices = select(graph, options, report);
+  Schedule order = schedule(graph, settings);
+  std::vector<std::size_t> scratch_bytes;
+  for (const CpuCandidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
+  MemoryPlan memory = plan_memory(graph, order, scratch_bytes, settings);
+  if (const auto wrong = check(graph, order, scratch_bytes, memory, settings)) {
+    throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
+  }
+
+  summary.kernels = kernels_of(graph);
+  summary.arena_bytes = memory.arena_bytes;
+  summary.lower_bound = memory.lower_bound;
+  summary.unshared_bytes = unshared_bytes(graph);
+  summary.copies =
+      static_cast<std::size_t>(std::count(order.in_place.begin(), order.in_place.end(), false));
+  summary.biggest = described(graph, memory.biggest);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (choices[i].name == "aten") {
+      summary.aten_calls.push_back(fmt::format("{} \"{}\"", node.op->name(), node.path));
+    }
+  }
+  return {settings.mode,     std::move(graph),         std::move(choices),
+          std::move(order),  std::move(scratch_bytes), std::move(memory),
+          std::move(summary)};
+}
+
+}  // namespace metronome

@@ -1,0 +1,47 @@
+#include "executor/report.h"
+
+#include <fmt/format.h>
+
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+const PlanReport& Report::plan(Mode mode) const {
+  for (const PlanReport& p : plans) {
+    if (p.mode == mode) return p;
+  }
+  throw RunError(fmt::format("graph \"{}\" was not compiled to {}", graph, name_of(mode)));
+}
+
+std::string to_string(const Report& report) {
+  std::string text = fmt::format("graph \"{}\" on {} ({}, {} thread{}), compiled in {:.2f} s\n",
+                                 report.graph, report.target, report.isa, report.threads,
+                                 report.threads == 1 ? "" : "s", report.compile_seconds);
+  text += fmt::format("  {} parameters, {:.3f} MiB of storage, arena {:.3f} MiB\n",
+                      report.parameter_count, mebibytes(report.storage_bytes),
+                      mebibytes(report.arena_bytes));
+  for (const PlanReport& p : report.plans) {
+    text += fmt::format(
+        "  {}: {} kernels ({} before passes), {} copies, arena {:.3f} MiB, lower bound {:.3f} MiB, "
+        "unshared {:.3f} MiB\n",
+        name_of(p.mode), p.kernels, p.kernels_declared, p.copies, mebibytes(p.arena_bytes),
+        mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
+    for (const std::string& line : p.biggest) text += fmt::format("    {}\n", line);
+    for (const std::string& call : p.aten_calls)
+      text += fmt::format("    through ATen: {}\n", call);
+  }
+  for (const std::string& choice : report.choices) text += fmt::format("  {}\n", choice);
+  if (!report.choices.empty()) text += fmt::format("  choices {:016x}\n", report.choices_hash);
+  for (const std::string& path : report.unreached) {
+    text += fmt::format("  not trained, the loss does not reach it: {}\n", path);
+  }
+  for (const std::string& notice : report.notices) text += fmt::format("  {}\n", notice);
+  return text;
+}
+
+}  // namespace metronome

@@ -1,0 +1,51 @@
+// What compile decided, for people and for tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/passes/settings.h"
+
+namespace metronome {
+
+/// One plan of an executable.
+struct PlanReport {
+  Mode mode = Mode::train;
+  std::size_t kernels_declared =
+      0;  ///< what eager would launch: kernels after differentiate and update, before other passes
+  std::size_t kernels = 0;      ///< kernels of a replay
+  std::size_t arena_bytes = 0;  ///< this plan's need
+  std::size_t lower_bound = 0;  ///< bytes that no order-preserving plan can undercut
+  std::size_t copies = 0;       ///< copies of assigned values at the end of the step
+  std::vector<std::string>
+      biggest;  ///< "f32[256, 2048]  2.0 MiB  linear_1" at the fullest moment, largest first
+  std::vector<std::string> aten_calls;  ///< nodes bound to an ATen call
+  /// The same plan with values laid side by side, never shared: what eager needs at least.
+  std::size_t unshared_bytes = 0;
+};
+
+struct Report {
+  std::string graph;
+  std::string target;  ///< "cpu_replay"
+  std::string isa;     ///< "avx512"
+  int threads = 1;
+  double compile_seconds = 0;
+  std::size_t arena_bytes = 0;  ///< the largest plan's
+  std::size_t storage_bytes = 0;
+  std::size_t parameter_count = 0;  ///< elements of all parameters
+  std::vector<PlanReport> plans;
+  std::vector<std::string>
+      choices;  ///< "linear [4,1024]x[2048,1024] -> onednn (tuned)", one per distinct op and shape
+  std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat where it is equal
+  std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
+  std::vector<std::string> notices;
+
+  const PlanReport& plan(Mode mode) const;  ///< throws RunError if there is none
+};
+
+/// Several lines of text.
+std::string to_string(const Report& report);
+
+}  // namespace metronome

@@ -1,0 +1,36 @@
+// The tuning file: kernel choices made by timing, kept across runs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace metronome {
+
+/// A JSON file {"format": "metronome-tuning-1", "choices": {key: candidate}}. A key names CPU
+/// model, instruction set, threads, library versions, op and types, so that one file serves several
+/// machines.
+class TuningFile {
+ public:
+  /// Reads the file where it exists. Throws RunError where it is damaged.
+  explicit TuningFile(std::string path);
+
+  std::optional<std::string> find(const std::string& key) const;
+  void add(const std::string& key, const std::string& choice);
+  /// Writes what was added, together with what other processes have added meanwhile, to a temporary
+  /// name, then renames it. Throws RunError where the file cannot be written.
+  void save();
+
+  /// METRONOME_TUNING, else `metronome/tuning.json` under XDG_CACHE_HOME or HOME/.cache.
+  static std::string default_path();
+
+ private:
+  std::string path_;
+  std::map<std::string, std::string> choices_;
+  std::map<std::string, std::string> added_;
+};
+
+/// CPU model, instruction set, threads and library versions: the first part of a key.
+std::string machine_key(int threads);
+
+}  // namespace metronome
