@@ -1,0 +1,192 @@
+#include "benchmarks/agreement.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "benchmarks/batches.h"
+
+namespace metronome::benchmarks {
+namespace {
+
+struct Parameter {
+  std::string path;
+  Value gradient;
+};
+
+// A model whose gradients can be read.
+struct Checked {
+  explicit Checked(models::Model made) : model(std::move(made)) {
+    Graph& graph = model.graph;
+    std::vector<StorageId> trained;
+    for (std::size_t i = 0; i < graph.storages().size(); ++i) {
+      const StorageId id{static_cast<std::int32_t>(i)};
+      if (graph.storage(id).trainable) trained.push_back(id);
+    }
+    for (const StorageId id : trained) {
+      const std::string path = graph.storage(id).path;
+      parameters.push_back({path, graph.gradient(graph.read(id))});
+    }
+  }
+
+  models::Model model;
+  std::vector<Parameter> parameters;
+};
+
+double length(const at::Tensor& tensor) { return at::linalg_vector_norm(tensor).item<double>(); }
+double largest(const at::Tensor& tensor) {
+  return tensor.numel() == 0 ? 0 : tensor.abs().max().item<double>();
+}
+
+// Both executables of one check, and what they are held to.
+class Pair {
+ public:
+  Pair(const models::ModelEntry& entry, models::Scale scale, Element element, int threads)
+      : checked_(entry.make(scale, element)),
+        batches_(checked_.model, 10),
+        planned_(compile(checked_.model.graph, cpu_replay(), {.threads = threads})),
+        eager_(compile(checked_.model.graph, eager(), {.threads = threads})) {}
+
+  Agreement in_f32(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      for (const std::string& path : planned_.storages()) eager_.set(path, planned_.get(path));
+      const std::vector<Moments> before = moments();
+      run(step);
+      compare_losses(step, 1e-5 * std::abs(eager_.read_scalar(loss())));
+      compare_norms(step);
+      compare_optimizer(step, before);
+    }
+    return std::move(result_);
+  }
+
+  Agreement in_f64(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      run(step);
+      double scale = 0;
+      for (const Parameter& p : checked_.parameters) {
+        scale = std::max({scale, largest(eager_.read(p.gradient)), largest(eager_.get(p.path))});
+      }
+      compare_losses(step, 1e-9 * scale);
+      for (const Parameter& p : checked_.parameters) {
+        const double gradient = largest(planned_.read(p.gradient) - eager_.read(p.gradient));
+        expect(gradient, scale, 1e-9, step, "the gradient of", p.path);
+        const double value = largest(planned_.get(p.path) - eager_.get(p.path));
+        expect(value, scale, 1e-9, step, "parameter", p.path);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // A parameter's own copy of what the optimizer reads and writes.
+  struct Moments {
+    at::Tensor parameter, exp_avg, exp_avg_sq;
+  };
+
+  Value loss() const { return checked_.model.graph.loss(); }
+
+  void run(int step) {
+    const auto feeds = batches_.of_step(static_cast<std::size_t>(step));
+    planned_.run(feeds);
+    eager_.run(feeds);
+    result_.losses.push_back(planned_.read_scalar(loss()));
+  }
+
+  Moments moments_of(const std::string& path) const {
+    return {planned_.get(path).clone(), planned_.get("optimizer/exp_avg/" + path).clone(),
+            planned_.get("optimizer/exp_avg_sq/" + path).clone()};
+  }
+  std::vector<Moments> moments() const {
+    std::vector<Moments> all;
+    for (const Parameter& p : checked_.parameters) all.push_back(moments_of(p.path));
+    return all;
+  }
+
+  // `difference` may be at most `tolerance` x `scale`; NaN fails.
+  void expect(double difference, double scale, double tolerance, int step, std::string_view what,
+              std::string_view path) {
+    const double relative = difference == 0 ? 0 : difference / scale;
+    if (!(relative <= result_.max_difference)) result_.max_difference = relative;
+    if (relative <= tolerance || !result_.agree) return;
+    result_.agree = false;
+    result_.disagreement =
+        fmt::format("step {}: {} {} differs by {:.3g}, more than {:.3g} x {:.3g}", step, what, path,
+                    difference, tolerance, scale);
+  }
+
+  void compare_losses(int step, double tolerance) {
+    const double planned = planned_.read_scalar(loss()), eager = eager_.read_scalar(loss());
+    const double difference = std::abs(planned - eager), scale = std::abs(eager);
+    expect(difference, scale, tolerance / scale, step, "the loss",
+           fmt::format("({:.9g}, eager {:.9g})", planned, eager));
+  }
+
+  void compare_norms(int step) {
+    double squares = 0;
+    for (const Parameter& p : checked_.parameters) {
+      squares += std::pow(length(eager_.read(p.gradient)), 2);
+    }
+    const double global = std::sqrt(squares);
+    for (const Parameter& p : checked_.parameters) {
+      const at::Tensor eager = eager_.read(p.gradient);
+      // A gradient that is zero but for rounding has no norm of its own to be held to.
+      const double scale = std::max(length(eager), 1e-4 * global);
+      expect(length(planned_.read(p.gradient) - eager), scale, 1e-4, step, "the gradient of",
+             p.path);
+    }
+  }
+
+  // libtorch's fused Adam over planned's own gradients.
+  void compare_optimizer(int step, const std::vector<Moments>& before) {
+    std::vector<at::Tensor> parameters, gradients, exp_avgs, exp_avg_sqs, steps;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      parameters.push_back(before[i].parameter);
+      exp_avgs.push_back(before[i].exp_avg);
+      exp_avg_sqs.push_back(before[i].exp_avg_sq);
+      gradients.push_back(planned_.read(checked_.parameters[i].gradient));
+      steps.push_back(at::tensor(static_cast<float>(planned_.updates())));
+    }
+    at::_fused_adam_(parameters, gradients, exp_avgs, exp_avg_sqs, {}, steps, 1e-3, 0.9, 0.999, 0,
+                     1e-8, false, false);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const std::string& path = checked_.parameters[i].path;
+      const Moments after = moments_of(path);
+      const auto compare = [&](const at::Tensor& mine, const at::Tensor& theirs,
+                               std::string_view what) {
+        const double scale = largest(theirs), difference = largest(mine - theirs);
+        // The tolerance is the optimizer's own and not part of `max_difference`.
+        if (difference > 1e-6 * scale) expect(difference, scale, 1e-6, step, what, path);
+      };
+      compare(after.parameter, parameters[i], "Adam's step of");
+      compare(after.exp_avg, exp_avgs[i], "Adam's exp_avg of");
+      compare(after.exp_avg_sq, exp_avg_sqs[i], "Adam's exp_avg_sq of");
+    }
+  }
+
+  Checked checked_;
+  Batches batches_;
+  Executable planned_;
+  Executable eager_;
+  Agreement result_;
+};
+
+}  // namespace
+
+Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
+                        int steps) {
+  return Pair(entry, scale, f32, threads).in_f32(steps);
+}
+
+Agreement agreement_f64(const models::ModelEntry& entry, models::Scale scale, int threads,
+                        int steps) {
+  return Pair(entry, scale, f64, threads).in_f64(steps);
+}
+
+}  // namespace metronome::benchmarks

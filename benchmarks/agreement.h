@@ -1,0 +1,32 @@
+// Whether planned steps compute what libtorch's eager autograd computes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/models.h"
+
+namespace metronome::benchmarks {
+
+struct Agreement {
+  bool agree = true;
+  /// The largest relative difference of a loss or gradient that was seen, each relative to what its
+  /// tolerance is relative to.
+  double max_difference = 0;
+  std::string disagreement;    ///< the first one, with both numbers; empty where all agree
+  std::vector<double> losses;  ///< of the planned steps
+};
+
+/// Ten f32 steps, eager's storage set to planned's before each of them. Losses agree to 1e-5
+/// relative; each gradient's difference is at most 1e-4 of the larger of its own norm and 1e-4 of
+/// the global gradient norm; the optimizer, fed planned's gradient, makes what libtorch's fused
+/// Adam does, to 1e-6 of the largest magnitude.
+Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
+                        int steps = 10);
+
+/// Ten free-running f64 steps from equal storage: every loss, gradient and parameter within 1e-9 of
+/// the model's largest gradient or parameter.
+Agreement agreement_f64(const models::ModelEntry& entry, models::Scale scale, int threads,
+                        int steps = 10);
+
+}  // namespace metronome::benchmarks

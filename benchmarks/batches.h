@@ -1,0 +1,26 @@
+// The batches that benchmarks and checks feed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "executor/metronome.h"
+#include "models/models.h"
+
+namespace metronome::benchmarks {
+
+/// Standard normal inputs and targets, seeded, made once and reused in order.
+class Batches {
+ public:
+  explicit Batches(const models::Model& model, std::size_t count = 50, std::uint64_t seed = 1);
+
+  /// The feeds of step `step`, by name: they fit every executable of the model.
+  std::span<const Feed> of_step(std::size_t step) const { return feeds_[step % feeds_.size()]; }
+
+ private:
+  std::vector<std::vector<Feed>> feeds_;
+};
+
+}  // namespace metronome::benchmarks

@@ -1,0 +1,19 @@
+// The machine that a measurement was taken on.
+#pragma once
+
+#include <string>
+
+namespace metronome::benchmarks {
+
+struct Machine {
+  std::string cpu;  ///< the processor's name
+  int cores = 0;    ///< that this process may run on
+  double load =
+      0;  ///< processes that wanted to run, over the last minute: near 0 on a quiet machine
+  std::string isa;       ///< "avx512", as libtorch found it
+  std::string libtorch;  ///< "2.11.0"
+};
+
+Machine this_machine();
+
+}  // namespace metronome::benchmarks

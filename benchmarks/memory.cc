@@ -1,0 +1,42 @@
+#include "benchmarks/memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace metronome::benchmarks {
+namespace {
+
+// libtorch's CPU allocator tells a profiler of every block; it knows the blocks that it announced
+// and says nothing of older ones.
+class Watch final : public c10::MemoryReportingInfoBase {
+ public:
+  bool memoryProfilingEnabled() const override { return true; }
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t,
+                         c10::Device) override {
+    const std::lock_guard lock(mutex_);
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
+  }
+  std::size_t peak() const { return static_cast<std::size_t>(peak_); }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t held_ = 0;
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace
+
+std::size_t peak_tensor_bytes(const std::function<void()>& call) {
+  const auto watch = std::make_shared<Watch>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, watch);
+  call();
+  return watch->peak();
+}
+
+}  // namespace metronome::benchmarks

@@ -1,0 +1,90 @@
+#include "benchmarks/table.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace metronome::benchmarks {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Samples& samples) {
+  return {{"median", samples.median()}, {"mad", samples.mad()}, {"samples", samples.values}};
+}
+
+Json to_json(const Comparison& c) {
+  return {
+      {"model", c.model},
+      {"scale", models::name_of(c.scale)},
+      {"threads", c.threads},
+      {"eager_ms", to_json(c.eager_ms)},
+      {"planned_ms", to_json(c.planned_ms)},
+      {"ratio", c.ratio()},
+      {"ratio_per_round", to_json(c.ratios)},
+      {"verdict", name_of(c.verdict)},
+      {"eager_unread_ms", to_json(c.eager_unread_ms)},
+      {"planned_unread_ms", to_json(c.planned_unread_ms)},
+      {"compile_s", c.compile_s},
+      {"kernels_declared", c.kernels_declared},
+      {"kernels_planned", c.kernels_planned},
+      {"arena_bytes", c.arena_bytes},
+      {"lower_bound_bytes", c.lower_bound_bytes},
+      {"eager_peak_bytes", c.eager_peak_bytes},
+      {"library_share", c.library_share},
+      {"agree", c.agreement.agree},
+      {"max_difference", c.agreement.max_difference},
+      {"disagreement", c.agreement.disagreement},
+  };
+}
+
+Json to_json(const Machine& machine) {
+  return {{"cpu", machine.cpu},
+          {"cores", machine.cores},
+          {"load", machine.load},
+          {"isa", machine.isa},
+          {"libtorch", machine.libtorch}};
+}
+
+// A median with its spread, to three or four digits.
+std::string time(const Samples& samples) {
+  const double median = samples.median();
+  const int decimals = median < 1 ? 4 : median < 10 ? 3 : median < 100 ? 2 : 1;
+  return fmt::format("{:.{}f} +- {:.{}f}", median, decimals, samples.spread(), decimals);
+}
+
+}  // namespace
+
+std::string to_string(const Machine& machine) {
+  return fmt::format("{}, {} cores ({}), load {:.2f}, libtorch {}", machine.cpu, machine.cores,
+                     machine.isa, machine.load, machine.libtorch);
+}
+
+std::string table_head() {
+  return fmt::format(
+      "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9} {:>12} {:>19} {:>9} {:>7} {:>5}\n"
+      "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9} {:>12} {:>19} {:>9} {:>7} {:>5}",
+      "model", "eager", "planned", "ratio", "", "compile", "kernels", "arena (bound)", "eager",
+      "library", "agree", "", "ms/step", "ms/step", "", "", "s", "", "MiB", "peak MiB", "share",
+      "");
+}
+
+std::string table_row(const Comparison& c) {
+  return fmt::format(
+      "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9.2f} {:>12} {:>19} {:>9.2f} {:>6.0f}% {:>5}", c.model,
+      time(c.eager_ms), time(c.planned_ms),
+      fmt::format("{:.2f} +- {:.2f}", c.ratio(), c.ratios.spread()), name_of(c.verdict),
+      c.compile_s, fmt::format("{} -> {}", c.kernels_declared, c.kernels_planned),
+      fmt::format("{:.3f} ({:.3f})", c.arena_bytes / kMiB, c.lower_bound_bytes / kMiB),
+      c.eager_peak_bytes / kMiB, 100 * c.library_share, c.agreement.agree ? "yes" : "NO");
+}
+
+std::string to_json(const Machine& machine, std::span<const Comparison> comparisons) {
+  Json results = Json::array();
+  for (const Comparison& comparison : comparisons) results.push_back(to_json(comparison));
+  return Json{{"machine", to_json(machine)}, {"results", results}}.dump(2) + "\n";
+}
+
+}  // namespace metronome::benchmarks

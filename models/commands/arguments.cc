@@ -1,0 +1,106 @@
+#include "models/commands/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace metronome::commands {
+namespace {
+
+std::vector<std::string> options_of(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
+  }
+  return names;
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  names.emplace_back("--help");
+  return names;
+}
+
+int wrong(const std::string& message) {
+  fmt::print(stderr, "metronome: {}\n", message);
+  return 2;
+}
+
+}  // namespace
+
+CLI::App* add_verb(CLI::App& app, const std::string& name, const std::string& what, Action& chosen,
+                   Action action) {
+  CLI::App* verb = app.add_subcommand(name, what);
+  verb->allow_extras();  // so that `parse` can say which options there are
+  verb->callback([&chosen, action = std::move(action)] { chosen = action; });
+  return verb;
+}
+
+CLI::Validator whole_number(long long low, long long high) {
+  const auto check = [low, high](std::string& text) -> std::string {
+    long long number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (whole && number >= low && number <= high) return "";
+    return fmt::format("\"{}\" is no whole number from {} to {}", text, low, high);
+  };
+  return {check, ""};
+}
+
+CLI::Validator positive_number() {
+  const auto check = [](std::string& text) -> std::string {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool fits = error == std::errc() && end == text.data() + text.size();
+    if (fits && std::isfinite(number) && number > 0) return "";
+    return fmt::format("\"{}\" is no number above zero", text);
+  };
+  return {check, ""};
+}
+
+CLI::Validator one_of(std::vector<std::string> names) {
+  const auto check = [names = std::move(names)](std::string& text) -> std::string {
+    if (std::ranges::find(names, text) != names.end()) return "";
+    return fmt::format("there is no \"{}\": say {}", text, listed(names));
+  };
+  return {check, ""};
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  if (names.size() < 2) return fmt::format("{}", fmt::join(names, ""));
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
+int parse(CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> verbs = verbs_of(app);
+  if (argc < 2) return wrong(fmt::format("say what to do: {}.", listed(verbs)));
+  const std::string_view first = argv[1];
+  if (std::ranges::find(verbs, first) == verbs.end() && first != "-h") {
+    return wrong(fmt::format("there is no \"{}\": say {}.", first, listed(verbs)));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return wrong(fmt::format("{}.", error.what()));
+  }
+  for (const CLI::App* verb : app.get_subcommands()) {
+    if (verb->remaining().empty()) continue;
+    return wrong(fmt::format("{} knows no \"{}\": it takes {}.", verb->get_name(),
+                             verb->remaining().front(), listed(options_of(*verb))));
+  }
+  return -1;
+}
+
+}  // namespace metronome::commands

@@ -1,0 +1,40 @@
+// The command line's common parts: checks that name the right values, and options' usual texts.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace metronome::commands {
+
+/// What a verb does once its arguments are understood. Returns the exit status.
+using Action = std::function<int()>;
+
+/// What is wrong with the command line, naming what would be right: exit status 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Adds a verb. Its action is set in `chosen` when the command line names it.
+CLI::App* add_verb(CLI::App& app, const std::string& name, const std::string& what, Action& chosen,
+                   Action action);
+
+/// "12" from low to high.
+CLI::Validator whole_number(long long low, long long high);
+/// "0.001", above zero.
+CLI::Validator positive_number();
+/// One of the names, listed as "a, b or c".
+CLI::Validator one_of(std::vector<std::string> names);
+
+/// "a, b or c".
+std::string listed(const std::vector<std::string>& names);
+
+/// Reads the arguments: sets the chosen action and returns -1, or prints help or what is wrong and
+/// returns the exit status: 0 for help, 2 for a wrong argument.
+int parse(CLI::App& app, int argc, char** argv);
+
+}  // namespace metronome::commands

@@ -1,0 +1,81 @@
+#include "models/commands/beside_eager.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "benchmarks/statistics.h"
+
+namespace metronome::commands {
+namespace {
+
+// One side of the comparison: an executable in training.
+struct Side {
+  Side(const models::DigitsModel& model, const models::DigitsSplit& data, Target target,
+       const CompileOptions& options, const std::string& resume)
+      : step(compile(model.graph, target, options)), training(model, data, step, options.seed) {
+    if (!resume.empty()) step.load(resume);
+  }
+
+  // Mean loss of the epoch that ended last is kept.
+  void epoch() {
+    double sum = 0;
+    training.epoch([&](double loss) { sum += loss; });
+    mean_loss = sum / static_cast<double>(training.steps_per_epoch());
+  }
+
+  Executable step;
+  models::DigitsTraining training;
+  double mean_loss = std::numeric_limits<double>::quiet_NaN();
+};
+
+void print_side(const char* name, const benchmarks::Samples& ms, Side& side) {
+  const models::Score score = side.training.test();
+  fmt::print("  {:<8} {:>17}  {:>12.6f}  {:>7.2f} % ({} of {})\n", name,
+             fmt::format("{:.4f} +- {:.4f}", ms.median(), ms.spread()), side.mean_loss,
+             100 * score.accuracy(), score.right, score.rows);
+}
+
+}  // namespace
+
+void compare_with_eager(const models::DigitsModel& model, const models::DigitsSplit& data,
+                        const CompileOptions& options, const std::string& resume,
+                        std::int64_t epochs) {
+  at::set_num_threads(options.threads);
+  Side planned(model, data, cpu_replay(), options, resume);
+  Side eager_side(model, data, eager(), options, resume);
+  const std::int64_t left = std::max<std::int64_t>(0, epochs - planned.training.epochs_done());
+  const int rounds = static_cast<int>(std::min(left, kMostEpochs));
+  if (rounds == 0) {
+    fmt::print("eager   nothing left to train, so nothing to compare\n");
+    return;
+  }
+
+  benchmarks::Rounds ms = benchmarks::interleave({[&](int) { eager_side.epoch(); }},
+                                                 {[&](int) { planned.epoch(); }}, rounds);
+},
+                                                 [&](int) {
+  planned.epoch(); }, rounds, 1);
+const auto steps = static_cast<double>(planned.training.steps_per_epoch());
+for (benchmarks::Samples* side : {&ms.a, &ms.b}) {
+  for (double& value : side->values) value /= steps;
+}
+fmt::print(
+    "\nbeside libtorch's eager autograd: same seed and batches, {} steps each, epochs in "
+    "turn{}\n",
+    rounds* planned.training.steps_per_epoch(),
+    left > kMostEpochs ? fmt::format(" (the first {} of {} epochs)", rounds, left) : "");
+fmt::print("  {:<8} {:>17}  {:>12}  {}\n", "", "ms/step", "last loss", "test accuracy");
+print_side("eager", ms.a, eager_side);
+print_side("planned", ms.b, planned);
+fmt::print(
+    "  planned takes {:.1f} times less time a step; the last epoch's mean losses differ by "
+    "{:.2g}\n",
+    ms.ratios().median(), std::abs(eager_side.mean_loss - planned.mean_loss));
+}
+
+}  // namespace metronome::commands

@@ -1,0 +1,20 @@
+// The same training through a replay and through libtorch's eager autograd, epochs in turn.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "models/digits_training.h"
+
+namespace metronome::commands {
+
+/// Trains two fresh executables, from the checkpoint `resume` if it is named, with the same seed
+/// and batches, for all epochs or the first kMostEpochs of them, and prints both.
+void compare_with_eager(const models::DigitsModel& model, const models::DigitsSplit& data,
+                        const CompileOptions& options, const std::string& resume,
+                        std::int64_t epochs);
+
+/// Enough for a steady median; more would only make the user wait.
+constexpr std::int64_t kMostEpochs = 40;
+
+}  // namespace metronome::commands

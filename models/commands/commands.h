@@ -1,0 +1,17 @@
+// The verbs of the program.
+#pragma once
+
+#include "models/commands/arguments.h"
+
+namespace metronome::commands {
+
+/// train digits: trains, tests, saves, and runs the same training beside libtorch's eager one.
+void add_train(CLI::App& app, Action& chosen);
+
+/// compare: planned steps beside eager ones. Exit status 1 where a model disagrees or is too slow.
+void add_compare(CLI::App& app, Action& chosen);
+
+/// plan: what compile decides for a model, without running it.
+void add_plan(CLI::App& app, Action& chosen);
+
+}  // namespace metronome::commands

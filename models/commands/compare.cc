@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "benchmarks/table.h"
+#include "models/commands/commands.h"
+#include "models/commands/files.h"
+#include "models/models.h"
+
+namespace metronome::commands {
+namespace {
+
+using benchmarks::Comparison;
+
+struct Arguments {
+  std::vector<std::string> models;
+  std::string scale = "small";
+  int threads = 0;
+  int rounds = 0;
+  std::string json;
+};
+
+constexpr int kSmallRounds = 21, kFullRounds = 9;
+
+int compare(const Arguments& arguments) {
+  const models::Scale scale = models::scale_of(arguments.scale);
+  const bool small = scale == models::Scale::small;
+  const benchmarks::Machine machine = benchmarks::this_machine();
+  benchmarks::CompareOptions options{.scale = scale};
+  options.threads = arguments.threads > 0 ? arguments.threads : small ? 1 : machine.cores;
+  options.rounds = arguments.rounds > 0 ? arguments.rounds : small ? kSmallRounds : kFullRounds;
+  if (!arguments.json.empty()) expect_writable(arguments.json);
+
+  std::vector<models::ModelEntry> entries;
+  for (const std::string& name : arguments.models) entries.push_back(models::find_model(name));
+  if (entries.empty()) entries.assign(models::all_models().begin(), models::all_models().end());
+
+  fmt::print("{}\n{} scale, {} thread{}, f32, {} rounds; times are medians +- spreads\n\n{}\n",
+             benchmarks::to_string(machine), arguments.scale, options.threads,
+             options.threads == 1 ? "" : "s", options.rounds, benchmarks::table_head());
+  std::vector<Comparison> comparisons;
+  for (const models::ModelEntry& entry : entries) {
+    const bool terminal = isatty(STDOUT_FILENO) == 1;
+    const auto progress = [&](std::string_view what) {
+      if (!terminal) return;
+      fmt::print("\r\033[K{}: {}", entry.name, what);
+      std::fflush(stdout);
+    };
+    comparisons.push_back(benchmarks::compare_model(entry, options, progress));
+    fmt::print("{}{}\n", terminal ? "\r\033[K" : "", benchmarks::table_row(comparisons.back()));
+    std::fflush(stdout);
+  }
+  if (!arguments.json.empty()) {
+    write_whole(arguments.json, benchmarks::to_json(machine, comparisons));
+  }
+
+  int status = 0;
+  for (const Comparison& c : comparisons) {
+    if (!c.agreement.agree) fmt::print("\n{} disagrees: {}", c.model, c.agreement.disagreement);
+    if (c.agreement.agree && !c.acceptable()) {
+      fmt::print("\n{} is too slow: ratio {:.2f}, below {}", c.model, c.ratio(),
+                 benchmarks::kFloor);
+    }
+    if (!c.acceptable()) status = 1;
+  }
+  if (status != 0) fmt::print("\n");
+  return status;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = add_verb(app, "compare", "Planned steps beside libtorch's eager ones.", chosen,
+                            [arguments] { return compare(*arguments); });
+  std::vector<std::string> names;
+  for (const models::ModelEntry& entry : models::all_models()) names.emplace_back(entry.name);
+  verb->add_option("models", arguments->models,
+                   "Models; all where none is named: " + models::model_names())
+      ->check(one_of(names));
+  verb->add_option("--scale", arguments->scale, "small (launch-bound) or full")
+      ->check(one_of({"small", "full"}))
+      ->capture_default_str();
+  verb->add_option("--threads", arguments->threads,
+                   "Threads of both sides; by default 1 at small scale and all cores at full")
+      ->check(whole_number(1, 1024));
+  verb->add_option(
+          "--rounds", arguments->rounds,
+          fmt::format("Timed rounds, at least {}; by default {} at small scale and {} at full",
+                      benchmarks::kFewestRounds, kSmallRounds, kFullRounds))
+      ->check(whole_number(benchmarks::kFewestRounds, 10000));
+  verb->add_option("--json", arguments->json,
+                   "Also write the comparison, with every sample, to a file");
+}
+
+}  // namespace metronome::commands

@@ -1,0 +1,98 @@
+#include "models/digits_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "graph/error.h"
+
+namespace metronome::models {
+namespace {
+
+constexpr int kSide = 8;
+
+// The image moved by some pixels; what comes in from outside is black.
+void copy_moved(const Digit& digit, int down, int right, std::span<float, kPixels> out) {
+  for (int y = 0; y < kSide; ++y) {
+    for (int x = 0; x < kSide; ++x) {
+      const int from_y = y - down, from_x = x - right;
+      const bool inside = from_y >= 0 && from_y < kSide && from_x >= 0 && from_x < kSide;
+      out[y * kSide + x] = inside ? digit.pixels[from_y * kSide + from_x] : 0.0f;
+    }
+  }
+}
+
+}  // namespace
+
+DigitsTraining::DigitsTraining(const DigitsModel& model, const DigitsSplit& data, Executable& step,
+                               std::uint64_t seed)
+    : model_(model),
+      data_(data),
+      step_(step),
+      seed_(seed),
+      batch_(model.pixels.size(0)),
+      order_(static_cast<std::int64_t>(data.train.size()), batch_, seed, true),
+      pixels_(step.input(model.pixels).data_ptr<float>()),
+      labels_(step.input(model.labels).data_ptr<std::int64_t>()) {}
+
+std::int64_t DigitsTraining::epochs_done() const {
+  if (step_.replays() % steps_per_epoch() != 0) {
+    throw RunError(
+        fmt::format("the checkpoint was written after {} steps, which are no whole epochs of {} "
+                    "steps: resume with the "
+                    "batch that it was trained with",
+                    step_.replays(), steps_per_epoch()));
+  }
+  return step_.replays() / steps_per_epoch();
+}
+
+void DigitsTraining::epoch(const std::function<void(double loss)>& after_step) {
+  const std::int64_t epoch = epochs_done();
+  const std::vector<std::int64_t> order = order_.epoch(epoch);
+  // Half of the digits are moved by up to one pixel, so that 1,437 of them teach more than
+  // themselves.
+  std::seed_seq sequence{seed_ & 0xffffffff, seed_ >> 32, static_cast<std::uint64_t>(epoch)};
+  std::mt19937_64 random(sequence);
+  for (std::int64_t step = 0; step < steps_per_epoch(); ++step) {
+    for (std::int64_t row = 0; row < batch_; ++row) {
+      const std::uint64_t draw = random();
+      const bool moved = draw % 2 == 0;
+      const int down = moved ? static_cast<int>(draw / 2 % 3) - 1 : 0;
+      const int right = moved ? static_cast<int>(draw / 6 % 3) - 1 : 0;
+      const auto example = static_cast<std::size_t>(order[step * batch_ + row]);
+      fill(row, data_.train[example], down, right);
+    }
+    step_.run();
+    after_step(step_.read_scalar(model_.graph.loss()));
+  }
+}
+
+Score DigitsTraining::test() {
+  Score score;
+  score.rows = static_cast<std::int64_t>(data_.test.size());
+  for (std::int64_t begin = 0; begin < score.rows; begin += batch_) {
+    const std::int64_t rows = std::min(batch_, score.rows - begin);
+    for (std::int64_t row = 0; row < batch_; ++row) {
+      // A last short batch is filled up with its last digit.
+      fill(row, data_.test[begin + std::min(row, rows - 1)], 0, 0);
+    }
+    step_.evaluate();
+    const at::Tensor logits = step_.read(model_.logits);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* first = logits.data_ptr<float>() + row * kClasses;
+      const std::int64_t answer = std::max_element(first, first + kClasses) - first;
+      score.right += answer == data_.test[begin + row].label;
+    }
+  }
+  return score;
+}
+
+void DigitsTraining::fill(std::int64_t row, const Digit& digit, int down, int right) {
+  copy_moved(digit, down, right, std::span<float, kPixels>(pixels_ + row * kPixels, kPixels));
+  labels_[row] = digit.label;
+}
+
+}  // namespace metronome::models

@@ -1,0 +1,28 @@
+// metronome: trains, compares and plans the shipped models.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "models/commands/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace metronome::commands;
+  CLI::App app(
+      "Declare a model once, plan the whole training step ahead of time, replay it every step.",
+      "metronome");
+  Action chosen;
+  add_train(app, chosen);
+  add_compare(app, chosen);
+  add_plan(app, chosen);
+  if (const int status = parse(app, argc, argv); status >= 0) return status;
+  try {
+    return chosen();
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "metronome: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "metronome: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,64 @@
+// The shipped models: each is one short file that opens with a drawing of its graph.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "executor/metronome.h"
+
+namespace metronome::models {
+
+/// `full` is the benchmark's size; `small` is its launch-bound form: batch 4 and widths divided by
+/// 32, but at least 16.
+enum class Scale : std::uint8_t { small, full };
+
+std::string_view name_of(Scale scale);
+
+/// Throws RunError naming the right ones.
+Scale scale_of(std::string_view name);
+
+/// A graph that is ready to compile. Input and target are f32 or f64 [batch, width].
+struct Model {
+  std::string name;
+  Graph graph;
+  Value input;
+  Value target;
+  std::int64_t parameters = 0;  ///< elements of all parameters
+};
+
+/// Every model minimises the mean squared error with Adam at 1e-3. f64 is for checking.
+Model mlp(Scale scale, Element element = f32);
+Model residual_tower(Scale scale, Element element = f32);
+Model gated_routing(Scale scale, Element element = f32);
+Model iterative_refine(Scale scale, Element element = f32);
+Model feedback_fixed(Scale scale, Element element = f32);
+
+struct ModelEntry {
+  std::string_view name;
+  Model (*make)(Scale scale, Element element);
+};
+
+/// All of the above, in that order.
+std::span<const ModelEntry> all_models();
+
+/// Throws RunError naming the right ones.
+const ModelEntry& find_model(std::string_view name);
+
+/// "mlp, residual_tower, ..."
+std::string model_names();
+
+// ---- for the models' own files
+// -------------------------------------------------------------------
+
+/// Rows of a batch: 4 at small scale.
+std::int64_t batch_at(Scale scale, std::int64_t full);
+
+/// A width: full / 32, but at least 16, at small scale.
+std::int64_t width_at(Scale scale, std::int64_t full);
+
+/// A finished declaration as a model.
+Model finish(Graph graph, Value input, Value target);
+
+}  // namespace metronome::models
