@@ -1,5 +1,5 @@
-// Rows [N, C]: registers of neighbouring channels, all rows down. Images [N, C, plane]: one channel
-// after the other, chunk by chunk of what fits the first-level cache.
+// Rows [N, C]: up to four registers of neighbouring channels, all rows down. Images [N, C, plane]:
+// one channel after the other, chunk by chunk of what fits the first-level cache.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -134,30 +134,46 @@ struct Forward {
     write_image_channel(e, c, finish(c, mean, std::max(m2, 0.0)), x, y);
   }
 
-  // One register of channels of [N, C].
-  template <class Load, class Store>
+  // V registers of neighbouring channels of [N, C].
+  template <int V, class Load, class Store>
   void row_channels(std::int64_t c, std::int64_t count, const Load& load,
                     const Store& store) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
     const Reg size = S::set(static_cast<T>(e.n));
-    Reg total = S::zero();
-    for (std::int64_t i = 0; i < e.n; ++i) total = total + load(x + i * e.channels + c);
-    const Reg mean = total / size;
-    Reg squares = S::zero();
+    Reg mean[V], squares[V], rstd[V], scale[V], shift[V];
+    for (int v = 0; v < V; ++v) mean[v] = squares[v] = S::zero();
     for (std::int64_t i = 0; i < e.n; ++i) {
-      const Reg d = load(x + i * e.channels + c) - mean;
-      squares = S::fma(d, d, squares);
+      const T* const row = x + i * e.channels + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) mean[v] = mean[v] + load(row, v);
     }
-    alignas(64) T means[S::kWidth], m2[S::kWidth], rstds[S::kWidth];
-    S::store(means, mean);
-    S::store(m2, squares);
-    std::fill_n(rstds, S::kWidth, T(0));
-    for (std::int64_t k = 0; k < count; ++k) rstds[k] = finish(c + k, means[k], m2[k]).rstd;
-    const Reg rstd = S::load(rstds), scale = load(gamma + c), shift = load(beta + c);
+    for (int v = 0; v < V; ++v) mean[v] = mean[v] / size;
     for (std::int64_t i = 0; i < e.n; ++i) {
-      const Reg normal = (load(x + i * e.channels + c) - mean) * rstd;
-      store(y + i * e.channels + c, S::fma(normal, scale, shift));
+      const T* const row = x + i * e.channels + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const Reg d = load(row, v) - mean[v];
+        squares[v] = S::fma(d, d, squares[v]);
+      }
+    }
+    alignas(64) T means[V * S::kWidth], m2[V * S::kWidth], rstds[V * S::kWidth] = {};
+    for (int v = 0; v < V; ++v) {
+      S::store(means + v * S::kWidth, mean[v]);
+      S::store(m2 + v * S::kWidth, squares[v]);
+    }
+    for (std::int64_t k = 0; k < count; ++k) rstds[k] = finish(c + k, means[k], m2[k]).rstd;
+    for (int v = 0; v < V; ++v) {
+      rstd[v] = S::load(rstds + v * S::kWidth);
+      scale[v] = load(gamma + c, v);
+      shift[v] = load(beta + c, v);
+    }
+    for (std::int64_t i = 0; i < e.n; ++i) {
+      const std::int64_t at = i * e.channels + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        store(y + at, v, S::fma((load(x + at, v) - mean[v]) * rstd[v], scale[v], shift[v]));
+      }
     }
   }
 };
@@ -210,28 +226,42 @@ struct Backward {
     }
   }
 
-  template <class Load, class Store>
+  template <int V, class Load, class Store>
   void row_channels(std::int64_t c, std::int64_t, const Load& load, const Store& store) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
-    const Reg center = load(mean + c), scale = load(rstd + c);
-    Reg sum = S::zero(), product = S::zero();
-    for (std::int64_t i = 0; i < e.n; ++i) {
-      const std::int64_t at = i * e.channels + c;
-      const Reg grad = load(g + at);
-      sum = sum + grad;
-      product = S::fma(grad, load(x + at) - center, product);
-    }
-    product = product * scale;
     const Reg size = S::set(static_cast<T>(e.n));
-    const Reg average = sum / size, slope = product / size, factor = load(gamma + c) * scale;
+    Reg center[V], scale[V], sum[V], product[V], average[V], slope[V], factor[V];
+    for (int v = 0; v < V; ++v) {
+      center[v] = load(mean + c, v);
+      scale[v] = load(rstd + c, v);
+      sum[v] = product[v] = S::zero();
+    }
     for (std::int64_t i = 0; i < e.n; ++i) {
       const std::int64_t at = i * e.channels + c;
-      const Reg normal = (load(x + at) - center) * scale;
-      store(dx + at, (load(g + at) - average - normal * slope) * factor);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const Reg grad = load(g + at, v);
+        sum[v] = sum[v] + grad;
+        product[v] = S::fma(grad, load(x + at, v) - center[v], product[v]);
+      }
     }
-    store(dgamma + c, product);
-    store(dbeta + c, sum);
+    for (int v = 0; v < V; ++v) {
+      product[v] = product[v] * scale[v];
+      average[v] = sum[v] / size;
+      slope[v] = product[v] / size;
+      factor[v] = load(gamma + c, v) * scale[v];
+      store(dgamma + c, v, product[v]);
+      store(dbeta + c, v, sum[v]);
+    }
+    for (std::int64_t i = 0; i < e.n; ++i) {
+      const std::int64_t at = i * e.channels + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const Reg normal = (load(x + at, v) - center[v]) * scale[v];
+        store(dx + at, v, (load(g + at, v) - average[v] - normal * slope[v]) * factor[v]);
+      }
+    }
   }
 };
 
@@ -251,18 +281,26 @@ struct Evaluate {
     write_image_channel<T>(e, c, {mean[c], rstd, gamma[c], beta[c]}, x, y);
   }
 
-  template <class Load, class Store>
+  template <int V, class Load, class Store>
   void row_channels(std::int64_t c, std::int64_t count, const Load& load,
                     const Store& store) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
-    alignas(64) T rstds[S::kWidth] = {};
+    alignas(64) T rstds[V * S::kWidth] = {};
     for (std::int64_t k = 0; k < count; ++k) rstds[k] = T(1) / std::sqrt(variance[c + k] + eps);
-    const Reg center = load(mean + c), rstd = S::load(rstds);
-    const Reg scale = load(gamma + c), shift = load(beta + c);
+    Reg center[V], rstd[V], scale[V], shift[V];
+    for (int v = 0; v < V; ++v) {
+      center[v] = load(mean + c, v);
+      rstd[v] = S::load(rstds + v * S::kWidth);
+      scale[v] = load(gamma + c, v);
+      shift[v] = load(beta + c, v);
+    }
     for (std::int64_t i = 0; i < e.n; ++i) {
-      const Reg normal = (load(x + i * e.channels + c) - center) * rstd;
-      store(y + i * e.channels + c, S::fma(normal, scale, shift));
+      const std::int64_t at = i * e.channels + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        store(y + at, v, S::fma((load(x + at, v) - center[v]) * rstd[v], scale[v], shift[v]));
+      }
     }
   }
 };
@@ -285,17 +323,21 @@ CpuKernel over_channels(const Body<T>& body, int threads) {
   const std::int64_t columns = (grain + 63) / 64 * 64;
   return CpuKernel([=] {
     parallel_for(threads, e.channels, columns, [&](std::int64_t begin, std::int64_t end) {
+      constexpr int V = 4;
+      const auto load = [](const T* p, int v) { return S::load(p + v * S::kWidth); };
+      const auto store = [](T* p, int v, typename S::Reg r) { S::store(p + v * S::kWidth, r); };
       std::int64_t c = begin;
+      for (; c + V * S::kWidth <= end; c += V * S::kWidth) {
+        body.template row_channels<V>(c, V * S::kWidth, load, store);
+      }
       for (; c + S::kWidth <= end; c += S::kWidth) {
-        body.row_channels(
-            c, S::kWidth, [](const T* p) { return S::load(p); },
-            [](T* p, typename S::Reg x) { S::store(p, x); });
+        body.template row_channels<1>(c, S::kWidth, load, store);
       }
       if (c == end) return;
       const auto mask = S::mask(end - c);
-      body.row_channels(
-          c, end - c, [mask](const T* p) { return S::load(p, mask); },
-          [mask](T* p, typename S::Reg x) { S::store(p, mask, x); });
+      body.template row_channels<1>(
+          c, end - c, [mask](const T* p, int) { return S::load(p, mask); },
+          [mask](T* p, int, typename S::Reg r) { S::store(p, mask, r); });
     });
   });
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "ops/cpu/launch.h"
+#include "ops/cpu/math.h"
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/vector.h"
 #include "ops/softmax.h"
 
 namespace metronome::METRONOME_ISA {
@@ -18,12 +18,12 @@ template <class T>
 using Reg = typename Simd<T>::Reg;
 
 template <class T>
-Reg<T> exp(Reg<T> x) {
-  return Vector<T>(x).exp();
+Reg<T> exp_of(Reg<T> x) {
+  return exp(Vector<T>(x));
 }
 
 template <class T>
-Reg<T> log(Reg<T> x) {
+Reg<T> log_of(Reg<T> x) {
   return Vector<T>(x).log();
 }
 
@@ -57,7 +57,7 @@ void forward_row(const T* x, T* y, std::int64_t n, bool log) {
   Reg<T> total = S::zero();
   if (log) {
     for_registers<T>(n, [&](const auto& load, const auto&, const auto& cut) {
-      total = total + cut(exp<T>(load(x) - max));
+      total = total + cut(exp_of<T>(load(x) - max));
     });
     const Reg<T> shift = S::set(std::log(S::sum(total)));
     for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
@@ -65,7 +65,7 @@ void forward_row(const T* x, T* y, std::int64_t n, bool log) {
     });
   } else {
     for_registers<T>(n, [&](const auto& load, const auto& store, const auto& cut) {
-      const Reg<T> e = exp<T>(load(x) - max);
+      const Reg<T> e = exp_of<T>(load(x) - max);
       total = total + cut(e);
       store(y, e);
     });
@@ -84,7 +84,7 @@ void backward_row(const T* g, const T* y, T* dx, std::int64_t n, bool log) {
   });
   const Reg<T> sum = S::set(S::sum(total));
   for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
-    store(dx, log ? load(g) - exp<T>(load(y)) * sum : load(y) * (load(g) - sum));
+    store(dx, log ? load(g) - exp_of<T>(load(y)) * sum : load(y) * (load(g) - sum));
   });
 }
 
@@ -97,11 +97,11 @@ void forward_column(std::int64_t n, std::int64_t step, bool log_form, const T* x
   for (std::int64_t i = 1; i < n; ++i) max = S::max(load(x + i * step), max);
   Reg<T> total = S::zero();
   for (std::int64_t i = 0; i < n; ++i) {
-    const Reg<T> e = exp<T>(load(x + i * step) - max);
+    const Reg<T> e = exp_of<T>(load(x + i * step) - max);
     total = total + e;
     if (!log_form) store(y + i * step, e);
   }
-  const Reg<T> last = log_form ? log<T>(total) : S::set(T(1)) / total;
+  const Reg<T> last = log_form ? log_of<T>(total) : S::set(T(1)) / total;
   for (std::int64_t i = 0; i < n; ++i) {
     T* const to = y + i * step;
     store(to, log_form ? load(x + i * step) - max - last : load(to) * last);
@@ -119,7 +119,7 @@ void backward_column(std::int64_t n, std::int64_t step, bool log_form, const T* 
   }
   for (std::int64_t i = 0; i < n; ++i) {
     const Reg<T> grad = load(g + i * step), result = load(y + i * step);
-    store(dx + i * step, log_form ? grad - exp<T>(result) * total : result * (grad - total));
+    store(dx + i * step, log_form ? grad - exp_of<T>(result) * total : result * (grad - total));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "executor/metronome.h"
 #include "graph/error.h"

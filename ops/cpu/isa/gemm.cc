@@ -12,9 +12,16 @@ namespace {
 
 // Products below this run on one thread: a team's start costs 1-2 us, the work of about 0.3 MFLOP.
 constexpr double kParallelFlops = 1e6;
-// Up to here the own tiles are ahead of MKL, which always takes the processor's widest vectors
-// (measured by benchmarks/kernels: with AVX-512 they are level up to 4 MFLOP on one thread).
-constexpr double kDirectFlops = kRegisters == 32 ? 1e6 : 128e3;
+// Up to here the own tiles are ahead of MKL on one thread, which always takes the processor's
+// widest vectors. Measured by benchmarks/kernels with AVX-512, where they are level up to 4 MFLOP;
+// but from kParallelFlops the libraries' threads count.
+double direct_flops(const Gemm& g) {
+  // f64 is for checking: its transposed B is packed number by number.
+  if (g.element == f64 && g.transpose_b) return 4e3;
+  if (kRegisters < 32) return g.element == f64 ? 16e3 : 64e3;
+  return 1.5e6;
+}
+
 // Above this the own tiles are not offered: they do not block for the caches.
 constexpr double kDirectLimit = 8e6;
 // oneDNN allocates in each execute call and spends 0.4 us on it: worth it from here.
@@ -101,9 +108,9 @@ std::vector<CpuCandidate> gemm_candidates(const Gemm& gemm, int threads) {
   libraries.insert(mkl_first ? libraries.begin() : libraries.end(), mkl);
 
   std::vector<CpuCandidate> candidates;
-  if (each <= kDirectFlops) candidates.push_back(direct);
+  if (each <= direct_flops(g)) candidates.push_back(direct);
   candidates.insert(candidates.end(), libraries.begin(), libraries.end());
-  if (each > kDirectFlops && each <= kDirectLimit) candidates.push_back(direct);
+  if (each > direct_flops(g) && each <= kDirectLimit) candidates.push_back(direct);
   return candidates;
 }
 
