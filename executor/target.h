@@ -36,10 +36,10 @@ struct CompileOptions {
   /// Threads a kernel may use; 0: as many as libtorch uses (`at::get_num_threads`).
   int threads = 0;
   /// Most bytes of the arena; compile says the smallest that is feasible where it is exceeded.
-  std::optional<std::size_t> memory_budget;
+  std::optional<std::size_t> memory_budget = {};
   Tune tune = Tune::measure;
   /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.
-  std::string tuning_file;
+  std::string tuning_file = {};
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
 };

@@ -81,7 +81,6 @@ Types SmoothL1Loss::infer(std::span<const Type> in) const {
 Values SmoothL1Loss::lower(std::span<const Value> in) const {
   const Value distance = abs(in[0] - in[1]);
   if (beta == 0) return {mean(distance)};
-  // As torch has it: half * d * d / beta, d - half * beta.
   return {mean(where(distance < beta, square(distance) * (0.5 / beta), distance - 0.5 * beta))};
 }
 

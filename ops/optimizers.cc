@@ -92,18 +92,15 @@ std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) 
   if (!clip_norm || *clip_norm > 0) return std::nullopt;
   return Requirement{fmt::format("a clip_norm above 0, but {}", *clip_norm)};
 }
-std::optional<Requirement> first_of(std::initializer_list<std::optional<Requirement>> all) {
-  for (const auto& one : all) {
-    if (one) return one;
-  }
-  return std::nullopt;
-}
-
 template <class T>
 std::optional<Requirement> adam_mistake(const T& rule) {
-  return first_of({rule.lr.mistake(), outside("a beta1", rule.beta1, 0, 1),
-                   outside("a beta2", rule.beta2, 0, 1), negative("an eps", rule.eps),
-                   negative("a weight_decay", rule.weight_decay), clip_mistake(rule.clip_norm)});
+  for (const auto& found :
+       {rule.lr.mistake(), outside("a beta1", rule.beta1, 0, 1),
+        outside("a beta2", rule.beta2, 0, 1), negative("an eps", rule.eps),
+        negative("a weight_decay", rule.weight_decay), clip_mistake(rule.clip_norm)}) {
+    if (found) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -173,8 +170,11 @@ std::optional<Requirement> Sgd::mistake() const {
     return Requirement{fmt::format("a momentum and no dampening for nesterov, but {} and {}",
                                    momentum, dampening)};
   }
-  return first_of({lr.mistake(), negative("a momentum", momentum),
-                   negative("a weight_decay", weight_decay), clip_mistake(clip_norm)});
+  for (const auto& found : {lr.mistake(), negative("a momentum", momentum),
+                            negative("a weight_decay", weight_decay), clip_mistake(clip_norm)}) {
+    if (found) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace metronome

@@ -55,27 +55,25 @@ void compare_with_eager(const models::DigitsModel& model, const models::DigitsSp
     return;
   }
 
-  benchmarks::Rounds ms = benchmarks::interleave({[&](int) { eager_side.epoch(); }},
-                                                 {[&](int) { planned.epoch(); }}, rounds);
-},
-                                                 [&](int) {
-  planned.epoch(); }, rounds, 1);
-const auto steps = static_cast<double>(planned.training.steps_per_epoch());
-for (benchmarks::Samples* side : {&ms.a, &ms.b}) {
-  for (double& value : side->values) value /= steps;
-}
-fmt::print(
-    "\nbeside libtorch's eager autograd: same seed and batches, {} steps each, epochs in "
-    "turn{}\n",
-    rounds* planned.training.steps_per_epoch(),
-    left > kMostEpochs ? fmt::format(" (the first {} of {} epochs)", rounds, left) : "");
-fmt::print("  {:<8} {:>17}  {:>12}  {}\n", "", "ms/step", "last loss", "test accuracy");
-print_side("eager", ms.a, eager_side);
-print_side("planned", ms.b, planned);
-fmt::print(
-    "  planned takes {:.1f} times less time a step; the last epoch's mean losses differ by "
-    "{:.2g}\n",
-    ms.ratios().median(), std::abs(eager_side.mean_loss - planned.mean_loss));
+  const benchmarks::Side by_eager{[&](int) { eager_side.epoch(); }};
+  const benchmarks::Side by_replay{[&](int) { planned.epoch(); }};
+  benchmarks::Rounds ms = benchmarks::interleave(by_eager, by_replay, rounds);
+  const auto steps = static_cast<double>(planned.training.steps_per_epoch());
+  for (benchmarks::Samples* side : {&ms.a, &ms.b}) {
+    for (double& value : side->values) value /= steps;
+  }
+  fmt::print(
+      "\nbeside libtorch's eager autograd: same seed and batches, {} steps each, epochs in "
+      "turn{}\n",
+      rounds * planned.training.steps_per_epoch(),
+      left > kMostEpochs ? fmt::format(" (the first {} of {} epochs)", rounds, left) : "");
+  fmt::print("  {:<8} {:>17}  {:>12}  {}\n", "", "ms/step", "last loss", "test accuracy");
+  print_side("eager", ms.a, eager_side);
+  print_side("planned", ms.b, planned);
+  fmt::print(
+      "  planned takes {:.1f} times less time a step; the last epoch's mean losses differ by "
+      "{:.2g}\n",
+      ms.ratios().median(), std::abs(eager_side.mean_loss - planned.mean_loss));
 }
 
 }  // namespace metronome::commands

@@ -25,6 +25,7 @@ struct Arguments {
   std::string checkpoint = "digits.safetensors";
   std::string resume;
   int threads = 1;
+  bool no_save = false;
   bool no_compare = false;
 };
 
@@ -52,7 +53,7 @@ void resume(Executable& step, const Arguments& arguments) {
 }
 
 int train_digits(const Arguments& arguments) {
-  if (!arguments.checkpoint.empty()) expect_writable(arguments.checkpoint);
+  if (!arguments.no_save) expect_writable(arguments.checkpoint);
   const std::string file = models::digits_file();
   const models::DigitsSplit data = models::split_digits(models::read_digits(file), arguments.seed);
   const auto examples = static_cast<std::int64_t>(data.train.size());
@@ -84,7 +85,7 @@ int train_digits(const Arguments& arguments) {
   score = training.test();
   fmt::print("test    {:.2f} % right ({} of {})\n", 100 * score.accuracy(), score.right,
              score.rows);
-  if (!arguments.checkpoint.empty()) {
+  if (!arguments.no_save) {
     step.save(arguments.checkpoint);
     fmt::print("saved   {} ({:.2f} MiB)\n", arguments.checkpoint,
                static_cast<double>(std::filesystem::file_size(arguments.checkpoint)) / kMiB);
@@ -121,14 +122,14 @@ void add_train(CLI::App& app, Action& chosen) {
                    "Learning rate of the first step; it falls to 0 along a cosine")
       ->check(positive_number())
       ->capture_default_str();
-  verb->add_option("--checkpoint", arguments->checkpoint,
-                   "Where to save what was trained; --checkpoint= saves nothing")
+  verb->add_option("--checkpoint", arguments->checkpoint, "Where to save what was trained")
       ->capture_default_str();
   verb->add_option("--resume", arguments->resume,
                    "Go on from a checkpoint, with its seed, --batch and --epochs");
   verb->add_option("--threads", arguments->threads, "Threads of both sides")
       ->check(whole_number(1, 1024))
       ->capture_default_str();
+  verb->add_flag("--no-save", arguments->no_save, "Save no checkpoint");
   verb->add_flag("--no-compare", arguments->no_compare, "Leave out the training beside eager");
 }
 

@@ -28,7 +28,8 @@ inline Vector<T> load(const T* p, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
     return Vector<T>(Simd<T>::load(p, Simd<T>::mask(count)));
   } else {
-    return Vector<T>::loadu(p, count);
+    // libtorch leaves ones in the other lanes of integers, for divisions.
+    return Vector<T>::set(Vector<T>(T(0)), Vector<T>::loadu(p, count), count);
   }
 }
 

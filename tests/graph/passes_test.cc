@@ -219,7 +219,8 @@ TEST_CASE("share makes equal nodes one, by attributes too") {
   const Value x = g.input("x", f32, {});
   const Value once = scale(x, 2);
   const Value again = scale(x, 2);
-  g.output("y", plus(plus(once, again), scale(x, 3)));
+  const Value twice = plus(once, again);
+  g.output("y", plus(twice, scale(x, 3)));
   CHECK(after(share, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"

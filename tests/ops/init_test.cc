@@ -1,0 +1,157 @@
+// Initial values: their distribution, and that they depend on seed and path alone.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "graph/error.h"
+#include "graph/graph.h"
+#include "ops/init.h"
+
+namespace metronome {
+
+namespace {
+
+template <class T>
+std::vector<T> drawn(const std::string& path, Type type, const Init& init, std::uint64_t seed = 7) {
+  std::vector<T> numbers(static_cast<std::size_t>(type.numel()));
+  initialise({path, std::move(type), StorageKind::parameter, init, {}, true}, seed, numbers.data());
+  return numbers;
+}
+
+struct Moments {
+  double mean, deviation, low, high;
+};
+
+Moments moments(const std::vector<double>& x) {
+  double sum = 0, squares = 0;
+  for (const double v : x) sum += v;
+  const double mean = sum / static_cast<double>(x.size());
+  for (const double v : x) squares += (v - mean) * (v - mean);
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  return {mean, std::sqrt(squares / static_cast<double>(x.size())), *low, *high};
+}
+
+// Of 100,000 numbers: a mean and a deviation lie within five of their standard errors.
+constexpr std::int64_t kMany = 100000;
+
+}  // namespace
+
+TEST_CASE("constants fill every element type") {
+  CHECK(drawn<float>("a", {f32, {3}}, constant(1.5)) == std::vector<float>{1.5, 1.5, 1.5});
+  CHECK(drawn<double>("a", {f64, {2}}, ones()) == std::vector<double>{1, 1});
+  CHECK(drawn<std::int32_t>("a", {i32, {2}}, constant(-4)) == std::vector<std::int32_t>{-4, -4});
+  CHECK(drawn<std::int64_t>("a", {i64, {}}, constant(1e15)) ==
+        std::vector<std::int64_t>{1000000000000000});
+  CHECK(drawn<char>("a", {bool_, {2}}, ones()) == std::vector<char>{1, 1});
+  CHECK(drawn<float>("a", {f32, {2}}, zeros()) == std::vector<float>{0, 0});
+  CHECK(drawn<float>("a", {f32, {0, 3}}, normal()).empty());
+}
+
+TEST_CASE("values are written row by row") {
+  CHECK(drawn<float>("a", {f32, {2, 2}}, values({1, 2, 3, 4})) == std::vector<float>{1, 2, 3, 4});
+}
+
+TEST_CASE("uniform numbers fill their range evenly") {
+  const Moments m = moments(drawn<double>("a", {f64, {kMany}}, uniform(-1, 3)));
+  const double deviation = 4 / std::sqrt(12.0);
+  CHECK(m.mean == doctest::Approx(1).epsilon(5 * deviation / std::sqrt(kMany)));
+  CHECK(std::abs(m.deviation - deviation) < 5 * deviation / std::sqrt(kMany));
+  CHECK(m.low >= -1);
+  CHECK(m.low < -0.999);
+  CHECK(m.high < 3);
+  CHECK(m.high > 2.999);
+}
+
+TEST_CASE("an f32 number never reaches the upper bound") {
+  // Half of the f64 numbers in this range round to its upper bound.
+  const float high = 1, low = std::nextafter(high, 0.0f);
+  for (const float x : drawn<float>("a", {f32, {1000}}, uniform(low, high))) CHECK(x == low);
+}
+
+TEST_CASE("normal numbers have their mean, deviation and tails") {
+  const std::vector<double> x = drawn<double>("a", {f64, {kMany}}, normal(2, 0.5));
+  const Moments m = moments(x);
+  CHECK(std::abs(m.mean - 2) < 5 * 0.5 / std::sqrt(kMany));
+  CHECK(std::abs(m.deviation - 0.5) < 5 * 0.5 / std::sqrt(2.0 * kMany));
+  const auto beyond =
+      std::count_if(x.begin(), x.end(), [](double v) { return std::abs(v - 2) > 1; });
+  const double expected = 0.0455 * kMany;  // two deviations on either side
+  CHECK(std::abs(static_cast<double>(beyond) - expected) < 5 * std::sqrt(expected));
+}
+
+TEST_CASE("neighbouring numbers are not correlated") {
+  const std::vector<double> x = drawn<double>("a", {f64, {kMany}}, normal());
+  for (const std::size_t lag : {1, 2, 3, 16}) {
+    double product = 0;
+    for (std::size_t i = lag; i < x.size(); ++i) product += x[i] * x[i - lag];
+    CHECK(std::abs(product / kMany) < 5 / std::sqrt(kMany));
+  }
+}
+
+TEST_CASE("f32 and f64 storages of one path agree up to rounding") {
+  for (const Init& init : {uniform(-0.3, 0.7), normal(1, 2)}) {
+    const auto wide = drawn<double>("a", {f64, {1001}}, init);
+    const auto narrow = drawn<float>("a", {f32, {1001}}, init);
+    for (std::size_t i = 0; i < wide.size(); ++i) CHECK(narrow[i] == static_cast<float>(wide[i]));
+  }
+}
+
+TEST_CASE("seed and path decide, and nothing else") {
+  const Type type{f64, {64}};
+  const auto first = drawn<double>("tower/0/weight", type, normal(), 1);
+  CHECK(first == drawn<double>("tower/0/weight", type, normal(), 1));
+  CHECK(first != drawn<double>("tower/0/weight", type, normal(), 2));
+  CHECK(first != drawn<double>("tower/1/weight", type, normal(), 1));
+  // A longer storage begins with the same numbers.
+  const auto longer = drawn<double>("tower/0/weight", {f64, {65}}, normal(), 1);
+  CHECK(first == std::vector<double>(longer.begin(), longer.end() - 1));
+}
+
+TEST_CASE("an edit elsewhere in the graph changes no initial value") {
+  const auto weight = [](bool edited) {
+    Graph g("model");
+    if (edited) g.parameter("new", {f64, {5}}, normal());
+    g.parameter("weight", {f64, {64}}, normal());
+    const Storage& storage = g.storage(*g.find_storage("weight"));
+    std::vector<double> numbers(64);
+    initialise(storage, 3, numbers.data());
+    return numbers;
+  };
+  CHECK(weight(false) == weight(true));
+}
+
+TEST_CASE("layers' bounds are those of their papers") {
+  CHECK(kaiming_uniform(64, std::sqrt(5.0)).b == doctest::Approx(1.0 / 8));
+  CHECK(kaiming_uniform(64, std::sqrt(5.0)).a == doctest::Approx(-1.0 / 8));
+  CHECK(kaiming_uniform(6).b == doctest::Approx(1));
+  CHECK(kaiming_normal(8).b == doctest::Approx(0.5));
+  CHECK(xavier_uniform(3, 3).b == doctest::Approx(1));
+  CHECK(xavier_uniform(3, 3, 2).b == doctest::Approx(2));
+  CHECK(xavier_normal(4, 4).b == doctest::Approx(0.5));
+  CHECK(kaiming_uniform(0) == uniform(0, 0));
+}
+
+TEST_CASE("a type that cannot hold the numbers is named") {
+  const auto message = [](Type type, const Init& init) -> std::string {
+    std::vector<std::int64_t> room(16);
+    try {
+      initialise({"counter", std::move(type), StorageKind::state, init, {"model.cc", 12}, false}, 0,
+                 room.data());
+    } catch (const GraphError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message({i64, {3}}, normal()) ==
+        "model.cc:12: \"counter\" cannot begin as normal(0, 1)\n"
+        "  storage    i64[3]\n"
+        "  requires   f32 or f64, but i64");
+  CHECK(message({f32, {3}}, values({1, 2})) ==
+        "model.cc:12: \"counter\" cannot begin as 2 values\n"
+        "  storage    f32[3]\n"
+        "  requires   one number per element, but 2 and 3");
+}
+
+}  // namespace metronome

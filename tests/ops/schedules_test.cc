@@ -1,0 +1,110 @@
+// Learning rates: the numbers of torch.optim.lr_scheduler, on the host and in the graph.
+#include <cmath>
+#include <numbers>
+
+#include "ops/schedules.h"
+#include "tests/ops/doctest.h"
+#include "tests/ops/interpreter.h"
+
+namespace metronome {
+
+namespace {
+
+// The graph's form of a schedule at update t.
+double replayed(const Schedule& schedule, std::int64_t t) {
+  Graph g("schedule");
+  const Value rate = schedule.at(g.update());
+  g.validate();
+  CHECK(to_string(rate.type()) == "f64[]");
+  Interpreter run(g);
+  run.set("update", at::scalar_tensor(t, at::TensorOptions(at::kLong)));
+  run.run();
+  return run.tensor(rate.id()).item<double>();
+}
+
+void check_at(const Schedule& schedule, std::int64_t t, double expected) {
+  INFO(to_string(schedule), " at ", t);
+  CHECK(schedule.at(t) == doctest::Approx(expected).epsilon(1e-14));
+  CHECK(replayed(schedule, t) == doctest::Approx(expected).epsilon(1e-14));
+}
+
+}  // namespace
+
+TEST_CASE("a number is a constant rate") {
+  const Schedule schedule = 0.25;
+  for (const std::int64_t t : {0, 1, 1000000}) check_at(schedule, t, 0.25);
+}
+
+TEST_CASE("a constant rate may begin with a factor of itself") {
+  const Schedule schedule = ConstantRate{.lr = 0.5, .factor = 0.25, .steps = 3};
+  for (const std::int64_t t : {0, 1, 2}) check_at(schedule, t, 0.125);
+  for (const std::int64_t t : {3, 4, 100}) check_at(schedule, t, 0.5);
+}
+
+TEST_CASE("a warm-up is a line that ends at its rate") {
+  const Schedule schedule = LinearWarmup{.lr = 0.2, .steps = 4, .start = 0.5};
+  check_at(schedule, 0, 0.1);
+  check_at(schedule, 1, 0.125);
+  check_at(schedule, 3, 0.175);
+  check_at(schedule, 4, 0.2);
+  check_at(schedule, 5000, 0.2);
+}
+
+TEST_CASE("a cosine falls to its minimum and rises again") {
+  const Schedule schedule = Cosine{.lr = 0.3, .steps = 6, .minimum = 0.1};
+  for (std::int64_t t = 0; t < 20; ++t) {
+    check_at(schedule, t, 0.1 + 0.2 * (1 + std::cos(std::numbers::pi * t / 6)) / 2);
+  }
+  check_at(schedule, 0, 0.3);
+  check_at(schedule, 6, 0.1);
+  check_at(schedule, 12, 0.3);
+}
+
+TEST_CASE("steps decay at whole multiples") {
+  const Schedule schedule = StepDecay{.lr = 0.8, .every = 3, .gamma = 0.5};
+  for (const std::int64_t t : {0, 1, 2}) check_at(schedule, t, 0.8);
+  for (const std::int64_t t : {3, 4, 5}) check_at(schedule, t, 0.4);
+  check_at(schedule, 299, 0.8 * std::pow(0.5, 99));
+  check_at(schedule, 300, 0.8 * std::pow(0.5, 100));
+}
+
+TEST_CASE("schedules follow one another, each from its own beginning") {
+  const Schedule schedule = Schedule(LinearWarmup{.lr = 0.4, .steps = 4, .start = 0})
+                                .then(4, Cosine{.lr = 0.4, .steps = 8})
+                                .then(12, 0.01);
+  check_at(schedule, 0, 0);
+  check_at(schedule, 2, 0.2);
+  check_at(schedule, 4, 0.4);
+  check_at(schedule, 8, 0.2);
+  check_at(schedule, 11, 0.2 * (1 + std::cos(std::numbers::pi * 7 / 8)));
+  check_at(schedule, 12, 0.01);
+  check_at(schedule, 1000, 0.01);
+}
+
+TEST_CASE("a schedule prints what it is") {
+  CHECK(to_string(Schedule(0.001)) == "0.001");
+  CHECK(to_string(Schedule(LinearWarmup{.lr = 0.1, .steps = 5, .start = 0})
+                      .then(5, Cosine{.lr = 0.1, .steps = 95})) ==
+        "linear(lr=0.1 steps=5 start=0 end=1) then at 5 cosine(lr=0.1 steps=95 minimum=0)");
+  CHECK(to_string(Schedule(StepDecay{.lr = 0.1, .every = 30, .gamma = 0.1})) ==
+        "step(lr=0.1 every=30 gamma=0.1)");
+  CHECK(to_string(Schedule(ConstantRate{.lr = 0.1, .factor = 0.5, .steps = 5})) ==
+        "constant(lr=0.1 factor=0.5 steps=5)");
+}
+
+TEST_CASE("a schedule names what a training cannot use") {
+  const auto mistake = [](const Schedule& schedule) {
+    const auto found = schedule.mistake();
+    return found ? found->requires_ : "nothing";
+  };
+  CHECK(mistake(1e-3) == "nothing");
+  CHECK(mistake(-1.0) == "a learning rate of 0 or more, but -1");
+  CHECK(mistake(std::nan("")) == "a learning rate of 0 or more, but nan");
+  CHECK(mistake(Cosine{.steps = 0}) == "steps of 1 or more, but 0");
+  CHECK(mistake(LinearWarmup{.start = -0.5}) == "a start of 0 or more, but -0.5");
+  CHECK(mistake(StepDecay{.every = -3}) == "every of 1 or more, but -3");
+  CHECK(mistake(Schedule(0.1).then(5, 0.2).then(5, 0.3)) == "milestones that rise, but 5 after 5");
+  CHECK(mistake(Schedule(0.1).then(5, Cosine{.minimum = -1})) == "a minimum of 0 or more, but -1");
+}
+
+}  // namespace metronome
