@@ -69,6 +69,11 @@ std::optional<StorageId> declare(GraphState& state, StorageKind kind, const std:
     return refuse({fmt::format("{} initial values for {}, but {}", type.numel(), to_string(type),
                                init.values.size())});
   }
+  const bool random = init.kind == Init::Kind::uniform || init.kind == Init::Kind::normal;
+  if (random && !is_floating(type.element)) {
+    return refuse({fmt::format("a floating element type for {}, but {}", to_string(init),
+                               to_string(type))});
+  }
   const auto found = state.storage_by_path.find(path);
   if (found != state.storage_by_path.end()) {
     const Storage& existing = state.storages[found->second.index];
@@ -258,6 +263,11 @@ void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
     return refuse({fmt::format("one loss for each graph, but one was given at {}",
                                to_string(state_->loss_line)),
                    "add the losses"});
+  }
+  if (const auto wrong = optimizer->mistake()) {
+    mistake(state_.get(), line, fmt::format("{} cannot train the graph", optimizer->name()), {},
+            *wrong);
+    return;
   }
   state_->loss = loss.id();
   state_->loss_line = state_->effective(line);

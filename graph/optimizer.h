@@ -7,6 +7,7 @@
 //     std::string attributes() const;
 //     std::vector<Slot> slots() const;                         // moments, of the parameter's type
 //     Values clip(const Values& gradients) const;              // optional
+//     std::optional<Requirement> mistake() const;              // optional: of its members
 //     Values scalars(Value update) const;                      // once a step
 //     Values update(Value parameter, Value gradient, std::span<const Value> slots,
 //                   std::span<const Value> scalars) const;     // next parameter, next slots...
@@ -14,12 +15,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <typeindex>
 #include <vector>
 
+#include "graph/error.h"
 #include "graph/init.h"
 #include "graph/value.h"
 
@@ -39,6 +42,8 @@ class OptimizerRule {
   virtual const void* rules() const = 0;
   virtual std::string attributes() const = 0;
   virtual std::vector<Slot> slots() const = 0;
+  /// What a member misses ("a learning rate of 0 or more, but -1"), or nothing.
+  virtual std::optional<Requirement> mistake() const = 0;
   virtual Values clip(const Values& gradients) const = 0;
   virtual Values scalars(Value update) const = 0;
   virtual Values update(Value parameter, Value gradient, std::span<const Value> slots,
@@ -68,6 +73,10 @@ class OptimizerModel final : public OptimizerRule {
   const void* rules() const override { return &rule_; }
   std::string attributes() const override { return rule_.attributes(); }
   std::vector<Slot> slots() const override { return rule_.slots(); }
+  std::optional<Requirement> mistake() const override {
+    if constexpr (requires { rule_.mistake(); }) return rule_.mistake();
+    return std::nullopt;
+  }
   Values clip(const Values& gradients) const override {
     if constexpr (requires { rule_.clip(gradients); }) return rule_.clip(gradients);
     return gradients;

@@ -16,13 +16,16 @@ int main(int argc, char** argv) {
   add_compare(app, chosen);
   add_plan(app, chosen);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
+  const auto failed = [](const std::exception& error, int status) {
+    std::fflush(stdout);
+    fmt::print(stderr, "metronome: {}\n", error.what());
+    return status;
+  };
   try {
     return chosen();
   } catch (const UsageError& error) {
-    fmt::print(stderr, "metronome: {}\n", error.what());
-    return 2;
+    return failed(error, 2);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "metronome: {}\n", error.what());
-    return 1;
+    return failed(error, 1);
   }
 }

@@ -26,9 +26,11 @@ std::vector<Case> Cast::cases() {
     for (const Element to : {f32, f64, i32, i64, bool_}) {
       CaseInput input{{from, {5, 13}}};
       if (from == bool_) {
-        input.fill = {.kind = Fillings::Kind::booleans, .low = 0, .high = 2, .differentiable = false};
+        input.fill = {
+            .kind = Fillings::Kind::booleans, .low = 0, .high = 2, .differentiable = false};
       } else if (!is_floating(from)) {
-        input.fill = {.kind = Fillings::Kind::integers, .low = -3, .high = 3, .differentiable = false};
+        input.fill = {
+            .kind = Fillings::Kind::integers, .low = -3, .high = 3, .differentiable = false};
       }
       cases.push_back({.name = fmt::format("{} to {}", name_of(from), name_of(to)),
                        .op = make_op(Cast{to}),

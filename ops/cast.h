@@ -13,8 +13,8 @@
 namespace metronome {
 
 /// The same numbers as another element type. Floating to integer truncates toward zero (of numbers
-/// that the integer cannot hold, and of NaN, the result is unspecified); to bool asks whether a number
-/// differs from zero; bool gives 0 or 1.
+/// that the integer cannot hold, and of NaN, the result is unspecified); to bool asks whether a
+/// number differs from zero; bool gives 0 or 1.
 struct Cast {
   static constexpr std::string_view name = "cast";
   Element element = f32;

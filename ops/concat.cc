@@ -54,7 +54,8 @@ std::vector<Case> Concat::cases() {
     for (Shape& shape : shapes) {
       CaseInput input{{element, std::move(shape)}};
       if (element != f32) {
-        input.fill = {.kind = Fillings::Kind::integers, .low = 0, .high = 9, .differentiable = false};
+        input.fill = {
+            .kind = Fillings::Kind::integers, .low = 0, .high = 9, .differentiable = false};
       }
       c.inputs.push_back(std::move(input));
     }

@@ -15,8 +15,8 @@ namespace metronome {
 
 /// Zeroes each element with probability p and scales the others by 1 / (1 - p) (Srivastava et al.
 /// 2014). Operands: seed i64[], replay i64[], x. Element i is kept where
-/// uniform(philox(seed, replay, key, i / 4)[i % 4]) >= p. Its gradient is the same op, of the same key,
-/// on the gradient: no mask is kept. In evaluation it is its input.
+/// uniform(philox(seed, replay, key, i / 4)[i % 4]) >= p. Its gradient is the same op, of the same
+/// key, on the gradient: no mask is kept. In evaluation it is its input.
 struct Dropout {
   static constexpr std::string_view name = "dropout";
   double p = 0.5;

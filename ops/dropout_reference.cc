@@ -9,7 +9,8 @@ namespace metronome {
 namespace {
 
 template <class T>
-void fill_mask(const Dropout& op, const at::Tensor& mask, std::uint64_t seed, std::uint64_t replay) {
+void fill_mask(const Dropout& op, const at::Tensor& mask, std::uint64_t seed,
+               std::uint64_t replay) {
   T* factors = mask.data_ptr<T>();
   for (std::int64_t i = 0; i < mask.numel(); ++i) {
     const auto words = philox(seed, replay, op.key, static_cast<std::uint64_t>(i) / 4);

@@ -17,9 +17,12 @@ Value elementwise(Function function, std::initializer_list<Value> operands, Line
 
 std::string Elementwise::attributes() const {
   switch (row_of(function).numbers) {
-    case 1: return fmt::format("{}", a);
-    case 2: return fmt::format("{}, {}", a, b);
-    default: return "";
+    case 1:
+      return fmt::format("{}", a);
+    case 2:
+      return fmt::format("{}, {}", a, b);
+    default:
+      return "";
   }
 }
 
@@ -38,14 +41,22 @@ Types Elementwise::infer(std::span<const Type> in) const {
     require_equal_elements(in);
   }
   switch (row.elements) {
-    case Elements::floating: require_floating(in[0]); break;
-    case Elements::numbers: require_number(in[0]); break;
-    case Elements::booleans: require_boolean(in[0]); break;
+    case Elements::floating:
+      require_floating(in[0]);
+      break;
+    case Elements::numbers:
+      require_number(in[0]);
+      break;
+    case Elements::booleans:
+      require_boolean(in[0]);
+      break;
     case Elements::compared:
-    case Elements::chosen: break;
+    case Elements::chosen:
+      break;
   }
   if (function == Function::clamp && !(a <= b)) {
-    throw Requirement{fmt::format("a lower bound that is not above the upper one, but {} and {}", a, b)};
+    throw Requirement{
+        fmt::format("a lower bound that is not above the upper one, but {} and {}", a, b)};
   }
   Type result{in.back().element, in[0].shape};
   for (const Type& type : in.subspan(1)) result.shape = broadcast(result.shape, type.shape);
@@ -54,11 +65,13 @@ Types Elementwise::infer(std::span<const Type> in) const {
 }
 
 std::vector<InPlace> Elementwise::in_place() const {
-  // Not where the result's elements are smaller than an operand's: equal bytes would then be those of
-  // a shorter operand that is broadcast.
+  // Not where the result's elements are smaller than an operand's: equal bytes would then be those
+  // of a shorter operand that is broadcast.
   switch (const Row& row = row_of(function); row.elements) {
-    case Elements::compared: return {};
-    case Elements::chosen: return {{0, 1}, {0, 2}};
+    case Elements::compared:
+      return {};
+    case Elements::chosen:
+      return {{0, 1}, {0, 2}};
     default: {
       std::vector<InPlace> result;
       for (int i = 0; i < row.operands; ++i) result.push_back({0, i});
@@ -73,18 +86,24 @@ namespace {
 Value unchanged_operand(const Elementwise& op, std::span<const Value> in) {
   const auto is = [&](std::size_t i, double number) { return number_of(in[i]) == number; };
   switch (op.function) {
-    case Function::add: return is(1, 0) ? in[0] : is(0, 0) ? in[1] : Value();
-    case Function::sub: return is(1, 0) ? in[0] : Value();
-    case Function::mul: return is(1, 1) ? in[0] : is(0, 1) ? in[1] : Value();
-    case Function::div: return is(1, 1) ? in[0] : Value();
-    case Function::pow_scalar: return op.a == 1 ? in[0] : Value();
+    case Function::add:
+      return is(1, 0) ? in[0] : is(0, 0) ? in[1] : Value();
+    case Function::sub:
+      return is(1, 0) ? in[0] : Value();
+    case Function::mul:
+      return is(1, 1) ? in[0] : is(0, 1) ? in[1] : Value();
+    case Function::div:
+      return is(1, 1) ? in[0] : Value();
+    case Function::pow_scalar:
+      return op.a == 1 ? in[0] : Value();
     case Function::neg:
     case Function::logical_not: {
       const Elementwise* inner = in[0].node().op->as<Elementwise>();
       if (inner == nullptr || inner->function != op.function) return {};
       return Value(in[0].graph(), in[0].node().inputs[0]);
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

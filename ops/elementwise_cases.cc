@@ -19,20 +19,28 @@ Fillings filling(Function function, int operand) {
     case Function::pow_grad_base:
     case Function::pow_grad_exponent:
     case Function::pow_scalar:
-    case Function::pow_scalar_grad: return {.low = 0.5, .high = 2.5};
+    case Function::pow_scalar_grad:
+      return {.low = 0.5, .high = 2.5};
     case Function::reciprocal:
-    case Function::reciprocal_grad: return {.low = 0.5, .high = 2};
-    case Function::div: return operand == 1 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
-    case Function::div_grad: return operand == 2 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
+    case Function::reciprocal_grad:
+      return {.low = 0.5, .high = 2};
+    case Function::div:
+      return operand == 1 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
+    case Function::div_grad:
+      return operand == 2 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
     case Function::tanh_grad:
-    case Function::sigmoid_grad: return operand == 1 ? Fillings{.low = 0, .high = 1} : Fillings{};
-    case Function::exp: return {.low = -4, .high = 4};
+    case Function::sigmoid_grad:
+      return operand == 1 ? Fillings{.low = 0, .high = 1} : Fillings{};
+    case Function::exp:
+      return {.low = -4, .high = 4};
     case Function::gelu:
     case Function::silu:
     case Function::tanh:
     case Function::sigmoid:
-    case Function::softplus: return {.low = -6, .high = 6};
-    default: return {};
+    case Function::softplus:
+      return {.low = -6, .high = 6};
+    default:
+      return {};
   }
 }
 
@@ -50,12 +58,13 @@ Case make(Function function, std::string name, Element element, const std::vecto
     if (input.type.element == bool_) {
       input.fill = {.kind = Fillings::Kind::booleans, .low = 0, .high = 2, .differentiable = false};
     } else if (!is_floating(element)) {
-      input.fill = {.kind = Fillings::Kind::integers, .low = -9, .high = 9, .differentiable = false};
+      input.fill = {
+          .kind = Fillings::Kind::integers, .low = -9, .high = 9, .differentiable = false};
     }
     result.inputs.push_back(std::move(input));
   }
-  result.gradient = is_floating(element) && !is_gradient(row) && row.elements != Elements::compared &&
-                    function != Function::sign;
+  result.gradient = is_floating(element) && !is_gradient(row) &&
+                    row.elements != Elements::compared && function != Function::sign;
   // The gradient of an operand that is broadcast is a sum.
   for (const Shape& shape : shapes) result.sums = result.sums || shape != shapes[0];
   return result;
@@ -63,11 +72,15 @@ Case make(Function function, std::string name, Element element, const std::vecto
 
 std::vector<Element> elements_of(const Row& row) {
   switch (row.elements) {
-    case Elements::floating: return {f32};
-    case Elements::numbers: return {f32, i32, i64};
-    case Elements::booleans: return {bool_};
+    case Elements::floating:
+      return {f32};
+    case Elements::numbers:
+      return {f32, i32, i64};
+    case Elements::booleans:
+      return {bool_};
     case Elements::compared:
-    case Elements::chosen: return {f32, i32, i64, bool_};
+    case Elements::chosen:
+      return {f32, i32, i64, bool_};
   }
   return {};
 }

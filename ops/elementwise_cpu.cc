@@ -16,15 +16,15 @@ namespace {
 template <Function>
 struct Formula;
 
-#define METRONOME_ROW(function, operands, elements, numbers, formula, ...)                        \
-  template <>                                                                                     \
-  struct Formula<Function::function> {                                                            \
-    template <class X, class V>                                                                   \
-    static auto of([[maybe_unused]] const X& x, [[maybe_unused]] const V& y,                      \
-                   [[maybe_unused]] const V& z, [[maybe_unused]] const V& a,                      \
-                   [[maybe_unused]] const V& b) {                                                 \
-      return formula;                                                                             \
-    }                                                                                             \
+#define METRONOME_ROW(function, operands, elements, numbers, formula, ...)   \
+  template <>                                                                \
+  struct Formula<Function::function> {                                       \
+    template <class X, class V>                                              \
+    static auto of([[maybe_unused]] const X& x, [[maybe_unused]] const V& y, \
+                   [[maybe_unused]] const V& z, [[maybe_unused]] const V& a, \
+                   [[maybe_unused]] const V& b) {                            \
+      return formula;                                                        \
+    }                                                                        \
   };
 #include "ops/elementwise_rows.h"
 #undef METRONOME_ROW
@@ -42,8 +42,8 @@ T saturated(double x) {
 
 /// Operands and result of one type, in vectors.
 template <Function F, class T>
-void vector_row(const Numbers& numbers, void* out, const void* const* in,
-                const std::int64_t* steps, std::int64_t n) {
+void vector_row(const Numbers& numbers, void* out, const void* const* in, const std::int64_t* steps,
+                std::int64_t n) {
   constexpr int kOperands = row_of(F).operands;
   constexpr std::int64_t kStep = kLanes<T>;
   // An operand that does not move is spread over a vector that is read again and again.
@@ -107,7 +107,7 @@ void exact_row(const Numbers&, void* out, const void* const* in, const std::int6
   }
   Out* to = static_cast<Out*>(out);
   const auto apply = [&](std::int64_t count) {
-    // In place means the same index, so no element is written before it is read.
+  // In place means the same index, so no element is written before it is read.
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) {
       const X xi = x[i];

@@ -11,10 +11,10 @@ namespace metronome {
 namespace rows {
 namespace {
 
-#define METRONOME_ROW(function, ...)                                                     \
-  [[maybe_unused]] Value function(std::initializer_list<Value> operands, double a = 0,   \
-                                  double b = 0) {                                        \
-    return elementwise(Function::function, operands, {}, a, b);                          \
+#define METRONOME_ROW(function, ...)                                                   \
+  [[maybe_unused]] Value function(std::initializer_list<Value> operands, double a = 0, \
+                                  double b = 0) {                                      \
+    return elementwise(Function::function, operands, {}, a, b);                        \
   }
 #include "ops/elementwise_rows.h"
 #undef METRONOME_ROW

@@ -41,7 +41,9 @@ namespace {
 
 CaseInput indices(Shape shape, std::int64_t rows, Element element = i64) {
   return {{element, std::move(shape)},
-          {.kind = Fillings::Kind::integers, .low = 0, .high = static_cast<double>(rows),
+          {.kind = Fillings::Kind::integers,
+           .low = 0,
+           .high = static_cast<double>(rows),
            .differentiable = false}};
 }
 

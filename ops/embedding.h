@@ -13,8 +13,8 @@
 
 namespace metronome {
 
-/// Operands: table [rows, width], index (i32 or i64) [...]; result [..., width]. A replay cannot stop
-/// in its middle, so an index outside [0, rows) reads a row of zeros and receives no gradient;
+/// Operands: table [rows, width], index (i32 or i64) [...]; result [..., width]. A replay cannot
+/// stop in its middle, so an index outside [0, rows) reads a row of zeros and receives no gradient;
 /// `eager` throws for it.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
@@ -26,8 +26,8 @@ struct Embedding {
 
 METRONOME_RULES(Embedding);
 
-/// Operands: gradient [..., width], index [...]; result [rows, width], in which row r is the sum of the
-/// gradients whose index is r, added in the order of the indices.
+/// Operands: gradient [..., width], index [...]; result [rows, width], in which row r is the sum of
+/// the gradients whose index is r, added in the order of the indices.
 struct EmbeddingGrad {
   static constexpr std::string_view name = "embedding_grad";
   static constexpr bool differentiable = false;

@@ -14,7 +14,8 @@ CpuKernel lookup(const CpuLaunch& launch) {
   const std::int64_t bytes =
       launch.inputs[0].shape[1] * static_cast<std::int64_t>(size_of(launch.inputs[0].element));
   if (launch.outputs[0].numel() == 0) return CpuKernel([] {});
-  return CpuKernel([to = launch.out<char>(0), table = launch.in<char>(0), index = launch.in<Index>(1),
+  return CpuKernel([to = launch.out<char>(0), table = launch.in<char>(0),
+                    index = launch.in<Index>(1),
                     rows = static_cast<Index>(launch.inputs[0].shape[0]), bytes,
                     n = launch.inputs[1].numel(), threads = launch.choice.threads] {
     const std::int64_t grain = std::max<std::int64_t>(1, 16384 / bytes);

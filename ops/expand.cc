@@ -55,8 +55,11 @@ std::vector<Case> Expand::cases() {
            .op = make_op(Expand{{4, 9}}),
            .inputs = {{{element, {4, 1}}}},
            .gradient = false};
-    c.inputs[0].fill = {.kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-                        .low = 0, .high = 2, .differentiable = false};
+    c.inputs[0].fill = {
+        .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
+        .low = 0,
+        .high = 2,
+        .differentiable = false};
     cases.push_back(std::move(c));
   }
   return cases;

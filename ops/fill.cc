@@ -1,5 +1,7 @@
 #include "ops/fill.h"
 
+#include <cstring>
+
 #include "graph/error.h"
 #include "graph/op_model.h"
 #include "graph/state.h"
@@ -7,6 +9,16 @@
 #include "ops/expand.h"
 
 namespace metronome {
+namespace {
+
+template <class T>
+double first_of(const Constant& constant) {
+  T first;
+  std::memcpy(&first, constant.bytes.data(), sizeof(T));
+  return static_cast<double>(first);
+}
+
+}  // namespace
 
 Value fill(GraphState* graph, double number, Type type, Line line) {
   if (graph == nullptr) throw InternalError("a number cannot become a value without a graph");
@@ -25,6 +37,20 @@ std::optional<double> number_of(const Value& value) {
   const Node* node = &value.node();
   if (node->op->as<Expand>() != nullptr) node = &value.graph()->nodes[node->inputs[0].node];
   if (const Fill* fill = node->op->as<Fill>()) return fill->number;
+  const Constant* constant = node->op->as<Constant>();
+  if (constant == nullptr || constant->type.numel() != 1) return std::nullopt;
+  switch (constant->type.element) {
+    case f32:
+      return first_of<float>(*constant);
+    case f64:
+      return first_of<double>(*constant);
+    case i32:
+      return first_of<std::int32_t>(*constant);
+    case i64:
+      return first_of<std::int64_t>(*constant);
+    case bool_:
+      return first_of<std::uint8_t>(*constant);
+  }
   return std::nullopt;
 }
 

@@ -12,8 +12,8 @@ namespace metronome {
 /// Every element the same number. Throws InternalError without a graph.
 Value fill(GraphState* graph, double number, Type type, Line line = {});
 
-/// The number that every element of `value` is known to be, if there is one: a Fill, or one that is
-/// broadcast.
+/// The number that every element of `value` is known to be, if there is one: a Fill, a constant of
+/// one element, or one of these broadcast.
 std::optional<double> number_of(const Value& value);
 
 }  // namespace metronome

@@ -118,9 +118,12 @@ Value Reduction::operator()(Value x, Axes axes, bool keep, Line line) const {
 
 Value BranchReduction::operator()(const Values& branches, Line line) const {
   switch (kind) {
-    case Reduce::Kind::max: return joined(Function::maximum, branches, line);
-    case Reduce::Kind::min: return joined(Function::minimum, branches, line);
-    default: break;
+    case Reduce::Kind::max:
+      return joined(Function::maximum, branches, line);
+    case Reduce::Kind::min:
+      return joined(Function::minimum, branches, line);
+    default:
+      break;
   }
   const Value total = joined(Function::add, branches, line);
   if (kind == Reduce::Kind::sum) return total;

@@ -77,18 +77,21 @@ Value where(Value condition, Operand x, Operand y, Line line = Line::here());
 
 // ---- reductions --------------------------------------------------------------------------------
 
-/// Axes of a reduction: one, a list, or all of them (the default). Negative ones count from the end.
+/// Axes of a reduction: one, a list, or all of them (the default). Negative ones count from the
+/// end.
 struct Axes {
   Axes() = default;
   template <std::integral I>
-  Axes(I axis) : list(std::vector<std::int64_t>{static_cast<std::int64_t>(axis)}) {}  // NOLINT: sum(x, 1)
+  Axes(I axis)
+      : list(std::vector<std::int64_t>{static_cast<std::int64_t>(axis)}) {}  // NOLINT: sum(x, 1)
   Axes(std::initializer_list<std::int64_t> axes) : list(axes) {}
   Axes(std::vector<std::int64_t> axes) : list(std::move(axes)) {}  // NOLINT
 
   std::optional<std::vector<std::int64_t>> list;  ///< absent: all
 };
 
-/// A reduction over axes, which leave the shape, or stay as 1 with `keep`; as a layer it reduces all.
+/// A reduction over axes, which leave the shape, or stay as 1 with `keep`; as a layer it reduces
+/// all.
 struct Reduction {
   Reduce::Kind kind;
   Value operator()(Value x, Axes axes = {}, bool keep = false, Line line = Line::here()) const;
@@ -133,11 +136,11 @@ Value concat(const Values& values, std::int64_t axis, Line line = Line::here());
 Merge concat(std::int64_t axis);
 /// Values of one type along a new axis.
 Value stack(const Values& values, std::int64_t axis, Line line = Line::here());
-/// Rows of `table` [rows, width] by an integer index of any shape: [index..., width]. An index out of
-/// range reads a row of zeros and receives no gradient.
+/// Rows of `table` [rows, width] by an integer index of any shape: [index..., width]. An index out
+/// of range reads a row of zeros and receives no gradient.
 Value embedding_lookup(Value table, Value index, Line line = Line::here());
-/// x[..., index[...]]: one element of the last dimension for each of the leading ones. An index out of
-/// range reads zero and receives no gradient.
+/// x[..., index[...]]: one element of the last dimension for each of the leading ones. An index out
+/// of range reads zero and receives no gradient.
 Value pick(Value x, Value index, Line line = Line::here());
 
 }  // namespace metronome

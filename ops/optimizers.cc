@@ -35,18 +35,8 @@ std::string adam_attributes(const T& rule) {
 
 std::vector<Slot> adam_slots() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
 
-// The mistake of a rule, where its graph is made.
-template <class T>
-void refuse_mistake(const T& rule) {
-  if (const auto found = rule.mistake()) {
-    throw GraphError(
-        {fmt::format("{} cannot train the graph\n  requires   {}", T::name, found->requires_)});
-  }
-}
-
 template <class T>
 Values adam_scalars(const T& rule, Value update) {
-  refuse_mistake(rule);
   const Value t = update.cast(f64) + 1.0;
   return {rule.lr.at(update), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
 }
@@ -155,7 +145,6 @@ Values Sgd::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
 Values Sgd::scalars(Value update) const {
-  refuse_mistake(*this);
   if (momentum == 0) return {lr.at(update)};
   const Value later = make_constant(update.graph(), 1 - dampening, f64, Line{});
   if (dampening == 0) return {lr.at(update), later};

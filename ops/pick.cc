@@ -43,7 +43,9 @@ namespace {
 
 CaseInput indices(Shape shape, std::int64_t size, Element element = i64) {
   return {{element, std::move(shape)},
-          {.kind = Fillings::Kind::integers, .low = 0, .high = static_cast<double>(size),
+          {.kind = Fillings::Kind::integers,
+           .low = 0,
+           .high = static_cast<double>(size),
            .differentiable = false}};
 }
 

@@ -25,7 +25,8 @@ struct Pick {
 
 METRONOME_RULES(Pick);
 
-/// Operands: gradient [...], index [...]; result [..., size]: the gradient at the index, zero elsewhere.
+/// Operands: gradient [...], index [...]; result [..., size]: the gradient at the index, zero
+/// elsewhere.
 struct PickGrad {
   static constexpr std::string_view name = "pick_grad";
   static constexpr bool differentiable = false;

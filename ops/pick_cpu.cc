@@ -44,12 +44,16 @@ CpuKernel put(const PickGrad& op, const CpuLaunch& launch) {
 template <class F>
 CpuKernel by_types(const CpuLaunch& launch, const F& f) {
   const auto with = [&](auto element) {
-    return launch.inputs[1].element == i32 ? f(element, std::int32_t{}) : f(element, std::int64_t{});
+    return launch.inputs[1].element == i32 ? f(element, std::int32_t{})
+                                           : f(element, std::int64_t{});
   };
   switch (size_of(launch.inputs[0].element)) {
-    case 1: return with(std::uint8_t{});
-    case 4: return with(std::uint32_t{});
-    default: return with(std::uint64_t{});
+    case 1:
+      return with(std::uint8_t{});
+    case 4:
+      return with(std::uint32_t{});
+    default:
+      return with(std::uint64_t{});
   }
 }
 

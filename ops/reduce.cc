@@ -27,9 +27,13 @@ Types Reduce::infer(std::span<const Type> in) const {
   switch (kind) {
     case Kind::sum:
     case Kind::max:
-    case Kind::min: require_number(in[0]); break;
+    case Kind::min:
+      require_number(in[0]);
+      break;
     case Kind::mean:
-    case Kind::sum_squares: require_floating(in[0]); break;
+    case Kind::sum_squares:
+      require_floating(in[0]);
+      break;
   }
   std::vector<bool> reduced(in[0].shape.size());
   std::int64_t elements = 1;
@@ -57,9 +61,12 @@ Values Reduce::vjp(const Vjp& v) const {
   for (const std::int64_t axis : axes) elements *= std::exchange(kept[axis], 1);
   const Value g = v.grad().reshape(kept);
   switch (kind) {
-    case Kind::sum: return {expand(g, x.shape())};
-    case Kind::mean: return {expand(g * (1.0 / static_cast<double>(elements)), x.shape())};
-    case Kind::sum_squares: return {elementwise(Function::square_grad, {g, x})};
+    case Kind::sum:
+      return {expand(g, x.shape())};
+    case Kind::mean:
+      return {expand(g * (1.0 / static_cast<double>(elements)), x.shape())};
+    case Kind::sum_squares:
+      return {elementwise(Function::square_grad, {g, x})};
     case Kind::max:
     case Kind::min: {
       const Value hit = equal(x, v.out(0).reshape(kept));
@@ -131,10 +138,14 @@ std::vector<Case> Reduce::cases() {
       }
     }
   }
-  cases.push_back({.name = "sum of no rows", .op = make_op(Reduce{Kind::sum, {0}}),
-                   .inputs = {{{f32, {0, 3}}}}, .sums = true});
-  cases.push_back({.name = "mean to no element", .op = make_op(Reduce{Kind::mean, {0}}),
-                   .inputs = {{{f32, {4, 0}}}}, .sums = true});
+  cases.push_back({.name = "sum of no rows",
+                   .op = make_op(Reduce{Kind::sum, {0}}),
+                   .inputs = {{{f32, {0, 3}}}},
+                   .sums = true});
+  cases.push_back({.name = "mean to no element",
+                   .op = make_op(Reduce{Kind::mean, {0}}),
+                   .inputs = {{{f32, {4, 0}}}},
+                   .sums = true});
   return cases;
 }
 

@@ -13,8 +13,8 @@
 
 namespace metronome {
 
-/// Reduces over some axes. Sums of f32 are added in f64 block by block; the same shape gives the same
-/// bits whatever the number of threads.
+/// Reduces over some axes. Sums of f32 are added in f64 block by block; the same shape gives the
+/// same bits whatever the number of threads.
 struct Reduce {
   enum class Kind : std::uint8_t { sum, mean, max, min, sum_squares };
 

@@ -1,6 +1,6 @@
-// Reductions as loops over a coalesced nest. Where the last loop is reduced, runs are folded; where it
-// is kept, columns are. What is shared out among threads, and in which order sums are added, depends
-// on the shape alone.
+// Reductions as loops over a coalesced nest. Where the last loop is reduced, runs are folded; where
+// it is kept, columns are. What is shared out among threads, and in which order sums are added,
+// depends on the shape alone.
 #include "ops/reduce.h"
 
 #include <algorithm>
@@ -79,7 +79,8 @@ struct Kernel {
   int threads;
 
   T finished(Total total) const {
-    return static_cast<T>(kKind == Reduce::Kind::mean ? total / static_cast<Total>(elements) : total);
+    return static_cast<T>(kKind == Reduce::Kind::mean ? total / static_cast<Total>(elements)
+                                                      : total);
   }
 };
 
@@ -185,8 +186,8 @@ struct SplitKernel : Kernel<kKind, T> {
     for (std::int64_t column = 0; column < width; ++column) {
       auto total = F::template start<typename F::Total>();
       for (std::int64_t c = 0; c < chunks; ++c) {
-        total = F::join_one(total,
-                            static_cast<typename F::Total>(this->scratch[c * width + column]));
+        total =
+            F::join_one(total, static_cast<typename F::Total>(this->scratch[c * width + column]));
       }
       this->to[column] = this->finished(total);
     }
@@ -200,9 +201,12 @@ CpuKernel reduce(const Reduce& op, const CpuLaunch& launch) {
   if (in.numel() == 0) {  // a sum of nothing
     return CpuKernel([to = launch.out<T>(0), results] { std::fill_n(to, results, T(0)); });
   }
-  Kernel<kKind, T> kernel{launch.out<T>(0), launch.in<T>(0), static_cast<T*>(launch.scratch),
+  Kernel<kKind, T> kernel{launch.out<T>(0),
+                          launch.in<T>(0),
+                          static_cast<T*>(launch.scratch),
                           layout_of(in.shape, op.axes),
-                          static_cast<double>(in.numel() / results), launch.choice.threads};
+                          static_cast<double>(in.numel() / results),
+                          launch.choice.threads};
   const Layout& l = kernel.l;
   if (!l.runs) {
     if (l.split()) return CpuKernel(SplitKernel<kKind, T>{std::move(kernel)});
@@ -219,11 +223,15 @@ template <class T>
 CpuKernel by_kind(const Reduce& op, const CpuLaunch& launch) {
   using Kind = Reduce::Kind;
   switch (op.kind) {
-    case Kind::sum: return reduce<Kind::sum, T>(op, launch);
-    case Kind::max: return reduce<Kind::max, T>(op, launch);
-    case Kind::min: return reduce<Kind::min, T>(op, launch);
+    case Kind::sum:
+      return reduce<Kind::sum, T>(op, launch);
+    case Kind::max:
+      return reduce<Kind::max, T>(op, launch);
+    case Kind::min:
+      return reduce<Kind::min, T>(op, launch);
     case Kind::mean:
-    case Kind::sum_squares: break;
+    case Kind::sum_squares:
+      break;
   }
   if constexpr (std::is_floating_point_v<T>) {
     return op.kind == Kind::mean ? reduce<Kind::mean, T>(op, launch)
@@ -242,19 +250,24 @@ std::vector<CpuCandidate> candidates(const Reduce& op, const CpuQuery& query) {
   CpuCandidate direct{.threads = static_cast<int>(threads_for(query))};
   const Layout layout = layout_of(query.inputs[0].shape, op.axes);
   if (layout.split()) {
-    direct.scratch_bytes = static_cast<std::size_t>(kChunks * layout.last.size) *
-                           size_of(query.inputs[0].element);
+    direct.scratch_bytes =
+        static_cast<std::size_t>(kChunks * layout.last.size) * size_of(query.inputs[0].element);
   }
   return {direct};
 }
 
 CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
   switch (launch.inputs[0].element) {
-    case f32: return by_kind<float>(op, launch);
-    case f64: return by_kind<double>(op, launch);
-    case i32: return by_kind<std::int32_t>(op, launch);
-    case i64: return by_kind<std::int64_t>(op, launch);
-    case bool_: break;
+    case f32:
+      return by_kind<float>(op, launch);
+    case f64:
+      return by_kind<double>(op, launch);
+    case i32:
+      return by_kind<std::int32_t>(op, launch);
+    case i64:
+      return by_kind<std::int64_t>(op, launch);
+    case bool_:
+      break;
   }
   throw InternalError("a reduction without a kernel for its type");
 }
@@ -271,8 +284,8 @@ CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
   const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + shape.size() : op.axis);
   std::int64_t inner = 1;
   for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
-  return CpuKernel([to = launch.out<std::int64_t>(0), from = launch.in<T>(0), n = shape[axis], inner,
-                    results = launch.outputs[0].numel(), threads = launch.choice.threads] {
+  return CpuKernel([to = launch.out<std::int64_t>(0), from = launch.in<T>(0), n = shape[axis],
+                    inner, results = launch.outputs[0].numel(), threads = launch.choice.threads] {
     parallel_for(threads, results, 4096 / n + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const T* p = from + i / inner * n * inner + i % inner;
@@ -291,11 +304,16 @@ CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
 
 CpuKernel bind(const ArgMax& op, const CpuLaunch& launch) {
   switch (launch.inputs[0].element) {
-    case f32: return argmax<float>(op, launch);
-    case f64: return argmax<double>(op, launch);
-    case i32: return argmax<std::int32_t>(op, launch);
-    case i64: return argmax<std::int64_t>(op, launch);
-    case bool_: break;
+    case f32:
+      return argmax<float>(op, launch);
+    case f64:
+      return argmax<double>(op, launch);
+    case i32:
+      return argmax<std::int32_t>(op, launch);
+    case i64:
+      return argmax<std::int64_t>(op, launch);
+    case bool_:
+      break;
   }
   throw InternalError("an argmax without a kernel for its type");
 }

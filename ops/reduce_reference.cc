@@ -12,10 +12,14 @@ Tensors reference(const Reduce& op, const Tensors& in) {
   if (op.axes.empty()) return {x};  // libtorch takes no axes for all axes
   switch (op.kind) {
     case Reduce::Kind::sum:
-    case Reduce::Kind::sum_squares: return {at::sum(x, op.axes, op.keep, x.scalar_type())};
-    case Reduce::Kind::mean: return {at::mean(x, op.axes, op.keep)};
-    case Reduce::Kind::max: return {at::amax(x, op.axes, op.keep)};
-    case Reduce::Kind::min: return {at::amin(x, op.axes, op.keep)};
+    case Reduce::Kind::sum_squares:
+      return {at::sum(x, op.axes, op.keep, x.scalar_type())};
+    case Reduce::Kind::mean:
+      return {at::mean(x, op.axes, op.keep)};
+    case Reduce::Kind::max:
+      return {at::amax(x, op.axes, op.keep)};
+    case Reduce::Kind::min:
+      return {at::amin(x, op.axes, op.keep)};
   }
   throw InternalError("a reduction's kind out of range");
 }

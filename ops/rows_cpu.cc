@@ -10,8 +10,8 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 constexpr std::size_t kOperands = 3;
-// Elements of a thread's share at least, and of the multiple that shares are: a cache line and more,
-// so that two threads never write one.
+// Elements of a thread's share at least, and of the multiple that shares are: a cache line and
+// more, so that two threads never write one.
 constexpr std::int64_t kGrain = 4096;
 
 using Pointers = std::array<const char*, kOperands>;
@@ -32,7 +32,7 @@ struct Run {
 
 struct ParallelRun {
   Run run;
-  std::int64_t out_bytes;                             ///< of an element
+  std::int64_t out_bytes;                        ///< of an element
   std::array<std::int64_t, kOperands> in_bytes;  ///< of a step
   int threads;
 
@@ -51,7 +51,7 @@ struct ParallelRun {
 struct Matrix {
   Run run;  ///< of the first row
   std::int64_t rows;
-  std::int64_t out_bytes;                             ///< from row to row
+  std::int64_t out_bytes;                        ///< from row to row
   std::array<std::int64_t, kOperands> in_bytes;  ///< from row to row
   std::int64_t grain;
   int threads;
@@ -117,9 +117,12 @@ void copy_elements(const Numbers&, void* out, const void* const* in, const std::
 
 RowFunction copy_row(std::size_t element_bytes) {
   switch (element_bytes) {
-    case 1: return copy_elements<std::uint8_t>;
-    case 4: return copy_elements<std::uint32_t>;
-    default: return copy_elements<std::uint64_t>;
+    case 1:
+      return copy_elements<std::uint8_t>;
+    case 4:
+      return copy_elements<std::uint32_t>;
+    default:
+      return copy_elements<std::uint64_t>;
   }
 }
 

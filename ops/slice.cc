@@ -57,8 +57,11 @@ std::vector<Case> Slice::cases() {
     Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{element, std::move(shape)}}}};
     c.gradient = is_floating(element);
     if (element != f32) {
-      c.inputs[0].fill = {.kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-                          .low = 0, .high = 2, .differentiable = false};
+      c.inputs[0].fill = {
+          .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
+          .low = 0,
+          .high = 2,
+          .differentiable = false};
     }
     cases.push_back(std::move(c));
   };
@@ -97,7 +100,8 @@ Values SliceGrad::vjp(const Vjp& v) const {
 std::vector<Case> SliceGrad::cases() {
   std::vector<Case> cases;
   const auto add = [&](std::string name, SliceGrad op, Shape shape) {
-    cases.push_back({.name = std::move(name), .op = make_op(op), .inputs = {{{f32, std::move(shape)}}}});
+    cases.push_back(
+        {.name = std::move(name), .op = make_op(op), .inputs = {{{f32, std::move(shape)}}}});
   };
   add("rows", {0, 2, 7}, {3, 3});
   add("one column", {1, 3, 8}, {9, 1});

@@ -14,8 +14,8 @@
 
 namespace metronome {
 
-/// Elements [begin, end) along an axis. A view where they lie together (all dimensions before the axis
-/// are 1), else a copy.
+/// Elements [begin, end) along an axis. A view where they lie together (all dimensions before the
+/// axis are 1), else a copy.
 struct Slice {
   static constexpr std::string_view name = "slice";
   std::int64_t axis = 0;

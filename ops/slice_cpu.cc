@@ -32,8 +32,7 @@ CpuKernel bind(const Slice& op, const CpuLaunch& launch) {
 }
 
 CpuKernel bind(const SliceGrad& op, const CpuLaunch& launch) {
-  const Layout l =
-      layout(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
+  const Layout l = layout(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
   if (l.outer * l.whole == 0) return CpuKernel([] {});
   const Runs runs{launch.out<char>(0) + l.offset, launch.in<char>(0), l.whole, l.part, l.part};
   return CpuKernel([runs, l, to = launch.out<char>(0), threads = launch.choice.threads] {
@@ -43,7 +42,8 @@ CpuKernel bind(const SliceGrad& op, const CpuLaunch& launch) {
         std::memset(to + begin * l.whole, 0, static_cast<std::size_t>(end - begin) * whole);
         return copy_runs(runs, begin, end);
       }
-      const auto part = static_cast<std::size_t>(l.part), offset = static_cast<std::size_t>(l.offset);
+      const auto part = static_cast<std::size_t>(l.part),
+                 offset = static_cast<std::size_t>(l.offset);
       for (std::int64_t r = begin; r < end; ++r) {
         char* row = to + r * l.whole;
         std::memset(row, 0, offset);

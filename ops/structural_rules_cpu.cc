@@ -36,11 +36,16 @@ CpuKernel copy(const CpuLaunch& launch) {
 
 CpuKernel bind(const Fill& op, const CpuLaunch& launch) {
   switch (op.type.element) {
-    case f32: return fill<float>(op, launch);
-    case f64: return fill<double>(op, launch);
-    case i32: return fill<std::int32_t>(op, launch);
-    case i64: return fill<std::int64_t>(op, launch);
-    case bool_: return fill<bool>(op, launch);
+    case f32:
+      return fill<float>(op, launch);
+    case f64:
+      return fill<double>(op, launch);
+    case i32:
+      return fill<std::int32_t>(op, launch);
+    case i64:
+      return fill<std::int64_t>(op, launch);
+    case bool_:
+      return fill<bool>(op, launch);
   }
   throw InternalError("an element type out of range");
 }
@@ -59,9 +64,8 @@ CpuKernel bind(const Accumulate&, const CpuLaunch& launch) {
 }
 
 CpuKernel bind(const Increment&, const CpuLaunch& launch) {
-  return CpuKernel([to = launch.out<std::int64_t>(0), from = launch.in<std::int64_t>(0)] {
-    *to = *from + 1;
-  });
+  return CpuKernel(
+      [to = launch.out<std::int64_t>(0), from = launch.in<std::int64_t>(0)] { *to = *from + 1; });
 }
 
 CpuKernel bind(const Copy&, const CpuLaunch& launch) { return copy(launch); }

@@ -66,8 +66,11 @@ std::vector<Case> Transpose::cases() {
            .inputs = {{{element, std::move(shape)}}}};
     c.gradient = is_floating(element);
     if (element != f32) {
-      c.inputs[0].fill = {.kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
-                          .low = 0, .high = 2, .differentiable = false};
+      c.inputs[0].fill = {
+          .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
+          .low = 0,
+          .high = 2,
+          .differentiable = false};
     }
     cases.push_back(std::move(c));
   };

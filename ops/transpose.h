@@ -14,8 +14,8 @@
 
 namespace metronome {
 
-/// Dimension i of the result is dimension axes[i] of the operand. A view where only dimensions of one
-/// element move.
+/// Dimension i of the result is dimension axes[i] of the operand. A view where only dimensions of
+/// one element move.
 struct Transpose {
   static constexpr std::string_view name = "transpose";
   std::vector<std::int64_t> axes;

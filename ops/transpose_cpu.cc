@@ -1,5 +1,5 @@
-// Transposition by tiles: the dimension that is dense in the result against the one that is dense in
-// the operand, under loops over the others.
+// Transposition by tiles: the dimension that is dense in the result against the one that is dense
+// in the operand, under loops over the others.
 #include "ops/transpose.h"
 
 #include <algorithm>
@@ -82,22 +82,31 @@ struct Copies {
   int threads;
 
   void operator()() const {
+    if (threads == 1) return walk(0, runs.to, runs.from);
+    // Threads share out the runs; each works out where the innermost loops of its share begin.
     parallel_for(threads, count, run_grain(runs.bytes), [&](std::int64_t begin, std::int64_t end) {
-      // The innermost of the outer loops runs by itself, the others are worked out.
       const Loop& inner = outer.back();
       for (std::int64_t r = begin; r < end;) {
         std::int64_t rest = r / inner.size;
         const std::int64_t i = r % inner.size, stop = std::min(inner.size, i + end - r);
         Runs part = runs;
-        for (std::size_t d = outer.size() - 1; d-- > 0;) {
+        for (std::size_t d = outer.size() - 1; d-- > 0; rest /= outer[d].size) {
           part.to += rest % outer[d].size * outer[d].to;
           part.from += rest % outer[d].size * outer[d].from;
-          rest /= outer[d].size;
         }
         copy_runs(part, i, stop);
         r += stop - i;
       }
     });
+  }
+
+  void walk(std::size_t d, char* to, const char* from) const {
+    const Loop& loop = outer[d];
+    if (d + 1 == outer.size()) {
+      return copy_runs({to, from, loop.to, loop.from, runs.bytes}, 0, loop.size);
+    }
+    for (std::int64_t i = 0; i < loop.size; ++i)
+      walk(d + 1, to + i * loop.to, from + i * loop.from);
   }
 };
 
@@ -121,8 +130,8 @@ CpuKernel transpose(const Nest& nest, const CpuLaunch& launch) {
     return CpuKernel(Copies{runs, std::move(loops), count / last.size, threads});
   }
   // A dense operand has a dimension of step 1; the nest has no loops of one step.
-  const auto dense = std::find_if(loops.begin(), loops.end(),
-                                  [](const Loop& loop) { return loop.from == 1; });
+  const auto dense =
+      std::find_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.from == 1; });
   const Loop columns = *dense;
   loops.erase(dense);
   return CpuKernel(Tiles<T>{launch.out<T>(0), launch.in<T>(0), std::move(loops), last, columns,
@@ -136,13 +145,17 @@ CpuKernel bind(const Transpose& op, const CpuLaunch& launch) {
   if (type.numel() == 0) return CpuKernel([] {});
   const Shape from = dense_strides(launch.inputs[0].shape);
   Shape moved;
-  for (const std::int64_t axis : op.axes) moved.push_back(from[axis < 0 ? axis + type.rank() : axis]);
+  for (const std::int64_t axis : op.axes)
+    moved.push_back(from[axis < 0 ? axis + type.rank() : axis]);
   Nest nest = coalesced({type.shape, {dense_strides(type.shape), moved}});
   if (nest.rank() == 0) nest = {{1}, {{1}, {1}}};
   switch (size_of(type.element)) {
-    case 1: return transpose<std::uint8_t>(nest, launch);
-    case 4: return transpose<std::uint32_t>(nest, launch);
-    default: return transpose<std::uint64_t>(nest, launch);
+    case 1:
+      return transpose<std::uint8_t>(nest, launch);
+    case 4:
+      return transpose<std::uint32_t>(nest, launch);
+    default:
+      return transpose<std::uint64_t>(nest, launch);
   }
 }
 

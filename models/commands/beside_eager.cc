@@ -16,9 +16,9 @@ namespace {
 // One side of the comparison: an executable in training.
 struct Side {
   Side(const models::DigitsModel& model, const models::DigitsSplit& data, Target target,
-       const CompileOptions& options, const std::string& resume)
+       const CompileOptions& options, const std::optional<std::string>& resume)
       : step(compile(model.graph, target, options)), training(model, data, step, options.seed) {
-    if (!resume.empty()) step.load(resume);
+    if (resume) step.load(*resume);
   }
 
   // Mean loss of the epoch that ended last is kept.
@@ -43,7 +43,7 @@ void print_side(const char* name, const benchmarks::Samples& ms, Side& side) {
 }  // namespace
 
 void compare_with_eager(const models::DigitsModel& model, const models::DigitsSplit& data,
-                        const CompileOptions& options, const std::string& resume,
+                        const CompileOptions& options, const std::optional<std::string>& resume,
                         std::int64_t epochs) {
   at::set_num_threads(options.threads);
   Side planned(model, data, cpu_replay(), options, resume);

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "models/digits_training.h"
 
 namespace metronome::commands {
 
-/// Trains two fresh executables, from the checkpoint `resume` if it is named, with the same seed
+/// Trains two fresh executables, from the checkpoint `resume` if there is one, with the same seed
 /// and batches, for all epochs or the first kMostEpochs of them, and prints both.
 void compare_with_eager(const models::DigitsModel& model, const models::DigitsSplit& data,
-                        const CompileOptions& options, const std::string& resume,
+                        const CompileOptions& options, const std::optional<std::string>& resume,
                         std::int64_t epochs);
 
 /// Enough for a steady median; more would only make the user wait.

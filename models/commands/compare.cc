@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "benchmarks/table.h"
 #include "models/commands/commands.h"
@@ -19,7 +20,7 @@ struct Arguments {
   std::string scale = "small";
   int threads = 0;
   int rounds = 0;
-  std::string json;
+  std::optional<std::string> json;
 };
 
 constexpr int kSmallRounds = 21, kFullRounds = 9;
@@ -31,7 +32,7 @@ int compare(const Arguments& arguments) {
   benchmarks::CompareOptions options{.scale = scale};
   options.threads = arguments.threads > 0 ? arguments.threads : small ? 1 : machine.cores;
   options.rounds = arguments.rounds > 0 ? arguments.rounds : small ? kSmallRounds : kFullRounds;
-  if (!arguments.json.empty()) expect_writable(arguments.json);
+  if (arguments.json) expect_writable(*arguments.json);
 
   std::vector<models::ModelEntry> entries;
   for (const std::string& name : arguments.models) entries.push_back(models::find_model(name));
@@ -52,8 +53,8 @@ int compare(const Arguments& arguments) {
     fmt::print("{}{}\n", terminal ? "\r\033[K" : "", benchmarks::table_row(comparisons.back()));
     std::fflush(stdout);
   }
-  if (!arguments.json.empty()) {
-    write_whole(arguments.json, benchmarks::to_json(machine, comparisons));
+  if (arguments.json) {
+    write_whole(*arguments.json, benchmarks::to_json(machine, comparisons));
   }
 
   int status = 0;

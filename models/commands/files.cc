@@ -14,6 +14,7 @@
 namespace metronome::commands {
 
 void expect_writable(const std::string& file) {
+  if (file.empty()) throw RunError("\"\": cannot be written: it names no file");
   const std::filesystem::path path(file);
   if (std::filesystem::is_directory(path)) {
     throw RunError(fmt::format("{}: is a folder, not a file to write", file));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "models/commands/commands.h"
@@ -14,7 +15,7 @@ namespace {
 struct Arguments {
   std::string model;
   std::string scale = "small";
-  std::string dot;
+  std::optional<std::string> dot;
   int threads = 0;
   bool print = false;
 };
@@ -36,7 +37,7 @@ int plan(const Arguments& arguments) {
     throw UsageError(fmt::format("say which model to plan: {}.", listed(names())));
   }
   const Graph graph = graph_of(arguments);
-  if (!arguments.dot.empty()) write_whole(arguments.dot, graph.dot());
+  if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());
   CompileOptions options{.threads = arguments.threads};
   if (arguments.model == "digits") options.modes = {train, evaluate};

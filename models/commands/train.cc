@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "graph/error.h"
@@ -23,7 +24,7 @@ struct Arguments {
   std::uint64_t seed = 0;
   double lr = models::DigitsOptions{}.lr;
   std::string checkpoint = "digits.safetensors";
-  std::string resume;
+  std::optional<std::string> resume;
   int threads = 1;
   bool no_save = false;
   bool no_compare = false;
@@ -45,11 +46,11 @@ void print_plan(const Report& report) {
 
 // A checkpoint goes on with its own seed: the shuffling and the split depend on it.
 void resume(Executable& step, const Arguments& arguments) {
-  for (const std::string& line : step.load(arguments.resume)) fmt::print("resume  {}\n", line);
+  for (const std::string& line : step.load(*arguments.resume)) fmt::print("resume  {}\n", line);
   const auto seed = static_cast<std::uint64_t>(*step.get("seed").data_ptr<std::int64_t>());
   if (seed == arguments.seed) return;
   throw RunError(fmt::format("{}: was trained with the seed {}, not {}: resume with --seed {}",
-                             arguments.resume, seed, arguments.seed, seed));
+                             *arguments.resume, seed, arguments.seed, seed));
 }
 
 int train_digits(const Arguments& arguments) {
@@ -69,7 +70,7 @@ int train_digits(const Arguments& arguments) {
   Executable step = compile(model.graph, cpu_replay(), options);
   print_plan(step.report());
   models::DigitsTraining training(model, data, step, arguments.seed);
-  if (!arguments.resume.empty()) resume(step, arguments);
+  if (arguments.resume) resume(step, arguments);
 
   if (training.epochs_done() >= arguments.epochs) {
     fmt::print("nothing left to train: {} epochs are done\n", training.epochs_done());

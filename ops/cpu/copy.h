@@ -1,6 +1,7 @@
 // Runs of bytes copied between two layouts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -24,28 +25,32 @@ inline void copy_elements(const Runs& runs, std::int64_t begin, std::int64_t end
   }
 }
 
-/// A few bytes, a multiple of 16, inline.
-inline void copy_short(char* to, const char* from, std::int64_t bytes) {
-  for (std::int64_t i = 0; i < bytes; i += 16) std::memcpy(to + i, from + i, 16);
-}
-
-/// Copies runs [begin, end). Short runs take no call each.
+/// Copies runs [begin, end). Runs of few bytes take no call each.
 inline void copy_runs(const Runs& runs, std::int64_t begin, std::int64_t end) {
-  if (runs.bytes == 4) return copy_elements<std::uint32_t>(runs, begin, end);
-  if (runs.bytes == 8) return copy_elements<std::uint64_t>(runs, begin, end);
-  const bool is_short = runs.bytes <= 256 && runs.bytes % 16 == 0;
+  using Words = std::uint64_t;
+  switch (runs.bytes) {
+    case 4:
+      return copy_elements<std::uint32_t>(runs, begin, end);
+    case 8:
+      return copy_elements<std::uint64_t>(runs, begin, end);
+    case 16:
+      return copy_elements<std::array<Words, 2>>(runs, begin, end);
+    case 32:
+      return copy_elements<std::array<Words, 4>>(runs, begin, end);
+    case 64:
+      return copy_elements<std::array<Words, 8>>(runs, begin, end);
+    default:
+      break;
+  }
   for (std::int64_t r = begin; r < end; ++r) {
-    char* to = runs.to + r * runs.to_step;
-    const char* from = runs.from + r * runs.from_step;
-    if (is_short) {
-      copy_short(to, from, runs.bytes);
-    } else {
-      std::memcpy(to, from, static_cast<std::size_t>(runs.bytes));
-    }
+    std::memcpy(runs.to + r * runs.to_step, runs.from + r * runs.from_step,
+                static_cast<std::size_t>(runs.bytes));
   }
 }
 
 /// Runs that a thread takes at least.
-inline std::int64_t run_grain(std::int64_t bytes) { return bytes >= 16384 ? 1 : 16384 / (bytes + 1) + 1; }
+inline std::int64_t run_grain(std::int64_t bytes) {
+  return bytes >= 16384 ? 1 : 16384 / (bytes + 1) + 1;
+}
 
 }  // namespace metronome::METRONOME_ISA

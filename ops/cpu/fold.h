@@ -11,8 +11,8 @@
 
 namespace metronome::METRONOME_ISA {
 
-/// The folding of one kind. Runs are folded in vectors, block by block; blocks in f64 (i64 for integers),
-/// so that long sums of f32 keep their accuracy.
+/// The folding of one kind. Runs are folded in vectors, block by block; blocks in f64 (i64 for
+/// integers), so that long sums of f32 keep their accuracy.
 template <Reduce::Kind kKind, class T>
 struct Fold {
   using V = Vector<T>;

@@ -1,5 +1,6 @@
-// The functions that the table of elementwise functions (ops/elementwise_rows.h) is written in, over
-// vectors. Only what is written as fmadd is fused, so a row gives the same bits wherever it stands.
+// The functions that the table of elementwise functions (ops/elementwise_rows.h) is written in,
+// over vectors. Only what is written as fmadd is fused, so a row gives the same bits wherever it
+// stands.
 #pragma once
 
 #include <cmath>
@@ -64,8 +65,7 @@ inline Vector<T> sigmoid(const Vector<T>& x) {
 /// x * Phi(x), Phi the normal distribution function: (1 + erf(x / sqrt(2))) / 2.
 template <class T>
 inline Vector<T> gelu(const Vector<T>& x) {
-  return Vector<T>(0.5) * x *
-         (Vector<T>(1) + erf(x * Vector<T>(0.70710678118654752440)));
+  return Vector<T>(0.5) * x * (Vector<T>(1) + erf(x * Vector<T>(0.70710678118654752440)));
 }
 /// Phi(x) + x * phi(x), phi the density.
 template <class T>

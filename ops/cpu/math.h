@@ -1,5 +1,6 @@
-// exp, erf and tanh of f32 vectors, inline: a tiny tensor has no time for a call per vector. f64 takes
-// Sleef's. Largest errors against f64 over all floats: exp 1.1 ulp, tanh 4 ulp, erf 3e-7.
+// exp, erf and tanh of f32 vectors, inline: a tiny tensor has no time for a call per vector. f64
+// takes Sleef's. Largest errors against f64, over every 251st float: exp 1 ulp, tanh 4.6 ulp, erf
+// 3.3e-7.
 #pragma once
 
 #include "ops/cpu/vector.h"
@@ -43,10 +44,7 @@ inline Vector<float> exp(const Vector<float>& x) {
 }
 
 template <class T>
-  requires(!std::is_same_v<T, float>)
-inline Vector<T> exp(const Vector<T>& x) {
-  return x.exp();
-}
+requires(!std::is_same_v<T, float>) inline Vector<T> exp(const Vector<T>& x) { return x.exp(); }
 
 /// A rational approximation of degrees 13 and 8 (Eigen's).
 inline Vector<float> erf(const Vector<float>& x) {
@@ -62,10 +60,7 @@ inline Vector<float> erf(const Vector<float>& x) {
 }
 
 template <class T>
-  requires(!std::is_same_v<T, float>)
-inline Vector<T> erf(const Vector<T>& x) {
-  return x.erf();
-}
+requires(!std::is_same_v<T, float>) inline Vector<T> erf(const Vector<T>& x) { return x.erf(); }
 
 /// A rational approximation of degrees 13 and 6 (Eigen's).
 inline Vector<float> tanh(const Vector<float>& x) {
@@ -75,15 +70,12 @@ inline Vector<float> tanh(const Vector<float>& x) {
   const V p = polynomial(s, V(-2.76076847742355e-16f), 2.00018790482477e-13f,
                          -8.60467152213735e-11f, 5.12229709037114e-08f, 1.48572235717979e-05f,
                          6.37261928875436e-04f, 4.89352455891786e-03f);
-  const V q = polynomial(s, V(1.19825839466702e-06f), 1.18534705686654e-04f,
-                         2.26843463243900e-03f, 4.89352518554385e-03f);
+  const V q = polynomial(s, V(1.19825839466702e-06f), 1.18534705686654e-04f, 2.26843463243900e-03f,
+                         4.89352518554385e-03f);
   return V::blendv(inside * p / q, x, x.abs() < V(0.0004f));
 }
 
 template <class T>
-  requires(!std::is_same_v<T, float>)
-inline Vector<T> tanh(const Vector<T>& x) {
-  return x.tanh();
-}
+requires(!std::is_same_v<T, float>) inline Vector<T> tanh(const Vector<T>& x) { return x.tanh(); }
 
 }  // namespace metronome::METRONOME_ISA

@@ -16,8 +16,8 @@ struct Numbers {
   double b = 0;
 };
 
-/// n elements of the result from operands that move by 0 or 1 element a step. An operand that does not
-/// move is read before anything is written.
+/// n elements of the result from operands that move by 0 or 1 element a step. An operand that does
+/// not move is read before anything is written.
 using RowFunction = void (*)(const Numbers& numbers, void* out, const void* const* in,
                              const std::int64_t* steps, std::int64_t n);
 

@@ -2,11 +2,11 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "executor/metronome.h"
 #include "graph/error.h"
+#include "tests/doctest.h"
 
 namespace metronome {
 namespace {

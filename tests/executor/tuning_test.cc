@@ -1,10 +1,9 @@
 // The tuning file: kept choices, damage, and what a second compile reads.
 #include "executor/tuning.h"
 
-#include <doctest/doctest.h>
-
 #include "executor/metronome.h"
 #include "graph/error.h"
+#include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {

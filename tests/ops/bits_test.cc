@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "ops/ops.h"
+#include "tests/doctest.h"
 #include "tests/ops/case_graph.h"
-#include "tests/ops/doctest.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/structural_cases.h"
 

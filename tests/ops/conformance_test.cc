@@ -7,8 +7,8 @@
 
 #include "ops/cpu/table.h"
 #include "ops/ops.h"
+#include "tests/doctest.h"
 #include "tests/ops/case_graph.h"
-#include "tests/ops/doctest.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/structural_cases.h"
 #include "tests/ops/tolerance.h"

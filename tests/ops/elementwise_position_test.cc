@@ -1,6 +1,5 @@
 // An element's bits depend on its operands alone: not on where it lies in a vector, in a tail, or
 // in memory. That is what lets fused groups give the bits of the kernels they stand for.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "ops/cpu/launch.h"
 #include "ops/elementwise.h"
 #include "ops/random.h"
+#include "tests/doctest.h"
 
 namespace metronome {
 namespace {

@@ -2,13 +2,13 @@
 // for the first line after the one that made `at`.
 #include "ops/functions.h"
 
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <string>
 
 #include "graph/error.h"
 #include "graph/graph.h"
+#include "tests/doctest.h"
 
 namespace metronome {
 namespace {

@@ -1,5 +1,4 @@
 // Initial values: their distribution, and that they depend on seed and path alone.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include "graph/error.h"
 #include "graph/graph.h"
 #include "ops/init.h"
+#include "tests/doctest.h"
 
 namespace metronome {
 

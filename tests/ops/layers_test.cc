@@ -1,6 +1,5 @@
 // Layers: the paths, types and initial values of what they make, and what they say of wrong
 // arguments and operands.
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <functional>
@@ -13,6 +12,7 @@
 #include "ops/functions.h"
 #include "ops/init.h"
 #include "ops/layers.h"
+#include "tests/doctest.h"
 
 namespace metronome {
 namespace {

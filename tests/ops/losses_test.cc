@@ -8,7 +8,7 @@
 #include "graph/passes/lower.h"
 #include "ops/losses.h"
 #include "ops/optimizers.h"
-#include "tests/ops/doctest.h"
+#include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 
 namespace metronome {

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "ops/schedules.h"
-#include "tests/ops/doctest.h"
+#include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 
 namespace metronome {

@@ -1,11 +1,11 @@
 // Which instruction set's table is chosen, and what is said where none fits.
-#include <doctest/doctest.h>
 
+#include "ops/cpu/table.h"
 #include "graph/error.h"
 #include "graph/op_model.h"
-#include "ops/cpu/table.h"
 #include "ops/ops.h"
 #include "ops/reference/table.h"
+#include "tests/doctest.h"
 
 namespace metronome {
 namespace {

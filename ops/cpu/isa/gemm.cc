@@ -102,9 +102,9 @@ std::vector<CpuCandidate> gemm_candidates(const Gemm& gemm, int threads) {
   const CpuCandidate mkl{"mkl", 0, team};
   std::vector<CpuCandidate> libraries;
   if (g.flops() >= kOnednnFlops) libraries = onednn_gemm_candidates(g, team);
-  // MKL takes slow paths on processors of other makers. On Intel's own the two are even for one
-  // product; oneDNN is ahead for batches.
-  const bool mkl_first = g.batch.empty() && __builtin_cpu_is("intel");
+  // MKL takes slow paths on processors of other makers. On Intel's own it is even or ahead, but for
+  // batches, and where it needs a pass of its own for the bias.
+  const bool mkl_first = g.batch.empty() && !g.bias && __builtin_cpu_is("intel");
   libraries.insert(mkl_first ? libraries.begin() : libraries.end(), mkl);
 
   std::vector<CpuCandidate> candidates;

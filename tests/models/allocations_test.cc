@@ -1,0 +1,196 @@
+// Counts every allocation of the process while steps are replayed, by interposing the C library's
+// allocating functions: this program's own definitions come first for all libraries.
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "benchmarks/batches.h"
+#include "models/models.h"
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* pointer, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+}
+
+namespace {
+
+// Return addresses of one allocation, innermost first.
+struct Event {
+  std::array<void*, 16> frames;
+  int depth = 0;
+};
+
+constexpr std::size_t kMostEvents = 1 << 14;
+std::array<Event, kMostEvents> events;
+std::atomic<std::size_t> event_count = 0;
+std::atomic<bool> counting = false;
+thread_local bool inside = false;  // backtrace may allocate itself
+
+[[gnu::noinline]] void note() {
+  if (!counting.load(std::memory_order_relaxed) || inside) return;
+  inside = true;
+  const std::size_t index = event_count.fetch_add(1);
+  if (index < kMostEvents) {
+    Event& event = events[index];
+    event.depth = backtrace(event.frames.data(), static_cast<int>(event.frames.size()));
+  }
+  inside = false;
+}
+
+}  // namespace
+
+extern "C" {
+[[gnu::noinline]] void* malloc(std::size_t bytes) {
+  note();
+  return __libc_malloc(bytes);
+}
+[[gnu::noinline]] void* calloc(std::size_t count, std::size_t bytes) {
+  note();
+  return __libc_calloc(count, bytes);
+}
+[[gnu::noinline]] void* realloc(void* pointer, std::size_t bytes) {
+  note();
+  return __libc_realloc(pointer, bytes);
+}
+[[gnu::noinline]] void* memalign(std::size_t alignment, std::size_t bytes) {
+  note();
+  return __libc_memalign(alignment, bytes);
+}
+[[gnu::noinline]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  note();
+  return __libc_memalign(alignment, bytes);
+}
+[[gnu::noinline]] int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  note();
+  *out = __libc_memalign(alignment, bytes);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace {
+
+using namespace metronome;
+using models::Scale;
+
+// Allocations by the library that asked for them.
+using Counts = std::map<std::string, std::size_t>;
+
+std::string library_of(const Event& event) {
+  Dl_info own = {};
+  dladdr(reinterpret_cast<void*>(&note), &own);
+  // The first two frames are `note` and the interposed function.
+  for (int i = 2; i < event.depth; ++i) {
+    Dl_info info = {};
+    if (dladdr(event.frames[i], &info) == 0) continue;
+    if (info.dli_fbase == own.dli_fbase) return "metronome";
+    const char* slash = std::strrchr(info.dli_fname, '/');
+    const std::string file = slash == nullptr ? info.dli_fname : slash + 1;
+    const bool on_behalf = file.starts_with("libstdc++") || file.starts_with("libc.so") ||
+                           file.starts_with("ld-linux");
+    if (!on_behalf) return file.substr(0, file.find(".so"));
+  }
+  return "unknown";
+}
+
+template <class Body>
+Counts allocations(Body body) {
+  Event warm_up;  // the first backtrace loads libgcc
+  warm_up.depth = backtrace(warm_up.frames.data(), static_cast<int>(warm_up.frames.size()));
+  event_count = 0;
+  counting = true;
+  body();
+  counting = false;
+  Counts counts;
+  const std::size_t seen = event_count;
+  for (std::size_t i = 0; i < std::min(seen, kMostEvents); ++i) ++counts[library_of(events[i])];
+  if (seen > kMostEvents) counts["beyond the buffer"] = seen - kMostEvents;
+  return counts;
+}
+
+std::string text(const Counts& counts) {
+  std::string line;
+  for (const auto& [library, count] : counts) line += fmt::format("{}: {}  ", library, count);
+  return line;
+}
+
+// Replays with feeds filled in place and the loss read, after a few steps that warm up.
+Counts replay(const models::ModelEntry& entry, Scale scale, int steps, CompileOptions options) {
+  at::set_num_threads(options.threads);
+  const models::Model model = entry.make(scale, f32);
+  const benchmarks::Batches batches(model, 2);
+  Executable step = compile(model.graph, cpu_replay(), options);
+  const at::Tensor x = step.input(model.input), target = step.input(model.target);
+  const std::size_t bytes = x.nbytes();
+  std::array<std::array<const void*, 2>, 2> data;
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t k = 0; k < 2; ++k) data[i][k] = batches.of_step(i)[k].tensor.data_ptr();
+  }
+  void* const into_x = x.data_ptr();
+  void* const into_target = target.data_ptr();
+  const Value loss = model.graph.loss();
+  double sum = 0;
+  const auto run = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      std::memcpy(into_x, data[i % 2][0], bytes);
+      std::memcpy(into_target, data[i % 2][1], bytes);
+      step.run();
+      sum += step.read_scalar(loss);
+    }
+  };
+  run(3);
+  Counts counts = allocations([&] { run(steps); });
+  CHECK(sum > 0);
+  return counts;
+}
+
+TEST_CASE("the counter sees allocations and knows whose they are") {
+  const Counts own = allocations([] { delete new volatile int(1); });
+  CHECK(text(own) == "metronome: 1  ");
+  const Counts libtorch = allocations([] { const at::Tensor t = at::empty({100}); });
+  CHECK(libtorch.contains("libc10"));
+}
+
+TEST_CASE("at small scale 100 replays allocate nothing at all") {
+  for (const models::ModelEntry& entry : models::all_models()) {
+    CAPTURE(entry.name);
+    CHECK(text(replay(entry, Scale::small, 100, {.threads = 1, .tune = Tune::off})) == "");
+  }
+}
+
+TEST_CASE("at full scale a replay allocates nothing but what libraries do in their own calls") {
+  constexpr int kSteps = 3;
+  // Measured choices, so that oneDNN runs what it is best at; a tuning file of this test's own.
+  const std::string tuning = fmt::format("{}/tuning.json", std::getenv("TEST_TMPDIR"));
+  Counts counts =
+      replay(models::find_model("mlp"), Scale::full, kSteps, {.threads = 2, .tuning_file = tuning});
+  for (const auto& [library, count] : counts) {
+    fmt::print("mlp at full scale: {:.1f} allocations a step by {}\n",
+               static_cast<double>(count) / kSteps, library);
+  }
+  for (const char* ours : {"metronome", "libtorch_cpu", "libc10", "unknown"}) {
+    CAPTURE(ours);
+    CHECK(counts[ours] == 0);
+  }
+  // Each call of oneDNN allocates eight times, and once more for a bias. mlp has five linear layers
+  // with a bias, and nine products in their gradients (none for the input's).
+  CHECK(counts["libdnnl"] <= kSteps * (5 * 9 + 9 * 8));
+}
+
+}  // namespace

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <nlohmann/json.hpp>
+#include "tests/doctest.h"
+
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string out;    ///< standard output
+  std::string error;  ///< standard error
+};
+
+std::string read(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string temporary(const std::string& name) {
+  return fmt::format("{}/{}", std::getenv("TEST_TMPDIR"), name);
+}
+
+// Runs the program with arguments, in an environment with more or other variables.
+Outcome metronome(const std::string& arguments, const std::string& environment = "") {
+  const std::string out = temporary("out"), error = temporary("error");
+  const int status = std::system(
+      fmt::format("{} models/metronome {} >{} 2>{}", environment, arguments, out, error).c_str());
+  return {WEXITSTATUS(status), read(out), read(error)};
+}
+
+// The whole of what a wrong command line is answered with.
+void refuses(const std::string& arguments, const std::string& message) {
+  const Outcome outcome = metronome(arguments);
+  CAPTURE(arguments);
+  CHECK(outcome.status == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.error == "metronome: " + message + "\n");
+}
+
+TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
+  refuses("", "say what to do: train, compare, plan or --help.");
+  refuses("fly", "there is no \"fly\": say train, compare, plan or --help.");
+  refuses("train", "say what to train: digits.");
+  refuses("train letters", "model: there is no \"letters\": say digits.");
+  refuses(
+      "train digits --epoch 3",
+      "train knows no \"--epoch\": it takes --help, --epochs, --batch, --seed, --lr, --checkpoint, "
+      "--resume, --threads, --no-save or --no-compare.");
+  refuses("train digits --epochs 0", "--epochs: \"0\" is no whole number from 1 to 100000.");
+  refuses("train digits --batch 1", "--batch: \"1\" is no whole number from 2 to 100000.");
+  refuses("train digits --lr -1", "--lr: \"-1\" is no number above zero.");
+  refuses(
+      "compare mpl",
+      "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine or "
+      "feedback_fixed.");
+  refuses("compare --scale huge", "--scale: there is no \"huge\": say small or full.");
+  refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
+  refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
+  refuses("plan",
+          "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
+          "feedback_fixed or digits.");
+  refuses(
+      "plan towers",
+      "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
+      "feedback_fixed or digits.");
+}
+
+TEST_CASE("--help says what there is, and status 0") {
+  for (const std::string verb : {"", "train", "compare", "plan"}) {
+    const Outcome outcome = metronome(verb + " --help");
+    CAPTURE(verb);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.error == "");
+    CHECK(outcome.out.find("Usage: metronome") != std::string::npos);
+  }
+  const std::string compare = metronome("compare --help").out;
+  for (const char* option : {"--scale", "--threads", "--rounds", "--json"}) {
+    CHECK(compare.find(option) != std::string::npos);
+  }
+}
+
+TEST_CASE("what cannot be read or written is one message, and status 1") {
+  const Outcome unset = metronome("train digits --no-save", "METRONOME_DIGITS=");
+  CHECK(unset.status == 1);
+  CHECK(unset.error ==
+        "metronome: METRONOME_DIGITS is not set: start through ./metronome, which fetches the "
+        "digits, or "
+        "let it name their CSV file\n");
+  const Outcome missing = metronome("train digits --no-save", "METRONOME_DIGITS=/no/digits.csv");
+  CHECK(missing.status == 1);
+  CHECK(missing.error == "metronome: /no/digits.csv: the digits cannot be opened\n");
+  const Outcome unwritable = metronome("train digits --checkpoint /no/digits.safetensors");
+  CHECK(unwritable.status == 1);
+  CHECK(unwritable.error ==
+        "metronome: /no/digits.safetensors: cannot be written: /no: No such file or directory\n");
+}
+
+TEST_CASE("a file name that is none is one message, and status 1") {
+  for (const char* arguments : {"train digits --checkpoint ''", "plan mlp --dot ''"}) {
+    const Outcome outcome = metronome(arguments);
+    CAPTURE(arguments);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.error == "metronome: \"\": cannot be written: it names no file\n");
+  }
+}
+
+TEST_CASE("a batch that the digits do not fill is one message, and status 1") {
+  const Outcome outcome = metronome("train digits --batch 2000 --no-save");
+  CHECK(outcome.status == 1);
+  CHECK(outcome.error ==
+        "metronome: 1437 examples make no batch of 2000 where the last, short one is dropped\n");
+}
+
+TEST_CASE("train saves a checkpoint that it resumes, and compares with eager") {
+  const std::string first = temporary("first.safetensors"), last = temporary("last.safetensors");
+  const std::string whole = temporary("whole.safetensors");
+  CHECK(metronome("train digits --epochs 2 --no-compare --checkpoint " + whole).status == 0);
+
+  const Outcome trained = metronome("train digits --epochs 2 --checkpoint " + first);
+  CHECK(trained.status == 0);
+  CHECK(trained.error == "");
+  for (const char* part : {"1437 digits to train on, 360 to test with", "epoch  2/2", "% right",
+                           "saved   ", "beside libtorch's eager autograd", "planned takes"}) {
+    CAPTURE(part);
+    CHECK(trained.out.find(part) != std::string::npos);
+  }
+  CHECK(read(first) == read(whole));
+
+  const Outcome resumed =
+      metronome(fmt::format("train digits --epochs 2 --resume {} --checkpoint {}", first, last));
+  CHECK(resumed.status == 0);
+  CHECK(resumed.out.find("nothing left to train") != std::string::npos);
+  CHECK(read(last) == read(first));
+
+  const Outcome other =
+      metronome(fmt::format("train digits --seed 5 --resume {} --checkpoint {}", first, last));
+  CHECK(other.status == 1);
+  CHECK(other.error ==
+        fmt::format("metronome: {}: was trained with the seed 0, not 5: resume with --seed 0\n",
+                    first));
+}
+
+TEST_CASE("plan shows the plan and writes the graph") {
+  const std::string dot = temporary("mlp.dot");
+  const Outcome outcome = metronome("plan mlp --print --dot " + dot);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.find("mse_loss") != std::string::npos);
+  CHECK(outcome.out.find("arena") != std::string::npos);
+  CHECK(read(dot).starts_with("digraph"));
+  CHECK(metronome("plan digits").status == 0);
+}
+
+TEST_CASE("compare prints a row a model and writes them as JSON") {
+  const std::string file = temporary("compare.json");
+  const Outcome outcome = metronome("compare mlp gated_routing --rounds 7 --json " + file);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.error == "");
+  const auto json = nlohmann::json::parse(read(file));
+  REQUIRE(json["results"].size() == 2);
+  CHECK(json["results"][0]["model"] == "mlp");
+  CHECK(json["results"][1]["model"] == "gated_routing");
+}
+
+}  // namespace

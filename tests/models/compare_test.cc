@@ -1,0 +1,91 @@
+#include "benchmarks/compare.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "benchmarks/memory.h"
+#include "benchmarks/table.h"
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace {
+
+using namespace metronome;
+using benchmarks::Samples;
+
+TEST_CASE("medians and spreads shrug off one wild sample") {
+  CHECK(Samples{{3, 1, 2}}.median() == 2);
+  CHECK(Samples{{4, 1, 2, 3}}.median() == 2.5);
+  CHECK(Samples{{1, 2, 3, 4, 1000}}.mad() == 1);
+  CHECK(Samples{{1, 2, 3, 4, 1000}}.spread() == doctest::Approx(1.4826));
+  CHECK(Samples{}.median() == 0);
+}
+
+TEST_CASE("rounds alternate in who goes first") {
+  std::string order;
+  benchmarks::interleave({[&](int steps) { order += "a" + std::to_string(steps); }, 2},
+                         {[&](int steps) { order += "b" + std::to_string(steps); }, 5}, 3);
+  CHECK(order == "a2b5b5a2a2b5");
+}
+
+TEST_CASE("not slower is a median ratio of 1, or of 0.95 whose spread reaches 1") {
+  using benchmarks::Verdict;
+  CHECK(benchmarks::verdict_of({{1.0, 1.1, 0.9}}) == Verdict::faster);
+  CHECK(benchmarks::verdict_of({{0.97, 0.95, 0.99}}) == Verdict::even);
+  CHECK(benchmarks::verdict_of({{0.97, 0.97, 0.98}}) == Verdict::slower);
+  CHECK(benchmarks::verdict_of({{0.90, 0.80, 1.00}}) == Verdict::slower);
+}
+
+TEST_CASE("a comparison is acceptable where it agrees and small is not below the floor") {
+  benchmarks::Comparison c;
+  c.eager_ms = {{0.8}};
+  c.planned_ms = {{1.0}};
+  CHECK(c.acceptable());
+  c.eager_ms = {{0.79}};
+  CHECK(!c.acceptable());
+  c.scale = models::Scale::full;
+  CHECK(c.acceptable());
+  c.agreement.agree = false;
+  CHECK(!c.acceptable());
+}
+
+TEST_CASE("the allocator's peak counts what lives at one moment, made in the call") {
+  const at::Tensor before = at::zeros({1000});
+  const std::size_t peak = benchmarks::peak_tensor_bytes([] {
+    for (int i = 0; i < 3; ++i) const at::Tensor one = at::zeros({1 << 16});
+    const at::Tensor a = at::zeros({1 << 16}), b = at::zeros({1 << 16});
+  });
+  CHECK(peak == 2 * 4 * (1 << 16));
+}
+
+TEST_CASE("a comparison of a small model fills every field") {
+  const models::ModelEntry& entry = models::find_model("feedback_fixed");
+  std::vector<std::string> heard;
+  const benchmarks::Comparison c =
+      benchmarks::compare_model(entry, {.rounds = benchmarks::kFewestRounds},
+                                [&](std::string_view what) { heard.emplace_back(what); });
+  CHECK_MESSAGE(c.agreement.agree, c.agreement.disagreement);
+  CHECK(heard == std::vector<std::string>{"compiling", "checking", "timing"});
+
+  const std::vector<benchmarks::Comparison> all = {c};
+  const auto json = nlohmann::json::parse(benchmarks::to_json(benchmarks::this_machine(), all));
+  const auto& result = json["results"][0];
+  CHECK(result["model"] == "feedback_fixed");
+  CHECK(result["scale"] == "small");
+  CHECK(result["threads"] == 1);
+  CHECK(result["agree"] == true);
+  CHECK(result["eager_ms"]["samples"].size() == 7);
+  for (const char* positive :
+       {"ratio", "compile_s", "kernels_declared", "kernels_planned", "arena_bytes",
+        "lower_bound_bytes", "eager_peak_bytes", "library_share", "max_difference"}) {
+    CAPTURE(positive);
+    CHECK(result[positive].get<double>() > 0);
+  }
+  CHECK(result["arena_bytes"] >= result["lower_bound_bytes"]);
+  CHECK(json["machine"]["cores"].get<int>() > 0);
+}
+
+}  // namespace

@@ -1,0 +1,126 @@
+#include "models/digits.h"
+
+#include <ATen/ops/equal.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "models/digits_training.h"
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace {
+
+using namespace metronome;
+
+constexpr std::uint64_t kSeed = 11;
+
+// A model, its data, an executable and its training.
+struct Run {
+  explicit Run(int epochs, Target target = cpu_replay(), bool poison = false)
+      : model(models::digits({.steps = epochs * 22})),
+        step(compile(model.graph, target,
+                     {.modes = {train, evaluate}, .seed = kSeed, .threads = 1, .poison = poison})),
+        training(model, data, step, kSeed) {}
+
+  void train_to(int epoch) {
+    while (training.epochs_done() < epoch) training.epoch([&](double l) { loss = l; });
+  }
+
+  models::DigitsSplit data =
+      models::split_digits(models::read_digits(models::digits_file()), kSeed);
+  models::DigitsModel model;
+  Executable step;
+  models::DigitsTraining training;
+  double loss = 0;
+};
+
+// The first storage that differs in any bit, or "".
+std::string difference(const Run& a, const Run& b) {
+  for (const std::string& path : a.step.storages()) {
+    if (!at::equal(a.step.get(path), b.step.get(path))) return path;
+  }
+  return a.loss == b.loss ? "" : "loss";
+}
+
+TEST_CASE("a residual tower learns to read digits") {
+  Run run(20);
+  const double before = run.training.test().accuracy();
+  run.train_to(20);
+  const models::Score score = run.training.test();
+  CHECK(before < 0.3);
+  CHECK(score.rows == 360);
+  CHECK(score.accuracy() >= 0.97);
+}
+
+TEST_CASE("testing changes nothing that training sees") {
+  Run tested(2), untested(2);
+  tested.train_to(1);
+  tested.training.test();
+  tested.train_to(2);
+  untested.train_to(2);
+  CHECK(difference(tested, untested) == "");
+}
+
+TEST_CASE("a run resumed from a checkpoint is the uninterrupted one, bit for bit") {
+  const std::string file = fmt::format("{}/digits.safetensors", std::getenv("TEST_TMPDIR"));
+  Run whole(3), first(3), second(3);
+  whole.train_to(3);
+  first.train_to(1);
+  first.step.save(file);
+  CHECK(second.step.load(file).empty());
+  CHECK(second.training.epochs_done() == 1);
+  second.train_to(3);
+  CHECK(difference(whole, second) == "");
+}
+
+TEST_CASE("with batch norm and dropout a replay is its kernels one by one, bit for bit") {
+  Run replayed(1), one_by_one(1, stepwise());
+  replayed.train_to(1);
+  one_by_one.train_to(1);
+  CHECK(difference(replayed, one_by_one) == "");
+  CHECK(replayed.training.test().right == one_by_one.training.test().right);
+}
+
+TEST_CASE("two digits runs of one seed are equal in every bit, poisoned or not") {
+  Run first(1), second(1), poisoned(1, cpu_replay(), true);
+  first.train_to(1);
+  second.train_to(1);
+  poisoned.train_to(1);
+  CHECK(difference(first, second) == "");
+  CHECK(difference(first, poisoned) == "");
+}
+
+TEST_CASE("eager trains the digits from the same storage to the same accuracy") {
+  Run planned(5), by_eager(5, eager());
+  planned.train_to(1);
+  by_eager.train_to(1);
+  CHECK(by_eager.loss == doctest::Approx(planned.loss).epsilon(0.02));
+  planned.train_to(5);
+  by_eager.train_to(5);
+  CHECK(by_eager.training.test().accuracy() > 0.9);
+}
+
+TEST_CASE("a batch larger than the data, or not the checkpoint's, is refused") {
+  models::DigitsSplit data = models::split_digits(models::read_digits(models::digits_file()), 0);
+  const models::DigitsModel big = models::digits({.batch = 1500});
+  Executable step = compile(big.graph, cpu_replay(), {.modes = {train, evaluate}, .threads = 1});
+  CHECK_THROWS_WITH_AS(models::DigitsTraining(big, data, step, 0),
+                       "1437 examples make no batch of 1500 where the last, short one is dropped",
+                       RunError);
+
+  const std::string file = fmt::format("{}/other.safetensors", std::getenv("TEST_TMPDIR"));
+  Run trained(1);
+  trained.train_to(1);
+  trained.step.save(file);
+  const models::DigitsModel half = models::digits({.batch = 32});
+  Executable other = compile(half.graph, cpu_replay(), {.modes = {train, evaluate}, .threads = 1});
+  other.load(file);
+  CHECK_THROWS_WITH_AS(models::DigitsTraining(half, data, other, 0).epochs_done(),
+                       "the checkpoint was written after 22 steps, which are no whole epochs of 44 "
+                       "steps: resume with the batch that it was trained with",
+                       RunError);
+}
+
+}  // namespace

@@ -1,0 +1,58 @@
+#include "graph/error.h"
+#include "models/models.h"
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace {
+
+using namespace metronome;
+using models::Scale;
+
+struct Row {
+  std::string_view model;
+  std::int64_t small;
+  std::int64_t full;
+};
+
+constexpr Row kRows[] = {
+    {"mlp", 17'184, 16'802'816},         {"residual_tower", 15'552, 14'718'976},
+    {"gated_routing", 3'112, 2'638'856}, {"iterative_refine", 3'296, 3'152'896},
+    {"feedback_fixed", 880, 790'016},
+};
+
+TEST_CASE("a model has the parameters of its architecture at both scales") {
+  REQUIRE(models::all_models().size() == std::size(kRows));
+  for (std::size_t i = 0; i < std::size(kRows); ++i) {
+    const models::ModelEntry& entry = models::all_models()[i];
+    CAPTURE(entry.name);
+    CHECK(entry.name == kRows[i].model);
+    CHECK(entry.make(Scale::small, f32).parameters == kRows[i].small);
+    CHECK(entry.make(Scale::full, f32).parameters == kRows[i].full);
+    CHECK(entry.make(Scale::small, f64).parameters == kRows[i].small);
+  }
+}
+
+TEST_CASE("every shipped model is a valid graph of its element type") {
+  for (const models::ModelEntry& entry : models::all_models()) {
+    CAPTURE(entry.name);
+    for (const Element element : {f32, f64}) {
+      const models::Model model = entry.make(Scale::small, element);
+      CHECK_NOTHROW(model.graph.validate());
+      CHECK(model.name == entry.name);
+      CHECK(model.input.element() == element);
+      CHECK(model.input.size(0) == 4);
+    }
+  }
+}
+
+TEST_CASE("an unknown model or scale is answered with the right ones") {
+  CHECK_THROWS_WITH_AS(models::find_model("mpl"),
+                       "there is no model \"mpl\": mlp, residual_tower, gated_routing, "
+                       "iterative_refine, feedback_fixed",
+                       RunError);
+  CHECK_THROWS_WITH_AS(models::scale_of("huge"), "there is no scale \"huge\": small or full",
+                       RunError);
+}
+
+}  // namespace
