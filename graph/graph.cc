@@ -71,8 +71,8 @@ std::optional<StorageId> declare(GraphState& state, StorageKind kind, const std:
   }
   const bool random = init.kind == Init::Kind::uniform || init.kind == Init::Kind::normal;
   if (random && !is_floating(type.element)) {
-    return refuse({fmt::format("a floating element type for {}, but {}", to_string(init),
-                               to_string(type))});
+    return refuse(
+        {fmt::format("a floating element type for {}, but {}", to_string(init), to_string(type))});
   }
   const auto found = state.storage_by_path.find(path);
   if (found != state.storage_by_path.end()) {
@@ -198,12 +198,11 @@ void assign(GraphState* graph, const Buffer& buffer, Value next, Line line) {
 }
 
 Value Graph::constant(double number, Element element, Line line) {
-  return make_constant(state_.get(), number, element, line);
+  return make_constant(state_.get(), number, Type{element, {}}, line);
 }
 
-Value make_constant(GraphState* graph, double number, Element element, Line line) {
+Value make_constant(GraphState* graph, double number, Type type, Line line) {
   Scope& scope = graph->scopes.back();
-  const Type type{element, {}};
   return source(*graph, make_op(Fill{number, type}), type,
                 join_path(scope.nodes, unique_name(scope, "constant")), line);
 }

@@ -53,8 +53,8 @@ class PathScope {
 Value make_parameter(GraphState* graph, std::string name, Type type, Init init, Line line);
 Buffer make_buffer(GraphState* graph, std::string name, Type type, Init init, Line line);
 void assign(GraphState* graph, const Buffer& buffer, Value next, Line line);
-/// A number as a scalar of one element type.
-Value make_constant(GraphState* graph, double number, Element element, Line line);
+/// A value whose every element is the same number.
+Value make_constant(GraphState* graph, double number, Type type, Line line);
 /// What random ops take first.
 Value read_seed(GraphState* graph);
 Value read_replay(GraphState* graph);

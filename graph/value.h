@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -97,7 +98,7 @@ struct Operand {
   Operand(double n, Line at = Line::here()) : number(n), line(at) {}
 
   Value value;  ///< absent where the operand is a number
-  double number = 0;
+  std::optional<double> number;
   Line line;
 };
 

@@ -5,7 +5,7 @@
 #include "graph/error.h"
 #include "graph/scope.h"
 #include "ops/expand.h"
-#include "ops/fill.h"
+#include "ops/number_of.h"
 #include "ops/require.h"
 
 namespace metronome {

@@ -2,8 +2,8 @@
 #include "graph/error.h"
 #include "graph/scope.h"
 #include "ops/elementwise.h"
-#include "ops/fill.h"
 #include "ops/functions.h"
+#include "ops/number_of.h"
 
 namespace metronome {
 
@@ -23,7 +23,7 @@ const Value none;
 
 Value undefined() { throw InternalError("a gradient is not differentiated again"); }
 
-Value zero(const Value& g) { return fill(g.graph(), 0, {g.element(), {}}); }
+Value zero(const Value& g) { return make_constant(g.graph(), 0, {g.element(), {}}, Line{}); }
 
 Values gradients(const Elementwise& op, const Vjp& v) {
   [[maybe_unused]] const double a = op.a, b = op.b;

@@ -7,7 +7,7 @@
 
 #include "graph/error.h"
 #include "graph/scope.h"
-#include "ops/fill.h"
+#include "ops/number_of.h"
 
 namespace metronome {
 namespace {
@@ -44,18 +44,18 @@ Value call(Function function, std::initializer_list<Operand> operands, Line line
   LineScope scope(graph, line);
   Values values;
   for (const Operand& operand : operands) {
-    if (operand.value || graph == nullptr) {
+    if (!operand.number || graph == nullptr) {
       values.push_back(operand.value);
     } else if (!element) {
-      return refuse(operand.number,
+      return refuse(*operand.number,
                     {"a value beside it to take the element type from, but both are numbers",
-                     fmt::format("say the type: g.constant({}, mt::f32)", operand.number)});
-    } else if (!representable(operand.number, *element)) {
-      return refuse(operand.number, {fmt::format("a whole number that {} can hold, but {}",
-                                                 name_of(*element), operand.number),
-                                     "cast the value first: x.cast(mt::f32)"});
+                     fmt::format("say the type: g.constant({}, mt::f32)", *operand.number)});
+    } else if (!representable(*operand.number, *element)) {
+      return refuse(*operand.number, {fmt::format("a whole number that {} can hold, but {}",
+                                                  name_of(*element), *operand.number),
+                                      "cast the value first: x.cast(mt::f32)"});
     } else {
-      values.push_back(fill(graph, operand.number, {*element, {}}, line));
+      values.push_back(make_constant(graph, *operand.number, {*element, {}}, line));
     }
   }
   return apply(make_op(Elementwise{function}), values, line)[0];
@@ -94,7 +94,7 @@ Value UnaryFunction::operator()(Value x, Line line) const {
 }
 
 Value pow(Operand x, Operand y) {
-  if (!y.value && x.value) return elementwise(Function::pow_scalar, {x.value}, x.line, y.number);
+  if (y.number && x.value) return elementwise(Function::pow_scalar, {x.value}, x.line, *y.number);
   return call(Function::pow, {x, y}, x.line);
 }
 

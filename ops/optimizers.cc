@@ -146,7 +146,7 @@ Values Sgd::clip(const Values& gradients) const {
 }
 Values Sgd::scalars(Value update) const {
   if (momentum == 0) return {lr.at(update)};
-  const Value later = make_constant(update.graph(), 1 - dampening, f64, Line{});
+  const Value later = make_constant(update.graph(), 1 - dampening, Type{f64, {}}, Line{});
   if (dampening == 0) return {lr.at(update), later};
   return {lr.at(update), where(update.cast(f64) < 1.0, 1.0, later)};
 }

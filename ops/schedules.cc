@@ -16,7 +16,7 @@ namespace {
 // The expressions below and the host's functions beside them write one formula twice; a test
 // compares them at every update.
 
-Value number(Value like, double x) { return make_constant(like.graph(), x, f64, Line{}); }
+Value number(Value like, double x) { return make_constant(like.graph(), x, Type{f64, {}}, Line{}); }
 
 Value counted(Value update) { return update.cast(f64); }
 

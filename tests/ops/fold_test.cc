@@ -44,7 +44,7 @@ TEST_CASE("twice negated, twice denied, the first power") {
   g.output("y", where(logical_not(logical_not(x > 0.0)), -(-x), pow(x, 1.0)));
   CHECK(folded(g) == R"(graph "g"
   %0 = input x : f32[3]
-  %1 = fill() {0} : f32[]  "fill"
+  %1 = fill() {0} : f32[]  "constant"
   %2 = greater(%0, %1) : bool[3]  "greater"
   %3 = where(%2, %0, %0) : f32[3]  "where"
   "y" is %3

@@ -1,4 +1,5 @@
 // The rules of one instruction set's kernels, from the one list of ops.
+#include <algorithm>
 #include <concepts>
 
 #include "ops/cpu/table.h"
@@ -17,6 +18,17 @@ concept HasCandidates = requires(const T& op, const CpuQuery& query) {
   { candidates(op, query) } -> std::same_as<std::vector<CpuCandidate>>;
 };
 
+/// From this many elements on a second thread pays for its start in a kernel that walks over
+/// memory.
+constexpr std::int64_t kParallelElements = 32768;
+
+int threads_for(const CpuQuery& query) {
+  std::int64_t elements = 0;
+  for (const Type& type : query.inputs) elements = std::max(elements, type.numel());
+  for (const Type& type : query.outputs) elements = std::max(elements, type.numel());
+  return elements >= kParallelElements ? query.threads : 1;
+}
+
 template <HasCpuKernel T>
 std::pair<std::type_index, CpuTable::Rules> rules_of() {
   CpuTable::Rules rules;
@@ -26,7 +38,9 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
       return candidates(*op.as<T>(), query);
     };
   } else {
-    rules.candidates = [](const Op&, const CpuQuery&) { return std::vector<CpuCandidate>(1); };
+    rules.candidates = [](const Op&, const CpuQuery& query) {
+      return std::vector<CpuCandidate>{{"direct", 0, threads_for(query)}};
+    };
   }
   return {typeid(T), rules};
 }
