@@ -17,7 +17,7 @@ namespace metronome {
 /// fused=True: f32 and f64 parameters agree with it up to rounding.
 struct Adam {
   static constexpr std::string_view name = "adam";
-  Schedule lr = 1e-3;
+  LearningRate lr = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
@@ -40,7 +40,7 @@ struct Adam {
 /// weight decay regularization" (2019), as torch.optim.AdamW with fused=True.
 struct AdamW {
   static constexpr std::string_view name = "adamw";
-  Schedule lr = 1e-3;
+  LearningRate lr = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
@@ -61,7 +61,7 @@ struct AdamW {
 /// first gradient, undampened.
 struct Sgd {
   static constexpr std::string_view name = "sgd";
-  Schedule lr = 1e-3;
+  LearningRate lr = 1e-3;
   double momentum = 0;
   double dampening = 0;
   double weight_decay = 0;

@@ -103,8 +103,8 @@ double StepDecay::at(std::int64_t update) const {
   return lr * std::pow(gamma, static_cast<double>(update / every));
 }
 
-Schedule Schedule::then(std::int64_t milestone, const Schedule& next) const {
-  Schedule result = *this;
+LearningRate LearningRate::then(std::int64_t milestone, const LearningRate& next) const {
+  LearningRate result = *this;
   for (Part part : next.parts_) {
     part.from += milestone;
     result.parts_.push_back(part);
@@ -112,7 +112,7 @@ Schedule Schedule::then(std::int64_t milestone, const Schedule& next) const {
   return result;
 }
 
-Value Schedule::at(Value update) const {
+Value LearningRate::at(Value update) const {
   const auto at_part = [&](const Part& part) {
     // A part that has not begun yet is evaluated, too, and then not chosen: keep it in its range.
     const Value own =
@@ -128,7 +128,7 @@ Value Schedule::at(Value update) const {
   return result;
 }
 
-double Schedule::at(std::int64_t update) const {
+double LearningRate::at(std::int64_t update) const {
   const Part* current = &parts_[0];
   for (const Part& part : parts_) {
     if (update >= part.from) current = &part;
@@ -137,7 +137,7 @@ double Schedule::at(std::int64_t update) const {
                     current->rate);
 }
 
-std::optional<Requirement> Schedule::mistake() const {
+std::optional<Requirement> LearningRate::mistake() const {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (auto found = std::visit([](const auto& rate) { return wrong(rate); }, parts_[i].rate)) {
       return found;
@@ -150,7 +150,7 @@ std::optional<Requirement> Schedule::mistake() const {
   return std::nullopt;
 }
 
-std::string to_string(const Schedule& schedule) {
+std::string to_string(const LearningRate& schedule) {
   std::string result;
   for (const auto& part : schedule.parts_) {
     if (!result.empty()) result += fmt::format(" then at {} ", part.from);

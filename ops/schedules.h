@@ -2,7 +2,7 @@
 //
 //   mt::Adam{.lr = 1e-3}
 //   mt::Adam{.lr = mt::Cosine{.lr = 1e-3, .steps = 10'000}}
-//   mt::Adam{.lr = mt::Schedule(mt::LinearWarmup{.lr = 1e-3, .steps = 500})
+//   mt::Adam{.lr = mt::LearningRate(mt::LinearWarmup{.lr = 1e-3, .steps = 500})
 //                      .then(500, mt::Cosine{.lr = 1e-3, .steps = 9'500})}
 //
 // `update` counts the updates made before: 0 in the first step. Each rate has two forms that give
@@ -67,24 +67,24 @@ struct StepDecay {
 using Rate = std::variant<ConstantRate, LinearWarmup, Cosine, StepDecay>;
 
 /// One rate, or several in turn.
-class Schedule {
+class LearningRate {
  public:
-  Schedule(double lr) : parts_{{0, ConstantRate{lr}}} {}  // NOLINT: implicit, for `.lr = 1e-3`
+  LearningRate(double lr) : parts_{{0, ConstantRate{lr}}} {}  // NOLINT: implicit, for `.lr = 1e-3`
   template <class T>
-  requires std::constructible_from<Rate, T> Schedule(T rate)
+  requires std::constructible_from<Rate, T> LearningRate(T rate)
       : parts_{{0, Rate(rate)}} {}  // NOLINT: implicit, for `.lr = Cosine{}`
 
   /// The same, and from update `milestone` on what `next` gives at update - milestone:
   /// torch.optim.lr_scheduler.SequentialLR. Milestones rise.
-  Schedule then(std::int64_t milestone, const Schedule& next) const;
+  LearningRate then(std::int64_t milestone, const LearningRate& next) const;
 
   Value at(Value update) const;
   double at(std::int64_t update) const;
 
   /// What a training cannot use: a negative rate, no steps, milestones that do not rise.
   std::optional<Requirement> mistake() const;
-  bool operator==(const Schedule&) const = default;
-  friend std::string to_string(const Schedule& schedule);
+  bool operator==(const LearningRate&) const = default;
+  friend std::string to_string(const LearningRate& schedule);
 
  private:
   struct Part {
@@ -96,6 +96,6 @@ class Schedule {
 };
 
 /// "0.001", "cosine(lr=0.001 steps=100 minimum=0)", "... then at 500 ...".
-std::string to_string(const Schedule& schedule);
+std::string to_string(const LearningRate& schedule);
 
 }  // namespace metronome

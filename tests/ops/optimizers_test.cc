@@ -126,20 +126,20 @@ void check_equal(const Tensors& actual, const Tensors& expected, double relative
   }
 }
 
-const std::vector<Schedule>& schedules() {
-  static const std::vector<Schedule> all = {
-      0.02,
-      ConstantRate{.lr = 0.02, .factor = 0.5, .steps = 7},
-      LinearWarmup{.lr = 0.02, .steps = 30},
-      Cosine{.lr = 0.02, .steps = 60, .minimum = 1e-3},
-      StepDecay{.lr = 0.02, .every = 30, .gamma = 0.5},
-      Schedule(LinearWarmup{.lr = 0.02, .steps = 10}).then(10, Cosine{.lr = 0.02, .steps = 90})};
+const std::vector<LearningRate>& schedules() {
+  static const std::vector<LearningRate> all = {0.02,
+                                                ConstantRate{.lr = 0.02, .factor = 0.5, .steps = 7},
+                                                LinearWarmup{.lr = 0.02, .steps = 30},
+                                                Cosine{.lr = 0.02, .steps = 60, .minimum = 1e-3},
+                                                StepDecay{.lr = 0.02, .every = 30, .gamma = 0.5},
+                                                LearningRate(LinearWarmup{.lr = 0.02, .steps = 10})
+                                                    .then(10, Cosine{.lr = 0.02, .steps = 90})};
   return all;
 }
 
 template <class T>
 void check_all(T rule) {
-  for (const Schedule& schedule : schedules()) {
+  for (const LearningRate& schedule : schedules()) {
     for (const std::optional<double> clip : {std::optional<double>(), std::optional(1.0)}) {
       rule.lr = schedule;
       rule.clip_norm = clip;
@@ -184,7 +184,7 @@ TEST_CASE("compiled replays, and eager ones, make the same 100 updates") {
       check_equal({step.get("a"), step.get("b")}, expected, 1e-9);
     }
   };
-  const Schedule schedule = schedules().back();
+  const LearningRate schedule = schedules().back();
   check(Adam{.lr = schedule, .weight_decay = 0.1, .clip_norm = 1.0});
   check(AdamW{.lr = schedule});
   check(Sgd{.lr = schedule, .momentum = 0.9, .dampening = 0.5, .clip_norm = 1.0});
@@ -204,7 +204,7 @@ TEST_CASE("f32 parameters agree with libtorch's fused kernels up to rounding") {
 TEST_CASE("optimizers agree with torch::optim, which shares no code with the fused kernels") {
   const Problem problem;
   // torch::optim::Adam and its like, made at the first update for the parameters given there.
-  const auto unfused = [](const auto& make, const Schedule& schedule) -> Step {
+  const auto unfused = [](const auto& make, const LearningRate& schedule) -> Step {
     auto optimizer = std::make_shared<std::unique_ptr<torch::optim::Optimizer>>();
     return [=](const Tensors& parameters, int update) {
       if (update == 0) *optimizer = make(parameters);
@@ -212,7 +212,7 @@ TEST_CASE("optimizers agree with torch::optim, which shares no code with the fus
       (*optimizer)->step();
     };
   };
-  const Schedule schedule = Cosine{.lr = 0.02, .steps = 60};
+  const LearningRate schedule = Cosine{.lr = 0.02, .steps = 60};
   SUBCASE("Adam") {
     const auto make = [](const Tensors& p) {
       return std::make_unique<torch::optim::Adam>(p, torch::optim::AdamOptions().weight_decay(0.1));
@@ -282,16 +282,19 @@ TEST_CASE("an optimizer names what a training cannot use") {
     }
     return "";
   };
-  CHECK(message(Adam{.lr = -1.0}) ==
-        "train.cc:7: adam cannot train the graph\n  requires   a learning rate of 0 or more, but -1");
+  CHECK(
+      message(Adam{.lr = -1.0}) ==
+      "train.cc:7: adam cannot train the graph\n  requires   a learning rate of 0 or more, but -1");
   CHECK(message(Adam{.beta1 = 1}) ==
         "train.cc:7: adam cannot train the graph\n  requires   a beta1 from 0 to below 1, but 1");
-  CHECK(message(AdamW{.beta2 = -0.5}) ==
-        "train.cc:7: adamw cannot train the graph\n  requires   a beta2 from 0 to below 1, but -0.5");
+  CHECK(
+      message(AdamW{.beta2 = -0.5}) ==
+      "train.cc:7: adamw cannot train the graph\n  requires   a beta2 from 0 to below 1, but -0.5");
   CHECK(message(AdamW{.eps = -1e-8}) ==
         "train.cc:7: adamw cannot train the graph\n  requires   an eps of 0 or more, but -1e-08");
-  CHECK(message(AdamW{.weight_decay = -1}) ==
-        "train.cc:7: adamw cannot train the graph\n  requires   a weight_decay of 0 or more, but -1");
+  CHECK(
+      message(AdamW{.weight_decay = -1}) ==
+      "train.cc:7: adamw cannot train the graph\n  requires   a weight_decay of 0 or more, but -1");
   CHECK(message(Sgd{.momentum = -1}) ==
         "train.cc:7: sgd cannot train the graph\n  requires   a momentum of 0 or more, but -1");
   CHECK(message(Sgd{.nesterov = true}) ==

@@ -11,7 +11,7 @@ namespace metronome {
 namespace {
 
 // The graph's form of a schedule at update t.
-double replayed(const Schedule& schedule, std::int64_t t) {
+double replayed(const LearningRate& schedule, std::int64_t t) {
   Graph g("schedule");
   const Value rate = schedule.at(g.update());
   g.validate();
@@ -22,7 +22,7 @@ double replayed(const Schedule& schedule, std::int64_t t) {
   return run.tensor(rate.id()).item<double>();
 }
 
-void check_at(const Schedule& schedule, std::int64_t t, double expected) {
+void check_at(const LearningRate& schedule, std::int64_t t, double expected) {
   INFO(to_string(schedule), " at ", t);
   CHECK(schedule.at(t) == doctest::Approx(expected).epsilon(1e-14));
   CHECK(replayed(schedule, t) == doctest::Approx(expected).epsilon(1e-14));
@@ -31,18 +31,18 @@ void check_at(const Schedule& schedule, std::int64_t t, double expected) {
 }  // namespace
 
 TEST_CASE("a number is a constant rate") {
-  const Schedule schedule = 0.25;
+  const LearningRate schedule = 0.25;
   for (const std::int64_t t : {0, 1, 1000000}) check_at(schedule, t, 0.25);
 }
 
 TEST_CASE("a constant rate may begin with a factor of itself") {
-  const Schedule schedule = ConstantRate{.lr = 0.5, .factor = 0.25, .steps = 3};
+  const LearningRate schedule = ConstantRate{.lr = 0.5, .factor = 0.25, .steps = 3};
   for (const std::int64_t t : {0, 1, 2}) check_at(schedule, t, 0.125);
   for (const std::int64_t t : {3, 4, 100}) check_at(schedule, t, 0.5);
 }
 
 TEST_CASE("a warm-up is a line that ends at its rate") {
-  const Schedule schedule = LinearWarmup{.lr = 0.2, .steps = 4, .start = 0.5};
+  const LearningRate schedule = LinearWarmup{.lr = 0.2, .steps = 4, .start = 0.5};
   check_at(schedule, 0, 0.1);
   check_at(schedule, 1, 0.125);
   check_at(schedule, 3, 0.175);
@@ -51,7 +51,7 @@ TEST_CASE("a warm-up is a line that ends at its rate") {
 }
 
 TEST_CASE("a cosine falls to its minimum and rises again") {
-  const Schedule schedule = Cosine{.lr = 0.3, .steps = 6, .minimum = 0.1};
+  const LearningRate schedule = Cosine{.lr = 0.3, .steps = 6, .minimum = 0.1};
   for (std::int64_t t = 0; t < 20; ++t) {
     check_at(schedule, t, 0.1 + 0.2 * (1 + std::cos(std::numbers::pi * t / 6)) / 2);
   }
@@ -61,7 +61,7 @@ TEST_CASE("a cosine falls to its minimum and rises again") {
 }
 
 TEST_CASE("steps decay at whole multiples") {
-  const Schedule schedule = StepDecay{.lr = 0.8, .every = 3, .gamma = 0.5};
+  const LearningRate schedule = StepDecay{.lr = 0.8, .every = 3, .gamma = 0.5};
   for (const std::int64_t t : {0, 1, 2}) check_at(schedule, t, 0.8);
   for (const std::int64_t t : {3, 4, 5}) check_at(schedule, t, 0.4);
   check_at(schedule, 299, 0.8 * std::pow(0.5, 99));
@@ -69,9 +69,9 @@ TEST_CASE("steps decay at whole multiples") {
 }
 
 TEST_CASE("schedules follow one another, each from its own beginning") {
-  const Schedule schedule = Schedule(LinearWarmup{.lr = 0.4, .steps = 4, .start = 0})
-                                .then(4, Cosine{.lr = 0.4, .steps = 8})
-                                .then(12, 0.01);
+  const LearningRate schedule = LearningRate(LinearWarmup{.lr = 0.4, .steps = 4, .start = 0})
+                                    .then(4, Cosine{.lr = 0.4, .steps = 8})
+                                    .then(12, 0.01);
   check_at(schedule, 0, 0);
   check_at(schedule, 2, 0.2);
   check_at(schedule, 4, 0.4);
@@ -82,18 +82,18 @@ TEST_CASE("schedules follow one another, each from its own beginning") {
 }
 
 TEST_CASE("a schedule prints what it is") {
-  CHECK(to_string(Schedule(0.001)) == "0.001");
-  CHECK(to_string(Schedule(LinearWarmup{.lr = 0.1, .steps = 5, .start = 0})
+  CHECK(to_string(LearningRate(0.001)) == "0.001");
+  CHECK(to_string(LearningRate(LinearWarmup{.lr = 0.1, .steps = 5, .start = 0})
                       .then(5, Cosine{.lr = 0.1, .steps = 95})) ==
         "linear(lr=0.1 steps=5 start=0 end=1) then at 5 cosine(lr=0.1 steps=95 minimum=0)");
-  CHECK(to_string(Schedule(StepDecay{.lr = 0.1, .every = 30, .gamma = 0.1})) ==
+  CHECK(to_string(LearningRate(StepDecay{.lr = 0.1, .every = 30, .gamma = 0.1})) ==
         "step(lr=0.1 every=30 gamma=0.1)");
-  CHECK(to_string(Schedule(ConstantRate{.lr = 0.1, .factor = 0.5, .steps = 5})) ==
+  CHECK(to_string(LearningRate(ConstantRate{.lr = 0.1, .factor = 0.5, .steps = 5})) ==
         "constant(lr=0.1 factor=0.5 steps=5)");
 }
 
 TEST_CASE("a schedule names what a training cannot use") {
-  const auto mistake = [](const Schedule& schedule) {
+  const auto mistake = [](const LearningRate& schedule) {
     const auto found = schedule.mistake();
     return found ? found->requires_ : "nothing";
   };
@@ -103,8 +103,10 @@ TEST_CASE("a schedule names what a training cannot use") {
   CHECK(mistake(Cosine{.steps = 0}) == "steps of 1 or more, but 0");
   CHECK(mistake(LinearWarmup{.start = -0.5}) == "a start of 0 or more, but -0.5");
   CHECK(mistake(StepDecay{.every = -3}) == "every of 1 or more, but -3");
-  CHECK(mistake(Schedule(0.1).then(5, 0.2).then(5, 0.3)) == "milestones that rise, but 5 after 5");
-  CHECK(mistake(Schedule(0.1).then(5, Cosine{.minimum = -1})) == "a minimum of 0 or more, but -1");
+  CHECK(mistake(LearningRate(0.1).then(5, 0.2).then(5, 0.3)) ==
+        "milestones that rise, but 5 after 5");
+  CHECK(mistake(LearningRate(0.1).then(5, Cosine{.minimum = -1})) ==
+        "a minimum of 0 or more, but -1");
 }
 
 }  // namespace metronome
