@@ -5,6 +5,7 @@
 
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
+#include "executor/per_mode.h"
 #include "graph/error.h"
 #include "graph/structural.h"
 
@@ -155,35 +156,19 @@ class Replay {
   std::vector<CpuKernel> kernels_;  // own what the steps point to
 };
 
-class CpuReplay final : public Engine {
+class CpuReplay final : public PerMode<Replay> {
  public:
   CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);
     for (Plan& plan : plans) {
-      replays_.push_back(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), poison));
+      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), poison));
     }
-  }
-
-  void run(Mode mode) override { replay(mode).run(); }
-  at::Tensor readable(Mode mode, std::size_t index) const override {
-    return tensor_over(replay(mode).readable(index), replay(mode).readable_type(index));
-  }
-  double scalar(Mode mode, std::size_t index) const override {
-    return number_at(replay(mode).readable(index), replay(mode).readable_type(index).element);
   }
 
  private:
-  const Replay& replay(Mode mode) const {
-    for (const auto& r : replays_) {
-      if (r->mode() == mode) return *r;
-    }
-    throw InternalError("a mode without a plan was run");
-  }
-
   Block arena_;
-  std::vector<std::unique_ptr<Replay>> replays_;
 };
 
 }  // namespace

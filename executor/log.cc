@@ -10,30 +10,27 @@
 #include "graph/error.h"
 
 namespace metronome {
-namespace {
 
-spdlog::level::level_enum wanted_level() {
-  const char* text = std::getenv("METRONOME_LOG");
-  if (text == nullptr || *text == '\0') return spdlog::level::warn;
-  const spdlog::level::level_enum level = spdlog::level::from_str(text);
-  if (level == spdlog::level::off && std::string_view(text) != "off") {
+spdlog::level::level_enum level_of(const std::string& name) {
+  const spdlog::level::level_enum level = spdlog::level::from_str(name);
+  if (level == spdlog::level::off && name != "off") {
     throw RunError(
         fmt::format("METRONOME_LOG={}: no such level; give trace, debug, info, warn, error, "
                     "critical or off",
-                    text));
+                    name));
   }
   return level;
 }
 
-}  // namespace
-
-spdlog::logger& log() {
+spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> kLogger = [] {
-    auto logger = std::make_shared<spdlog::logger>(
+    auto made = std::make_shared<spdlog::logger>(
         "metronome", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    logger->set_pattern("[%n] %v");
-    logger->set_level(wanted_level());
-    return logger;
+    made->set_pattern("[%n] %v");
+    const char* wanted = std::getenv("METRONOME_LOG");
+    const bool given = wanted != nullptr && *wanted != '\0';
+    made->set_level(given ? level_of(wanted) : spdlog::level::warn);
+    return made;
   }();
   return *kLogger;
 }

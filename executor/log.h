@@ -2,10 +2,15 @@
 
 #include <spdlog/logger.h>
 
+#include <string>
+
 namespace metronome {
 
+/// The level that METRONOME_LOG names. Throws RunError for one that spdlog does not know.
+spdlog::level::level_enum level_of(const std::string& name);
+
 /// What compile tells on the way, to stderr: METRONOME_LOG=debug shows each pass and each timing;
-/// warnings and above are shown by default. Throws RunError for a level that spdlog does not know.
-spdlog::logger& log();
+/// warnings and above are shown by default.
+spdlog::logger& logger();
 
 }  // namespace metronome

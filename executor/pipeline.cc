@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <set>
 
 #include "executor/log.h"
@@ -118,8 +117,8 @@ Graph run_passes(const Graph& declared, const Settings& settings, PlanReport& pl
     if (pass.name == "differentiate" && graph.loss() && settings.mode == Mode::train) {
       list_unreached(graph, report);
     }
-    log().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
-                pass.name, graph.nodes().size(), kernels_of(graph));
+    logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
+                   pass.name, graph.nodes().size(), kernels_of(graph));
     if (pass.name == kDeclaredBy) plan.kernels_declared = kernels_of(graph);
   }
   return graph;

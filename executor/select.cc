@@ -99,7 +99,7 @@ std::size_t fastest(const Node& node, const Types& inputs,
   }
   std::size_t winner = 0;
   for (std::size_t i = 0; i < best.size(); ++i) {
-    log().debug("{}: {} {:.3f} us", describe(node, inputs), candidates[i].name, best[i] * 1e6);
+    logger().debug("{}: {} {:.3f} us", describe(node, inputs), candidates[i].name, best[i] * 1e6);
     if (best[i] < 0.97 * best[winner]) winner = i;
   }
   return winner;
@@ -144,7 +144,12 @@ std::vector<CpuCandidate> select(const Graph& graph, const SelectOptions& option
     }
     choices[i] = decided[what] = candidates[chosen];
   }
-  if (file) file->save();
+  try {
+    if (file) file->save();
+  } catch (const RunError& error) {
+    // The choices hold for this executable all the same; the next compile times again.
+    logger().warn("kernel choices are not kept: {}", error.what());
+  }
   for (const auto& [what, candidate] : decided) {
     report.choices_hash =
         report.choices_hash * 31 +

@@ -2,6 +2,7 @@
 
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
+#include "executor/per_mode.h"
 #include "graph/error.h"
 #include "graph/structural.h"
 
@@ -65,29 +66,11 @@ class Walk {
   std::vector<CpuKernel> kernels_;
 };
 
-class Stepwise final : public Engine {
+class Stepwise final : public PerMode<Walk> {
  public:
   Stepwise(std::vector<Plan> plans, const Memory& memory) {
-    for (Plan& plan : plans) walks_.push_back(std::make_unique<Walk>(std::move(plan), memory));
+    for (Plan& plan : plans) add(std::make_unique<Walk>(std::move(plan), memory));
   }
-
-  void run(Mode mode) override { walk(mode).run(); }
-  at::Tensor readable(Mode mode, std::size_t index) const override {
-    return tensor_over(walk(mode).readable(index), walk(mode).readable_type(index));
-  }
-  double scalar(Mode mode, std::size_t index) const override {
-    return number_at(walk(mode).readable(index), walk(mode).readable_type(index).element);
-  }
-
- private:
-  const Walk& walk(Mode mode) const {
-    for (const auto& w : walks_) {
-      if (w->mode() == mode) return *w;
-    }
-    throw InternalError("a mode without a plan was run");
-  }
-
-  std::vector<std::unique_ptr<Walk>> walks_;
 };
 
 }  // namespace
