@@ -40,7 +40,6 @@ std::string to_string(const Report& report) {
   for (const std::string& path : report.unreached) {
     text += fmt::format("  not trained, the loss does not reach it: {}\n", path);
   }
-  for (const std::string& notice : report.notices) text += fmt::format("  {}\n", notice);
   return text;
 }
 

@@ -40,7 +40,6 @@ struct Report {
       choices;  ///< "linear [4,1024]x[2048,1024] -> onednn (tuned)", one per distinct op and shape
   std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat where it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
-  std::vector<std::string> notices;
 
   const PlanReport& plan(Mode mode) const;  ///< throws RunError if there is none
 };
