@@ -149,7 +149,8 @@ class Layers {
   int count_ = -1;
 };
 
-/// How branches join: `mt::sum_branches` and its like (ops/merge.h), or any callable over them.
+/// How branches join: `mt::sum`, `mt::mean`, `mt::concat(axis)` and their like (ops/functions.h),
+/// or any callable over them.
 class Merge {
  public:
   template <class F>
