@@ -85,7 +85,7 @@ void measure(const Subject& subject, const std::string& name, const CpuTable& ta
     bytes += static_cast<double>(type.bytes());
   }
   const CpuTable::Rules& rules = table.of(*subject.op);
-  for (const CpuCandidate& choice :
+  for (const Candidate& choice :
        rules.candidates(*subject.op, {subject.inputs, outputs, threads})) {
     Memory scratch(choice.scratch_bytes);
     const CpuKernel kernel = rules.bind(

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "executor/addresses.h"
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
 #include "executor/per_mode.h"
@@ -34,6 +35,10 @@ class Replay {
   Replay(Plan plan, const Memory& memory, std::byte* arena, bool poison)
       : plan_(std::move(plan)), memory_(memory), arena_(arena) {
     make_readable_blocks();
+    bases_.arena = arena;
+    for (const Block& block : memory.storage_blocks) bases_.storages.push_back(block.data());
+    bases_.input = [&memory](const std::string& name) { return memory.input(name); };
+    for (const Block& block : readable_blocks_) bases_.readables.push_back(block.data());
     const Locate locate = [this](ValueId id) { return address(id); };
     std::vector<Poison> poisons;
     if (poison) poisons = poison_after_each();
@@ -85,23 +90,7 @@ class Replay {
     }
   }
 
-  std::byte* address(ValueId id) const {
-    const Place& place = plan_.memory.places[id.node][id.output];
-    switch (place.in) {
-      case Place::In::none:
-        return nullptr;
-      case Place::In::arena:
-        return arena_ + place.offset;
-      case Place::In::input:
-        return memory_.input(plan_.graph.nodes()[place.index].op->as<Input>()->input) +
-               place.offset;
-      case Place::In::storage:
-        return memory_.storage_blocks[place.index].data() + place.offset;
-      case Place::In::readable:
-        return readable_blocks_[place.index].data() + place.offset;
-    }
-    throw InternalError("a place out of range");
-  }
+  std::byte* address(ValueId id) const { return address_of(plan_, bases_, id); }
 
   /// For each step of the order the arena bytes that hold no live value after it.
   std::vector<Poison> poison_after_each() const {
@@ -152,13 +141,14 @@ class Replay {
   const Memory& memory_;
   std::byte* arena_;
   std::vector<Block> readable_blocks_;
+  Bases bases_;
   std::vector<Step> steps_;
   std::vector<CpuKernel> kernels_;  // own what the steps point to
 };
 
 class CpuReplay final : public PerMode<Replay> {
  public:
-  CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) {
+  CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) : PerMode(memory) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);

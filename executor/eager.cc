@@ -2,12 +2,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "executor/torch_cuda.h"
 #include "graph/error.h"
 #include "graph/structural.h"
 #include "ops/reference/table.h"
@@ -15,19 +15,72 @@
 namespace metronome {
 namespace {
 
+/// Storages and inputs as tensors: over `Memory` itself on the CPU, and on a device there; but for
+/// the counters, which the host advances.
+class EagerMemory {
+ public:
+  EagerMemory(const Memory& memory, at::Device device) : memory_(memory), device_(device) {
+    for (std::size_t i = 0; i < memory.storages.size(); ++i) {
+      const at::Tensor block = host(i);
+      const bool counter = memory.storages[i].kind == StorageKind::counter;
+      storages_.push_back(counter ? block : block.to(device));
+    }
+    for (const InputMemory& input : memory.inputs) {
+      inputs_.push_back(tensor_over(input.block.data(), input.type).to(device));
+    }
+  }
+
+  const at::Tensor& storage(std::size_t index) const { return storages_[index]; }
+  const at::Tensor& input(std::string_view name) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (memory_.inputs[i].name == name) return inputs_[i];
+    }
+    throw InternalError("an input that was not declared");
+  }
+  at::Device device() const { return device_; }
+  bool on_device() const { return !device_.is_cpu(); }
+  const Memory& memory() const { return memory_; }
+
+  /// Copies what was fed to the device.
+  void send_inputs() {
+    for (std::size_t i = 0; on_device() && i < inputs_.size(); ++i) {
+      inputs_[i].copy_(tensor_over(memory_.inputs[i].block.data(), memory_.inputs[i].type));
+    }
+  }
+  void fetch(std::size_t index) const {
+    if (on_device()) host(index).copy_(storages_[index]);
+  }
+  void push(std::size_t index) {
+    if (on_device()) storages_[index].copy_(host(index));
+  }
+
+ private:
+  at::Tensor host(std::size_t index) const {
+    return tensor_over(memory_.storage_blocks[index].data(), memory_.storages[index].type);
+  }
+
+  const Memory& memory_;
+  at::Device device_;
+  Tensors storages_, inputs_;
+};
+
 /// One mode of the declared graph.
 class Interpreter {
  public:
-  Interpreter(EagerMode declared, const Memory& memory)
-      : mode_(declared.mode), graph_(std::move(declared.graph)), memory_(memory) {
+  Interpreter(EagerMode declared, EagerMemory& tensors)
+      : mode_(declared.mode),
+        graph_(std::move(declared.graph)),
+        tensors_(tensors),
+        memory_(tensors.memory()) {
     const auto count = graph_.nodes().size();
     values_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const Node& node = graph_.nodes()[i];
       if (const Input* input = node.op->as<Input>()) {
-        values_[i] = {tensor_over(memory.input(input->input), input->type)};
+        values_[i] = {tensors.input(input->input)};
       } else if (const Read* read = node.op->as<Read>()) {
-        values_[i] = {storage(read->storage)};
+        // A leaf of its own: a second mode reads the same storage.
+        values_[i] = {storage(read->storage).detach()};
         if (trains() && graph_.storage(read->storage).trainable) {
           values_[i][0].set_requires_grad(true);
           parameters_.push_back(read->storage);
@@ -35,6 +88,7 @@ class Interpreter {
         }
       } else if (node.inputs.empty()) {
         values_[i] = reference(*node.op, {});  // a constant: made once
+        for (at::Tensor& constant : values_[i]) constant = constant.to(tensors.device());
       }
     }
     find_last_uses();
@@ -46,6 +100,7 @@ class Interpreter {
 
   void run() {
     const bool training = trains();
+    tensors_.send_inputs();
     {
       at::AutoGradMode gradients(training);
       forward();
@@ -67,9 +122,7 @@ class Interpreter {
  private:
   bool trains() const { return mode_ == Mode::train && graph_.loss(); }
 
-  at::Tensor storage(StorageId id) const {
-    return tensor_over(memory_.storage_blocks[id.index].data(), memory_.storages[id.index].type);
-  }
+  at::Tensor storage(StorageId id) const { return tensors_.storage(id.index); }
   std::int64_t& counter(int index) const {
     return *reinterpret_cast<std::int64_t*>(memory_.storage_blocks[index].data());
   }
@@ -181,6 +234,7 @@ class Interpreter {
 
   Mode mode_;
   Graph graph_;
+  EagerMemory& tensors_;
   const Memory& memory_;
   std::vector<Tensors> values_;                      // [node][output]
   std::vector<std::vector<std::int32_t>> releases_;  // [node]: nodes whose last use it is
@@ -193,20 +247,30 @@ class Interpreter {
 
 class Eager final : public Engine {
  public:
-  Eager(std::vector<EagerMode> modes, const Memory& memory) {
+  Eager(std::vector<EagerMode> modes, const Memory& memory, at::Device device)
+      : tensors_(memory, device) {
     for (EagerMode& mode : modes) {
-      interpreters_.push_back(std::make_unique<Interpreter>(std::move(mode), memory));
+      interpreters_.push_back(std::make_unique<Interpreter>(std::move(mode), tensors_));
     }
   }
 
-  void run(Mode mode) override { interpreter(mode).run(); }
+  void run(Mode mode) override {
+    interpreter(mode).run();
+    ++steps_;
+  }
   at::Tensor readable(Mode mode, std::size_t index) const override {
-    return interpreter(mode).readable(index);
+    return interpreter(mode).readable(index).cpu();
   }
   double scalar(Mode mode, std::size_t index) const override {
-    const at::Tensor& value = interpreter(mode).readable(index);
+    const at::Tensor value = interpreter(mode).readable(index).cpu();
     return number_at(value.const_data_ptr(), from_torch(value.scalar_type()));
   }
+  std::int64_t steps() const override { return steps_; }
+  std::byte* feed(std::size_t index) override {
+    return tensors_.memory().inputs[index].block.data();
+  }
+  void fetch(std::size_t storage) const override { tensors_.fetch(storage); }
+  void push(std::size_t storage) override { tensors_.push(storage); }
 
  private:
   Interpreter& interpreter(Mode mode) const {
@@ -216,13 +280,21 @@ class Eager final : public Engine {
     throw InternalError("a mode that was not compiled was run");
   }
 
+  EagerMemory tensors_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;
+  std::int64_t steps_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory) {
-  return std::make_unique<Eager>(std::move(modes), memory);
+std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory,
+                                   Device device) {
+  if (device.kind == Device::Kind::cpu) {
+    return std::make_unique<Eager>(std::move(modes), memory, at::Device(at::kCPU));
+  }
+  load_torch_cuda(device.index);
+  return std::make_unique<Eager>(std::move(modes), memory,
+                                 at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)));
 }
 
 }  // namespace metronome

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "executor/engine.h"
+#include "executor/target.h"
 #include "graph/graph.h"
 
 namespace metronome {
@@ -15,7 +16,9 @@ struct EagerMode {
 };
 
 /// Runs the graph before `lower`: libtorch's own composites, its autograd, its fused optimizers.
-/// The optimizer's moments are storages of `memory`.
-std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory);
+/// The optimizer's moments are storages of `memory`. On a CUDA device storages, inputs and values
+/// are tensors there; throws RunError where libtorch cannot use it.
+std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory,
+                                   Device device);
 
 }  // namespace metronome

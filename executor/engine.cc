@@ -1,11 +1,20 @@
 #include "executor/engine.h"
 
 #include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
 
 #include "graph/error.h"
 #include "ops/reference/table.h"
 
 namespace metronome {
+
+double Engine::scalar(Mode mode, std::size_t index, std::int64_t step) const {
+  if (step != steps() - 1) {
+    throw RunError(
+        fmt::format("step {} was read, but only the last step, {}, is kept", step, steps() - 1));
+  }
+  return scalar(mode, index);
+}
 
 at::Tensor tensor_over(void* data, const Type& type) {
   return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));

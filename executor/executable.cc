@@ -34,21 +34,16 @@ at::Tensor Executable::read(std::string_view name) const {
   return impl_->engine->readable(impl_->last_mode(index), index);
 }
 double Executable::read_scalar(Value value) const {
-  const std::size_t index = impl_->readable_of(value);
-  const Readable& readable = impl_->declared.readables()[index];
-  const Type& type = impl_->declared.type(readable.declared);
-  if (type.numel() != 1) {
-    throw RunError(
-        fmt::format("graph \"{}\": read_scalar requires one element, but \"{}\" is {}; use read",
-                    impl_->declared.name(), readable.name, to_string(type)));
-  }
+  const std::size_t index = impl_->scalar_of(value);
   return impl_->engine->scalar(impl_->last_mode(index), index);
+}
+double Executable::read_scalar(Value value, std::int64_t step) const {
+  const std::size_t index = impl_->scalar_of(value);
+  return impl_->engine->scalar(impl_->last_mode(index), index, step);
 }
 
 at::Tensor Executable::get(std::string_view path) const {
-  const std::size_t index = impl_->storage_of(path);
-  return tensor_over(impl_->memory.storage_blocks[index].data(),
-                     impl_->memory.storages[index].type);
+  return impl_->storage_tensor(impl_->storage_of(path));
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
   impl_->set_storage(impl_->storage_of(path), tensor);
@@ -59,17 +54,21 @@ std::vector<std::string> Executable::storages() const {
   return paths;
 }
 
-std::int64_t Executable::replays() const {
-  return *reinterpret_cast<const std::int64_t*>(impl_->memory.storage_blocks[1].data());
-}
-std::int64_t Executable::updates() const {
-  return *reinterpret_cast<const std::int64_t*>(impl_->memory.storage_blocks[2].data());
-}
+std::int64_t Executable::steps() const { return impl_->engine->steps(); }
+std::int64_t Executable::replays() const { return impl_->counter(1); }
+std::int64_t Executable::updates() const { return impl_->counter(2); }
+std::optional<std::string> Executable::non_finite() const { return impl_->engine->non_finite(); }
 
 void Executable::save(const std::string& file) const {
+  impl_->fetch_all();
   save_checkpoint(file, impl_->checkpointed(), {impl_->options.seed, impl_->report.choices_hash});
 }
 std::vector<std::string> Executable::load(const std::string& file) {
+  impl_->fetch_all();
+  struct Push {  // whether it loads, or resets what it had begun to load
+    Impl& impl;
+    ~Push() { impl.push_all(); }
+  } const push{*impl_};
   return load_checkpoint(file, impl_->checkpointed(),
                          {impl_->options.seed, impl_->report.choices_hash});
 }

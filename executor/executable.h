@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,18 +55,30 @@ class Executable {
   /// read.
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
-  /// A value of one element as a number; allocates nothing.
+  /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
+  /// alone, whatever else is in flight.
   double read_scalar(Value value) const;
+  /// The same of an earlier step, counted from 0 over run and evaluate: `CudaOptions::slots` of
+  /// them are kept on a GPU, the last one on a CPU. Throws RunError for a step that is not kept, or
+  /// to come.
+  double read_scalar(Value value, std::int64_t step) const;
 
   /// A tensor over a storage by path: "tower/3/linear/weight", "optimizer/exp_avg/...", "replay".
+  /// On a GPU a copy as of the last step, which later calls of `get` bring up to date.
   at::Tensor get(std::string_view path) const;
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
   std::vector<std::string> storages() const;
 
-  /// Steps run and updates made.
+  /// Steps begun, of run and evaluate.
+  std::int64_t steps() const;
+  /// Training steps run and updates made; part of checkpoints.
   std::int64_t replays() const;
   std::int64_t updates() const;
+
+  /// The first node, in plan order, that made or read a NaN or an infinity in any step so far, as
+  /// "tower/3/layer_norm (tower.cc:50)"; on a GPU, where `CudaOptions::watch` is on.
+  std::optional<std::string> non_finite() const;
 
   /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then
   /// renamed.

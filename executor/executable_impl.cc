@@ -125,6 +125,15 @@ std::size_t Executable::Impl::readable_of(std::string_view name) const {
                              listed(readables, [](const Readable& r) { return r.name; })));
 }
 
+std::size_t Executable::Impl::scalar_of(const Value& value) const {
+  const std::size_t index = readable_of(value);
+  const Readable& readable = declared.readables()[index];
+  const Type& type = declared.type(readable.declared);
+  if (type.numel() == 1) return index;
+  throw RunError(fmt::format("{}: read_scalar requires one element, but \"{}\" is {}; use read",
+                             prefix(), readable.name, to_string(type)));
+}
+
 std::size_t Executable::Impl::storage_of(std::string_view path) const {
   for (std::size_t i = 0; i < memory.storages.size(); ++i) {
     if (memory.storages[i].path == path) return i;
@@ -140,7 +149,7 @@ Mode Executable::Impl::last_mode(std::size_t readable) const {
 }
 
 at::Tensor Executable::Impl::fill(std::size_t input) {
-  memory.inputs[input].filled = true;
+  memory.inputs[input].filled = memory.inputs[input].handed_out = true;
   return tensor_over(memory.inputs[input].block.data(), memory.inputs[input].type);
 }
 
@@ -150,6 +159,25 @@ void Executable::Impl::set_storage(std::size_t storage, const at::Tensor& tensor
     refuse(tensor, type, fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
   }
   copy_into(memory.storage_blocks[storage].data(), tensor, type);
+  engine->push(storage);
+}
+
+at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
+  engine->fetch(storage);
+  return tensor_over(memory.storage_blocks[storage].data(), memory.storages[storage].type);
+}
+
+std::int64_t Executable::Impl::counter(std::size_t storage) const {
+  engine->fetch(storage);
+  return *reinterpret_cast<const std::int64_t*>(memory.storage_blocks[storage].data());
+}
+
+void Executable::Impl::fetch_all() const {
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) engine->fetch(i);
+}
+
+void Executable::Impl::push_all() {
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) engine->push(i);
 }
 
 std::vector<Checkpointed> Executable::Impl::checkpointed() const {
@@ -177,8 +205,11 @@ void Executable::Impl::copy_feeds(std::span<const Feed> feeds) {
     }
   }
   for (const Feed& feed : feeds) {
-    InputMemory& input = memory.inputs[input_of(feed)];
-    copy_into(input.block.data(), feed.tensor, input.type);
+    const std::size_t index = input_of(feed);
+    InputMemory& input = memory.inputs[index];
+    copy_into(engine->feed(index), feed.tensor, input.type);
+    // A place that was handed out shows what was fed last.
+    if (input.handed_out) copy_into(input.block.data(), feed.tensor, input.type);
     input.filled = true;
   }
 }

@@ -41,13 +41,19 @@ struct Executable::Impl {
   std::size_t input_of(std::string_view name) const;
   std::size_t readable_of(const Value& value) const;
   std::size_t readable_of(std::string_view name) const;
+  std::size_t scalar_of(const Value& value) const;  ///< a readable of one element
   std::size_t storage_of(std::string_view path) const;
 
   /// The mode that computed a readable last; throws RunError where no step has.
   Mode last_mode(std::size_t readable) const;
   at::Tensor fill(std::size_t input);
   void set_storage(std::size_t storage, const at::Tensor& tensor);
+  at::Tensor storage_tensor(std::size_t storage) const;
+  std::int64_t counter(std::size_t storage) const;
   std::vector<Checkpointed> checkpointed() const;
+  /// All storages' blocks from the engine's memory, and back.
+  void fetch_all() const;
+  void push_all();
 
  private:
   std::size_t input_of(const Feed& feed) const {

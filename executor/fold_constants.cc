@@ -22,7 +22,7 @@ std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
     output_data.push_back(blocks.back().data());
   }
   const CpuTable::Rules& rules = cpu_table().of(op);
-  const CpuCandidate choice = rules.candidates(op, {types, outputs, 1}).front();
+  const Candidate choice = rules.candidates(op, {types, outputs, 1}).front();
   const Block scratch(choice.scratch_bytes);
   rules.bind(op, {types, outputs, input_data, output_data, scratch.data(), choice})();
   std::vector<Bytes> results;

@@ -16,7 +16,8 @@ struct InputMemory {
   ValueId declared;
   Type type;
   Block block;
-  bool filled = false;  ///< fed once, or handed out to be filled in place
+  bool filled = false;      ///< fed once, or handed out to be filled in place
+  bool handed_out = false;  ///< the user may write to the block before any step
 };
 
 /// Bytes that live beside the arena.

@@ -14,7 +14,14 @@ namespace metronome {
 template <class Runner>
 class PerMode : public Engine {
  public:
-  void run(Mode mode) override { of(mode).run(); }
+  explicit PerMode(const Memory& memory) : memory_(memory) {}
+
+  void run(Mode mode) override {
+    of(mode).run();
+    ++steps_;
+  }
+  std::int64_t steps() const override { return steps_; }
+  std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
   at::Tensor readable(Mode mode, std::size_t index) const override {
     return tensor_over(of(mode).readable(index), of(mode).readable_type(index));
   }
@@ -33,7 +40,9 @@ class PerMode : public Engine {
     throw InternalError("a mode without a plan was run");
   }
 
+  const Memory& memory_;
   std::vector<std::unique_ptr<Runner>> runners_;
+  std::int64_t steps_ = 0;
 };
 
 }  // namespace metronome

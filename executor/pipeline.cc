@@ -11,9 +11,13 @@
 #include "executor/log.h"
 #include "executor/plan.h"
 #include "graph/error.h"
+#include "graph/passes/absorb.h"
+#include "graph/passes/batch.h"
 #include "graph/passes/differentiate.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
+#include "graph/passes/fuse.h"
+#include "graph/passes/loosen.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
@@ -38,7 +42,11 @@ constexpr Pass kPasses[] = {
     {"fold", fold},                    // identities and constants
     {"share", share},                  // common subexpressions
     {"prune", prune},                  // what nothing reads
+    {"absorb", absorb},                // readers that an op can compute itself
+    {"loosen", loosen},                // ops of which a part can be fused, where the target fuses
+    {"batch", batch},                  // the updates of many parameters as few nodes
     {"materialize", materialize},      // copies that readers and assignments need
+    {"fuse", fuse},                    // elementwise chains and the reductions they meet
 };
 /// After this pass the step is what eager would launch.
 constexpr std::string_view kDeclaredBy = "update";
@@ -124,15 +132,15 @@ Graph run_passes(const Graph& declared, const Settings& settings, PlanReport& pl
   return graph;
 }
 
-Plan make_plan(const Graph& declared, const Settings& settings, const SelectOptions& options,
-               Report& report) {
+Plan make_plan(const Graph& declared, const Settings& settings, const Kernels& kernels,
+               const SelectOptions& options, Report& report) {
   PlanReport summary;
   summary.mode = settings.mode;
   Graph graph = run_passes(declared, settings, summary, report);
-  std::vector<CpuCandidate> choices = select(graph, options, report);
+  std::vector<Candidate> choices = select(graph, kernels, options, report);
   Schedule order = schedule(graph, settings);
   std::vector<std::size_t> scratch_bytes;
-  for (const CpuCandidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
+  for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
   MemoryPlan memory = plan_memory(graph, order, scratch_bytes, settings);
   if (const auto wrong = check(graph, order, scratch_bytes, memory, settings)) {
     throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));

@@ -15,8 +15,8 @@ namespace metronome {
 
 struct Plan {
   Mode mode = Mode::train;
-  Graph graph;                        ///< after all passes
-  std::vector<CpuCandidate> choices;  ///< per node; what runs it
+  Graph graph;                     ///< after all passes
+  std::vector<Candidate> choices;  ///< per node; what runs it
   Schedule schedule;
   std::vector<std::size_t> scratch_bytes;  ///< per node
   MemoryPlan memory;
@@ -28,7 +28,7 @@ bool has_kernel(const Graph& graph, const Node& node);
 
 /// The passes, the choice of kernels, order and offsets for one mode; `report` gains the choices
 /// and the parameters that the loss does not reach.
-Plan make_plan(const Graph& declared, const Settings& settings, const SelectOptions& options,
-               Report& report);
+Plan make_plan(const Graph& declared, const Settings& settings, const Kernels& kernels,
+               const SelectOptions& options, Report& report);
 
 }  // namespace metronome

@@ -25,12 +25,21 @@ std::string to_string(const Report& report) {
   text += fmt::format("  {} parameters, {:.3f} MiB of storage, arena {:.3f} MiB\n",
                       report.parameter_count, mebibytes(report.storage_bytes),
                       mebibytes(report.arena_bytes));
+  if (!report.device.empty()) {
+    text += fmt::format(
+        "  on {}: {:.3f} MiB for feeds and tables, {:.3f} MiB mapped, {:.3f} MiB outside of the "
+        "plan "
+        "(modules, handles, graphs)\n",
+        report.device, mebibytes(report.device_bytes_io), mebibytes(report.mapped_bytes),
+        mebibytes(report.device_bytes_other));
+  }
   for (const PlanReport& p : report.plans) {
     text += fmt::format(
         "  {}: {} kernels ({} before passes), {} copies, arena {:.3f} MiB, lower bound {:.3f} MiB, "
         "unshared {:.3f} MiB\n",
         name_of(p.mode), p.kernels, p.kernels_declared, p.copies, mebibytes(p.arena_bytes),
         mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
+    for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
     for (const std::string& line : p.biggest) text += fmt::format("    {}\n", line);
     for (const std::string& call : p.aten_calls)
       text += fmt::format("    through ATen: {}\n", call);

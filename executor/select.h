@@ -1,19 +1,36 @@
 // Which kernel runs each node.
 #pragma once
 
-#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "executor/report.h"
 #include "executor/target.h"
 #include "graph/graph.h"
-#include "ops/cpu/launch.h"
+#include "ops/candidate.h"
 
 namespace metronome {
 
+/// The kernels of one target, as the choice among them sees them.
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+  /// Processor, instruction set, threads, library versions: the first part of a tuning key.
+  virtual std::string machine() const = 0;
+  /// What could run a node, the fixed rule's choice first.
+  virtual std::vector<Candidate> candidates(const Node& node,
+                                            std::span<const Type> inputs) const = 0;
+  /// Index of the fastest, timed on scratch memory.
+  virtual std::size_t fastest(const Node& node, std::span<const Type> inputs,
+                              std::span<const Candidate> candidates) const = 0;
+};
+
+/// The CPU's kernels, on at most so many threads.
+std::unique_ptr<Kernels> cpu_kernels(int threads);
+
 struct SelectOptions {
-  int threads = 1;
   Tune tune = Tune::measure;
   std::string tuning_file;
 };
@@ -23,6 +40,10 @@ struct SelectOptions {
 /// types) is decided once. New timings are added to the tuning file; one that
 /// cannot be written is a warning. `report` gains one line per
 /// decision among several candidates.
-std::vector<CpuCandidate> select(const Graph& graph, const SelectOptions& options, Report& report);
+std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
+                              const SelectOptions& options, Report& report);
+
+/// "matmul {transpose_b} f32[4, 1024] x f32[2048, 1024]".
+std::string describe(const Node& node, std::span<const Type> inputs);
 
 }  // namespace metronome

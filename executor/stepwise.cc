@@ -68,7 +68,7 @@ class Walk {
 
 class Stepwise final : public PerMode<Walk> {
  public:
-  Stepwise(std::vector<Plan> plans, const Memory& memory) {
+  Stepwise(std::vector<Plan> plans, const Memory& memory) : PerMode(memory) {
     for (Plan& plan : plans) add(std::make_unique<Walk>(std::move(plan), memory));
   }
 };

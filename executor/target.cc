@@ -1,9 +1,20 @@
 #include "executor/target.h"
 
+#include "executor/cuda/null_driver.h"
+
 namespace metronome {
 
 Target cpu_replay() { return {Target::Kind::cpu_replay}; }
-Target stepwise() { return {Target::Kind::stepwise}; }
-Target eager() { return {Target::Kind::eager}; }
+Target cuda_graph(CudaOptions options) {
+  return {Target::Kind::cuda_graph, cuda_device(options.device), options};
+}
+Target null(CudaOptions options) {
+  return {Target::Kind::cuda_graph, cuda_device(options.device), options,
+          std::make_shared<NullDriver>()};
+}
+Target stepwise(Device device) {
+  return {Target::Kind::stepwise, device, {.device = device.index}};
+}
+Target eager(Device device) { return {Target::Kind::eager, device, {.device = device.index}}; }
 
 }  // namespace metronome

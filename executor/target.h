@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 
 namespace metronome {
 
+class CudaDriver;
+
 /// Whether kernels may be timed when a graph is compiled.
 enum class Tune : std::uint8_t {
   measure,  ///< the tuning file's entry; without one, time the candidates and keep the choice there
@@ -18,17 +21,50 @@ enum class Tune : std::uint8_t {
   off,      ///< the fixed rule
 };
 
+/// Where a step runs.
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int index = 0;  ///< of a CUDA device
+};
+inline constexpr Device cpu{};
+constexpr Device cuda_device(int index = 0) { return {Device::Kind::cuda, index}; }
+
+/// How a step is put on a GPU.
+struct CudaOptions {
+  int device = 0;
+  /// Matrix products in TF32 (10 bits of mantissa) in place of IEEE f32.
+  bool tf32 = false;
+  /// Steps that may be in flight: `run` waits for the one this many steps back.
+  int slots = 2;
+  /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
+  int streams = 4;
+  /// Report the first node that makes a NaN or an infinity (`Executable::non_finite`).
+  bool watch = true;
+  /// Compute elementwise chains, and the reductions they meet, in one kernel each.
+  bool fuse = true;
+};
+
 struct Target {
-  enum class Kind : std::uint8_t { cpu_replay, stepwise, eager };
+  enum class Kind : std::uint8_t { cpu_replay, cuda_graph, stepwise, eager };
   Kind kind = Kind::cpu_replay;
+  Device device = {};
+  CudaOptions cuda = {};
+  /// In place of a device: what records its calls, or plays them elsewhere.
+  std::shared_ptr<CudaDriver> driver = {};
 };
 
 /// One walk over bound kernels in a planned arena.
 Target cpu_replay();
+/// The whole step as one CUDA graph in a planned arena, replayed with one launch.
+Target cuda_graph(CudaOptions options = {});
+/// What `cuda_graph` would do, written down and not done (`Report::launches`): plans and binds
+/// without a GPU. Steps run, but compute nothing.
+Target null(CudaOptions options = {});
 /// The same kernels one by one, each value in memory of its own: for checking and debugging.
-Target stepwise();
+Target stepwise(Device device = cpu);
 /// The declared graph op by op through libtorch, with its autograd and fused optimizers.
-Target eager();
+Target eager(Device device = cpu);
 
 struct CompileOptions {
   std::vector<Mode> modes = {Mode::train};

@@ -12,9 +12,9 @@
 //     false
 //   };
 //
-// Optional rules: `saved`, `alias`, `in_place`, `evaluate`, `fold`, `key` (see class Op). Rules
-// that name a tensor, a launch or a kernel belong to a back end's table (ops/cpu, ops/reference),
-// not here.
+// Optional rules: `saved`, `alias`, `in_place`, `evaluate`, `fold`, `key`, `fusion`, `loosen`,
+// `absorb`, `batches` (see class Op). Rules that name a tensor, a launch or a kernel belong to a
+// back end's table (ops/cpu, ops/cuda, ops/reference), not here.
 #pragma once
 
 #include <concepts>
@@ -61,6 +61,22 @@ struct InPlace {
   int input = 0;
 };
 
+/// How an op may be computed together with others, element by element.
+struct Fusion {
+  enum class Kind : std::uint8_t {
+    /// Every output element depends on the elements of the operands at its place, which are
+    /// broadcast to the output's shape as in NumPy. Such an op has one output.
+    map,
+    /// It reads some operands once through, element by element, and reduces over some of their
+    /// dimensions. An op that makes such an operand can be computed as it is read; one that maps a
+    /// result of the same shape, as it is written.
+    reduction,
+  };
+  Kind kind = Kind::map;
+  std::vector<int> streamed_inputs = {};   ///< reduction: operands of the shape it walks over
+  std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
+};
+
 /// How an op's gradient is found.
 enum class Gradient : std::uint8_t { vjp, lower, none };
 
@@ -95,6 +111,16 @@ class Op {
   virtual Values evaluate(std::span<const Value> inputs) const = 0;
   /// A simpler equal value found from the inputs' nodes, or absent.
   virtual Value fold(std::span<const Value> inputs) const = 0;
+  /// Absent where the op is computed on its own.
+  virtual std::optional<Fusion> fusion(std::span<const Type> inputs) const = 0;
+  /// An equal value (rounding apart) by several ops, the last of which has a `fusion` rule where
+  /// this one has none; or absent. Of ops with one output.
+  virtual Value loosen(std::span<const Value> inputs) const = 0;
+  /// An op that computes `consumer` as well, where the consumer reads this op's only output as
+  /// operand `operand`: its inputs are this op's, then the consumer's others in order. Or null.
+  virtual OpPtr absorb(const Op& consumer, std::size_t operand) const = 0;
+  /// True where several nodes of this op (equal attributes, other operands) may run as one `Batch`.
+  virtual bool batches() const = 0;
   /// For a random op the same op with its key set; null for others. The key is a hash of the path
   /// of its node, fixed when the node is made; its first two inputs are the seed and the replay
   /// counter.

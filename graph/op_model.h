@@ -57,6 +57,22 @@ class OpModel final : public Op {
     if constexpr (requires { op_.fold(inputs); }) return op_.fold(inputs);
     return {};
   }
+  std::optional<Fusion> fusion(std::span<const Type> inputs) const override {
+    if constexpr (requires { op_.fusion(inputs); }) return op_.fusion(inputs);
+    return std::nullopt;
+  }
+  Value loosen(std::span<const Value> inputs) const override {
+    if constexpr (requires { op_.loosen(inputs); }) return op_.loosen(inputs);
+    return {};
+  }
+  OpPtr absorb(const Op& consumer, std::size_t operand) const override {
+    if constexpr (requires { op_.absorb(consumer, operand); }) return op_.absorb(consumer, operand);
+    return nullptr;
+  }
+  bool batches() const override {
+    if constexpr (requires { T::batches; }) return T::batches;
+    return false;
+  }
   OpPtr with_key(std::uint64_t key) const override {
     if constexpr (requires(T t) { t.key = key; }) {
       T keyed = op_;

@@ -63,6 +63,7 @@ struct Accumulate {
   bool operator==(const Accumulate&) const = default;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
 
 /// An i64 counter plus one.
@@ -72,6 +73,7 @@ struct Increment {
   bool operator==(const Increment&) const = default;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
 
 /// The same bytes in a place of their own: for a readable or assigned value that would otherwise be
@@ -81,6 +83,7 @@ struct Copy {
   static constexpr bool differentiable = false;
   bool operator==(const Copy&) const = default;
   Types infer(std::span<const Type> in) const;
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
 
 /// Its input, through which no gradient flows. A view.

@@ -34,6 +34,7 @@ struct BatchNorm {
 
 METRONOME_RULES(BatchNorm);
 METRONOME_CANDIDATES(BatchNorm);
+METRONOME_CUDA_CANDIDATES(BatchNorm);
 
 /// Operands: gradient, x, mean [C], rstd [C], gamma [C]; results: the gradients of x, gamma and
 /// beta.
@@ -49,6 +50,7 @@ struct BatchNormGrad {
 
 METRONOME_RULES(BatchNormGrad);
 METRONOME_CANDIDATES(BatchNormGrad);
+METRONOME_CUDA_CANDIDATES(BatchNormGrad);
 
 /// Batch norm's form in evaluation. Operands: x, gamma, beta, mean and variance [C].
 struct BatchNormEvaluate {

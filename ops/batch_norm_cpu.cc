@@ -364,13 +364,13 @@ CpuKernel bind_evaluate(const BatchNormEvaluate& op, const CpuLaunch& l) {
                        l.choice.threads);
 }
 
-std::vector<CpuCandidate> candidates_over(const CpuQuery& q) {
+std::vector<Candidate> candidates_over(const CpuQuery& q) {
   return {{.threads = threads_for_elements(q.outputs[0].numel(), q.threads)}};
 }
 
 }  // namespace
 
-std::vector<CpuCandidate> candidates(const BatchNorm&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const BatchNorm&, const CpuQuery& q) {
   return candidates_over(q);
 }
 
@@ -378,7 +378,7 @@ CpuKernel bind(const BatchNorm& op, const CpuLaunch& l) {
   return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
 }
 
-std::vector<CpuCandidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
   return candidates_over(q);
 }
 
@@ -386,7 +386,7 @@ CpuKernel bind(const BatchNormGrad&, const CpuLaunch& l) {
   return l.inputs[0].element == f64 ? bind_backward<double>(l) : bind_backward<float>(l);
 }
 
-std::vector<CpuCandidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {
   return candidates_over(q);
 }
 

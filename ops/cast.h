@@ -1,6 +1,7 @@
 // Another element type.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,10 +26,12 @@ struct Cast {
   /// A gradient flows between floating types only.
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(Cast);
+METRONOME_MAP(Cast);
 
 }  // namespace metronome

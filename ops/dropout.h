@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,7 @@ struct Dropout {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const { return {{0, 2}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
   Values evaluate(std::span<const Value> in) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
@@ -36,5 +38,6 @@ struct Dropout {
 };
 
 METRONOME_RULES(Dropout);
+METRONOME_MAP(Dropout);
 
 }  // namespace metronome

@@ -24,13 +24,14 @@ void fill_mask(const Dropout& op, const at::Tensor& mask, std::uint64_t seed,
 Tensors reference(const Dropout& op, const Tensors& in) {
   const auto seed = static_cast<std::uint64_t>(in[0].item<std::int64_t>());
   const auto replay = static_cast<std::uint64_t>(in[1].item<std::int64_t>());
-  const at::Tensor mask = at::empty(in[2].sizes(), in[2].options().requires_grad(false));
+  const at::Tensor mask =
+      at::empty(in[2].sizes(), in[2].options().device(at::kCPU).requires_grad(false));
   if (mask.scalar_type() == c10::kFloat) {
     fill_mask<float>(op, mask, seed, replay);
   } else {
     fill_mask<double>(op, mask, seed, replay);
   }
-  return {in[2] * mask};
+  return {in[2] * mask.to(in[2].device())};
 }
 
 }  // namespace metronome

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,12 +62,14 @@ struct Elementwise {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const;
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
   /// x + 0, x - 0, x * 1, x / 1, -(-x), x^1, x^2; broadcasts of operands that come by themselves.
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(Elementwise);
+METRONOME_MAP(Elementwise);
 
 /// Adds a node of one row. Operands are values; see ops/functions.h for what takes numbers too.
 Value elementwise(Function function, std::initializer_list<Value> operands, Line line = {},

@@ -1,6 +1,7 @@
 // Broadcasting to a shape, as a copy.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,10 +23,12 @@ struct Expand {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(Expand);
+METRONOME_MAP(Expand);
 
 }  // namespace metronome

@@ -31,12 +31,12 @@ double unit(std::uint32_t high, std::uint32_t low) {
 
 using Pair = std::array<double, 2>;
 
-Pair uniform_pair(const std::array<std::uint32_t, 4>& bits, double low, double high) {
+Pair uniform_pair(const PhiloxWords& bits, double low, double high) {
   return {low + (high - low) * unit(bits[0], bits[1]), low + (high - low) * unit(bits[2], bits[3])};
 }
 
 // Box and Muller (1958). 1 - u lies in (0, 1], where the logarithm is finite.
-Pair normal_pair(const std::array<std::uint32_t, 4>& bits, double mean, double deviation) {
+Pair normal_pair(const PhiloxWords& bits, double mean, double deviation) {
   const double radius = deviation * std::sqrt(-2 * std::log(1 - unit(bits[0], bits[1])));
   const double angle = 2 * std::numbers::pi * unit(bits[2], bits[3]);
   return {mean + radius * std::cos(angle), mean + radius * std::sin(angle)};

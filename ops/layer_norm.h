@@ -1,6 +1,7 @@
 // Layer normalisation (Ba, Kiros, Hinton 2016).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ struct LayerNorm {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0}, {0}};
+  }
   static std::vector<Case> cases();
 };
 
@@ -39,10 +43,14 @@ struct LayerNormGrad {
   bool operator==(const LayerNormGrad&) const = default;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}, {0, 1}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0, 1}, {0}};
+  }
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(LayerNormGrad);
 METRONOME_CANDIDATES(LayerNormGrad);
+METRONOME_CUDA_CANDIDATES(LayerNormGrad);
 
 }  // namespace metronome

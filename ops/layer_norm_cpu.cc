@@ -214,7 +214,7 @@ CpuKernel bind_backward(const CpuLaunch& l) {
 
 }  // namespace
 
-std::vector<CpuCandidate> candidates(const LayerNorm&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const LayerNorm&, const CpuQuery& q) {
   return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
 }
 
@@ -222,7 +222,7 @@ CpuKernel bind(const LayerNorm& op, const CpuLaunch& l) {
   return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
 }
 
-std::vector<CpuCandidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
   const Type& x = q.inputs[1];
   const int threads = threads_for_elements(x.numel(), q.threads);
   const auto partials = static_cast<std::size_t>((threads - 1) * partial_stride(x.shape.back()));

@@ -6,6 +6,7 @@
 
 #include "graph/error.h"
 #include "graph/scope.h"
+#include "graph/structural.h"
 #include "ops/elementwise.h"
 #include "ops/functions.h"
 #include "ops/require.h"
@@ -93,6 +94,13 @@ std::vector<InPlace> Matmul::in_place() const {
   return {};
 }
 
+OpPtr Matmul::absorb(const Op& consumer, std::size_t) const {
+  if (accumulate || consumer.as<Accumulate>() == nullptr) return nullptr;
+  Matmul sum = *this;
+  sum.accumulate = true;
+  return make_op(sum);
+}
+
 std::vector<Case> Matmul::cases() {
   const auto make = [](std::string name, Shape a, Shape b, Matmul op = {}, Shape addend = {}) {
     Case result{.name = std::move(name),
@@ -169,6 +177,12 @@ Values Linear::vjp(const Vjp& v) const {
   result[1] = matmul_of(grad, true, x, false);
   if (v.inputs.size() > 2) result[2] = sum(grad, {0});
   return result;
+}
+
+Value Linear::loosen(std::span<const Value> inputs) const {
+  const bool bias = inputs.size() > 2;
+  if (!bias || inputs[0].rank() < 2) return {};
+  return matmul_of(inputs[0], false, inputs[1], true) + inputs[2];
 }
 
 std::vector<Case> Linear::cases() {

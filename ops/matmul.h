@@ -27,11 +27,14 @@ struct Matmul {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const;
+  /// A sum that the product is added to: `accumulate`.
+  OpPtr absorb(const Op& consumer, std::size_t operand) const;
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(Matmul);
 METRONOME_CANDIDATES(Matmul);
+METRONOME_CUDA_CANDIDATES(Matmul);
 
 /// x W^T + bias: x [..., in], W [out, in] and, as a third operand or not at all, bias [out].
 struct Linear {
@@ -39,10 +42,13 @@ struct Linear {
   bool operator==(const Linear&) const = default;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
+  /// A product and the bias as a sum, which can be computed with what reads it.
+  Value loosen(std::span<const Value> inputs) const;
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(Linear);
 METRONOME_CANDIDATES(Linear);
+METRONOME_CUDA_CANDIDATES(Linear);
 
 }  // namespace metronome

@@ -53,7 +53,7 @@ Gemm gemm_of(const Linear&, std::span<const Type> in, const Type& out) {
 
 }  // namespace
 
-std::vector<CpuCandidate> candidates(const Matmul& op, const CpuQuery& q) {
+std::vector<Candidate> candidates(const Matmul& op, const CpuQuery& q) {
   return gemm_candidates(gemm_of(op, q.inputs, q.outputs[0]), q.threads);
 }
 
@@ -67,7 +67,7 @@ CpuKernel bind(const Matmul& op, const CpuLaunch& l) {
                    l.choice);
 }
 
-std::vector<CpuCandidate> candidates(const Linear& op, const CpuQuery& q) {
+std::vector<Candidate> candidates(const Linear& op, const CpuQuery& q) {
   return gemm_candidates(gemm_of(op, q.inputs, q.outputs[0]), q.threads);
 }
 

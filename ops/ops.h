@@ -10,6 +10,7 @@
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/expand.h"
+#include "ops/group.h"
 #include "ops/layer_norm.h"
 #include "ops/losses.h"
 #include "ops/matmul.h"
@@ -42,6 +43,12 @@ using KernelOps = OpList<
     PickGrad,
     // optimizers
     AdamUpdate, SgdUpdate>;
+
+/// Of those, ops of one element each: CUDA runs one on its own as a group of one (ops/cuda/map.h).
+using MapOps = OpList<Accumulate, Elementwise, Cast, Dropout, Expand>;
+
+/// Several ops as one node, made by passes for targets that run them so.
+using CompoundOps = OpList<Group, Batch>;
 
 /// Ops that are views of their input: no kernel.
 using ViewOps = OpList<StopGradient, Reshape>;

@@ -11,6 +11,8 @@
 
 namespace metronome {
 
+struct Batch;
+
 /// One step of Adam (Kingma and Ba, "Adam", 2015), or of AdamW (Loshchilov and Hutter, "Decoupled
 /// weight decay regularization", 2019) where `decoupled`; the formulas and their order are those of
 /// libtorch's fused kernel:
@@ -27,6 +29,7 @@ namespace metronome {
 struct AdamUpdate {
   static constexpr std::string_view name = "adam_update";
   static constexpr bool differentiable = false;
+  static constexpr bool batches = true;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
@@ -55,6 +58,7 @@ METRONOME_CANDIDATES(AdamUpdate);
 struct SgdUpdate {
   static constexpr std::string_view name = "sgd_update";
   static constexpr bool differentiable = false;
+  static constexpr bool batches = true;
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
@@ -70,5 +74,8 @@ struct SgdUpdate {
 };
 METRONOME_RULES(SgdUpdate);
 METRONOME_CANDIDATES(SgdUpdate);
+
+/// Several updates of one kind (graph/group.h), by one kernel over all of their parameters.
+void record(const Batch& batch, const CudaLaunch& launch);
 
 }  // namespace metronome

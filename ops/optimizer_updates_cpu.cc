@@ -19,7 +19,7 @@ constexpr std::int64_t kParallelFrom = 32768;
 // A thread's share is a multiple of this many elements: no two threads write one cache line.
 constexpr std::int64_t kGrain = 64;
 
-std::vector<CpuCandidate> one_pass(const CpuQuery& query) {
+std::vector<Candidate> one_pass(const CpuQuery& query) {
   return {{.threads = query.outputs[0].numel() >= kParallelFrom ? query.threads : 1}};
 }
 
@@ -200,7 +200,7 @@ CpuKernel bind_sgd(const SgdUpdate& op, const CpuLaunch& launch) {
 
 }  // namespace
 
-std::vector<CpuCandidate> candidates(const AdamUpdate&, const CpuQuery& query) {
+std::vector<Candidate> candidates(const AdamUpdate&, const CpuQuery& query) {
   return one_pass(query);
 }
 
@@ -209,7 +209,7 @@ CpuKernel bind(const AdamUpdate& op, const CpuLaunch& launch) {
                                           : bind_adam<double>(op, launch);
 }
 
-std::vector<CpuCandidate> candidates(const SgdUpdate&, const CpuQuery& query) {
+std::vector<Candidate> candidates(const SgdUpdate&, const CpuQuery& query) {
   return one_pass(query);
 }
 

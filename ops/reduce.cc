@@ -86,6 +86,11 @@ Value Reduce::fold(std::span<const Value> in) const {
   return in[0].reshape(infer({&type, 1})[0].shape);
 }
 
+std::optional<Fusion> Reduce::fusion(std::span<const Type> in) const {
+  if (in[0].numel() == 0) return std::nullopt;
+  return Fusion{.kind = Fusion::Kind::reduction, .streamed_inputs = {0}};
+}
+
 std::vector<Case> Reduce::cases() {
   struct Form {
     std::string name;

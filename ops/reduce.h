@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,11 +32,13 @@ struct Reduce {
   Values vjp(const Vjp& v) const;
   /// Over dimensions of one element it is a reshape.
   Value fold(std::span<const Value> in) const;
+  std::optional<Fusion> fusion(std::span<const Type> in) const;
   static std::vector<Case> cases();
 };
 
 METRONOME_RULES(Reduce);
 METRONOME_CANDIDATES(Reduce);
+METRONOME_CUDA_CANDIDATES(Reduce);
 
 /// Index of the first of the largest elements along an axis (of the first NaN, if there is one).
 struct ArgMax {

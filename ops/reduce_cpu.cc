@@ -246,8 +246,8 @@ std::int64_t threads_for(const CpuQuery& query) {
 
 }  // namespace
 
-std::vector<CpuCandidate> candidates(const Reduce& op, const CpuQuery& query) {
-  CpuCandidate direct{.threads = static_cast<int>(threads_for(query))};
+std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
+  Candidate direct{.threads = static_cast<int>(threads_for(query))};
   const Layout layout = layout_of(query.inputs[0].shape, op.axes);
   if (layout.split()) {
     direct.scratch_bytes =
@@ -272,7 +272,7 @@ CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
   throw InternalError("a reduction without a kernel for its type");
 }
 
-std::vector<CpuCandidate> candidates(const ArgMax&, const CpuQuery& query) {
+std::vector<Candidate> candidates(const ArgMax&, const CpuQuery& query) {
   return {{.threads = static_cast<int>(threads_for(query))}};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ struct Softmax {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0}, {0}};
+  }
   static std::vector<Case> cases();
 };
 
@@ -42,6 +46,9 @@ struct SoftmaxGrad {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}, {0, 1}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0, 1}, {0}};
+  }
   static std::vector<Case> cases();
 };
 

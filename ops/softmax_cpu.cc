@@ -186,7 +186,7 @@ CpuKernel bind_backward(const SoftmaxGrad& op, const CpuLaunch& l) {
 
 }  // namespace
 
-std::vector<CpuCandidate> candidates(const Softmax&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const Softmax&, const CpuQuery& q) {
   return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
 }
 
@@ -194,7 +194,7 @@ CpuKernel bind(const Softmax& op, const CpuLaunch& l) {
   return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
 }
 
-std::vector<CpuCandidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
+std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
   return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
 }
 

@@ -13,6 +13,11 @@ METRONOME_RULES(Accumulate);
 METRONOME_RULES(Increment);
 METRONOME_RULES(Copy);
 
+METRONOME_MAP(Fill);
+METRONOME_MAP(Accumulate);
+METRONOME_MAP(Increment);
+METRONOME_MAP(Copy);
+
 Tensors reference(const StopGradient& op, const Tensors& inputs);
 
 }  // namespace metronome

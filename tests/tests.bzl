@@ -1,12 +1,13 @@
 """One test program for each file."""
 
-def doctests(srcs, deps, hdrs = [], data = []):
+def doctests(srcs, deps, hdrs = [], data = [], local_defines = []):
     """Makes `graph_print_test` of graph/print_test.cc, and so on."""
     for src in srcs:
         native.cc_test(
             name = src[:-len(".cc")].replace("/", "_"),
-            srcs = [src] + hdrs,
+            srcs = [src, "skipped.h"] + hdrs,
             data = data,
+            local_defines = local_defines,
             deps = deps + [
                 ":doctest_main",
                 "//third_party:doctest",

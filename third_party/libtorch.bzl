@@ -35,6 +35,12 @@ cc_library(
     ],
     linkopts = {linkopts},
 )
+
+# Where linkers find the CUDA runtime that libtorch loads; nothing where it loads none.
+cc_library(
+    name = "cudart",
+    linkopts = {cudart},
+)
 """
 
 def _libtorch_impl(ctx):
@@ -59,6 +65,7 @@ def _libtorch_impl(ctx):
     for folder in lines[1:]:
         if folder not in folders:
             folders.append(folder)
+    cudart = [f for f in folders[1:] if ctx.path(f + "/libcudart.so.13").exists]
     linkopts = ["-L{}/lib".format(torch), "-ltorch_cpu", "-lc10"]
     linkopts += ["-Wl,-rpath," + f for f in folders] + ["-Wl,-rpath-link," + f for f in folders]
     ctx.symlink(torch + "/lib", "lib")
@@ -67,6 +74,7 @@ def _libtorch_impl(ctx):
     ctx.file("BUILD.bazel", _BUILD.format(
         headers = repr(["include/" + h for h in _HEADERS]),
         linkopts = repr(linkopts),
+        cudart = repr([flag + f for f in cudart for flag in ["-L", "-Wl,-rpath,"]]),
     ))
 
 libtorch_repository = repository_rule(

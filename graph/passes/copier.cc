@@ -28,8 +28,9 @@ Values Copier::inputs_of(const Node& node) const {
   return inputs;
 }
 
-void Copier::copy(std::int32_t index) {
-  Node node = from.nodes()[index];
+void Copier::copy(std::int32_t index) { append(index, from.nodes()[index]); }
+
+void Copier::append(std::int32_t index, Node node) {
   for (ValueId& input : node.inputs) input = at(input);
   if (node.guard.present()) node.guard = at(node.guard);
   const ValueId made = to.append(std::move(node));

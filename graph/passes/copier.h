@@ -22,6 +22,8 @@ class Copier {
 
   /// Appends a node as it is, on what its inputs have become.
   void copy(std::int32_t node);
+  /// Appends `changed`, whose inputs and guard are values of `from`, in the node's place.
+  void append(std::int32_t node, Node changed);
   /// These values stand for the node's outputs (saved ones may be missing).
   void replace(std::int32_t node, const Values& outputs);
   void replace(ValueId old, ValueId now);

@@ -32,6 +32,10 @@ struct Settings {
   std::size_t alignment = 64;
   /// True for a composite that the target runs whole; others are expanded by `lower`.
   std::function<bool(const Op&)> keeps;
+  /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does nothing.
+  std::function<bool(const Op&)> fuses;
+  /// Into how many `Batch` nodes `batch` puts the updates of one kind; 0: none, each stays a node.
+  std::size_t buckets = 0;
   /// Runs an op once on constants, for `fold`; absent: constants are not evaluated.
   std::function<std::vector<Bytes>(const Op&, std::span<const Type> types,
                                    std::span<const Bytes> inputs)>

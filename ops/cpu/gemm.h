@@ -60,9 +60,9 @@ struct GemmData {
 Gemm collapsed(Gemm gemm);
 
 /// What can run it, the fixed rule's choice first.
-std::vector<CpuCandidate> gemm_candidates(const Gemm& gemm, int threads);
+std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads);
 /// Throws InternalError for a choice that `gemm_candidates` does not offer.
-CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const CpuCandidate& choice);
+CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice);
 
 /// Offsets in elements of one product of a batch.
 struct GemmOffsets {
@@ -78,7 +78,7 @@ std::size_t direct_gemm_scratch(const Gemm& gemm, int threads);
 CpuKernel bind_direct_gemm(const Gemm& gemm, const GemmData& data, int threads);
 CpuKernel bind_mkl_gemm(const Gemm& gemm, const GemmData& data, int threads);
 /// Empty where oneDNN has no implementation.
-std::vector<CpuCandidate> onednn_gemm_candidates(const Gemm& gemm, int threads);
+std::vector<Candidate> onednn_gemm_candidates(const Gemm& gemm, int threads);
 CpuKernel bind_onednn_gemm(const Gemm& gemm, const GemmData& data, int threads);
 
 }  // namespace metronome::METRONOME_ISA

@@ -15,15 +15,9 @@
 
 #include "graph/op.h"
 #include "graph/type.h"
+#include "ops/candidate.h"
 
 namespace metronome {
-
-/// One way to run an op.
-struct CpuCandidate {
-  std::string name = "direct";    ///< "direct", "mkl", "onednn", "aten"
-  std::size_t scratch_bytes = 0;  ///< needed while it runs; given 64-byte aligned
-  int threads = 1;                ///< threads it runs on
-};
 
 /// What a choice is made from.
 struct CpuQuery {
@@ -41,7 +35,7 @@ struct CpuLaunch {
   std::span<void* const> input_data;
   std::span<void* const> output_data;
   void* scratch = nullptr;
-  CpuCandidate choice;
+  Candidate choice;
 
   template <class T>
   const T* in(std::size_t i) const {

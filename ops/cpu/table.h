@@ -15,7 +15,7 @@ class CpuTable {
  public:
   struct Rules {
     CpuKernel (*bind)(const Op& op, const CpuLaunch& launch) = nullptr;
-    std::vector<CpuCandidate> (*candidates)(const Op& op, const CpuQuery& query) = nullptr;
+    std::vector<Candidate> (*candidates)(const Op& op, const CpuQuery& query) = nullptr;
   };
   /// Throws InternalError for an op without a kernel (a view, a composite).
   const Rules& of(const Op& op) const;

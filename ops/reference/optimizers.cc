@@ -27,7 +27,8 @@ template <class T>
 void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradients,
                const std::vector<Tensors>& slots, std::int64_t update) {
   // One counter serves all parameters: the kernel only reads it.
-  const at::Tensor count = at::full({}, update + 1, at::TensorOptions(at::kFloat));
+  const at::Tensor count = at::full(
+      {}, update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
   const Tensors counts(parameters.size(), count);
   const auto run = [&](const auto& fused) {
     fused(parameters, gradients, slots[0], slots[1], {}, counts, rule.lr.at(update), rule.beta1,

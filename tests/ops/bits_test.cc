@@ -68,7 +68,7 @@ void check_in_place(const Case& c, Element element) {
   }
   if (together.size() > 1) sets.push_back(together);
 
-  for (const CpuCandidate& choice : kernels_of(launch.op, launch.in, launch.out, 2)) {
+  for (const Candidate& choice : kernels_of(launch.op, launch.in, launch.out, 2)) {
     const Blocks beside_in = launch.fresh_operands(), beside = launch.fresh_outputs();
     launch_kernel(launch.op, launch.in, launch.out, pointers(beside_in), pointers(beside), choice);
     for (const auto& set : sets) {
@@ -94,7 +94,7 @@ void check_positions(const Case& c, Element element) {
   for (const Type& type : launch.in) {
     if (type.shape != shape && type.rank() != 0) return;  // broadcast: no flat form
   }
-  const CpuCandidate one_thread = kernels_of(launch.op, launch.in, launch.out, 1).front();
+  const Candidate one_thread = kernels_of(launch.op, launch.in, launch.out, 1).front();
   const Blocks in = launch.fresh_operands(), out = launch.fresh_outputs();
   launch_kernel(launch.op, launch.in, launch.out, pointers(in), pointers(out), one_thread);
 

@@ -2,30 +2,21 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "ops/cpu/table.h"
 #include "ops/ops.h"
 #include "tests/doctest.h"
-#include "tests/ops/case_graph.h"
 #include "tests/ops/interpreter.h"
+#include "tests/ops/oracle.h"
 #include "tests/ops/structural_cases.h"
-#include "tests/ops/tolerance.h"
 
 namespace metronome {
 
 namespace {
 
-using Trouble = std::optional<std::string>;
-
 void set_all(Interpreter& run, const CaseGraph& c) {
   for (std::size_t i = 0; i < c.names.size(); ++i) run.set(c.names[i], c.tensors[i]);
-}
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.nbytes() == b.nbytes() &&
-         (a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0);
 }
 
 Tensors outputs_of(const Graph& graph, const Interpreter& run) {
@@ -34,18 +25,6 @@ Tensors outputs_of(const Graph& graph, const Interpreter& run) {
     if (r.name != "loss") outputs.push_back(run.tensor(r.value).clone());
   }
   return outputs;
-}
-
-Trouble compare(const Tensors& actual, const Tensors& expected, double allowed) {
-  if (actual.size() != expected.size()) {
-    return fmt::format("{} outputs, libtorch gives {}", actual.size(), expected.size());
-  }
-  for (std::size_t k = 0; k < actual.size(); ++k) {
-    if (auto trouble = difference(actual[k], expected[k], allowed)) {
-      return fmt::format("output {}: {}", k, *trouble);
-    }
-  }
-  return std::nullopt;
 }
 
 // Values: every kernel that could run the op, on one thread and on two, on aligned operands and on
@@ -62,7 +41,7 @@ Trouble check_values(const Case& c, Element element) {
       std::size_t kernels = 1;
       for (std::size_t kernel = 0; kernel < kernels; ++kernel) {
         std::string name;
-        const auto choose = [&](std::int32_t node, const std::vector<CpuCandidate>& candidates) {
+        const auto choose = [&](std::int32_t node, const std::vector<Candidate>& candidates) {
           if (graph.nodes()[node].op->kind() != declared.op().kind()) return std::size_t{0};
           kernels = candidates.size();
           name = candidates[kernel].name;
@@ -91,31 +70,6 @@ Tensors gradients_of(const Graph& graph, const Interpreter& run) {
   Tensors gradients;
   for (const ParameterGradient& g : graph.parameter_gradients()) {
     gradients.push_back(run.tensor(g.value).clone());
-  }
-  return gradients;
-}
-
-// The same by libtorch's autograd, in the order of the graph's parameter gradients.
-Tensors autograd(const CaseGraph& c, const Graph& graph) {
-  Tensors operands;
-  for (std::size_t i = 0; i < c.operands(); ++i) {
-    operands.push_back(c.tensors[i].clone().requires_grad_(c.parameter[i]));
-  }
-  const Tensors outputs = reference(c.op(), operands);
-  at::Tensor loss;
-  std::size_t weights = c.operands();
-  for (const at::Tensor& y : outputs) {
-    if (!y.is_floating_point()) continue;
-    const at::Tensor part = y.mul(c.tensors[weights++]).sum();
-    loss = loss.defined() ? loss.add(part) : part;
-  }
-  loss.backward();
-  Tensors gradients;
-  for (const ParameterGradient& g : graph.parameter_gradients()) {
-    const std::string& path = graph.storage(g.parameter).path;
-    const auto i = std::find(c.names.begin(), c.names.end(), path) - c.names.begin();
-    const at::Tensor& gradient = operands[i].grad();
-    gradients.push_back(gradient.defined() ? gradient : at::zeros_like(operands[i]));
   }
   return gradients;
 }

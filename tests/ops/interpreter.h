@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,55 +19,26 @@
 #include "graph/structural.h"
 #include "ops/cpu/table.h"
 #include "ops/reference/table.h"
+#include "tests/guarded_bytes.h"
 
 namespace metronome {
-
-/// Bytes at a multiple of 64 between two guards. They begin as 0xFF: NaN in floating types.
-class GuardedBytes {
- public:
-  explicit GuardedBytes(std::size_t bytes)
-      : size_(bytes),
-        block_(static_cast<std::byte*>(::operator new (bytes + 2 * kGuard, std::align_val_t{64}))) {
-    std::memset(block_.get(), kMark, kGuard);
-    std::memset(block_.get() + kGuard, 0xFF, bytes);
-    std::memset(block_.get() + kGuard + bytes, kMark, kGuard);
-  }
-  std::byte* data() const { return block_.get() + kGuard; }
-  std::size_t size() const { return size_; }
-  bool intact() const {
-    for (std::size_t i = 0; i < kGuard; ++i) {
-      if (std::to_integer<int>(block_.get()[i]) != kMark) return false;
-      if (std::to_integer<int>(data()[size_ + i]) != kMark) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr std::size_t kGuard = 256;  // wider than any vector; keeps the alignment
-  static constexpr int kMark = 0x5A;
-  struct Free {
-    void operator()(std::byte* block) const { ::operator delete (block, std::align_val_t{64}); }
-  };
-  std::size_t size_;
-  std::unique_ptr<std::byte, Free> block_;
-};
 
 inline at::Tensor over(void* data, const Type& type) {
   return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));
 }
 
 /// What could run an op, the fixed rule's choice first.
-inline std::vector<CpuCandidate> kernels_of(const Op& op, const Types& in, const Types& out,
-                                            int threads) {
+inline std::vector<Candidate> kernels_of(const Op& op, const Types& in, const Types& out,
+                                         int threads) {
   const CpuTable::Rules& rules = cpu_table().of(op);
-  if (rules.candidates == nullptr) return {CpuCandidate{}};
+  if (rules.candidates == nullptr) return {Candidate{}};
   return rules.candidates(op, {in, out, threads});
 }
 
 /// Binds and runs one kernel; false where it writes outside of its scratch memory.
 inline bool launch_kernel(const Op& op, const Types& in, const Types& out,
                           const std::vector<void*>& in_data, const std::vector<void*>& out_data,
-                          const CpuCandidate& choice) {
+                          const Candidate& choice) {
   const GuardedBytes scratch(choice.scratch_bytes);
   cpu_table().of(op).bind(op, {in, out, in_data, out_data, scratch.data(), choice})();
   return scratch.intact();
@@ -99,7 +69,7 @@ class Interpreter {
     }
   }
   void run() {
-    run([](std::int32_t, const std::vector<CpuCandidate>&) { return std::size_t{0}; });
+    run([](std::int32_t, const std::vector<Candidate>&) { return std::size_t{0}; });
   }
 
   /// A value of the last run; a tensor over the interpreter's memory.
@@ -162,7 +132,7 @@ class Interpreter {
     if (made.owned.empty()) return;
     const Types in = types_of(node);
     const auto candidates = kernels_of(*node.op, in, node.types, threads_);
-    const CpuCandidate& choice = candidates.at(choose(index, candidates));
+    const Candidate& choice = candidates.at(choose(index, candidates));
     std::vector<void*> in_data;
     std::vector<std::vector<std::byte>> before;
     for (std::size_t i = 0; i < in.size(); ++i) {

@@ -90,31 +90,31 @@ std::vector<GemmOffsets> gemm_offsets(const Gemm& gemm) {
   return offsets;
 }
 
-std::vector<CpuCandidate> gemm_candidates(const Gemm& gemm, int threads) {
+std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   const Gemm g = collapsed(gemm);
   const int team = threads_for(g, threads);
   const double each = g.flops() / static_cast<double>(std::max<std::int64_t>(g.batches(), 1));
   const int direct_team = g.batches() > 1 ? team : 1;
-  const CpuCandidate direct{"direct", direct_gemm_scratch(g, direct_team), direct_team};
+  const Candidate direct{"direct", direct_gemm_scratch(g, direct_team), direct_team};
   // Empty products are direct's: it knows what a sum of nothing is.
   if (each == 0 || !fits_mkl(g)) return {direct};
 
-  const CpuCandidate mkl{"mkl", 0, team};
-  std::vector<CpuCandidate> libraries;
+  const Candidate mkl{"mkl", 0, team};
+  std::vector<Candidate> libraries;
   if (g.flops() >= kOnednnFlops) libraries = onednn_gemm_candidates(g, team);
   // MKL takes slow paths on processors of other makers. On Intel's own it is even or ahead, but for
   // batches, and where it needs a pass of its own for the bias.
   const bool mkl_first = g.batch.empty() && !g.bias && __builtin_cpu_is("intel");
   libraries.insert(mkl_first ? libraries.begin() : libraries.end(), mkl);
 
-  std::vector<CpuCandidate> candidates;
+  std::vector<Candidate> candidates;
   if (each <= direct_flops(g)) candidates.push_back(direct);
   candidates.insert(candidates.end(), libraries.begin(), libraries.end());
   if (each > direct_flops(g) && each <= kDirectLimit) candidates.push_back(direct);
   return candidates;
 }
 
-CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const CpuCandidate& choice) {
+CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice) {
   const Gemm g = collapsed(gemm);
   if (choice.name == "direct") return bind_direct_gemm(g, data, choice.threads);
   if (choice.name == "mkl") return bind_mkl_gemm(g, data, choice.threads);

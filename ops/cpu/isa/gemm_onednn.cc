@@ -111,7 +111,7 @@ struct Bound {
 
 }  // namespace
 
-std::vector<CpuCandidate> onednn_gemm_candidates(const Gemm& g, int threads) {
+std::vector<Candidate> onednn_gemm_candidates(const Gemm& g, int threads) {
   // Its widest tensors have twelve dimensions; it has no f64.
   if (g.element != f32 || g.batch.size() + 2 > 12) return {};
   const OmpThreads scope(threads);

@@ -15,7 +15,7 @@ concept HasCpuKernel = requires(const T& op, const CpuLaunch& launch) {
 
 template <class T>
 concept HasCandidates = requires(const T& op, const CpuQuery& query) {
-  { candidates(op, query) } -> std::same_as<std::vector<CpuCandidate>>;
+  { candidates(op, query) } -> std::same_as<std::vector<Candidate>>;
 };
 
 /// From this many elements on a second thread pays for its start in a kernel that walks over
@@ -39,7 +39,7 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
     };
   } else {
     rules.candidates = [](const Op&, const CpuQuery& query) {
-      return std::vector<CpuCandidate>{{"direct", 0, threads_for(query)}};
+      return std::vector<Candidate>{{"direct", 0, threads_for(query)}};
     };
   }
   return {typeid(T), rules};

@@ -1,0 +1,399 @@
+#include "executor/cuda/cuda_replay.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <map>
+
+#include "executor/cuda/captured.h"
+#include "executor/cuda/cuda_steps.h"
+#include "executor/cuda/step_io.h"
+#include "executor/log.h"
+#include "graph/error.h"
+#include "ops/reference/table.h"
+
+namespace metronome {
+namespace {
+
+/// What all modes of one executable share on the device.
+struct Shared {
+  std::shared_ptr<CudaDriver> driver;
+  const Memory& memory;
+  CudaOptions options;
+  std::vector<CudaStream> streams;  ///< [0] is the one that steps are launched on
+  DeviceState state;
+  DeviceConstants constants;
+  DeviceBlock control_block;
+  InputSlots inputs;
+
+  Shared(std::shared_ptr<CudaDriver> d, const Memory& m, const CudaOptions& o)
+      : driver(std::move(d)),
+        memory(m),
+        options(o),
+        streams(make_streams(*driver, o.streams)),
+        state(*driver, streams[0], m),
+        constants(*driver, streams[0]),
+        control_block(*driver, sizeof(cuda::Control)),
+        inputs(*driver, m, state, constants, control(), o.slots) {
+    reset_control();
+  }
+
+  cuda::Control* control() const { return reinterpret_cast<cuda::Control*>(control_block.data()); }
+  void reset_control() {
+    const cuda::Control fresh;
+    driver->upload(control(), &fresh, sizeof fresh, streams[0]);
+    driver->synchronize(streams[0]);
+  }
+
+ private:
+  static std::vector<CudaStream> make_streams(CudaDriver& driver, int count) {
+    std::vector<CudaStream> streams;
+    for (int i = 0; i < std::max(count, 1); ++i) streams.push_back(driver.make_stream());
+    return streams;
+  }
+};
+
+/// What a step leaves, to the bit.
+struct Outcome {
+  std::vector<std::byte> storages;
+  std::vector<std::vector<std::byte>> readables;
+};
+
+/// One mode.
+class Replay {
+ public:
+  Replay(Plan plan, Shared& shared, std::byte* arena, int watch_base)
+      : plan_(std::move(plan)), shared_(shared) {
+    std::vector<std::byte*> scalars;
+    bases_ = shared.state.bases();
+    bases_.arena = arena;
+    for (const std::size_t bytes : plan_.memory.readable_bytes) {
+      readable_blocks_.emplace_back(*shared.driver, bytes);
+      bases_.readables.push_back(readable_blocks_.back().data());
+    }
+    for (const Readable& r : plan_.graph.readables()) {
+      const bool number = r.value.present() && plan_.graph.type(r.value).numel() == 1;
+      scalars.push_back(number ? address_of(plan_, bases_, r.value) : nullptr);
+    }
+    reads_.emplace(*shared.driver, plan_.graph, scalars, shared.constants, shared.control(),
+                   shared.options.slots);
+    int* flag = shared.options.watch ? &shared.control()->non_finite : nullptr;
+    tasks_.push_back(shared.inputs.task());
+    for (Task& task : tasks_of(
+             plan_, bases_,
+             {shared.driver->facts(), shared.constants, flag, watch_base, shared.options.tf32})) {
+      tasks_.push_back(std::move(task));
+    }
+    tasks_.push_back(reads_->task());
+    nodes_ = prepare(*shared.driver, tasks_);
+  }
+  Replay(const Replay&) = delete;
+
+  Mode mode() const { return plan_.mode; }
+  const Plan& plan() const { return plan_; }
+  const ReadSlots& reads() const { return *reads_; }
+  void clear_reads() { reads_->clear(); }
+  void launch() const { form_->launch(); }
+
+  /// Warms up, captures, accepts, times; keeps the fastest form. Storages are restored after each.
+  void choose_form(PlanReport& report) {
+    const std::vector<std::byte> before = shared_.state.snapshot();
+    shared_.state.fill_inputs(true);
+    std::vector<StepForm> forms = make_forms(before);
+    std::vector<double> times;
+    if (shared_.driver->computes()) {
+      const Outcome expected = stepwise(before);
+      for (const StepForm& form : forms) accept(form, before, expected);
+      times = measure(forms, before);
+    } else {
+      times.assign(forms.size(), 0);
+    }
+    const auto best =
+        static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      report.forms.push_back(fmt::format("{}: {:.1f} us a step{}", forms[i].name(), times[i] * 1e3,
+                                         i == best ? ", kept" : ""));
+    }
+    form_.emplace(std::move(forms[best]));
+    restore(before);
+    shared_.state.fill_inputs(false);
+    report.graph_nodes = nodes_;
+  }
+
+  /// Bytes of a readable, from the device, as the mode's last step left it.
+  void download(void* to, std::size_t index) const {
+    const ValueId value = plan_.graph.readables()[index].value;
+    const std::size_t bytes = plan_.graph.type(value).bytes();
+    if (bytes == 0) return;
+    shared_.driver->download(to, address_of(plan_, bases_, value), bytes, shared_.streams[0]);
+  }
+  const Type& readable_type(std::size_t index) const {
+    return plan_.graph.type(plan_.graph.readables()[index].value);
+  }
+
+ private:
+  std::vector<StepForm> make_forms(std::span<const std::byte> before) {
+    const auto after = order_of(tasks_);
+    const StreamPlan one = assign_streams(after, 1);
+    CudaDriver& driver = *shared_.driver;
+    StepForm uncaptured(driver, tasks_, one, shared_.streams, StepForm::Kind::uncaptured, nodes_);
+    // Warm-up: libraries and kernels load what they load at their first launch.
+    uncaptured.launch();
+    driver.synchronize(shared_.streams[0]);
+    restore(before);
+    // Of equal times the first is kept.
+    std::vector<StepForm> forms;
+    forms.emplace_back(driver, tasks_, one, shared_.streams, StepForm::Kind::graph, nodes_);
+    if (shared_.options.streams > 1) {
+      StreamPlan several = assign_streams(after, shared_.options.streams);
+      if (several.streams > 1) {
+        forms.emplace_back(driver, tasks_, std::move(several), shared_.streams,
+                           StepForm::Kind::graph, nodes_);
+      }
+    }
+    forms.push_back(std::move(uncaptured));
+    return forms;
+  }
+
+  void restore(std::span<const std::byte> before) {
+    shared_.state.restore(before);
+    shared_.reset_control();
+    reads_->clear();
+  }
+
+  Outcome outcome(const std::function<const std::byte*(std::size_t)>& address) const {
+    Outcome result{shared_.state.snapshot(), {}};
+    for (std::size_t i = 0; i < plan_.graph.readables().size(); ++i) {
+      const ValueId value = plan_.graph.readables()[i].value;
+      std::vector<std::byte> bytes(value.present() ? plan_.graph.type(value).bytes() : 0);
+      if (!bytes.empty()) {
+        shared_.driver->download(bytes.data(), address(i), bytes.size(), shared_.streams[0]);
+      }
+      result.readables.push_back(std::move(bytes));
+    }
+    return result;
+  }
+
+  Outcome stepwise(std::span<const std::byte> before) {
+    const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state,
+                          shared_.options.tf32);
+    steps.run();
+    const Outcome result = outcome([&](std::size_t i) { return steps.readable(i); });
+    restore(before);
+    return result;
+  }
+
+  void accept(const StepForm& form, std::span<const std::byte> before, const Outcome& expected) {
+    form.launch();
+    shared_.driver->synchronize(shared_.streams[0]);
+    const Outcome actual = outcome(
+        [&](std::size_t i) { return address_of(plan_, bases_, plan_.graph.readables()[i].value); });
+    restore(before);
+    const auto differs = [&](const std::string& what) {
+      throw InternalError(
+          fmt::format("graph \"{}\", {}: {} gives other bits for {} than the kernels one by one",
+                      plan_.graph.name(), name_of(plan_.mode), form.name(), what));
+    };
+    const auto [a, b] =
+        std::mismatch(actual.storages.begin(), actual.storages.end(), expected.storages.begin());
+    if (a != actual.storages.end()) {
+      differs(fmt::format(
+          "\"{}\"", shared_.state.path_at(static_cast<std::size_t>(a - actual.storages.begin()))));
+    }
+    for (std::size_t i = 0; i < actual.readables.size(); ++i) {
+      if (actual.readables[i] != expected.readables[i]) {
+        differs(fmt::format("\"{}\"", plan_.graph.readables()[i].name));
+      }
+    }
+  }
+
+  /// Milliseconds a step of each form: the median of interleaved rounds.
+  std::vector<double> measure(std::span<const StepForm> forms, std::span<const std::byte> before) {
+    constexpr int kRounds = 5, kSteps = 5;
+    CudaDriver& driver = *shared_.driver;
+    const CudaEvent begin = driver.make_event(), end = driver.make_event();
+    std::vector<std::vector<double>> times(forms.size());
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::size_t i = 0; i < forms.size(); ++i) {
+        driver.record(begin, shared_.streams[0]);
+        for (int step = 0; step < kSteps; ++step) forms[i].launch();
+        driver.record(end, shared_.streams[0]);
+        driver.synchronize(end);
+        times[i].push_back(driver.milliseconds(begin, end) / kSteps);
+      }
+    }
+    restore(before);
+    std::vector<double> medians;
+    for (std::vector<double>& t : times) {
+      std::nth_element(t.begin(), t.begin() + kRounds / 2, t.end());
+      medians.push_back(t[kRounds / 2]);
+    }
+    return medians;
+  }
+
+  Plan plan_;
+  Shared& shared_;
+  Bases bases_;
+  std::vector<DeviceBlock> readable_blocks_;
+  std::optional<ReadSlots> reads_;
+  std::vector<Task> tasks_;
+  int nodes_ = 0;
+  std::optional<StepForm> form_;
+};
+
+class CudaReplay final : public Engine {
+ public:
+  CudaReplay(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
+             const CudaOptions& options, Report& report)
+      : shared_(std::move(driver), memory, options),
+        arena_(*shared_.driver, report.arena_bytes),
+        slots_(options.slots, [this](std::int64_t step) {
+          shared_.driver->synchronize(over_[step % shared_.options.slots]);
+        }) {
+    for (int i = 0; i < options.slots; ++i) over_.push_back(shared_.driver->make_event());
+    for (Plan& plan : plans) {
+      const auto index = static_cast<std::size_t>(plan.mode);
+      replays_[index] = std::make_unique<Replay>(std::move(plan), shared_, arena_.data(),
+                                                 static_cast<int>(index) * kModes);
+    }
+    for (const auto& replay : replays_) {
+      if (replay == nullptr) continue;
+      for (PlanReport& plan : report.plans) {
+        if (plan.mode == replay->mode()) replay->choose_form(plan);
+      }
+    }
+    report.device = shared_.driver->facts().name;
+    report.device_bytes_other = shared_.driver->other_bytes();
+    report.device_bytes_io = shared_.inputs.device_bytes() + shared_.constants.bytes();
+    report.mapped_bytes = shared_.inputs.mapped_bytes();
+  }
+
+  void run(Mode mode) override {
+    const int slot = begin_step();
+    const std::int64_t step = slots_.next();
+    for (std::size_t i = 0; i < shared_.memory.inputs.size(); ++i) {
+      const InputMemory& input = shared_.memory.inputs[i];
+      if (!input.handed_out || input.type.bytes() == 0) continue;
+      std::memcpy(shared_.inputs.feed(slot, i), input.block.data(), input.type.bytes());
+    }
+    shared_.inputs.send(slot, shared_.streams[0]);
+    of(mode).launch();
+    shared_.driver->record(over_[slot], shared_.streams[0]);
+    slots_.launched();
+    begun_ = false;
+    last_step_[static_cast<std::size_t>(mode)] = step;
+    modes_[slot] = mode;
+  }
+
+  std::int64_t steps() const override { return slots_.next(); }
+
+  std::byte* feed(std::size_t index) override { return shared_.inputs.feed(begin_step(), index); }
+
+  at::Tensor readable(Mode mode, std::size_t index) const override {
+    const Type& type = of(mode).readable_type(index);
+    at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
+    of(mode).download(tensor.data_ptr(), index);
+    return tensor;
+  }
+
+  double scalar(Mode mode, std::size_t index) const override {
+    const std::int64_t step = last_step_[static_cast<std::size_t>(mode)];
+    if (step >= slots_.next() - shared_.options.slots) return arrived(mode, index, step);
+    // Steps of another mode have taken its slot since; its own memory holds it still.
+    alignas(8) std::byte bytes[8];
+    of(mode).download(bytes, index);
+    return number_at(bytes, of(mode).readable_type(index).element);
+  }
+
+  double scalar(Mode mode, std::size_t index, std::int64_t step) const override {
+    check_kept(step);
+    const int slot = slots_.slot_of(step);
+    if (modes_[slot] != mode) {
+      throw RunError(fmt::format("step {} cannot be read: it was one of {}, not of {}", step,
+                                 name_of(modes_[slot]), name_of(mode)));
+    }
+    return arrived(mode, index, step);
+  }
+
+  void fetch(std::size_t storage) const override { shared_.state.fetch(storage); }
+  void push(std::size_t storage) override {
+    slots_.finish();
+    shared_.state.push(storage);
+  }
+
+  std::optional<std::string> non_finite() const override {
+    if (slots_.next() == 0) return std::nullopt;
+    slots_.finish();
+    const std::int64_t step = slots_.next() - 1;
+    const int slot = slots_.slot_of(step);
+    const auto flag = of(modes_[slot]).reads().non_finite(slot, step);
+    if (!flag || *flag == INT_MAX) return std::nullopt;
+    const Plan& plan = replays_[static_cast<std::size_t>(*flag / kModes)]->plan();
+    return describe(plan.graph.nodes()[plan.schedule.order[*flag % kModes]]);
+  }
+
+ private:
+  /// Nodes of one mode's plan; the watch's flag tells modes apart by it.
+  static constexpr int kModes = 1 << 24;
+
+  const Replay& of(Mode mode) const {
+    const auto& replay = replays_[static_cast<std::size_t>(mode)];
+    if (replay == nullptr) throw InternalError("a mode without a plan was run");
+    return *replay;
+  }
+
+  /// The slot of the next step, waited for and cleared once.
+  int begin_step() {
+    const int slot = slots_.acquire();
+    if (!begun_) shared_.inputs.clear(slot);
+    begun_ = true;
+    return slot;
+  }
+
+  void check_kept(std::int64_t step) const {
+    if (step >= 0 && step < slots_.next() && step >= slots_.next() - slots_.count()) return;
+    slots_.readable(step);  // says what is wrong
+  }
+
+  /// Waits for one number of one step, by looking where the device will write it: shorter than an
+  /// event.
+  double arrived(Mode mode, std::size_t index, std::int64_t step) const {
+    if (!shared_.driver->computes()) {
+      throw RunError("nothing can be read: the target null computes nothing");
+    }
+    const int slot = slots_.slot_of(step);
+    alignas(8) std::byte bytes[8];
+    constexpr int kLooks = 256;  // between two questions to the driver, which take longer
+    for (int look = 0; !of(mode).reads().arrived(index, slot, step, bytes); ++look) {
+      if (look % kLooks != kLooks - 1) continue;
+      if (!shared_.driver->done(over_[slot])) continue;
+      if (of(mode).reads().arrived(index, slot, step, bytes)) break;
+      throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
+                                      of(mode).plan().graph.readables()[index].name));
+    }
+    return number_at(bytes, of(mode).readable_type(index).element);
+  }
+
+  mutable Shared shared_;
+  DeviceBlock arena_;
+  std::vector<CudaEvent> over_;  ///< [slot]
+  mutable Slots slots_;
+  bool begun_ = false;
+  std::array<std::unique_ptr<Replay>, 2> replays_;
+  std::array<std::int64_t, 2> last_step_{-1, -1};
+  mutable std::map<int, Mode> modes_;  ///< [slot] of its last step
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
+                                         std::shared_ptr<CudaDriver> driver,
+                                         const CudaOptions& options, Report& report) {
+  return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), options, report);
+}
+
+}  // namespace metronome

@@ -1,0 +1,88 @@
+// The few calls that the CUDA executor makes of a device. `RuntimeDriver` makes them; `NullDriver`
+// writes them down, so that everything above this line runs and is tested without a GPU; tests
+// bring a third that runs kernels on the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "ops/cuda/launch.h"
+
+namespace metronome {
+
+/// What a driver hands out: numbers of its own.
+struct CudaStream {
+  int index = -1;
+  bool operator==(const CudaStream&) const = default;
+};
+struct CudaEvent {
+  int index = -1;
+};
+struct CudaGraphExec {
+  int index = -1;
+};
+
+/// Memory that the host and the device see. `host` and `device` may be equal.
+struct MappedMemory {
+  std::byte* host = nullptr;
+  std::byte* device = nullptr;
+};
+
+/// Calls throw RunError where the device or the system refuses, InternalError where the executor
+/// broke a rule of capture. Everything handed out lives as long as the driver.
+class CudaDriver : public GemmLibrary {
+ public:
+  virtual const DeviceFacts& facts() const = 0;
+  /// False where what is enqueued is only written down.
+  virtual bool computes() const { return true; }
+
+  /// Zeroed device memory, 256-byte aligned.
+  virtual std::byte* device_memory(std::size_t bytes) = 0;
+  /// Gives `device_memory` back, when nothing that is enqueued uses it any more.
+  virtual void release(std::byte* device_memory) = 0;
+  /// Zeroed page-locked host memory that the device can address, 256-byte aligned.
+  virtual MappedMemory mapped_memory(std::size_t bytes) = 0;
+
+  /// Streams do not block on the default stream.
+  virtual CudaStream make_stream() = 0;
+  virtual CudaEvent make_event() = 0;
+  virtual void record(CudaEvent event, CudaStream stream) = 0;
+  virtual void wait(CudaStream stream, CudaEvent event) = 0;
+  virtual bool done(CudaEvent event) = 0;
+  /// Blocks the host until the event has happened; at once where it was never recorded.
+  virtual void synchronize(CudaEvent event) = 0;
+  virtual void synchronize(CudaStream stream) = 0;
+  /// Between two recorded events that have happened.
+  virtual double milliseconds(CudaEvent begin, CudaEvent end) = 0;
+
+  /// Host to device and back. `upload` may return before the copy is made: `from` is mapped memory
+  /// or is left alone until the stream has passed it. `download` returns when it is made.
+  virtual void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
+  virtual void download(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
+
+  /// Loads what a command needs (finds its kernel, compiles its source, makes the library's plan),
+  /// and gives the number of graph nodes that it captures to. Before the first enqueue.
+  virtual int prepare(const Command& command) = 0;
+  virtual void enqueue(const Command& command, CudaStream stream) = 0;
+
+  /// What is enqueued on the stream, and on streams that wait for its events, until end_capture,
+  /// becomes a graph, which is instantiated and uploaded. `expected` is the number of its nodes;
+  /// InternalError names both numbers where they differ.
+  virtual void begin_capture(CudaStream stream) = 0;
+  virtual CudaGraphExec end_capture(CudaStream stream, int expected) = 0;
+  /// Ends a capture that failed midway and forgets it; does not throw.
+  virtual void abandon_capture(CudaStream stream) noexcept = 0;
+  virtual void launch(CudaGraphExec graph, CudaStream stream) = 0;
+
+  /// Bytes taken on the device outside of `device_memory`: modules, handles, graphs.
+  virtual std::size_t other_bytes() const = 0;
+};
+
+/// The device `index`. Throws RunError with one sentence that says what is missing: no CUDA in this
+/// build, no driver, a driver too old, no such device, a library that cannot be loaded.
+std::unique_ptr<CudaDriver> open_cuda(int index);
+
+}  // namespace metronome

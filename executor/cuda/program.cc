@@ -1,0 +1,84 @@
+#include "executor/cuda/program.h"
+
+#include <fmt/format.h>
+
+#include "ops/cuda/table.h"
+
+namespace metronome {
+namespace {
+
+void touch(std::vector<ByteRange>& ranges, const void* begin, std::size_t bytes) {
+  if (begin != nullptr && bytes > 0) ranges.push_back({begin, bytes});
+}
+
+}  // namespace
+
+std::string describe(const Node& node) {
+  const std::string attributes = node.op->attributes();
+  const std::string line = to_string(node.line);
+  return fmt::format("{}{} \"{}\"{}", node.op->name(),
+                     attributes.empty() ? "" : fmt::format(" {{{}}}", attributes), node.path,
+                     line.empty() ? "" : fmt::format(" ({})", line));
+}
+
+Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,
+             const CudaBinding& binding) {
+  const std::int32_t index = plan.schedule.order[step];
+  const Node& node = plan.graph.nodes()[index];
+  Task task{describe(node), {}, {}};
+  Types inputs;
+  std::vector<void*> input_data, output_data;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(plan.graph.type(id));
+    input_data.push_back(locate(id));
+    touch(task.touched.reads, input_data.back(), inputs.back().bytes());
+  }
+  for (std::size_t k = 0; k < node.types.size(); ++k) {
+    output_data.push_back(locate({index, static_cast<std::int32_t>(k)}));
+    touch(task.touched.writes, output_data.back(), node.types[k].bytes());
+  }
+  touch(task.touched.writes, scratch, plan.scratch_bytes[index]);
+  CommandList commands;
+  cuda_table().of(*node.op).record(
+      *node.op, CudaLaunch{inputs,
+                           node.types,
+                           input_data,
+                           output_data,
+                           scratch,
+                           plan.choices[index],
+                           binding.device,
+                           binding.constants,
+                           commands,
+                           {binding.watch, binding.watch_base + static_cast<int>(step)},
+                           binding.tf32});
+  task.commands = commands.commands();
+  return task;
+}
+
+std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding) {
+  std::vector<Task> all;
+  const Locate locate = [&](ValueId id) { return address_of(plan, bases, id); };
+  for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
+    const std::int32_t node = plan.schedule.order[step];
+    if (!has_kernel(plan.graph, plan.graph.nodes()[node])) continue;
+    std::byte* scratch =
+        plan.scratch_bytes[node] > 0 ? bases.arena + plan.memory.scratch_offsets[node] : nullptr;
+    all.push_back(task_of(plan, step, locate, scratch, binding));
+  }
+  const auto assignments = plan.graph.assignments();
+  for (std::size_t i = 0; i < assignments.size(); ++i) {
+    if (plan.schedule.in_place[i]) continue;
+    const std::byte* from = locate(assignments[i].value);
+    std::byte* to = bases.storages[assignments[i].storage.index];
+    const std::size_t bytes = plan.graph.type(assignments[i].value).bytes();
+    Task task{fmt::format("assign \"{}\"", plan.graph.storage(assignments[i].storage).path),
+              {CopyCommand{to, from, bytes}},
+              {}};
+    touch(task.touched.reads, from, bytes);
+    touch(task.touched.writes, to, bytes);
+    all.push_back(std::move(task));
+  }
+  return all;
+}
+
+}  // namespace metronome

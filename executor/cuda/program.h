@@ -1,0 +1,45 @@
+// A plan as work for a device: for each node its commands and the bytes that they touch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "executor/addresses.h"
+#include "executor/binding.h"
+#include "executor/cuda/hazards.h"
+#include "executor/plan.h"
+#include "ops/cuda/launch.h"
+
+namespace metronome {
+
+/// One node's commands, or the executor's own: what runs on one stream without a break.
+struct Task {
+  std::string
+      name;  ///< "layer_norm \"tower/0/layer_norm\" (tower.cc:50)", or what the executor does
+  std::vector<Command> commands;
+  Work touched;
+};
+
+/// What nodes are bound to beside their values' memory.
+struct CudaBinding {
+  const DeviceFacts& device;
+  ConstantMemory& constants;
+  int* watch = nullptr;  ///< where non-finite numbers are reported, or null
+  int watch_base = 0;    ///< added to a node's place in the order
+  bool tf32 = false;
+};
+
+/// "layer_norm \"tower/0/layer_norm\" (tower.cc:50)".
+std::string describe(const Node& node);
+
+/// The commands of the node at place `step` of the plan's order. `scratch` is 256-byte aligned.
+Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,
+             const CudaBinding& binding);
+
+/// A whole step over planned memory: the nodes in the plan's order, then the copies of assigned
+/// values that are not made in place.
+std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding);
+
+}  // namespace metronome

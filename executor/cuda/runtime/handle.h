@@ -1,0 +1,38 @@
+// Owners of what CUDA hands out.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
+namespace metronome {
+
+/// Owns a handle, which in CUDA's C interface is always a pointer.
+template <class T, class Destroy>
+using Handle = std::unique_ptr<std::remove_pointer_t<T>, Destroy>;
+
+/// Destroys by a function that is linked. What it returns is not looked at: a destructor could do
+/// nothing about it, and a device in error refuses every call.
+template <auto destroy>
+struct Calls {
+  template <class T>
+  void operator()(T* handle) const noexcept {
+    static_cast<void>(destroy(handle));
+  }
+};
+
+using DeviceMemory = Handle<void*, Calls<cudaFree>>;
+using HostMemory = Handle<void*, Calls<cudaFreeHost>>;
+using Stream = Handle<cudaStream_t, Calls<cudaStreamDestroy>>;
+using Event = Handle<cudaEvent_t, Calls<cudaEventDestroy>>;
+using RecordedGraph = Handle<cudaGraph_t, Calls<cudaGraphDestroy>>;
+using GraphExec = Handle<cudaGraphExec_t, Calls<cudaGraphExecDestroy>>;
+using Module = Handle<cudaLibrary_t, Calls<cudaLibraryUnload>>;
+
+/// Throws where the CUDA runtime refused: InternalError where the call broke a rule of capture,
+/// RunError "CUDA cannot DOING: <the runtime's reason>" for everything else.
+void check(cudaError_t status, std::string_view doing);
+
+}  // namespace metronome

@@ -1,0 +1,61 @@
+#include "executor/cuda/runtime/library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+/// Null, and the loader's words in `reason`, where it cannot be loaded.
+void* load(const std::string& file, std::string& reason) {
+  void* handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) reason = dlerror();
+  return handle;
+}
+
+}  // namespace
+
+Library::Library(const std::string& name, const std::string& package) : name_(name) {
+  const char* given = std::getenv("METRONOME_CUDA");
+  const std::string folder = given == nullptr ? "" : given;
+  std::string reason;
+  if (!folder.empty()) {
+    for (const char* sub : {"lib64", "lib"}) {
+      const std::string file = fmt::format("{}/{}/{}", folder, sub, name);
+      std::error_code ignored;
+      if (!std::filesystem::exists(file, ignored)) continue;
+      handle_ = load(file, reason);
+      if (handle_ != nullptr) return;
+      throw RunError(
+          fmt::format("{} cannot be loaded: {}; METRONOME_CUDA={} names a folder whose "
+                      "libraries do not serve this machine",
+                      name, reason, folder));
+    }
+  }
+  handle_ = load(name, reason);
+  if (handle_ != nullptr) return;
+  throw RunError(fmt::format(
+      "{} cannot be loaded: {}; it was looked for in {}, in LD_LIBRARY_PATH and in the program's "
+      "own library path; install the CUDA 13.0 toolkit, or {} of PyPI, and name its folder with "
+      "METRONOME_CUDA or LD_LIBRARY_PATH",
+      name, reason,
+      folder.empty() ? "METRONOME_CUDA (which is not set)"
+                     : fmt::format("{0}/lib64 and {0}/lib (METRONOME_CUDA)", folder),
+      package));
+}
+
+void* Library::find(const char* symbol) const {
+  void* address = dlsym(handle_, symbol);
+  if (address == nullptr) {
+    throw RunError(
+        fmt::format("{} has no {}: it is of another version than CUDA 13.0's", name_, symbol));
+  }
+  return address;
+}
+
+}  // namespace metronome

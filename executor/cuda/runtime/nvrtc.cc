@@ -1,0 +1,144 @@
+#include "executor/cuda/runtime/nvrtc.h"
+
+#include <fmt/format.h>
+#include <nvrtc.h>
+
+#include <sstream>
+#include <string_view>
+
+#include "executor/cuda/runtime/handle.h"
+#include "executor/cuda/runtime/library.h"
+#include "executor/hash64.h"
+#include "graph/error.h"
+#include "ops/cuda/embedded.h"
+
+namespace metronome {
+namespace {
+
+/// Stands after a source. The kernel's arguments stay in the constant bank.
+constexpr const char* kWrapper = R"(
+#include "ops/cuda/context.h"
+extern "C" __global__ void metronome_entry(const __grid_constant__ metronome::cuda::Kernel kernel) {
+  metronome::cuda::DeviceContext context;
+  kernel(context);
+}
+)";
+
+/// Those of third_party's rule for kernels that are compiled ahead: the bits of a fused group are
+/// those of its parts.
+constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false", "-DNDEBUG"};
+
+/// What is called of libnvrtc.
+struct Nvrtc {
+  Library library{"libnvrtc.so.13", "nvidia-cuda-nvrtc"};
+#define METRONOME_FUNCTION(symbol) \
+  decltype(::symbol)* symbol = library.function<decltype(::symbol)>(#symbol)
+  METRONOME_FUNCTION(nvrtcVersion);
+  METRONOME_FUNCTION(nvrtcGetErrorString);
+  METRONOME_FUNCTION(nvrtcCreateProgram);
+  METRONOME_FUNCTION(nvrtcDestroyProgram);
+  METRONOME_FUNCTION(nvrtcCompileProgram);
+  METRONOME_FUNCTION(nvrtcGetProgramLogSize);
+  METRONOME_FUNCTION(nvrtcGetProgramLog);
+  METRONOME_FUNCTION(nvrtcGetCUBINSize);
+  METRONOME_FUNCTION(nvrtcGetCUBIN);
+#undef METRONOME_FUNCTION
+
+  void check(nvrtcResult result, std::string_view doing) const {
+    if (result == NVRTC_SUCCESS) return;
+    throw RunError(fmt::format("NVRTC cannot {}: {}", doing, nvrtcGetErrorString(result)));
+  }
+};
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc loaded;
+  return loaded;
+}
+
+struct DestroyProgram {
+  void operator()(nvrtcProgram program) const noexcept { nvrtc().nvrtcDestroyProgram(&program); }
+};
+using Program = Handle<nvrtcProgram, DestroyProgram>;
+
+Program make_program(const std::string& source) {
+  std::vector<const char*> names, texts;
+  for (const EmbeddedHeader& header : embedded_headers()) {
+    names.push_back(header.name);
+    texts.push_back(header.text);
+  }
+  nvrtcProgram made = nullptr;
+  nvrtc().check(
+      nvrtc().nvrtcCreateProgram(&made, source.c_str(), "kernel.cu", static_cast<int>(names.size()),
+                                 texts.data(), names.data()),
+      "make a program");
+  return Program(made);
+}
+
+std::string log_of(const Program& program) {
+  std::size_t size = 0;  // with the zero at its end
+  nvrtc().check(nvrtc().nvrtcGetProgramLogSize(program.get(), &size), "tell its log");
+  std::string log(size, '\0');
+  nvrtc().check(nvrtc().nvrtcGetProgramLog(program.get(), log.data()), "tell its log");
+  log.resize(log.find('\0'));
+  return log;
+}
+
+std::string numbered(const std::string& source) {
+  std::istringstream lines(source);
+  std::string line, text;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    text += fmt::format("{:4} | {}\n", number, line);
+  }
+  return text;
+}
+
+std::uint64_t key_of(const std::string& source, const std::string& architecture) {
+  int major = 0, minor = 0;
+  nvrtc().check(nvrtc().nvrtcVersion(&major, &minor), "tell its version");
+  Hash64 hash;
+  hash.add_text(fmt::format("NVRTC {}.{}", major, minor));
+  hash.add_text(architecture);
+  for (const char* option : kOptions) hash.add_text(option);
+  for (const EmbeddedHeader& header : embedded_headers()) {
+    hash.add_text(header.name);
+    hash.add_text(header.text);
+  }
+  hash.add_text(source);
+  hash.add_text(kWrapper);
+  return hash.value();
+}
+
+}  // namespace
+
+std::string architecture(int major, int minor) { return fmt::format("sm_{}{}", major, minor); }
+
+std::vector<char> compile_cubin(const std::string& source, const std::string& architecture) {
+  const std::string whole = source + kWrapper;
+  const Program program = make_program(whole);
+  const std::string target = "--gpu-architecture=" + architecture;
+  std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
+  options.push_back(target.c_str());
+  const nvrtcResult result =
+      nvrtc().nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
+  if (result == NVRTC_ERROR_COMPILATION) {
+    throw InternalError(fmt::format("a generated kernel does not compile for {}:\n{}\n{}",
+                                    architecture, log_of(program), numbered(whole)));
+  }
+  nvrtc().check(result, "compile for " + architecture);
+  std::size_t size = 0;
+  nvrtc().check(nvrtc().nvrtcGetCUBINSize(program.get(), &size), "give its code");
+  std::vector<char> code(size);
+  nvrtc().check(nvrtc().nvrtcGetCUBIN(program.get(), code.data()), "give its code");
+  return code;
+}
+
+std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,
+                               CodeCache& cache) {
+  const std::uint64_t key = key_of(source, architecture);
+  if (auto found = cache.find(key)) return *std::move(found);
+  std::vector<char> code = compile_cubin(source, architecture);
+  cache.keep(key, code);
+  return code;
+}
+
+}  // namespace metronome

@@ -1,0 +1,30 @@
+// Kernels compiled at run time by NVRTC. Needs no device, only libnvrtc.so.13.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/runtime/code_cache.h"
+
+namespace metronome {
+
+/// The name of the kernel in what `compile_cubin` makes; its one parameter is the source's
+/// `Kernel`.
+constexpr const char* kGeneratedEntry = "metronome_entry";
+
+/// "sm_90" for compute capability 9.0.
+std::string architecture(int major, int minor);
+
+/// Device code of a source as GeneratedCommand has it (ops/cuda/commands.h). Rounding is IEEE's and
+/// multiply-adds are fused only where written, as in the kernels that are compiled ahead. Throws
+/// RunError where libnvrtc cannot be loaded, InternalError with the compiler's log and the numbered
+/// source where it does not compile.
+std::vector<char> compile_cubin(const std::string& source, const std::string& architecture);
+
+/// The same, from the cache where it is there, else kept in it. The key covers all that the code
+/// depends on: source, the headers it may include, options, architecture, NVRTC's version.
+std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,
+                               CodeCache& cache);
+
+}  // namespace metronome

@@ -1,0 +1,25 @@
+// Whether a device can be used, decided from what was found: no call of CUDA here.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace metronome {
+
+/// What the CUDA runtime tells of a machine and of one of its devices.
+struct FoundDevices {
+  int driver = 0;  ///< the CUDA version that the driver serves, as 13000; 0: there is no driver
+  int count = 0;
+  std::string error = {};  ///< why the devices could not be counted; empty: they were
+  std::optional<std::string> visible = {};  ///< CUDA_VISIBLE_DEVICES, where it is set
+  /// Of the device asked for, where there is one.
+  std::string name = {};
+  int major = 0;  ///< compute capability
+  int minor = 0;
+};
+
+/// Why the device `index` cannot be used: one sentence that says what is missing, and the way out.
+/// Empty where it can.
+std::string refusal(const FoundDevices& found, int index);
+
+}  // namespace metronome

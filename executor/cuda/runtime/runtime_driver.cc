@@ -1,0 +1,343 @@
+#include "executor/cuda/runtime/runtime_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "executor/cuda/io_device.h"
+#include "executor/cuda/runtime/nvrtc.h"
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+std::size_t free_bytes() noexcept {
+  std::size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+}
+
+/// Adds to a sum what the device's free memory loses while it lives: the only way to learn what
+/// modules, handles and graphs take. Another process on the device blurs it.
+class Measured {
+ public:
+  explicit Measured(std::size_t& sum) : sum_(sum), before_(free_bytes()) {}
+  ~Measured() {
+    const std::size_t after = free_bytes();
+    if (before_ > after) sum_ += before_ - after;
+  }
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
+
+ private:
+  std::size_t& sum_;
+  std::size_t before_;
+};
+
+DeviceFacts facts_of(int index, const CublasLt& cublaslt) {
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, index), "describe the device");
+  int runtime = 0;
+  check(cudaRuntimeGetVersion(&runtime), "tell its version");
+  return {.name = properties.name,
+          .major = properties.major,
+          .minor = properties.minor,
+          .multiprocessors = properties.multiProcessorCount,
+          .memory_bytes = properties.totalGlobalMem,
+          .library_versions = fmt::format("CUDA {}.{}, cuBLASLt {}", runtime / 1000,
+                                          runtime % 1000 / 10, cublaslt.version())};
+}
+
+void launch_kernel(const void* kernel, const KernelShape& shape,
+                   const std::vector<std::byte>& arguments, cudaStream_t stream) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = {static_cast<unsigned>(shape.blocks), 1, 1};
+  config.blockDim = {static_cast<unsigned>(shape.threads), 1, 1};
+  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+  config.stream = stream;
+  void* argument = const_cast<std::byte*>(arguments.data());
+  check(cudaLaunchKernelExC(&config, kernel, &argument), "launch a kernel");
+}
+
+int count_nodes(cudaGraph_t graph) {
+  std::size_t count = 0;
+  check(cudaGraphGetNodes(graph, nullptr, &count), "count a graph's nodes");
+  return static_cast<int>(count);
+}
+
+Stream make_nonblocking() {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "make a stream");
+  return Stream(made);
+}
+
+}  // namespace
+
+RuntimeDriver::RuntimeDriver(int index) : index_(index) {
+  check(cudaInitDevice(index, 0, 0), "use the device");
+  enter();
+  const Measured measured(other_bytes_);
+  cublaslt_ = std::make_unique<CublasLt>();
+  facts_ = facts_of(index, *cublaslt_);
+  counting_ = make_nonblocking();
+}
+
+RuntimeDriver::~RuntimeDriver() {
+  static_cast<void>(cudaSetDevice(index_));
+  static_cast<void>(cudaDeviceSynchronize());
+}
+
+void RuntimeDriver::enter() const { check(cudaSetDevice(index_), "use the device"); }
+
+void RuntimeDriver::enter_outside_capture(std::string_view doing) const {
+  if (capturing_) throw InternalError(fmt::format("{} while a graph is captured", doing));
+  enter();
+}
+
+std::vector<Candidate> RuntimeDriver::gemm_candidates(const GemmProblem& problem) const {
+  enter();
+  return cublaslt_->candidates(problem);
+}
+
+std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
+  enter_outside_capture("allocating device memory");
+  bytes = std::max<std::size_t>(bytes, 1);  // an address of its own for nothing too
+  void* made = nullptr;
+  const cudaError_t status = cudaMalloc(&made, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    throw RunError(fmt::format("{} bytes are needed on device {} ({}), and {} of {} are free",
+                               bytes, index_, facts_.name, free_bytes(), facts_.memory_bytes));
+  }
+  check(status, "allocate device memory");
+  device_.emplace_back(made);
+  check(cudaMemset(made, 0, bytes), "zero device memory");
+  check(cudaDeviceSynchronize(), "zero device memory");  // other streams would not wait for it
+  return static_cast<std::byte*>(made);
+}
+
+void RuntimeDriver::release(std::byte* device_memory) {
+  enter_outside_capture("releasing device memory");
+  const std::size_t erased =
+      std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
+  if (erased == 0) throw InternalError("device memory that is not held was released");
+}
+
+MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
+  enter_outside_capture("allocating page-locked memory");
+  bytes = std::max<std::size_t>(bytes, 1);
+  void* made = nullptr;
+  check(cudaHostAlloc(&made, bytes, cudaHostAllocMapped), "allocate page-locked memory");
+  mapped_.emplace_back(made);
+  void* device = nullptr;
+  check(cudaHostGetDevicePointer(&device, made, 0), "map page-locked memory");
+  std::byte* host = static_cast<std::byte*>(made);
+  std::fill_n(host, bytes, std::byte{0});
+  return {host, static_cast<std::byte*>(device)};
+}
+
+CudaStream RuntimeDriver::make_stream() {
+  enter_outside_capture("making a stream");
+  streams_.push_back(make_nonblocking());
+  return {static_cast<int>(streams_.size()) - 1};
+}
+
+CudaEvent RuntimeDriver::make_event() {
+  enter_outside_capture("making an event");
+  cudaEvent_t made = nullptr;
+  // With timing: any two may be given to `milliseconds`.
+  check(cudaEventCreateWithFlags(&made, cudaEventDefault), "make an event");
+  events_.emplace_back(made);
+  return {static_cast<int>(events_.size()) - 1};
+}
+
+void RuntimeDriver::record(CudaEvent event, CudaStream stream) {
+  enter();
+  check(cudaEventRecord(of(event), of(stream)), "record an event");
+}
+
+void RuntimeDriver::wait(CudaStream stream, CudaEvent event) {
+  enter();
+  check(cudaStreamWaitEvent(of(stream), of(event), cudaEventWaitDefault), "wait for an event");
+}
+
+bool RuntimeDriver::done(CudaEvent event) {
+  enter();
+  const cudaError_t status = cudaEventQuery(of(event));
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(status, "ask for an event");
+  return true;
+}
+
+void RuntimeDriver::synchronize(CudaEvent event) {
+  enter_outside_capture("waiting for an event");
+  check(cudaEventSynchronize(of(event)), "wait for an event");
+}
+
+void RuntimeDriver::synchronize(CudaStream stream) {
+  enter_outside_capture("waiting for a stream");
+  check(cudaStreamSynchronize(of(stream)), "wait for a stream");
+}
+
+double RuntimeDriver::milliseconds(CudaEvent begin, CudaEvent end) {
+  enter();
+  float result = 0;
+  check(cudaEventElapsedTime(&result, of(begin), of(end)), "tell the time between two events");
+  return static_cast<double>(result);
+}
+
+void RuntimeDriver::upload(void* to, const void* from, std::size_t bytes, CudaStream stream) {
+  enter_outside_capture("copying to the device");
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, of(stream)), "copy to the device");
+}
+
+void RuntimeDriver::download(void* to, const void* from, std::size_t bytes, CudaStream stream) {
+  enter_outside_capture("copying from the device");
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, of(stream)), "copy from the device");
+  check(cudaStreamSynchronize(of(stream)), "copy from the device");
+}
+
+const DeviceKernels& RuntimeDriver::compiled_kernels() {
+  static const DeviceKernels table = [] {
+    DeviceKernels made = device_kernels();
+    cuda::add_kernels_io(made);
+    return made;
+  }();
+  return table;
+}
+
+const void* RuntimeDriver::loaded(const KernelCommand& command) const {
+  const void* kernel = compiled_kernels().find(command.kernel);
+  if (kernel == nullptr) {
+    throw InternalError(
+        fmt::format("kernel {} ({}) was not compiled for devices: its stem's list "
+                    "of kernels lacks it",
+                    command.name, command.kernel.name()));
+  }
+  return kernel;
+}
+
+const void* RuntimeDriver::load(const GeneratedCommand& command) {
+  Generated& entry = generated_[command.source.get()];
+  if (entry.kernel != nullptr) return entry.kernel;
+  const void*& kernel = kernels_[*command.source];
+  if (kernel == nullptr) {
+    const std::vector<char> code =
+        cached_cubin(*command.source, architecture(facts_.major, facts_.minor), cache_);
+    cudaLibrary_t library = nullptr;
+    check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+          "load a generated kernel");
+    modules_.emplace_back(library);
+    cudaKernel_t found = nullptr;
+    check(cudaLibraryGetKernel(&found, library, kGeneratedEntry), "find a generated kernel");
+    kernel = found;
+  }
+  entry = {command.source, kernel};
+  return kernel;
+}
+
+int RuntimeDriver::prepare(const Command& command) {
+  enter_outside_capture("preparing a command");
+  const Measured measured(other_bytes_);
+  cudaFuncAttributes ignored;
+  if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
+    check(cudaFuncGetAttributes(&ignored, loaded(*kernel)), "load a kernel");
+  } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
+    check(cudaFuncGetAttributes(&ignored, load(*generated)), "load a generated kernel");
+  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
+    cublaslt_->prepare(*gemm);
+  }
+  return nodes_of(command);
+}
+
+/// Captures the command alone. Nothing runs; but what the libraries load late is loaded by it,
+/// which only this mode of capture allows.
+int RuntimeDriver::nodes_of(const Command& command) {
+  check(cudaStreamBeginCapture(counting_.get(), cudaStreamCaptureModeRelaxed), "begin a capture");
+  cudaGraph_t made = nullptr;
+  try {
+    play(command, counting_.get());
+  } catch (...) {
+    static_cast<void>(cudaStreamEndCapture(counting_.get(), &made));
+    const RecordedGraph ended(made);
+    static_cast<void>(cudaGetLastError());
+    throw;
+  }
+  check(cudaStreamEndCapture(counting_.get(), &made), "end a capture");
+  const RecordedGraph graph(made);
+  return count_nodes(graph.get());
+}
+
+void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
+  enter();
+  play(command, of(stream));
+}
+
+void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
+  if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
+    launch_kernel(loaded(*kernel), kernel->shape, kernel->arguments, stream);
+  } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
+    const auto found = generated_.find(generated->source.get());
+    if (found == generated_.end() || found->second.kernel == nullptr) {
+      throw InternalError("a generated kernel that was not prepared: " + generated->name);
+    }
+    launch_kernel(found->second.kernel, generated->shape, generated->arguments, stream);
+  } else if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+    check(cudaMemcpyAsync(copy->to, copy->from, copy->bytes, cudaMemcpyDefault, stream),
+          "enqueue a copy");
+  } else if (const auto* zero = std::get_if<ZeroCommand>(&command)) {
+    check(cudaMemsetAsync(zero->to, 0, zero->bytes, stream), "enqueue a zeroing");
+  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
+    cublaslt_->enqueue(*gemm, stream);
+  }
+}
+
+void RuntimeDriver::begin_capture(CudaStream stream) {
+  enter_outside_capture("beginning a capture");
+  check(cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeThreadLocal), "begin a capture");
+  capturing_ = stream;
+}
+
+CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
+  if (capturing_ != stream) throw InternalError("the end of a capture that was not begun");
+  enter();
+  capturing_.reset();
+  cudaGraph_t recorded = nullptr;
+  check(cudaStreamEndCapture(of(stream), &recorded), "end a capture");
+  Graph graph;
+  graph.recorded.reset(recorded);
+  if (const int nodes = count_nodes(recorded); nodes != expected) {
+    throw InternalError(
+        fmt::format("the captured graph has {} nodes, and its commands make {}", nodes, expected));
+  }
+  const Measured measured(other_bytes_);
+  cudaGraphExec_t exec = nullptr;
+  check(cudaGraphInstantiate(&exec, recorded, 0), "instantiate a graph");
+  graph.exec.reset(exec);
+  check(cudaGraphUpload(exec, of(stream)), "upload a graph");
+  check(cudaStreamSynchronize(of(stream)), "upload a graph");
+  graphs_.push_back(std::move(graph));
+  return {static_cast<int>(graphs_.size()) - 1};
+}
+
+void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
+  if (capturing_ != stream) return;
+  capturing_.reset();
+  static_cast<void>(cudaSetDevice(index_));
+  cudaGraph_t recorded = nullptr;
+  static_cast<void>(cudaStreamEndCapture(of(stream), &recorded));
+  const RecordedGraph graph(recorded);
+  static_cast<void>(cudaGetLastError());
+}
+
+void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {
+  enter();
+  check(cudaGraphLaunch(graphs_.at(graph.index).exec.get(), of(stream)), "launch a graph");
+}
+
+}  // namespace metronome

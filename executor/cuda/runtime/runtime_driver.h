@@ -1,0 +1,110 @@
+// The driver of a real device.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "executor/cuda/driver.h"
+#include "executor/cuda/runtime/code_cache.h"
+#include "executor/cuda/runtime/cublaslt.h"
+#include "executor/cuda/runtime/handle.h"
+#include "ops/cuda/device_kernels.h"
+
+namespace metronome {
+
+/// Makes each call of CudaDriver on one device, through the CUDA runtime. Any thread may call, one
+/// at a time.
+///
+/// Capture is thread-local: what other threads do (libtorch's, say) neither enters the graph nor
+/// breaks it. While it lasts, calls that allocate, load or wait are InternalErrors.
+class RuntimeDriver : public CudaDriver {
+ public:
+  /// The device `index`, which can be used (see refusal.h). Throws RunError where it is taken or in
+  /// error, or where a library is missing.
+  explicit RuntimeDriver(int index);
+  /// Waits for what the device still does.
+  ~RuntimeDriver() override;
+
+  const DeviceFacts& facts() const override { return facts_; }
+  std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override;
+
+  std::byte* device_memory(std::size_t bytes) override;
+  void release(std::byte* device_memory) override;
+  MappedMemory mapped_memory(std::size_t bytes) override;
+
+  CudaStream make_stream() override;
+  CudaEvent make_event() override;
+  void record(CudaEvent event, CudaStream stream) override;
+  void wait(CudaStream stream, CudaEvent event) override;
+  bool done(CudaEvent event) override;
+  void synchronize(CudaEvent event) override;
+  void synchronize(CudaStream stream) override;
+  double milliseconds(CudaEvent begin, CudaEvent end) override;
+
+  void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
+  void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
+
+  int prepare(const Command& command) override;
+  void enqueue(const Command& command, CudaStream stream) override;
+
+  void begin_capture(CudaStream stream) override;
+  CudaGraphExec end_capture(CudaStream stream, int expected) override;
+  void abandon_capture(CudaStream stream) noexcept override;
+  void launch(CudaGraphExec graph, CudaStream stream) override;
+
+  std::size_t other_bytes() const override { return other_bytes_; }
+
+ private:
+  /// A source's code on the device. Holding the source keeps its address its own, so that commands
+  /// are told apart by it.
+  struct Generated {
+    std::shared_ptr<const std::string> source;
+    const void* kernel = nullptr;
+  };
+  struct Graph {
+    RecordedGraph recorded;
+    GraphExec exec;  // destroyed first
+  };
+
+  /// Those of ops and the executor's own.
+  static const DeviceKernels& compiled_kernels();
+  /// Makes the device current on this thread.
+  void enter() const;
+  /// The same for a call that capture forbids.
+  void enter_outside_capture(std::string_view doing) const;
+
+  const void* loaded(const KernelCommand& command) const;
+  const void* load(const GeneratedCommand& command);
+  void play(const Command& command, cudaStream_t stream);
+  int nodes_of(const Command& command);
+
+  cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index).get(); }
+  cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
+
+  int index_;
+  DeviceFacts facts_;
+  std::size_t other_bytes_ = 0;
+  std::optional<CudaStream> capturing_;
+  CodeCache cache_;
+
+  // What was handed out, destroyed from the last to the first: graphs before the modules and the
+  // memory that they use.
+  std::deque<DeviceMemory> device_;
+  std::deque<HostMemory> mapped_;
+  std::deque<Module> modules_;
+  std::unordered_map<std::string, const void*> kernels_;         // by their source
+  std::unordered_map<const std::string*, Generated> generated_;  // by its address
+  std::unique_ptr<CublasLt> cublaslt_;
+  std::deque<Stream> streams_;
+  std::deque<Event> events_;
+  std::deque<Graph> graphs_;
+  Stream counting_;  // for commands that are captured alone
+};
+
+}  // namespace metronome

@@ -1,0 +1,138 @@
+#include "executor/cuda/step_io.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+template <class T>
+const T* keep(DeviceConstants& constants, const std::vector<T>& table) {
+  return static_cast<const T*>(constants.keep(std::as_bytes(std::span(table))));
+}
+
+constexpr int kThreads = 256;
+
+}  // namespace
+
+InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
+                       DeviceConstants& constants, const cuda::Control* control, int slots)
+    : driver_(driver), stream_(driver.make_stream()), task_{"load_inputs", {}, {}} {
+  std::size_t device_bytes = 0;
+  for (const InputMemory& input : memory.inputs) {
+    Place place;
+    place.bytes = input.type.bytes();
+    place.pitch = device_aligned(place.bytes);
+    if (place.bytes > 0) place.mapped = driver.mapped_memory(place.pitch * slots);
+    mapped_bytes_ += place.pitch * slots;
+    if (place.bytes > kSmall) device_bytes += place.pitch * slots;
+    places_.push_back(place);
+  }
+  device_slots_ = DeviceBlock(driver, device_bytes);
+  fed_ = driver.mapped_memory(std::max<std::size_t>(places_.size(), 1) * slots * sizeof(int));
+  for (int slot = 0; slot < slots; ++slot) sent_.push_back(driver.make_event());
+
+  std::vector<cuda::InputSlot> table;
+  std::vector<cuda::InputChunk> chunks;
+  std::byte* next = device_slots_.data();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    if (place.bytes > kSmall) {
+      place.device = next;
+      next += place.pitch * slots;
+    }
+    const std::byte* from = place.device != nullptr ? place.device : place.mapped.device;
+    const auto bytes = static_cast<cuda::Index>(place.bytes);
+    table.push_back({reinterpret_cast<const unsigned char*>(from),
+                     reinterpret_cast<unsigned char*>(state.input(i)),
+                     static_cast<cuda::Index>(place.pitch), bytes});
+    for (cuda::Index at = 0; at < bytes; at += cuda::LoadInputs::kChunk) {
+      chunks.push_back({static_cast<int>(i), 0, at});
+    }
+    if (bytes > 0) task_.touched.writes.push_back({state.input(i), place.bytes});
+  }
+  task_.touched.reads.push_back({control, sizeof(cuda::Control)});
+  if (chunks.empty()) return;
+  CommandList commands;
+  commands.launch(cuda::LoadInputs{control, keep(constants, table), keep(constants, chunks),
+                                   reinterpret_cast<const int*>(fed_.device),
+                                   static_cast<int>(places_.size()), slots},
+                  {static_cast<cuda::Index>(chunks.size()), kThreads, 0});
+  task_.commands = commands.commands();
+}
+
+std::byte* InputSlots::feed(int slot, std::size_t index) {
+  reinterpret_cast<int*>(fed_.host)[slot * places_.size() + index] = 1;
+  const Place& place = places_[index];
+  return place.mapped.host + slot * place.pitch;
+}
+
+void InputSlots::clear(int slot) {
+  std::memset(fed_.host + slot * places_.size() * sizeof(int), 0, places_.size() * sizeof(int));
+}
+
+void InputSlots::send(int slot, CudaStream stream) {
+  bool any = false;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    const bool fed = reinterpret_cast<const int*>(fed_.host)[slot * places_.size() + i] != 0;
+    if (!fed || place.device == nullptr) continue;
+    driver_.upload(place.device + slot * place.pitch, place.mapped.host + slot * place.pitch,
+                   place.bytes, stream_);
+    any = true;
+  }
+  if (!any) return;
+  driver_.record(sent_[slot], stream_);
+  driver_.wait(stream, sent_[slot]);
+}
+
+ReadSlots::ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte* const> addresses,
+                     DeviceConstants& constants, cuda::Control* control, int slots)
+    : slots_(slots), task_{"store_reads", {}, {}} {
+  std::vector<cuda::ReadEntry> table;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    entries_.push_back(-1);
+    if (addresses[i] == nullptr) continue;
+    const std::size_t bytes = graph.type(graph.readables()[i].value).bytes();
+    entries_.back() = static_cast<int>(table.size());
+    table.push_back(
+        {reinterpret_cast<const unsigned char*>(addresses[i]), static_cast<int>(bytes), 0});
+    task_.touched.reads.push_back({addresses[i], bytes});
+  }
+  count_ = static_cast<int>(table.size());
+  mapped_ = driver.mapped_memory(sizeof(cuda::Stamped) * (count_ + 1) * slots);
+  clear();
+  task_.touched.writes.push_back({control, sizeof(cuda::Control)});
+  CommandList commands;
+  commands.launch(cuda::StoreReads{control, keep(constants, table),
+                                   reinterpret_cast<cuda::Stamped*>(mapped_.device), count_, slots},
+                  {1, kThreads, 0});
+  task_.commands = commands.commands();
+}
+
+bool ReadSlots::arrived(std::size_t readable, int slot, std::int64_t step, void* bytes) const {
+  if (entries_[readable] < 0) throw InternalError("a value of several elements has no slot");
+  const auto* stamped = reinterpret_cast<const cuda::Stamped*>(mapped_.host) + slot * (count_ + 1) +
+                        entries_[readable];
+  // The device writes both in one store: a number whose step has arrived has arrived too.
+  const auto at = std::atomic_ref(const_cast<cuda::Stamped*>(stamped)->step);
+  if (at.load(std::memory_order_acquire) != step) return false;
+  std::memcpy(bytes, &stamped->bits, sizeof stamped->bits);
+  return true;
+}
+
+std::optional<int> ReadSlots::non_finite(int slot, std::int64_t step) const {
+  const cuda::Stamped& flag =
+      reinterpret_cast<const cuda::Stamped*>(mapped_.host)[slot * (count_ + 1) + count_];
+  if (flag.step != step) return std::nullopt;
+  return static_cast<int>(flag.bits);
+}
+
+void ReadSlots::clear() {
+  auto* stamped = reinterpret_cast<cuda::Stamped*>(mapped_.host);
+  for (int i = 0; i < slots_ * (count_ + 1); ++i) stamped[i] = {0, -1};
+}
+
+}  // namespace metronome

@@ -1,0 +1,70 @@
+// Several ops as one node: how `fuse` and `batch` hand a target more work at once. Their kernels
+// lie in ops/.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace metronome {
+
+/// Ops computed in one pass over the elements of one shape, the domain: maps, and at most one
+/// reduction that walks over it. What only members read takes no memory.
+struct Group {
+  static constexpr std::string_view name = "group";
+  static constexpr bool differentiable = false;
+
+  /// An operand of the group (member < 0), or output `index` of an earlier member.
+  struct Source {
+    int member = -1;
+    int index = 0;
+    bool operator==(const Source&) const = default;
+  };
+  struct Member {
+    OpPtr op;
+    std::vector<Source> inputs;
+    Types types;  ///< one per output of the op
+    bool operator==(const Member& other) const;
+  };
+
+  Shape domain;
+  Types inputs;                 ///< one per operand
+  std::vector<Member> members;  ///< each after those that it reads
+  std::vector<Source> outputs;  ///< what leaves the group; always of members
+
+  bool operator==(const Group&) const = default;
+  std::string attributes() const;  ///< "add gelu layer_norm"; constants left out
+  /// Checks the members one by one, and that they form a group.
+  Types infer(std::span<const Type> in) const;
+  /// Outputs over operands of their type that are read at the output's own place alone. Beside a
+  /// reduction only what is made after it, over what the reduction itself may be written over:
+  /// the operands that it walks over may be read again until then.
+  std::vector<InPlace> in_place() const;
+
+  const Type& type(const Source& source) const;
+  Types types_read_by(const Member& member) const;
+  /// The member that reduces, or -1.
+  int reduction() const;
+  /// [member] whether it reads a result of the reduction, directly or not.
+  std::vector<bool> after_reduction() const;
+};
+
+/// `count` instances of one op on operands of their own: inputs and outputs are those of the first,
+/// then of the second, ...
+struct Batch {
+  static constexpr std::string_view name = "batch";
+  static constexpr bool differentiable = false;
+
+  OpPtr op;
+  int count = 0;
+  int inputs = 0;   ///< of one instance
+  int outputs = 0;  ///< of one instance
+  bool operator==(const Batch& other) const;
+  std::string attributes() const;  ///< "adam_update x 12"
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const;
+};
+
+}  // namespace metronome

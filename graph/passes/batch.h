@@ -1,0 +1,14 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/passes/settings.h"
+
+namespace metronome {
+
+/// Puts independent nodes of one op (equal attributes and guards; its `batches` rule) into
+/// `settings.buckets` `Batch` nodes of about equal bytes, in the order in which their operands
+/// become ready. 0: leaves them as they are. Few buckets are few launches; more let gradients die
+/// early.
+Graph batch(const Graph& graph, const Settings& settings);
+
+}  // namespace metronome

@@ -1,0 +1,77 @@
+#include "graph/passes/contraction.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace metronome {
+
+Contraction::Contraction(const Graph& graph) {
+  const auto count = static_cast<std::int32_t>(graph.nodes().size());
+  readers_.resize(count);
+  marked_.resize(count, 0);
+  for (std::int32_t n = 0; n < count; ++n) {
+    of_.push_back(n);
+    members_.push_back({n});
+    order_.push_back(n);
+    place_.push_back(n);
+    const auto read = [&](ValueId id) {
+      if (!id.present()) return;
+      std::vector<std::int32_t>& readers = readers_[id.node];
+      if (readers.empty() || readers.back() != n) readers.push_back(n);
+    };
+    for (const ValueId id : graph.nodes()[n].inputs) read(id);
+    read(graph.nodes()[n].guard);
+  }
+}
+
+bool Contraction::mark_between(std::int32_t first, std::int32_t last) {
+  ++search_;
+  std::vector<std::int32_t> open = {first};
+  while (!open.empty()) {
+    const std::int32_t group = open.back();
+    open.pop_back();
+    for (const std::int32_t node : members_[group]) {
+      for (const std::int32_t reader : readers_[node]) {
+        const std::int32_t next = of_[reader];
+        if (next == last && group != first) return false;
+        if (next == group || place_[next] >= place_[last] || marked_[next] == search_) continue;
+        marked_[next] = search_;
+        open.push_back(next);
+      }
+    }
+  }
+  return true;
+}
+
+bool Contraction::merge(std::int32_t a, std::int32_t b) {
+  if (place_[a] > place_[b]) std::swap(a, b);
+  if (!mark_between(a, b)) return false;
+
+  // ... a x y z b ...  where only y reads a becomes  ... x z ab y ...
+  std::vector<std::int32_t> readers;
+  std::int32_t place = place_[a];
+  for (std::int32_t i = place_[a] + 1; i < place_[b]; ++i) {
+    const std::int32_t group = order_[i];
+    if (marked_[group] == search_) {
+      readers.push_back(group);
+    } else {
+      order_[place++] = group;
+    }
+  }
+  order_[place++] = b;
+  for (const std::int32_t group : readers) order_[place++] = group;
+  order_.erase(order_.begin() + place);
+  for (std::int32_t i = place_[a]; i < static_cast<std::int32_t>(order_.size()); ++i) {
+    place_[order_[i]] = i;
+  }
+
+  std::vector<std::int32_t> both(members_[a].size() + members_[b].size());
+  std::merge(members_[a].begin(), members_[a].end(), members_[b].begin(), members_[b].end(),
+             both.begin());
+  for (const std::int32_t node : members_[a]) of_[node] = b;
+  members_[a].clear();
+  members_[b] = std::move(both);
+  return true;
+}
+
+}  // namespace metronome

@@ -1,0 +1,44 @@
+// A graph whose nodes are merged into groups, never into a cycle.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace metronome {
+
+/// Every node begins as a group of its own. Groups are named by numbers that a merge may retire;
+/// `of` knows the present one.
+class Contraction {
+ public:
+  explicit Contraction(const Graph& graph);
+
+  std::int32_t nodes() const { return static_cast<std::int32_t>(of_.size()); }
+  std::int32_t of(std::int32_t node) const { return of_[node]; }
+  /// Nodes of a group, in the graph's order.
+  const std::vector<std::int32_t>& members(std::int32_t group) const { return members_[group]; }
+  /// Nodes that read a node's values or run under them, in the graph's order.
+  const std::vector<std::int32_t>& readers(std::int32_t node) const { return readers_[node]; }
+  /// Groups, each after those that it reads.
+  const std::vector<std::int32_t>& order() const { return order_; }
+
+  /// Makes two groups one. Changes nothing and returns false where a value would leave the group
+  /// and come back into it.
+  bool merge(std::int32_t a, std::int32_t b);
+
+ private:
+  /// Marks the groups that read `first`, directly or not, and stand before `last`; false where
+  /// one of them is read by `last`.
+  bool mark_between(std::int32_t first, std::int32_t last);
+
+  std::vector<std::int32_t> of_;                    // [node] its group
+  std::vector<std::vector<std::int32_t>> readers_;  // [node]
+  std::vector<std::vector<std::int32_t>> members_;  // [group]
+  std::vector<std::int32_t> order_;
+  std::vector<std::int32_t> place_;   // [group] where it stands in the order
+  std::vector<std::int32_t> marked_;  // [group] the last search that marked it
+  std::int32_t search_ = 0;
+};
+
+}  // namespace metronome

@@ -1,0 +1,354 @@
+#include "graph/passes/fuse.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "graph/group.h"
+#include "graph/op_model.h"
+#include "graph/passes/contraction.h"
+#include "graph/passes/copier.h"
+#include "graph/passes/prune.h"
+#include "graph/structural.h"
+
+namespace metronome {
+namespace {
+
+// A kernel's arguments take at most 4 KiB, most of them addresses; and the more members a group
+// has, the more registers its kernel needs.
+constexpr std::size_t kAddresses = 32;
+constexpr std::size_t kMembers = 48;
+
+template <class T>
+std::optional<double> exact(const Bytes& bytes) {
+  T number;
+  std::memcpy(&number, bytes.data(), sizeof(T));
+  const auto rounded = static_cast<double>(number);
+  if (std::isnan(rounded)) return std::nullopt;  // a NaN has more bits than one
+  if constexpr (sizeof(T) == 8 && !std::is_floating_point_v<T>) {
+    if (std::abs(rounded) > 0x1p53) return std::nullopt;
+  }
+  return rounded;
+}
+
+bool has(const std::vector<int>& list, std::size_t number) {
+  return std::find(list.begin(), list.end(), static_cast<int>(number)) != list.end();
+}
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const Settings& settings)
+      : graph_(graph), settings_(settings), groups_(graph), fusions_(graph.nodes().size()) {
+    for (std::int32_t n = 0; n < groups_.nodes(); ++n) find_fusion(n);
+    find_kept();
+  }
+
+  Graph run() {
+    for (std::int32_t n = 0; n < groups_.nodes(); ++n) join_producers(n);
+    join_readers();
+    join_scalars();
+    return rebuilt();
+  }
+
+ private:
+  struct Rule {
+    Fusion fusion;
+    Shape domain;
+    std::vector<OpPtr> constants = {};  ///< [operand] what takes its place in a group, or null
+  };
+
+  const Node& node(std::int32_t index) const { return graph_.nodes()[index]; }
+  const Shape& shape(ValueId id) const { return graph_.type(id).shape; }
+
+  // ---- what may be a member ------------------------------------------------------------------
+
+  void find_fusion(std::int32_t n) {
+    const Node& made = node(n);
+    if (!settings_.fuses(*made.op)) return;
+    Types types;
+    for (const ValueId id : made.inputs) types.push_back(graph_.type(id));
+    auto fusion = made.op->fusion(types);
+    if (!fusion) return;
+    Shape domain;
+    if (fusion->kind == Fusion::Kind::map) {
+      if (made.types.size() != 1) return;
+      domain = made.types[0].shape;
+    } else {
+      if (fusion->streamed_inputs.empty()) return;
+      domain = types[fusion->streamed_inputs[0]].shape;
+      for (const int i : fusion->streamed_inputs) {
+        if (types[i].shape != domain) return;
+      }
+      for (const int k : fusion->streamed_outputs) {
+        if (made.types[k].shape != domain) return;
+      }
+    }
+    if (numel(domain) == 0) return;  // nothing to launch, or zeros to write
+    if (fusion->kind == Fusion::Kind::reduction) keep_whole_results(n, *fusion);
+    Rule rule{std::move(*fusion), std::move(domain)};
+    for (const ValueId id : made.inputs) rule.constants.push_back(constant_for(rule, id));
+    fusions_[n] = std::move(rule);
+  }
+
+  /// A reduction writes what it makes of the whole, whether or not somebody reads it; only what is
+  /// saved for a gradient may be missing.
+  void keep_whole_results(std::int32_t n, const Fusion& fusion) {
+    const auto visible = static_cast<int>(node(n).types.size()) - node(n).op->saved();
+    for (int k = 0; k < visible; ++k) {
+      if (!has(fusion.streamed_outputs, static_cast<std::size_t>(k))) kept_.insert({n, k});
+    }
+  }
+
+  void find_kept() {
+    if (graph_.loss()) kept_.insert(graph_.loss().id());
+    for (const Readable& r : graph_.readables()) kept_.insert(r.value);
+    for (const Assignment& a : graph_.assignments()) kept_.insert(a.value);
+    for (const ParameterGradient& g : graph_.parameter_gradients()) kept_.insert(g.value);
+  }
+
+  /// The number that every element of a value is, views of a constant included, where it takes no
+  /// operand to say so.
+  std::optional<double> number_of(ValueId id) const {
+    const Element element = graph_.type(id).element;
+    while (true) {
+      const Node& made = node(id.node);
+      if (const Fill* fill = made.op->as<Fill>()) return fill->number;
+      if (const Constant* constant = made.op->as<Constant>()) return number_of(*constant);
+      Types types;
+      for (const ValueId input : made.inputs) types.push_back(graph_.type(input));
+      const auto alias = made.op->alias(types);
+      if (!alias || alias->output != id.output) return std::nullopt;
+      id = made.inputs[alias->input];
+      if (graph_.type(id).element != element) return std::nullopt;
+    }
+  }
+  static std::optional<double> number_of(const Constant& constant) {
+    if (constant.type.numel() != 1) return std::nullopt;
+    switch (constant.type.element) {
+      case f32:
+        return exact<float>(constant.bytes);
+      case f64:
+        return exact<double>(constant.bytes);
+      case i32:
+        return exact<std::int32_t>(constant.bytes);
+      case i64:
+        return exact<std::int64_t>(constant.bytes);
+      case bool_:
+        return exact<std::uint8_t>(constant.bytes);
+    }
+    return std::nullopt;
+  }
+  /// The constant that takes the place of operand `id` of a map in a group over `domain`, or null.
+  OpPtr constant_for(const Rule& rule, ValueId id) const {
+    if (rule.fusion.kind != Fusion::Kind::map) return nullptr;
+    const auto number = number_of(id);
+    if (!number) return nullptr;
+    OpPtr fill = make_op(Fill{*number, {graph_.type(id).element, rule.domain}});
+    return settings_.fuses(*fill) ? fill : nullptr;
+  }
+
+  // ---- what may be a group -------------------------------------------------------------------
+
+  /// Whether a value made in a group may be operand `slot` of the group's node `reader`.
+  bool flows(ValueId id, std::int32_t reader, std::size_t slot) const {
+    const Fusion& from = fusions_[id.node]->fusion;
+    const Fusion& to = fusions_[reader]->fusion;
+    return (from.kind == Fusion::Kind::map || has(from.streamed_outputs, id.output)) &&
+           (to.kind == Fusion::Kind::map || has(to.streamed_inputs, slot));
+  }
+
+  bool leaves(ValueId id, std::int32_t a, std::int32_t b) const {
+    if (kept_.contains(id)) return true;
+    for (const std::int32_t reader : groups_.readers(id.node)) {
+      const std::int32_t group = groups_.of(reader);
+      if (group == a || group == b) continue;
+      const std::vector<ValueId>& inputs = node(reader).inputs;
+      if (node(reader).guard == id) return true;
+      if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return true;
+    }
+    return false;
+  }
+
+  /// Whether the union of two groups has the form of a group, and its arguments fit.
+  bool fits(std::int32_t a, std::int32_t b) const {
+    const std::int32_t one = groups_.members(a)[0], other = groups_.members(b)[0];
+    if (!fusions_[one] || !fusions_[other] || node(one).guard != node(other).guard ||
+        fusions_[one]->domain != fusions_[other]->domain) {
+      return false;
+    }
+    if (groups_.members(a).size() + groups_.members(b).size() > kMembers) return false;
+    int reductions = 0;
+    std::set<ValueId> addresses;
+    for (const std::int32_t group : {a, b}) {
+      for (const std::int32_t n : groups_.members(group)) {
+        const Node& member = node(n);
+        reductions += fusions_[n]->fusion.kind == Fusion::Kind::reduction;
+        for (std::size_t i = 0; i < member.inputs.size(); ++i) {
+          const ValueId id = member.inputs[i];
+          const std::int32_t maker = groups_.of(id.node);
+          if (maker == a || maker == b) {
+            if (!flows(id, n, i)) return false;
+          } else if (fusions_[n]->constants[i] == nullptr) {
+            addresses.insert(id);
+          }
+        }
+        for (std::size_t k = 0; k < member.types.size(); ++k) {
+          const ValueId id{n, static_cast<std::int32_t>(k)};
+          if (leaves(id, a, b)) addresses.insert(id);
+        }
+      }
+    }
+    return reductions <= 1 && addresses.size() <= kAddresses;
+  }
+
+  bool join(std::int32_t n, std::int32_t other) {
+    const std::int32_t a = groups_.of(n), b = groups_.of(other);
+    return a != b && fits(a, b) && groups_.merge(a, b);
+  }
+
+  // ---- which groups --------------------------------------------------------------------------
+
+  /// What makes a node's operands, with the node: the value between them may never be stored.
+  void join_producers(std::int32_t n) {
+    if (!fusions_[n]) return;
+    for (const ValueId id : node(n).inputs) {
+      if (fusions_[id.node]) join(id.node, n);
+    }
+  }
+
+  /// Groups that read the same elements: they are loaded once.
+  void join_readers() {
+    for (std::int32_t n = 0; n < groups_.nodes(); ++n) {
+      for (std::size_t k = 0; k < node(n).types.size(); ++k) {
+        const ValueId id{n, static_cast<std::int32_t>(k)};
+        std::int32_t earlier = -1;
+        for (const std::int32_t reader : groups_.readers(n)) {
+          if (!walks_over(reader, id)) continue;
+          if (earlier < 0 || !join(earlier, reader)) earlier = reader;
+        }
+      }
+    }
+  }
+  bool walks_over(std::int32_t reader, ValueId id) const {
+    if (!fusions_[reader] || fusions_[reader]->domain != shape(id)) return false;
+    const std::vector<ValueId>& inputs = node(reader).inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] != id) continue;
+      const Fusion& fusion = fusions_[reader]->fusion;
+      if (fusion.kind == Fusion::Kind::map) return fusions_[reader]->constants[i] == nullptr;
+      return has(fusion.streamed_inputs, i);
+    }
+    return false;
+  }
+
+  /// Arithmetic of single numbers, whether or not it belongs together: it is all launches.
+  void join_scalars() {
+    std::vector<std::int32_t> earlier;
+    for (std::int32_t n = 0; n < groups_.nodes(); ++n) {
+      if (!fusions_[n] || numel(fusions_[n]->domain) != 1) continue;
+      if (groups_.members(groups_.of(n))[0] != n) continue;  // its group had its turn
+      bool joined = false;
+      for (const std::int32_t other : earlier) joined = joined || join(other, n);
+      if (!joined) earlier.push_back(n);
+    }
+  }
+
+  // ---- the graph of groups -------------------------------------------------------------------
+
+  Graph rebuilt() {
+    Copier copier(graph_);
+    for (const std::int32_t group : groups_.order()) {
+      const std::vector<std::int32_t>& members = groups_.members(group);
+      if (members.size() == 1 && !reads_constant(members[0])) {
+        copier.copy(members[0]);
+      } else {
+        append_group(copier, group);
+      }
+    }
+    return prune(copier.finish(), settings_);  // constants that all their readers took in
+  }
+
+  bool reads_constant(std::int32_t n) const {
+    if (!fusions_[n]) return false;
+    const std::vector<OpPtr>& constants = fusions_[n]->constants;
+    return std::any_of(constants.begin(), constants.end(),
+                       [](const OpPtr& constant) { return constant != nullptr; });
+  }
+
+  void append_group(Copier& copier, std::int32_t index) const {
+    const std::vector<std::int32_t>& nodes = groups_.members(index);
+    Group group;
+    group.domain = fusions_[nodes[0]]->domain;
+    Node made;
+    std::map<ValueId, Group::Source> sources;
+    const auto add = [&](OpPtr op, std::vector<Group::Source> inputs, Types types) {
+      group.members.push_back({std::move(op), std::move(inputs), std::move(types)});
+      return static_cast<int>(group.members.size()) - 1;
+    };
+    const auto constant = [&](const OpPtr& op) {
+      for (std::size_t m = 0; m < group.members.size(); ++m) {
+        if (group.members[m].op->equals(*op)) return static_cast<int>(m);
+      }
+      return add(op, {}, op->infer({}));
+    };
+    const auto source_of = [&](ValueId id, const OpPtr& number) -> Group::Source {
+      if (number != nullptr) return {constant(number), 0};
+      const auto known = sources.find(id);
+      if (known != sources.end()) return known->second;
+      group.inputs.push_back(graph_.type(id));
+      made.inputs.push_back(copier.at(id));
+      return sources[id] = {-1, static_cast<int>(group.inputs.size()) - 1};
+    };
+    for (const std::int32_t n : nodes) {
+      const Node& member = node(n);
+      std::vector<Group::Source> inputs;
+      for (std::size_t i = 0; i < member.inputs.size(); ++i) {
+        inputs.push_back(source_of(member.inputs[i], fusions_[n]->constants[i]));
+      }
+      const int m = add(member.op, std::move(inputs), member.types);
+      for (std::size_t k = 0; k < member.types.size(); ++k) {
+        sources[{n, static_cast<std::int32_t>(k)}] = {m, static_cast<int>(k)};
+      }
+    }
+
+    std::vector<ValueId> left;
+    std::int32_t namesake = nodes.back();
+    for (const std::int32_t n : nodes) {
+      if (fusions_[n]->fusion.kind == Fusion::Kind::reduction) namesake = n;
+      for (std::size_t k = 0; k < node(n).types.size(); ++k) {
+        const ValueId id{n, static_cast<std::int32_t>(k)};
+        if (!leaves(id, index, index)) continue;
+        left.push_back(id);
+        group.outputs.push_back(sources.at(id));
+      }
+    }
+    made.op = make_op(std::move(group));
+    made.path = node(namesake).path;
+    made.line = node(namesake).line;
+    const ValueId guard = node(nodes[0]).guard;
+    if (guard.present()) made.guard = copier.at(guard);
+    const ValueId first = copier.to.append(std::move(made));
+    for (std::size_t k = 0; k < left.size(); ++k) {
+      copier.replace(left[k], {first.node, static_cast<std::int32_t>(k)});
+    }
+  }
+
+  const Graph& graph_;
+  const Settings& settings_;
+  Contraction groups_;
+  std::vector<std::optional<Rule>> fusions_;  // [node]
+  std::set<ValueId> kept_;                    // read after the step
+};
+
+}  // namespace
+
+Graph fuse(const Graph& graph, const Settings& settings) {
+  if (!settings.fuses) return graph.copy();
+  return Fuser(graph, settings).run();
+}
+
+}  // namespace metronome

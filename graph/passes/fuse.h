@@ -1,0 +1,14 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/passes/settings.h"
+
+namespace metronome {
+
+/// Puts ops that `settings.fuses` and that have a `fusion` rule into `Group` nodes, so that what one
+/// makes and the next reads stays in registers. A group has one domain, one guard and at most one
+/// reduction; no value leaves a group and comes back into it. Groups of one are left as they are.
+/// Values are the same to the bit.
+Graph fuse(const Graph& graph, const Settings& settings);
+
+}  // namespace metronome

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/passes/settings.h"
+
+namespace metronome {
+
+/// Where a target that fuses could compute a part of an op together with one of its readers, the
+/// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
+/// and the matrix product stays.
+Graph loosen(const Graph& graph, const Settings& settings);
+
+}  // namespace metronome

@@ -1,0 +1,71 @@
+#include "ops/cuda/commands.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+std::string stored(std::int64_t rows, std::int64_t columns, bool transposed) {
+  return transposed ? fmt::format("[{}, {}]^T", columns, rows)
+                    : fmt::format("[{}, {}]", rows, columns);
+}
+
+struct Name {
+  std::string operator()(const KernelCommand& c) const { return c.name; }
+  std::string operator()(const GeneratedCommand& c) const { return c.name; }
+  std::string operator()(const CopyCommand&) const { return "copy"; }
+  std::string operator()(const ZeroCommand&) const { return "zero"; }
+  std::string operator()(const GemmCommand&) const { return "gemm"; }
+};
+
+}  // namespace
+
+std::string to_string(const GemmProblem& p) {
+  std::string text = fmt::format("{} {} x {}", name_of(p.element), stored(p.m, p.k, p.transpose_a),
+                                 stored(p.k, p.n, p.transpose_b));
+  if (p.accumulate) text += " + d";
+  if (p.bias) text += " + bias";
+  if (p.batch != 1) {
+    text += fmt::format(", {} times by {}, {}, {}", p.batch, p.stride_a, p.stride_b, p.stride_d);
+  }
+  if (p.tf32) text += ", tf32";
+  return text;
+}
+
+std::string name_of(const Command& command) { return std::visit(Name(), command); }
+
+void check_shape(std::string_view kernel, const KernelShape& shape) {
+  constexpr int kMaxThreads = 1024;
+  constexpr int kMaxSharedBytes = 48 << 10;
+  if (shape.blocks < 1 || shape.blocks > std::numeric_limits<int>::max()) {
+    throw InternalError(fmt::format("{} is launched on {} blocks", kernel, shape.blocks));
+  }
+  if (shape.threads < 1 || shape.threads > kMaxThreads || shape.threads % cuda::kWarp != 0) {
+    throw InternalError(
+        fmt::format("{} is launched with {} threads a block", kernel, shape.threads));
+  }
+  if (shape.shared_bytes < 0 || shape.shared_bytes > kMaxSharedBytes) {
+    throw InternalError(
+        fmt::format("{} is launched with {} bytes of shared memory", kernel, shape.shared_bytes));
+  }
+}
+
+void CommandList::add(Command command) {
+  if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
+    check_shape(kernel->name, kernel->shape);
+  } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
+    check_shape(generated->name, generated->shape);
+  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
+    const GemmProblem& p = gemm->problem;
+    if (p.m < 1 || p.n < 1 || p.k < 1 || p.batch < 1) {
+      throw InternalError(fmt::format("a product without elements: {}", to_string(p)));
+    }
+  }
+  commands_.push_back(std::move(command));
+}
+
+}  // namespace metronome

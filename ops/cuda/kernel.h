@@ -1,0 +1,87 @@
+// What a CUDA kernel is made of. Every header that kernels include is compiled by nvcc, by NVRTC and
+// by the host's compiler, so it uses built-in types and no standard header.
+//
+// A kernel is a struct of plain arguments with a body that is a template over its context:
+//
+//   template <class T>
+//   struct Scale {
+//     static constexpr const char* name = "scale";
+//     const T* x;
+//     T* y;
+//     Index count;
+//     template <class Context>
+//     METRONOME_DEVICE void operator()(Context& c) const {
+//       for (Index i = first(c); i < count; i += stride(c)) y[i] = T(2) * x[i];
+//     }
+//   };
+//
+// A Context is one thread of a block of one dimension, in a grid of one dimension:
+//
+//   int thread(), threads()            this thread, and how many the block has
+//   int block(), blocks()              this block, and how many the grid has
+//   void barrier()                     all threads of the block
+//   T shuffle_xor(T v, int mask)       from lane ^ mask of the warp; T of 4 or 8 bytes
+//   T shuffle_down(T v, int delta)     from lane + delta; its own v past the last lane
+//   T shuffle(T v, int lane)           from one lane
+//   unsigned ballot(bool v)            the warp's votes, one bit a lane
+//   int atomic_add(int* p, int v)      the old value; integers only
+//   int atomic_min(int* p, int v)
+//   unsigned char* shared()            the block's shared memory, as launched; 16-byte aligned
+//
+// Bodies use nothing else, so that tests can run them on the host, thread by thread. All threads of
+// a block reach every barrier, all lanes of a warp every shuffle and ballot: no early return before
+// one, none in divergent code. Blocks have a multiple of 32 threads. No floating-point atomics: a
+// result never depends on which thread came first. Multiply-adds are fused only where `fma` is
+// written.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define METRONOME_DEVICE __device__ __forceinline__
+#else
+#define METRONOME_DEVICE inline
+#endif
+
+namespace metronome::cuda {
+
+/// Counts and positions of elements; the same size as std::int64_t, whatever that is here.
+using Index = long long;
+
+constexpr int kWarp = 32;
+
+/// How a kernel is launched.
+struct KernelShape {
+  Index blocks = 1;
+  int threads = kWarp;   ///< a multiple of 32, at most 1024
+  int shared_bytes = 0;  ///< at most 48 KiB
+};
+
+/// Where a kernel reports a number that is not finite: the least node index is kept. Off where
+/// `flag` is null.
+struct Watch {
+  int* flag = nullptr;
+  int node = 0;
+};
+
+template <class Context>
+METRONOME_DEVICE Index first(const Context& c) {
+  return Index(c.block()) * c.threads() + c.thread();
+}
+template <class Context>
+METRONOME_DEVICE Index stride(const Context& c) {
+  return Index(c.blocks()) * c.threads();
+}
+
+/// Reports v if it is NaN or infinite; gives v back.
+template <class Context, class T>
+METRONOME_DEVICE T watched(Context& c, const Watch& watch, T v) {
+  if constexpr (T(0.5) != T(0)) {  // floating types
+    if (watch.flag != nullptr && !(v - v == T(0))) c.atomic_min(watch.flag, watch.node);
+  }
+  return v;
+}
+
+/// The kernels of one stem, each with its argument types: what its .cu file compiles.
+template <class... Kernels>
+struct KernelList {};
+
+}  // namespace metronome::cuda

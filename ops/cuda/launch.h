@@ -1,0 +1,106 @@
+// How a CUDA rule is asked: the launch interface that the executor sees.
+//
+//   candidates(op, query)   what could run this node, and the scratch bytes each needs
+//   record(op, launch)      the chosen one over planned memory: adds commands to a list
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "graph/type.h"
+#include "ops/candidate.h"
+#include "ops/cuda/commands.h"
+
+namespace metronome {
+
+/// What is known of a device when kernels are chosen.
+struct DeviceFacts {
+  std::string name = "no device";
+  int major = 9;  ///< compute capability
+  int minor = 0;
+  int multiprocessors = 132;
+  std::size_t memory_bytes = 0;
+  std::string library_versions;  ///< "CUDA 13.0, cuBLASLt 13.1.0"
+};
+
+/// The library of matrix products on a device.
+class GemmLibrary {
+ public:
+  virtual ~GemmLibrary() = default;
+  /// Ways to compute the product, the library's own first choice first; empty where it offers none
+  /// (a bias in the epilogue of a layout that it does not know). A candidate's name is
+  /// "lt <algorithm>".
+  virtual std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const = 0;
+};
+
+/// What a choice is made from.
+struct CudaQuery {
+  std::span<const Type> inputs;
+  std::span<const Type> outputs;
+  const DeviceFacts& device;
+  const GemmLibrary& gemm;
+  bool tf32 = false;
+};
+
+/// Device memory for what a rule knows when it is bound (tables of pointers, constants).
+class ConstantMemory {
+ public:
+  virtual ~ConstantMemory() = default;
+  /// A device address, 256-byte aligned, that holds these bytes for the life of the plan.
+  virtual const void* keep(std::span<const std::byte> bytes) = 0;
+};
+
+/// What a rule is bound to: device addresses, fixed for the life of the plan; a saved output that
+/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 256 bytes, views
+/// at multiples of their element.
+struct CudaLaunch {
+  std::span<const Type> inputs;
+  std::span<const Type> outputs;
+  std::span<void* const> input_data;
+  std::span<void* const> output_data;
+  void* scratch = nullptr;
+  Candidate choice;
+  const DeviceFacts& device;
+  ConstantMemory& constants;
+  CommandList& commands;
+  cuda::Watch watch = {};
+  bool tf32 = false;
+
+  template <class T>
+  const T* in(std::size_t i) const {
+    return static_cast<const T*>(input_data[i]);
+  }
+  template <class T>
+  T* out(std::size_t i) const {
+    return static_cast<T*>(output_data[i]);
+  }
+};
+
+/// Calls f with a null pointer of the type that kernels use for an element: float, double, int,
+/// long long, bool.
+template <class F>
+void with_type(Element element, F f) {
+  switch (element) {
+    case f32:
+      return f(static_cast<float*>(nullptr));
+    case f64:
+      return f(static_cast<double*>(nullptr));
+    case i32:
+      return f(static_cast<int*>(nullptr));
+    case i64:
+      return f(static_cast<long long*>(nullptr));
+    case bool_:
+      return f(static_cast<bool*>(nullptr));
+  }
+}
+
+/// A grid of `threads` threads a block over `count` elements, `each` a thread, at most
+/// `waves` full waves of the device's 2048 threads a multiprocessor: kernels stride over the rest.
+KernelShape spread(std::int64_t count, int threads, const DeviceFacts& device, int each = 1,
+                   int waves = 4);
+
+}  // namespace metronome

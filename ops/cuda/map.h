@@ -1,0 +1,24 @@
+// Ops of one element each: their CUDA form is an expression, compiled alone or in a fused group.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "graph/op.h"
+#include "graph/type.h"
+#include "ops/cuda/launch.h"
+
+namespace metronome {
+
+/// One element of an op's result. Types in the source are float, double, int, long long and bool.
+struct MapSource {
+  std::span<const Type> inputs;
+  Type output;
+  std::span<const std::string> operands;  ///< names of the operands' elements at this place
+  std::string index;                      ///< name of the element's place in the result, an Index
+};
+
+/// Runs an op of `MapOps` on its own: a group of one.
+void record_map(const Op& op, const CudaLaunch& launch);
+
+}  // namespace metronome

@@ -1,0 +1,34 @@
+// CUDA's table of rules: what executors call in place of op names. Needs no CUDA to link or run.
+#pragma once
+
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+#include "ops/cuda/launch.h"
+#include "ops/cuda/map.h"
+
+namespace metronome {
+
+class CudaTable {
+ public:
+  struct Rules {
+    void (*record)(const Op& op, const CudaLaunch& launch) = nullptr;
+    std::vector<Candidate> (*candidates)(const Op& op, const CudaQuery& query) = nullptr;
+    std::string (*map_source)(const Op& op, const MapSource& source) = nullptr;  ///< or null
+  };
+  /// Throws InternalError for an op without a CUDA form (a view, a composite).
+  const Rules& of(const Op& op) const;
+  bool has(const Op& op) const;
+
+  explicit CudaTable(std::vector<std::pair<std::type_index, Rules>> rules)
+      : rules_(std::move(rules)) {}
+
+ private:
+  std::vector<std::pair<std::type_index, Rules>> rules_;
+};
+
+const CudaTable& cuda_table();
+
+}  // namespace metronome

@@ -1,0 +1,38 @@
+// Which unit a kernel moves bytes by.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "ops/cuda/index.h"
+
+namespace metronome {
+
+/// The largest of 16, 8, 4 and 1 that divides all of the numbers: bytes and addresses.
+inline std::int64_t common_unit(std::initializer_list<std::int64_t> numbers) {
+  std::uint64_t bits = 16;
+  for (const std::int64_t n : numbers) bits |= static_cast<std::uint64_t>(n);
+  const std::uint64_t lowest = bits & -bits;
+  return lowest == 2 ? 1 : static_cast<std::int64_t>(lowest);
+}
+
+inline std::int64_t address(const void* p) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(p));
+}
+
+/// Calls f with a null pointer of the unit's type.
+template <class F>
+void with_unit(std::int64_t unit, F f) {
+  switch (unit) {
+    case 16:
+      return f(static_cast<cuda::Unit16*>(nullptr));
+    case 8:
+      return f(static_cast<cuda::Unit8*>(nullptr));
+    case 4:
+      return f(static_cast<cuda::Unit4*>(nullptr));
+    default:
+      return f(static_cast<cuda::Unit1*>(nullptr));
+  }
+}
+
+}  // namespace metronome

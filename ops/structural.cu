@@ -1,0 +1,5 @@
+#include "ops/structural_kernels.h"
+
+#include "ops/cuda/device.h"
+
+METRONOME_DEVICE_KERNELS(structural, StructuralKernels)

@@ -1,0 +1,48 @@
+// The headers that generated sources include are all in the program, and need nothing beside.
+#include "ops/cuda/embedded.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using metronome::EmbeddedHeader;
+
+namespace {
+
+/// What a text includes, with its quotes or angles: "\"ops/cuda/kernel.h\"".
+std::vector<std::string> includes(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#include ")) found.push_back(line.substr(9));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("embedded headers include only each other") {
+  std::set<std::string> names;
+  for (const EmbeddedHeader& header : metronome::embedded_headers()) {
+    CHECK(names.insert('"' + std::string(header.name) + '"').second);
+  }
+  CHECK(names.contains("\"ops/cuda/kernel.h\""));
+  CHECK(names.contains("\"ops/elementwise_rows.h\""));
+  for (const EmbeddedHeader& header : metronome::embedded_headers()) {
+    for (const std::string& included : includes(header.text)) {
+      CHECK_MESSAGE(names.contains(included), header.name, " includes ", included);
+    }
+  }
+}
+
+TEST_CASE("an embedded text is whole") {
+  for (const EmbeddedHeader& header : metronome::embedded_headers()) {
+    if (std::string(header.name) != "ops/cuda/kernel.h") continue;
+    const std::string text = header.text;
+    CHECK(text.starts_with("// What a CUDA kernel is made of."));
+    CHECK(text.ends_with("}  // namespace metronome::cuda\n"));
+  }
+}

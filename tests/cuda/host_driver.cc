@@ -1,0 +1,444 @@
+#include "tests/cuda/host_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+constexpr double kAloneMs = 0.002;
+constexpr double kInGraphMs = 0.001;
+
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
+std::string key_of(const GemmCommand& command) {
+  return fmt::format("{} by {}", to_string(command.problem), command.algorithm);
+}
+
+/// Bytes of one operand of all products.
+std::size_t extent(const GemmProblem& p, std::int64_t elements, std::int64_t stride) {
+  return static_cast<std::size_t>((p.batch - 1) * stride + elements) * size_of(p.element);
+}
+
+void merge_into(std::vector<int>& to, const std::vector<int>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+  std::sort(to.begin(), to.end());
+  to.erase(std::unique(to.begin(), to.end()), to.end());
+}
+
+}  // namespace
+
+HostDriver::HostDriver(HostSettings settings, HostKernels& kernels)
+    : settings_(std::move(settings)),
+      kernels_(kernels),
+      library_(settings_.gemm_bias),
+      player_(settings_.order, kernels),
+      random_(settings_.seed.value_or(0)) {}
+
+// --- Memory ---
+
+std::byte* HostDriver::allocate(std::size_t bytes) {
+  ++counts_.allocations;
+  GuardedBytes block(bytes);
+  std::memset(block.data(), 0, bytes);
+  std::byte* data = block.data();
+  memory_.emplace(data, std::move(block));
+  return data;
+}
+
+std::byte* HostDriver::device_memory(std::size_t bytes) {
+  forbid_in_capture("memory is asked for");
+  if (bytes > settings_.facts.memory_bytes - device_bytes_) {
+    throw RunError(fmt::format("the device has no {} bytes left of its {}", bytes,
+                               settings_.facts.memory_bytes));
+  }
+  device_bytes_ += bytes;
+  return allocate(bytes);
+}
+
+MappedMemory HostDriver::mapped_memory(std::size_t bytes) {
+  forbid_in_capture("mapped memory is asked for");
+  std::byte* data = allocate(bytes);
+  return {data, data};
+}
+
+void HostDriver::release(std::byte* device_memory) {
+  forbid_in_capture("memory is released");
+  check();
+  const auto block = memory_.find(device_memory);
+  if (block == memory_.end()) {
+    throw InternalError("memory is released that was not handed out");
+  }
+  device_bytes_ -= block->second.size();
+  memory_.erase(block);
+}
+
+void HostDriver::check() const {
+  for (const auto& [data, block] : memory_) {
+    if (!block.intact()) {
+      throw InternalError(
+          fmt::format("something was written beside {} bytes of device memory", block.size()));
+    }
+  }
+}
+
+void HostDriver::require_own(const void* begin, std::size_t bytes, const char* what) const {
+  const auto* address = static_cast<const std::byte*>(begin);
+  auto block = memory_.upper_bound(address);
+  if (block != memory_.begin()) {
+    --block;
+    if (address + bytes <= block->first + block->second.size()) return;
+  }
+  throw InternalError(fmt::format("{} {} bytes outside of device memory", what, bytes));
+}
+
+void HostDriver::require_own(const Command& command) const {
+  if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+    require_own(copy->to, copy->bytes, "a copy writes");
+    require_own(copy->from, copy->bytes, "a copy reads");
+  } else if (const auto* zero = std::get_if<ZeroCommand>(&command)) {
+    require_own(zero->to, zero->bytes, "zeros are written to");
+  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
+    const GemmProblem& p = gemm->problem;
+    require_own(gemm->a, extent(p, p.m * p.k, p.stride_a), "a product reads");
+    require_own(gemm->b, extent(p, p.k * p.n, p.stride_b), "a product reads");
+    require_own(gemm->d, extent(p, p.m * p.n, p.stride_d), "a product writes");
+    if (p.bias) require_own(gemm->bias, p.n * size_of(p.element), "a product reads");
+    if (gemm->workspace_bytes > 0) {
+      require_own(gemm->workspace, gemm->workspace_bytes, "a product works in");
+    }
+  }
+}
+
+// --- Streams and events ---
+
+void HostDriver::forbid_in_capture(const char* what) const {
+  if (capturing_) throw InternalError(fmt::format("{} while a graph is captured", what));
+}
+
+HostDriver::Stream& HostDriver::at(CudaStream stream) {
+  if (stream.index < 0 || stream.index >= static_cast<int>(streams_.size())) {
+    throw InternalError(fmt::format("there is no stream {}", stream.index));
+  }
+  return streams_[stream.index];
+}
+
+HostDriver::Event& HostDriver::at(CudaEvent event) {
+  if (event.index < 0 || event.index >= static_cast<int>(events_.size())) {
+    throw InternalError(fmt::format("there is no event {}", event.index));
+  }
+  return events_[event.index];
+}
+
+CudaStream HostDriver::make_stream() {
+  forbid_in_capture("a stream is made");
+  streams_.emplace_back();
+  return {static_cast<int>(streams_.size()) - 1};
+}
+
+CudaEvent HostDriver::make_event() {
+  forbid_in_capture("an event is made");
+  events_.emplace_back();
+  return {static_cast<int>(events_.size()) - 1};
+}
+
+void HostDriver::record(CudaEvent event, CudaStream stream) {
+  Event& e = at(event);
+  if (const Stream& s = at(stream); s.captures) {
+    e.capture = captures_;
+    e.frontier = s.frontier;
+    return;
+  }
+  e.capture = 0;
+  put(Record{event.index, ++e.recorded}, stream);
+}
+
+void HostDriver::wait(CudaStream stream, CudaEvent event) {
+  const Event& e = at(event);
+  Stream& s = at(stream);
+  if (e.capture > 0) {
+    if (!capturing_ || e.capture != captures_) {
+      throw InternalError(fmt::format("stream {} waits for event {} of a capture that has ended",
+                                      stream.index, event.index));
+    }
+    s.captures = true;
+    merge_into(s.frontier, e.frontier);
+  } else if (e.recorded > 0) {
+    if (s.captures) {
+      throw InternalError(
+          fmt::format("stream {} waits in a capture for event {} from outside of it", stream.index,
+                      event.index));
+    }
+    put(Wait{event.index, e.recorded}, stream);
+  }
+}
+
+bool HostDriver::done(CudaEvent event) {
+  forbid_in_capture("an event is asked for");
+  const Event& e = at(event);
+  if (e.capture > 0) throw InternalError(fmt::format("event {} is of a capture", event.index));
+  if (e.happened < e.recorded) advance();
+  return e.happened == e.recorded;
+}
+
+void HostDriver::synchronize(CudaEvent event) {
+  forbid_in_capture("the host waits for an event");
+  ++counts_.synchronizations;
+  const Event& e = at(event);
+  if (e.capture > 0) throw InternalError(fmt::format("event {} is of a capture", event.index));
+  advance_until([&] { return e.happened == e.recorded; });
+  check();
+}
+
+void HostDriver::synchronize(CudaStream stream) {
+  forbid_in_capture("the host waits for a stream");
+  ++counts_.synchronizations;
+  const Stream& s = at(stream);
+  advance_until([&] { return s.work.empty(); });
+  check();
+}
+
+double HostDriver::milliseconds(CudaEvent begin, CudaEvent end) {
+  for (const CudaEvent event : {begin, end}) {
+    if (const Event& e = at(event); e.recorded == 0 || e.happened < e.recorded) {
+      throw InternalError(fmt::format("event {} has not happened", event.index));
+    }
+  }
+  return at(end).at - at(begin).at;
+}
+
+void HostDriver::upload(void* to, const void* from, std::size_t bytes, CudaStream stream) {
+  forbid_in_capture("bytes are uploaded");
+  require_own(to, bytes, "an upload writes");
+  ++counts_.uploads;
+  put(Transfer{to, from, bytes}, stream);
+}
+
+void HostDriver::download(void* to, const void* from, std::size_t bytes, CudaStream stream) {
+  forbid_in_capture("bytes are downloaded");
+  require_own(from, bytes, "a download reads");
+  ++counts_.downloads;
+  put(Transfer{to, from, bytes}, stream);
+  const Stream& s = at(stream);
+  advance_until([&] { return s.work.empty(); });
+}
+
+// --- Commands ---
+
+int HostDriver::prepare(const Command& command) {
+  forbid_in_capture("a command is prepared");
+  if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
+    kernels_.find(*kernel);
+    loaded_.insert(kernel->kernel);
+  } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
+    kernels_.find(*generated);
+  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
+    check_gemm(*gemm, library_);
+    prepared_.insert(key_of(*gemm));
+    return gemm->algorithm == HostGemmLibrary::kWithWorkspace ? 2 : 1;
+  }
+  return 1;
+}
+
+void HostDriver::require_prepared(const Command& command) const {
+  const bool prepared = std::visit(
+      Overloaded{[&](const KernelCommand& c) { return loaded_.contains(c.kernel); },
+                 [&](const GeneratedCommand& c) { return kernels_.compiler().has(*c.source); },
+                 [&](const GemmCommand& c) { return prepared_.contains(key_of(c)); },
+                 [&](const auto&) { return true; }},
+      command);
+  if (!prepared) throw InternalError(fmt::format("{} was not prepared", name_of(command)));
+}
+
+void HostDriver::enqueue(const Command& command, CudaStream stream) {
+  if (on_enqueue) on_enqueue(command, stream);
+  require_prepared(command);
+  require_own(command);
+  if (Stream& s = at(stream); s.captures) {
+    ++counts_.captured;
+    return capture(command, s);
+  }
+  ++counts_.enqueued;
+  put(command, stream);
+}
+
+void HostDriver::play(const Command& command) {
+  if (settings_.seed) player_.set_order({RunOrder::Kind::random, random_()});
+  player_.play(command);
+}
+
+// --- Capture ---
+
+void HostDriver::begin_capture(CudaStream stream) {
+  forbid_in_capture("a capture begins");
+  ++captures_;
+  capturing_.emplace();
+  origin_ = stream.index;
+  at(stream).captures = true;
+}
+
+void HostDriver::capture(const Command& command, Stream& stream) {
+  const auto add = [&](const Command& node) {
+    capturing_->nodes.push_back({node, std::exchange(stream.frontier, {}), {}});
+    stream.frontier = {static_cast<int>(capturing_->nodes.size()) - 1};
+  };
+  const auto* gemm = std::get_if<GemmCommand>(&command);
+  if (gemm != nullptr && gemm->algorithm == HostGemmLibrary::kWithWorkspace) add(ZeroCommand{});
+  add(command);
+}
+
+void HostDriver::check_joined(const Stream& origin) const {
+  const std::vector<Graph::Node>& nodes = capturing_->nodes;
+  std::vector<bool> reached(nodes.size());
+  for (const int node : origin.frontier) reached[node] = true;
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    if (!reached[i]) {
+      throw InternalError(
+          fmt::format("{} is captured on a stream that was not joined", name_of(nodes[i].command)));
+    }
+    for (const int before : nodes[i].after) reached[before] = true;
+  }
+}
+
+CudaGraphExec HostDriver::end_capture(CudaStream stream, int expected) {
+  if (!capturing_ || stream.index != origin_) {
+    throw InternalError(fmt::format("no capture began on stream {}", stream.index));
+  }
+  check_joined(at(stream));
+  const int nodes = static_cast<int>(capturing_->nodes.size());
+  if (nodes != expected) {
+    throw InternalError(
+        fmt::format("the captured graph has {} nodes, but {} were expected", nodes, expected));
+  }
+  for (int i = 0; i < nodes; ++i) {
+    for (const int after : capturing_->nodes[i].after) capturing_->nodes[after].before.push_back(i);
+  }
+  graphs_.push_back(std::move(*capturing_));
+  ++counts_.graphs;
+  abandon_capture(stream);
+  return {static_cast<int>(graphs_.size()) - 1};
+}
+
+void HostDriver::abandon_capture(CudaStream) noexcept {
+  capturing_.reset();
+  origin_ = -1;
+  for (Stream& stream : streams_) {
+    stream.captures = false;
+    stream.frontier.clear();
+  }
+}
+
+void HostDriver::launch(CudaGraphExec graph, CudaStream stream) {
+  if (at(stream).captures) throw InternalError("a graph is launched in a capture");
+  if (graph.index < 0 || graph.index >= static_cast<int>(graphs_.size())) {
+    throw InternalError(fmt::format("there is no graph {}", graph.index));
+  }
+  ++counts_.launches;
+  put(Launch{graph.index, graphs_[graph.index].launched++}, stream);
+}
+
+// --- Doing the work ---
+
+void HostDriver::put(Work work, CudaStream stream) {
+  at(stream).work.push_back(std::move(work));
+  if (settings_.lazy) return;
+  while (advance()) {
+  }
+}
+
+std::size_t HostDriver::pick(std::size_t count) { return settings_.seed ? random_() % count : 0; }
+
+bool HostDriver::can_go(const Stream& stream) const {
+  if (stream.work.empty()) return false;
+  const Work& next = stream.work.front();
+  if (const auto* wait = std::get_if<Wait>(&next)) {
+    return events_[wait->event].happened >= wait->occasion;
+  }
+  const auto* launch = std::get_if<Launch>(&next);
+  return launch == nullptr || graphs_[launch->graph].finished == launch->before;
+}
+
+/// One piece of work of one stream; false where nothing is left to do.
+bool HostDriver::advance() {
+  std::vector<Stream*> able;
+  for (Stream& stream : streams_) {
+    if (can_go(stream)) able.push_back(&stream);
+  }
+  if (able.empty()) return false;
+  advance_stream(*able[pick(able.size())]);
+  return true;
+}
+
+template <class Condition>
+void HostDriver::advance_until(const Condition& condition) {
+  while (!condition()) {
+    if (!advance()) throw InternalError("streams wait for each other");
+  }
+}
+
+void HostDriver::advance_stream(Stream& stream) {
+  const auto finished =
+      std::visit(Overloaded{[&](const Command& command) {
+                              play(command);
+                              clock_ += kAloneMs;
+                              return true;
+                            },
+                            [&](const Transfer& t) {
+                              if (t.bytes > 0) std::memcpy(t.to, t.from, t.bytes);
+                              return true;
+                            },
+                            [&](const Record& r) {
+                              events_[r.event].happened = r.occasion;
+                              events_[r.event].at = clock_;
+                              return true;
+                            },
+                            [&](const Wait&) { return true; },
+                            [&](const Launch& l) { return advance_graph(graphs_[l.graph]); }},
+                 stream.work.front());
+  if (finished) stream.work.pop_front();
+}
+
+/// One node of the graph; true where it was the last.
+bool HostDriver::advance_graph(Graph& graph) {
+  const int nodes = static_cast<int>(graph.nodes.size());
+  if (!graph.runs) {
+    graph.runs = true;
+    graph.left = graph.nodes.size();
+    graph.missing.assign(nodes, 0);
+    graph.ready.clear();
+    for (int i = 0; i < nodes; ++i) {
+      graph.missing[i] = static_cast<int>(graph.nodes[i].after.size());
+      if (graph.missing[i] == 0) graph.ready.push_back(i);
+    }
+  }
+  if (graph.left > 0) {
+    const auto chosen = graph.ready.begin() + static_cast<std::ptrdiff_t>(pick(graph.ready.size()));
+    const int node = *chosen;
+    graph.ready.erase(chosen);
+    play(graph.nodes[node].command);
+    clock_ += kInGraphMs;
+    --graph.left;
+    for (const int next : graph.nodes[node].before) {
+      if (--graph.missing[next] > 0) continue;
+      graph.ready.insert(std::lower_bound(graph.ready.begin(), graph.ready.end(), next), next);
+    }
+  }
+  if (graph.left > 0) return false;
+  graph.runs = false;
+  ++graph.finished;
+  return true;
+}
+
+}  // namespace metronome

@@ -1,0 +1,183 @@
+// A device made of the host: commands are played on its memory, by streams, events and graphs that
+// keep the order that a device promises and no other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "executor/cuda/driver.h"
+#include "tests/cuda/host_gemm.h"
+#include "tests/cuda/host_play.h"
+#include "tests/guarded_bytes.h"
+
+namespace metronome {
+
+struct HostSettings {
+  /// False: work is done as it is enqueued. True: when the host waits for it, and bit by bit when
+  /// it asks whether an event has happened.
+  bool lazy = false;
+  /// What is not ordered by streams, events and a graph's edges, and threads within kernels, go in
+  /// a random order of this seed; without one as they were enqueued.
+  std::optional<std::uint64_t> seed = {};
+  RunOrder order = {};    ///< of the threads within kernels, where there is no seed
+  bool gemm_bias = true;  ///< whether the library offers products with a bias
+  DeviceFacts facts = {.name = "the host",
+                       .multiprocessors = 4,
+                       .memory_bytes = 1 << 30,
+                       .library_versions = "none"};
+};
+
+/// What a HostDriver was asked for.
+struct HostCounts {
+  int allocations = 0;  ///< device and mapped memory
+  int synchronizations = 0;
+  int uploads = 0;
+  int downloads = 0;
+  int enqueued = 0;  ///< commands outside of captures
+  int captured = 0;  ///< commands in captures
+  int graphs = 0;
+  int launches = 0;
+  bool operator==(const HostCounts&) const = default;
+};
+
+/// Beyond what CudaDriver demands, throws InternalError for copies, zeros and products outside of
+/// its memory, for commands that were not prepared, and for whatever a device forbids in a capture;
+/// KernelError for kernels that break the rules, when they run.
+class HostDriver final : public CudaDriver {
+ public:
+  explicit HostDriver(HostSettings settings = {}, HostKernels& kernels = host_kernels());
+
+  const HostCounts& counts() const { return counts_; }
+  /// Throws InternalError where something was written beside memory that was handed out. So do
+  /// `synchronize` and `release`.
+  void check() const;
+  /// Called with each command before it is enqueued; may throw.
+  std::function<void(const Command& command, CudaStream stream)> on_enqueue;
+
+  const DeviceFacts& facts() const override { return settings_.facts; }
+  std::byte* device_memory(std::size_t bytes) override;
+  void release(std::byte* device_memory) override;
+  MappedMemory mapped_memory(std::size_t bytes) override;
+  CudaStream make_stream() override;
+  CudaEvent make_event() override;
+  void record(CudaEvent event, CudaStream stream) override;
+  void wait(CudaStream stream, CudaEvent event) override;
+  bool done(CudaEvent event) override;
+  void synchronize(CudaEvent event) override;
+  void synchronize(CudaStream stream) override;
+  /// Of a clock that counts work: 2 us a command that is enqueued alone, 1 us one in a graph.
+  double milliseconds(CudaEvent begin, CudaEvent end) override;
+  void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
+  void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
+  int prepare(const Command& command) override;
+  void enqueue(const Command& command, CudaStream stream) override;
+  void begin_capture(CudaStream stream) override;
+  CudaGraphExec end_capture(CudaStream stream, int expected) override;
+  void abandon_capture(CudaStream stream) noexcept override;
+  void launch(CudaGraphExec graph, CudaStream stream) override;
+  std::size_t other_bytes() const override { return 0; }
+  std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override {
+    return library_.gemm_candidates(problem);
+  }
+
+ private:
+  // --- What stands in a stream ---
+  struct Transfer {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+  };
+  struct Record {
+    int event;
+    int occasion;  // how many times the event had been recorded, this one included
+  };
+  struct Wait {
+    int event;
+    int occasion;
+  };
+  struct Launch {
+    int graph;
+    int before;  // launches of the same graph that come first
+  };
+  using Work = std::variant<Command, Transfer, Record, Wait, Launch>;
+
+  struct Stream {
+    std::deque<Work> work;
+    std::vector<int> frontier;  // in a capture: the nodes that its next one comes after
+    bool captures = false;
+  };
+  struct Event {
+    int recorded = 0;
+    int happened = 0;
+    double at = 0;    // clock, of the last occasion
+    int capture = 0;  // the number of the capture that it was recorded in; 0: in none
+    std::vector<int> frontier;
+  };
+  struct Graph {
+    struct Node {
+      Command command;
+      std::vector<int> after;   // the nodes that it waits for
+      std::vector<int> before;  // those that wait for it
+    };
+    std::vector<Node> nodes;
+    int launched = 0;
+    int finished = 0;
+    // Of the launch under way:
+    bool runs = false;
+    std::vector<int> missing;  // [node] nodes that it still waits for
+    std::vector<int> ready;    // in the order of capture
+    std::size_t left = 0;
+  };
+
+  void forbid_in_capture(const char* what) const;
+  Stream& at(CudaStream stream);
+  Event& at(CudaEvent event);
+  void require_own(const void* begin, std::size_t bytes, const char* what) const;
+  void require_own(const Command& command) const;
+  void require_prepared(const Command& command) const;
+  std::byte* allocate(std::size_t bytes);
+
+  void put(Work work, CudaStream stream);
+  bool can_go(const Stream& stream) const;
+  bool advance();
+  void advance_stream(Stream& stream);
+  bool advance_graph(Graph& graph);
+  template <class Condition>
+  void advance_until(const Condition& condition);
+  void play(const Command& command);
+  void capture(const Command& command, Stream& stream);
+  void check_joined(const Stream& origin) const;
+  std::size_t pick(std::size_t count);
+
+  HostSettings settings_;
+  HostKernels& kernels_;
+  HostGemmLibrary library_;
+  HostPlayer player_;
+  std::mt19937_64 random_;
+  HostCounts counts_;
+  double clock_ = 0;  // ms
+
+  std::map<const std::byte*, GuardedBytes> memory_;
+  std::size_t device_bytes_ = 0;  // held; mapped memory is not among them
+  std::vector<Stream> streams_;
+  std::vector<Event> events_;
+  std::vector<Graph> graphs_;
+  std::set<std::string> prepared_;  // products: problem and algorithm
+  std::set<std::type_index> loaded_;
+
+  std::optional<Graph> capturing_;
+  int origin_ = -1;  // the stream that the capture began on
+  int captures_ = 0;
+};
+
+}  // namespace metronome

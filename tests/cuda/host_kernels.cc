@@ -1,0 +1,100 @@
+#include "tests/cuda/host_kernels.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "executor/cuda/io_kernels.h"
+#include "graph/error.h"
+#include "ops/cuda/embedded.h"
+#include "ops/cuda/kernel_lists.h"
+
+namespace metronome {
+namespace {
+
+constexpr const char* kBefore = "#include \"tests/cuda/host_context.h\"\n#line 1 \"source\"\n";
+constexpr const char* kEntry = R"(
+extern "C" __attribute__((visibility("default"))) void metronome_entry(
+    const void* arguments, metronome::cuda::HostContext& context) {
+  (*static_cast<const metronome::cuda::Kernel*>(arguments))(context);
+}
+)";
+
+// Names are hidden: every source calls its kernel `Kernel`.
+constexpr const char* kCommand =
+    "g++ -std=c++20 -O1 -ffp-contract=off -fPIC -shared -fvisibility=hidden -fno-gnu-unique "
+    "-I{} -I. -o {} {} > {} 2>&1";
+
+std::string text_of(const std::string& file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+HostCompiler::~HostCompiler() {
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+void HostCompiler::make_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "metronome_XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    throw std::system_error(errno, std::generic_category(), "mkdtemp");
+  }
+  folder_ = name;
+  for (const EmbeddedHeader& header : embedded_headers()) {
+    const std::filesystem::path file = folder_ / header.name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << header.text;
+  }
+}
+
+HostKernel HostCompiler::compile(const std::string& name, const std::string& source) {
+  const auto known = compiled_.find(source);
+  if (known != compiled_.end()) return known->second;
+  if (folder_.empty()) make_folder();
+  const std::string stem = (folder_ / std::to_string(compiled_.size())).string();
+  const std::string text = stem + ".cc", library = stem + ".so", log = stem + ".log";
+  std::ofstream(text) << kBefore << source << kEntry;
+  const std::string command =
+      fmt::format(fmt::runtime(kCommand), folder_.string(), library, text, log);
+  if (std::system(command.c_str()) != 0) {
+    throw std::runtime_error(
+        fmt::format("the source of \"{}\" does not compile:\n{}\n{}", name, text_of(log), source));
+  }
+  // Stays open: its functions are called until the program ends.
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw std::runtime_error(dlerror());
+  const auto kernel = reinterpret_cast<HostKernel>(dlsym(handle, "metronome_entry"));
+  compiled_.emplace(source, kernel);
+  return kernel;
+}
+
+HostKernel HostKernels::find(const KernelCommand& command) const {
+  const auto found = kernels_.find(command.kernel);
+  if (found == kernels_.end()) {
+    throw InternalError(fmt::format("kernel {} is in no list of kernels", command.name));
+  }
+  return found->second;
+}
+
+HostKernels& host_kernels() {
+  static HostKernels kernels;
+  static const bool filled = [] {
+    kernels.add(cuda::AllKernels{});
+    kernels.add(cuda::IoKernels{});
+    return true;
+  }();
+  static_cast<void>(filled);
+  return kernels;
+}
+
+}  // namespace metronome

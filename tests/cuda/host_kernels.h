@@ -1,0 +1,69 @@
+// Kernels as functions of the host: those of every op, and sources compiled by the host's compiler.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <typeindex>
+
+#include "ops/cuda/commands.h"
+#include "tests/cuda/host_context.h"
+
+namespace metronome {
+
+/// One thread of a kernel; `arguments` holds the kernel's struct.
+using HostKernel = void (*)(const void* arguments, cuda::HostContext& context);
+
+/// Sources as functions; each text is compiled once by a compiler object. They find the headers of
+/// kernels as `embedded_headers` has them; that of HostContext below the working folder: the
+/// repository's root, or a test's runfiles.
+class HostCompiler {
+ public:
+  HostCompiler() = default;
+  ~HostCompiler();
+  HostCompiler(const HostCompiler&) = delete;
+  HostCompiler& operator=(const HostCompiler&) = delete;
+
+  /// Throws std::runtime_error with the compiler's messages and the source.
+  HostKernel compile(const std::string& name, const std::string& source);
+  bool has(const std::string& source) const { return compiled_.contains(source); }
+  /// How many different sources were compiled.
+  std::size_t count() const { return compiled_.size(); }
+
+ private:
+  void make_folder();
+
+  std::filesystem::path folder_;  // empty before the first source
+  std::map<std::string, HostKernel> compiled_;
+};
+
+/// Kernels of lists by their type, and a compiler for the rest.
+class HostKernels {
+ public:
+  template <class... Kernels>
+  void add(cuda::KernelList<Kernels...>) {
+    (kernels_.emplace(typeid(Kernels), &entry<Kernels>), ...);
+  }
+
+  /// Throws InternalError for a kernel that is in no list.
+  HostKernel find(const KernelCommand& command) const;
+  /// Throws std::runtime_error where the source does not compile.
+  HostKernel find(const GeneratedCommand& command) {
+    return compiler_.compile(command.name, *command.source);
+  }
+  const HostCompiler& compiler() const { return compiler_; }
+
+ private:
+  template <class Kernel>
+  static void entry(const void* arguments, cuda::HostContext& context) {
+    (*static_cast<const Kernel*>(arguments))(context);
+  }
+
+  std::map<std::type_index, HostKernel> kernels_;
+  HostCompiler compiler_;
+};
+
+/// Those of all ops and of the executor, for the whole program: a source is compiled once in it.
+HostKernels& host_kernels();
+
+}  // namespace metronome

@@ -1,0 +1,152 @@
+// The CUDA executor on a driver that writes down what it is asked for: what a device would run.
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/null_driver.h"
+#include "executor/metronome.h"
+#include "graph/error.h"
+#include "models/models.h"
+#include "tests/doctest.h"
+
+namespace metronome {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::size_t count(const Lines& lines, std::string_view begin) {
+  return static_cast<std::size_t>(std::count_if(
+      lines.begin(), lines.end(), [&](const std::string& l) { return l.starts_with(begin); }));
+}
+
+CompileOptions both_modes() {
+  CompileOptions options;
+  options.modes = {Mode::train, Mode::evaluate};
+  options.tune = Tune::off;
+  return options;
+}
+
+/// A graph compiled for a driver that the test holds too.
+struct Compiled {
+  std::shared_ptr<NullDriver> driver = std::make_shared<NullDriver>();
+  Executable step;
+  Compiled(const Graph& graph, CudaOptions cuda, CompileOptions options = both_modes())
+      : step(compile(graph, on(driver, cuda), options)) {}
+
+ private:
+  static Target on(std::shared_ptr<NullDriver> driver, CudaOptions cuda) {
+    Target target = cuda_graph(cuda);
+    target.driver = std::move(driver);
+    return target;
+  }
+};
+
+TEST_CASE("a step is one launch of one graph, and takes nothing after compile") {
+  for (const models::ModelEntry& entry : models::all_models()) {
+    const models::Model model = entry.make(models::Scale::small, f32);
+    Compiled compiled(model.graph, {.streams = 1});
+    const Lines build = compiled.driver->record_lines();
+    INFO(entry.name);
+    CHECK(count(build, "begin capture") == 2);  // training and evaluation
+    CHECK(count(build, "end capture") == 2);
+    compiled.driver->clear_record();
+    const auto& type = model.input.type();
+    const at::Tensor x = at::ones(type.shape), t = at::ones(model.target.type().shape);
+    for (int i = 0; i < 3; ++i) {
+      compiled.step.run({{model.input, x}, {model.target, t}});
+      compiled.step.evaluate();
+    }
+    const Lines run = compiled.driver->record_lines();
+    CHECK(count(run, "launch graph") == 6);
+    CHECK(count(run, "record event") == 6);  // one a step: its end
+    CHECK(run.size() == 12);                 // and nothing else: small feeds take no copy
+  }
+}
+
+TEST_CASE("large feeds are copied ahead, on a stream of their own, which the step waits for") {
+  Graph g("large");
+  const Value x = g.input("x", f32, {256, 1024});
+  g.output("y", sum(x));
+  Compiled compiled(g, {}, [] {
+    CompileOptions options = both_modes();
+    options.modes = {Mode::evaluate};
+    return options;
+  }());
+  compiled.driver->clear_record();
+  compiled.step.evaluate({{x, at::ones({256, 1024})}});
+  const Lines run = compiled.driver->record_lines();
+  REQUIRE(run.size() == 5);
+  CHECK(run[0].starts_with("upload 1048576 bytes on stream "));
+  CHECK(run[0] != "upload 1048576 bytes on stream 1");
+  CHECK(run[1].starts_with("record event "));
+  CHECK(run[2].starts_with("wait for event "));
+  CHECK(run[3].starts_with("launch graph 0 on stream 1"));
+  CHECK(run[4].starts_with("record event "));
+  // What is not fed is not copied again.
+  compiled.driver->clear_record();
+  compiled.step.evaluate();
+  CHECK(count(compiled.driver->record_lines(), "upload") == 0);
+}
+
+TEST_CASE("streams are held together by events only where branches part and join") {
+  const models::Model model = models::gated_routing(models::Scale::small, f32);
+  Compiled one(model.graph, {.streams = 1});
+  CHECK(count(one.driver->record_lines(), "record event") == 0);
+  CHECK(count(one.driver->record_lines(), "wait for event") == 0);
+
+  Compiled several(model.graph, {.streams = 4});
+  const Lines lines = several.driver->record_lines();
+  std::set<std::string> recorded, waited;
+  for (const std::string& line : lines) {
+    const auto event = [&](std::string_view begin) {
+      return line.substr(begin.size(), line.find(' ', begin.size()) - begin.size());
+    };
+    if (line.starts_with("record event ")) recorded.insert(event("record event "));
+    if (line.starts_with("wait for event ")) waited.insert(event("wait for event "));
+  }
+  CHECK_FALSE(recorded.empty());
+  CHECK(recorded == waited);  // none that nothing waits for, none that never happens
+}
+
+TEST_CASE("fusing and batching leave a fraction of the kernels, each of them a node of the graph") {
+  for (const models::ModelEntry& entry : models::all_models()) {
+    const models::Model model = entry.make(models::Scale::small, f32);
+    const Compiled fused(model.graph, {}), plain(model.graph, {.fuse = false});
+    const PlanReport& a = fused.step.report().plan(Mode::train);
+    const PlanReport& b = plain.step.report().plan(Mode::train);
+    fmt::print("{}: {} kernels as declared, {} planned, {} fused; {} graph nodes\n", entry.name,
+               a.kernels_declared, b.kernels, a.kernels, a.graph_nodes);
+    INFO(entry.name);
+    CHECK(a.kernels < b.kernels);
+    CHECK(a.graph_nodes >= static_cast<int>(a.kernels));
+    CHECK(a.forms.size() >= 2);
+  }
+}
+
+TEST_CASE("what cannot be asked of a device is refused with the values in it") {
+  Graph g("refused");
+  const Value x = g.input("x", f32, {2});
+  const Value y = sum(x);
+  g.output("y", y);
+  CHECK_THROWS_WITH_AS(compile(g, null({.slots = 0})),
+                       "graph \"refused\": CudaOptions::slots is 0; give 1 or more", RunError);
+  CHECK_THROWS_WITH_AS(compile(g, null({.streams = 0})),
+                       "graph \"refused\": CudaOptions::streams is 0; give 1 or more", RunError);
+  CHECK_THROWS_WITH_AS(compile(g, cuda_graph({.device = -1})),
+                       "graph \"refused\": CudaOptions::device is -1; give 0 or more", RunError);
+  Executable step = compile(g, null());
+  step.run({{x, at::zeros({2})}});
+  CHECK_THROWS_WITH_AS(step.read_scalar(y), "nothing can be read: the target null computes nothing",
+                       RunError);
+  CHECK_THROWS_WITH_AS(step.read_scalar(y, 1),
+                       "step 1 cannot be read: it was not run; the last step is 0", RunError);
+}
+
+}  // namespace
+}  // namespace metronome

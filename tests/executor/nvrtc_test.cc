@@ -1,0 +1,172 @@
+// Kernels compiled at run time, and the folder that keeps them. No device takes part.
+#include "executor/cuda/runtime/nvrtc.h"
+
+#include <doctest/doctest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/cuda/runtime/code_cache.h"
+#include "executor/log.h"
+#include "graph/error.h"
+#include "tests/executor/temporary_folder.h"
+#include "tests/skipped.h"
+
+namespace metronome {
+namespace {
+
+#ifdef METRONOME_NO_CUDA
+
+METRONOME_SKIPPED("compiling at run time", METRONOME_NO_CUDA)
+
+#else
+
+const std::string kTwice = R"(#include "ops/cuda/kernel.h"
+namespace metronome::cuda {
+struct Kernel {
+  const float* x;
+  float* y;
+  Index count;
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < count; i += stride(c)) y[i] = 2 * x[i];
+  }
+};
+}  // namespace metronome::cuda
+)";
+
+bool is_code(const std::vector<char>& code) {
+  const std::string_view bytes(code.data(), code.size());
+  return bytes.starts_with(
+             "\x7f"
+             "ELF") &&
+         bytes.find(kGeneratedEntry) != std::string_view::npos;
+}
+
+/// Collects the log's lines for as long as it lives.
+class Heard {
+ public:
+  Heard() { logger().sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(text_)); }
+  ~Heard() { logger().sinks().pop_back(); }
+  Heard(const Heard&) = delete;
+  Heard& operator=(const Heard&) = delete;
+
+  bool says(const std::string& text) const { return text_.str().find(text) != std::string::npos; }
+  std::size_t lines() const {
+    const std::string text = text_.str();
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+
+ private:
+  std::ostringstream text_;
+};
+
+/// The one file of a folder.
+std::string only_file(const TemporaryFolder& folder) {
+  REQUIRE(folder.files() == 1);
+  return std::filesystem::directory_iterator(folder.path())->path();
+}
+
+TEST_CASE("a source becomes code for each architecture") {
+  CHECK(architecture(9, 0) == "sm_90");
+  const auto older = compile_cubin(kTwice, "sm_80");
+  const auto newer = compile_cubin(kTwice, "sm_90");
+  CHECK(is_code(older));
+  CHECK(is_code(newer));
+  CHECK(older != newer);
+}
+
+TEST_CASE("a source that does not compile is shown with the compiler's words") {
+  std::string source = kTwice;
+  source.replace(source.find("2 * x"), 5, "2 * z");
+  try {
+    compile_cubin(source, "sm_90");
+    FAIL("it compiled");
+  } catch (const InternalError& error) {
+    const std::string said = error.what();
+    CHECK(said.find("a generated kernel does not compile for sm_90:\nkernel.cu(9): error: ") !=
+          std::string::npos);
+    CHECK(said.find("\"z\" is undefined") != std::string::npos);
+    CHECK(said.find("   9 |     for (Index i = first(c); i < count; i += stride(c)) y[i] = 2 * "
+                    "z[i];\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("an architecture that NVRTC does not know is named") {
+  CHECK_THROWS_WITH_AS(compile_cubin(kTwice, "sm_10"),
+                       "NVRTC cannot compile for sm_10: NVRTC_ERROR_INVALID_OPTION", RunError);
+}
+
+TEST_CASE("kept code is found by source and architecture, and not compiled again") {
+  const TemporaryFolder folder;
+  CodeCache cache(folder.path());
+  const auto made = cached_cubin(kTwice, "sm_90", cache);
+  CHECK(is_code(made));
+  const std::uint64_t key =
+      std::stoull(std::filesystem::path(only_file(folder)).stem(), nullptr, 16);
+  CHECK(cache.find(key) == made);
+
+  // What no compiler made shows that none ran.
+  const std::vector<char> other = {'k', 'e', 'p', 't'};
+  cache.keep(key, other);
+  CHECK(cached_cubin(kTwice, "sm_90", cache) == other);
+  CHECK(is_code(cached_cubin(kTwice, "sm_80", cache)));
+  CHECK(is_code(cached_cubin(kTwice + "// another\n", "sm_90", cache)));
+  CHECK(folder.files() == 3);
+}
+
+TEST_CASE("a damaged file is a warning, and is replaced") {
+  const TemporaryFolder folder;
+  CodeCache cache(folder.path());
+  const auto made = cached_cubin(kTwice, "sm_90", cache);
+  const std::string file = only_file(folder);
+  const std::string whole = read_file(file);
+  std::string flipped = whole;
+  flipped.back() ^= 1;
+  for (const std::string& damaged : {flipped, whole.substr(0, whole.size() / 2),
+                                     whole.substr(0, 10), std::string(), whole + "x"}) {
+    INFO(damaged.size(), " bytes");
+    write_file(file, damaged);
+    const Heard heard;
+    CHECK(cached_cubin(kTwice, "sm_90", cache) == made);
+    CHECK(heard.says(file + ": this compiled kernel is damaged; it is compiled anew"));
+    CHECK(read_file(file) == whole);
+  }
+}
+
+TEST_CASE("a folder that cannot be written is one warning") {
+  const TemporaryFolder folder;
+  write_file(folder.file("file"), "");
+  CodeCache cache(folder.file("file/kernels"));
+  const Heard heard;
+  CHECK(is_code(cached_cubin(kTwice, "sm_90", cache)));
+  CHECK(is_code(cached_cubin(kTwice, "sm_80", cache)));
+  CHECK(heard.lines() == 1);
+  CHECK(
+      heard.says(".cubin: cannot be saved: Not a directory; kernels are compiled again the next "
+                 "time (METRONOME_CACHE names the folder)"));
+}
+
+TEST_CASE("METRONOME_CACHE names the folder") {
+  const char* given = std::getenv("METRONOME_CACHE");
+  const std::string before = given == nullptr ? "" : given;
+  setenv("METRONOME_CACHE", "/somewhere", 1);
+  CHECK(CodeCache::default_folder() == "/somewhere/kernels");
+  if (given == nullptr) {
+    unsetenv("METRONOME_CACHE");
+  } else {
+    setenv("METRONOME_CACHE", before.c_str(), 1);
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace metronome

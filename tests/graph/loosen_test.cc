@@ -1,0 +1,127 @@
+// Ops that come apart where a part of them can be fused: the printed graph after the pass.
+#include "graph/passes/loosen.h"
+
+#include <doctest/doctest.h>
+
+#include "graph/passes/verify.h"
+#include "tests/graph/test_ops.h"
+
+namespace metronome {
+namespace {
+
+using namespace testing;
+
+/// 2 x + y: a linear layer to the pass. Without y it does not come apart.
+struct Layered {
+  static constexpr std::string_view name = "layered";
+  static constexpr bool differentiable = false;
+  bool operator==(const Layered&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+  Value loosen(std::span<const Value> in) const {
+    return in.size() < 2 ? Value() : plus(scale(in[0], 2), in[1]);
+  }
+};
+
+/// A map of x, broadcast to `shape`.
+struct Map {
+  static constexpr std::string_view name = "map";
+  static constexpr bool differentiable = false;
+  Shape shape;
+  bool operator==(const Map&) const = default;
+  Types infer(std::span<const Type>) const { return {Type{f32, shape}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
+/// Reads operand 0 once through, and operand 1 as a whole.
+struct Total {
+  static constexpr std::string_view name = "total";
+  static constexpr bool differentiable = false;
+  bool operator==(const Total&) const = default;
+  Types infer(std::span<const Type>) const { return {Type{f32, {}}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0}, {}};
+  }
+};
+
+Settings fusing() {
+  Settings settings;
+  settings.fuses = [](const Op& op) { return op.attributes().empty(); };
+  return settings;
+}
+
+std::string after(const Graph& graph, const Settings& settings = fusing()) {
+  const Graph result = loosen(graph, settings);
+  verify(result, "loosen");
+  return result.print();
+}
+
+struct Drawn {
+  Graph g{"g"};
+  Value x = g.input("x", f32, {4});
+  Value y = g.input("y", f32, {4});
+  Value layered = node(g, "layered", Layered{}, {x, y});
+};
+
+TEST_CASE("an op comes apart where a map reads it") {
+  Drawn d;
+  d.g.output("z", node(d.g, "z", Map{{4}}, {d.layered}));
+  CHECK(after(d.g) ==
+        "graph \"g\"\n"
+        "  %0 = input x : f32[4]\n"
+        "  %1 = input y : f32[4]\n"
+        "  %2 = scale(%0) {factor=2} : f32[4]  \"layered/scale\"\n"
+        "  %3 = plus(%2, %1) : f32[4]  \"layered/plus\"\n"
+        "  %4 = map(%3) : f32[4]  \"z\"\n"
+        "  \"z\" is %4\n");
+}
+
+TEST_CASE("or a reduction that walks over it") {
+  Drawn d;
+  d.g.output("z", node(d.g, "z", Total{}, {d.layered, d.x}));
+  CHECK(loosen(d.g, fusing()).nodes()[3].path == "layered/plus");
+}
+
+TEST_CASE("an op stays whole where no part of it can be fused") {
+  Drawn d;
+  Settings settings = fusing();
+  SUBCASE("nothing but the user reads it") { d.g.output("z", d.layered); }
+  SUBCASE("its reader does not fuse") { d.g.output("z", scale(d.layered, 3)); }
+  SUBCASE("the target does not fuse the reader") {
+    settings.fuses = [](const Op& op) { return op.name() != "map"; };
+    d.g.output("z", node(d.g, "z", Map{{4}}, {d.layered}));
+  }
+  SUBCASE("the target fuses nothing") {
+    settings.fuses = nullptr;
+    d.g.output("z", node(d.g, "z", Map{{4}}, {d.layered}));
+  }
+  SUBCASE("its reader broadcasts it") { d.g.output("z", node(d.g, "z", Map{{3, 4}}, {d.layered})); }
+  SUBCASE("its reader reads it as a whole") {
+    d.g.output("z", node(d.g, "z", Total{}, {d.x, d.layered}));
+  }
+  SUBCASE("it has no simpler form") {
+    d.g.output("z", node(d.g, "z", Map{{4}}, {node(d.g, "whole", Layered{}, {d.x})}));
+  }
+  SUBCASE("its reader runs under a guard") {
+    const Value go = d.g.input("go", bool_, {});
+    d.g.output(
+        "z",
+        d.g.value(d.g.append(Node{make_op(Map{{4}}), {d.layered.id()}, {}, "z", Line{}, go.id()})));
+  }
+  CHECK(after(d.g, settings) == d.g.print());
+}
+
+TEST_CASE("the parts keep the guard") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {4}), go = g.input("go", bool_, {});
+  const auto guarded = [&](OpPtr op, std::vector<ValueId> inputs) {
+    return g.append(Node{std::move(op), std::move(inputs), {}, "n", Line{}, go.id()});
+  };
+  const ValueId whole = guarded(make_op(Layered{}), {x.id(), x.id()});
+  g.output("z", g.value(guarded(make_op(Map{{4}}), {whole})));
+  const Graph result = loosen(g, fusing());
+  REQUIRE(result.nodes().size() == 5);
+  for (int i = 2; i < 5; ++i) CHECK(result.nodes()[i].guard == go.id());
+}
+
+}  // namespace
+}  // namespace metronome

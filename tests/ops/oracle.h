@@ -1,0 +1,59 @@
+// What libtorch says of an op's case, and how results are compared with it.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "tests/ops/case_graph.h"
+#include "tests/ops/tolerance.h"
+
+namespace metronome {
+
+/// What is wrong, or nothing.
+using Trouble = std::optional<std::string>;
+
+inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() &&
+         (a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0);
+}
+
+inline Trouble compare(const Tensors& actual, const Tensors& expected, double allowed) {
+  if (actual.size() != expected.size()) {
+    return fmt::format("{} outputs, libtorch gives {}", actual.size(), expected.size());
+  }
+  for (std::size_t k = 0; k < actual.size(); ++k) {
+    if (auto trouble = difference(actual[k], expected[k], allowed)) {
+      return fmt::format("output {}: {}", k, *trouble);
+    }
+  }
+  return std::nullopt;
+}
+
+/// The gradients by libtorch's autograd, in the order of the graph's parameter gradients.
+inline Tensors autograd(const CaseGraph& c, const Graph& graph) {
+  Tensors operands;
+  for (std::size_t i = 0; i < c.operands(); ++i) {
+    operands.push_back(c.tensors[i].clone().requires_grad_(c.parameter[i]));
+  }
+  const Tensors outputs = reference(c.op(), operands);
+  at::Tensor loss;
+  std::size_t weights = c.operands();
+  for (const at::Tensor& y : outputs) {
+    if (!y.is_floating_point()) continue;
+    const at::Tensor part = y.mul(c.tensors[weights++]).sum();
+    loss = loss.defined() ? loss.add(part) : part;
+  }
+  loss.backward();
+  Tensors gradients;
+  for (const ParameterGradient& g : graph.parameter_gradients()) {
+    const std::string& path = graph.storage(g.parameter).path;
+    const auto i = std::find(c.names.begin(), c.names.end(), path) - c.names.begin();
+    const at::Tensor& gradient = operands[i].grad();
+    gradients.push_back(gradient.defined() ? gradient : at::zeros_like(operands[i]));
+  }
+  return gradients;
+}
+
+}  // namespace metronome

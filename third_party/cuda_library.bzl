@@ -1,0 +1,79 @@
+"""Libraries of CUDA kernels, compiled by nvcc; stubs where there is no toolkit."""
+
+load("@cuda//:defs.bzl", "CUDA_AVAILABLE", "CUDA_NVCC")
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+# Machine code for A100 and H100, and PTX for what comes after. Multiply-adds are fused only where the
+# source says so, on the device and on the host, so that fused kernels give the bits of unfused ones.
+_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "--fmad=false",
+    "-gencode",
+    "arch=compute_80,code=sm_80",
+    "-gencode",
+    "arch=compute_90,code=[sm_90,compute_90]",
+    "-Xcompiler",
+    "-fPIC,-ffp-contract=off",
+    "-I.",
+]
+
+def _cuda_objects_impl(ctx):
+    headers = depset(transitive = [d[CcInfo].compilation_context.headers for d in ctx.attr.deps])
+    objects = []
+    for source in ctx.files.srcs:
+        out = ctx.actions.declare_file("{}/{}.o".format(ctx.label.name, source.basename[:-len(".cu")]))
+        ctx.actions.run(
+            executable = CUDA_NVCC,
+            arguments = _FLAGS + ["-c", source.path, "-o", out.path],
+            inputs = depset([source, ctx.file._version] + ctx.files.hdrs, transitive = [headers]),
+            outputs = [out],
+            mnemonic = "Nvcc",
+            progress_message = "Compiling {} for devices".format(source.short_path),
+            use_default_shell_env = True,
+        )
+        objects.append(out)
+    return [DefaultInfo(files = depset(objects))]
+
+_cuda_objects = rule(
+    implementation = _cuda_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "hdrs": attr.label_list(allow_files = [".h"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "_version": attr.label(default = "@cuda//:version", allow_single_file = True),
+    },
+)
+
+def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kwargs):
+    """A library of kernels for devices.
+
+    Args:
+      name: the library that others depend on.
+      srcs: .cu files, compiled for sm_80, sm_90 and PTX; each is one action.
+      stub: C++ sources in place of all these where there is no toolkit.
+      cc_srcs: C++ sources that go with the kernels.
+      hdrs: headers of both.
+      deps: libraries whose headers the sources include.
+      **kwargs: of cc_library (visibility, tags, ...).
+    """
+    if not CUDA_AVAILABLE:
+        cc_library(name = name, srcs = stub, hdrs = hdrs, deps = deps, **kwargs)
+        return
+    objects = []
+    if srcs:
+        objects = [name + "_objects"]
+        _cuda_objects(
+            name = objects[0],
+            srcs = srcs,
+            hdrs = hdrs,
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
+    cc_library(
+        name = name,
+        srcs = cc_srcs + objects,
+        hdrs = hdrs,
+        deps = deps + ["//third_party:cuda_runtime"],
+        **kwargs
+    )
