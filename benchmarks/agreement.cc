@@ -40,6 +40,10 @@ struct Checked {
   std::vector<Parameter> parameters;
 };
 
+Target replay_on(Device device) {
+  return device.kind == Device::Kind::cuda ? cuda_graph({.device = device.index}) : cpu_replay();
+}
+
 double length(const at::Tensor& tensor) { return at::linalg_vector_norm(tensor).item<double>(); }
 double largest(const at::Tensor& tensor) {
   return tensor.numel() == 0 ? 0 : tensor.abs().max().item<double>();
@@ -48,11 +52,12 @@ double largest(const at::Tensor& tensor) {
 // Both executables of one check, and what they are held to.
 class Pair {
  public:
-  Pair(const models::ModelEntry& entry, models::Scale scale, Element element, int threads)
+  Pair(const models::ModelEntry& entry, models::Scale scale, Element element, int threads,
+       Device device)
       : checked_(entry.make(scale, element)),
         batches_(checked_.model, 10),
-        planned_(compile(checked_.model.graph, cpu_replay(), {.threads = threads})),
-        eager_(compile(checked_.model.graph, eager(), {.threads = threads})) {}
+        planned_(compile(checked_.model.graph, replay_on(device), {.threads = threads})),
+        eager_(compile(checked_.model.graph, eager(device), {.threads = threads})) {}
 
   Agreement in_f32(int steps) {
     for (int step = 0; step < steps; ++step) {
@@ -180,13 +185,13 @@ class Pair {
 }  // namespace
 
 Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
-                        int steps) {
-  return Pair(entry, scale, f32, threads).in_f32(steps);
+                        Device device, int steps) {
+  return Pair(entry, scale, f32, threads, device).in_f32(steps);
 }
 
 Agreement agreement_f64(const models::ModelEntry& entry, models::Scale scale, int threads,
                         int steps) {
-  return Pair(entry, scale, f64, threads).in_f64(steps);
+  return Pair(entry, scale, f64, threads, cpu).in_f64(steps);
 }
 
 }  // namespace metronome::benchmarks

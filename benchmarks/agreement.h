@@ -20,9 +20,9 @@ struct Agreement {
 /// Ten f32 steps, eager's storage set to planned's before each of them. Losses agree to 1e-5
 /// relative; each gradient's difference is at most 1e-4 of the larger of its own norm and 1e-4 of
 /// the global gradient norm; the optimizer, fed planned's gradient, makes what libtorch's fused
-/// Adam does, to 1e-6 of the largest magnitude.
+/// Adam does, to 1e-6 of the largest magnitude. Both run on the device, in IEEE f32.
 Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
-                        int steps = 10);
+                        Device device = cpu, int steps = 10);
 
 /// Ten free-running f64 steps from equal storage: every loss, gradient and parameter within 1e-9 of
 /// the model's largest gradient or parameter.

@@ -1,15 +1,18 @@
 #include "benchmarks/compare.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "benchmarks/batches.h"
 #include "benchmarks/library_share.h"
 #include "benchmarks/memory.h"
+#include "executor/cuda/driver.h"
 
 namespace metronome::benchmarks {
 namespace {
@@ -28,16 +31,29 @@ class Contestant {
   // As users do: the loss is read after each step.
   void read(int steps) {
     for (int i = 0; i < steps; ++i) {
-      step_.run(batches_.of_step(next_++));
+      take();
       last_ = step_.read_scalar(loss_);
     }
   }
   void unread(int steps) {
-    for (int i = 0; i < steps; ++i) step_.run(batches_.of_step(next_++));
+    for (int i = 0; i < steps; ++i) take();
+    // On a GPU the last of them is still to come.
+    last_ = step_.read_scalar(loss_);
   }
+  // Feeds each step, or leaves in place what was fed last.
+  void feed(bool each) { feeds_ = each; }
   double last() const { return last_; }
 
  private:
+  void take() {
+    if (feeds_) {
+      step_.run(batches_.of_step(next_++));
+    } else {
+      step_.run();
+    }
+  }
+
+  bool feeds_ = true;
   Executable& step_;
   const Batches& batches_;
   Value loss_;
@@ -45,14 +61,19 @@ class Contestant {
   double last_ = std::numeric_limits<double>::quiet_NaN();
 };
 
+Target replay_on(const CompareOptions& options) {
+  if (options.device.kind == Device::Kind::cpu) return cpu_replay();
+  return cuda_graph({.device = options.device.index, .tf32 = options.tf32});
+}
+
 // The timed plan keeps no gradients, so it is not the one that was checked: its losses are held to
-// those of the checked one.
-void check_timed_plan(Contestant& planned, Agreement& agreement) {
+// those of the checked one, which is IEEE f32.
+void check_timed_plan(Contestant& planned, Agreement& agreement, double tolerance) {
   for (std::size_t step = 0; step < agreement.losses.size(); ++step) {
     planned.read(1);
     const double checked = agreement.losses[step];
     const double difference = std::abs(planned.last() - checked) / std::abs(checked);
-    if (difference <= 1e-5 || !agreement.agree) continue;
+    if (difference <= tolerance || !agreement.agree) continue;
     agreement.agree = false;
     agreement.disagreement =
         fmt::format("step {}: the loss of the timed plan is {:.9g}, of the checked plan {:.9g}",
@@ -67,22 +88,87 @@ int steps_per_round(Contestant& contestant) {
   return std::max(kFewestSteps, static_cast<int>(kRoundMs / ms));
 }
 
-void time(Contestant& eager, Contestant& planned, int rounds, Comparison& result) {
-  const int eager_steps = steps_per_round(eager), planned_steps = steps_per_round(planned);
-  const Side eager_read{[&](int n) { eager.read(n); }, eager_steps};
-  const Side planned_read{[&](int n) { planned.read(n); }, planned_steps};
+Rounds rounds_read(Contestant& eager, Contestant& planned, int rounds) {
+  const Side eager_read{[&](int n) { eager.read(n); }, steps_per_round(eager)};
+  const Side planned_read{[&](int n) { planned.read(n); }, steps_per_round(planned)};
   interleave(eager_read, planned_read, 1);  // warm-up
-  const Rounds read = interleave(eager_read, planned_read, rounds);
+  return interleave(eager_read, planned_read, rounds);
+}
+
+void time(Contestant& eager, Contestant& planned, int rounds, Comparison& result) {
+  const Rounds read = rounds_read(eager, planned, rounds);
   result.eager_ms = read.a;
   result.planned_ms = read.b;
   result.ratios = read.ratios();
   result.verdict = verdict_of(result.ratios);
 
+  const auto steps_of = [](const Samples& ms) {
+    return std::max(kFewestSteps, static_cast<int>(kRoundMs / ms.median()));
+  };
   const Rounds unread =
-      interleave({[&](int n) { eager.unread(n); }, eager_steps},
-                 {[&](int n) { planned.unread(n); }, planned_steps}, kUnreadRounds);
+      interleave({[&](int n) { eager.unread(n); }, steps_of(read.a)},
+                 {[&](int n) { planned.unread(n); }, steps_of(read.b)}, kUnreadRounds);
   result.eager_unread_ms = unread.a;
   result.planned_unread_ms = unread.b;
+}
+
+// Of the call alone: the step before is over.
+Samples host_us(Executable& planned, Value loss) {
+  constexpr int kSteps = 200;
+  Samples samples;
+  for (int i = 0; i < kSteps; ++i) {
+    samples.values.push_back(1e3 * milliseconds([&] { planned.run(); }));
+    planned.read_scalar(loss);
+  }
+  return samples;
+}
+
+OnDevice measure_on_device(const models::Model& model, const CompareOptions& options,
+                           Executable& planned, Contestant& eager_steps,
+                           Contestant& planned_steps) {
+  OnDevice result;
+  const Report& report = planned.report();
+  result.graph_nodes = report.plan(train).graph_nodes;
+  result.forms = report.plan(train).forms;
+  result.planned_bytes = report.arena_bytes + report.storage_bytes + report.device_bytes_io +
+                         model.input.type().bytes() + model.target.type().bytes();
+  result.planned_other_bytes = report.device_bytes_other;
+  result.host_us = host_us(planned, model.graph.loss());
+
+  eager_steps.feed(true);
+  planned_steps.feed(true);
+  const Rounds fed = rounds_read(eager_steps, planned_steps, kFewestRounds);
+  result.eager_fed_ms = fed.a;
+  result.planned_fed_ms = fed.b;
+
+  const std::unique_ptr<CudaDriver> driver = open_cuda(options.device.index);
+  result.floor = floor_of(model.graph, *driver, options.tf32);
+  return result;
+}
+
+// A fresh one, so that no step frees what an earlier one made.
+void measure_eager_memory(const models::Model& model, const Batches& batches,
+                          const CompareOptions& options, Comparison& result) {
+  const auto compiled = [&] {
+    return compile(model.graph, eager(options.device), {.threads = options.threads});
+  };
+  const auto take = [&](Executable& step) {
+    Contestant(step, batches, model.graph.loss()).read(kFewestSteps);
+  };
+  if (!result.on_device) {
+    result.eager_peak_bytes = peak_tensor_bytes([&] {
+      Executable fresh = compiled();
+      take(fresh);
+    });
+    return;
+  }
+  const int device = options.device.index;
+  const std::size_t before = allocated_on_device(device);
+  Executable fresh = compiled();
+  const std::size_t held = allocated_on_device(device);
+  const std::size_t peak = peak_on_device(device, [&] { take(fresh); });
+  result.eager_peak_bytes = peak - held;
+  result.on_device->eager_bytes = peak - before;
 }
 
 }  // namespace
@@ -117,10 +203,12 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
   result.model = entry.name;
   result.scale = options.scale;
   result.threads = options.threads;
+  result.tf32 = options.tf32;
+  const bool on_device = options.device.kind == Device::Kind::cuda;
 
   progress("compiling");
   const models::Model model = entry.make(options.scale, f32);
-  Executable planned = compile(model.graph, cpu_replay(), {.threads = options.threads});
+  Executable planned = compile(model.graph, replay_on(options), {.threads = options.threads});
   const PlanReport& plan = planned.report().plan(train);
   result.compile_s = planned.report().compile_seconds;
   result.kernels_declared = plan.kernels_declared;
@@ -129,22 +217,31 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
   result.lower_bound_bytes = plan.lower_bound;
 
   progress("checking");
-  result.agreement = agreement_f32(entry, options.scale, options.threads);
+  result.agreement = agreement_f32(entry, options.scale, options.threads, options.device);
   const Batches batches(model);
   Contestant planned_steps(planned, batches, model.graph.loss());
-  check_timed_plan(planned_steps, result.agreement);
+  check_timed_plan(planned_steps, result.agreement, options.tf32 ? 1e-2 : 1e-5);
 
   progress("timing");
-  Executable eager_step = compile(model.graph, eager(), {.threads = options.threads});
+  Executable eager_step = compile(model.graph, eager(options.device), {.threads = options.threads});
+  at::globalContext().setAllowTF32CuBLAS(options.tf32);
   Contestant eager_steps(eager_step, batches, model.graph.loss());
+  if (on_device) {  // one batch, there
+    eager_steps.read(1);
+    eager_steps.feed(false);
+    planned_steps.feed(false);
+  }
   time(eager_steps, planned_steps, options.rounds, result);
 
-  // A fresh one, so that no step frees what an earlier one made.
-  result.eager_peak_bytes = peak_tensor_bytes([&] {
-    Executable fresh = compile(model.graph, eager(), {.threads = options.threads});
-    Contestant(fresh, batches, model.graph.loss()).read(kFewestSteps);
-  });
-  result.library_share = library_ms(model.graph, options.threads) / result.planned_ms.median();
+  double library = 0;
+  if (on_device) {
+    result.on_device = measure_on_device(model, options, planned, eager_steps, planned_steps);
+    library = result.on_device->floor.gemm_ms;
+  } else {
+    library = library_ms(model.graph, options.threads);
+  }
+  result.library_share = library / result.planned_ms.median();
+  measure_eager_memory(model, batches, options, result);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "benchmarks/agreement.h"
+#include "benchmarks/floor.h"
 #include "benchmarks/statistics.h"
 #include "models/models.h"
 
@@ -16,8 +17,10 @@ namespace metronome::benchmarks {
 
 struct CompareOptions {
   models::Scale scale = models::Scale::small;
-  int threads = 1;  ///< of both contestants
-  int rounds = 21;  ///< at least kFewestRounds
+  int threads = 1;      ///< of both contestants
+  int rounds = 21;      ///< at least kFewestRounds
+  Device device = cpu;  ///< that both run on
+  bool tf32 = false;    ///< TF32 products on a GPU, for both
 };
 
 /// Below it a median of ratios says too little.
@@ -31,12 +34,28 @@ std::string_view name_of(Verdict verdict);
 /// From the ratios eager / planned of each round.
 Verdict verdict_of(const Samples& ratios);
 
+/// What is measured on a GPU only.
+struct OnDevice {
+  Samples eager_fed_ms;  ///< a step whose batch is copied from the host, the loss read after each
+  Samples planned_fed_ms;
+  Samples host_us;  ///< that a planned step keeps the host, nothing else being in flight
+  Floor floor;
+  int graph_nodes = 0;
+  std::vector<std::string> forms;  ///< that compile timed, as the report has them
+  /// Parameters, moments, inputs and the most that a step needs, of libtorch's caching allocator
+  /// and of the plan: both without handles, modules and graphs.
+  std::size_t eager_bytes = 0;
+  std::size_t planned_bytes = 0;
+  std::size_t planned_other_bytes = 0;  ///< handles, modules and graphs
+};
+
 struct Comparison {
   std::string model;
   models::Scale scale = models::Scale::small;
   int threads = 1;
 
-  Samples eager_ms;  ///< a step, the loss read after each
+  /// A step, the loss read after each; each fed a batch, but on a GPU the batch lies there already.
+  Samples eager_ms;
   Samples planned_ms;
   Samples ratios;           ///< eager / planned of each round
   Samples eager_unread_ms;  ///< the loss never read
@@ -51,6 +70,8 @@ struct Comparison {
   std::size_t eager_peak_bytes = 0;  ///< of tensors made during steps
   double library_share = 0;          ///< GEMMs alone, as planned, over a planned step
   Agreement agreement;
+  bool tf32 = false;
+  std::optional<OnDevice> on_device;
 
   /// Median of eager over median of planned.
   double ratio() const { return eager_ms.median() / planned_ms.median(); }
@@ -61,7 +82,8 @@ struct Comparison {
 /// At small scale a ratio below it fails a run: low, since a busy machine is noisy.
 constexpr double kFloor = 0.8;
 
-/// Sets libtorch's thread count, checks, and times. `progress` is told what begins.
+/// Sets libtorch's thread count, checks (in IEEE f32), and times. `progress` is told what begins.
+/// Throws RunError where there is no such device.
 Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& options,
                          const std::function<void(std::string_view)>& progress);
 

@@ -1,13 +1,10 @@
 #include "benchmarks/library_share.h"
 
 #include <algorithm>
-#include <compare>
-#include <map>
-#include <vector>
 
+#include "benchmarks/products.h"
 #include "benchmarks/statistics.h"
 #include "graph/scope.h"
-#include "graph/structural.h"
 #include "ops/matmul.h"
 
 namespace metronome::benchmarks {
@@ -15,40 +12,6 @@ namespace {
 
 constexpr int kRounds = 15;
 constexpr double kRoundMs = 5;
-
-// y [rows, out] = x [rows, in] W^T, and its gradients.
-struct Product {
-  std::int64_t rows = 0, in = 0, out = 0;
-  Element element = f32;
-  bool input_gradient = false;
-
-  auto operator<=>(const Product&) const = default;
-};
-
-// Nodes whose value depends on a trained parameter: through them a gradient flows.
-std::vector<bool> depends_on_parameter(const Graph& graph) {
-  std::vector<bool> depends(graph.nodes().size());
-  for (std::size_t i = 0; i < depends.size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    const Read* read = node.op->as<Read>();
-    depends[i] = (read != nullptr && graph.storage(read->storage).trainable) ||
-                 std::ranges::any_of(node.inputs, [&](ValueId id) { return depends[id.node]; });
-  }
-  return depends;
-}
-
-std::map<Product, int> products_of(const Graph& graph) {
-  const std::vector<bool> depends = depends_on_parameter(graph);
-  std::map<Product, int> products;
-  for (const Node& node : graph.nodes()) {
-    if (node.op->as<Linear>() == nullptr) continue;
-    const Type& x = graph.type(node.inputs[0]);
-    const Type& weight = graph.type(node.inputs[1]);
-    const std::int64_t in = weight.shape[1];
-    ++products[{x.numel() / in, in, weight.shape[0], x.element, depends[node.inputs[0].node]}];
-  }
-  return products;
-}
 
 // The products of one layer, alone.
 Graph graph_of(const Product& p) {

@@ -10,8 +10,10 @@ struct Machine {
   int cores = 0;    ///< that this process may run on
   double load =
       0;  ///< processes that wanted to run, over the last minute: near 0 on a quiet machine
-  std::string isa;       ///< "avx512", as libtorch found it
-  std::string libtorch;  ///< "2.11.0"
+  std::string isa;               ///< "avx512", as libtorch found it
+  std::string libtorch;          ///< "2.11.0"
+  std::string device;            ///< a GPU's name, where one is measured
+  std::string device_libraries;  ///< "CUDA 13.0, cuBLASLt 13.1.0"
 };
 
 Machine this_machine();

@@ -1,6 +1,7 @@
 #include "benchmarks/memory.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
@@ -30,7 +31,24 @@ class Watch final : public c10::MemoryReportingInfoBase {
   std::int64_t peak_ = 0;
 };
 
+c10::CachingAllocator::Stat allocated(int device) {
+  const auto stats =
+      c10::getDeviceAllocator(c10::kCUDA)->getDeviceStats(static_cast<c10::DeviceIndex>(device));
+  return stats
+      .allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+
 }  // namespace
+
+std::size_t allocated_on_device(int device) {
+  return static_cast<std::size_t>(allocated(device).current);
+}
+
+std::size_t peak_on_device(int device, const std::function<void()>& call) {
+  c10::getDeviceAllocator(c10::kCUDA)->resetPeakStats(static_cast<c10::DeviceIndex>(device));
+  call();
+  return static_cast<std::size_t>(allocated(device).peak);
+}
 
 std::size_t peak_tensor_bytes(const std::function<void()>& call) {
   const auto watch = std::make_shared<Watch>();

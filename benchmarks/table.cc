@@ -15,8 +15,27 @@ Json to_json(const Samples& samples) {
   return {{"median", samples.median()}, {"mad", samples.mad()}, {"samples", samples.values}};
 }
 
-Json to_json(const Comparison& c) {
+// Of a GPU, beside the fields of every comparison.
+Json to_json(const OnDevice& d, double planned_ms) {
   return {
+      {"eager_fed_ms", to_json(d.eager_fed_ms)},
+      {"planned_fed_ms", to_json(d.planned_fed_ms)},
+      {"host_us", to_json(d.host_us)},
+      {"floor_ms", d.floor.ms()},
+      {"over_floor", planned_ms / d.floor.ms()},
+      {"gemm_ms", d.floor.gemm_ms},
+      {"bytes_moved", d.floor.bytes},
+      {"bandwidth_gb_s", d.floor.bytes_per_ms / 1e6},
+      {"graph_nodes", d.graph_nodes},
+      {"forms", d.forms},
+      {"eager_bytes", d.eager_bytes},
+      {"planned_bytes", d.planned_bytes},
+      {"planned_other_bytes", d.planned_other_bytes},
+  };
+}
+
+Json to_json(const Comparison& c) {
+  Json json = {
       {"model", c.model},
       {"scale", models::name_of(c.scale)},
       {"threads", c.threads},
@@ -37,15 +56,23 @@ Json to_json(const Comparison& c) {
       {"agree", c.agreement.agree},
       {"max_difference", c.agreement.max_difference},
       {"disagreement", c.agreement.disagreement},
+      {"precision", c.tf32 ? "tf32" : "ieee"},
   };
+  if (c.on_device) json.update(to_json(*c.on_device, c.planned_ms.median()));
+  return json;
 }
 
 Json to_json(const Machine& machine) {
-  return {{"cpu", machine.cpu},
-          {"cores", machine.cores},
-          {"load", machine.load},
-          {"isa", machine.isa},
-          {"libtorch", machine.libtorch}};
+  Json json = {{"cpu", machine.cpu},
+               {"cores", machine.cores},
+               {"load", machine.load},
+               {"isa", machine.isa},
+               {"libtorch", machine.libtorch}};
+  if (!machine.device.empty()) {
+    json["device"] = machine.device;
+    json["device_libraries"] = machine.device_libraries;
+  }
+  return json;
 }
 
 // A median with its spread, to three or four digits.
@@ -58,27 +85,40 @@ std::string time(const Samples& samples) {
 }  // namespace
 
 std::string to_string(const Machine& machine) {
-  return fmt::format("{}, {} cores ({}), load {:.2f}, libtorch {}", machine.cpu, machine.cores,
-                     machine.isa, machine.load, machine.libtorch);
+  const std::string host = fmt::format("{}, {} cores ({}), load {:.2f}, libtorch {}", machine.cpu,
+                                       machine.cores, machine.isa, machine.load, machine.libtorch);
+  if (machine.device.empty()) return host;
+  return fmt::format("{} ({}); {}", machine.device, machine.device_libraries, host);
 }
 
-std::string table_head() {
-  return fmt::format(
-      "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9} {:>12} {:>19} {:>9} {:>7} {:>5}\n"
-      "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9} {:>12} {:>19} {:>9} {:>7} {:>5}",
-      "model", "eager", "planned", "ratio", "", "compile", "kernels", "arena (bound)", "eager",
-      "library", "agree", "", "ms/step", "ms/step", "", "", "s", "", "MiB", "peak MiB", "share",
-      "");
+std::string table_head(bool on_device) {
+  constexpr const char* kOnDevice = " {:>9} {:>7} {:>12}";
+  std::string first = fmt::format(
+      "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9} {:>12} {:>19} {:>9} {:>7} {:>5}", "model", "eager",
+      "planned", "ratio", "", "compile", "kernels", "arena (bound)", "eager", "library", "agree");
+  std::string second =
+      fmt::format("{:<16} {:>18} {:>18} {:>15} {:<6} {:>9} {:>12} {:>19} {:>9} {:>7} {:>5}", "",
+                  "ms/step", "ms/step", "", "", "s", "", "MiB", "peak MiB", "share", "");
+  if (on_device) {
+    first += fmt::format(kOnDevice, "floor", "x floor", "host");
+    second += fmt::format(kOnDevice, "ms", "", "us");
+  }
+  return first + "\n" + second;
 }
 
 std::string table_row(const Comparison& c) {
-  return fmt::format(
+  std::string row = fmt::format(
       "{:<16} {:>18} {:>18} {:>15} {:<6} {:>9.2f} {:>12} {:>19} {:>9.2f} {:>6.0f}% {:>5}", c.model,
       time(c.eager_ms), time(c.planned_ms),
       fmt::format("{:.2f} +- {:.2f}", c.ratio(), c.ratios.spread()), name_of(c.verdict),
       c.compile_s, fmt::format("{} -> {}", c.kernels_declared, c.kernels_planned),
       fmt::format("{:.3f} ({:.3f})", c.arena_bytes / kMiB, c.lower_bound_bytes / kMiB),
       c.eager_peak_bytes / kMiB, 100 * c.library_share, c.agreement.agree ? "yes" : "NO");
+  if (c.on_device) {
+    row += fmt::format(" {:>9.4f} {:>7.2f} {:>12}", c.on_device->floor.ms(),
+                       c.planned_ms.median() / c.on_device->floor.ms(), time(c.on_device->host_us));
+  }
+  return row;
 }
 
 std::string to_json(const Machine& machine, std::span<const Comparison> comparisons) {

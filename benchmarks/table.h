@@ -12,10 +12,11 @@ namespace metronome::benchmarks {
 /// The machine in one line: processor, cores, load, libtorch's version.
 std::string to_string(const Machine& machine);
 
-/// The head of the table, two lines.
-std::string table_head();
+/// The head of the table, two lines; with the columns of a GPU, or without.
+std::string table_head(bool on_device = false);
 
-/// One comparison's row. Times are medians +- spreads.
+/// One comparison's row. Times are medians +- spreads. `floor` is what the step can take at least,
+/// `x floor` the planned step over it, `host` what a planned step keeps the host.
 std::string table_row(const Comparison& comparison);
 
 /// {"machine": {...}, "results": [...]}, indented.

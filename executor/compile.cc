@@ -144,9 +144,7 @@ Executable compile(const Graph& graph, Target target, CompileOptions options) {
   if (plans_for_device(target)) {
     settings.alignment = kDeviceAlignment;
     if (target.cuda.fuse) {
-      settings.fuses = [](const Op& op) {
-        return cuda_table().has(op) && cuda_table().of(op).map_source != nullptr;
-      };
+      settings.fuses = [](const Op& op) { return cuda_table().has(op); };
     }
     kernels = cuda_kernels(*target.driver, target.cuda.tf32);
     if (!target.driver->computes()) select_options.tune = Tune::off;

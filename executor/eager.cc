@@ -1,6 +1,7 @@
 #include "executor/eager.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -26,7 +27,11 @@ class EagerMemory {
       storages_.push_back(counter ? block : block.to(device));
     }
     for (const InputMemory& input : memory.inputs) {
-      inputs_.push_back(tensor_over(input.block.data(), input.type).to(device));
+      const at::Tensor block = tensor_over(input.block.data(), input.type);
+      inputs_.push_back(block.to(device));
+      // Page-locked, as careful users keep what they copy to a GPU.
+      if (on_device())
+        staged_.push_back({at::empty_like(block, block.options().pinned_memory(true))});
     }
   }
 
@@ -41,10 +46,19 @@ class EagerMemory {
   bool on_device() const { return !device_.is_cpu(); }
   const Memory& memory() const { return memory_; }
 
+  /// Where the next step takes an input from.
+  std::byte* feed(std::size_t index) {
+    if (!on_device()) return memory_.inputs[index].block.data();
+    staged_[index].fed = true;
+    return static_cast<std::byte*>(staged_[index].tensor.data_ptr());
+  }
   /// Copies what was fed to the device.
   void send_inputs() {
-    for (std::size_t i = 0; on_device() && i < inputs_.size(); ++i) {
-      inputs_[i].copy_(tensor_over(memory_.inputs[i].block.data(), memory_.inputs[i].type));
+    for (std::size_t i = 0; i < staged_.size(); ++i) {
+      const InputMemory& input = memory_.inputs[i];
+      if (input.handed_out) std::memcpy(feed(i), input.block.data(), input.type.bytes());
+      if (staged_[i].fed) inputs_[i].copy_(staged_[i].tensor);
+      staged_[i].fed = false;
     }
   }
   void fetch(std::size_t index) const {
@@ -62,6 +76,12 @@ class EagerMemory {
   const Memory& memory_;
   at::Device device_;
   Tensors storages_, inputs_;
+
+  struct Staged {
+    at::Tensor tensor;
+    bool fed = false;
+  };
+  std::vector<Staged> staged_;  ///< [input], on a device
 };
 
 /// One mode of the declared graph.
@@ -266,9 +286,7 @@ class Eager final : public Engine {
     return number_at(value.const_data_ptr(), from_torch(value.scalar_type()));
   }
   std::int64_t steps() const override { return steps_; }
-  std::byte* feed(std::size_t index) override {
-    return tensors_.memory().inputs[index].block.data();
-  }
+  std::byte* feed(std::size_t index) override { return tensors_.feed(index); }
   void fetch(std::size_t storage) const override { tensors_.fetch(storage); }
   void push(std::size_t storage) override { tensors_.push(storage); }
 

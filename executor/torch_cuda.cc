@@ -1,6 +1,7 @@
 #include "executor/torch_cuda.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -15,6 +16,12 @@ void load_torch_cuda(int device) {
         "eager on a GPU needs libtorch_cuda.so and the CUDA libraries that it loads, and {}; "
         "install torch with its dependencies, or name their folders in LD_LIBRARY_PATH",
         dlerror()));
+  }
+  if (!at::detail::getCUDAHooks().hasCUDART()) {
+    throw RunError(
+        "eager on a GPU: libtorch differentiated on the CPU before its CUDA half was loaded, and "
+        "looks for a GPU once only; compile for eager on a GPU first, or set "
+        "LD_PRELOAD=libtorch_cuda.so");
   }
   const std::size_t devices = at::getNumGPUs();
   if (device >= static_cast<int>(devices)) {

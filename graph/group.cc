@@ -113,6 +113,18 @@ class Reads {
   std::vector<std::vector<int>> feeds_;  // [member] operands of the reduction that it helps to make
 };
 
+std::string joined(const std::vector<Group::Member>& members, bool attributes) {
+  std::string text;
+  for (const Group::Member& member : members) {
+    if (member.op->as<Fill>() != nullptr) continue;
+    if (!text.empty()) text += ' ';
+    text += member.op->name();
+    const std::string more = attributes ? member.op->attributes() : "";
+    if (!more.empty()) text += fmt::format("({})", more);
+  }
+  return text;
+}
+
 }  // namespace
 
 bool Group::Member::operator==(const Member& other) const {
@@ -148,15 +160,8 @@ std::vector<bool> Group::after_reduction() const {
   return after;
 }
 
-std::string Group::attributes() const {
-  std::string names;
-  for (const Member& member : members) {
-    if (member.op->as<Fill>() != nullptr) continue;
-    if (!names.empty()) names += ' ';
-    names += member.op->name();
-  }
-  return names;
-}
+std::string Group::names() const { return joined(members, false); }
+std::string Group::attributes() const { return joined(members, true); }
 
 Types Group::infer(std::span<const Type> in) const {
   if (!std::equal(in.begin(), in.end(), inputs.begin(), inputs.end())) {

@@ -35,7 +35,7 @@ struct Group {
   std::vector<Source> outputs;  ///< what leaves the group; always of members
 
   bool operator==(const Group&) const = default;
-  std::string attributes() const;  ///< "add gelu layer_norm"; constants left out
+  std::string attributes() const;  ///< "add gelu layer_norm(eps=1e-05)"; constants left out
   /// Checks the members one by one, and that they form a group.
   Types infer(std::span<const Type> in) const;
   /// Outputs over operands of their type that are read at the output's own place alone. Beside a
@@ -43,6 +43,7 @@ struct Group {
   /// the operands that it walks over may be read again until then.
   std::vector<InPlace> in_place() const;
 
+  std::string names() const;  ///< "add gelu layer_norm"
   const Type& type(const Source& source) const;
   Types types_read_by(const Member& member) const;
   /// The member that reduces, or -1.

@@ -125,6 +125,8 @@ class Op {
   /// of its node, fixed when the node is made; its first two inputs are the seed and the replay
   /// counter.
   virtual OpPtr with_key(std::uint64_t key) const = 0;
+  /// The key of a random op; absent for others.
+  virtual std::optional<std::uint64_t> key() const = 0;
 
   template <class T>
   const T* as() const {

@@ -81,6 +81,10 @@ class OpModel final : public Op {
     }
     return nullptr;
   }
+  std::optional<std::uint64_t> key() const override {
+    if constexpr (requires { op_.key; }) return op_.key;
+    return std::nullopt;
+  }
 
  private:
   T op_;

@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
     return chosen();
   } catch (const UsageError& error) {
     return failed(error, 2);
+  } catch (const NoDevice& error) {
+    return failed(error, 3);
   } catch (const std::exception& error) {
     return failed(error, 1);
   }

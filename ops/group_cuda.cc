@@ -35,6 +35,9 @@ void append(Arguments& arguments, const T& value) {
 void append(Arguments& arguments, const Group& group, const Part& part, const CudaLaunch& launch) {
   for (const int k : part.operands) append(arguments, launch.input_data[k]);
   for (const int k : part.outputs) append(arguments, launch.output_data[k]);
+  for (const int m : part.members) {
+    if (const auto key = group.members[m].op->key()) append(arguments, *key);
+  }
   if (watches(group, part)) append(arguments, launch.watch);
 }
 
@@ -80,8 +83,8 @@ void record_maps(const Group& group, const CudaLaunch& launch) {
   const int threads = static_cast<int>(std::min<std::int64_t>(warps * cuda::kWarp, kThreads));
   Arguments arguments;
   append(arguments, group, part, launch);
-  add_generated(launch, map_kernel_text(group, part, pack), group.attributes(),
-                std::move(arguments), spread(packs, threads, launch.device));
+  add_generated(launch, map_kernel_text(group, part, pack), group.names(), std::move(arguments),
+                spread(packs, threads, launch.device));
 }
 
 // ---- maps around a reduction -----------------------------------------------------------------
@@ -118,7 +121,8 @@ class FusedReduction {
       if (std::exchange(fused, true)) refuse("two kernels that walk over its operands");
       add_fused(*kernel);
     }
-    if (!fused) refuse("no kernel that takes functors");
+    // Over an empty domain all that is left is to zero what is summed over it.
+    if (!fused && numel(group_.domain) > 0) refuse("no kernel that takes functors");
   }
 
  private:
@@ -289,8 +293,7 @@ class FusedReduction {
         "\n"
         "}}  // namespace metronome::cuda\n",
         with_functors(type_of(kernel), functors));
-    add_generated(launch_, std::move(text), group_.attributes(), std::move(arguments),
-                  kernel.shape);
+    add_generated(launch_, std::move(text), group_.names(), std::move(arguments), kernel.shape);
   }
 
   /// "LayerNormForward<float, Load<float>, Store<float> >".
@@ -334,9 +337,8 @@ class FusedReduction {
 }  // namespace
 
 void record(const Group& group, const CudaLaunch& launch) {
-  if (numel(group.domain) == 0) return;
-  if (group.reduction() < 0) return record_maps(group, launch);
-  FusedReduction(group, launch).record();
+  if (group.reduction() >= 0) return FusedReduction(group, launch).record();
+  if (numel(group.domain) > 0) record_maps(group, launch);
 }
 
 std::vector<Candidate> candidates(const Group& group, const CudaQuery& query) {

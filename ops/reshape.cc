@@ -6,6 +6,7 @@
 
 #include "graph/error.h"
 #include "graph/scope.h"
+#include "graph/structural.h"
 
 namespace metronome {
 
@@ -36,6 +37,10 @@ Values Reshape::vjp(const Vjp& v) const {
 
 Value Reshape::fold(std::span<const Value> in) const {
   if (in[0].shape() == shape) return in[0];
+  const Fill* fill = in[0].node().op->as<Fill>();
+  if (fill != nullptr && in[0].type().numel() == 1) {  // so that what reads it may fold further
+    return make_constant(in[0].graph(), fill->number, {in[0].element(), shape}, Line{});
+  }
   if (in[0].node().op->as<Reshape>() == nullptr) return {};
   return Value(in[0].graph(), in[0].node().inputs[0]).reshape(shape);
 }

@@ -1,6 +1,6 @@
 """One test program for each file."""
 
-def doctests(srcs, deps, hdrs = [], data = [], local_defines = []):
+def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count = None):
     """Makes `graph_print_test` of graph/print_test.cc, and so on."""
     for src in srcs:
         native.cc_test(
@@ -8,6 +8,7 @@ def doctests(srcs, deps, hdrs = [], data = [], local_defines = []):
             srcs = [src, "skipped.h"] + hdrs,
             data = data,
             local_defines = local_defines,
+            shard_count = shard_count,
             deps = deps + [
                 ":doctest_main",
                 "//third_party:doctest",

@@ -20,7 +20,7 @@ namespace {
 
 // A kernel's arguments take at most 4 KiB, most of them addresses; and the more members a group
 // has, the more registers its kernel needs.
-constexpr std::size_t kAddresses = 32;
+constexpr std::ptrdiff_t kAddresses = 32;
 constexpr std::size_t kMembers = 48;
 
 template <class T>
@@ -181,28 +181,36 @@ class Fuser {
       return false;
     }
     if (groups_.members(a).size() + groups_.members(b).size() > kMembers) return false;
-    int reductions = 0;
-    std::set<ValueId> addresses;
+    if (reductions(a) + reductions(b) > 1) return false;
+    std::vector<ValueId> addresses;
     for (const std::int32_t group : {a, b}) {
       for (const std::int32_t n : groups_.members(group)) {
         const Node& member = node(n);
-        reductions += fusions_[n]->fusion.kind == Fusion::Kind::reduction;
         for (std::size_t i = 0; i < member.inputs.size(); ++i) {
           const ValueId id = member.inputs[i];
           const std::int32_t maker = groups_.of(id.node);
           if (maker == a || maker == b) {
             if (!flows(id, n, i)) return false;
           } else if (fusions_[n]->constants[i] == nullptr) {
-            addresses.insert(id);
+            addresses.push_back(id);
           }
         }
         for (std::size_t k = 0; k < member.types.size(); ++k) {
           const ValueId id{n, static_cast<std::int32_t>(k)};
-          if (leaves(id, a, b)) addresses.insert(id);
+          if (leaves(id, a, b)) addresses.push_back(id);
         }
       }
     }
-    return reductions <= 1 && addresses.size() <= kAddresses;
+    std::sort(addresses.begin(), addresses.end());
+    const auto end = std::unique(addresses.begin(), addresses.end());
+    return end - addresses.begin() <= kAddresses;
+  }
+
+  std::ptrdiff_t reductions(std::int32_t group) const {
+    const std::vector<std::int32_t>& members = groups_.members(group);
+    return std::count_if(members.begin(), members.end(), [&](std::int32_t n) {
+      return fusions_[n]->fusion.kind == Fusion::Kind::reduction;
+    });
   }
 
   bool join(std::int32_t n, std::int32_t other) {
@@ -247,12 +255,16 @@ class Fuser {
 
   /// Arithmetic of single numbers, whether or not it belongs together: it is all launches.
   void join_scalars() {
+    constexpr std::size_t kTries = 8;  // of the groups last made, so that time stays linear
     std::vector<std::int32_t> earlier;
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) {
       if (!fusions_[n] || numel(fusions_[n]->domain) != 1) continue;
       if (groups_.members(groups_.of(n))[0] != n) continue;  // its group had its turn
       bool joined = false;
-      for (const std::int32_t other : earlier) joined = joined || join(other, n);
+      const std::size_t tries = std::min(earlier.size(), kTries);
+      for (std::size_t i = earlier.size() - tries; i < earlier.size(); ++i) {
+        joined = joined || join(earlier[i], n);
+      }
       if (!joined) earlier.push_back(n);
     }
   }

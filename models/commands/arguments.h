@@ -19,6 +19,12 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// This machine cannot do it: exit status 3. The program's only or last line says why.
+class NoDevice : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// Adds a verb. Its action is set in `chosen` when the command line names it.
 CLI::App* add_verb(CLI::App& app, const std::string& name, const std::string& what, Action& chosen,
                    Action action);

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "benchmarks/table.h"
+#include "executor/cuda/driver.h"
+#include "graph/error.h"
 #include "models/commands/commands.h"
 #include "models/commands/files.h"
 #include "models/models.h"
@@ -20,16 +22,35 @@ struct Arguments {
   std::string scale = "small";
   int threads = 0;
   int rounds = 0;
+  std::string device = "cpu";
+  bool tf32 = false;
   std::optional<std::string> json;
 };
 
 constexpr int kSmallRounds = 21, kFullRounds = 9;
 
+// Its name, or why there is none.
+void find_device(benchmarks::Machine& machine) {
+  try {
+    const std::unique_ptr<CudaDriver> driver = open_cuda(0);
+    machine.device = driver->facts().name;
+    machine.device_libraries = driver->facts().library_versions;
+  } catch (const RunError& error) {
+    throw NoDevice(error.what());
+  }
+}
+
 int compare(const Arguments& arguments) {
   const models::Scale scale = models::scale_of(arguments.scale);
   const bool small = scale == models::Scale::small;
-  const benchmarks::Machine machine = benchmarks::this_machine();
-  benchmarks::CompareOptions options{.scale = scale};
+  const bool on_device = arguments.device == "cuda";
+  if (arguments.tf32 && !on_device) {
+    throw UsageError("--tf32 needs --device cuda: a CPU has no TF32.");
+  }
+  benchmarks::Machine machine = benchmarks::this_machine();
+  if (on_device) find_device(machine);
+  benchmarks::CompareOptions options{.scale = scale, .tf32 = arguments.tf32};
+  if (on_device) options.device = cuda_device();
   options.threads = arguments.threads > 0 ? arguments.threads : small ? 1 : machine.cores;
   options.rounds = arguments.rounds > 0 ? arguments.rounds : small ? kSmallRounds : kFullRounds;
   if (arguments.json) expect_writable(*arguments.json);
@@ -38,9 +59,10 @@ int compare(const Arguments& arguments) {
   for (const std::string& name : arguments.models) entries.push_back(models::find_model(name));
   if (entries.empty()) entries.assign(models::all_models().begin(), models::all_models().end());
 
-  fmt::print("{}\n{} scale, {} thread{}, f32, {} rounds; times are medians +- spreads\n\n{}\n",
+  fmt::print("{}\n{} scale, {} thread{}, {}, {} rounds; times are medians +- spreads\n\n{}\n",
              benchmarks::to_string(machine), arguments.scale, options.threads,
-             options.threads == 1 ? "" : "s", options.rounds, benchmarks::table_head());
+             options.threads == 1 ? "" : "s", arguments.tf32 ? "TF32 products" : "f32",
+             options.rounds, benchmarks::table_head(on_device));
   std::vector<Comparison> comparisons;
   for (const models::ModelEntry& entry : entries) {
     const bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -52,9 +74,10 @@ int compare(const Arguments& arguments) {
     comparisons.push_back(benchmarks::compare_model(entry, options, progress));
     fmt::print("{}{}\n", terminal ? "\r\033[K" : "", benchmarks::table_row(comparisons.back()));
     std::fflush(stdout);
-  }
-  if (arguments.json) {
-    write_whole(*arguments.json, benchmarks::to_json(machine, comparisons));
+    // Model by model: what is measured is kept, whatever comes after.
+    if (arguments.json) {
+      write_whole(*arguments.json, benchmarks::to_json(machine, comparisons));
+    }
   }
 
   int status = 0;
@@ -84,6 +107,12 @@ void add_compare(CLI::App& app, Action& chosen) {
   verb->add_option("--scale", arguments->scale, "small (launch-bound) or full")
       ->check(one_of({"small", "full"}))
       ->capture_default_str();
+  verb->add_option("--device", arguments->device,
+                   "Of both sides: cpu, or cuda, where a batch lies on the GPU already")
+      ->check(one_of({"cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_flag("--tf32", arguments->tf32,
+                 "TF32 products on a GPU for both, in place of IEEE f32");
   verb->add_option("--threads", arguments->threads,
                    "Threads of both sides; by default 1 at small scale and all cores at full")
       ->check(whole_number(1, 1024));

@@ -16,6 +16,7 @@ struct MapSource {
   Type output;
   std::span<const std::string> operands;  ///< names of the operands' elements at this place
   std::string index;                      ///< name of the element's place in the result, an Index
+  std::string key;  ///< of a random op's key, an unsigned long long: sources are equal without it
 };
 
 /// Runs an op of `MapOps` on its own: a group of one.

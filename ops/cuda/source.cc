@@ -90,12 +90,13 @@ std::string member_text(const Group& group, int m) {
   const Types types = group.types_read_by(member);
   std::vector<std::string> operands;
   for (const Group::Source& source : member.inputs) operands.push_back(value_text(source));
-  const std::string formula =
-      cuda_table()
-          .of(*member.op)
-          .map_source(
-              *member.op,
-              {.inputs = types, .output = member.types[0], .operands = operands, .index = "i"});
+  const std::string formula = cuda_table()
+                                  .of(*member.op)
+                                  .map_source(*member.op, {.inputs = types,
+                                                           .output = member.types[0],
+                                                           .operands = operands,
+                                                           .index = "i",
+                                                           .key = fmt::format("key{}", m)});
   return fmt::format("const {} v{} = {};\n", type_text(member.types[0].element), m, formula);
 }
 
@@ -217,6 +218,9 @@ std::string members_text(const Group& group, const Part& part) {
   }
   for (const int k : part.outputs) {
     text += fmt::format("  {}* out{};\n", type_text(group.type(group.outputs[k]).element), k);
+  }
+  for (const int m : part.members) {
+    if (group.members[m].op->key()) text += fmt::format("  unsigned long long key{};\n", m);
   }
   if (watches(group, part)) text += "  Watch watch;\n";
   return text;

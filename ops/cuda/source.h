@@ -32,7 +32,8 @@ struct Part {
 Part part_of(const Group& group, std::span<const Group::Source> values, std::vector<int> outputs);
 
 /// How a kernel names things: operand k of the group is `in<k>`, its element `a<k>`; output k is
-/// `out<k>`; result 0 of member m is `v<m>`; the element's place is `i`, an Index.
+/// `out<k>`; result 0 of member m is `v<m>`, its key `key<m>`; the element's place is `i`, an
+/// Index.
 std::string value_text(const Group::Source& source);
 
 /// Neighbouring elements that a kernel computes at once: 16 bytes of the widest type that it loads
@@ -42,8 +43,8 @@ int pack_of(const Group& group, const Part& part);
 /// of the pack's bytes.
 bool runs_on(const Group& group, int operand);
 
-/// Declarations of the members of a kernel or functor: addresses, then a watch where it stores
-/// floating numbers.
+/// Declarations of the members of a kernel or functor: addresses of operands and outputs, keys of
+/// random members, then a watch where it stores floating numbers.
 std::string members_text(const Group& group, const Part& part);
 bool watches(const Group& group, const Part& part);
 

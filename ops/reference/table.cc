@@ -71,7 +71,7 @@ Tensors reference(const Op& op, const Tensors& inputs) {
   Tensors outputs;
   if (call_one_of(KernelOps(), op, inputs, outputs) ||
       call_one_of(ViewOps(), op, inputs, outputs) ||
-      call_one_of(CompositeOps(), op, inputs, outputs)) {
+      call_one_of(CompositeOps(), op, inputs, outputs) || call<Group>(op, inputs, outputs)) {
     return outputs;
   }
   throw InternalError(fmt::format("{} has no libtorch form", op.name()));

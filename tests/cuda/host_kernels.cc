@@ -26,9 +26,10 @@ extern "C" __attribute__((visibility("default"))) void metronome_entry(
 }
 )";
 
-// Names are hidden: every source calls its kernel `Kernel`.
+// Names are hidden: every source calls its kernel `Kernel`. Libraries are those of this program.
 constexpr const char* kCommand =
     "g++ -std=c++20 -O1 -ffp-contract=off -fPIC -shared -fvisibility=hidden -fno-gnu-unique "
+    "-nostdlib "
     "-I{} -I. -o {} {} > {} 2>&1";
 
 std::string text_of(const std::string& file) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -64,6 +65,8 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
       "feedback_fixed.");
   refuses("compare --scale huge", "--scale: there is no \"huge\": say small or full.");
   refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
+  refuses("compare --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
+  refuses("compare --tf32", "--tf32 needs --device cuda: a CPU has no TF32.");
   refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
@@ -83,7 +86,7 @@ TEST_CASE("--help says what there is, and status 0") {
     CHECK(outcome.out.find("Usage: metronome") != std::string::npos);
   }
   const std::string compare = metronome("compare --help").out;
-  for (const char* option : {"--scale", "--threads", "--rounds", "--json"}) {
+  for (const char* option : {"--scale", "--device", "--tf32", "--threads", "--rounds", "--json"}) {
     CHECK(compare.find(option) != std::string::npos);
   }
 }
@@ -157,6 +160,14 @@ TEST_CASE("plan shows the plan and writes the graph") {
   CHECK(outcome.out.find("arena") != std::string::npos);
   CHECK(read(dot).starts_with("digraph"));
   CHECK(metronome("plan digits").status == 0);
+}
+
+TEST_CASE("without a GPU, compare on one says why in a line, and status 3") {
+  const Outcome outcome = metronome("compare --device cuda", "CUDA_VISIBLE_DEVICES=");
+  CHECK(outcome.status == 3);
+  CHECK(outcome.out == "");
+  CHECK(outcome.error.starts_with("metronome: "));
+  CHECK(std::count(outcome.error.begin(), outcome.error.end(), '\n') == 1);
 }
 
 TEST_CASE("compare prints a row a model and writes them as JSON") {

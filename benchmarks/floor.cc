@@ -1,0 +1,151 @@
+#include "benchmarks/floor.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "benchmarks/products.h"
+#include "benchmarks/statistics.h"
+#include "executor/cuda/driver.h"
+
+namespace metronome::benchmarks {
+namespace {
+
+constexpr int kCopies = 20;  // of a command in one graph: enough to hide how long a launch takes
+constexpr int kRounds = 5;
+constexpr std::size_t kLargeCopy = std::size_t{256} << 20;  // bytes; several times any cache
+
+// Device memory, given back at the end.
+class Block {
+ public:
+  Block(CudaDriver& driver, std::size_t bytes)
+      : driver_(driver), data_(driver.device_memory(std::max<std::size_t>(bytes, 1))) {}
+  ~Block() { driver_.release(data_); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::byte* data() const { return data_; }
+
+ private:
+  CudaDriver& driver_;
+  std::byte* data_;
+};
+
+class Bench {
+ public:
+  explicit Bench(CudaDriver& driver)
+      : driver_(driver),
+        stream_(driver.make_stream()),
+        begin_(driver.make_event()),
+        end_(driver.make_event()) {}
+
+  // Of one command, when nothing else runs.
+  double milliseconds(const Command& command) {
+    const int nodes = driver_.prepare(command);
+    driver_.begin_capture(stream_);
+    for (int i = 0; i < kCopies; ++i) driver_.enqueue(command, stream_);
+    const CudaGraphExec graph = driver_.end_capture(stream_, kCopies * nodes);
+    Samples samples;
+    driver_.launch(graph, stream_);  // warm-up
+    for (int round = 0; round < kRounds; ++round) {
+      driver_.record(begin_, stream_);
+      driver_.launch(graph, stream_);
+      driver_.record(end_, stream_);
+      driver_.synchronize(end_);
+      samples.values.push_back(driver_.milliseconds(begin_, end_) / kCopies);
+    }
+    return samples.median();
+  }
+
+  double milliseconds(GemmProblem problem) {
+    const std::size_t element = size_of(problem.element);
+    const Block a(driver_, problem.m * problem.k * element);
+    const Block b(driver_, problem.k * problem.n * element);
+    const Block d(driver_, problem.m * problem.n * element);
+    fill(a, problem.m * problem.k, problem.element);
+    fill(b, problem.k * problem.n, problem.element);
+    double best = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : driver_.gemm_candidates(problem)) {
+      const Block workspace(driver_, candidate.scratch_bytes);
+      best = std::min(best, milliseconds(GemmCommand{.problem = problem,
+                                                     .a = a.data(),
+                                                     .b = b.data(),
+                                                     .d = d.data(),
+                                                     .workspace = workspace.data(),
+                                                     .workspace_bytes = candidate.scratch_bytes,
+                                                     .algorithm = candidate.name}));
+    }
+    return best;
+  }
+
+  double bytes_per_ms() {
+    const Block from(driver_, kLargeCopy), to(driver_, kLargeCopy);
+    return 2.0 * kLargeCopy / milliseconds(CopyCommand{to.data(), from.data(), kLargeCopy});
+  }
+
+ private:
+  // Ordinary magnitudes: zeros draw less power, and so flatter a kernel.
+  void fill(const Block& block, std::int64_t count, Element element) {
+    const auto write = [&]<class T>(T) {
+      std::vector<T> numbers(static_cast<std::size_t>(count));
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        numbers[i] = static_cast<T>((i * 37 % 101) / 50.0 - 1.0);
+      }
+      driver_.upload(block.data(), numbers.data(), numbers.size() * sizeof(T), stream_);
+      driver_.synchronize(stream_);
+    };
+    if (element == f32) write(float{});
+    if (element == f64) write(double{});
+  }
+
+  CudaDriver& driver_;
+  CudaStream stream_;
+  CudaEvent begin_, end_;
+};
+
+double gemm_ms(Bench& bench, const Product& p, bool tf32) {
+  const auto of = [&](bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
+                      std::int64_t k) {
+    return bench.milliseconds(GemmProblem{.element = p.element,
+                                          .transpose_a = transpose_a,
+                                          .transpose_b = transpose_b,
+                                          .m = m,
+                                          .n = n,
+                                          .k = k,
+                                          .tf32 = tf32});
+  };
+  double ms = of(false, true, p.rows, p.out, p.in);                   // y = x W^T
+  ms += of(true, false, p.out, p.in, p.rows);                         // dW = dy^T x
+  if (p.input_gradient) ms += of(false, false, p.rows, p.in, p.out);  // dx = dy W
+  return ms;
+}
+
+}  // namespace
+
+double bytes_moved(const Graph& declared) {
+  constexpr int kAdamReads = 4, kAdamWrites = 3;
+  double bytes = 0;
+  for (const auto& [p, count] : products_of(declared)) {
+    const double x = static_cast<double>(p.rows * p.in), y = static_cast<double>(p.rows * p.out);
+    const double moved = (p.input_gradient ? 2 : 1) * x + 3 * y;
+    bytes += count * moved * static_cast<double>(size_of(p.element));
+  }
+  for (const Storage& storage : declared.storages()) {
+    if (storage.trainable)
+      bytes += (kAdamReads + kAdamWrites) * static_cast<double>(storage.type.bytes());
+  }
+  return bytes;
+}
+
+Floor floor_of(const Graph& declared, CudaDriver& driver, bool tf32) {
+  Bench bench(driver);
+  Floor floor;
+  for (const auto& [product, count] : products_of(declared)) {
+    floor.gemm_ms += count * gemm_ms(bench, product, tf32);
+  }
+  floor.bytes = bytes_moved(declared);
+  floor.bytes_per_ms = bench.bytes_per_ms();
+  return floor;
+}
+
+}  // namespace metronome::benchmarks

@@ -1,0 +1,115 @@
+// gpu_allocations: which CUDA calls replayed steps make. Exit status 3: no GPU, or no CUPTI.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <string>
+
+#include "benchmarks/batches.h"
+#include "benchmarks/gpu_check/cupti_counter.h"
+#include "benchmarks/gpu_check/outcomes.h"
+#include "graph/error.h"
+#include "models/models.h"
+
+namespace metronome::gpu_check {
+namespace {
+
+constexpr int kSteps = 100, kWarmUp = 5;
+
+// Replayed steps whose inputs are filled in place.
+class Replay {
+ public:
+  explicit Replay(const models::Model& model)
+      : loss_(model.graph.loss()),
+        batches_(model, 2),
+        step_(compile(model.graph, cuda_graph())),
+        inputs_{step_.input(model.input), step_.input(model.target)} {
+    take(kWarmUp, true);
+  }
+
+  void take(int steps, bool read) {
+    for (int i = 0; i < steps; ++i) {
+      const auto feeds = batches_.of_step(static_cast<std::size_t>(i));
+      for (std::size_t k = 0; k < 2; ++k) {
+        std::memcpy(inputs_[k].data_ptr(), feeds[k].tensor.data_ptr(), inputs_[k].nbytes());
+      }
+      step_.run();
+      if (read) step_.read_scalar(loss_);
+    }
+  }
+
+ private:
+  Value loss_;
+  benchmarks::Batches batches_;
+  Executable step_;
+  at::Tensor inputs_[2];
+};
+
+std::string listed(const Calls& calls) {
+  std::string text;
+  for (const auto& [name, count] : calls) text += fmt::format("{} {}, ", name, count);
+  return text.substr(0, text.size() - 2);
+}
+
+void count_calls(Outcome& outcome, CuptiCounter& counter, Replay& replay, bool read) {
+  const Calls calls = counter.count([&] { replay.take(kSteps, read); });
+  const std::int64_t taken = allocations(calls), waited = synchronizations(calls);
+  // A step may wait for the event of the one that had its slot before, and a read for its own.
+  const std::int64_t most_waits = read ? 2 * kSteps : kSteps;
+  outcome.passed = taken == 0 && waited == 0 && event_waits(calls) <= most_waits && !calls.empty();
+  outcome.detail =
+      fmt::format("{} steps: {} allocations, {} synchronisations, {} waits for an event ({})",
+                  kSteps, taken, waited, event_waits(calls), listed(calls));
+}
+
+int check(const std::optional<std::string>& json) {
+  const auto device = device_or_reason();
+  if (!device) return kUnavailable;
+  Outcomes outcomes;
+  outcomes.device = *device;
+  std::unique_ptr<CuptiCounter> counter;
+  try {
+    counter = std::make_unique<CuptiCounter>();
+  } catch (const RunError& error) {
+    fmt::print("{}\n", error.what());
+    return kUnavailable;
+  }
+  outcomes.run("the counter", "sees allocations and synchronisations", [&](Outcome& outcome) {
+    // Compiling takes its arena from the device, and waits for the steps that it times.
+    const models::Model model = models::mlp(models::Scale::small);
+    const Calls calls = counter->count([&] { compile(model.graph, cuda_graph()); });
+    outcome.passed = allocations(calls) > 0 && synchronizations(calls) > 0;
+  });
+  for (const models::ModelEntry& entry : models::all_models()) {
+    for (const models::Scale scale : {models::Scale::small, models::Scale::full}) {
+      const models::Model model = entry.make(scale, f32);
+      const std::string subject = fmt::format("{}, {}", entry.name, models::name_of(scale));
+      std::unique_ptr<Replay> replay;
+      outcomes.run(subject, "no allocation and no synchronisation, losses unread",
+                   [&](Outcome& outcome) {
+                     replay = std::make_unique<Replay>(model);
+                     count_calls(outcome, *counter, *replay, false);
+                   });
+      if (replay == nullptr) continue;
+      outcomes.run(subject, "no allocation and no synchronisation, each loss read",
+                   [&](Outcome& outcome) { count_calls(outcome, *counter, *replay, true); });
+    }
+  }
+  return outcomes.finish(json);
+}
+
+}  // namespace
+}  // namespace metronome::gpu_check
+
+int main(int argc, char** argv) {
+  std::optional<std::string> json;
+  CLI::App app("Counts the CUDA calls that replayed steps make.", "gpu_allocations");
+  app.add_option("--json", json, "Also write what was found to a file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return metronome::gpu_check::check(json);
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# The bundle is small enough, and on a machine without a GPU its script finds everything in order and
+# reports every part as unavailable: bundle_test.sh PROGRAM...
+set -euo pipefail
+
+fail() {
+  echo "bundle_test: $1" >&2
+  exit 1
+}
+
+# refuses TEXT COMMAND...: status 2, and one line that holds the text.
+refuses() {
+  local text=$1 status=0 said
+  shift
+  said=$("$@" 2>&1) || status=$?
+  [[ $status == 2 && $said == *"$text"* && $said != *$'\n'* ]] ||
+    fail "$* ends with status $status, and not with one line that says \"$text\": $said"
+}
+
+bundle=$TEST_TMPDIR/metronome-gpu-check
+METRONOME_COMMIT=a-commit benchmarks/gpu_check/bundle.sh "$bundle" "$@"
+tar -tzf "$bundle.tar.gz" >/dev/null || fail "the archive is damaged"
+
+# As if it had been unpacked elsewhere.
+there=$TEST_TMPDIR/elsewhere
+mv "$bundle" "$there"
+cd /
+run=$there/run.sh
+
+without=$("$there/bin/gpu_models") || true
+if [[ $without == "this build has no CUDA"* ]]; then
+  echo "skipped: the checks of a GPU in a bundle ($without)"
+  exit 0
+fi
+
+dry=$("$run" --dry) || fail "the dry run failed: $dry"
+grep -q '^dry run: 0 wrong$' <<<"$dry" || fail "the dry run ends otherwise: $dry"
+for part in conformance models allocations sanitizer compare peers; do
+  grep -q "^$part " <<<"$dry" || fail "the dry run says nothing of $part: $dry"
+done
+
+# A library that only this machine has; a program that is none and knows none of its arguments.
+mv "$there/lib/libdnnl.so.3" "$there/bin/gpu_models" "$TEST_TMPDIR"
+printf '#!/bin/sh\nexit 1\n' >"$there/bin/gpu_models"
+chmod +x "$there/bin/gpu_models"
+if dry=$("$run" --dry); then fail "a dry run passes without a library and a program: $dry"; fi
+for wrong in 'finds its libraries, libdnnl.so.3: ' 'gpu_models holds kernels' 'models-small is underst'; do
+  grep -q "^WRONG .*$wrong" <<<"$dry" || fail "the dry run does not find wrong \"$wrong\": $dry"
+done
+mv "$TEST_TMPDIR/libdnnl.so.3" "$there/lib"
+mv -f "$TEST_TMPDIR/gpu_models" "$there/bin"
+
+refuses 'there is no part "speed": say conformance, models, ' "$run" speed
+refuses 'unrecognized arguments: --fast' "$run" --fast
+refuses 'cannot be written (Not a directory): say --results FOLDER' "$run" --results /dev/null/x
+refuses 'there is no /no/python: name a Python that has torch' env METRONOME_PYTHON=/no/python "$run"
+printf '1.2.3\n' >"$there/other"
+mv "$there/torch" "$TEST_TMPDIR/torch"
+mv "$there/other" "$there/torch"
+refuses 'and these programs are linked to 1.2.3' "$run"
+mv "$TEST_TMPDIR/torch" "$there/torch"
+
+if command -v nvidia-smi >/dev/null; then
+  echo "bundle_test: this machine has a GPU: ./metronome gpu-check runs the rest"
+  exit 0
+fi
+results=$TEST_TMPDIR/results
+said=$("$run" --results "$results") || fail "without a GPU it fails: $said"
+grep -qE '^0 passed, 0 failed, [1-9][0-9]* unavailable, 0 unfinished$' <<<"$said" ||
+  fail "it ends otherwise: $said"
+grep -q '"commit": "a-commit"' "$results/gpu-check.json" || fail "the JSON lacks its commit"
+
+# Programs say in their last line what is missing.
+for program in gpu_models gpu_allocations gpu_conformance; do
+  status=0
+  said=$(LD_LIBRARY_PATH=$there/lib "$there/bin/$program") || status=$?
+  [[ $status == 3 && $said == *NVIDIA* ]] || fail "$program ends with status $status: $said"
+done

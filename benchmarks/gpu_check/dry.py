@@ -1,0 +1,134 @@
+"""What can be checked of the bundle without a GPU."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from parts import Piece
+
+# What programs and libraries load by name when they need it, beside what `ldd` shows.
+LOADED_LATE = (
+    "libcublasLt.so.13",
+    "libnvrtc.so.13",
+    "libnvrtc-builtins.so.13.0",
+    "libcupti.so.13",
+    "libtorch_cuda.so",
+)
+# So that nothing begins to run where there is a GPU.
+HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
+UNAVAILABLE = 3
+
+
+class Report:
+    def __init__(self) -> None:
+        self.wrong = 0
+
+    def check(self, right: bool, text: str) -> None:
+        self.wrong += not right
+        print(f"{'ok     ' if right else 'WRONG  '}{text}", flush=True)
+
+    def note(self, text: str) -> None:
+        print(f"note   {text}", flush=True)
+
+
+def linked(file: Path, libraries: str) -> dict[str, str]:
+    """Library -> where the loader finds it, "" where it does not."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
+    said = subprocess.run(["ldd", str(file)], capture_output=True, text=True, env=environment)
+    found = {}
+    for line in said.stdout.splitlines():
+        name, arrow, place = line.strip().partition(" => ")
+        if arrow:
+            path = place.split(" (")[0]
+            found[name] = os.path.realpath(path) if path.startswith("/") else ""
+    return found
+
+
+def lies_elsewhere(path: str, libraries: str) -> bool:
+    """Where only the machine that built the programs has it."""
+    folders = [os.path.realpath(folder) for folder in libraries.split(":") if folder]
+    return not any(path.startswith(folder + "/") for folder in [*folders, "/lib", "/usr/lib"])
+
+
+def find(name: str, libraries: str) -> str | None:
+    for folder in libraries.split(":"):
+        if folder and (Path(folder) / name).exists():
+            return str(Path(folder) / name)
+    try:
+        known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    except OSError:
+        return None
+    lines = [line for line in known.splitlines() if f"\t{name} " in line]
+    return lines[0].split(" => ")[1] if lines else None
+
+
+def check_program(report: Report, program: Path, libraries: str) -> None:
+    found = linked(program, libraries)
+    strange = [
+        f"{name}: {path or 'not found'}"
+        for name, path in found.items()
+        if not path or lies_elsewhere(path, libraries)
+    ]
+    report.check(not strange, ", ".join([f"{program.name} finds its libraries", *strange]))
+    report.check(b".nv_fatbin" in program.read_bytes(), f"{program.name} holds kernels")
+
+
+def check_libraries(report: Report, programs: list[Path], libraries: str, gpu: bool) -> None:
+    tell = report.check if gpu else lambda right, text: right or report.note(text)
+    for name in LOADED_LATE:
+        path = find(name, libraries)
+        tell(path is not None, f"{name} is {path or 'not found, but a GPU needs it'}")
+    torch_cuda = find("libtorch_cuda.so", libraries)
+    theirs = linked(Path(torch_cuda), libraries) if torch_cuda else {}
+    missing = [name for name, path in theirs.items() if not path]
+    tell(not missing, f"libtorch_cuda.so lacks {', '.join(missing) or 'nothing'}")
+    # One CUDA runtime in a process: it is the owner of the device's context.
+    ours = {linked(program, libraries).get("libcudart.so.13") for program in programs}
+    ours |= {path for name, path in theirs.items() if name.startswith("libcudart.so") and path}
+    report.check(len(ours) == 1, f"one CUDA runtime: {', '.join(map(str, ours))}")
+
+
+def check_piece(report: Report, piece: Piece) -> None:
+    """Its command is understood, and says that there is no GPU."""
+    command, expected = piece.program(), UNAVAILABLE
+    if piece.resumes:  # in no time: it starts nobody, and keeps nothing
+        command, expected = [*command[: command.index("--json")], "--limit", "0"], 0
+    try:
+        said = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).resolve().parent,
+            env={**os.environ, **piece.environment, **HIDDEN},
+            timeout=120,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        report.check(False, f"{piece.name}: {error}")
+        return
+    last = ((said.stdout + said.stderr).strip().splitlines() or [""])[-1]
+    right = said.returncode == expected
+    report.check(right, f"{piece.name} is understood (status {said.returncode}: {last[:120]})")
+
+
+def dry(bundle: Path, parts: dict[str, list[Piece]], device: str | None) -> int:
+    """Checks, and says what each part would do. Returns the exit status."""
+    report = Report()
+    libraries = os.environ["METRONOME_LIBRARIES"]
+    programs = sorted((bundle / "bin").iterdir())
+    for program in programs:
+        check_program(report, program, libraries)
+    check_libraries(report, programs, libraries, device is not None)
+    for pieces in parts.values():
+        for piece in pieces:
+            check_piece(report, piece)
+    print(f"device  {device or 'none: the parts would report themselves as unavailable'}")
+    for part, pieces in parts.items():
+        for piece in pieces:
+            print(f"{part:<12} {piece.what}: at most {piece.seconds} s")
+            if piece.needs and shutil.which(piece.needs) is None:
+                print(f"             unavailable here: there is no {piece.needs}")
+    print(f"python  {sys.executable}")
+    print(f"dry run: {report.wrong} wrong")
+    return 1 if report.wrong else 0

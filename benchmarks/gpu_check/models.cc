@@ -1,0 +1,151 @@
+// gpu_models: each model on a GPU, replayed, stepwise and eager. Exit status 3: no GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "benchmarks/gpu_check/outcomes.h"
+#include "benchmarks/gpu_check/steps.h"
+
+namespace metronome::gpu_check {
+namespace {
+
+using models::ModelEntry;
+using models::Scale;
+
+constexpr int kDevice = 0;
+
+struct Arguments {
+  std::vector<std::string> models;
+  std::vector<std::string> scales = {"small", "full"};
+  std::vector<std::string> checks = {"untouched", "schedule", "replay", "eager"};
+  int steps = 100;
+  std::optional<std::string> json;
+};
+
+// What warm-up, timing and acceptance did, compile undid: storage is as a CPU's compile leaves it,
+// which runs nothing.
+void untouched(Outcome& outcome) {
+  const models::Model model = everything_moves();
+  const CompileOptions options{.modes = {Mode::train, Mode::evaluate}, .seed = 5};
+  const Executable on_gpu = compile(model.graph, cuda_graph({.device = kDevice}), options);
+  const Executable on_cpu = compile(model.graph, cpu_replay(), options);
+  outcome.detail = different_storage(on_gpu, on_cpu);
+  if (on_gpu.replays() != 0 || on_gpu.updates() != 0) outcome.detail = "a counter";
+  outcome.passed = outcome.detail.empty();
+}
+
+void replay_is_stepwise(Outcome& outcome, const models::Model& model, int steps) {
+  Executable replay = compile(model.graph, cuda_graph({.device = kDevice}));
+  // After replay: it finds replay's choices in the tuning file.
+  Executable stepwise_steps = compile(model.graph, stepwise(cuda_device(kDevice)));
+  outcome.detail = different_steps(replay, stepwise_steps, model, steps);
+  outcome.passed = outcome.detail.empty();
+  if (outcome.passed) {
+    outcome.detail = fmt::format("{} steps, {} graph nodes", steps,
+                                 replay.report().plan(Mode::train).graph_nodes);
+  }
+}
+
+// At each step from equal storage where `together`, else each from its own.
+void replay_agrees_with_eager(Outcome& outcome, const models::Model& model, int steps,
+                              bool together, double tolerance) {
+  Executable replay = compile(model.graph, cuda_graph({.device = kDevice}));
+  Executable eager_steps = compile(model.graph, eager(cuda_device(kDevice)));
+  const benchmarks::Batches batches(model);
+  const Value loss = model.graph.loss();
+  double worst = 0;
+  int worst_step = 0;
+  for (int step = 0; step < steps; ++step) {
+    if (together) {
+      for (const std::string& path : replay.storages()) eager_steps.set(path, replay.get(path));
+    }
+    const auto feeds = batches.of_step(static_cast<std::size_t>(step));
+    replay.run(feeds);
+    eager_steps.run(feeds);
+    const double expected = eager_steps.read_scalar(loss);
+    const double difference = std::abs(replay.read_scalar(loss) - expected) / std::abs(expected);
+    if (difference <= worst) continue;
+    worst = difference;
+    worst_step = step;
+    if (std::isnan(worst)) break;
+  }
+  outcome.passed = worst <= tolerance;
+  outcome.detail =
+      fmt::format("losses of {} steps differ by at most {:.2g} (step {}), {:.0g} is allowed", steps,
+                  worst, worst_step, tolerance);
+}
+
+bool wanted(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
+void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntry& entry,
+                 Scale scale) {
+  const models::Model model = entry.make(scale, f32);
+  const std::string subject = fmt::format("{}, {}", entry.name, models::name_of(scale));
+  const bool small = scale == Scale::small;
+  if (wanted(arguments.checks, "replay")) {
+    outcomes.run(subject, "replay equals stepwise, bit for bit", [&](Outcome& outcome) {
+      replay_is_stepwise(outcome, model, small ? arguments.steps : std::min(arguments.steps, 20));
+    });
+  }
+  if (!wanted(arguments.checks, "eager")) return;
+  // All of a large model's storage passes through the host at each step: few of them.
+  const int together = small ? arguments.steps : std::min(arguments.steps, 5);
+  outcomes.run(subject, "replay agrees with eager from equal storage", [&](Outcome& outcome) {
+    replay_agrees_with_eager(outcome, model, together, true, 1e-5);
+  });
+  // Free-running, rounding grows where Adam divides what is zero but for it.
+  outcomes.run(subject, "replay agrees with eager, both running free", [&](Outcome& outcome) {
+    replay_agrees_with_eager(outcome, model, arguments.steps, false, 1e-3);
+  });
+}
+
+int check(const Arguments& arguments) {
+  const auto device = device_or_reason();
+  if (!device) return kUnavailable;
+  Outcomes outcomes;
+  outcomes.device = *device;
+  if (wanted(arguments.checks, "untouched")) {
+    outcomes.run("batch norm and dropout", "warm-up and acceptance leave storage as it was",
+                 untouched);
+  }
+  if (wanted(arguments.checks, "schedule")) {
+    outcomes.run("schedule, clipping, dropout, batch norm", "replay equals stepwise, bit for bit",
+                 [&](Outcome& outcome) {
+                   replay_is_stepwise(outcome, everything_moves(), arguments.steps);
+                 });
+  }
+  for (const ModelEntry& entry : models::all_models()) {
+    if (!wanted(arguments.models, entry.name)) continue;
+    for (const std::string& scale : arguments.scales) {
+      check_model(outcomes, arguments, entry, models::scale_of(scale));
+    }
+  }
+  return outcomes.finish(arguments.json);
+}
+
+}  // namespace
+}  // namespace metronome::gpu_check
+
+int main(int argc, char** argv) {
+  metronome::gpu_check::Arguments arguments;
+  CLI::App app("Checks the shipped models on a GPU.", "gpu_models");
+  app.add_option("--models", arguments.models,
+                 metronome::models::model_names() + "; all by default");
+  app.add_option("--scale", arguments.scales, "small, full; both by default");
+  app.add_option("--checks", arguments.checks,
+                 "untouched, schedule, replay, eager; all by default");
+  app.add_option("--steps", arguments.steps, "Steps of a check")->capture_default_str();
+  app.add_option("--json", arguments.json, "Also write what was found to a file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return metronome::gpu_check::check(arguments);
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,8 @@
+"""The same models, trained by PyTorch and by JAX: what Metronome is measured beside.
+
+    python3 -m peers --help        (in benchmarks/; `./metronome peers` installs what it needs)
+
+`sizes` says what the models are, `torch_models` and `jax_models` declare them, `torch_steps` and
+`jax_step` take training steps. Each peer runs in a process of its own (`worker`), so that one that
+is missing, hangs or dies is a line in the report; `__main__` lets them take turns.
+"""

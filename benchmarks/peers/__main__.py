@@ -1,0 +1,150 @@
+"""Lets the peers take training steps in turn, and reports milliseconds a step."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .contest import NO_TIME, PEERS, measure
+from .machine import cores, this_machine
+from .sizes import MODELS, SCALES
+
+FEWEST_ROUNDS = 7
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        """One sentence, without the usage above it."""
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = Parser(
+        prog="metronome peers",
+        allow_abbrev=False,
+        description="The benchmark models in PyTorch (eager, compiled, captured), JAX and "
+        "Metronome. Each takes the same steps from the same weights over the same batches and "
+        "reads each loss.",
+    )
+    add = parser.add_argument
+    add("--scale", choices=SCALES, default="small", help="small is the launch-bound form")
+    add("--device", choices=("cpu", "cuda"), default="cpu")
+    add(
+        "--models",
+        nargs="+",
+        choices=MODELS,
+        default=list(MODELS),
+        metavar="MODEL",
+        help=f"of {', '.join(MODELS)}; all by default",
+    )
+    add(
+        "--peers",
+        nargs="+",
+        choices=PEERS,
+        default=list(PEERS),
+        metavar="PEER",
+        help=f"of {', '.join(PEERS)}; eager always takes part",
+    )
+    add("--tf32", action="store_true", help="TF32 products for all, in place of IEEE fp32 (GPU)")
+    add("--threads", type=int, help="of a CPU; by default 1 at small scale and all cores at full")
+    add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 21 small and 9 full")
+    add("--limit", type=float, default=3600, help="seconds after which nothing more is begun")
+    add(
+        "--cache",
+        type=Path,
+        help="a folder for what compilers keep, so that a second run is ready sooner; without it "
+        "each run compiles anew",
+    )
+    add(
+        "--json",
+        type=Path,
+        help="also write every sample to a file, model by model; models that "
+        "it already has are not measured again",
+    )
+    chosen = parser.parse_args()
+    if chosen.tf32 and chosen.device == "cpu":
+        parser.error("--tf32 needs --device cuda: a CPU has no TF32")
+    small = chosen.scale == "small"
+    if chosen.rounds is None:
+        chosen.rounds = 21 if small else 9
+    if chosen.threads is None:
+        chosen.threads = 1 if small and chosen.device == "cpu" else cores()
+    if chosen.rounds < FEWEST_ROUNDS:
+        parser.error(f"--rounds: {chosen.rounds} are too few, say {FEWEST_ROUNDS} or more")
+    if chosen.threads < 1:
+        parser.error(f"--threads: {chosen.threads} are too few, say 1 or more")
+    if chosen.json and not os.access(chosen.json.resolve().parent, os.W_OK | os.X_OK):
+        parser.error(
+            f"--json: {chosen.json} cannot be written: there is no such folder, or no right"
+        )
+    if chosen.cache:
+        chosen.cache = chosen.cache.resolve()
+    return chosen
+
+
+def show(result: dict) -> None:
+    print(result["model"])
+    for row in result["peers"]:
+        if "unavailable" in row:
+            print(f"  {row['label']:<38} unavailable: {row['unavailable']}")
+            continue
+        ms, spread = row["ms"]["median"], 1.4826 * row["ms"]["mad"]
+        print(
+            f"  {row['label']:<38} {ms:10.4f} +- {spread:.4f} ms  eager / it {row['ratio']:6.2f}  "
+            f"ready in {row['compile_s']:6.1f} s  {'agrees' if row['agree'] else 'DISAGREES'} "
+            f"({row['max_difference']:.1e})  {row['form']}",
+            flush=True,
+        )
+
+
+def keep(file: Path, report: dict) -> None:
+    partial = file.with_name(file.name + ".partial")
+    partial.write_text(json.dumps(report, indent=2) + "\n")
+    os.replace(partial, file)
+
+
+def finished(result: dict) -> bool:
+    return all(row.get("unavailable") != NO_TIME for row in result["peers"])
+
+
+def main() -> int:
+    args = arguments()
+    # Ended from outside, it still ends its peers.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end = time.monotonic() + args.limit
+    report = {"machine": this_machine(), "results": []}
+    if args.json and args.json.exists():
+        report = json.loads(args.json.read_text())
+    precision = "tf32" if args.tf32 else "ieee"
+    run = {"scale": args.scale, "device": args.device, "precision": precision}
+    results = report["results"] = [result for result in report["results"] if finished(result)]
+    done = {result["model"] for result in results if run.items() <= result.items()}
+    models = [model for model in args.models if model not in done]
+
+    m = report["machine"]
+    print(
+        f"{m['cpu']}, {m['cores']} cores, load {m['load']:.2f}; {args.scale} scale on "
+        f"{args.device}, {precision}, {args.threads} threads, {args.rounds} rounds; "
+        "times are medians +- spreads",
+        flush=True,
+    )
+    # On a GPU's machine many cores wait: all models compile at once there.
+    together = len(models) if args.device == "cuda" else 1
+    with tempfile.TemporaryDirectory(prefix="metronome-peers-") as folder:
+        for i in range(0, len(models), max(1, together)):
+            for contest in measure(models[i : i + together], args, Path(folder), end):
+                report["machine"].update(contest.facts)
+                results.append(contest.result())
+                show(results[-1])
+                if args.json:
+                    keep(args.json, report)
+    agree = all(row.get("agree", True) for result in results for row in result["peers"])
+    return 0 if agree else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""One model's measurement: its peers start, are checked against each other, and take turns."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import rounds
+from .crew import Peer, Unavailable
+from .machine import cores
+
+
+@dataclass(frozen=True)
+class Kind:
+    label: str
+    times_itself: bool = False  # chooses by timing while it compiles: such a one compiles alone
+    without_gpu: str = ""  # why it takes no part there
+
+
+PEERS = {
+    "eager": Kind("PyTorch eager, fused Adam"),
+    "compile": Kind("torch.compile"),
+    "compile_reduce_overhead": Kind(
+        "torch.compile, reduce-overhead", without_gpu="on a CPU it is the default mode"
+    ),
+    "compile_max_autotune": Kind("torch.compile, max-autotune", times_itself=True),
+    "graph": Kind("PyTorch, whole step in a CUDA graph", without_gpu="CUDA graphs need a GPU"),
+    "jax": Kind("JAX jit", times_itself=True),
+    "metronome": Kind("Metronome, planned", times_itself=True),
+}
+# The first ten losses of each, from equal weights, beside eager's: |a - b| / |b|. Rounding differs,
+# and Adam's first steps carry the sign of gradients that are zero but for rounding.
+CHECKED_STEPS = 10
+TOLERANCE = {"ieee": 1e-4, "tf32": 1e-2}
+# Long enough for a clock and a scheduler not to matter, short enough for many rounds.
+ROUND_MS = 25
+FEWEST_STEPS = 2
+NO_TIME = "no time was left"
+
+
+class Contest:
+    """One model: its peers, from their start to the last round."""
+
+    def __init__(self, model: str, args: argparse.Namespace, folder: Path, end: float):
+        self.model, self.args, self.end = model, args, end
+        self.precision = "tf32" if args.tf32 else "ieee"
+        self.folder = folder / model
+        self.folder.mkdir()
+        self.weights = str(self.folder / "weights.npz")
+        self.cache = None
+        if args.cache:
+            self.cache = args.cache / f"{args.scale}-{self.precision}" / model
+        self.peers: dict[str, Peer] = {}
+        self.rows: dict[str, dict] = {}
+        for name, kind in PEERS.items():
+            if name in args.peers or name == "eager":
+                self.rows[name] = {"peer": name, "label": kind.label}
+                if args.device == "cpu" and kind.without_gpu:
+                    self.rows[name]["unavailable"] = kind.without_gpu
+        self.facts: dict = {}
+
+    def left(self) -> float:
+        return max(0.0, self.end - time.monotonic())
+
+    def attempt(self, name: str, work):
+        """work(), or None and the reason kept in the peer's row."""
+        if "unavailable" in self.rows[name]:
+            return None
+        try:
+            if self.left() == 0:
+                raise Unavailable(NO_TIME)
+            return work()
+        except Unavailable as reason:
+            self.rows[name]["unavailable"] = str(reason) if self.left() > 0 else NO_TIME
+            return None
+
+    def start(self, name: str) -> None:
+        args = self.args
+
+        def work() -> None:
+            if self.cache and (self.cache / name).exists():
+                self.rows[name]["compiled_before"] = True
+            peer = Peer(
+                name,
+                self.folder,
+                self.cache,
+                device=args.device,
+                threads=args.threads,
+                tf32=args.tf32,
+            )
+            self.peers[name] = peer
+            self.facts.update(peer.hear(min(120, self.left())))
+            at = {"model": self.model, "scale": args.scale, "file": self.weights}
+            if name == "eager":
+                peer.ask(60, "weights", **at)
+            self.rows[name].update(peer.ask(min(600, self.left()), "prepare", **at))
+
+        self.attempt(name, work)
+
+    def ask(self, name: str, do: str, **arguments):
+        return self.attempt(
+            name, lambda: self.peers[name].ask(min(300, self.left()), do, **arguments)
+        )
+
+    def begin(self) -> None:
+        """The baseline, and with it the weights."""
+        self.start("eager")
+        if reason := self.rows["eager"].get("unavailable"):
+            for row in self.rows.values():
+                row.setdefault("unavailable", f"PyTorch eager gives the weights, and {reason}")
+
+    def check(self) -> None:
+        expected = None
+        for name in self.peers:
+            self.rows[name].update(self.ask(name, "choose") or {})
+            losses = (self.ask(name, "losses", count=CHECKED_STEPS) or {}).get("losses")
+            if losses is None:
+                continue
+            expected = expected or losses
+            worst = max(abs(a - b) / abs(b) for a, b in zip(losses, expected, strict=True))
+            tolerance = TOLERANCE[self.precision]
+            self.rows[name].update(losses=losses, max_difference=worst, agree=worst <= tolerance)
+
+    def time(self) -> None:
+        steps = {}
+        for name in self.peers:
+            if first := self.ask(name, "time", steps=FEWEST_STEPS):
+                steps[name] = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
+
+        def take(name: str):
+            answer = self.ask(name, "time", steps=steps[name])
+            return answer and answer["ms"]
+
+        rounds.interleave(steps, 1, take)  # warm-up
+        for name, values in rounds.interleave(steps, self.args.rounds, take).items():
+            if "unavailable" not in self.rows[name]:
+                self.rows[name]["ms"] = rounds.samples(values)
+                self.rows[name].update(self.ask(name, "peak") or {})
+
+    def result(self) -> dict:
+        eager = self.rows["eager"].get("ms")
+        for row in self.rows.values():
+            if eager and "ms" in row:
+                row["ratio"] = eager["median"] / row["ms"]["median"]
+        return {
+            "model": self.model,
+            "scale": self.args.scale,
+            "device": self.args.device,
+            "precision": self.precision,
+            "threads": self.args.threads,
+            "rounds": self.args.rounds,
+            "eager_ms": eager,
+            "peers": list(self.rows.values()),
+        }
+
+    def stop(self) -> None:
+        for peer in self.peers.values():
+            if peer.process.poll() is None:
+                peer.stop()
+
+
+def measure(
+    models: list[str], args: argparse.Namespace, folder: Path, end: float
+) -> Iterator[Contest]:
+    """The contests of these models, one by one. Peers that time nothing while they compile do so
+    together, `jobs` at once; nothing compiles while anything is timed."""
+    jobs = max(1, cores() // 2) if args.device == "cuda" else 1
+    contests = [Contest(model, args, folder, end) for model in models]
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(Contest.begin, contests))
+            quick = [
+                (contest, name)
+                for contest in contests
+                for name in contest.rows
+                if name != "eager" and not PEERS[name].times_itself
+            ]
+            list(pool.map(lambda each: each[0].start(each[1]), quick))
+        for contest in contests:
+            for name in contest.rows:
+                if PEERS[name].times_itself:
+                    contest.start(name)
+            contest.check()
+            contest.time()
+            contest.stop()
+            yield contest
+    finally:
+        for contest in contests:
+            contest.stop()

@@ -1,0 +1,179 @@
+// Metronome among the peers: a process that the coordinator (crew.py) asks as it asks a `worker`,
+// one line of JSON for another.
+//
+//   metronome_peer '{"peer": "metronome", "device": "cpu", "threads": 1, "tf32": false}'
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "executor/metronome.h"
+#include "models/models.h"
+
+namespace metronome::benchmarks {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kBatches = 50;  // that the coordinator's files hold, x and target of each in turn
+constexpr int kWarmUp = 5;
+
+double seconds(const auto& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// f32 numbers of a file, front to back.
+class Numbers {
+ public:
+  explicit Numbers(const std::string& file) : file_(file), in_(file, std::ios::binary) {}
+
+  at::Tensor next(std::span<const std::int64_t> shape) {
+    at::Tensor tensor = at::empty({shape.data(), shape.size()}, at::kFloat);
+    in_.read(static_cast<char*>(tensor.data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
+    if (!in_) throw std::runtime_error(file_ + " is too short");
+    return tensor;
+  }
+  void expect_end() {
+    if (in_.peek() != EOF) throw std::runtime_error(file_ + " is too long");
+  }
+
+ private:
+  std::string file_;
+  std::ifstream in_;
+};
+
+class Contestant {
+ public:
+  explicit Contestant(const Json& what)
+      : on_gpu_(what.at("device") == "cuda"),
+        threads_(what.at("threads").get<int>()),
+        tf32_(what.at("tf32").get<bool>()) {
+    at::set_num_threads(threads_);
+  }
+
+  Json answer(Json request) {
+    const std::string what = request.at("do");
+    if (what == "prepare")
+      return prepare(request.at("model"), request.at("scale"), request.at("file"));
+    if (what == "choose") return choose();
+    if (what == "losses") return losses(request.at("count"));
+    if (what == "time") return time(request.at("steps"));
+    if (what == "peak") return peak();
+    throw std::runtime_error("it knows no \"" + what + "\"");
+  }
+
+ private:
+  // The weights of every peer, in the order of PyTorch's modules: that of our declarations too.
+  Json prepare(const std::string& name, const std::string& scale, const std::string& file) {
+    model_.emplace(models::find_model(name).make(models::scale_of(scale), f32));
+    const models::Model& model = *model_;
+    Numbers numbers(file + ".f32"), rows(file + ".batches");
+    const Target target = on_gpu_ ? cuda_graph({.tf32 = tf32_}) : cpu_replay();
+    const double taken = seconds([&] {
+      step_ = std::make_unique<Executable>(compile(model.graph, target, {.threads = threads_}));
+    });
+    for (const Storage& storage : model.graph.storages()) {
+      if (storage.trainable) step_->set(storage.path, numbers.next(storage.type.shape));
+    }
+    numbers.expect_end();
+    for (const std::string& path : step_->storages())
+      first_.push_back({path, step_->get(path).clone()});
+    for (int i = 0; i < kBatches; ++i) {
+      at::Tensor x = rows.next(model.input.type().shape);
+      at::Tensor wanted = rows.next(model.target.type().shape);
+      batches_.push_back({Feed("x", std::move(x)), Feed("target", std::move(wanted))});
+    }
+    rows.expect_end();
+    for (int i = 0; i < kWarmUp; ++i) take();
+    return {{"compile_s", taken}, {"trouble", Json::object()}};
+  }
+
+  Json choose() {
+    for (const std::string& form : step_->report().plan(train).forms) {
+      if (form.ends_with(", kept")) return {{"form", form}};
+    }
+    return {{"form", "one walk over bound kernels"}};
+  }
+
+  Json losses(int count) {
+    for (const auto& [path, tensor] : first_) step_->set(path, tensor);
+    next_ = 0;
+    Json losses = Json::array();
+    for (int i = 0; i < count; ++i) losses.push_back(take());
+    return {{"losses", losses}};
+  }
+
+  Json time(int steps) {
+    const double taken = seconds([&] {
+      for (int i = 0; i < steps; ++i) take();
+    });
+    return {{"ms", taken * 1e3 / steps}};
+  }
+
+  // Of a GPU's memory, as the others': all but handles, modules and graphs.
+  Json peak() const {
+    if (!on_gpu_) return {{"peak_bytes", nullptr}};
+    const Report& report = step_->report();
+    const std::size_t inputs = model_->input.type().bytes() + model_->target.type().bytes();
+    return {{"peak_bytes",
+             report.arena_bytes + report.storage_bytes + report.device_bytes_io + inputs}};
+  }
+
+  double take() {
+    step_->run(batches_[next_++ % batches_.size()]);
+    return step_->read_scalar(model_->graph.loss());
+  }
+
+  bool on_gpu_;
+  int threads_;
+  bool tf32_;
+  std::optional<models::Model> model_;
+  std::unique_ptr<Executable> step_;
+  std::vector<std::pair<std::string, at::Tensor>> first_;
+  std::vector<std::vector<Feed>> batches_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+}  // namespace metronome::benchmarks
+
+int main(int argc, char** argv) {
+  using Json = nlohmann::ordered_json;
+  if (argc != 2) {
+    fmt::print(stderr, "metronome_peer: takes one argument, as benchmarks/peers gives it\n");
+    return 2;
+  }
+  // Answers alone go to the coordinator.
+  const auto answer = [](const auto& call) {
+    Json said;
+    bool done = false;
+    try {
+      said = call();
+      done = true;
+    } catch (const std::exception& error) {
+      said = {{"error", error.what()}};
+    }
+    std::cout << said.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
+    return done;
+  };
+  std::optional<metronome::benchmarks::Contestant> contestant;
+  const bool begun = answer([&] {
+    contestant.emplace(Json::parse(argv[1]));
+    return Json::object();
+  });
+  if (!begun) return 1;
+  for (std::string line; std::getline(std::cin, line);) {
+    answer([&] { return contestant->answer(Json::parse(line)); });
+  }
+}

@@ -1,0 +1,25 @@
+// The matrix products of a training step, as its declaration implies them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+
+#include "executor/metronome.h"
+
+namespace metronome::benchmarks {
+
+/// One linear layer: y [rows, out] = x [rows, in] W^T, the gradient of W and, where x depends on a
+/// parameter, that of x.
+struct Product {
+  std::int64_t rows = 0, in = 0, out = 0;
+  Element element = f32;
+  bool input_gradient = false;
+
+  auto operator<=>(const Product&) const = default;
+};
+
+/// Of all linear layers of a declared graph, and how often each occurs.
+std::map<Product, int> products_of(const Graph& declared);
+
+}  // namespace metronome::benchmarks

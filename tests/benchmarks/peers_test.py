@@ -1,0 +1,145 @@
+"""benchmarks/peers without PyTorch and JAX: turns, statistics, and peers that cannot take part.
+
+Stand-ins for the libraries lie in a folder of their own, which comes first.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from peers import rounds, sizes  # noqa: E402
+from peers.crew import Peer, Unavailable  # noqa: E402
+
+
+class Turns(unittest.TestCase):
+    def test_each_goes_first_once_and_then_the_direction_turns(self):
+        self.assertEqual(
+            [rounds.order(["a", "b", "c"], i) for i in range(6)],
+            [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]
+            + [["a", "c", "b"], ["b", "a", "c"], ["c", "b", "a"]],
+        )
+
+    def test_one_that_drops_out_keeps_what_it_had(self):
+        left = {"a": 3, "b": 1}
+
+        def take(name: str):
+            left[name] -= 1
+            return 1.0 if left[name] >= 0 else None
+
+        self.assertEqual(rounds.interleave("ab", 3, take), {"a": [1.0] * 3, "b": [1.0]})
+        self.assertEqual(rounds.interleave("", 3, take), {})
+
+    def test_median_and_mad(self):
+        found = rounds.samples([1.0, 2.0, 4.0, 100.0])
+        self.assertEqual((found["median"], found["mad"]), (3.0, 1.5))
+
+
+class Sizes(unittest.TestCase):
+    def test_small_is_batch_4_and_widths_by_32_but_at_least_16(self):
+        small = sizes.sizes("gated_routing", "small")
+        self.assertEqual((small.batch, small.width, small.hidden), (4, 16, 16))
+        small = sizes.sizes("mlp", "small")
+        self.assertEqual((small.batch, small.width, small.hidden), (4, 32, 64))
+
+    def test_batches_are_the_same_each_time(self):
+        of = sizes.sizes("mlp", "small")
+        first, again = sizes.batches(of), sizes.batches(of)
+        self.assertEqual(len(first), 50)
+        self.assertTrue(all((a == b).all() for a, b in zip(first[49], again[49], strict=True)))
+        self.assertFalse((first[0][0] == first[1][0]).all())
+
+
+class Missing(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = Path(made.name)
+        self.addCleanup(os.environ.pop, "PYTHONPATH", None)
+        os.environ["PYTHONPATH"] = made.name
+
+    def library(self, name: str, text: str) -> None:
+        (self.folder / f"{name}.py").write_text(text)
+
+    def refusal(self, seconds: float) -> str:
+        peer = Peer("eager", self.folder, device="cpu", threads=1, tf32=False)
+        self.addCleanup(peer.stop)
+        with self.assertRaises(Unavailable) as raised:
+            peer.hear(seconds)
+        self.assertIsNotNone(peer.process.poll(), "it is still running")
+        return str(raised.exception)
+
+    def test_a_library_that_is_not_there(self):
+        self.library("torch", "raise ImportError('libcudnn.so.9 is not here')")
+        self.assertEqual(self.refusal(60), "ImportError: libcudnn.so.9 is not here")
+
+    def test_a_process_that_dies(self):
+        text = "import os, sys\nprint('no memory', file=sys.stderr, flush=True)\nos._exit(7)"
+        self.library("torch", text)
+        self.assertEqual(self.refusal(60), "it ended with status 7: no memory")
+
+    def test_a_process_that_hangs(self):
+        self.library("torch", "import time\ntime.sleep(600)")
+        self.assertEqual(self.refusal(1), "it took more than 1 s")
+
+    def test_the_report_says_who_is_missing_and_why_and_that_is_no_error(self):
+        for library in ("torch", "jax"):
+            self.library(library, f"raise ImportError('no {library}')")
+        file = self.folder / "peers.json"
+        command = [sys.executable, "-m", "peers", "--models", "mlp", "--json", str(file)]
+        said = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, timeout=120)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        result = json.loads(file.read_text())["results"][0]
+        self.assertEqual((result["model"], result["scale"]), ("mlp", "small"))
+        reasons = {row["peer"]: row["unavailable"] for row in result["peers"]}
+        gives = "PyTorch eager gives the weights, and ImportError: no torch"
+        self.assertEqual(
+            reasons,
+            {
+                "eager": "ImportError: no torch",
+                "compile": gives,
+                "compile_reduce_overhead": "on a CPU it is the default mode",
+                "compile_max_autotune": gives,
+                "graph": "CUDA graphs need a GPU",
+                "jax": gives,
+                "metronome": gives,
+            },
+        )
+
+    def test_metronome_is_a_program_that_is_named(self):
+        os.environ.pop("METRONOME_PEER", None)
+        options = {"device": "cpu", "threads": 1, "tf32": False}
+        with self.assertRaisesRegex(Unavailable, "^METRONOME_PEER names no program: ./metronome"):
+            Peer("metronome", self.folder, **options)
+        self.addCleanup(os.environ.pop, "METRONOME_PEER", None)
+        os.environ["METRONOME_PEER"] = "/no/program"
+        with self.assertRaisesRegex(Unavailable, "^/no/program does not start: No such file"):
+            Peer("metronome", self.folder, **options)
+
+    def test_a_wrong_argument_is_one_sentence(self):
+        for arguments, sentence in {
+            "--tf32": "--tf32 needs --device cuda: a CPU has no TF32",
+            "--fly": "unrecognized arguments: --fly",
+            "--rounds 3": "--rounds: 3 are too few, say 7 or more",
+            "--threads 0": "--threads: 0 are too few, say 1 or more",
+            "--json /no/peers.json": "--json: /no/peers.json cannot be written: there is no such "
+            "folder, or no right",
+        }.items():
+            command = [sys.executable, "-m", "peers", *arguments.split()]
+            said = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True)
+            self.assertEqual(said.returncode, 2)
+            self.assertEqual(said.stderr, f"metronome peers: {sentence}\n")
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("numpy") is None:
+        print("skipped: the peers' program (this Python has no numpy)")
+        sys.exit(0)
+    unittest.main()

@@ -1,0 +1,130 @@
+#include "tests/gpu/device_conformance.h"
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <typeinfo>
+#include <utility>
+
+#include "graph/error.h"
+#include "graph/passes/differentiate.h"
+#include "graph/passes/lower.h"
+#include "ops/ops.h"
+#include "tests/gpu/compound_conformance.h"
+#include "tests/ops/structural_cases.h"
+
+namespace metronome {
+namespace {
+
+Feeds feeds_of(const CaseGraph& c) {
+  Feeds feeds;
+  for (std::size_t i = 0; i < c.names.size(); ++i) feeds[c.names[i]] = c.tensors[i];
+  return feeds;
+}
+
+Trouble check_values(const Case& c, Element element, DevicePools pools) {
+  const CaseGraph declared(c, element, false);
+  const Graph graph = lower(declared.graph, {});
+  const Tensors operands(declared.tensors.begin(),
+                         declared.tensors.begin() + static_cast<int>(declared.operands()));
+  const Tensors expected = reference(declared.op(), operands);
+  const double allowed = tolerance(declared.op(), c.name, element, c.sums);
+  DeviceRun run{.values = results_of(graph), .in_place = true};
+  std::size_t kernels = 1, kernel = 0;
+  std::string name;
+  run.choose = [&](std::int32_t node, const std::vector<Candidate>& candidates) {
+    if (graph.nodes()[node].op->kind() != declared.op().kind()) return std::size_t{0};
+    kernels = candidates.size();
+    name = candidates.at(kernel).name;
+    return kernel;
+  };
+  for (const bool views : {false, true}) {
+    run.views = views;
+    for (kernel = 0; kernel < kernels; ++kernel) {
+      Trouble trouble;
+      try {
+        trouble = compare(run_on(pools, graph, feeds_of(declared), run), expected, allowed);
+      } catch (const std::exception& error) {
+        trouble = error.what();
+      }
+      if (trouble) return fmt::format("{} (kernel {}{})", *trouble, name, views ? ", views" : "");
+    }
+  }
+  return std::nullopt;
+}
+
+Trouble check_gradients(const Case& c, Element element, DevicePools pools) {
+  const CaseGraph declared(c, element, true);
+  const Graph graph = differentiate(lower(declared.graph, {}), {});
+  DeviceRun run;
+  for (const ParameterGradient& g : graph.parameter_gradients()) run.values.push_back(g.value);
+  const Tensors found = run_on(pools, graph, feeds_of(declared), run);
+  const Tensors expected = autograd(declared, graph);
+  const double allowed = tolerance(declared.op(), c.name, element, c.sums);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    if (auto trouble = difference(found[k], expected[k], allowed)) {
+      const StorageId parameter = graph.parameter_gradients()[k].parameter;
+      return fmt::format("gradient of {}: {}", graph.storage(parameter).path, *trouble);
+    }
+  }
+  return std::nullopt;
+}
+
+OpConformance check_cases(const std::vector<Case>& cases, DevicePools pools) {
+  OpConformance result;
+  for (const Case& c : cases) {
+    for (const Element element : {f32, f64}) {
+      ++result.cases;
+      if (const Trouble trouble = check_on_device(c, element, pools)) {
+        result.troubles.push_back(fmt::format("{}({}) \"{}\" {}: {}", c.op->name(),
+                                              c.op->attributes(), c.name, name_of(element),
+                                              *trouble));
+      }
+    }
+  }
+  return result;
+}
+
+/// A table's ops have names of their own.
+template <class Op>
+void add_checks_of(std::vector<OpCheck>& checks) {
+  std::map<std::string, std::vector<Case>> named;
+  for (Case& c : CasesOf<Op>::cases()) named[std::string(c.op->name())].push_back(std::move(c));
+  if (named.empty()) throw InternalError(fmt::format("{} has no cases", typeid(Op).name()));
+  for (auto& [name, cases] : named) {
+    checks.push_back({name, [cases = std::move(cases)](DevicePools pools) {
+                        return check_cases(cases, pools);
+                      }});
+  }
+}
+
+template <class... Ops>
+void add_checks(OpList<Ops...>, std::vector<OpCheck>& checks) {
+  (add_checks_of<Ops>(checks), ...);
+}
+
+}  // namespace
+
+Trouble check_on_device(const Case& c, Element element, DevicePools pools) {
+  try {
+    if (auto trouble = check_values(c, element, pools)) return trouble;
+    const bool gradients = c.gradient && c.op->gradient() != Gradient::none;
+    return gradients ? check_gradients(c, element, pools) : std::nullopt;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (const Requirement& requirement) {
+    return "the shape rule requires " + requirement.requires_;
+  }
+}
+
+std::vector<OpCheck> all_op_checks() {
+  std::vector<OpCheck> checks;
+  add_checks(KernelOps{}, checks);
+  add_checks(ViewOps{}, checks);
+  add_checks(CompositeOps{}, checks);
+  checks.push_back({"batch", check_batches});
+  checks.push_back({"group", check_groups});
+  return checks;
+}
+
+}  // namespace metronome

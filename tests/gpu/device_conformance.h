@@ -1,0 +1,36 @@
+// Every op's kernels on a device beside libtorch's on the CPU.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/type.h"
+#include "ops/case.h"
+#include "tests/gpu/device_runs.h"
+
+namespace metronome {
+
+/// Values by every kernel that could run the op, on aligned operands and on operands that are
+/// views, each result beside the operands and over those that it may lie over; and the gradients.
+/// Within the tolerance table, and nothing written outside of outputs and scratch.
+Trouble check_on_device(const Case& c, Element element, DevicePools pools);
+
+/// What was found of one op.
+struct OpConformance {
+  int cases = 0;                      ///< of both element types
+  std::vector<std::string> troubles;  ///< "softmax(axis=1) \"odd sizes\" f32: output 0: ..."
+};
+
+/// Checks the cases of one op.
+struct OpCheck {
+  std::string op;  ///< by name
+  std::function<OpConformance(DevicePools)> run;
+};
+
+/// Of all ops that have cases: those with kernels, views, composites (as their expansions), and
+/// "batch" and "group". Throws InternalError for an op of the list without cases, which would be
+/// one that nothing checks.
+std::vector<OpCheck> all_op_checks();
+
+}  // namespace metronome

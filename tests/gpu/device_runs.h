@@ -1,0 +1,42 @@
+// Whole graphs on devices, kernel after kernel, and what two graphs give that must be the same.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/device_interpreter.h"
+#include "tests/ops/oracle.h"
+
+namespace metronome {
+
+/// Where each run is made once more: the bits must be the same on all of them. The same one twice
+/// shows what changes from run to run; several, threads in other orders.
+using DevicePools = std::span<DevicePool* const>;
+
+/// What inputs hold by their names, and storages by their paths.
+using Feeds = std::map<std::string, at::Tensor>;
+
+/// Numbers in [-2, 2) for each input and each storage that the graph reads; -2 to 1 for integers.
+Feeds numbers_for(const Graph& graph);
+
+/// What leaves a graph: readable and assigned values.
+std::vector<ValueId> results_of(const Graph& graph);
+
+struct DeviceRun {
+  std::vector<ValueId> values = {};  ///< to be fetched
+  bool views = false;                ///< inputs and storages lie where views may
+  bool in_place = false;             ///< also checks results over operands
+  ChooseKernel choose = {};
+};
+
+/// The values of a run on the first pool. Throws std::runtime_error where another pool gives other
+/// bits, and where DeviceInterpreter does.
+Tensors run_on(DevicePools pools, const Graph& graph, const Feeds& feeds, const DeviceRun& run);
+
+/// What differs, to the bit, where a pass made `after` of `before`: on aligned operands and on
+/// operands that are views, results beside operands and over them.
+Trouble other_bits(DevicePools pools, const Graph& before, const Graph& after, const Feeds& feeds);
+
+}  // namespace metronome
