@@ -1,7 +1,6 @@
 #include "executor/addresses.h"
 
 #include "graph/error.h"
-#include "graph/structural.h"
 
 namespace metronome {
 
@@ -13,7 +12,7 @@ std::byte* address_of(const Plan& plan, const Bases& bases, ValueId value) {
     case Place::In::arena:
       return bases.arena + place.offset;
     case Place::In::input:
-      return bases.input(plan.graph.nodes()[place.index].op->as<Input>()->input) + place.offset;
+      return bases.input(*plan.graph.nodes()[place.index].op->as<Input>()) + place.offset;
     case Place::In::storage:
       return bases.storages[place.index] + place.offset;
     case Place::In::readable:

@@ -3,18 +3,18 @@
 
 #include <cstddef>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "executor/plan.h"
+#include "graph/structural.h"
 
 namespace metronome {
 
 /// Where a plan's memory begins, on the host or on a device.
 struct Bases {
   std::byte* arena = nullptr;
-  std::vector<std::byte*> storages;                          ///< [storage]
-  std::function<std::byte*(const std::string& name)> input;  ///< memory of an input
+  std::vector<std::byte*> storages;               ///< [StorageId of the plan's graph]
+  std::function<std::byte*(const Input&)> input;  ///< memory of an input
   std::vector<std::byte*> readables;  ///< [readable], null where it is not the first of a block
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "graph/error.h"
@@ -27,15 +28,20 @@ std::int64_t draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index,
 }  // namespace
 
 BatchOrder::BatchOrder(std::int64_t examples, std::int64_t batch, std::uint64_t seed,
-                       bool drop_last)
+                       LastBatch last)
     : examples_(examples), batch_(batch), seed_(seed) {
   if (examples < 1) throw RunError(fmt::format("{} examples make no batch", examples));
   if (batch < 1) throw RunError(fmt::format("a batch of {} examples: at least 1 is needed", batch));
-  batches_per_epoch_ = examples / batch + (!drop_last && examples % batch > 0);
+  batches_per_epoch_ = examples / batch + (last != LastBatch::drop && examples % batch > 0);
   if (batches_per_epoch_ == 0) {
     throw RunError(fmt::format(
         "{} examples make no batch of {} where the last, short one is dropped", examples, batch));
   }
+  shown_ = last == LastBatch::keep ? examples : batches_per_epoch_ * batch;
+}
+
+std::int64_t BatchOrder::size(std::int64_t position) const {
+  return std::min(batch_, shown_ - position * batch_);
 }
 
 std::vector<std::int64_t> BatchOrder::epoch(std::int64_t epoch) const {
@@ -48,7 +54,7 @@ std::vector<std::int64_t> BatchOrder::epoch(std::int64_t epoch) const {
     std::swap(order[static_cast<std::size_t>(last)], order[static_cast<std::size_t>(chosen)]);
   }
   // A batch larger than all examples takes them several times over.
-  order.resize(static_cast<std::size_t>(batches_per_epoch_ * batch_));
+  order.resize(static_cast<std::size_t>(shown_));
   for (std::size_t i = static_cast<std::size_t>(examples_); i < order.size(); ++i) {
     order[i] = order[i - static_cast<std::size_t>(examples_)];
   }

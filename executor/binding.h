@@ -15,7 +15,12 @@ using Locate = std::function<std::byte*(ValueId)>;
 
 /// The kernel of one node over the memory that `locate` gives. `scratch` is 64-byte aligned and
 /// holds what the chosen candidate asked for.
-CpuKernel bind_node(const Plan& plan, std::int32_t node, const Locate& locate, std::byte* scratch);
+CpuKernel bind_node(const Plan& plan, std::int32_t node, const Locate& locate, std::byte* scratch,
+                    CpuFault fault = {});
+
+/// The guard under which a node must run where values lie as planned: its own, or a stronger one
+/// where it has nothing to do without it. Absent: always.
+ValueId guard_of(const Plan& plan, std::int32_t node);
 
 /// A value that is a view: what it views, and where in it. Absent for others.
 struct View {

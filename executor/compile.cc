@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "executor/cpu_engine.h"
 #include "executor/cuda/cuda_kernels.h"
@@ -60,7 +61,7 @@ constexpr std::size_t kBuckets[] = {1, 4, 16};
 constexpr double kRoomForFewBuckets = 1.1;
 
 /// The plan of one mode for a device: the fewest batches of updates that memory allows.
-Plan plan_for_device(const Graph& graph, Settings settings, const Kernels& kernels,
+Plan plan_for_device(const Declared& declared, Settings settings, const Kernels& kernels,
                      const SelectOptions& options, std::optional<std::size_t> budget,
                      Report& report) {
   std::vector<Plan> plans;
@@ -68,7 +69,7 @@ Plan plan_for_device(const Graph& graph, Settings settings, const Kernels& kerne
   for (const std::size_t buckets : kBuckets) {
     settings.buckets = buckets;
     reports.push_back(report);
-    plans.push_back(make_plan(graph, settings, kernels, options, reports.back()));
+    plans.push_back(make_plan(declared, settings, kernels, options, reports.back()));
     // More batches than there are updates change nothing.
     if (plans.size() > 1 &&
         plans.back().graph.nodes().size() == plans[plans.size() - 2].graph.nodes().size()) {
@@ -85,43 +86,101 @@ Plan plan_for_device(const Graph& graph, Settings settings, const Kernels& kerne
   return std::move(plans[chosen]);
 }
 
-/// The storages of the plan that has most: training adds the optimizer's moments.
-std::span<const Storage> all_storages(const std::vector<Plan>& plans) {
-  const auto most = std::max_element(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
-    return a.graph.storages().size() < b.graph.storages().size();
-  });
-  return most->graph.storages();
+void require_within(const PlanReport& plan, std::size_t budget, const std::string& graph) {
+  if (plan.arena_bytes <= budget) return;
+  const std::string batch = plan.batch.empty() ? "" : fmt::format(" at batch shape {}", plan.batch);
+  throw RunError(
+      fmt::format("graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is "
+                  "{}; the smallest that is feasible is {}",
+                  graph, name_of(plan.mode), batch, plan.arena_bytes, budget, plan.arena_bytes));
 }
 
-std::vector<bool> inputs_read(const Graph& graph, const Memory& memory) {
-  std::vector<bool> read;
-  for (const InputMemory& input : memory.inputs) {
-    read.push_back(std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& n) {
+/// Each storage of any plan: training adds the optimizer's moments.
+std::vector<Storage> all_storages(const std::vector<Plan>& plans) {
+  std::vector<Storage> all;
+  std::set<std::string_view> known;
+  for (const Plan& plan : plans) {
+    for (const Storage& s : plan.graph.storages()) {
+      if (known.insert(s.path).second) all.push_back(s);
+    }
+  }
+  return all;
+}
+
+/// What a plan touches, in the numbers of the first graph.
+Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl) {
+  Executable::Impl::Planned result{plan.mode, plan.shape, {}, {}};
+  for (const std::size_t input : impl.memory.inputs_of[plan.shape]) {
+    const std::string& name = impl.memory.inputs[input].name;
+    result.inputs.push_back(std::ranges::any_of(plan.graph.nodes(), [&](const Node& n) {
       const Input* i = n.op->as<Input>();
-      return i != nullptr && i->input == input.name;
+      return i != nullptr && i->input == name;
     }));
   }
-  return read;
+  for (const std::size_t readable : impl.declared[plan.shape].readables) {
+    result.readables.push_back(plan.graph.readables()[readable].value.present());
+  }
+  return result;
 }
 
-}  // namespace
+/// A graph as the executable keeps it; `first` gives the numbers of inputs and readables.
+Executable::Impl::DeclaredGraph kept(const Graph& graph, const Graph& first) {
+  Executable::Impl::DeclaredGraph result{graph.copy(), &graph.state(), {}, {}, {}};
+  const std::vector<DeclaredInput> inputs = inputs_of(graph);
+  for (const DeclaredInput& input : inputs_of(first)) {
+    result.inputs.push_back(std::ranges::find(inputs, input.name, &DeclaredInput::name)->value);
+  }
+  const auto readables = graph.readables();
+  for (std::size_t i = 0; i < first.readables().size(); ++i) {
+    const std::string& name = first.readables()[i].name;
+    const bool same_place = i < readables.size() && readables[i].name == name;
+    const auto found = std::ranges::find(readables, name, &Readable::name);
+    result.readables.push_back(same_place ? i
+                                          : static_cast<std::size_t>(found - readables.begin()));
+  }
+  return result;
+}
 
-Executable compile(const Graph& graph, Target target, CompileOptions options) {
-  const auto begin = std::chrono::steady_clock::now();
-  graph.validate();
+void check(std::span<const Graph* const> graphs, const CompileOptions& options) {
+  if (graphs.empty()) throw RunError("there is no graph to compile; give one or more");
+  for (std::size_t k = 0; k < graphs.size(); ++k) {
+    if (graphs[k] != nullptr) continue;
+    throw RunError(
+        fmt::format("graph {} of the {} to compile is a null pointer", k, graphs.size()));
+  }
+  for (const Graph* graph : graphs) graph->validate();
+  check_agreement(graphs);
+  const std::string& name = graphs[0]->name();
   if (options.modes.empty()) {
     throw RunError(
         fmt::format("graph \"{}\": CompileOptions::modes is empty; give mt::train, "
                     "mt::evaluate or both",
-                    graph.name()));
+                    name));
   }
   if (options.threads < 0) {
     throw RunError(
         fmt::format("graph \"{}\": CompileOptions::threads is {}; give 1 or more, or 0 for "
                     "as many as libtorch uses",
-                    graph.name(), options.threads));
+                    name, options.threads));
   }
-  check(target.cuda, graph.name());
+}
+
+}  // namespace
+
+Executable compile(const Graph& graph, Target target, CompileOptions options) {
+  return compile({&graph}, std::move(target), std::move(options));
+}
+
+Executable compile(std::initializer_list<const Graph*> graphs, Target target,
+                   CompileOptions options) {
+  return compile(std::span(graphs.begin(), graphs.size()), std::move(target), std::move(options));
+}
+
+Executable compile(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
+  const auto begin = std::chrono::steady_clock::now();
+  check(graphs, options);
+  const Graph& first = *graphs[0];
+  check(target.cuda, first.name());
   if (plans_for_device(target) && target.driver == nullptr) {
     target.driver = open_cuda(target.device.index);
   }
@@ -129,10 +188,10 @@ Executable compile(const Graph& graph, Target target, CompileOptions options) {
   if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
 
   auto impl = std::make_unique<Executable::Impl>();
-  impl->declared = graph.copy();
-  impl->declared_by = &graph.state();
+  for (const Graph* graph : graphs) impl->declared.push_back(kept(*graph, first));
+  impl->shapes.emplace(graphs);
   Report& report = impl->report;
-  report.graph = graph.name();
+  report.graph = first.name();
   report.target = name_of(target);
   report.isa = cpu_table().isa();
   report.threads = options.threads;
@@ -149,41 +208,39 @@ Executable compile(const Graph& graph, Target target, CompileOptions options) {
     kernels = cuda_kernels(*target.driver, target.cuda.tf32);
     if (!target.driver->computes()) select_options.tune = Tune::off;
   } else {
+    settings.skips = true;
     kernels = cpu_kernels(options.threads);
   }
   // eager runs no plan; it is made all the same, for its storages and for the report beside
   // eager's.
   if (target.kind == Target::Kind::eager) select_options.tune = Tune::off;
   std::vector<Plan> plans;
-  for (const Mode mode : options.modes) {
-    settings.mode = mode;
-    plans.push_back(plans_for_device(target)
-                        ? plan_for_device(graph, settings, *kernels, select_options,
-                                          options.memory_budget, report)
-                        : make_plan(graph, settings, *kernels, select_options, report));
-    const PlanReport& plan = plans.back().report;
-    if (options.memory_budget && plan.arena_bytes > *options.memory_budget) {
-      throw RunError(fmt::format(
-          "graph \"{}\": the plan to {} needs an arena of {} bytes, but the "
-          "budget is {}; the smallest that is feasible is {}",
-          graph.name(), name_of(mode), plan.arena_bytes, *options.memory_budget, plan.arena_bytes));
+  for (std::size_t shape = 0; shape < graphs.size(); ++shape) {
+    const Declared declared{*graphs[shape], shape, impl->shapes->describe(shape)};
+    for (const Mode mode : options.modes) {
+      settings.mode = mode;
+      plans.push_back(plans_for_device(target)
+                          ? plan_for_device(declared, settings, *kernels, select_options,
+                                            options.memory_budget, report)
+                          : make_plan(declared, settings, *kernels, select_options, report));
+      const PlanReport& plan = plans.back().report;
+      if (options.memory_budget) require_within(plan, *options.memory_budget, first.name());
+      report.arena_bytes = std::max(report.arena_bytes, plan.arena_bytes);
+      report.plans.push_back(plan);
+      impl->declared[shape].plans[static_cast<std::size_t>(mode)] = {
+          static_cast<std::int32_t>(plans.size()) - 1};
     }
-    report.arena_bytes = std::max(report.arena_bytes, plan.arena_bytes);
-    report.plans.push_back(plan);
   }
-  impl->memory = make_memory(graph, all_storages(plans), options.seed);
+  impl->memory = make_memory(graphs, all_storages(plans), options.seed);
   for (const Storage& s : impl->memory.storages) {
     report.storage_bytes += s.type.bytes();
     if (s.kind == StorageKind::parameter) {
       report.parameter_count += static_cast<std::size_t>(s.type.numel());
     }
   }
-  impl->computed_by.resize(graph.readables().size());
-  for (const Plan& plan : plans) {
-    Executable::Impl::Reach reach{inputs_read(plan.graph, impl->memory), {}};
-    for (const Readable& r : plan.graph.readables()) reach.readables.push_back(r.value.present());
-    impl->reach[static_cast<std::size_t>(plan.mode)] = std::move(reach);
-  }
+  for (const Plan& plan : plans) impl->plans.push_back(planned(plan, *impl));
+  impl->computed_by.resize(first.readables().size());
+  impl->recent.resize(static_cast<std::size_t>(target.cuda.slots));
   impl->options = options;
 
   switch (target.kind) {
@@ -200,12 +257,14 @@ Executable compile(const Graph& graph, Target target, CompileOptions options) {
                                               : make_stepwise(std::move(plans), impl->memory);
       break;
     case Target::Kind::eager: {
-      std::vector<EagerMode> modes;
-      for (const Mode mode : options.modes) {
-        settings.mode = mode;
-        modes.push_back({mode, for_mode(graph, settings)});
+      std::vector<EagerPlan> eager;
+      for (const Plan& plan : plans) {
+        settings.mode = plan.mode;
+        std::set<StorageId> updated;
+        for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
+        eager.push_back({plan.mode, for_mode(*graphs[plan.shape], settings), std::move(updated)});
       }
-      impl->engine = make_eager(std::move(modes), impl->memory, target.device);
+      impl->engine = make_eager(std::move(eager), impl->memory, target.device);
       break;
     }
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <map>
 #include <set>
@@ -6,7 +7,7 @@
 #include "executor/addresses.h"
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
-#include "executor/per_mode.h"
+#include "executor/per_plan.h"
 #include "graph/error.h"
 #include "graph/structural.h"
 
@@ -29,15 +30,17 @@ struct CopyBytes {
   void operator()() const { std::memcpy(to, from, bytes); }
 };
 
-/// What is fixed at bind time for one mode.
+/// What is fixed at bind time for one plan.
 class Replay {
  public:
   Replay(Plan plan, const Memory& memory, std::byte* arena, bool poison)
-      : plan_(std::move(plan)), memory_(memory), arena_(arena) {
+      : plan_(std::move(plan)), arena_(arena) {
     make_readable_blocks();
     bases_.arena = arena;
-    for (const Block& block : memory.storage_blocks) bases_.storages.push_back(block.data());
-    bases_.input = [&memory](const std::string& name) { return memory.input(name); };
+    for (const std::size_t storage : memory.storages_of(plan_.graph)) {
+      bases_.storages.push_back(memory.storage_blocks[storage].data());
+    }
+    bases_.input = [&memory](const Input& input) { return memory.input(input); };
     for (const Block& block : readable_blocks_) bases_.readables.push_back(block.data());
     const Locate locate = [this](ValueId id) { return address(id); };
     std::vector<Poison> poisons;
@@ -47,23 +50,34 @@ class Replay {
       if (!has_kernel(plan_.graph, plan_.graph.nodes()[node])) continue;
       std::byte* scratch =
           plan_.scratch_bytes[node] > 0 ? arena_ + plan_.memory.scratch_offsets[node] : nullptr;
-      add(bind_node(plan_, node, locate, scratch));
+      const ValueId guard = guard_of(plan_, node);
+      add(bind_node(plan_, node, locate, scratch, {&fault_, static_cast<int>(step)}),
+          guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr);
       if (poison) add(CpuKernel(poisons[step]));
     }
     const auto assignments = plan_.graph.assignments();
     for (std::size_t i = 0; i < assignments.size(); ++i) {
       if (plan_.schedule.in_place[i]) continue;
       add(CpuKernel(CopyBytes{address(assignments[i].value),
-                              memory_.storage_blocks[assignments[i].storage.index].data(),
+                              bases_.storages[assignments[i].storage.index],
                               plan_.graph.type(assignments[i].value).bytes()}));
     }
   }
 
   void run() const {
-    for (const Step& step : steps_) step.function(step.arguments);
+    for (const Region& region : regions_) {
+      if (region.guard != nullptr && !*region.guard) continue;
+      for (std::size_t i = region.begin; i < region.end; ++i) {
+        steps_[i].function(steps_[i].arguments);
+      }
+    }
   }
 
-  Mode mode() const { return plan_.mode; }
+  /// What met a fault in any step so far, the first in the plan's order.
+  std::optional<std::string> fault() const {
+    if (fault_ == INT_MAX) return std::nullopt;
+    return describe(plan_.graph.nodes()[plan_.schedule.order[fault_]]);
+  }
 
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
@@ -78,7 +92,18 @@ class Replay {
     const void* arguments;
   };
 
-  void add(CpuKernel kernel) {
+  /// Steps that run together or not at all.
+  struct Region {
+    const bool* guard;  ///< null: always
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  void add(CpuKernel kernel, const bool* guard = nullptr) {
+    if (regions_.empty() || regions_.back().guard != guard) {
+      regions_.push_back({guard, steps_.size(), steps_.size()});
+    }
+    ++regions_.back().end;
     steps_.push_back({kernel.function(), kernel.arguments()});
     kernels_.push_back(std::move(kernel));
   }
@@ -104,6 +129,9 @@ class Replay {
     for (std::size_t step = 0; step < order.size(); ++step) {
       const Node& node = graph.nodes()[order[step]];
       for (const ValueId id : node.inputs) last[root(id)] = step;
+      if (const ValueId guard = guard_of(plan_, order[step]); guard.present()) {
+        last[root(guard)] = step;
+      }
       for (std::size_t k = 0; k < node.types.size(); ++k) {
         const ValueId made = root({order[step], static_cast<std::int32_t>(k)});
         last[made] = std::max(last[made], step);
@@ -138,17 +166,18 @@ class Replay {
   }
 
   Plan plan_;
-  const Memory& memory_;
   std::byte* arena_;
   std::vector<Block> readable_blocks_;
   Bases bases_;
   std::vector<Step> steps_;
+  std::vector<Region> regions_;
+  int fault_ = INT_MAX;             ///< place in the order
   std::vector<CpuKernel> kernels_;  // own what the steps point to
 };
 
-class CpuReplay final : public PerMode<Replay> {
+class CpuReplay final : public PerPlan<Replay> {
  public:
-  CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) : PerMode(memory) {
+  CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) : PerPlan(memory) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -36,12 +37,7 @@ class EagerMemory {
   }
 
   const at::Tensor& storage(std::size_t index) const { return storages_[index]; }
-  const at::Tensor& input(std::string_view name) const {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (memory_.inputs[i].name == name) return inputs_[i];
-    }
-    throw InternalError("an input that was not declared");
-  }
+  const at::Tensor& input(std::size_t index) const { return inputs_[index]; }
   at::Device device() const { return device_; }
   bool on_device() const { return !device_.is_cpu(); }
   const Memory& memory() const { return memory_; }
@@ -52,9 +48,10 @@ class EagerMemory {
     staged_[index].fed = true;
     return static_cast<std::byte*>(staged_[index].tensor.data_ptr());
   }
-  /// Copies what was fed to the device.
-  void send_inputs() {
-    for (std::size_t i = 0; i < staged_.size(); ++i) {
+  /// Copies what these inputs were fed to the device.
+  void send(std::span<const std::size_t> inputs) {
+    if (!on_device()) return;
+    for (const std::size_t i : inputs) {
       const InputMemory& input = memory_.inputs[i];
       if (input.handed_out) std::memcpy(feed(i), input.block.data(), input.type.bytes());
       if (staged_[i].fed) inputs_[i].copy_(staged_[i].tensor);
@@ -84,22 +81,24 @@ class EagerMemory {
   std::vector<Staged> staged_;  ///< [input], on a device
 };
 
-/// One mode of the declared graph.
+/// One mode of a declared graph.
 class Interpreter {
  public:
-  Interpreter(EagerMode declared, EagerMemory& tensors)
+  Interpreter(EagerPlan declared, EagerMemory& tensors)
       : mode_(declared.mode),
         graph_(std::move(declared.graph)),
         tensors_(tensors),
-        memory_(tensors.memory()) {
+        memory_(tensors.memory()),
+        storages_(memory_.storages_of(graph_)) {
     const auto count = graph_.nodes().size();
     values_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const Node& node = graph_.nodes()[i];
       if (const Input* input = node.op->as<Input>()) {
-        values_[i] = {tensors.input(input->input)};
+        inputs_.push_back(memory_.find(*input));
+        values_[i] = {tensors.input(inputs_.back())};
       } else if (const Read* read = node.op->as<Read>()) {
-        // A leaf of its own: a second mode reads the same storage.
+        // A leaf of its own: another plan reads the same storage.
         values_[i] = {storage(read->storage).detach()};
         if (trains() && graph_.storage(read->storage).trainable) {
           values_[i][0].set_requires_grad(true);
@@ -112,15 +111,17 @@ class Interpreter {
       }
     }
     find_last_uses();
-    if (trains()) collect_slots();
+    if (trains()) {
+      find_wanted();
+      collect_slots();
+      find_reached(declared.updated);
+    }
     readables_.resize(graph_.readables().size());
   }
 
-  Mode mode() const { return mode_; }
-
   void run() {
     const bool training = trains();
-    tensors_.send_inputs();
+    tensors_.send(inputs_);
     {
       at::AutoGradMode gradients(training);
       forward();
@@ -128,7 +129,8 @@ class Interpreter {
     at::NoGradGuard no_gradients;
     if (training) {
       at::AutoGradMode gradients(true);
-      value(graph_.loss().id()).backward();
+      const at::Tensor& loss = value(graph_.loss().id());
+      if (loss.requires_grad()) loss.backward();  // else every use of a parameter was skipped
     }
     keep_readables();
     assign();
@@ -142,7 +144,7 @@ class Interpreter {
  private:
   bool trains() const { return mode_ == Mode::train && graph_.loss(); }
 
-  at::Tensor storage(StorageId id) const { return tensors_.storage(id.index); }
+  at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
   std::int64_t& counter(int index) const {
     return *reinterpret_cast<std::int64_t*>(memory_.storage_blocks[index].data());
   }
@@ -158,6 +160,7 @@ class Interpreter {
       for (const ValueId id : graph_.nodes()[i].inputs) {
         if (!constant(id.node)) last[id.node] = i;
       }
+      if (const ValueId guard = graph_.nodes()[i].guard; guard.present()) last[guard.node] = i;
     }
     const auto hold = [&](ValueId id) {
       if (!id.present() || constant(id.node)) return;
@@ -178,6 +181,36 @@ class Interpreter {
     }
   }
 
+  /// The values whose gradients are to be read.
+  void find_wanted() {
+    wanted_.resize(graph_.nodes().size());
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->as<GradientOf>() != nullptr) wanted_[node.inputs[0].node] = true;
+    }
+  }
+
+  /// Lets a value gather its gradient also where no parameter comes before it, as before an input.
+  void watch(std::int32_t node) {
+    for (at::Tensor& tensor : values_[node]) {
+      const bool watched = !tensor.defined() || !tensor.is_floating_point() ||
+                           (tensor.requires_grad() && !tensor.is_leaf());
+      if (!watched && !is_parameter(tensor)) tensor = tensor.detach().set_requires_grad(true);
+    }
+  }
+  bool is_parameter(const at::Tensor& tensor) const {
+    return std::any_of(leaves_.begin(), leaves_.end(),
+                       [&](const at::Tensor& leaf) { return leaf.is_same(tensor); });
+  }
+
+  /// The parameters that the loss depends on in some step.
+  void find_reached(const std::set<StorageId>& updated) {
+    for (const StorageId parameter : parameters_) {
+      reached_.push_back(updated.contains(parameter));
+      if (reached_.back()) rates_.push_back(graph_.storage(parameter).rate);
+    }
+    if (std::ranges::all_of(rates_, [](double rate) { return rate == 1; })) rates_.clear();
+  }
+
   void collect_slots() {
     for (const Slot& slot : (*graph_.optimizer())->slots()) {
       Tensors moments;
@@ -190,17 +223,23 @@ class Interpreter {
           moments.emplace_back();
           continue;
         }
-        moments.push_back(storage({static_cast<std::int32_t>(found - memory_.storages.begin())}));
+        moments.push_back(
+            tensors_.storage(static_cast<std::size_t>(found - memory_.storages.begin())));
       }
       slots_.push_back(std::move(moments));
     }
   }
 
+  /// As a program's `if` would: by asking the device.
+  bool skips(const Node& node) { return node.guard.present() && !value(node.guard).item<bool>(); }
+
   void forward() {
     Tensors inputs;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       const Node& node = graph_.nodes()[i];
-      if (!constant(i)) {
+      if (skips(node)) {
+        values_[i] = Tensors(node.types.size());  // for merges, which do not look at them
+      } else if (!constant(i)) {
         inputs.clear();
         for (const ValueId id : node.inputs) inputs.push_back(value(id));
         if (node.op->as<GradientOf>() != nullptr) {
@@ -209,6 +248,7 @@ class Interpreter {
           values_[i] = reference(*node.op, inputs);
         }
       }
+      if (!wanted_.empty() && wanted_[i]) watch(i);
       for (const std::int32_t dead : releases_[i]) values_[dead].clear();
     }
   }
@@ -242,47 +282,67 @@ class Interpreter {
     std::vector<Tensors> slots(slots_.size());
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
       at::Tensor& leaf = leaves_[i];
-      if (!leaf.grad().defined()) continue;  // the loss does not reach it: no update
+      if (!reached_[i]) {  // no update
+        check_unreached(i);
+        continue;
+      }
       parameters.push_back(leaf.detach());
-      gradients.push_back(leaf.grad());
+      // In this step all its uses may have been skipped.
+      gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf.detach()));
       for (std::size_t k = 0; k < slots_.size(); ++k) slots[k].push_back(slots_[k][i]);
       leaf.mutable_grad() = at::Tensor();
     }
-    reference_step(**graph_.optimizer(), parameters, std::move(gradients), slots, counter(2));
+    reference_step(**graph_.optimizer(), parameters, std::move(gradients), slots, counter(2),
+                   rates_);
     ++counter(2);
+  }
+
+  /// Autograd must agree that no gradient comes to a parameter that the plan does not update.
+  void check_unreached(std::size_t parameter) {
+    at::Tensor& gradient = leaves_[parameter].mutable_grad();
+    if (gradient.defined() && gradient.count_nonzero().item<std::int64_t>() > 0) {
+      throw InternalError(fmt::format("the plan does not update \"{}\", but the loss depends on it",
+                                      graph_.storage(parameters_[parameter]).path));
+    }
+    gradient = at::Tensor();
   }
 
   Mode mode_;
   Graph graph_;
   EagerMemory& tensors_;
   const Memory& memory_;
+  std::vector<std::size_t> storages_;                // [StorageId of the graph]
+  std::vector<std::size_t> inputs_;                  // of `Memory`
   std::vector<Tensors> values_;                      // [node][output]
   std::vector<std::vector<std::int32_t>> releases_;  // [node]: nodes whose last use it is
   std::vector<std::int32_t> held_;                   // nodes kept to the end of the step
   std::vector<StorageId> parameters_;
   Tensors leaves_;
+  std::vector<bool> reached_;  // [parameter]
+  std::vector<double> rates_;  // [reached parameter]; empty where all are 1
+  std::vector<bool> wanted_;   // [node]; empty where no gradient flows
   std::vector<Tensors> slots_;
   Tensors readables_;
 };
 
 class Eager final : public Engine {
  public:
-  Eager(std::vector<EagerMode> modes, const Memory& memory, at::Device device)
+  Eager(std::vector<EagerPlan> plans, const Memory& memory, at::Device device)
       : tensors_(memory, device) {
-    for (EagerMode& mode : modes) {
-      interpreters_.push_back(std::make_unique<Interpreter>(std::move(mode), tensors_));
+    for (EagerPlan& plan : plans) {
+      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_));
     }
   }
 
-  void run(Mode mode) override {
-    interpreter(mode).run();
+  void run(PlanId plan) override {
+    interpreters_[plan.index]->run();
     ++steps_;
   }
-  at::Tensor readable(Mode mode, std::size_t index) const override {
-    return interpreter(mode).readable(index).cpu();
+  at::Tensor readable(PlanId plan, std::size_t index) const override {
+    return interpreters_[plan.index]->readable(index).cpu();
   }
-  double scalar(Mode mode, std::size_t index) const override {
-    const at::Tensor value = interpreter(mode).readable(index).cpu();
+  double scalar(PlanId plan, std::size_t index) const override {
+    const at::Tensor value = interpreters_[plan.index]->readable(index).cpu();
     return number_at(value.const_data_ptr(), from_torch(value.scalar_type()));
   }
   std::int64_t steps() const override { return steps_; }
@@ -291,13 +351,6 @@ class Eager final : public Engine {
   void push(std::size_t storage) override { tensors_.push(storage); }
 
  private:
-  Interpreter& interpreter(Mode mode) const {
-    for (const auto& i : interpreters_) {
-      if (i->mode() == mode) return *i;
-    }
-    throw InternalError("a mode that was not compiled was run");
-  }
-
   EagerMemory tensors_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;
   std::int64_t steps_ = 0;
@@ -305,13 +358,13 @@ class Eager final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory,
+std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
                                    Device device) {
   if (device.kind == Device::Kind::cpu) {
-    return std::make_unique<Eager>(std::move(modes), memory, at::Device(at::kCPU));
+    return std::make_unique<Eager>(std::move(plans), memory, at::Device(at::kCPU));
   }
   load_torch_cuda(device.index);
-  return std::make_unique<Eager>(std::move(modes), memory,
+  return std::make_unique<Eager>(std::move(plans), memory,
                                  at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)));
 }
 

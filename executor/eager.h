@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "executor/engine.h"
@@ -10,15 +11,19 @@
 
 namespace metronome {
 
-struct EagerMode {
+/// What stands for a plan.
+struct EagerPlan {
   Mode mode;
   Graph graph;  ///< as declared, after `for_mode` and nothing else
+  /// Parameters that the plan updates: guards that exclude each other may keep a parameter from the
+  /// loss where the declared graph alone does not tell.
+  std::set<StorageId> updated;
 };
 
 /// Runs the graph before `lower`: libtorch's own composites, its autograd, its fused optimizers.
 /// The optimizer's moments are storages of `memory`. On a CUDA device storages, inputs and values
 /// are tensors there; throws RunError where libtorch cannot use it.
-std::unique_ptr<Engine> make_eager(std::vector<EagerMode> modes, const Memory& memory,
+std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
                                    Device device);
 
 }  // namespace metronome

@@ -8,12 +8,12 @@
 
 namespace metronome {
 
-double Engine::scalar(Mode mode, std::size_t index, std::int64_t step) const {
+double Engine::scalar(PlanId plan, std::size_t index, std::int64_t step) const {
   if (step != steps() - 1) {
     throw RunError(
         fmt::format("step {} was read, but only the last step, {}, is kept", step, steps() - 1));
   }
-  return scalar(mode, index);
+  return scalar(plan, index);
 }
 
 at::Tensor tensor_over(void* data, const Type& type) {

@@ -25,21 +25,15 @@ void Executable::evaluate(std::span<const Feed> feeds) { impl_->step(Mode::evalu
 at::Tensor Executable::input(Value input) { return impl_->fill(impl_->input_of(input)); }
 at::Tensor Executable::input(std::string_view name) { return impl_->fill(impl_->input_of(name)); }
 
-at::Tensor Executable::read(Value value) const {
-  const std::size_t index = impl_->readable_of(value);
-  return impl_->engine->readable(impl_->last_mode(index), index);
-}
+at::Tensor Executable::read(Value value) const { return impl_->read(impl_->readable_of(value)); }
 at::Tensor Executable::read(std::string_view name) const {
-  const std::size_t index = impl_->readable_of(name);
-  return impl_->engine->readable(impl_->last_mode(index), index);
+  return impl_->read(impl_->readable_of(name));
 }
 double Executable::read_scalar(Value value) const {
-  const std::size_t index = impl_->scalar_of(value);
-  return impl_->engine->scalar(impl_->last_mode(index), index);
+  return impl_->read_scalar(impl_->readable_of(value));
 }
 double Executable::read_scalar(Value value, std::int64_t step) const {
-  const std::size_t index = impl_->scalar_of(value);
-  return impl_->engine->scalar(impl_->last_mode(index), index, step);
+  return impl_->read_scalar(impl_->readable_of(value), step);
 }
 
 at::Tensor Executable::get(std::string_view path) const {
@@ -54,10 +48,13 @@ std::vector<std::string> Executable::storages() const {
   return paths;
 }
 
+void Executable::reset() { impl_->reset_states(std::nullopt); }
+void Executable::reset(std::string_view path) { impl_->reset_states(path); }
+
 std::int64_t Executable::steps() const { return impl_->engine->steps(); }
 std::int64_t Executable::replays() const { return impl_->counter(1); }
 std::int64_t Executable::updates() const { return impl_->counter(2); }
-std::optional<std::string> Executable::non_finite() const { return impl_->engine->non_finite(); }
+std::optional<std::string> Executable::fault() const { return impl_->engine->fault(); }
 
 void Executable::save(const std::string& file) const {
   impl_->fetch_all();

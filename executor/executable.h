@@ -18,7 +18,8 @@
 
 namespace metronome {
 
-/// One input of a step and the tensor copied into it: same sizes and element type, on the CPU.
+/// One input of a step and the tensor copied into it: same element type, and the sizes that a graph
+/// of the executable declares; on the CPU.
 struct Feed {
   Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
   Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
@@ -40,19 +41,26 @@ class Executable {
 
   /// One training step (the forward pass only where the graph has no loss). Inputs that are not fed
   /// keep what they hold; each must have been fed or filled once.
+  ///
+  /// Where several graphs were compiled, it is a step of the one whose input shapes all feeds have,
+  /// or, where several have them, of the one that was picked last: by a step, or by `input`. Inputs
+  /// of several shapes hold what was fed in each. Throws RunError that lists the shapes and the
+  /// nearest where no graph takes all feeds.
   void run(std::initializer_list<Feed> feeds = {});
   void run(std::span<const Feed> feeds);
   /// The evaluation plan: no update, no counter advances. Needs Mode::evaluate among the modes.
   void evaluate(std::initializer_list<Feed> feeds = {});
   void evaluate(std::span<const Feed> feeds);
 
-  /// A tensor over the input's memory, to be filled in place; counts as fed.
+  /// A tensor over the input's memory, to be filled in place; counts as fed. Picks the value's
+  /// graph for the next step; of a name it is the graph picked last, at first the first.
   at::Tensor input(Value input);
   at::Tensor input(std::string_view name);
 
   /// The value of the last step that computed it, in memory of the executable: it changes with the
   /// next step; clone it to keep it. Outputs, named values, the loss and declared gradients can be
-  /// read.
+  /// read. Where several graphs were compiled, the values of one name in all of them mean the same,
+  /// in the shape of the graph that ran.
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
@@ -69,6 +77,10 @@ class Executable {
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
   std::vector<std::string> storages() const;
+  /// States back at their initial values, as before the first step: all of them, or those at `path`
+  /// or below it, which may be a glob as of Graph::freeze. All other storages stay.
+  void reset();
+  void reset(std::string_view path);
 
   /// Steps begun, of run and evaluate.
   std::int64_t steps() const;
@@ -76,9 +88,10 @@ class Executable {
   std::int64_t replays() const;
   std::int64_t updates() const;
 
-  /// The first node, in plan order, that made or read a NaN or an infinity in any step so far, as
-  /// "tower/3/layer_norm (tower.cc:50)"; on a GPU, where `CudaOptions::watch` is on.
-  std::optional<std::string> non_finite() const;
+  /// What went wrong without stopping a step: the first node, in plan order, that in any step so
+  /// far met a selector out of range (`choose`) or, on a GPU where `CudaOptions::watch` is on, made
+  /// or read a NaN or an infinity; as `layer_norm "tower/3/layer_norm" (tower.cc:50)`.
+  std::optional<std::string> fault() const;
 
   /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then
   /// renamed.
@@ -100,5 +113,14 @@ class Executable {
 /// Validates, plans and binds a graph. Throws GraphError with all of the graph's mistakes, RunError
 /// where the options cannot be met. The graph may be destroyed afterwards.
 Executable compile(const Graph& graph, Target target = cpu_replay(), CompileOptions options = {});
+/// The same for several batch shapes of one model: graphs that one function declares, called once
+/// for each shape. They get plans of their own over one arena, and share parameters, optimizer
+/// state and counters; `compile({&g256, &g37})`. Throws GraphError, with both lines, where they
+/// differ in more than shapes: in the names or element types of inputs and of values to be read, in
+/// storages, or in the optimizer; or where two have the same shapes of inputs.
+Executable compile(std::span<const Graph* const> graphs, Target target = cpu_replay(),
+                   CompileOptions options = {});
+Executable compile(std::initializer_list<const Graph*> graphs, Target target = cpu_replay(),
+                   CompileOptions options = {});
 
 }  // namespace metronome

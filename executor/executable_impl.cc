@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-
+#include "executor/tensor_copy.h"
 #include "graph/error.h"
+#include "graph/glob.h"
 #include "ops/init.h"
-#include "ops/reference/table.h"
 
 namespace metronome {
 namespace {
@@ -19,105 +17,53 @@ std::string listed(const Range& range, Name name) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What a tensor is, in Metronome's words where it has them.
-std::string describe(const at::Tensor& tensor) {
-  const Shape shape(tensor.sizes().begin(), tensor.sizes().end());
-  try {
-    return to_string(Type{from_torch(tensor.scalar_type()), shape});
-  } catch (const RunError&) {
-    return fmt::format("{}{}", c10::toString(tensor.scalar_type()), to_string(shape));
-  }
-}
-
-bool fits(const at::Tensor& tensor, const Type& type) {
-  return tensor.defined() && tensor.device().is_cpu() &&
-         tensor.scalar_type() == to_torch(type.element) && tensor.sizes().equals(type.shape);
-}
-
-/// Says why the tensor cannot be copied into a place of this type.
-[[noreturn]] void refuse(const at::Tensor& tensor, const Type& type, const std::string& what) {
-  const std::string requires_ =
-      fmt::format("{}: requires {}, but the tensor is", what, to_string(type));
-  if (!tensor.defined()) throw RunError(requires_ + " undefined");
-  if (!tensor.device().is_cpu()) {
-    throw RunError(
-        fmt::format("{} on {}; move it with tensor.cpu()", requires_, tensor.device().str()));
-  }
-  throw RunError(fmt::format("{} {}", requires_, describe(tensor)));
-}
-
-void copy_into(void* to, const at::Tensor& from, const Type& type) {
-  if (from.is_contiguous()) {
-    std::memcpy(to, from.const_data_ptr(), type.bytes());
-  } else {
-    tensor_over(to, type).copy_(from);
-  }
-}
-
-/// Holds an executable's one place for a running step.
-class Busy {
- public:
-  Busy(std::atomic_flag& flag, const Graph& graph) : flag_(flag) {
-    if (flag_.test_and_set(std::memory_order_acquire)) {
-      throw RunError(
-          fmt::format("graph \"{}\" is running a step already; one executable runs one "
-                      "step at a time",
-                      graph.name()));
-    }
-  }
-  ~Busy() { flag_.clear(std::memory_order_release); }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
- private:
-  std::atomic_flag& flag_;
-};
-
 }  // namespace
 
-std::string Executable::Impl::prefix() const {
-  return fmt::format("graph \"{}\"", declared.name());
-}
+std::string Executable::Impl::prefix() const { return fmt::format("graph \"{}\"", first().name()); }
 
 std::string Executable::Impl::input_names() const {
-  return listed(memory.inputs, [](const InputMemory& i) { return i.name; });
+  return listed(memory.inputs_of[0], [&](std::size_t i) { return memory.inputs[i].name; });
 }
 
-std::size_t Executable::Impl::input_of(const Value& value) const {
-  for (std::size_t i = 0; i < memory.inputs.size(); ++i) {
-    if (memory.inputs[i].declared == value.id() && value.graph() == declared_by) return i;
+Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) const {
+  for (std::size_t k = 0; k < declared.size(); ++k) {
+    if (value.graph() != declared[k].declared_by) continue;
+    for (std::size_t i = 0; i < declared[k].inputs.size(); ++i) {
+      if (declared[k].inputs[i] == value.id()) return {k, i};
+    }
   }
   throw RunError(fmt::format("{}: the value that is fed is not one of its inputs, which are {}",
                              prefix(), input_names()));
 }
 
-std::size_t Executable::Impl::input_of(std::string_view name) const {
-  for (std::size_t i = 0; i < memory.inputs.size(); ++i) {
-    if (memory.inputs[i].name == name) return i;
+Executable::Impl::InputPlace Executable::Impl::input_of(std::string_view name) const {
+  for (std::size_t i = 0; i < memory.inputs_of[shape].size(); ++i) {
+    if (input_memory({shape, i}).name == name) return {shape, i};
   }
   throw RunError(
       fmt::format("{} has no input \"{}\"; its inputs are {}", prefix(), name, input_names()));
 }
 
 std::size_t Executable::Impl::readable_of(const Value& value) const {
-  const auto readables = declared.readables();
-  const bool mine = value.graph() == declared_by && value.id().present();
-  for (std::size_t i = 0; mine && i < readables.size(); ++i) {
-    if (readables[i].declared == value.id()) return i;
+  const auto kept = [&] {
+    return listed(first().readables(), [](const Readable& r) { return r.name; });
+  };
+  for (const DeclaredGraph& d : declared) {
+    if (value.graph() != d.declared_by || !value.id().present()) continue;
+    for (std::size_t i = 0; i < d.readables.size(); ++i) {
+      if (d.graph.readables()[d.readables[i]].declared == value.id()) return i;
+    }
+    throw RunError(
+        fmt::format("{}: \"{}\" is not kept after a step; declare it with Graph::output or "
+                    "Value::named. Kept are {}",
+                    prefix(), d.graph.node(value.id()).path, kept()));
   }
-  const std::string kept = listed(readables, [](const Readable& r) { return r.name; });
-  if (!mine) {
-    throw RunError(fmt::format("{}: the value that is read is not one of its values; kept are {}",
-                               prefix(), kept));
-  }
-  throw RunError(
-      fmt::format("{}: \"{}\" is not kept after a step; declare it with Graph::output or "
-                  "Value::named. Kept are {}",
-                  prefix(), declared.node(value.id()).path, kept));
+  throw RunError(fmt::format("{}: the value that is read is not one of its values; kept are {}",
+                             prefix(), kept()));
 }
 
 std::size_t Executable::Impl::readable_of(std::string_view name) const {
-  const auto readables = declared.readables();
+  const auto readables = first().readables();
   for (std::size_t i = 0; i < readables.size(); ++i) {
     if (readables[i].name == name) return i;
   }
@@ -125,13 +71,13 @@ std::size_t Executable::Impl::readable_of(std::string_view name) const {
                              listed(readables, [](const Readable& r) { return r.name; })));
 }
 
-std::size_t Executable::Impl::scalar_of(const Value& value) const {
-  const std::size_t index = readable_of(value);
-  const Readable& readable = declared.readables()[index];
-  const Type& type = declared.type(readable.declared);
-  if (type.numel() == 1) return index;
+void Executable::Impl::require_scalar(PlanId plan, std::size_t readable) const {
+  const Graph& graph = declared[plans[plan.index].shape].graph;
+  const Readable& read = graph.readables()[own(plan, readable)];
+  const Type& type = graph.type(read.declared);
+  if (type.numel() == 1) return;
   throw RunError(fmt::format("{}: read_scalar requires one element, but \"{}\" is {}; use read",
-                             prefix(), readable.name, to_string(type)));
+                             prefix(), read.name, to_string(type)));
 }
 
 std::size_t Executable::Impl::storage_of(std::string_view path) const {
@@ -142,24 +88,73 @@ std::size_t Executable::Impl::storage_of(std::string_view path) const {
                              listed(memory.storages, [](const Storage& s) { return s.path; })));
 }
 
-Mode Executable::Impl::last_mode(std::size_t readable) const {
-  if (computed_by[readable]) return *computed_by[readable];
+PlanId Executable::Impl::last_plan(std::size_t readable) const {
+  if (computed_by[readable].present()) return computed_by[readable];
   throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
-                             declared.readables()[readable].name));
+                             first().readables()[readable].name));
 }
 
-at::Tensor Executable::Impl::fill(std::size_t input) {
-  memory.inputs[input].filled = memory.inputs[input].handed_out = true;
-  return tensor_over(memory.inputs[input].block.data(), memory.inputs[input].type);
+at::Tensor Executable::Impl::read(std::size_t readable) const {
+  const PlanId plan = last_plan(readable);
+  return engine->readable(plan, own(plan, readable));
+}
+
+double Executable::Impl::read_scalar(std::size_t readable) const {
+  const PlanId plan = last_plan(readable);
+  require_scalar(plan, readable);
+  return engine->scalar(plan, own(plan, readable));
+}
+
+double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) const {
+  PlanId plan = last_plan(readable);
+  const auto kept = static_cast<std::int64_t>(recent.size());
+  const std::int64_t next = engine->steps();
+  // Of any other step the engine says why it cannot be read.
+  if (step >= 0 && step < next && step >= next - kept)
+    plan = recent[static_cast<std::size_t>(step % kept)];
+  if (!plans[plan.index].readables[readable]) {
+    throw RunError(fmt::format("{}: step {} was one to {}, which computes no \"{}\"", prefix(),
+                               step, name_of(plans[plan.index].mode),
+                               first().readables()[readable].name));
+  }
+  require_scalar(plan, readable);
+  return engine->scalar(plan, own(plan, readable), step);
+}
+
+at::Tensor Executable::Impl::fill(InputPlace place) {
+  const std::size_t index = memory.inputs_of[place.shape][place.input];
+  InputMemory& input = memory.inputs[index];
+  if (input.filled && !input.handed_out) engine->fetch_input(index);
+  shape = place.shape;
+  input.filled = input.handed_out = true;
+  return tensor_over(input.block.data(), input.type);
 }
 
 void Executable::Impl::set_storage(std::size_t storage, const at::Tensor& tensor) {
   const Type& type = memory.storages[storage].type;
   if (!fits(tensor, type)) {
-    refuse(tensor, type, fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
+    refuse(tensor, to_string(type),
+           fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
   }
   copy_into(memory.storage_blocks[storage].data(), tensor, type);
   engine->push(storage);
+}
+
+void Executable::Impl::reset_states(std::optional<std::string_view> path) {
+  std::vector<std::string> states;
+  bool found = false;
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
+    const Storage& s = memory.storages[i];
+    if (s.kind != StorageKind::state) continue;
+    states.push_back(s.path);
+    if (path && !glob_finds(*path, s.path)) continue;
+    initialise(s, options.seed, memory.storage_blocks[i].data());
+    engine->push(i);
+    found = true;
+  }
+  if (found || !path) return;
+  throw RunError(fmt::format("{}: reset of \"{}\" finds no state; its states are {}", prefix(),
+                             *path, listed(states, [](const std::string& s) { return s; })));
 }
 
 at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
@@ -188,49 +183,6 @@ std::vector<Checkpointed> Executable::Impl::checkpointed() const {
                    [s, seed = options.seed](std::byte* out) { initialise(s, seed, out); }});
   }
   return all;
-}
-
-const Executable::Impl::Reach& Executable::Impl::reach_of(Mode mode) const {
-  const auto& found = reach[static_cast<std::size_t>(mode)];
-  if (found) return *found;
-  throw RunError(fmt::format("{} was not compiled to {}; add mt::{} to CompileOptions::modes",
-                             prefix(), name_of(mode), name_of(mode)));
-}
-
-void Executable::Impl::copy_feeds(std::span<const Feed> feeds) {
-  for (const Feed& feed : feeds) {  // all are checked before anything is copied
-    const InputMemory& input = memory.inputs[input_of(feed)];
-    if (!fits(feed.tensor, input.type)) {
-      refuse(feed.tensor, input.type, fmt::format("{}: feed of \"{}\"", prefix(), input.name));
-    }
-  }
-  for (const Feed& feed : feeds) {
-    const std::size_t index = input_of(feed);
-    InputMemory& input = memory.inputs[index];
-    copy_into(engine->feed(index), feed.tensor, input.type);
-    // A place that was handed out shows what was fed last.
-    if (input.handed_out) copy_into(input.block.data(), feed.tensor, input.type);
-    input.filled = true;
-  }
-}
-
-void Executable::Impl::require_filled(const Reach& reach) const {
-  for (std::size_t i = 0; i < memory.inputs.size(); ++i) {
-    if (memory.inputs[i].filled || !reach.inputs[i]) continue;
-    throw RunError(fmt::format("{}: input \"{}\" {} was never fed", prefix(), memory.inputs[i].name,
-                               to_string(memory.inputs[i].type)));
-  }
-}
-
-void Executable::Impl::step(Mode mode, std::span<const Feed> feeds) {
-  const Busy running(busy, declared);
-  const Reach& reached = reach_of(mode);
-  copy_feeds(feeds);
-  require_filled(reached);
-  engine->run(mode);
-  for (std::size_t i = 0; i < computed_by.size(); ++i) {
-    if (reached.readables[i]) computed_by[i] = mode;
-  }
 }
 
 }  // namespace metronome

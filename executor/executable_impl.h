@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/batch_shapes.h"
 #include "executor/checkpoint.h"
 #include "executor/engine.h"
 #include "executor/executable.h"
@@ -17,37 +18,58 @@
 
 namespace metronome {
 
+/// Inputs and readables are numbered as in the first of the declared graphs.
 struct Executable::Impl {
-  Graph declared{""};                       ///< the user's graph may be gone
-  const GraphState* declared_by = nullptr;  ///< tells its values from another graph's; never read
+  /// One of the graphs, each for a batch shape of its own.
+  struct DeclaredGraph {
+    Graph graph;                         ///< the user's graph may be gone
+    const GraphState* declared_by;       ///< tells its values from another graph's; never read
+    std::vector<ValueId> inputs;         ///< [input]
+    std::vector<std::size_t> readables;  ///< [readable]: its number in this graph
+    std::array<PlanId, 2> plans{};       ///< [mode]; absent where it was not compiled
+  };
+  /// What a plan touches.
+  struct Planned {
+    Mode mode;
+    std::size_t shape;            ///< of which declared graph it is
+    std::vector<bool> inputs;     ///< it reads this input
+    std::vector<bool> readables;  ///< it computes this readable
+  };
+
+  std::vector<DeclaredGraph> declared;
+  std::optional<BatchShapes> shapes;
   CompileOptions options;
   Report report;
   Memory memory;
   std::unique_ptr<Engine> engine;
-
-  /// What the plan of one mode touches.
-  struct Reach {
-    std::vector<bool> inputs;     ///< it reads this input
-    std::vector<bool> readables;  ///< it computes this readable
-  };
-  std::array<std::optional<Reach>, 2> reach;     ///< per mode; absent where it was not compiled
-  std::vector<std::optional<Mode>> computed_by;  ///< per readable: the mode whose step left it last
+  std::vector<Planned> plans;       ///< [PlanId]
+  std::vector<PlanId> computed_by;  ///< per readable: the plan whose step left it last
+  std::vector<PlanId> recent;       ///< of step n: [n % size]
+  std::size_t shape = 0;            ///< picked last
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
   void step(Mode mode, std::span<const Feed> feeds);
 
+  /// A place among the declared graphs' inputs.
+  struct InputPlace {
+    std::size_t shape;  ///< the value's graph, or the shape picked last
+    std::size_t input;
+  };
   /// Each throws RunError, naming what there is, where nothing matches.
-  std::size_t input_of(const Value& value) const;
-  std::size_t input_of(std::string_view name) const;
+  InputPlace input_of(const Value& value) const;
+  InputPlace input_of(std::string_view name) const;
   std::size_t readable_of(const Value& value) const;
   std::size_t readable_of(std::string_view name) const;
-  std::size_t scalar_of(const Value& value) const;  ///< a readable of one element
   std::size_t storage_of(std::string_view path) const;
 
-  /// The mode that computed a readable last; throws RunError where no step has.
-  Mode last_mode(std::size_t readable) const;
-  at::Tensor fill(std::size_t input);
+  at::Tensor read(std::size_t readable) const;
+  double read_scalar(std::size_t readable) const;
+  double read_scalar(std::size_t readable, std::int64_t step) const;
+  /// A tensor over an input's memory; picks its shape.
+  at::Tensor fill(InputPlace place);
   void set_storage(std::size_t storage, const at::Tensor& tensor);
+  /// Of the states that `path` finds, or of all where it is absent.
+  void reset_states(std::optional<std::string_view> path);
   at::Tensor storage_tensor(std::size_t storage) const;
   std::int64_t counter(std::size_t storage) const;
   std::vector<Checkpointed> checkpointed() const;
@@ -56,14 +78,30 @@ struct Executable::Impl {
   void push_all();
 
  private:
-  std::size_t input_of(const Feed& feed) const {
-    return feed.input ? input_of(feed.input) : input_of(feed.name);
-  }
   std::string prefix() const;
+  const Graph& first() const { return declared[0].graph; }
+  std::size_t input_of(const Feed& feed) const {
+    return (feed.input ? input_of(feed.input) : input_of(feed.name)).input;
+  }
+  const InputMemory& input_memory(InputPlace place) const {
+    return memory.inputs[memory.inputs_of[place.shape][place.input]];
+  }
   std::string input_names() const;
-  const Reach& reach_of(Mode mode) const;
-  void copy_feeds(std::span<const Feed> feeds);
-  void require_filled(const Reach& reach) const;
+  /// A readable in the graph of a plan.
+  std::size_t own(PlanId plan, std::size_t readable) const {
+    return declared[plans[plan.index].shape].readables[readable];
+  }
+  /// The plan that computed a readable last; throws RunError where no step has.
+  PlanId last_plan(std::size_t readable) const;
+  void require_scalar(PlanId plan, std::size_t readable) const;
+
+  void require_compiled(Mode mode) const;
+  /// The shape that takes all feeds: the one picked last if it does.
+  std::size_t pick(std::span<const Feed> feeds) const;
+  bool takes(std::size_t shape, std::span<const Feed> feeds) const;
+  [[noreturn]] void refuse_feeds(std::span<const Feed> feeds) const;
+  void copy_feeds(std::size_t shape, std::span<const Feed> feeds);
+  void require_filled(const Planned& plan, std::span<const Feed> feeds) const;
 };
 
 }  // namespace metronome

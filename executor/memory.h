@@ -2,18 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "executor/block.h"
 #include "graph/graph.h"
+#include "graph/structural.h"
 
 namespace metronome {
 
-/// One input of the declared graph.
+/// One input of the declared graphs. Graphs that declare it with one shape share it; each other
+/// shape has memory of its own, so that what was fed to it stays.
 struct InputMemory {
   std::string name;
-  ValueId declared;
   Type type;
   Block block;
   bool filled = false;      ///< fed once, or handed out to be filled in place
@@ -22,17 +24,23 @@ struct InputMemory {
 
 /// Bytes that live beside the arena.
 struct Memory {
-  /// Indexed by StorageId. Only the storages of the plan that has the most of them: its moments.
+  /// Those of all plans, each path once: the declared ones first, then the optimizer's moments.
   std::vector<Storage> storages;
   std::vector<Block> storage_blocks;
   std::vector<InputMemory> inputs;
+  /// [declared graph][input, in the order of the first graph]: index into `inputs`.
+  std::vector<std::vector<std::size_t>> inputs_of;
 
-  /// Input memory by name; throws InternalError for a name that was not declared.
-  std::byte* input(const std::string& name) const;
+  /// Input memory of an `Input` node; throws InternalError for one that was not declared.
+  std::size_t find(const Input& input) const;
+  std::byte* input(const Input& node) const { return inputs[find(node)].block.data(); }
+  /// [StorageId of the graph]: index into `storages`.
+  std::vector<std::size_t> storages_of(const Graph& graph) const;
 };
 
 /// Storages at their initial values for this seed; inputs zeroed. `storages` may hold more than the
-/// declared graph: the optimizer's moments.
-Memory make_memory(const Graph& declared, std::span<const Storage> storages, std::uint64_t seed);
+/// declared graphs: the optimizer's moments. Graphs have inputs of equal names.
+Memory make_memory(std::span<const Graph* const> declared, std::vector<Storage> storages,
+                   std::uint64_t seed);
 
 }  // namespace metronome

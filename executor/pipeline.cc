@@ -58,13 +58,14 @@ std::size_t kernels_of(const Graph& graph) {
 }
 
 /// METRONOME_DUMP=dir keeps the graph after each pass.
-void dump(const Graph& graph, Mode mode, std::size_t index, std::string_view pass) {
+void dump(const Graph& graph, std::size_t shape, Mode mode, std::size_t index,
+          std::string_view pass) {
   const char* folder = std::getenv("METRONOME_DUMP");
   if (folder == nullptr || *folder == '\0') return;
   const std::filesystem::path file =
-      std::filesystem::path(folder) / fmt::format("{}-{}-{}-{}.txt", graph.name(),
-                                                  mode == Mode::train ? "train" : "evaluate", index,
-                                                  pass);
+      std::filesystem::path(folder) / fmt::format("{}{}-{}-{}-{}.txt", graph.name(),
+                                                  shape == 0 ? "" : fmt::format("-{}", shape),
+                                                  name_of(mode), index, pass);
   std::ofstream out(file);
   out << graph.print();
   if (!out.flush()) {
@@ -79,7 +80,9 @@ void list_unreached(const Graph& graph, Report& report) {
   for (const ParameterGradient& g : graph.parameter_gradients()) reached.insert(g.parameter);
   for (std::size_t i = 0; i < graph.storages().size(); ++i) {
     const Storage& s = graph.storages()[i];
-    if (s.trainable && !reached.contains({static_cast<std::int32_t>(i)})) {
+    if (!s.trainable || reached.contains({static_cast<std::int32_t>(i)})) continue;
+    // Plans for other shapes have said so too.
+    if (std::ranges::find(report.unreached, s.path) == report.unreached.end()) {
       report.unreached.push_back(s.path);
     }
   }
@@ -113,15 +116,23 @@ bool has_kernel(const Graph& graph, const Node& node) {
   return !node.op->alias(types);
 }
 
-Graph run_passes(const Graph& declared, const Settings& settings, PlanReport& plan,
+std::string describe(const Node& node) {
+  const std::string attributes = node.op->attributes();
+  const std::string line = to_string(node.line);
+  return fmt::format("{}{} \"{}\"{}", node.op->name(),
+                     attributes.empty() ? "" : fmt::format(" {{{}}}", attributes), node.path,
+                     line.empty() ? "" : fmt::format(" ({})", line));
+}
+
+Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
                  Report& report) {
-  Graph graph = declared.copy();
+  Graph graph = declared.graph.copy();
   verify(graph, "declare");
   for (std::size_t i = 0; i < std::size(kPasses); ++i) {
     const Pass& pass = kPasses[i];
     graph = pass.run(graph, settings);
     verify(graph, pass.name);
-    dump(graph, settings.mode, i, pass.name);
+    dump(graph, declared.shape, settings.mode, i, pass.name);
     if (pass.name == "differentiate" && graph.loss() && settings.mode == Mode::train) {
       list_unreached(graph, report);
     }
@@ -132,10 +143,11 @@ Graph run_passes(const Graph& declared, const Settings& settings, PlanReport& pl
   return graph;
 }
 
-Plan make_plan(const Graph& declared, const Settings& settings, const Kernels& kernels,
+Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
                const SelectOptions& options, Report& report) {
   PlanReport summary;
   summary.mode = settings.mode;
+  summary.batch = declared.batch;
   Graph graph = run_passes(declared, settings, summary, report);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
   Schedule order = schedule(graph, settings);
@@ -159,9 +171,8 @@ Plan make_plan(const Graph& declared, const Settings& settings, const Kernels& k
       summary.aten_calls.push_back(fmt::format("{} \"{}\"", node.op->name(), node.path));
     }
   }
-  return {settings.mode,     std::move(graph),         std::move(choices),
-          std::move(order),  std::move(scratch_bytes), std::move(memory),
-          std::move(summary)};
+  return {settings.mode,    declared.shape,           std::move(graph),  std::move(choices),
+          std::move(order), std::move(scratch_bytes), std::move(memory), std::move(summary)};
 }
 
 }  // namespace metronome

@@ -1,6 +1,7 @@
 // The table of passes.
 #pragma once
 
+#include "executor/plan.h"
 #include "executor/report.h"
 #include "graph/graph.h"
 #include "graph/passes/settings.h"
@@ -8,6 +9,7 @@
 namespace metronome {
 
 /// The declared graph after all passes of one mode, verified after each.
-Graph run_passes(const Graph& declared, const Settings& settings, PlanReport& plan, Report& report);
+Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
+                 Report& report);
 
 }  // namespace metronome

@@ -11,11 +11,22 @@ double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 
 
 }  // namespace
 
-const PlanReport& Report::plan(Mode mode) const {
+const PlanReport& Report::plan(Mode mode, std::size_t shape) const {
+  std::size_t of_mode = 0;
   for (const PlanReport& p : plans) {
-    if (p.mode == mode) return p;
+    if (p.mode == mode && of_mode++ == shape) return p;
   }
-  throw RunError(fmt::format("graph \"{}\" was not compiled to {}", graph, name_of(mode)));
+  if (of_mode == 0) {
+    throw RunError(fmt::format("graph \"{}\" was not compiled to {}", graph, name_of(mode)));
+  }
+  throw RunError(
+      fmt::format("graph \"{}\" was compiled for {} batch shape{}, so there is none at {}", graph,
+                  of_mode, of_mode == 1 ? "" : "s", shape));
+}
+
+std::string name_of(const PlanReport& plan) {
+  return fmt::format("{}{}{}", name_of(plan.mode), plan.batch.empty() ? "" : ", batch shape ",
+                     plan.batch);
 }
 
 std::string to_string(const Report& report) {
@@ -37,7 +48,7 @@ std::string to_string(const Report& report) {
     text += fmt::format(
         "  {}: {} kernels ({} before passes), {} copies, arena {:.3f} MiB, lower bound {:.3f} MiB, "
         "unshared {:.3f} MiB\n",
-        name_of(p.mode), p.kernels, p.kernels_declared, p.copies, mebibytes(p.arena_bytes),
+        name_of(p), p.kernels, p.kernels_declared, p.copies, mebibytes(p.arena_bytes),
         mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
     for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
     for (const std::string& line : p.biggest) text += fmt::format("    {}\n", line);

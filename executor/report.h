@@ -13,6 +13,8 @@ namespace metronome {
 /// One plan of an executable.
 struct PlanReport {
   Mode mode = Mode::train;
+  /// The batch shape, "x [256, 64], target [256, 64]"; empty where one graph was compiled.
+  std::string batch;
   std::size_t kernels_declared =
       0;  ///< what eager would launch: kernels after differentiate and update, before other passes
   std::size_t kernels = 0;      ///< kernels of a replay
@@ -48,8 +50,12 @@ struct Report {
   std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat where it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
 
-  const PlanReport& plan(Mode mode) const;  ///< throws RunError if there is none
+  /// Of the declared graph at place `shape`; throws RunError if there is none.
+  const PlanReport& plan(Mode mode, std::size_t shape = 0) const;
 };
+
+/// "train", or "train, batch shape x [256, 64], target [256, 64]".
+std::string name_of(const PlanReport& plan);
 
 /// Several lines of text.
 std::string to_string(const Report& report);

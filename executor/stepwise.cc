@@ -1,19 +1,23 @@
+#include <climits>
 #include <cstring>
 
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
-#include "executor/per_mode.h"
+#include "executor/per_plan.h"
 #include "graph/error.h"
 #include "graph/structural.h"
 
 namespace metronome {
 namespace {
 
-/// One mode: every value keeps memory of its own, so no plan can be wrong here.
+/// One plan: every value keeps memory of its own, so no plan can be wrong here.
 class Walk {
  public:
   Walk(Plan plan, const Memory& memory) : plan_(std::move(plan)), memory_(memory) {
     const Graph& graph = plan_.graph;
+    for (const std::size_t storage : memory.storages_of(graph)) {
+      storages_.push_back(memory.storage_blocks[storage].data());
+    }
     values_.resize(graph.nodes().size());
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
       const Node& node = graph.nodes()[i];
@@ -25,22 +29,30 @@ class Walk {
       }
     }
     const Locate locate = [this](ValueId id) { return address(id); };
-    for (const std::int32_t node : plan_.schedule.order) {
+    for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
+      const std::int32_t node = plan_.schedule.order[step];
       if (!has_kernel(graph, graph.nodes()[node])) continue;
       scratch_.emplace_back(plan_.scratch_bytes[node]);
-      kernels_.push_back(bind_node(plan_, node, locate, scratch_.back().data()));
+      const ValueId guard = graph.nodes()[node].guard;
+      guards_.push_back(guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr);
+      kernels_.push_back(bind_node(plan_, node, locate, scratch_.back().data(),
+                                   {&fault_, static_cast<int>(step)}));
     }
   }
 
   void run() const {
-    for (const CpuKernel& kernel : kernels_) kernel();
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      if (guards_[i] == nullptr || *guards_[i]) kernels_[i]();
+    }
     for (const Assignment& a : plan_.graph.assignments()) {
-      std::memcpy(memory_.storage_blocks[a.storage.index].data(), address(a.value),
-                  plan_.graph.type(a.value).bytes());
+      std::memcpy(storages_[a.storage.index], address(a.value), plan_.graph.type(a.value).bytes());
     }
   }
 
-  Mode mode() const { return plan_.mode; }
+  std::optional<std::string> fault() const {
+    if (fault_ == INT_MAX) return std::nullopt;
+    return describe(plan_.graph.nodes()[plan_.schedule.order[fault_]]);
+  }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
@@ -52,23 +64,24 @@ class Walk {
   std::byte* address(ValueId id) const {
     const Node& node = plan_.graph.node(id);
     if (const auto view = view_of(plan_.graph, id)) return address(view->of) + view->offset;
-    if (const Input* input = node.op->as<Input>()) return memory_.input(input->input);
-    if (const Read* read = node.op->as<Read>()) {
-      return memory_.storage_blocks[read->storage.index].data();
-    }
+    if (const Input* input = node.op->as<Input>()) return memory_.input(*input);
+    if (const Read* read = node.op->as<Read>()) return storages_[read->storage.index];
     return values_[id.node][id.output].data();
   }
 
   Plan plan_;
   const Memory& memory_;
+  std::vector<std::byte*> storages_;        // [StorageId of the graph]
   std::vector<std::vector<Block>> values_;  // [node][output]
   std::vector<Block> scratch_;
   std::vector<CpuKernel> kernels_;
+  std::vector<const bool*> guards_;  // [kernel] null: always
+  int fault_ = INT_MAX;              // place in the order
 };
 
-class Stepwise final : public PerMode<Walk> {
+class Stepwise final : public PerPlan<Walk> {
  public:
-  Stepwise(std::vector<Plan> plans, const Memory& memory) : PerMode(memory) {
+  Stepwise(std::vector<Plan> plans, const Memory& memory) : PerPlan(memory) {
     for (Plan& plan : plans) add(std::make_unique<Walk>(std::move(plan), memory));
   }
 };

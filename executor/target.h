@@ -39,7 +39,7 @@ struct CudaOptions {
   int slots = 2;
   /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
   int streams = 4;
-  /// Report the first node that makes a NaN or an infinity (`Executable::non_finite`).
+  /// Report the first node that makes a NaN or an infinity (`Executable::fault`).
   bool watch = true;
   /// Compute elementwise chains, and the reductions they meet, in one kernel each.
   bool fuse = true;

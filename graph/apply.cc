@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "graph/error.h"
+#include "graph/guarded.h"
+#include "graph/guards.h"
 #include "graph/hash.h"
 #include "graph/scope.h"
 #include "graph/state.h"
@@ -21,7 +23,31 @@ std::string node_path(Scope& scope, const Op& op, bool take) {
   return join_path(copy.nodes, unique_name(copy, op.name()));
 }
 
+/// Of operand `i`, which is computed less often than it is read.
+Requirement needs_computed(const Value& value, std::size_t i) {
+  return {
+      fmt::format("operands that are computed whenever they are read, but operand {} only where "
+                  "\"{}\" is true",
+                  i, Value(value.graph(), value.node().guard).node().path),
+      "carry it in the stream of its loop or branch"};
+}
+
 }  // namespace
+
+bool always_computed(const Value& value) {
+  return !value || value.poisoned() || !value.node().guard.present();
+}
+
+Requirement needs_always(const Value& value) {
+  return {fmt::format("a value that every step computes, but this one only where \"{}\" is true",
+                      Value(value.graph(), value.node().guard).node().path),
+          "carry it in the stream of its loop or branch"};
+}
+
+Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line) {
+  const Guard guard{when, cases, static_cast<bool>(parent)};
+  return parent ? apply(guard, {decider, parent}, line) : apply(guard, {decider}, line);
+}
 
 Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs) {
   GraphState* graph = nullptr;
@@ -61,6 +87,15 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     }
     node.inputs.push_back(v.id());
     types.push_back(v.type());
+  }
+  node.op = op;
+  if (op->as<Guard>() == nullptr) node.guard = graph->guard;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId guard = inputs[i].node().guard;
+    if (guard == node.guard || !guard.present()) continue;
+    if (!Guards(graph->nodes).implies(read_under(node, i), guard)) {
+      return refuse(needs_computed(inputs[i], i));
+    }
   }
   try {
     node.types = op->infer(types);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/check_facts.h"
+#include "graph/check_guards.h"
 #include "graph/memory_plan.h"
 #include "graph/structural.h"
 
@@ -44,6 +45,12 @@ Fault check_form(const Graph& graph, const Schedule& schedule, const Sizes& scra
   return std::nullopt;
 }
 
+bool is_view(const Graph& graph, const Node& node) {
+  Types types;
+  for (ValueId input : node.inputs) types.push_back(graph.type(input));
+  return node.op->alias(types).has_value();
+}
+
 /// Each node runs once, after those whose values it reads.
 Fault check_order(const Graph& graph, const Schedule& schedule) {
   const auto nodes = static_cast<std::int32_t>(graph.nodes().size());
@@ -58,10 +65,12 @@ Fault check_order(const Graph& graph, const Schedule& schedule) {
     step_of[index] = step;
   }
   for (std::int32_t index : schedule.order) {
-    for (ValueId operand : PlanFacts::operands(graph.nodes()[index])) {
+    const Node& node = graph.nodes()[index];
+    // A view asks no guard: it is there with what it views.
+    for (ValueId operand : is_view(graph, node) ? node.inputs : PlanFacts::operands(node)) {
       if (step_of[operand.node] < step_of[index]) continue;
       return fmt::format("\"{}\" runs at step {}, but {}, which it reads, is made at step {}",
-                         graph.nodes()[index].path, step_of[index], PlanFacts::name(graph, operand),
+                         node.path, step_of[index], PlanFacts::name(graph, operand),
                          step_of[operand.node]);
     }
   }
@@ -71,13 +80,14 @@ Fault check_order(const Graph& graph, const Schedule& schedule) {
 class Checker {
  public:
   Checker(const Graph& graph, const Schedule& schedule, const Sizes& scratch,
-          const MemoryPlan& plan, std::size_t alignment)
+          const MemoryPlan& plan, const Settings& settings)
       : graph_(graph),
         schedule_(schedule),
         scratch_(scratch),
         plan_(plan),
-        alignment_(alignment),
-        facts_(graph, schedule) {}
+        alignment_(settings.alignment),
+        facts_(graph, schedule),
+        guards_(graph, settings.skips) {}
 
   Fault run() {
     if (Fault fault = check_readables()) return fault;
@@ -91,9 +101,11 @@ class Checker {
   struct Owner {
     std::size_t end = 0;  // one past its last byte
     ValueId value;
+    int last = 0;  // step that reads it
   };
   using Region = std::pair<Place::In, std::int32_t>;
-  using Owners = std::map<std::size_t, Owner>;  // by first byte
+  /// By first byte. Those whose bytes overlap exclude each other.
+  using Owners = std::multimap<std::size_t, Owner>;
 
   // ---- memory beside the arena
   // -------------------------------------------------------------------
@@ -199,7 +211,9 @@ class Checker {
   Fault check_writes() {
     for (const auto& [storage, value] : facts_.old_values()) {
       const std::size_t bytes = graph_.type(value).bytes();
-      if (bytes > 0) owners_[{Place::In::storage, storage.index}][0] = {bytes, value};
+      if (bytes > 0)
+        owners_[{Place::In::storage, storage.index}].emplace(
+            0, Owner{bytes, value, facts_[value].last});
     }
     for (int step = 0; step < steps(); ++step) {
       const std::int32_t index = schedule_.order[step];
@@ -223,10 +237,13 @@ class Checker {
       const Place& place = place_of(id);
       const std::size_t bytes = graph_.type(id).bytes();
       if (place.in != Place::In::arena || !facts_[id].written || bytes == 0) continue;
-      held.push_back({place.offset, {place.offset + bytes, id}});
+      held.push_back({place.offset, {place.offset + bytes, id, facts_[id].last}});
     }
     for (const auto& [first, owner] : held) {
-      if (first >= end || owner.end <= begin || facts_[owner.value].last < step) continue;
+      if (first >= end || owner.end <= begin || owner.last < step ||
+          exclude(index, owner.value.node)) {
+        continue;
+      }
       return fmt::format("{} (step {}) and {} both hold arena bytes [{}, {})", scratch_name(index),
                          step, facts_.life(owner.value), std::max(first, begin),
                          std::min(owner.end, end));
@@ -240,15 +257,19 @@ class Checker {
     const std::size_t end = begin + graph_.type(id).bytes();
     if (!facts_[id].written || place.in == Place::In::none || begin == end) return std::nullopt;
     Owners& owners = owners_[{place.in, place.index}];
-    auto it = owners.upper_bound(begin);
-    if (it != owners.begin() && std::prev(it)->second.end > begin) --it;
-    while (it != owners.end() && it->first < end) {
-      const std::size_t first = std::max(it->first, begin);
-      const std::size_t last = std::min(it->second.end, end);
-      if (auto fault = check_overwrite(id, it->second.value, step, first, last)) return fault;
-      it = owners.erase(it);
+    for (auto it = owners.begin(); it != owners.end() && it->first < end;) {
+      const auto& [first, owner] = *it;
+      const bool dead = owner.last < step;
+      const bool apart = owner.end <= begin || exclude(id.node, owner.value.node);
+      if (!dead && !apart) {
+        if (auto fault = check_overwrite(id, owner.value, step, std::max(first, begin),
+                                         std::min(owner.end, end))) {
+          return fault;
+        }
+      }
+      it = dead || !apart ? owners.erase(it) : std::next(it);
     }
-    owners[begin] = {end, id};
+    owners.emplace(begin, Owner{end, id, facts_[id].last});
     return std::nullopt;
   }
 
@@ -256,7 +277,6 @@ class Checker {
   Fault check_overwrite(ValueId id, ValueId old, int step, std::size_t first, std::size_t last) {
     const PlanFact& fact = facts_[old];
     const bool read_now = fact.last == step && fact.made != step;
-    if (fact.last < step) return std::nullopt;
     const Place& place = place_of(old);
     if (!read_now && place.in == Place::In::storage) {
       return fmt::format("{} is written over {} at step {}, but its old value is read at step {}",
@@ -295,18 +315,25 @@ class Checker {
   // ---------------------------------------------------------------------------------
   Fault check_bound() const {
     Sizes held(static_cast<std::size_t>(steps()) + 1);
-    const auto hold = [&](std::size_t bytes, int first, int last) {
+    std::vector<std::map<int, std::size_t>> guarded(held.size());
+    const auto hold = [&](std::size_t bytes, int guard, int first, int last) {
       const std::size_t rounded = (bytes + alignment_ - 1) / alignment_ * alignment_;
-      for (int step = first; step <= last; ++step) held[step] += rounded;
+      for (int step = first; step <= last && rounded > 0; ++step) {
+        (guard < 0 ? held[step] : guarded[step][guard]) += rounded;
+      }
     };
     for (const auto& [id, fact] : facts_.all()) {
       if (fact.root != id || place_of(id).in != Place::In::arena) continue;
       const auto taken = taken_over_.find(id);
-      hold(graph_.type(id).bytes(), fact.made,
+      hold(graph_.type(id).bytes(), guards_.of(id.node), fact.made,
            taken == taken_over_.end() ? fact.last : taken->second - 1);
     }
     for (int step = 0; step < steps() && !scratch_.empty(); ++step) {
-      hold(scratch_[schedule_.order[step]], step, step);
+      const std::int32_t index = schedule_.order[step];
+      hold(scratch_[index], guards_.of(index), step, step);
+    }
+    for (std::size_t step = 0; step < held.size(); ++step) {
+      held[step] += guards_.heaviest({guarded[step].begin(), guarded[step].end()});
     }
     const std::size_t bound = *std::max_element(held.begin(), held.end());
     if (bound == plan_.lower_bound) return std::nullopt;
@@ -322,6 +349,10 @@ class Checker {
   }
   bool is_saved(ValueId id) const {
     return id.output >= outputs(id.node) - graph_.node(id).op->saved();
+  }
+  /// True where no step runs both nodes.
+  bool exclude(std::int32_t a, std::int32_t b) const {
+    return guards_.exclude(guards_.of(a), guards_.of(b));
   }
   const Place& place_of(ValueId id) const { return plan_.places[id.node][id.output]; }
 
@@ -356,6 +387,7 @@ class Checker {
   const MemoryPlan& plan_;
   const std::size_t alignment_;
   const PlanFacts facts_;
+  const GuardFacts guards_;
   std::map<ValueId, Place> fixed_;  // of roots that must lie beside the arena
   std::map<Region, Owners> owners_;
   std::map<ValueId, int> taken_over_;  // value, and the step that overwrote it in place
@@ -368,7 +400,7 @@ std::optional<std::string> check(const Graph& graph, const Schedule& schedule,
                                  const MemoryPlan& plan, const Settings& settings) {
   if (Fault fault = check_form(graph, schedule, scratch_bytes, plan)) return fault;
   if (Fault fault = check_order(graph, schedule)) return fault;
-  return Checker(graph, schedule, scratch_bytes, plan, settings.alignment).run();
+  return Checker(graph, schedule, scratch_bytes, plan, settings).run();
 }
 
 }  // namespace metronome

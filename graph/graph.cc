@@ -93,13 +93,6 @@ std::optional<StorageId> declare(GraphState& state, StorageKind kind, const std:
                              kind == StorageKind::parameter});
 }
 
-/// The state that `value` reads, or the requirement that it misses.
-std::optional<StorageId> read_by(const Value& value) {
-  if (!value || value.poisoned()) return std::nullopt;
-  const Read* read = value.node().op->as<Read>();
-  return read == nullptr ? std::nullopt : std::optional(read->storage);
-}
-
 }  // namespace
 
 Graph::Graph(std::string name) : state_(std::make_unique<GraphState>()) {
@@ -138,29 +131,6 @@ Value make_parameter(GraphState* graph, std::string name, Type type, Init init, 
 Value Graph::state(std::string name, Type type, Init init, Line line) {
   const auto id = declare(*state_, StorageKind::state, name, type, std::move(init), line);
   return id ? read_storage(*state_, *id) : Value(state_.get(), ValueId{});
-}
-
-void Graph::feed(Value state, Value next, Line line) {
-  if (state.poisoned() || next.poisoned()) return;
-  const auto refuse = [&](const Requirement& requirement) {
-    mistake(state_.get(), line, "feed cannot take the value back", {{state, next}}, requirement);
-  };
-  const auto id = read_by(state);
-  if (!id || state.graph() != state_.get() || storage(*id).kind != StorageKind::state) {
-    return refuse({"a state of this graph as the first operand", "make it with Graph::state"});
-  }
-  if (next.graph() != state_.get()) return refuse({"a value of this graph as the second operand"});
-  if (next.type() != state.type()) {
-    return refuse({fmt::format("the state's type {}, but {}", to_string(state.type()),
-                               to_string(next.type()))});
-  }
-  for (const Assignment& a : state_->assignments) {
-    if (a.storage == *id) {
-      return refuse(
-          {fmt::format("one feed for each state, but it was fed at {}", to_string(a.line))});
-    }
-  }
-  state_->assignments.push_back({*id, next.id(), state_->effective(line)});
 }
 
 Buffer Graph::buffer(std::string name, Type type, Init init, Line line) {
@@ -254,6 +224,7 @@ void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
     mistake(state_.get(), line, "minimize cannot take the loss", {{loss}}, requirement);
   };
   if (!loss || loss.graph() != state_.get()) return refuse({"a value of this graph"});
+  if (!always_computed(loss)) return refuse(needs_always(loss));
   if (!is_floating(loss.element()) || loss.type().numel() != 1 || loss.rank() != 0) {
     return refuse({fmt::format("a floating scalar f32[] or f64[], but {}", to_string(loss.type())),
                    "reduce it with mt::mean or mt::sum"});
@@ -281,6 +252,7 @@ void Graph::output(std::string name, Value value, Line line) {
             requirement);
   };
   if (!value || value.graph() != state_.get()) return refuse({"a value of this graph"});
+  if (!always_computed(value)) return refuse(needs_always(value));
   if (name.empty()) return refuse({"a name of one letter or more"});
   for (const Readable& r : state_->readables) {
     if (r.name == name) return refuse({"a new name, but it names a value already"});
@@ -296,6 +268,9 @@ Value Graph::gradient(Value value, Line line) {
         {value ? fmt::format("a floating value of this graph, but {}", to_string(value.type()))
                : "a value of this graph"});
   }
+  if (!always_computed(value)) {
+    return mistake(state_.get(), line, "gradient cannot be kept", {{value}}, needs_always(value));
+  }
   const Value result = metronome::apply(GradientOf{}, {value}, line);
   if (!result.poisoned()) {
     state_->readables.push_back(
@@ -303,29 +278,6 @@ Value Graph::gradient(Value value, Line line) {
   }
   return result;
 }
-
-namespace {
-
-void set_trainable(GraphState& state, std::string_view path, bool trainable, Line line) {
-  bool found = false;
-  for (Storage& s : state.storages) {
-    if (s.kind != StorageKind::parameter) continue;
-    if (s.path == path || (s.path.starts_with(path) && s.path[path.size()] == '/')) {
-      s.trainable = trainable;
-      found = true;
-    }
-  }
-  if (!found) {
-    mistake(&state, line,
-            fmt::format("{}(\"{}\") finds nothing", trainable ? "thaw" : "freeze", path), {},
-            {"the path of a parameter or of a scope that holds some, made before"});
-  }
-}
-
-}  // namespace
-
-void Graph::freeze(std::string_view path, Line line) { set_trainable(*state_, path, false, line); }
-void Graph::thaw(std::string_view path, Line line) { set_trainable(*state_, path, true, line); }
 
 Value Graph::seed() { return read_storage(*state_, StorageId{0}); }
 Value Graph::replay() { return read_storage(*state_, StorageId{1}); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,12 @@ namespace metronome {
 struct Buffer {
   StorageId storage;
   Value value;
+};
+
+/// What one step of `Graph::unroll` makes.
+struct Unrolled {
+  Value state;
+  Value output;
 };
 
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
@@ -41,6 +48,12 @@ class Graph {
   /// A storage fed back across steps: its value is what the previous step fed. Give it to `feed`.
   Value state(std::string name, Type type, Init init = {}, Line line = Line::here());
   void feed(Value state, Value next, Line line = Line::here());
+  /// Back-propagation through k steps: runs `body` k times from the state's old value with one set
+  /// of weights, as `loop` does, and feeds what the last one left. Returns the k outputs. k >= 1.
+  /// Storages lie under `unroll/`, nodes under `unroll/<k>/`.
+  Values unroll(std::int64_t k, Value state,
+                const std::function<Unrolled(Value state, int step)>& body,
+                Line line = Line::here());
   /// Statistics that a layer keeps; `assign` sets what later readers of this step and the next
   /// step see.
   Buffer buffer(std::string name, Type type, Init init, Line line = Line::here());
@@ -57,9 +70,13 @@ class Graph {
   /// The gradient of the loss with respect to `value`, to be read after a training step; it cannot
   /// be computed with.
   Value gradient(Value value, Line line = Line::here());
-  /// Parameters at `path` or below it are not trained (trained again).
+  /// Parameters at `path` or below it are not trained (trained again). A path may be a glob: `*`
+  /// and `?` stand for letters of one part, `**` for any parts.
   void freeze(std::string_view path, Line line = Line::here());
   void thaw(std::string_view path, Line line = Line::here());
+  /// Parameters at `path` or below it, which may be a glob, are trained at `factor` times the
+  /// optimizer's learning rate. factor > 0; the last call that names a parameter counts.
+  void scale_learning_rate(std::string_view path, double factor, Line line = Line::here());
 
   /// Counters of an executable, i64 scalars.
   Value seed();

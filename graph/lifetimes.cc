@@ -12,8 +12,8 @@ std::size_t round_up(std::size_t bytes, std::size_t alignment) {
 class Walk {
  public:
   Walk(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-       std::size_t alignment)
-      : graph_(graph), uses_(uses), order_(order), alignment_(alignment) {
+       const NumberedGuards& guards, std::size_t alignment)
+      : graph_(graph), uses_(uses), order_(order), guards_(guards), alignment_(alignment) {
     result_.places.resize(uses.ids.size());
     result_.lives.resize(uses.ids.size());
     step_of_.resize(uses.runs.size());
@@ -27,6 +27,7 @@ class Walk {
     for (std::int32_t node : order_) {
       if (uses_.runs[node]) place_outputs(node);
     }
+    number_blocks();
     place_views();
     return std::move(result_);
   }
@@ -71,13 +72,26 @@ class Walk {
       if (block < 0) {
         block = static_cast<std::int32_t>(result_.blocks.size());
         result_.blocks.push_back({life.begin, life.end, round_up(uses_.bytes[value], alignment_)});
+        joined_.push_back(block);
       }
-      result_.blocks[block].end = life.end;
+      hold(result_.blocks[block], life, guards_.of_node[node]);
       result_.places[value] = {Place::In::arena, block, 0};
     }
   }
 
+  /// The last span of a block is that of the value that lives in it.
+  static void hold(Block& block, const Life& life, std::int32_t guard) {
+    block.end = life.end;
+    if (!block.spans.empty() && block.spans.back().guard == guard) {
+      block.spans.back().end = life.end;
+    } else {
+      block.spans.push_back({life.begin, life.end, guard});
+    }
+  }
+
+  /// Ends the lives of inputs that an output can take over and returns their block, or -1.
   std::int32_t block_to_take_over(std::int32_t node, std::int32_t value) {
+    std::int32_t taken = -1;
     for (const InPlace& right : uses_.rights[node]) {
       if (uses_.ids[value].output != right.output) continue;
       const std::int32_t root = uses_.root(graph_.nodes()[node].inputs[right.input]);
@@ -87,10 +101,28 @@ class Walk {
           !may_overwrite(graph_, uses_, node, right)) {
         continue;
       }
+      const std::int32_t block = result_.places[root].index;
+      if (taken >= 0 && !join(taken, block, step_of_[node])) continue;
       --life.end;
-      return result_.places[root].index;
+      if (taken < 0) {
+        taken = block;
+        --result_.blocks[block].end;
+        --result_.blocks[block].spans.back().end;
+      }
     }
-    return -1;
+    return taken;
+  }
+
+  /// Makes `other`, which is held to `step`, a part of `block`, if the two never meet before.
+  bool join(std::int32_t block, std::int32_t other, std::int32_t step) {
+    Block part = result_.blocks[other];
+    part.end = part.spans.back().end = step - 1;
+    Block& whole = result_.blocks[block];
+    if (meet(whole, part, guards_.excludes)) return false;
+    whole.begin = std::min(whole.begin, part.begin);
+    whole.spans.insert(whole.spans.begin(), part.spans.begin(), part.spans.end());
+    joined_[other] = block;
+    return true;
   }
 
   std::int32_t last_step(std::int32_t root) const {
@@ -98,6 +130,29 @@ class Walk {
     std::int32_t last = step_of_[uses_.ids[root].node];
     for (std::int32_t reader : uses_.readers[root]) last = std::max(last, step_of_[reader]);
     return last;
+  }
+
+  /// Leaves out blocks that became parts of others.
+  void number_blocks() {
+    std::vector<std::int32_t> number(joined_.size());
+    std::vector<Block> blocks;
+    for (std::size_t i = 0; i < joined_.size(); ++i) {
+      Block& block = result_.blocks[i];
+      if (joined_[i] != static_cast<std::int32_t>(i)) continue;
+      if (std::all_of(block.spans.begin(), block.spans.end(),
+                      [](const Span& span) { return span.guard < 0; })) {
+        block.spans.clear();
+      }
+      number[i] = static_cast<std::int32_t>(blocks.size());
+      blocks.push_back(std::move(block));
+    }
+    for (std::int32_t value = 0; value < uses_.values(); ++value) {
+      Place& place = result_.places[value];
+      if (place.in != Place::In::arena) continue;
+      while (joined_[place.index] != place.index) place.index = joined_[place.index];
+      place.index = number[place.index];
+    }
+    result_.blocks = std::move(blocks);
   }
 
   void place_views() {
@@ -112,16 +167,19 @@ class Walk {
   const Graph& graph_;
   const Uses& uses_;
   const std::vector<std::int32_t>& order_;
+  const NumberedGuards& guards_;
   const std::size_t alignment_;
   std::vector<std::int32_t> step_of_;  // [node]
+  std::vector<std::int32_t> joined_;   // [block] the block that it became a part of, or itself
   Lifetimes result_;
 };
 
 }  // namespace
 
 Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-                       const std::vector<bool>& in_place, std::size_t alignment) {
-  return Walk(graph, uses, order, alignment).run(in_place);
+                       const std::vector<bool>& in_place, const NumberedGuards& guards,
+                       std::size_t alignment) {
+  return Walk(graph, uses, order, guards, alignment).run(in_place);
 }
 
 }  // namespace metronome

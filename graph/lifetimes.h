@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/exclusions.h"
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
 #include "graph/placement.h"
@@ -28,8 +29,14 @@ struct Lifetimes {
   std::vector<Life> lives;    ///< [value]; of roots in the arena
 };
 
-/// An output takes over the bytes of an input where its op allows it and the input dies there.
+/// An output takes over the bytes of an input where its op allows it and the input dies there; of
+/// several such inputs whose guards exclude each other, the bytes of all, which are then the same:
+///
+///   g      [== a ==]           a under g and b under not g share bytes,
+///   not g  [== b ==]           and merge(g, a, b) finds its result where it must lie
+///   always          [= merge]
 Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-                       const std::vector<bool>& in_place, std::size_t alignment);
+                       const std::vector<bool>& in_place, const NumberedGuards& guards,
+                       std::size_t alignment);
 
 }  // namespace metronome

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/error.h"
+#include "graph/exclusions.h"
 #include "graph/lifetimes.h"
 #include "graph/placement.h"
 #include "graph/uses.h"
@@ -14,12 +15,17 @@ namespace {
 
 constexpr std::size_t kHolders = 10;
 
-std::vector<Holder> biggest_at(std::int32_t step, const Uses& uses, const Lifetimes& lifetimes) {
+std::vector<Holder> biggest_at(const Peak& peak, const Uses& uses, const NumberedGuards& guards,
+                               const Lifetimes& lifetimes) {
   std::vector<Holder> holders;
   for (std::int32_t value = 0; value < uses.values(); ++value) {
     const Life& life = lifetimes.lives[value];
     const bool is_root = uses.views[value].root == value;
-    if (!is_root || life.begin > step || life.end < step || uses.bytes[value] == 0) continue;
+    if (!is_root || life.begin > peak.step || life.end < peak.step || uses.bytes[value] == 0) {
+      continue;
+    }
+    const std::int32_t guard = guards.of_node[uses.ids[value].node];
+    if (guard >= 0 && !std::binary_search(peak.guards.begin(), peak.guards.end(), guard)) continue;
     holders.push_back({uses.ids[value], uses.bytes[value]});
   }
   std::stable_sort(holders.begin(), holders.end(),
@@ -39,8 +45,9 @@ MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
   }
   const std::size_t alignment = settings.alignment;
   const Uses uses = uses_of(graph);
+  const NumberedGuards guards = number_guards(graph, settings);
   const Lifetimes lifetimes =
-      lifetimes_of(graph, uses, schedule.order, schedule.in_place, alignment);
+      lifetimes_of(graph, uses, schedule.order, schedule.in_place, guards, alignment);
 
   // Scratch is a block that is held for the one step of its node.
   std::vector<Block> blocks = lifetimes.blocks;
@@ -49,16 +56,18 @@ MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
     const std::int32_t node = schedule.order[step];
     if (scratch_bytes[node] == 0) continue;
     const std::size_t bytes = (scratch_bytes[node] + alignment - 1) / alignment * alignment;
-    blocks.push_back({static_cast<std::int32_t>(step), static_cast<std::int32_t>(step), bytes});
+    const auto now = static_cast<std::int32_t>(step);
+    blocks.push_back({now, now, bytes});
+    if (guards.of_node[node] >= 0) blocks.back().spans = {{now, now, guards.of_node[node]}};
     scratch_nodes.push_back(node);
   }
-  const Placement placement = place(blocks);
-  const Peak peak = peak_of(blocks);
+  const Placement placement = place(blocks, guards.excludes);
+  const Peak peak = peak_of(blocks, guards.excludes);
 
   MemoryPlan plan;
   plan.arena_bytes = placement.bytes;
   plan.lower_bound = peak.bytes;
-  plan.biggest = biggest_at(peak.step, uses, lifetimes);
+  plan.biggest = biggest_at(peak, uses, guards, lifetimes);
   plan.places.resize(nodes);
   for (std::int32_t value = 0; value < uses.values(); ++value) {
     Place place = lifetimes.places[value];

@@ -57,6 +57,7 @@ struct Storage {
   Init init;
   Line line;
   bool trainable = false;  ///< a parameter that is not frozen
+  double rate = 1;         ///< of a parameter: its learning rate is so many times the optimizer's
 };
 
 /// At the end of the step `storage` holds `value`. At most one for each storage.

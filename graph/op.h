@@ -12,9 +12,9 @@
 //     false
 //   };
 //
-// Optional rules: `saved`, `alias`, `in_place`, `evaluate`, `fold`, `key`, `fusion`, `loosen`,
-// `absorb`, `batches` (see class Op). Rules that name a tensor, a launch or a kernel belong to a
-// back end's table (ops/cpu, ops/cuda, ops/reference), not here.
+// Optional rules: `saved`, `alias`, `in_place`, `read_if`, `idle_unless`, `evaluate`, `fold`,
+// `key`, `fusion`, `loosen`, `absorb`, `batches` (see class Op). Rules that name a tensor, a launch
+// or a kernel belong to a back end's table (ops/cpu, ops/cuda, ops/reference), not here.
 #pragma once
 
 #include <concepts>
@@ -59,6 +59,14 @@ struct Alias {
 struct InPlace {
   int output = 0;
   int input = 0;
+};
+
+/// A boolean operand of an op, and what it must be.
+struct Condition {
+  int operand = 0;
+  bool holds = true;
+
+  bool operator==(const Condition&) const = default;
 };
 
 /// How an op may be computed together with others, element by element.
@@ -107,6 +115,12 @@ class Op {
 
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
+  /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
+  /// Empty: it is always read.
+  virtual std::vector<Condition> read_if(std::size_t operand) const = 0;
+  /// The boolean operand without which nothing is left to do once an output lies over an operand
+  /// as `placed` says, or -1.
+  virtual int idle_unless(InPlace placed) const = 0;
   /// What the op becomes in evaluation (dropout: its input), or empty if it is the same.
   virtual Values evaluate(std::span<const Value> inputs) const = 0;
   /// A simpler equal value found from the inputs' nodes, or absent.

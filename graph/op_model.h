@@ -49,6 +49,14 @@ class OpModel final : public Op {
     if constexpr (requires { op_.in_place(); }) return op_.in_place();
     return {};
   }
+  std::vector<Condition> read_if(std::size_t operand) const override {
+    if constexpr (requires { op_.read_if(operand); }) return op_.read_if(operand);
+    return {};
+  }
+  int idle_unless(InPlace placed) const override {
+    if constexpr (requires { op_.idle_unless(placed); }) return op_.idle_unless(placed);
+    return -1;
+  }
   Values evaluate(std::span<const Value> inputs) const override {
     if constexpr (requires { op_.evaluate(inputs); }) return op_.evaluate(inputs);
     return {};

@@ -8,7 +8,8 @@
 //     std::vector<Slot> slots() const;                         // moments, of the parameter's type
 //     Values clip(const Values& gradients) const;              // optional
 //     std::optional<Requirement> mistake() const;              // optional: of its members
-//     Values scalars(Value update) const;                      // once a step
+//     Values scalars(Value update, double rate) const;         // once a step and `rate`, which
+//                                                              // multiplies the learning rate
 //     Values update(Value parameter, Value gradient, std::span<const Value> slots,
 //                   std::span<const Value> scalars) const;     // next parameter, next slots...
 //   };
@@ -45,7 +46,7 @@ class OptimizerRule {
   /// What a member misses ("a learning rate of 0 or more, but -1"), or nothing.
   virtual std::optional<Requirement> mistake() const = 0;
   virtual Values clip(const Values& gradients) const = 0;
-  virtual Values scalars(Value update) const = 0;
+  virtual Values scalars(Value update, double rate) const = 0;
   virtual Values update(Value parameter, Value gradient, std::span<const Value> slots,
                         std::span<const Value> scalars) const = 0;
 
@@ -60,7 +61,7 @@ concept OptimizerRules = requires(const T& t, Value v, std::span<const Value> s)
   {std::string_view(t.name)};
   { t.attributes() } -> std::same_as<std::string>;
   { t.slots() } -> std::same_as<std::vector<Slot>>;
-  { t.scalars(v) } -> std::same_as<Values>;
+  { t.scalars(v, 1.0) } -> std::same_as<Values>;
   { t.update(v, v, s, s) } -> std::same_as<Values>;
 };
 
@@ -81,7 +82,7 @@ class OptimizerModel final : public OptimizerRule {
     if constexpr (requires { rule_.clip(gradients); }) return rule_.clip(gradients);
     return gradients;
   }
-  Values scalars(Value update) const override { return rule_.scalars(update); }
+  Values scalars(Value update, double rate) const override { return rule_.scalars(update, rate); }
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const override {
     return rule_.update(parameter, gradient, slots, scalars);

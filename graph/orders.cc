@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 namespace metronome {
@@ -97,6 +99,16 @@ class GreedyList {
   std::vector<std::int64_t> cost;  // [node]
   std::vector<bool> done;          // [node]
 };
+
+/// The guard under which a node will run: its own, or a stronger one where it will have nothing to
+/// do without it.
+ValueId likely_guard(const Node& node) {
+  for (const InPlace& right : node.op->in_place()) {
+    const int guard = node.op->idle_unless(right);
+    if (guard >= 0) return node.inputs[guard];
+  }
+  return node.guard;
+}
 
 }  // namespace
 
@@ -226,6 +238,40 @@ Nodes depth_first_order(const OrderProblem& problem, Sinks sinks) {
   return order;
 }
 
+Nodes regions_together(const OrderProblem& problem, const Graph& graph, const Nodes& order) {
+  const Uses& uses = problem.uses;
+  Nodes rank(uses.runs.size(), -1), waits_for(uses.runs.size());
+  std::map<ValueId, std::set<std::int32_t>> ready;  // guard -> ranks
+  const auto add = [&](std::int32_t node) {
+    ready[likely_guard(graph.nodes()[node])].insert(rank[node]);
+  };
+  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
+  for (const std::int32_t node : order) {
+    waits_for[node] = static_cast<std::int32_t>(problem.precedence.before[node].size());
+    if (waits_for[node] == 0) add(node);
+  }
+  Nodes result;
+  ValueId region;
+  while (result.size() < order.size()) {
+    if (!region.present() || ready[region].empty()) {  // whoever is next in the order
+      const auto next =
+          std::min_element(ready.begin(), ready.end(), [](const auto& a, const auto& b) {
+            if (a.second.empty() || b.second.empty()) return !a.second.empty();
+            return *a.second.begin() < *b.second.begin();
+          });
+      region = next->first;
+    }
+    std::set<std::int32_t>& ranks = ready[region];
+    const std::int32_t node = order[*ranks.begin()];
+    ranks.erase(ranks.begin());
+    result.push_back(node);
+    for (const std::int32_t after : problem.precedence.after[node]) {
+      if (--waits_for[after] == 0) add(after);
+    }
+  }
+  return result;
+}
+
 Nodes with_still_nodes(const Graph& graph, const Uses& uses, const Nodes& running) {
   Lists readers(uses.runs.size());
   Nodes waits_for(uses.runs.size());
@@ -234,8 +280,8 @@ Nodes with_still_nodes(const Graph& graph, const Uses& uses, const Nodes& runnin
     if (uses.runs[index]) continue;
     const Node& node = graph.nodes()[index];
     Nodes needs;
+    // Not its guard: a reader in another region may come before that.
     for (ValueId id : node.inputs) needs.push_back(id.node);
-    if (node.guard.present()) needs.push_back(node.guard.node);
     waits_for[index] = static_cast<std::int32_t>(needs.size());
     for (std::int32_t needed : needs) readers[needed].push_back(index);
     if (needs.empty()) ready.push(index);

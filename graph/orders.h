@@ -34,6 +34,11 @@ std::vector<std::int32_t> backward_greedy_order(const OrderProblem& problem);
 enum class Sinks : std::uint8_t { declared, reversed };
 std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks sinks);
 
+/// The order, but nodes of one guard run together where they can: each region that is entered costs
+/// a device two nodes of its graph. The same order where nothing is guarded.
+std::vector<std::int32_t> regions_together(const OrderProblem& problem, const Graph& graph,
+                                           const std::vector<std::int32_t>& order);
+
 /// The order with nodes that do not run put in as early as they can be.
 std::vector<std::int32_t> with_still_nodes(const Graph& graph, const Uses& uses,
                                            const std::vector<std::int32_t>& running);

@@ -22,7 +22,8 @@ using Order = std::vector<std::int32_t>;
 /// Places blocks one by one; the placed ones are kept by offset.
 class Greedy {
  public:
-  explicit Greedy(std::span<const Block> blocks) : blocks_(blocks) {}
+  Greedy(std::span<const Block> blocks, const Exclusions& excludes)
+      : blocks_(blocks), excludes_(excludes) {}
 
   bool exhausted() const { return compared_ >= kBudget; }
 
@@ -34,7 +35,8 @@ class Greedy {
       const Block& block = blocks_[index];
       if (block.bytes == 0) continue;
       const std::size_t offset = find(block, fit);
-      const Placed placed = {offset, offset + block.bytes, block.begin, block.end};
+      const Placed placed = {offset, offset + block.bytes, block.begin, block.end,
+                             block.spans.empty() ? nullptr : &block};
       const auto above =
           std::upper_bound(placed_.begin(), placed_.end(), placed,
                            [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
@@ -51,6 +53,7 @@ class Greedy {
     std::size_t top;
     std::int32_t begin;
     std::int32_t end;
+    const Block* guarded;  // or null: held in any case
   };
 
   /// The offset for a block: the lowest gap that holds it, or the narrowest.
@@ -59,8 +62,10 @@ class Greedy {
     std::size_t best_gap = SIZE_MAX;
     std::size_t best = 0;
     compared_ += placed_.size();
+    const bool guarded = !block.spans.empty();
     for (const Placed& other : placed_) {
       if (other.begin > block.end || other.end < block.begin) continue;
+      if (guarded && other.guarded != nullptr && !meet(block, *other.guarded, excludes_)) continue;
       if (other.offset >= floor + block.bytes && other.offset - floor < best_gap) {
         if (fit == Fit::first) return floor;
         best_gap = other.offset - floor;
@@ -72,6 +77,7 @@ class Greedy {
   }
 
   std::span<const Block> blocks_;
+  const Exclusions& excludes_;
   std::vector<Placed> placed_;  // by offset
   std::size_t compared_ = 0;
 };
@@ -85,21 +91,67 @@ Order sorted(std::span<const Block> blocks, Key key) {
   return order;
 }
 
-std::vector<std::size_t> held_bytes(std::span<const Block> blocks) {
+/// Bytes that come to be held under a guard at a step, or cease to be.
+struct Change {
+  std::int32_t step;
+  std::int32_t guard;
+  std::size_t bytes;  // wraps where they cease to be held; sums do not
+};
+
+/// [step] what is held in any case; `changes` gets the rest, by step.
+std::vector<std::size_t> held_in_any_case(std::span<const Block> blocks,
+                                          std::vector<Change>& changes) {
   std::int32_t last = -1;
   for (const Block& block : blocks) last = std::max(last, block.end);
   std::vector<std::size_t> held(static_cast<std::size_t>(last + 2));
+  const auto hold = [&](const Span& span, std::size_t bytes) {
+    if (span.guard >= 0) {
+      changes.push_back({span.begin, span.guard, bytes});
+      changes.push_back({span.end + 1, span.guard, 0 - bytes});
+      return;
+    }
+    held[span.begin] += bytes;
+    held[span.end + 1] -= bytes;  // wraps; the running sum does not
+  };
   for (const Block& block : blocks) {
-    held[block.begin] += block.bytes;
-    held[block.end + 1] -= block.bytes;  // wraps; the running sum does not
+    if (block.spans.empty()) hold({block.begin, block.end}, block.bytes);
+    for (const Span& span : block.spans) hold(span, block.bytes);
   }
   std::partial_sum(held.begin(), held.end(), held.begin());
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const Change& a, const Change& b) { return a.step < b.step; });
+  return held;
+}
+
+/// Calls `visit(step, bytes, guards)` for each step.
+template <class Visit>
+void each_step(std::span<const Block> blocks, const Exclusions& excludes, Visit visit) {
+  std::vector<Change> changes;
+  const std::vector<std::size_t> always = held_in_any_case(blocks, changes);
+  std::vector<std::size_t> weights(static_cast<std::size_t>(excludes.guards()));
+  Exclusions::Heaviest heaviest;
+  auto change = changes.begin();
+  for (std::size_t step = 0; step < always.size(); ++step) {
+    const auto before = change;
+    for (; change != changes.end() && change->step == static_cast<std::int32_t>(step); ++change) {
+      weights[change->guard] += change->bytes;
+    }
+    if (change != before) heaviest = excludes.heaviest(weights);
+    visit(step, always[step] + heaviest.weight, heaviest.guards);
+  }
+}
+
+/// The most bytes that are held at each step.
+std::vector<std::size_t> held_bytes(std::span<const Block> blocks, const Exclusions& excludes) {
+  std::vector<std::size_t> held;
+  each_step(blocks, excludes,
+            [&](std::size_t, std::size_t bytes, const auto&) { held.push_back(bytes); });
   return held;
 }
 
 /// Blocks of the fullest step first, largest first, then those of the next fullest.
-Order by_fullest_step(std::span<const Block> blocks) {
-  const std::vector<std::size_t> held = held_bytes(blocks);
+Order by_fullest_step(std::span<const Block> blocks, const Exclusions& excludes) {
+  const std::vector<std::size_t> held = held_bytes(blocks, excludes);
   std::vector<std::size_t> fullest(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     fullest[i] =
@@ -113,14 +165,14 @@ Order by_fullest_step(std::span<const Block> blocks) {
   return order;
 }
 
-std::vector<Order> greedy_orders(std::span<const Block> blocks) {
+std::vector<Order> greedy_orders(std::span<const Block> blocks, const Exclusions& excludes) {
   const auto steps = [](const Block& b) { return b.end - b.begin + 1; };
   const auto smallness = [](const Block& b) {
     return std::numeric_limits<std::size_t>::max() - b.bytes;
   };
   return {
       sorted(blocks, [&](const Block& b) { return std::tuple(smallness(b), -steps(b)); }),
-      by_fullest_step(blocks),
+      by_fullest_step(blocks, excludes),
       sorted(blocks, [&](const Block& b) { return std::tuple(-steps(b), smallness(b)); }),
       sorted(blocks, [&](const Block& b) { return -static_cast<double>(b.bytes) * steps(b); }),
       sorted(blocks, [&](const Block& b) { return std::tuple(+b.begin, smallness(b)); }),
@@ -149,19 +201,31 @@ void improve(std::span<const Block> blocks, std::size_t bound, Order order, Fit 
 
 }  // namespace
 
-Peak peak_of(std::span<const Block> blocks) {
-  const std::vector<std::size_t> held = held_bytes(blocks);
-  const auto fullest = std::max_element(held.begin(), held.end());
-  return {*fullest, static_cast<std::int32_t>(fullest - held.begin())};
+bool meet(const Block& a, const Block& b, const Exclusions& excludes) {
+  if (a.begin > b.end || a.end < b.begin) return false;
+  if (a.spans.empty() || b.spans.empty()) return true;
+  return std::any_of(a.spans.begin(), a.spans.end(), [&](const Span& x) {
+    return std::any_of(b.spans.begin(), b.spans.end(), [&](const Span& y) {
+      return x.begin <= y.end && y.begin <= x.end && !excludes(x.guard, y.guard);
+    });
+  });
 }
 
-Placement place(std::span<const Block> blocks) {
-  const std::size_t bound = peak_of(blocks).bytes;
-  Greedy greedy(blocks);
+Peak peak_of(std::span<const Block> blocks, const Exclusions& excludes) {
+  Peak peak;
+  each_step(blocks, excludes, [&](std::size_t step, std::size_t bytes, const auto& guards) {
+    if (bytes > peak.bytes) peak = {bytes, static_cast<std::int32_t>(step), guards};
+  });
+  return peak;
+}
+
+Placement place(std::span<const Block> blocks, const Exclusions& excludes) {
+  const std::size_t bound = peak_of(blocks, excludes).bytes;
+  Greedy greedy(blocks, excludes);
   Placement best;
   Order best_order;
   Fit best_fit = Fit::first;
-  for (const Order& order : greedy_orders(blocks)) {
+  for (const Order& order : greedy_orders(blocks, excludes)) {
     for (const Fit fit : {Fit::best, Fit::first}) {
       const bool first = best_order.empty();
       if (!first && greedy.exhausted()) break;

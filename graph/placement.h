@@ -6,6 +6,9 @@
 //     |  +-----+---+   c   |           c may lie where b lay, above a
 //     |  |       a         |
 //     +--+-----------------+--- step
+//
+// Two blocks may also share bytes where each is held only under a guard, and the guards exclude
+// each other.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +16,33 @@
 #include <span>
 #include <vector>
 
+#include "graph/exclusions.h"
+
 namespace metronome {
+
+/// Steps, both ends included, at which bytes are held where a guard is true.
+struct Span {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t guard = -1;  ///< its number; -1: in any case
+
+  bool operator==(const Span&) const = default;
+};
 
 /// Bytes that are held from step `begin` to step `end`, both included.
 struct Block {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   std::size_t bytes = 0;  ///< a multiple of the alignment, so that every offset found is one
+  /// Where guards limit it: what its steps are made of. Those that overlap exclude each other.
+  /// Empty: held in any case.
+  std::vector<Span> spans = {};
 
   bool operator==(const Block&) const = default;
 };
+
+/// True where a step and a setting of the guards exist in which both are held.
+bool meet(const Block& a, const Block& b, const Exclusions& excludes);
 
 struct Placement {
   std::vector<std::size_t> offsets;  ///< [block]
@@ -31,17 +51,19 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// The fullest step: no placement of the blocks takes fewer bytes.
+/// The fullest step under the guards that fill it most: no placement of the blocks takes fewer
+/// bytes.
 struct Peak {
   std::size_t bytes = 0;
-  std::int32_t step = 0;  ///< the first at which that many bytes are held
+  std::int32_t step = 0;             ///< the first at which that many bytes are held
+  std::vector<std::int32_t> guards = {};  ///< under which; sorted
 
   bool operator==(const Peak&) const = default;
 };
-Peak peak_of(std::span<const Block> blocks);
+Peak peak_of(std::span<const Block> blocks, const Exclusions& excludes = {});
 
 /// The best of several greedy orders, then of a bounded search around the best one; stops at the
-/// peak. Deterministic.
-Placement place(std::span<const Block> blocks);
+/// peak. Deterministic. Blocks share bytes where they do not meet.
+Placement place(std::span<const Block> blocks, const Exclusions& excludes = {});
 
 }  // namespace metronome

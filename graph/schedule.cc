@@ -1,7 +1,10 @@
 #include "graph/schedule.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "graph/exclusions.h"
 #include "graph/lifetimes.h"
 #include "graph/orders.h"
 #include "graph/precedence.h"
@@ -9,14 +12,29 @@
 
 namespace metronome {
 
+/// How much higher the peak may be for few regions.
+constexpr double kRoomForFewRegions = 1.1;
+
 Schedule schedule(const Graph& graph, const Settings& settings) {
   const std::size_t alignment = settings.alignment;
   const Uses uses = uses_of(graph);
   const Precedence precedence = precedence_of(graph, uses);
+  const NumberedGuards guards = number_guards(graph, settings);
   const OrderProblem problem = order_problem(graph, uses, precedence, alignment);
 
-  Schedule best;
-  bool first = true;
+  const auto scheduled = [&](const std::vector<std::int32_t>& running) {
+    std::vector<std::int32_t> order = with_still_nodes(graph, uses, running);
+    const Lifetimes lifetimes =
+        lifetimes_of(graph, uses, order, precedence.in_place, guards, alignment);
+    const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);
+    return Schedule{std::move(order), precedence.in_place, peak};
+  };
+  const auto keep_lower = [](std::optional<Schedule>& best, Schedule found) {
+    if (!best || found.peak_bytes < best->peak_bytes) best = std::move(found);
+  };
+  const bool regions = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                   [](const Node& node) { return node.guard.present(); });
+  std::optional<Schedule> best, together;
   for (const std::vector<std::int32_t>& running : {
            declared_order(problem),
            early_updates_order(problem, alignment),
@@ -25,14 +43,14 @@ Schedule schedule(const Graph& graph, const Settings& settings) {
            depth_first_order(problem, Sinks::declared),
            depth_first_order(problem, Sinks::reversed),
        }) {
-    std::vector<std::int32_t> order = with_still_nodes(graph, uses, running);
-    const Lifetimes lifetimes = lifetimes_of(graph, uses, order, precedence.in_place, alignment);
-    const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks).bytes);
-    if (!first && peak >= best.peak_bytes) continue;
-    best = {std::move(order), precedence.in_place, peak};
-    first = false;
+    keep_lower(best, scheduled(running));
+    if (regions) keep_lower(together, scheduled(regions_together(problem, graph, running)));
   }
-  return best;
+  if (!together) return *best;
+  // A target that skips does so by a jump, which costs nothing.
+  const double room = settings.skips ? 1 : kRoomForFewRegions;
+  const double most = room * static_cast<double>(best->peak_bytes);
+  return static_cast<double>(together->peak_bytes) <= most ? *together : *best;
 }
 
 }  // namespace metronome

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "graph/error.h"
+#include "graph/guarded.h"
 #include "graph/state.h"
+#include "graph/structural.h"
 
 namespace metronome {
 
@@ -15,6 +17,15 @@ std::string unique_name(Scope& scope, std::string_view name) {
   const int earlier = scope.counts[std::string(name)]++;
   return earlier == 0 ? std::string(name) : fmt::format("{}_{}", name, earlier);
 }
+
+namespace {
+
+/// Verbs of one set of weights: their storages carry no index.
+bool shares_weights(std::string_view verb) {
+  return verb == "loop" || verb == "unroll" || verb == "each" || verb == "slices";
+}
+
+}  // namespace
 
 LineScope::LineScope(GraphState* graph, Line line) : graph_(graph) {
   if (graph_ == nullptr) return;
@@ -31,9 +42,9 @@ PathScope::PathScope(GraphState* graph, std::string_view name, Kind kind) : grap
   Scope& outer = graph_->scopes.back();
   Scope inner;
   inner.reuse = outer.reuse;
-  if (kind == Kind::verb && name != "loop" && outer.user_named) {
+  if (kind == Kind::verb && !shares_weights(name) && outer.user_named) {
     // scope("tower", repeat) gives tower/3, not tower/repeat/3. A loop keeps its word: its storages
-    // carry no index and would mix with those beside it.
+    // would mix with those beside it.
     outer.user_named = false;
     inner.nodes = outer.nodes;
     inner.storages = outer.storages;
@@ -72,20 +83,45 @@ PathScope::~PathScope() {
   if (graph_ != nullptr) graph_->scopes.pop_back();
 }
 
-PassScope::PassScope(Graph& graph, std::string path, Line line)
-    : state_(graph.state()), line_(state_.line), line_scopes_(state_.line_scopes) {
+PassScope::PassScope(Graph& graph, std::string path, Line line, ValueId guard)
+    : state_(graph.state()),
+      line_(state_.line),
+      line_scopes_(state_.line_scopes),
+      guard_(state_.guard) {
   Scope scope;
   scope.nodes = scope.storages = std::move(path);
   state_.scopes.push_back(std::move(scope));
   state_.line = line;
   state_.line_scopes = 1;
+  state_.guard = guard;
 }
 
 PassScope::~PassScope() {
   state_.scopes.pop_back();
   state_.line = line_;
   state_.line_scopes = line_scopes_;
+  state_.guard = guard_;
 }
+
+GuardScope::GuardScope(GraphState* graph, Value guard)
+    : graph_(graph), outer_(graph->guard), before_(graph->current_buffer) {
+  graph_->guard = guard.id();
+}
+
+void GuardScope::close(Line line) {
+  const Value guard(graph_, graph_->guard);
+  graph_->guard = outer_;
+  const std::map<StorageId, ValueId> inside = graph_->current_buffer;
+  for (const auto& [storage, left] : inside) {
+    const auto before = before_.find(storage);
+    const ValueId old = before != before_.end() ? before->second : graph_->read_nodes.at(storage);
+    if (left == old) continue;
+    const Value merged = apply(Merge{}, {guard, Value(graph_, left), Value(graph_, old)}, line);
+    metronome::assign(graph_, {storage, Value(graph_, old)}, merged, line);
+  }
+}
+
+GuardScope::~GuardScope() { graph_->guard = outer_; }
 
 std::string current_path(GraphState* graph) { return graph->scopes.back().nodes; }
 

@@ -1,6 +1,8 @@
 // For authors of layers: paths, source lines, and adding nodes.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -47,6 +49,30 @@ class PathScope {
  private:
   GraphState* graph_;
 };
+
+/// While it lives, nodes run under `guard`, a value of `make_guard`: a step in which it is false
+/// skips them, and their values are not for others to read.
+class GuardScope {
+ public:
+  GuardScope(GraphState* graph, Value guard);
+  /// Ends the region; buffers assigned in it keep what they held where it did not run.
+  void close(Line line);
+  ~GuardScope();
+  GuardScope(const GuardScope&) = delete;
+  GuardScope& operator=(const GuardScope&) = delete;
+
+ private:
+  GraphState* graph_;
+  ValueId outer_;
+  std::map<StorageId, ValueId> before_;  // what buffers held when it began
+};
+
+/// True where the decider's outcome is `when`, one of `cases`, and `parent`, where given, is true.
+Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line);
+/// True where `value` is computed in every step.
+bool always_computed(const Value& value);
+/// The requirement that a value misses which must always be computed.
+Requirement needs_always(const Value& value);
 
 /// A parameter or buffer of a layer under construction, at the current path; type errors as in
 /// Graph::parameter.

@@ -38,6 +38,20 @@ struct GraphState {
   std::vector<std::string> mistakes;
 
   std::vector<Scope> scopes = std::vector<Scope>(1);
+  ValueId guard;  ///< what new nodes run under
+  /// Of a loop's result: the iterations that always run, and the guards of the others.
+  struct Iterations {
+    int always = 0;
+    std::vector<ValueId> guards;
+  };
+  std::map<ValueId, Iterations> iterations;
+  /// Of a route's result.
+  struct Routed {
+    ValueId weights;  ///< the router's [rows, experts]
+    ValueId load;     ///< i64[experts]: choices that fell on each expert
+    std::int64_t top = 0, slots = 0;
+  };
+  std::map<ValueId, Routed> routes;
   int line_scopes = 0;
   Line line;  ///< what LineScope set
 
@@ -50,10 +64,10 @@ std::string join_path(const std::string& a, std::string_view b);
 /// A name for a new sibling: "linear", then "linear_1", ...
 std::string unique_name(Scope& scope, std::string_view name);
 
-/// While it lives, nodes that a pass makes lie under `path` and carry `line`.
+/// While it lives, nodes that a pass makes lie under `path`, carry `line` and run under `guard`.
 class PassScope {
  public:
-  PassScope(Graph& graph, std::string path, Line line);
+  PassScope(Graph& graph, std::string path, Line line, ValueId guard = {});
   ~PassScope();
   PassScope(const PassScope&) = delete;
   PassScope& operator=(const PassScope&) = delete;
@@ -62,6 +76,7 @@ class PassScope {
   GraphState& state_;
   Line line_;
   int line_scopes_;
+  ValueId guard_;
 };
 
 }  // namespace metronome

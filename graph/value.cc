@@ -77,40 +77,20 @@ Branches Value::split(const Layer& a, const Layer& b, const Layer& c, const Laye
   return split(Layers{a, b, c, d}, line);
 }
 
-Value Branches::merge(const Merge& how, Line line) const {
+Value Branches::merge(const Join& how, Line line) const {
   for (const Value& v : values_) {
     if (!v || v.poisoned()) return v;
   }
   return how(values_, line);
 }
 
-Loop Value::loop(const Layer& body, Line) const { return Loop(*this, body); }
-
-Value Loop::times(std::int64_t n, Line line) const {
-  if (!x_ || x_.poisoned()) return x_;
-  if (n < 1) {
-    return mistake(x_.graph(), line, fmt::format("loop cannot run {} times", n), {{x_}},
-                   {fmt::format("1 time or more, but {}", n)});
-  }
-  PathScope verb(x_.graph(), "loop", PathScope::Kind::verb);
-  Value x = x_;
-  for (std::int64_t k = 0; k < n; ++k) {
-    PathScope iteration(x_.graph(), static_cast<int>(k), true);
-    const Value next = body_.at(x, static_cast<int>(k), line);
-    if (!next || next.poisoned()) return next;
-    if (next.type() != x.type()) {
-      return mistake(x_.graph(), line, "loop cannot feed its body's result back", {{x, next}},
-                     {fmt::format("a body that keeps the type, but {} becomes {}",
-                                  to_string(x.type()), to_string(next.type()))});
-    }
-    x = next;
-  }
-  return x;
-}
-
 Value Value::named(std::string name, Line line) const {
   if (!*this || poisoned()) return *this;
   const std::string full = join_path(graph_->scopes.back().nodes, name);
+  if (!always_computed(*this)) {
+    return mistake(graph_, line, fmt::format("named(\"{}\") cannot keep the value", name),
+                   {{*this}}, needs_always(*this));
+  }
   for (const Readable& r : graph_->readables) {
     if (r.name == full) {
       return mistake(graph_, line, fmt::format("named(\"{}\") is taken", name), {{*this}},
@@ -131,13 +111,19 @@ Value Value::scope(std::string name, const Layer& layer, Line line) const {
   return layer(*this, line);
 }
 
+Layer rowwise(Layer layer) {
+  layer.rowwise_ = true;
+  return layer;
+}
+
 Layer shared(Layer layer) {
   struct Made {
     GraphState* graph = nullptr;
     std::string storage_path;
   };
   auto made = std::make_shared<Made>();
-  return [layer = std::move(layer), made](Value x, Line line) -> Value {
+  const bool is_rowwise = layer.is_rowwise();
+  Layer once = [layer = std::move(layer), made](Value x, Line line) -> Value {
     if (!x || x.poisoned()) return x;
     if (made->graph != nullptr && made->graph != x.graph()) {
       return mistake(x.graph(), line, "a shared layer cannot serve two graphs", {{x}},
@@ -153,6 +139,7 @@ Layer shared(Layer layer) {
     PathScope again(x.graph(), made->storage_path);
     return layer(x, line);
   };
+  return is_rowwise ? rowwise(std::move(once)) : once;
 }
 
 Value stop_gradient(Value x, Line line) { return apply(StopGradient{}, {x}, line); }

@@ -22,8 +22,14 @@ class Graph;
 class Layer;
 class Layers;
 class Loop;
-class Merge;
+class Join;
 struct GraphState;
+
+/// How `route` shares rows out.
+struct RouteOptions {
+  std::int64_t top = 1;    ///< experts for each row, from 1 to all
+  double capacity = 1.25;  ///< slots of an expert = ceil(capacity * rows * top / experts)
+};
 
 /// One result of a node. Cheap to copy; valid as long as its graph. Every verb is checked when it
 /// is called: a mistake is recorded in the graph and the verb returns a poisoned value, on which
@@ -64,12 +70,32 @@ class Value {
   Branches split(const Layer& a, const Layer& b, const Layer& c, Line line = Line::here()) const;
   Branches split(const Layer& a, const Layer& b, const Layer& c, const Layer& d,
                  Line line = Line::here()) const;
-  /// The same weights at every pass: `x.loop(body).times(n)`.
+  /// The same weights at every pass: `x.loop(body).times(n)`, `.until(halt, max)`.
   Loop loop(const Layer& body, Line line = Line::here()) const;
+  /// Runs exactly one of the branches, under `choose/<i>`, for the whole batch. `selector` is, or
+  /// makes from the stream, a scalar: i32 or i64, the branch's index, clamped to the branches there
+  /// are (Executable::fault tells of it); or bool, for two branches, the second where it is true.
+  /// Branches give equal types.
+  Value choose(const Layer& selector, const Layers& branches, Line line = Line::here()) const;
+  Value choose(Value selector, const Layers& branches, Line line = Line::here()) const;
   /// Dense mixture: the sum over e of router(x)[..., e] * experts[e](x). The router gives one
   /// weight per row and expert; experts are a list, or a factory called once per column of the
   /// router.
   Value gate(const Layer& router, const Layers& experts, Line line = Line::here()) const;
+  /// Sparse mixture: of each row only the `top` experts that the router weighs most, each of which
+  /// takes at most a fixed number of rows. The sum over those e of router(x)[row, e] *
+  /// experts[e](x) [row]. `x` is [rows, width]; the router gives [rows, experts]; experts map
+  /// [slots, width] to one type. Rows for which an expert has no slot left get nothing from it:
+  /// `dropped` counts them, `balance_loss` keeps them few.
+  Value route(const Layer& router, const Layers& experts, const RouteOptions& options = {},
+              Line line = Line::here()) const;
+  /// The layer over each x[i, ...] with one set of weights, results stacked again. Layers that are
+  /// `rowwise` run once for all, others once for each. Storages lie under `each/`, nodes under
+  /// `each/<i>/`, or where it runs once `each/`.
+  Value each(const Layer& layer, Line line = Line::here()) const;
+  /// The layer over each of n equal slices of the last dimension with one set of weights, results
+  /// one after the other again. Layers that are `rowwise` run once for all. Paths as of `each`.
+  Value slices(std::int64_t n, const Layer& layer, Line line = Line::here()) const;
   /// Names the value for `read` and `print`; it keeps its bits after the step.
   Value named(std::string name, Line line = Line::here()) const;
   /// layer(x) with `name/` before all paths made inside.
@@ -113,6 +139,7 @@ class Layer {
             std::is_invocable_r_v<Value, const F&, Value, int> ||
             std::is_invocable_r_v<Value, const F&, Value>))
       Layer(F f) {  // NOLINT: implicit, so that every verb takes any callable
+    if constexpr (requires { F::rowwise; }) rowwise_ = F::rowwise;
     if constexpr (std::is_invocable_r_v<Value, const F&, Value, Line>) {
       call_ = [f = std::move(f)](Value x, int, Line line) { return f(x, line); };
     } else if constexpr (std::is_invocable_r_v<Value, const F&, Value, int>) {
@@ -124,9 +151,13 @@ class Layer {
 
   Value operator()(Value x, Line line = Line::here()) const { return call_(x, 0, line); }
   Value at(Value x, int index, Line line) const { return call_(x, index, line); }
+  /// As of `rowwise`, or of a callable whose type has a static member `rowwise` that is true.
+  bool is_rowwise() const { return rowwise_; }
 
  private:
+  friend Layer rowwise(Layer layer);
   std::function<Value(Value, int, Line)> call_;
+  bool rowwise_ = false;
 };
 
 /// Several layers: a list, or a factory int -> Layer called once per index.
@@ -151,11 +182,11 @@ class Layers {
 
 /// How branches join: `mt::sum`, `mt::mean`, `mt::concat(axis)` and their like (ops/functions.h),
 /// or any callable over them.
-class Merge {
+class Join {
  public:
   template <class F>
   requires(std::is_invocable_r_v<Value, const F&, const Values&, Line> ||
-           std::is_invocable_r_v<Value, const F&, const Values&>) Merge(F f) {
+           std::is_invocable_r_v<Value, const F&, const Values&>) Join(F f) {
     if constexpr (std::is_invocable_r_v<Value, const F&, const Values&, Line>) {
       call_ = std::move(f);
     } else {
@@ -172,25 +203,68 @@ class Merge {
 class Branches {
  public:
   explicit Branches(Values values) : values_(std::move(values)) {}
-  Value merge(const Merge& how, Line line = Line::here()) const;
+  Value merge(const Join& how, Line line = Line::here()) const;
   const Values& values() const { return values_; }
 
  private:
   Values values_;
 };
 
-/// What `loop` returns.
+/// What `loop` returns: the same weights at every iteration. Storages made inside lie under
+/// `loop/`, nodes under `loop/<k>/`. The body must return its input's type.
 class Loop {
  public:
   Loop(Value x, Layer body) : x_(x), body_(std::move(body)) {}
-  /// Applies the body n times, n >= 1. Storages made inside lie under `loop/`, nodes under
-  /// `loop/<k>/`. The body must return its input's type.
+  /// Applies the body n times, n >= 1.
   Value times(std::int64_t n, Line line = Line::here()) const;
+  /// Applies the body, then asks `halt` whether to stop, at most `max` times in all. `halt` makes
+  /// one boolean from what the body made; after iteration `max` it is not asked. Runs on the
+  /// device; gradients flow through the iterations that ran. max >= 1.
+  Value until(const Layer& halt, std::int64_t max, Line line = Line::here()) const;
+  /// Asks `condition` whether to go on, then applies the body, at most `max` times. max >= 1.
+  Value while_true(const Layer& condition, std::int64_t max, Line line = Line::here()) const;
 
  private:
   Value x_;
   Layer body_;
 };
+
+/// A loop that carries several values: `mt::loop({h, p}, body).until(halt, 10)`.
+class Loops {
+ public:
+  using Body = std::function<Values(const Values&)>;
+  using Condition = std::function<Value(const Values&)>;
+
+  Loops(Values xs, Body body) : xs_(std::move(xs)), body_(std::move(body)) {}
+  /// As of `Loop`; one result for each value that is carried.
+  Values times(std::int64_t n, Line line = Line::here()) const;
+  Values until(const Condition& halt, std::int64_t max, Line line = Line::here()) const;
+  Values while_true(const Condition& condition, std::int64_t max, Line line = Line::here()) const;
+
+ private:
+  Values xs_;
+  Body body_;
+};
+
+/// The body gives as many values as it takes, of the same types.
+Loops loop(Values xs, Loops::Body body);
+
+/// How many times the body of the loop that made `result` ran: i32[]. Defined in ops/.
+Value iterations(Value result, Line line = Line::here());
+
+/// Rows x experts that found no slot in the last step of the `route` that made `result`: i64[].
+/// Defined in ops/.
+Value dropped(Value result, Line line = Line::here());
+/// The load-balancing loss of the `route` that made `result`, 1 where rows are spread evenly: E *
+/// sum over e of (share of the rows' choices that fell on e) * (mean weight of e); Fedus et al.,
+/// "Switch Transformers", 2021, equation 4. Gradient flows to the router. Defined in ops/.
+Value balance_loss(Value result, Line line = Line::here());
+
+/// The layer, which is known to treat all leading dimensions alike: what it makes of a row (the
+/// last dimension) depends on that row alone. So are elementwise functions, `linear`, `layer_norm`,
+/// `softmax()`, and `residual` and `shared` of such a layer. Not `dropout`, whose masks depend on
+/// where a row lies.
+Layer rowwise(Layer layer);
 
 /// x + layer(x), as a layer.
 Layer residual(Layer layer);

@@ -10,7 +10,7 @@ namespace metronome::models {
 struct DigitsOptions {
   std::int64_t batch = 64;
   double lr = 2e-3;          ///< at the first step
-  std::int64_t steps = 880;  ///< over which the learning rate falls to zero, along half a cosine
+  std::int64_t steps = 920;  ///< over which the learning rate falls to zero, along half a cosine
 };
 
 struct DigitsModel {

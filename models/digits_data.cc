@@ -103,7 +103,7 @@ std::vector<Digit> read_digits(const std::string& file) {
 
 DigitsSplit split_digits(std::vector<Digit> digits, std::uint64_t seed) {
   const auto count = static_cast<std::int64_t>(digits.size());
-  const std::vector<std::int64_t> order = BatchOrder(count, count, seed, true).epoch(0);
+  const std::vector<std::int64_t> order = BatchOrder(count, count, seed, LastBatch::drop).epoch(0);
   const std::size_t train = digits.size() * 8 / 10;
   DigitsSplit split;
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -11,12 +11,14 @@
 namespace metronome::models {
 namespace {
 
-constexpr std::array<ModelEntry, 5> kModels = {{
+constexpr std::array<ModelEntry, 7> kModels = {{
     {"mlp", mlp},
     {"residual_tower", residual_tower},
     {"gated_routing", gated_routing},
     {"iterative_refine", iterative_refine},
     {"feedback_fixed", feedback_fixed},
+    {"feedback_adaptive", feedback_adaptive},
+    {"routed_sparse", routed_sparse},
 }};
 
 }  // namespace

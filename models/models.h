@@ -34,6 +34,8 @@ Model residual_tower(Scale scale, Element element = f32);
 Model gated_routing(Scale scale, Element element = f32);
 Model iterative_refine(Scale scale, Element element = f32);
 Model feedback_fixed(Scale scale, Element element = f32);
+Model feedback_adaptive(Scale scale, Element element = f32);
+Model routed_sparse(Scale scale, Element element = f32);
 
 struct ModelEntry {
   std::string_view name;

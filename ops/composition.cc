@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/scope.h"
+#include "graph/state.h"
 #include "graph/value.h"
 #include "ops/functions.h"
 
@@ -26,8 +27,25 @@ Value Value::also(const Layer& main, const Layer& skip, Line line) const {
   return joined(skip(*this, line), through_main, line);
 }
 
+Value iterations(Value result, Line line) {
+  if (!result || result.poisoned()) return result;
+  GraphState* graph = result.graph();
+  const auto found = graph->iterations.find(result.id());
+  if (found == graph->iterations.end()) {
+    return mistake(graph, line, "iterations cannot be counted", {{result}},
+                   {"what loop(...).until or .while_true gave"});
+  }
+  LineScope scope(graph, line);
+  const auto [always, guards] = found->second;
+  Value count = make_constant(graph, always, Type{i32, {}}, line);
+  for (const ValueId guard : guards) count = count + Value(graph, guard).cast(i32);
+  return count;
+}
+
 Layer residual(Layer layer) {
-  return [layer = std::move(layer)](Value x, Line line) { return x.also(layer, line); };
+  const bool is_rowwise = layer.is_rowwise();
+  Layer sum = [layer = std::move(layer)](Value x, Line line) { return x.also(layer, line); };
+  return is_rowwise ? rowwise(std::move(sum)) : sum;
 }
 
 Value Value::gate(const Layer& router, const Layers& experts, Line line) const {

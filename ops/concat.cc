@@ -78,7 +78,7 @@ Value concat(const Values& values, std::int64_t axis, Line line) {
   return apply(make_op(Concat{axis}), values, line)[0];
 }
 
-Merge concat(std::int64_t axis) {
+Join concat(std::int64_t axis) {
   return [axis](const Values& branches, Line line) { return concat(branches, axis, line); };
 }
 
@@ -90,9 +90,15 @@ Value stack(const Values& values, std::int64_t axis, Line line) {
   if (inside && axis < 0) axis += rank;
   Values raised;
   for (const Value& value : values) {
-    // A value of another shape stays as it is: concat names what differs, and an axis out of range.
+    if (!value || value.poisoned()) return concat(values, axis, line);
     Shape shape = value.shape();
-    if (shape == values[0].shape()) shape.insert(shape.begin() + (inside ? axis : 0), 1);
+    if (shape != values[0].shape()) {
+      return mistake(value.graph(), line, "stack cannot join the values", {{values[0], value}},
+                     {fmt::format("values of one shape, but {} and {}",
+                                  to_string(values[0].shape()), to_string(shape))});
+    }
+    // Out of range, the axis is concat's to name.
+    shape.insert(shape.begin() + (inside ? axis : 0), 1);
     raised.push_back(value.reshape(std::move(shape), line));
   }
   return concat(raised, axis, line);

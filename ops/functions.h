@@ -39,6 +39,7 @@ Value not_equal(Operand x, Operand y);
 
 /// A function of each element: `mt::gelu(x)`, and as a layer `x.through(mt::gelu)`.
 struct UnaryFunction {
+  static constexpr bool rowwise = true;
   Function function;
   Value operator()(Value x, Line line = Line::here()) const;
 };
@@ -133,7 +134,7 @@ Value permute(Value x, std::vector<std::int64_t> axes, Line line = Line::here())
 /// The values one after the other along an axis; their other dimensions are equal.
 Value concat(const Values& values, std::int64_t axis, Line line = Line::here());
 /// Joins the branches of `split` along an axis.
-Merge concat(std::int64_t axis);
+Join concat(std::int64_t axis);
 /// Values of one type along a new axis.
 Value stack(const Values& values, std::int64_t axis, Line line = Line::here());
 /// Rows of `table` [rows, width] by an integer index of any shape: [index..., width]. An index out

@@ -71,7 +71,7 @@ void require_features(const Value& x) {
 }  // namespace
 
 Layer linear(std::int64_t out, LinearOptions options) {
-  return [=](Value x, Line line) {
+  return rowwise([=](Value x, Line line) {
     const auto check = [&] {
       require_at_least_one("a number of outputs", out);
       require_features(x);
@@ -88,11 +88,11 @@ Layer linear(std::int64_t out, LinearOptions options) {
           make_parameter(x.graph(), "bias", {x.element(), {out}}, uniform(-bound, bound), line);
       return apply(Linear{}, {x, weight, bias}, line);
     });
-  };
+  });
 }
 
 Layer layer_norm(LayerNormOptions options) {
-  return [=](Value x, Line line) {
+  return rowwise([=](Value x, Line line) {
     const auto check = [&] {
       require_eps(options.eps);
       require_floating(x.type());
@@ -105,7 +105,7 @@ Layer layer_norm(LayerNormOptions options) {
       const Value bias = make_parameter(x.graph(), "bias", type, zeros(), line);
       return apply_all(LayerNorm{options.eps}, {x, weight, bias}, 3, line)[0];
     });
-  };
+  });
 }
 
 Layer batch_norm(BatchNormOptions options) {
@@ -171,11 +171,13 @@ Layer embedding(std::int64_t vocabulary, std::int64_t width, EmbeddingOptions op
 }
 
 Layer softmax(std::int64_t axis) {
-  return [axis](Value x, Line line) { return softmax(x, axis, line); };
+  const Layer layer = [axis](Value x, Line line) { return softmax(x, axis, line); };
+  return axis == -1 ? rowwise(layer) : layer;
 }
 
 Layer log_softmax(std::int64_t axis) {
-  return [axis](Value x, Line line) { return log_softmax(x, axis, line); };
+  const Layer layer = [axis](Value x, Line line) { return log_softmax(x, axis, line); };
+  return axis == -1 ? rowwise(layer) : layer;
 }
 
 Value softmax(Value x, std::int64_t axis, Line line) {

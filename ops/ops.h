@@ -11,6 +11,7 @@
 #include "ops/embedding.h"
 #include "ops/expand.h"
 #include "ops/group.h"
+#include "ops/guarded_rules.h"
 #include "ops/layer_norm.h"
 #include "ops/losses.h"
 #include "ops/matmul.h"
@@ -18,6 +19,7 @@
 #include "ops/pick.h"
 #include "ops/reduce.h"
 #include "ops/reshape.h"
+#include "ops/route.h"
 #include "ops/slice.h"
 #include "ops/softmax.h"
 #include "ops/structural_rules.h"
@@ -32,6 +34,8 @@ struct OpList {};
 using KernelOps = OpList<
     // graph/structural.h
     Fill, Constant, Accumulate, Increment, Copy,
+    // graph/guarded.h
+    Guard, Merge, AccumulateIf,
     // elementwise
     Elementwise, Cast, Dropout,
     // linear algebra
@@ -40,7 +44,7 @@ using KernelOps = OpList<
     LayerNorm, LayerNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate, Softmax, SoftmaxGrad,
     // reductions, shapes, indexing
     Reduce, ArgMax, Expand, Transpose, Slice, SliceGrad, Concat, Embedding, EmbeddingGrad, Pick,
-    PickGrad,
+    PickGrad, Route,
     // optimizers
     AdamUpdate, SgdUpdate>;
 

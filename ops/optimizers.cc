@@ -35,10 +35,14 @@ std::string adam_attributes(const T& rule) {
 
 std::vector<Slot> adam_slots() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
 
+Value scaled(const LearningRate& lr, Value update, double rate) {
+  return rate == 1 ? lr.at(update) : lr.at(update) * rate;
+}
+
 template <class T>
-Values adam_scalars(const T& rule, Value update) {
+Values adam_scalars(const T& rule, Value update, double rate) {
   const Value t = update.cast(f64) + 1.0;
-  return {rule.lr.at(update), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
+  return {scaled(rule.lr, update, rate), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
 }
 
 // A clipped gradient is the gradient times a factor: the update multiplies in its own pass, to the
@@ -115,7 +119,7 @@ std::vector<Slot> Adam::slots() const { return adam_slots(); }
 Values Adam::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
-Values Adam::scalars(Value update) const { return adam_scalars(*this, update); }
+Values Adam::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
 Values Adam::update(Value parameter, Value gradient, std::span<const Value> slots,
                     std::span<const Value> scalars) const {
   return step(update_op(*this), parameter, gradient, slots, scalars);
@@ -127,7 +131,7 @@ std::vector<Slot> AdamW::slots() const { return adam_slots(); }
 Values AdamW::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
-Values AdamW::scalars(Value update) const { return adam_scalars(*this, update); }
+Values AdamW::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
 Values AdamW::update(Value parameter, Value gradient, std::span<const Value> slots,
                      std::span<const Value> scalars) const {
   return step(update_op(*this), parameter, gradient, slots, scalars);
@@ -144,11 +148,12 @@ std::vector<Slot> Sgd::slots() const {
 Values Sgd::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
-Values Sgd::scalars(Value update) const {
-  if (momentum == 0) return {lr.at(update)};
+Values Sgd::scalars(Value update, double rate) const {
+  const Value step = scaled(lr, update, rate);
+  if (momentum == 0) return {step};
   const Value later = make_constant(update.graph(), 1 - dampening, Type{f64, {}}, Line{});
-  if (dampening == 0) return {lr.at(update), later};
-  return {lr.at(update), where(update.cast(f64) < 1.0, 1.0, later)};
+  if (dampening == 0) return {step, later};
+  return {step, where(update.cast(f64) < 1.0, 1.0, later)};
 }
 Values Sgd::update(Value parameter, Value gradient, std::span<const Value> slots,
                    std::span<const Value> scalars) const {

@@ -29,7 +29,7 @@ struct Adam {
   std::string attributes() const;
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
-  Values scalars(Value update) const;  ///< lr, 1 - beta1^t, 1 - beta2^t; f64[]
+  Values scalars(Value update, double rate) const;  ///< rate lr, 1 - beta1^t, 1 - beta2^t; f64[]
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
   /// What a training cannot use, or nothing.
@@ -51,7 +51,7 @@ struct AdamW {
   std::string attributes() const;
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
-  Values scalars(Value update) const;
+  Values scalars(Value update, double rate) const;
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
@@ -72,7 +72,8 @@ struct Sgd {
   std::string attributes() const;
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
-  Values scalars(Value update) const;  ///< lr and, with momentum, the gradient's weight; f64[]
+  /// rate lr and, with momentum, the gradient's weight; f64[].
+  Values scalars(Value update, double rate) const;
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;

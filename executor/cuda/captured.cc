@@ -36,20 +36,38 @@ StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, StreamPlan p
   if (kind_ == Kind::uncaptured) return;
   driver_->begin_capture(streams_[0]);
   try {
-    play();
+    kind_ == Kind::conditional ? play_regions() : play();
   } catch (...) {
     driver_->abandon_capture(streams_[0]);
     throw;
   }
+  if (kind_ == Kind::conditional) nodes += CudaDriver::kIfNodes * regions_of(tasks_);
   graph_ = driver_->end_capture(streams_[0], nodes);
 }
 
 void StepForm::launch() const {
-  if (kind_ == Kind::graph) {
-    driver_->launch(graph_, streams_[0]);
-  } else {
+  if (kind_ == Kind::uncaptured) {
     play();
+  } else {
+    driver_->launch(graph_, streams_[0]);
   }
+}
+
+void StepForm::play_regions() const {
+  const bool* region = nullptr;
+  const auto enter = [&](const bool* guard) {
+    if (guard == region) return;
+    if (region != nullptr) driver_->end_if(streams_[0]);
+    if (guard != nullptr) driver_->begin_if(guard, streams_[0]);
+    region = guard;
+  };
+  for (const Task& task : tasks_) {
+    naming(task, "capturing", [&] {
+      enter(task.guard);
+      for (const Command& command : task.commands) driver_->enqueue(command, streams_[0]);
+    });
+  }
+  enter(nullptr);
 }
 
 void StepForm::play() const {
@@ -68,8 +86,19 @@ void StepForm::play() const {
 }
 
 std::string StepForm::name() const {
+  if (kind_ == Kind::conditional) return fmt::format("one graph, {} regions", regions_of(tasks_));
   return fmt::format("{}, {} stream{}", kind_ == Kind::graph ? "one graph" : "uncaptured",
                      plan_.streams, plan_.streams == 1 ? "" : "s");
+}
+
+int regions_of(std::span<const Task> tasks) {
+  int regions = 0;
+  const bool* before = nullptr;
+  for (const Task& task : tasks) {
+    regions += task.guard != nullptr && task.guard != before;
+    before = task.guard;
+  }
+  return regions;
 }
 
 std::vector<std::vector<std::int32_t>> order_of(std::span<const Task> tasks) {

@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <cstring>
-#include <map>
 
 #include "executor/cuda/captured.h"
 #include "executor/cuda/cuda_steps.h"
@@ -19,7 +17,7 @@
 namespace metronome {
 namespace {
 
-/// What all modes of one executable share on the device.
+/// What all plans of one executable share on the device.
 struct Shared {
   std::shared_ptr<CudaDriver> driver;
   const Memory& memory;
@@ -63,13 +61,13 @@ struct Outcome {
   std::vector<std::vector<std::byte>> readables;
 };
 
-/// One mode.
+/// One plan.
 class Replay {
  public:
   Replay(Plan plan, Shared& shared, std::byte* arena, int watch_base)
       : plan_(std::move(plan)), shared_(shared) {
     std::vector<std::byte*> scalars;
-    bases_ = shared.state.bases();
+    bases_ = shared.state.bases(plan_.graph);
     bases_.arena = arena;
     for (const std::size_t bytes : plan_.memory.readable_bytes) {
       readable_blocks_.emplace_back(*shared.driver, bytes);
@@ -82,7 +80,7 @@ class Replay {
     reads_.emplace(*shared.driver, plan_.graph, scalars, shared.constants, shared.control(),
                    shared.options.slots);
     int* flag = shared.options.watch ? &shared.control()->non_finite : nullptr;
-    tasks_.push_back(shared.inputs.task());
+    tasks_.push_back(shared.inputs.task(plan_.shape));
     for (Task& task : tasks_of(
              plan_, bases_,
              {shared.driver->facts(), shared.constants, flag, watch_base, shared.options.tf32})) {
@@ -93,10 +91,8 @@ class Replay {
   }
   Replay(const Replay&) = delete;
 
-  Mode mode() const { return plan_.mode; }
   const Plan& plan() const { return plan_; }
   const ReadSlots& reads() const { return *reads_; }
-  void clear_reads() { reads_->clear(); }
   void launch() const { form_->launch(); }
 
   /// Warms up, captures, accepts, times; keeps the fastest form. Storages are restored after each.
@@ -118,13 +114,14 @@ class Replay {
       report.forms.push_back(fmt::format("{}: {:.1f} us a step{}", forms[i].name(), times[i] * 1e3,
                                          i == best ? ", kept" : ""));
     }
+    if (!left_out_.empty()) report.forms.push_back(left_out_);
     form_.emplace(std::move(forms[best]));
     restore(before);
     shared_.state.fill_inputs(false);
     report.graph_nodes = nodes_;
   }
 
-  /// Bytes of a readable, from the device, as the mode's last step left it.
+  /// Bytes of a readable, from the device, as the plan's last step left it.
   void download(void* to, std::size_t index) const {
     const ValueId value = plan_.graph.readables()[index].value;
     const std::size_t bytes = plan_.graph.type(value).bytes();
@@ -148,6 +145,15 @@ class Replay {
     // Of equal times the first is kept.
     std::vector<StepForm> forms;
     forms.emplace_back(driver, tasks_, one, shared_.streams, StepForm::Kind::graph, nodes_);
+    if (regions_of(tasks_) > 0) {
+      try {
+        forms.emplace_back(driver, tasks_, one, shared_.streams, StepForm::Kind::conditional,
+                           nodes_);
+      } catch (const RunError& error) {  // what a library captures may not be conditional
+        left_out_ = fmt::format("one graph, {} regions: not possible: {}", regions_of(tasks_),
+                                error.what());
+      }
+    }
     if (shared_.options.streams > 1) {
       StreamPlan several = assign_streams(after, shared_.options.streams);
       if (several.streams > 1) {
@@ -196,7 +202,7 @@ class Replay {
     const auto differs = [&](const std::string& what) {
       throw InternalError(
           fmt::format("graph \"{}\", {}: {} gives other bits for {} than the kernels one by one",
-                      plan_.graph.name(), name_of(plan_.mode), form.name(), what));
+                      plan_.graph.name(), name_of(plan_.report), form.name(), what));
     };
     const auto [a, b] =
         std::mismatch(actual.storages.begin(), actual.storages.end(), expected.storages.begin());
@@ -243,6 +249,7 @@ class Replay {
   std::vector<Task> tasks_;
   int nodes_ = 0;
   std::optional<StepForm> form_;
+  std::string left_out_;  ///< a form that the device refuses, and why
 };
 
 class CudaReplay final : public Engine {
@@ -255,96 +262,89 @@ class CudaReplay final : public Engine {
           shared_.driver->synchronize(over_[step % shared_.options.slots]);
         }) {
     for (int i = 0; i < options.slots; ++i) over_.push_back(shared_.driver->make_event());
+    int nodes = 0;
     for (Plan& plan : plans) {
-      const auto index = static_cast<std::size_t>(plan.mode);
-      replays_[index] = std::make_unique<Replay>(std::move(plan), shared_, arena_.data(),
-                                                 static_cast<int>(index) * kModes);
+      replays_.push_back(std::make_unique<Replay>(std::move(plan), shared_, arena_.data(), nodes));
+      nodes += static_cast<int>(replays_.back()->plan().schedule.order.size());
     }
-    for (const auto& replay : replays_) {
-      if (replay == nullptr) continue;
-      for (PlanReport& plan : report.plans) {
-        if (plan.mode == replay->mode()) replay->choose_form(plan);
-      }
-    }
+    for (std::size_t i = 0; i < replays_.size(); ++i) replays_[i]->choose_form(report.plans[i]);
+    last_step_.resize(replays_.size(), -1);
+    ran_.resize(static_cast<std::size_t>(options.slots));
     report.device = shared_.driver->facts().name;
     report.device_bytes_other = shared_.driver->other_bytes();
     report.device_bytes_io = shared_.inputs.device_bytes() + shared_.constants.bytes();
     report.mapped_bytes = shared_.inputs.mapped_bytes();
   }
 
-  void run(Mode mode) override {
+  void run(PlanId plan) override {
     const int slot = begin_step();
     const std::int64_t step = slots_.next();
-    for (std::size_t i = 0; i < shared_.memory.inputs.size(); ++i) {
+    for (const std::size_t i : shared_.memory.inputs_of[of(plan).plan().shape]) {
       const InputMemory& input = shared_.memory.inputs[i];
       if (!input.handed_out || input.type.bytes() == 0) continue;
       std::memcpy(shared_.inputs.feed(slot, i), input.block.data(), input.type.bytes());
     }
     shared_.inputs.send(slot, shared_.streams[0]);
-    of(mode).launch();
+    of(plan).launch();
     shared_.driver->record(over_[slot], shared_.streams[0]);
     slots_.launched();
     begun_ = false;
-    last_step_[static_cast<std::size_t>(mode)] = step;
-    modes_[slot] = mode;
+    last_step_[plan.index] = step;
+    ran_[slot] = plan;
   }
 
   std::int64_t steps() const override { return slots_.next(); }
 
   std::byte* feed(std::size_t index) override { return shared_.inputs.feed(begin_step(), index); }
 
-  at::Tensor readable(Mode mode, std::size_t index) const override {
-    const Type& type = of(mode).readable_type(index);
+  at::Tensor readable(PlanId plan, std::size_t index) const override {
+    const Type& type = of(plan).readable_type(index);
     at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
-    of(mode).download(tensor.data_ptr(), index);
+    of(plan).download(tensor.data_ptr(), index);
     return tensor;
   }
 
-  double scalar(Mode mode, std::size_t index) const override {
-    const std::int64_t step = last_step_[static_cast<std::size_t>(mode)];
-    if (step >= slots_.next() - shared_.options.slots) return arrived(mode, index, step);
-    // Steps of another mode have taken its slot since; its own memory holds it still.
+  double scalar(PlanId plan, std::size_t index) const override {
+    const std::int64_t step = last_step_[plan.index];
+    if (step >= slots_.next() - shared_.options.slots) return arrived(plan, index, step);
+    // Steps of other plans have taken its slot since; its own memory holds it still.
     alignas(8) std::byte bytes[8];
-    of(mode).download(bytes, index);
-    return number_at(bytes, of(mode).readable_type(index).element);
+    of(plan).download(bytes, index);
+    return number_at(bytes, of(plan).readable_type(index).element);
   }
 
-  double scalar(Mode mode, std::size_t index, std::int64_t step) const override {
+  double scalar(PlanId plan, std::size_t index, std::int64_t step) const override {
     check_kept(step);
-    const int slot = slots_.slot_of(step);
-    if (modes_[slot] != mode) {
-      throw RunError(fmt::format("step {} cannot be read: it was one of {}, not of {}", step,
-                                 name_of(modes_[slot]), name_of(mode)));
-    }
-    return arrived(mode, index, step);
+    return arrived(plan, index, step);
   }
 
+  void fetch_input(std::size_t index) const override { shared_.state.fetch_input(index); }
   void fetch(std::size_t storage) const override { shared_.state.fetch(storage); }
   void push(std::size_t storage) override {
     slots_.finish();
     shared_.state.push(storage);
   }
 
-  std::optional<std::string> non_finite() const override {
+  std::optional<std::string> fault() const override {
     if (slots_.next() == 0) return std::nullopt;
     slots_.finish();
     const std::int64_t step = slots_.next() - 1;
     const int slot = slots_.slot_of(step);
-    const auto flag = of(modes_[slot]).reads().non_finite(slot, step);
+    const auto flag = of(ran_[slot]).reads().non_finite(slot, step);
     if (!flag || *flag == INT_MAX) return std::nullopt;
-    const Plan& plan = replays_[static_cast<std::size_t>(*flag / kModes)]->plan();
-    return describe(plan.graph.nodes()[plan.schedule.order[*flag % kModes]]);
+    // The flag counts through the orders of all plans.
+    auto place = static_cast<std::size_t>(*flag);
+    for (const auto& replay : replays_) {
+      const Plan& plan = replay->plan();
+      const auto& order = plan.schedule.order;
+      if (place < order.size()) return describe(plan.graph.nodes()[order[place]]);
+      place -= order.size();
+    }
+    throw InternalError(fmt::format("a fault at {}, which is in no plan", *flag));
   }
 
  private:
-  /// Nodes of one mode's plan; the watch's flag tells modes apart by it.
-  static constexpr int kModes = 1 << 24;
-
-  const Replay& of(Mode mode) const {
-    const auto& replay = replays_[static_cast<std::size_t>(mode)];
-    if (replay == nullptr) throw InternalError("a mode without a plan was run");
-    return *replay;
-  }
+  const Replay& of(PlanId plan) const { return *replays_[plan.index]; }
 
   /// The slot of the next step, waited for and cleared once.
   int begin_step() {
@@ -361,21 +361,21 @@ class CudaReplay final : public Engine {
 
   /// Waits for one number of one step, by looking where the device will write it: shorter than an
   /// event.
-  double arrived(Mode mode, std::size_t index, std::int64_t step) const {
+  double arrived(PlanId plan, std::size_t index, std::int64_t step) const {
     if (!shared_.driver->computes()) {
       throw RunError("nothing can be read: the target null computes nothing");
     }
     const int slot = slots_.slot_of(step);
     alignas(8) std::byte bytes[8];
     constexpr int kLooks = 256;  // between two questions to the driver, which take longer
-    for (int look = 0; !of(mode).reads().arrived(index, slot, step, bytes); ++look) {
+    for (int look = 0; !of(plan).reads().arrived(index, slot, step, bytes); ++look) {
       if (look % kLooks != kLooks - 1) continue;
       if (!shared_.driver->done(over_[slot])) continue;
-      if (of(mode).reads().arrived(index, slot, step, bytes)) break;
+      if (of(plan).reads().arrived(index, slot, step, bytes)) break;
       throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
-                                      of(mode).plan().graph.readables()[index].name));
+                                      of(plan).plan().graph.readables()[index].name));
     }
-    return number_at(bytes, of(mode).readable_type(index).element);
+    return number_at(bytes, of(plan).readable_type(index).element);
   }
 
   mutable Shared shared_;
@@ -383,9 +383,9 @@ class CudaReplay final : public Engine {
   std::vector<CudaEvent> over_;  ///< [slot]
   mutable Slots slots_;
   bool begun_ = false;
-  std::array<std::unique_ptr<Replay>, 2> replays_;
-  std::array<std::int64_t, 2> last_step_{-1, -1};
-  mutable std::map<int, Mode> modes_;  ///< [slot] of its last step
+  std::vector<std::unique_ptr<Replay>> replays_;  ///< [plan]
+  std::vector<std::int64_t> last_step_;           ///< [plan]
+  std::vector<PlanId> ran_;                       ///< [slot] in its last step
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "executor/per_mode.h"
 #include "graph/structural.h"
 #include "ops/reference/table.h"
 
@@ -15,7 +14,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
     : driver_(driver),
       stream_(stream),
       plan_(plan),
-      bases_(state.bases()),
+      bases_(state.bases(plan.graph)),
       constants_(driver, stream) {
   const Graph& graph = plan.graph;
   std::size_t end = 0;
@@ -74,14 +73,14 @@ std::byte* CudaSteps::readable(std::size_t index) const {
 std::byte* CudaSteps::address(ValueId value) const {
   const Node& node = plan_.graph.node(value);
   if (const auto view = view_of(plan_.graph, value)) return address(view->of) + view->offset;
-  if (const Input* input = node.op->as<Input>()) return bases_.input(input->input);
+  if (const Input* input = node.op->as<Input>()) return bases_.input(*input);
   if (const Read* read = node.op->as<Read>()) return bases_.storages[read->storage.index];
   return places_[value.node][value.output];
 }
 
 namespace {
 
-/// A plan and its steps, as PerMode wants them.
+/// A plan and its steps.
 class CudaWalk {
  public:
   CudaWalk(CudaDriver& driver, CudaStream stream, Plan plan, DeviceState& state, bool tf32)
@@ -91,7 +90,7 @@ class CudaWalk {
         steps_(driver, stream, plan_, state, tf32) {}
 
   void run() const { steps_.run(); }
-  Mode mode() const { return plan_.mode; }
+  std::size_t shape() const { return plan_.shape; }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
@@ -121,25 +120,25 @@ class CudaStepwise final : public Engine {
     }
   }
 
-  void run(Mode mode) override {
-    for (std::size_t i = 0; i < memory_.inputs.size(); ++i) {
+  void run(PlanId plan) override {
+    for (const std::size_t i : memory_.inputs_of[of(plan).shape()]) {
       const InputMemory& input = memory_.inputs[i];
       if (input.type.bytes() == 0) continue;
       driver_->upload(state_.input(i), input.block.data(), input.type.bytes(), stream_);
     }
-    of(mode).run();
+    of(plan).run();
     ++steps_;
   }
-  at::Tensor readable(Mode mode, std::size_t index) const override {
-    const Type& type = of(mode).readable_type(index);
+  at::Tensor readable(PlanId plan, std::size_t index) const override {
+    const Type& type = of(plan).readable_type(index);
     at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
-    of(mode).download(tensor.data_ptr(), index);
+    of(plan).download(tensor.data_ptr(), index);
     return tensor;
   }
-  double scalar(Mode mode, std::size_t index) const override {
+  double scalar(PlanId plan, std::size_t index) const override {
     alignas(8) std::byte bytes[8];
-    of(mode).download(bytes, index);
-    return number_at(bytes, of(mode).readable_type(index).element);
+    of(plan).download(bytes, index);
+    return number_at(bytes, of(plan).readable_type(index).element);
   }
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
@@ -147,12 +146,7 @@ class CudaStepwise final : public Engine {
   void push(std::size_t storage) override { state_.push(storage); }
 
  private:
-  const CudaWalk& of(Mode mode) const {
-    for (const auto& walk : walks_) {
-      if (walk->mode() == mode) return *walk;
-    }
-    throw InternalError("a mode without a plan was run");
-  }
+  const CudaWalk& of(PlanId plan) const { return *walks_[plan.index]; }
 
   std::shared_ptr<CudaDriver> driver_;
   const Memory& memory_;

@@ -11,7 +11,7 @@
 
 namespace metronome {
 
-/// One mode. Every value keeps memory of its own at the same address modulo 256 as in the plan, so
+/// One plan. Every value keeps memory of its own at the same address modulo 256 as in the plan, so
 /// no plan can be wrong here; assignments are copied at the end of the step.
 class CudaSteps {
  public:

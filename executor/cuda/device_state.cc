@@ -41,16 +41,12 @@ DeviceState::DeviceState(CudaDriver& driver, CudaStream stream, const Memory& me
   for (std::size_t i = 0; i < memory.storages.size(); ++i) push(i);
 }
 
-Bases DeviceState::bases() const {
+Bases DeviceState::bases(const Graph& graph) const {
   Bases bases;
-  for (const std::size_t offset : storage_offsets_) {
-    bases.storages.push_back(storages_.data() + offset);
+  for (const std::size_t storage : memory_.storages_of(graph)) {
+    bases.storages.push_back(storages_.data() + storage_offsets_[storage]);
   }
-  bases.input = [this](const std::string& name) {
-    const auto found = std::find_if(memory_.inputs.begin(), memory_.inputs.end(),
-                                    [&](const InputMemory& i) { return i.name == name; });
-    return input(static_cast<std::size_t>(found - memory_.inputs.begin()));
-  };
+  bases.input = [this](const Input& node) { return input(memory_.find(node)); };
   return bases;
 }
 
@@ -59,6 +55,12 @@ void DeviceState::fetch(std::size_t storage) const {
   const std::size_t bytes = memory_.storages[storage].type.bytes();
   if (bytes == 0) return;
   driver_.download(block.data(), storages_.data() + storage_offsets_[storage], bytes, stream_);
+}
+
+void DeviceState::fetch_input(std::size_t index) const {
+  const InputMemory& to = memory_.inputs[index];
+  if (to.type.bytes() == 0) return;
+  driver_.download(to.block.data(), input(index), to.type.bytes(), stream_);
 }
 
 void DeviceState::push(std::size_t storage) {

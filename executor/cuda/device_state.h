@@ -64,13 +64,15 @@ class DeviceState {
  public:
   DeviceState(CudaDriver& driver, CudaStream stream, const Memory& memory);
 
-  /// Their addresses; arena and readables are the caller's to set.
-  Bases bases() const;
+  /// Their addresses as the graph numbers them; arena and readables are the caller's to set.
+  Bases bases(const Graph& graph) const;
   std::byte* input(std::size_t index) const { return inputs_.data() + input_offsets_[index]; }
 
   /// One storage's block in `Memory` from the device and back; each returns when the copy is made.
   void fetch(std::size_t storage) const;
   void push(std::size_t storage);
+  /// One input's block in `Memory` from the device.
+  void fetch_input(std::size_t index) const;
 
   /// All storages, to compare and to put back.
   std::vector<std::byte> snapshot() const;

@@ -69,10 +69,16 @@ class CudaDriver : public GemmLibrary {
   virtual void enqueue(const Command& command, CudaStream stream) = 0;
 
   /// What is enqueued on the stream, and on streams that wait for its events, until end_capture,
-  /// becomes a graph, which is instantiated and uploaded. `expected` is the number of its nodes;
-  /// InternalError names both numbers where they differ.
+  /// becomes a graph, which is instantiated and uploaded. `expected` is the number of its nodes,
+  /// those of conditional bodies included; InternalError names both numbers where they differ.
   virtual void begin_capture(CudaStream stream) = 0;
   virtual CudaGraphExec end_capture(CudaStream stream, int expected) = 0;
+  /// What is enqueued on the capturing stream until `end_if`, commands alone, runs in a launch only
+  /// where `*guard`, on the device, is true when the launch arrives here. Makes kIfNodes nodes
+  /// beside those of the commands.
+  virtual void begin_if(const bool* guard, CudaStream stream) = 0;
+  virtual void end_if(CudaStream stream) = 0;
+  static constexpr int kIfNodes = 2;  ///< one that reads the guard, one that holds the body
   /// Ends a capture that failed midway and forgets it; does not throw.
   virtual void abandon_capture(CudaStream stream) noexcept = 0;
   virtual void launch(CudaGraphExec graph, CudaStream stream) = 0;

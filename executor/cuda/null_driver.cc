@@ -76,11 +76,13 @@ CudaEvent NullDriver::make_event() {
 }
 
 void NullDriver::record(CudaEvent event, CudaStream stream) {
+  if (in_if_) throw InternalError("an event is recorded inside of a condition");
   recorded_[event.index] = {stream.index, captures(stream)};
   write(fmt::format("record event {} on stream {}", event.index, stream.index));
 }
 
 void NullDriver::wait(CudaStream stream, CudaEvent event) {
+  if (in_if_) throw InternalError("an event is waited for inside of a condition");
   const auto recorded = recorded_.find(event.index);
   const bool in_capture = recorded != recorded_.end() && recorded->second.second;
   if (captures(stream) && !in_capture) {
@@ -138,11 +140,27 @@ void NullDriver::begin_capture(CudaStream stream) {
   write(fmt::format("begin capture on stream {}", stream.index));
 }
 
+void NullDriver::begin_if(const bool* guard, CudaStream stream) {
+  if (!captures(stream)) throw InternalError("a condition outside of a capture");
+  if (in_if_) throw InternalError("a condition begins inside of another");
+  if (guard == nullptr) throw InternalError("a condition without a guard");
+  in_if_ = true;
+  captured_nodes_ += kIfNodes;
+  write(fmt::format("if on stream {}", stream.index));
+}
+
+void NullDriver::end_if(CudaStream) {
+  if (!in_if_) throw InternalError("a condition ends that did not begin");
+  in_if_ = false;
+  write("end if");
+}
+
 CudaGraphExec NullDriver::end_capture(CudaStream stream, int expected) {
   for (const auto& [index, joined] : capturing_) {
     if (joined || index == stream.index) continue;
     throw InternalError(fmt::format("the capture ends, but stream {} was not joined", index));
   }
+  if (in_if_) throw InternalError("the capture ends inside of a condition");
   capturing_.clear();
   recorded_.clear();
   if (captured_nodes_ != expected) {
@@ -155,6 +173,7 @@ CudaGraphExec NullDriver::end_capture(CudaStream stream, int expected) {
 }
 
 void NullDriver::abandon_capture(CudaStream) noexcept {
+  in_if_ = false;
   capturing_.clear();
   recorded_.clear();
 }

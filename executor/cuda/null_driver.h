@@ -22,8 +22,8 @@ class NullDriver : public CudaDriver {
   ///   "memory 1024 bytes", "release", "mapped 4096 bytes", "stream 1", "event 3",
   ///   "begin capture on stream 0", "layer_norm <<<256, 32, 0>>> on stream 1", "gemm f32 ... on
   ///   stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0", "record event 3 on
-  ///   stream 1", "wait for event 3 on stream 0", "end capture: graph 0 of 57 nodes", "launch graph
-  ///   0 on stream 0"
+  ///   stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if", "end capture: graph 0
+  ///   of 57 nodes", "launch graph 0 on stream 0"
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 
@@ -46,6 +46,8 @@ class NullDriver : public CudaDriver {
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
+  void begin_if(const bool* guard, CudaStream stream) override;
+  void end_if(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
@@ -67,6 +69,7 @@ class NullDriver : public CudaDriver {
   std::map<int, bool> capturing_;  ///< streams that take part in a capture; true once joined again
   std::map<int, std::pair<int, bool>> recorded_;  ///< event -> stream, and whether in this capture
   int captured_nodes_ = 0;
+  bool in_if_ = false;
 };
 
 }  // namespace metronome

@@ -13,14 +13,6 @@ void touch(std::vector<ByteRange>& ranges, const void* begin, std::size_t bytes)
 
 }  // namespace
 
-std::string describe(const Node& node) {
-  const std::string attributes = node.op->attributes();
-  const std::string line = to_string(node.line);
-  return fmt::format("{}{} \"{}\"{}", node.op->name(),
-                     attributes.empty() ? "" : fmt::format(" {{{}}}", attributes), node.path,
-                     line.empty() ? "" : fmt::format(" ({})", line));
-}
-
 Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,
              const CudaBinding& binding) {
   const std::int32_t index = plan.schedule.order[step];
@@ -38,19 +30,21 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
     touch(task.touched.writes, output_data.back(), node.types[k].bytes());
   }
   touch(task.touched.writes, scratch, plan.scratch_bytes[index]);
+  // What a region makes where it need not run is nobody's fault.
+  int* watch = node.guard.present() ? nullptr : binding.watch;
   CommandList commands;
-  cuda_table().of(*node.op).record(
-      *node.op, CudaLaunch{inputs,
-                           node.types,
-                           input_data,
-                           output_data,
-                           scratch,
-                           plan.choices[index],
-                           binding.device,
-                           binding.constants,
-                           commands,
-                           {binding.watch, binding.watch_base + static_cast<int>(step)},
-                           binding.tf32});
+  cuda_table().of(*node.op).record(*node.op,
+                                   CudaLaunch{inputs,
+                                              node.types,
+                                              input_data,
+                                              output_data,
+                                              scratch,
+                                              plan.choices[index],
+                                              binding.device,
+                                              binding.constants,
+                                              commands,
+                                              {watch, binding.watch_base + static_cast<int>(step)},
+                                              binding.tf32});
   task.commands = commands.commands();
   return task;
 }
@@ -64,6 +58,10 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     std::byte* scratch =
         plan.scratch_bytes[node] > 0 ? bases.arena + plan.memory.scratch_offsets[node] : nullptr;
     all.push_back(task_of(plan, step, locate, scratch, binding));
+    if (const ValueId guard = guard_of(plan, node); guard.present()) {
+      all.back().guard = reinterpret_cast<const bool*>(locate(guard));
+      touch(all.back().touched.reads, all.back().guard, sizeof(bool));
+    }
   }
   const auto assignments = plan.graph.assignments();
   for (std::size_t i = 0; i < assignments.size(); ++i) {

@@ -20,6 +20,8 @@ struct Task {
       name;  ///< "layer_norm \"tower/0/layer_norm\" (tower.cc:50)", or what the executor does
   std::vector<Command> commands;
   Work touched;
+  /// Where it is false nothing reads what the task makes: it may be skipped, or run all the same.
+  const bool* guard = nullptr;
 };
 
 /// What nodes are bound to beside their values' memory.
@@ -30,9 +32,6 @@ struct CudaBinding {
   int watch_base = 0;    ///< added to a node's place in the order
   bool tf32 = false;
 };
-
-/// "layer_norm \"tower/0/layer_norm\" (tower.cc:50)".
-std::string describe(const Node& node);
 
 /// The commands of the node at place `step` of the plan's order. `scratch` is 256-byte aligned.
 Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,

@@ -19,7 +19,13 @@ constexpr int kThreads = 256;
 
 InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
                        DeviceConstants& constants, const cuda::Control* control, int slots)
-    : driver_(driver), stream_(driver.make_stream()), task_{"load_inputs", {}, {}} {
+    : driver_(driver),
+      stream_(driver.make_stream()),
+      memory_(memory),
+      state_(state),
+      constants_(constants),
+      control_(control),
+      slots_(slots) {
   std::size_t device_bytes = 0;
   for (const InputMemory& input : memory.inputs) {
     Place place;
@@ -35,7 +41,6 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
   for (int slot = 0; slot < slots; ++slot) sent_.push_back(driver.make_event());
 
   std::vector<cuda::InputSlot> table;
-  std::vector<cuda::InputChunk> chunks;
   std::byte* next = device_slots_.data();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
@@ -44,23 +49,32 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
       next += place.pitch * slots;
     }
     const std::byte* from = place.device != nullptr ? place.device : place.mapped.device;
-    const auto bytes = static_cast<cuda::Index>(place.bytes);
     table.push_back({reinterpret_cast<const unsigned char*>(from),
                      reinterpret_cast<unsigned char*>(state.input(i)),
-                     static_cast<cuda::Index>(place.pitch), bytes});
+                     static_cast<cuda::Index>(place.pitch), static_cast<cuda::Index>(place.bytes)});
+  }
+  if (!table.empty()) table_ = keep(constants, table);
+}
+
+Task InputSlots::task(std::size_t shape) const {
+  Task task{"load_inputs", {}, {}};
+  std::vector<cuda::InputChunk> chunks;
+  for (const std::size_t i : memory_.inputs_of[shape]) {
+    const auto bytes = static_cast<cuda::Index>(places_[i].bytes);
     for (cuda::Index at = 0; at < bytes; at += cuda::LoadInputs::kChunk) {
       chunks.push_back({static_cast<int>(i), 0, at});
     }
-    if (bytes > 0) task_.touched.writes.push_back({state.input(i), place.bytes});
+    if (bytes > 0) task.touched.writes.push_back({state_.input(i), places_[i].bytes});
   }
-  task_.touched.reads.push_back({control, sizeof(cuda::Control)});
-  if (chunks.empty()) return;
+  task.touched.reads.push_back({control_, sizeof(cuda::Control)});
+  if (chunks.empty()) return task;
   CommandList commands;
-  commands.launch(cuda::LoadInputs{control, keep(constants, table), keep(constants, chunks),
+  commands.launch(cuda::LoadInputs{control_, table_, keep(constants_, chunks),
                                    reinterpret_cast<const int*>(fed_.device),
-                                   static_cast<int>(places_.size()), slots},
+                                   static_cast<int>(places_.size()), slots_},
                   {static_cast<cuda::Index>(chunks.size()), kThreads, 0});
-  task_.commands = commands.commands();
+  task.commands = commands.commands();
+  return task;
 }
 
 std::byte* InputSlots::feed(int slot, std::size_t index) {

@@ -28,8 +28,9 @@ class InputSlots {
   /// Copies large inputs of the slot to the device; `stream` waits for them.
   void send(int slot, CudaStream stream);
 
-  /// The step's first task.
-  const Task& task() const { return task_; }
+  /// The first task of a step of the declared graph `shape`: it copies those of its inputs that
+  /// were fed.
+  Task task(std::size_t shape) const;
   std::size_t mapped_bytes() const { return mapped_bytes_; }
   std::size_t device_bytes() const { return device_slots_.bytes(); }
 
@@ -47,15 +48,20 @@ class InputSlots {
 
   CudaDriver& driver_;
   CudaStream stream_;
+  const Memory& memory_;
+  const DeviceState& state_;
+  DeviceConstants& constants_;
+  const cuda::Control* control_;
+  int slots_;
   std::vector<CudaEvent> sent_;  ///< [slot]
   std::vector<Place> places_;
   DeviceBlock device_slots_;
   MappedMemory fed_;
   std::size_t mapped_bytes_ = 0;
-  Task task_;
+  const cuda::InputSlot* table_ = nullptr;  ///< on the device
 };
 
-/// The numbers of one mode that users read: a step's last kernel writes them to mapped memory, each
+/// The numbers of one plan that users read: a step's last kernel writes them to mapped memory, each
 /// with the number of its step.
 class ReadSlots {
  public:

@@ -28,11 +28,15 @@ Values Copier::inputs_of(const Node& node) const {
   return inputs;
 }
 
+ValueId Copier::guard_of(const Node& node) const {
+  return node.guard.present() ? at(node.guard) : ValueId{};
+}
+
 void Copier::copy(std::int32_t index) { append(index, from.nodes()[index]); }
 
 void Copier::append(std::int32_t index, Node node) {
   for (ValueId& input : node.inputs) input = at(input);
-  if (node.guard.present()) node.guard = at(node.guard);
+  node.guard = guard_of(node);
   const ValueId made = to.append(std::move(node));
   for (std::size_t k = 0; k < map_[index].size(); ++k) {
     map_[index][k] = {made.node, static_cast<std::int32_t>(k)};

@@ -19,6 +19,8 @@ class Copier {
   ValueId at(ValueId old) const;
   bool has(ValueId old) const;
   Values inputs_of(const Node& node) const;
+  /// What a node's guard has become; absent where it has none.
+  ValueId guard_of(const Node& node) const;
 
   /// Appends a node as it is, on what its inputs have become.
   void copy(std::int32_t node);

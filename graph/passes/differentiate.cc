@@ -3,10 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "graph/error.h"
+#include "graph/guarded.h"
+#include "graph/guards.h"
 #include "graph/passes/copier.h"
+#include "graph/passes/gradient_sums.h"
 #include "graph/scope.h"
 #include "graph/state.h"
 #include "graph/structural.h"
@@ -34,7 +35,8 @@ std::vector<bool> active_nodes(const Graph& graph) {
 /// The reverse walk over the forward nodes of one graph.
 class Reverse {
  public:
-  Reverse(Graph& graph, std::vector<bool> active) : graph_(graph), active_(std::move(active)) {}
+  Reverse(Graph& graph, std::vector<bool> active)
+      : graph_(graph), active_(std::move(active)), sums_(graph) {}
 
   void run(ValueId loss) {
     {
@@ -44,22 +46,20 @@ class Reverse {
       seed.op = make_op(Fill{1, graph_.type(loss)});
       seed.path = node.path + ".grad";
       seed.line = node.line;
-      gradients_[loss] = graph_.value(graph_.append(std::move(seed)));
+      sums_.add(loss, graph_.value(graph_.append(std::move(seed))), {});
     }
     for (std::int32_t i = loss.node; i >= 0; --i) {
       if (active_[i]) visit(i);
     }
   }
 
-  Value of(ValueId value) const {
-    const auto found = gradients_.find(value);
-    return found == gradients_.end() ? Value() : found->second;
-  }
+  Value of(ValueId value) { return sums_.of(value); }
 
  private:
   void visit(std::int32_t index) {
     const Node node = graph_.nodes()[index];  // a copy: the vector grows below
     if (node.op->gradient() == Gradient::none) return;
+    if (node.op->as<Merge>() != nullptr) return pass_on(node, {index, 0});
     Values outputs, incoming;
     bool any = false;
     for (std::size_t k = 0; k < node.types.size(); ++k) {
@@ -72,18 +72,33 @@ class Reverse {
     Values inputs;
     for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id));
 
-    PassScope scope(graph_, node.path + ".grad", node.line);
+    PassScope scope(graph_, node.path + ".grad", node.line, node.guard);
     const Values contributions = node.op->vjp({inputs, outputs, incoming});
     if (contributions.size() > node.inputs.size()) {
       throw InternalError(fmt::format("the vjp of {} gives {} gradients for {} inputs",
                                       node.op->name(), contributions.size(), node.inputs.size()));
     }
     for (std::size_t k = 0; k < contributions.size(); ++k) {
-      if (contributions[k] && active_[node.inputs[k].node]) add(node.inputs[k], contributions[k]);
+      if (contributions[k] && active_[node.inputs[k].node]) {
+        add(node.inputs[k], contributions[k], {{node.guard, true}});
+      }
     }
   }
 
-  void add(ValueId target, Value contribution) {
+  /// What a merge receives goes to the branch that ran, as it is.
+  void pass_on(const Node& merge, ValueId result) {
+    PassScope scope(graph_, merge.path + ".grad", merge.line, merge.guard);
+    for (const GradientSums::Contribution& c : sums_.contributions(result)) {
+      for (std::size_t k = 0; k < merge.inputs.size(); ++k) {
+        if (!active_[merge.inputs[k].node]) continue;
+        std::vector<GuardFact> facts = read_under(merge, k);
+        facts.insert(facts.end(), c.when.begin(), c.when.end());
+        add(merge.inputs[k], c.value, std::move(facts));
+      }
+    }
+  }
+
+  void add(ValueId target, Value contribution, std::vector<GuardFact> when) {
     if (contribution.poisoned()) {
       throw InternalError(
           fmt::format("a vjp failed: {}", fmt::join(graph_.state().mistakes, "\n")));
@@ -93,13 +108,12 @@ class Reverse {
                                       graph_.node(target).path, to_string(graph_.type(target)),
                                       to_string(contribution.type())));
     }
-    Value& sum = gradients_[target];
-    sum = sum ? apply(Accumulate{}, {sum, contribution}, Line{}) : contribution;
+    sums_.add(target, contribution, std::move(when));
   }
 
   Graph& graph_;
   std::vector<bool> active_;
-  std::map<ValueId, Value> gradients_;
+  GradientSums sums_;
 };
 
 }  // namespace

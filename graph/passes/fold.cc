@@ -42,7 +42,7 @@ Graph fold(const Graph& graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    PassScope scope(copier.to, node.path, node.line);
+    PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
     const Values inputs = copier.inputs_of(node);
     if (const Value simpler = inputs.empty() ? Value() : node.op->fold(inputs)) {
       copier.replace(i, {simpler});

@@ -13,7 +13,7 @@ Graph for_mode(const Graph& graph, const Settings& settings) {
     Values form;
     if (settings.mode == Mode::evaluate) {
       if (node.op->as<GradientOf>() != nullptr) continue;
-      PassScope scope(copier.to, node.path, node.line);
+      PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
       form = node.op->evaluate(copier.inputs_of(node));
     }
     if (form.empty()) {

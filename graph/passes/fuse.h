@@ -5,10 +5,10 @@
 
 namespace metronome {
 
-/// Puts ops that `settings.fuses` and that have a `fusion` rule into `Group` nodes, so that what one
-/// makes and the next reads stays in registers. A group has one domain, one guard and at most one
-/// reduction; no value leaves a group and comes back into it. Groups of one are left as they are.
-/// Values are the same to the bit.
+/// Puts ops that `settings.fuses` and that have a `fusion` rule into `Group` nodes, so that what
+/// one makes and the next reads stays in registers. A group has one domain, one guard and at most
+/// one reduction; no value leaves a group and comes back into it. Groups of one are left as they
+/// are. Values are the same to the bit.
 Graph fuse(const Graph& graph, const Settings& settings);
 
 }  // namespace metronome

@@ -47,17 +47,11 @@ Graph loosen(const Graph& graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    const std::size_t before = copier.to.nodes().size();
-    PassScope scope(copier.to, node.path, node.line);
+    PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
     const Value value = node.op->loosen(copier.inputs_of(node));
     if (!value) {
       copier.copy(i);
       continue;
-    }
-    if (node.guard.present()) {
-      for (std::size_t k = before; k < copier.to.nodes().size(); ++k) {
-        copier.to.state().nodes[k].guard = copier.at(node.guard);
-      }
     }
     copier.replace(i, {value});
   }

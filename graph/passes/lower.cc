@@ -20,7 +20,7 @@ Graph expand_once(const Graph& graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    PassScope scope(copier.to, node.path, node.line);
+    PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
     copier.replace(i, node.op->lower(copier.inputs_of(node)));
   }
   return copier.finish();

@@ -4,20 +4,21 @@
 
 #include <unordered_map>
 
+#include "graph/guards.h"
 #include "graph/passes/copier.h"
+#include "graph/state.h"
 #include "graph/structural.h"
 
 namespace metronome {
 namespace {
 
 bool equal(const Node& a, const Node& b) {
-  return a.inputs == b.inputs && a.guard == b.guard && a.types == b.types && a.op->equals(*b.op);
+  return a.inputs == b.inputs && a.types == b.types && a.op->equals(*b.op);
 }
 
 /// Nodes that can be equal have the same text.
 std::string fingerprint(const Node& node) {
-  std::string text =
-      fmt::format("{} {} {}", node.op->name(), node.op->attributes(), node.guard.node);
+  std::string text = fmt::format("{} {}", node.op->name(), node.op->attributes());
   for (const ValueId id : node.inputs) text += fmt::format(" {}.{}", id.node, id.output);
   return text;
 }
@@ -26,16 +27,18 @@ std::string fingerprint(const Node& node) {
 
 Graph share(const Graph& graph, const Settings&) {
   Copier copier(graph);
+  const Guards guards(copier.to.state().nodes);
   std::unordered_multimap<std::string, std::int32_t> seen;  // fingerprint -> node of copier.to
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     Node node = graph.nodes()[i];
     for (ValueId& input : node.inputs) input = copier.at(input);
-    if (node.guard.present()) node.guard = copier.at(node.guard);
+    node.guard = copier.guard_of(node);
     const std::string key = fingerprint(node);
     const auto [begin, end] = seen.equal_range(key);
     std::int32_t same = -1;
     for (auto it = begin; it != end; ++it) {
-      if (equal(copier.to.nodes()[it->second], node)) same = it->second;
+      const Node& earlier = copier.to.nodes()[it->second];
+      if (equal(earlier, node) && guards.implies(node.guard, earlier.guard)) same = it->second;
     }
     if (same < 0) {
       copier.copy(i);

@@ -5,7 +5,8 @@
 
 namespace metronome {
 
-/// After it no two nodes are equal (same op, same inputs) where one can serve for both.
+/// After it no two nodes are equal (same op, same inputs) where one can serve for both: the
+/// earlier one, where it runs in every step in which the later one does.
 Graph share(const Graph& graph, const Settings& settings);
 
 }  // namespace metronome

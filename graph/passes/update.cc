@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "graph/error.h"
 #include "graph/passes/copier.h"
 #include "graph/scope.h"
@@ -31,7 +33,11 @@ Graph update(const Graph& graph, const Settings& settings) {
     Values values;
     for (const ParameterGradient& g : gradients) values.push_back(result.value(g.value));
     values = optimizer.clip(values);
-    const Values scalars = optimizer.scalars(result.update());
+    std::map<double, Values> scalars;  // by rate
+    for (const ParameterGradient& g : gradients) {
+      const double rate = result.storage(g.parameter).rate;
+      if (!scalars.contains(rate)) scalars[rate] = optimizer.scalars(result.update(), rate);
+    }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Storage parameter = result.storage(gradients[i].parameter);
       PassScope place(result, fmt::format("optimizer/{}", parameter.path), line);
@@ -43,8 +49,8 @@ Graph update(const Graph& graph, const Settings& settings) {
              StorageKind::moment, slot.init, parameter.line, false}));
         slots.push_back(result.read(storages.back()));
       }
-      const Values next =
-          optimizer.update(result.read(gradients[i].parameter), values[i], slots, scalars);
+      const Values next = optimizer.update(result.read(gradients[i].parameter), values[i], slots,
+                                           scalars.at(parameter.rate));
       if (next.size() < storages.size()) {
         throw InternalError(fmt::format("{} gives {} values for a parameter and {} moments",
                                         optimizer.name(), next.size(), slots.size()));

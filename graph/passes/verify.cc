@@ -5,6 +5,9 @@
 #include <set>
 
 #include "graph/error.h"
+#include "graph/guarded.h"
+#include "graph/guards.h"
+#include "graph/state.h"
 #include "graph/structural.h"
 
 namespace metronome {
@@ -12,6 +15,12 @@ namespace metronome {
 void verify(const Graph& graph, std::string_view pass) {
   const auto fail = [&](const std::string& what) {
     throw InternalError(fmt::format("after pass {}: {}", pass, what));
+  };
+  const Guards guards(graph.state().nodes);
+  const auto always = [&](ValueId id, std::string_view what, const std::string& name) {
+    if (graph.node(id).guard.present()) {
+      fail(fmt::format("the {} \"{}\" is not computed in every step", what, name));
+    }
   };
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   const auto exists = [&](ValueId id, std::int32_t before) {
@@ -32,6 +41,26 @@ void verify(const Graph& graph, std::string_view pass) {
       if (graph.type(node.guard) != Type{bool_, {}}) {
         fail(
             fmt::format("the guard of \"{}\" is {}", node.path, to_string(graph.type(node.guard))));
+      }
+      if (graph.node(node.guard).guard.present()) {
+        fail(fmt::format("the guard of \"{}\" is not computed in every step", node.path));
+      }
+    }
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId guard = graph.node(node.inputs[k]).guard;
+      if (guard == node.guard || !guard.present()) continue;
+      if (!guards.implies(read_under(node, k), guard)) {
+        fail(fmt::format("\"{}\" reads \"{}\" where \"{}\" may be false", node.path,
+                         graph.node(node.inputs[k]).path, graph.node(guard).path));
+      }
+    }
+    if (const Merge* merge = node.op->as<Merge>()) {
+      for (int a = 0; a < merge->branches; ++a) {
+        for (int b = 0; b < a; ++b) {
+          if (!guards.exclude(node.inputs[2 * a], node.inputs[2 * b])) {
+            fail(fmt::format("\"{}\" merges branches that can both run", node.path));
+          }
+        }
       }
     }
     Types inferred;
@@ -54,6 +83,7 @@ void verify(const Graph& graph, std::string_view pass) {
     const std::string& path = graph.storage(a.storage).path;
     if (!exists(a.value, count))
       fail(fmt::format("\"{}\" is assigned a value that does not exist", path));
+    always(a.value, "value assigned to", path);
     if (!assigned.insert(a.storage).second) fail(fmt::format("\"{}\" is assigned twice", path));
     if (graph.type(a.value) != graph.storage(a.storage).type) {
       fail(fmt::format("\"{}\" of type {} is assigned {}", path,
@@ -64,6 +94,7 @@ void verify(const Graph& graph, std::string_view pass) {
     if (r.value.present() && !exists(r.value, count)) {
       fail(fmt::format("the readable \"{}\" does not exist", r.name));
     }
+    if (r.value.present()) always(r.value, "readable", r.name);
   }
 }
 

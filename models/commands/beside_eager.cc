@@ -15,9 +15,10 @@ namespace {
 
 // One side of the comparison: an executable in training.
 struct Side {
-  Side(const models::DigitsModel& model, const models::DigitsSplit& data, Target target,
+  Side(const models::DigitsShapes& shapes, const models::DigitsSplit& data, Target target,
        const CompileOptions& options, const std::optional<std::string>& resume)
-      : step(compile(model.graph, target, options)), training(model, data, step, options.seed) {
+      : step(compile(shapes.graphs(), target, options)),
+        training(shapes, data, step, options.seed) {
     if (resume) step.load(*resume);
   }
 
@@ -42,12 +43,12 @@ void print_side(const char* name, const benchmarks::Samples& ms, Side& side) {
 
 }  // namespace
 
-void compare_with_eager(const models::DigitsModel& model, const models::DigitsSplit& data,
+void compare_with_eager(const models::DigitsShapes& shapes, const models::DigitsSplit& data,
                         const CompileOptions& options, const std::optional<std::string>& resume,
                         std::int64_t epochs) {
   at::set_num_threads(options.threads);
-  Side planned(model, data, cpu_replay(), options, resume);
-  Side eager_side(model, data, eager(), options, resume);
+  Side planned(shapes, data, cpu_replay(), options, resume);
+  Side eager_side(shapes, data, eager(), options, resume);
   const std::int64_t left = std::max<std::int64_t>(0, epochs - planned.training.epochs_done());
   const int rounds = static_cast<int>(std::min(left, kMostEpochs));
   if (rounds == 0) {

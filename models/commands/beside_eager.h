@@ -11,7 +11,7 @@ namespace metronome::commands {
 
 /// Trains two fresh executables, from the checkpoint `resume` if there is one, with the same seed
 /// and batches, for all epochs or the first kMostEpochs of them, and prints both.
-void compare_with_eager(const models::DigitsModel& model, const models::DigitsSplit& data,
+void compare_with_eager(const models::DigitsShapes& shapes, const models::DigitsSplit& data,
                         const CompileOptions& options, const std::optional<std::string>& resume,
                         std::int64_t epochs);
 

@@ -36,11 +36,10 @@ void print_plan(const Report& report) {
              report.compile_seconds);
   for (const PlanReport& plan : report.plans) {
     fmt::print(
-        "  {:<9} {} kernels declared, {} planned; arena {:.2f} MiB (lower bound {:.2f}, without "
-        "sharing "
-        "{:.2f})\n",
-        plan.mode == train ? "train" : "evaluate", plan.kernels_declared, plan.kernels,
-        plan.arena_bytes / kMiB, plan.lower_bound / kMiB, plan.unshared_bytes / kMiB);
+        "  {}: {} kernels declared, {} planned; arena {:.2f} MiB (lower bound {:.2f}, without "
+        "sharing {:.2f})\n",
+        name_of(plan), plan.kernels_declared, plan.kernels, plan.arena_bytes / kMiB,
+        plan.lower_bound / kMiB, plan.unshared_bytes / kMiB);
   }
 }
 
@@ -58,18 +57,16 @@ int train_digits(const Arguments& arguments) {
   const std::string file = models::digits_file();
   const models::DigitsSplit data = models::split_digits(models::read_digits(file), arguments.seed);
   const auto examples = static_cast<std::int64_t>(data.train.size());
-  const std::int64_t steps_per_epoch =
-      BatchOrder(examples, arguments.batch, arguments.seed, true).batches_per_epoch();
-  const models::DigitsModel model =
-      models::digits({arguments.batch, arguments.lr, arguments.epochs * steps_per_epoch});
+  const models::DigitsShapes shapes = models::digits_shapes(
+      examples, arguments.epochs, {.batch = arguments.batch, .lr = arguments.lr});
   const CompileOptions options{
       .modes = {train, evaluate}, .seed = arguments.seed, .threads = arguments.threads};
   fmt::print("data    {} digits to train on, {} to test with\n", data.train.size(),
              data.test.size());
 
-  Executable step = compile(model.graph, cpu_replay(), options);
+  Executable step = compile(shapes.graphs(), cpu_replay(), options);
   print_plan(step.report());
-  models::DigitsTraining training(model, data, step, arguments.seed);
+  models::DigitsTraining training(shapes, data, step, arguments.seed);
   if (arguments.resume) resume(step, arguments);
 
   if (training.epochs_done() >= arguments.epochs) {
@@ -92,7 +89,7 @@ int train_digits(const Arguments& arguments) {
                static_cast<double>(std::filesystem::file_size(arguments.checkpoint)) / kMiB);
   }
   if (!arguments.no_compare) {
-    compare_with_eager(model, data, options, arguments.resume, arguments.epochs);
+    compare_with_eager(shapes, data, options, arguments.resume, arguments.epochs);
   }
   return 0;
 }

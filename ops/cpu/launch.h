@@ -26,6 +26,17 @@ struct CpuQuery {
   int threads = 1;  ///< the most threads a kernel may use
 };
 
+/// Where a kernel reports what it must not stop for: an index out of range. The smallest place in
+/// the plan's order is kept.
+struct CpuFault {
+  int* first = nullptr;  ///< or null: not reported
+  int place = 0;
+
+  void report() const {
+    if (first != nullptr && place < *first) *first = place;
+  }
+};
+
 /// What a kernel is bound to. Pointers are fixed for the life of the kernel; a saved output that
 /// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 64 bytes, views
 /// at multiples of their element.
@@ -36,6 +47,7 @@ struct CpuLaunch {
   std::span<void* const> output_data;
   void* scratch = nullptr;
   Candidate choice;
+  CpuFault fault = {};
 
   template <class T>
   const T* in(std::size_t i) const {

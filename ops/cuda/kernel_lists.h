@@ -5,11 +5,13 @@
 #include "ops/concat_kernels.h"
 #include "ops/cuda/kernel.h"
 #include "ops/embedding_kernels.h"
+#include "ops/guarded_kernels.h"
 #include "ops/layer_norm_kernels.h"
 #include "ops/matmul_kernels.h"
 #include "ops/optimizer_updates_kernels.h"
 #include "ops/pick_kernels.h"
 #include "ops/reduce_kernels.h"
+#include "ops/route_kernels.h"
 #include "ops/slice_kernels.h"
 #include "ops/softmax_kernels.h"
 #include "ops/structural_kernels.h"
@@ -29,8 +31,9 @@ struct Joined<KernelList<First...>, KernelList<Second...>, Rest...> {
 };
 
 using AllKernels =
-    typename Joined<BatchNormKernels, ConcatKernels, EmbeddingKernels, LayerNormKernels,
-                    MatmulKernels, OptimizerUpdatesKernels, PickKernels, ReduceKernels,
-                    SliceKernels, SoftmaxKernels, StructuralKernels, TransposeKernels>::type;
+    typename Joined<BatchNormKernels, ConcatKernels, EmbeddingKernels, GuardedKernels,
+                    LayerNormKernels, MatmulKernels, OptimizerUpdatesKernels, PickKernels,
+                    ReduceKernels, RouteKernels, SliceKernels, SoftmaxKernels, StructuralKernels,
+                    TransposeKernels>::type;
 
 }  // namespace metronome::cuda

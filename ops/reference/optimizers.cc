@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <type_traits>
 
 #include "graph/error.h"
@@ -25,14 +26,15 @@ void clip_gradients(Tensors& gradients, double max_norm) {
 
 template <class T>
 void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradients,
-               const std::vector<Tensors>& slots, std::int64_t update) {
+               const std::vector<Tensors>& slots, std::int64_t update, double rate) {
   // One counter serves all parameters: the kernel only reads it.
-  const at::Tensor count = at::full(
-      {}, update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
+  const at::Tensor count =
+      at::full({}, update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
   const Tensors counts(parameters.size(), count);
   const auto run = [&](const auto& fused) {
-    fused(parameters, gradients, slots[0], slots[1], {}, counts, rule.lr.at(update), rule.beta1,
-          rule.beta2, rule.weight_decay, rule.eps, /*amsgrad=*/false, /*maximize=*/false, {}, {});
+    fused(parameters, gradients, slots[0], slots[1], {}, counts, rate * rule.lr.at(update),
+          rule.beta1, rule.beta2, rule.weight_decay, rule.eps, /*amsgrad=*/false,
+          /*maximize=*/false, {}, {});
   };
   if constexpr (std::is_same_v<T, AdamW>) {
     run(at::_ops::_fused_adamw_::call);
@@ -42,21 +44,37 @@ void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradient
 }
 
 void sgd_step(const Sgd& rule, const Tensors& parameters, const Tensors& gradients,
-              const std::vector<Tensors>& slots, std::int64_t update) {
+              const std::vector<Tensors>& slots, std::int64_t update, double rate) {
   at::_fused_sgd_(parameters, gradients, slots.empty() ? Tensors{} : slots[0], rule.weight_decay,
-                  rule.momentum, rule.lr.at(update), rule.dampening, rule.nesterov,
+                  rule.momentum, rate * rule.lr.at(update), rule.dampening, rule.nesterov,
                   /*maximize=*/false, /*is_first_step=*/update == 0);
+}
+
+/// Those of `all` whose parameter has this rate.
+Tensors chosen(const Tensors& all, const std::vector<double>& rates, double rate) {
+  Tensors tensors;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (rates[i] == rate) tensors.push_back(all[i]);
+  }
+  return tensors;
 }
 
 }  // namespace
 
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
-                    const std::vector<Tensors>& slots, std::int64_t update) {
+                    const std::vector<Tensors>& slots, std::int64_t update,
+                    const std::vector<double>& rates) {
   if (parameters.empty()) return;
   const at::NoGradGuard no_gradients;
   const auto run = [&](const auto& rule, const auto& step) {
     if (rule.clip_norm) clip_gradients(gradients, *rule.clip_norm);
-    step(rule, parameters, gradients, slots, update);
+    if (rates.empty()) return step(rule, parameters, gradients, slots, update, 1);
+    for (const double rate : std::set<double>(rates.begin(), rates.end())) {
+      std::vector<Tensors> moments;
+      for (const Tensors& slot : slots) moments.push_back(chosen(slot, rates, rate));
+      step(rule, chosen(parameters, rates, rate), chosen(gradients, rates, rate), moments, update,
+           rate);
+    }
   };
   if (const auto* rule = optimizer.as<Adam>()) return run(*rule, adam_step<Adam>);
   if (const auto* rule = optimizer.as<AdamW>()) return run(*rule, adam_step<AdamW>);

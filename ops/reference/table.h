@@ -21,9 +21,11 @@ Element from_torch(c10::ScalarType type);
 Tensors reference(const Op& op, const Tensors& inputs);
 
 /// An optimizer through libtorch's fused kernels, in place.
-/// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts the
-/// updates made before this one.
+/// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts
+/// the updates made before this one. `rates[i]` multiplies the learning rate of parameter i; empty:
+/// 1 for all.
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
-                    const std::vector<Tensors>& slots, std::int64_t update);
+                    const std::vector<Tensors>& slots, std::int64_t update,
+                    const std::vector<double>& rates = {});
 
 }  // namespace metronome

@@ -157,6 +157,7 @@ CudaEvent HostDriver::make_event() {
 void HostDriver::record(CudaEvent event, CudaStream stream) {
   Event& e = at(event);
   if (const Stream& s = at(stream); s.captures) {
+    if (s.guard != nullptr) throw InternalError("an event is recorded inside of a condition");
     e.capture = captures_;
     e.frontier = s.frontier;
     return;
@@ -291,12 +292,27 @@ void HostDriver::begin_capture(CudaStream stream) {
 
 void HostDriver::capture(const Command& command, Stream& stream) {
   const auto add = [&](const Command& node) {
-    capturing_->nodes.push_back({node, std::exchange(stream.frontier, {}), {}});
+    capturing_->nodes.push_back({node, stream.guard, std::exchange(stream.frontier, {}), {}});
     stream.frontier = {static_cast<int>(capturing_->nodes.size()) - 1};
   };
   const auto* gemm = std::get_if<GemmCommand>(&command);
   if (gemm != nullptr && gemm->algorithm == HostGemmLibrary::kWithWorkspace) add(ZeroCommand{});
   add(command);
+}
+
+void HostDriver::begin_if(const bool* guard, CudaStream stream) {
+  Stream& s = at(stream);
+  if (!s.captures) throw InternalError("a condition begins outside of a capture");
+  if (s.guard != nullptr) throw InternalError("a condition begins inside of another");
+  require_own(guard, sizeof(bool), "a condition reads");
+  for (int i = 0; i < kIfNodes; ++i) capture(ZeroCommand{}, s);
+  s.guard = guard;
+}
+
+void HostDriver::end_if(CudaStream stream) {
+  if (std::exchange(at(stream).guard, nullptr) == nullptr) {
+    throw InternalError("a condition ends that did not begin");
+  }
 }
 
 void HostDriver::check_joined(const Stream& origin) const {
@@ -336,6 +352,7 @@ void HostDriver::abandon_capture(CudaStream) noexcept {
   origin_ = -1;
   for (Stream& stream : streams_) {
     stream.captures = false;
+    stream.guard = nullptr;
     stream.frontier.clear();
   }
 }
@@ -427,8 +444,12 @@ bool HostDriver::advance_graph(Graph& graph) {
     const auto chosen = graph.ready.begin() + static_cast<std::ptrdiff_t>(pick(graph.ready.size()));
     const int node = *chosen;
     graph.ready.erase(chosen);
-    play(graph.nodes[node].command);
-    clock_ += kInGraphMs;
+    if (const bool* guard = graph.nodes[node].guard; guard == nullptr || *guard) {
+      play(graph.nodes[node].command);
+      clock_ += kInGraphMs;
+    } else {
+      ++counts_.skipped;
+    }
     --graph.left;
     for (const int next : graph.nodes[node].before) {
       if (--graph.missing[next] > 0) continue;

@@ -47,6 +47,7 @@ struct HostCounts {
   int captured = 0;  ///< commands in captures
   int graphs = 0;
   int launches = 0;
+  int skipped = 0;  ///< nodes in conditions that did not hold
   bool operator==(const HostCounts&) const = default;
 };
 
@@ -83,6 +84,8 @@ class HostDriver final : public CudaDriver {
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
+  void begin_if(const bool* guard, CudaStream stream) override;
+  void end_if(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
@@ -115,6 +118,7 @@ class HostDriver final : public CudaDriver {
     std::deque<Work> work;
     std::vector<int> frontier;  // in a capture: the nodes that its next one comes after
     bool captures = false;
+    const bool* guard = nullptr;  // of the condition that is open in the capture
   };
   struct Event {
     int recorded = 0;
@@ -126,8 +130,9 @@ class HostDriver final : public CudaDriver {
   struct Graph {
     struct Node {
       Command command;
-      std::vector<int> after;   // the nodes that it waits for
-      std::vector<int> before;  // those that wait for it
+      const bool* guard = nullptr;  // of the condition that it stands in
+      std::vector<int> after;       // the nodes that it waits for
+      std::vector<int> before;      // those that wait for it
     };
     std::vector<Node> nodes;
     int launched = 0;

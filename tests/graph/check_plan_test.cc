@@ -5,39 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/memory_plan.h"
-#include "tests/graph/test_ops.h"
+#include "tests/graph/planned.h"
 
 namespace metronome {
 namespace {
 
 using namespace testing;
-
-/// A graph with the order as declared and its plan.
-struct Planned {
-  explicit Planned(Graph g, std::vector<std::size_t> scratch = {})
-      : graph(std::move(g)), scratch(std::move(scratch)) {
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      order.order.push_back(static_cast<std::int32_t>(i));
-    }
-    order.in_place = schedule(graph, settings).in_place;
-    replan();
-  }
-  void replan() {
-    plan = plan_memory(graph, order, scratch, settings);
-    REQUIRE(check() == "no fault");
-  }
-  std::string check() const {
-    return metronome::check(graph, order, scratch, plan, settings).value_or("no fault");
-  }
-  Place& place(Value value) { return plan.places[value.id().node][value.id().output]; }
-
-  Graph graph;
-  std::vector<std::size_t> scratch;
-  Settings settings;
-  Schedule order;
-  MemoryPlan plan;
-};
 
 void assign(Graph& graph, std::string storage, Value value) {
   std::vector<Assignment> assignments(graph.assignments().begin(), graph.assignments().end());

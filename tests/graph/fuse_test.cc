@@ -144,7 +144,7 @@ TEST_CASE("domains and guards keep groups apart") {
   const Value a = map({x}, "a");
   g.output("wide", map({a, g.input("w", f32, {2, 3})}, "b"));
   Node guarded{make_op(Map{"c"}), {a.id()}, {}, "c", Line{}, go.id()};
-  g.output("guarded", g.value(g.append(guarded)));
+  g.output("guarded", or_zero(g, "guarded", go, g.value(g.append(guarded))));
   CHECK(fused(g) == g.print());
 }
 
@@ -323,7 +323,7 @@ class Random {
         // Nothing reads it but a readable: what a guard leaves behind is not for others.
         Node guarded{make_op(Map{"g"}), {x.id(), y.id()}, {}, path, Line{}, go.id()};
         const Value made = g.value(g.append(guarded));
-        if (below(4) == 0) g.output(path, made);
+        if (below(4) == 0) g.output(path, or_zero(g, path, go, made));
         return;
       }
       default:

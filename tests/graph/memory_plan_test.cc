@@ -207,6 +207,94 @@ TEST_CASE("the largest values at the fullest moment are named, largest first") {
         std::vector<Holder>{{large.id(), 400}, {early.id(), 256}, {small.id(), 64}});
 }
 
+/// As a target plans that skips nodes whose guards are false.
+const Settings kSkips = [] {
+  Settings settings;
+  settings.skips = true;
+  return settings;
+}();
+
+// x - a0 - b0 \        a0 and b0 run where `which` is 0, a1 and b1 where it is 1
+//   - a1 - b1 - m - y
+struct Choice {
+  Graph graph{"choice"};
+  Value x = graph.input("x", f32, {16});
+  Value which = node(graph, "which", Blend{Type{i32, {}}}, {x});
+  Value zero = guard(graph, "zero", which, 0);
+  Value one = guard(graph, "one", which, 1);
+  Value a0 = node_under(graph, zero, "a0", Blend{floats(64)}, {x});
+  Value b0 = node_under(graph, zero, "b0", Blend{floats(32)}, {a0});
+  Value a1 = node_under(graph, one, "a1", Blend{floats(48)}, {x});
+  Value b1 = node_under(graph, one, "b1", Blend{floats(32)}, {a1});
+
+  Graph merged() {
+    const Value m = node(graph, "m", Merge{1, true}, {zero, b0, b1});
+    graph.output("y", node(graph, "y", Blend{floats(16)}, {m}));
+    return std::move(graph);
+  }
+};
+
+TEST_CASE("branches of a choice share bytes; their results and what merges them are one") {
+  const Graph g = Choice().merged();
+  CHECK(planned(g, {}, kSkips) ==
+        "arena 448 bytes, at least 448\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  which  arena [0, 4)\n"
+        "  2  zero  arena [384, 385)\n"
+        "  3  one  arena [192, 193)\n"
+        "  4  a1  arena [0, 192)\n"
+        "  5  b1  arena [256, 384)\n"
+        "  6  a0  arena [0, 256)\n"
+        "  7  b0  arena [256, 384)\n"
+        "  8  m  arena [256, 384)\n"
+        "  9  y  readable y [0, 64)\n");
+  CHECK(planned(g).starts_with("arena 576 bytes, at least 576\n"));
+}
+
+TEST_CASE("what is held in any case shares bytes with no branch, until a branch takes it over") {
+  // x - z - a0 - m - y     a0 is made over z where `zero` holds; b1, which nothing reads, and c1
+  //  \- b1      /           where `one` does
+  //   \- c1 ---/
+  Graph g("taken");
+  const Value x = g.input("x", f32, {16});
+  const Value which = node(g, "which", Blend{Type{bool_, {}}}, {x});
+  const Value zero = guard(g, "zero", which, 0);
+  const Value one = guard(g, "one", which, 1);
+  const Value z = node(g, "z", Blend{floats(64)}, {x});
+  node_under(g, one, "b1", Blend{floats(48)}, {x});
+  const Value a0 = node_under(g, zero, "a0", Scale{2}, {z});
+  const Value c1 = node_under(g, one, "c1", Blend{floats(64)}, {x});
+  const Value m = node(g, "m", Merge{1, true}, {zero, a0, c1});
+  g.output("y", node(g, "y", Blend{floats(16)}, {m}));
+  Schedule order = schedule(g, kSkips);
+  order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const MemoryPlan plan = plan_memory(g, order, {}, kSkips);
+  CHECK(check(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
+  // At step 5 z, b1 and both guards; from step 6 on a0 lies over z, and c1 where a0 does.
+  CHECK(plan.arena_bytes == 64 + 64 + 256 + 192);
+  const auto offset = [&](Value value) { return plan.places[value.id().node][0].offset; };
+  CHECK(offset(a0) == offset(z));
+  CHECK(offset(c1) == offset(z));
+  CHECK(offset(m) == offset(z));
+}
+
+TEST_CASE(
+    "where another branch runs, neither its scratch nor the report counts this one's values") {
+  Choice c;
+  const Value zero = c.zero, one = c.one, a1 = c.a1;
+  const Graph g = c.merged();
+  std::vector<std::size_t> scratch(g.nodes().size());
+  scratch[static_cast<std::size_t>(a1.id().node)] = 512;
+  Schedule order = schedule(g, kSkips);
+  order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};  // a1 runs after b0 and before m reads that
+  const MemoryPlan plan = plan_memory(g, order, scratch, kSkips);
+  CHECK(check(g, order, scratch, plan, kSkips).value_or("no fault") == "no fault");
+  CHECK(plan.lower_bound == 64 + 64 + 192 + 512);
+  CHECK(plan.arena_bytes == plan.lower_bound);
+  CHECK(plan.biggest == std::vector<Holder>{{a1.id(), 192}, {zero.id(), 1}, {one.id(), 1}});
+  CHECK(plan_memory(g, order, scratch, kSettings).lower_bound == plan.lower_bound + 128);
+}
+
 TEST_CASE("scratch for another graph is refused") {
   Graph g("other");
   g.output("y", node(g, "y", Scale{2}, {g.input("x", f32, {16})}));

@@ -1,11 +1,11 @@
 // Mistakes that the graph itself finds, each with its whole message.
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "graph/error.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -17,32 +17,12 @@ struct Descent {
   static constexpr std::string_view name = "descent";
   std::string attributes() const { return ""; }
   std::vector<Slot> slots() const { return {}; }
-  Values scalars(Value) const { return {}; }
+  Values scalars(Value, double) const { return {}; }
   Values update(Value p, Value g, std::span<const Value>, std::span<const Value>) const {
     return {plus(p, g)};
   }
 };
 
-/// All mistakes of a declaration, as `validate` reports them.
-std::vector<std::string> mistakes(const std::function<void(Graph&)>& declare) {
-  Graph g("g");
-  declare(g);
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    return error.mistakes();
-  }
-  return {};
-}
-
-/// The one mistake of a declaration.
-std::string mistake_of(const std::function<void(Graph&)>& declare) {
-  const auto all = mistakes(declare);
-  REQUIRE(all.size() == 1);
-  return all[0];
-}
-
-Line at(int number) { return {"tower.cc", number}; }
 Value weight(Graph& g) { return g.parameter("w", Type{f32, {4}}, {}, at(2)); }
 Value vector(Graph& g, std::string name = "x", int line = 1) {
   return g.input(std::move(name), f32, {4}, at(line));
@@ -201,36 +181,6 @@ TEST_CASE("gradients are read, not computed with") {
         "  requires   one Graph::minimize(loss, optimizer)");
 }
 
-TEST_CASE("states are fed once, with their own type") {
-  const Type scalar{f32, {}};
-  CHECK(mistake_of([&](Graph& g) { g.state("s", scalar, {}, at(1)); }) ==
-        "tower.cc:1: state \"s\" is never fed\n"
-        "  requires   one Graph::feed(state, next) for each state\n"
-        "  way out    use Graph::parameter or an input for what no step changes");
-  CHECK(mistake_of([&](Graph& g) {
-          const Value s = g.state("s", scalar, {}, at(1));
-          g.feed(s, scale(s, 2), at(2));
-          g.feed(s, scale(s, 3, at(3)), at(3));
-        }) == fmt::format("tower.cc:3: feed cannot take the value back\n"
-                          "  operand 0  f32[]  \"s\"        tower.cc:1\n"
-                          "  operand 1  f32[]  \"scale_1\"  tower.cc:3\n"
-                          "  requires   one feed for each state, but it was fed at tower.cc:2"));
-  CHECK(mistake_of([&](Graph& g) {
-          const Value s = g.state("s", scalar, {}, at(1));
-          g.feed(s, vector(g, "x", 2), at(3));
-        }) ==
-        "tower.cc:3: feed cannot take the value back\n"
-        "  operand 0  f32[]   \"s\"  tower.cc:1\n"
-        "  operand 1  f32[4]  \"x\"  tower.cc:2\n"
-        "  requires   the state's type f32[], but f32[4]");
-  CHECK(mistake_of([&](Graph& g) { g.feed(vector(g), vector(g, "y", 2), at(3)); }) ==
-        "tower.cc:3: feed cannot take the value back\n"
-        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
-        "  operand 1  f32[4]  \"y\"  tower.cc:2\n"
-        "  requires   a state of this graph as the first operand\n"
-        "  way out    make it with Graph::state");
-}
-
 TEST_CASE("verbs") {
   CHECK(mistake_of([](Graph& g) {
           vector(g).repeat(
@@ -289,18 +239,6 @@ TEST_CASE("shared weights keep their shape and their graph") {
         "tower.cc:2: a shared layer cannot serve two graphs\n"
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   the graph of its first call, \"other\", but \"g\"");
-}
-
-TEST_CASE("freeze and thaw name what is there") {
-  CHECK(mistake_of([](Graph& g) {
-          weight(g);
-          g.freeze("tower", at(3));
-        }) ==
-        "tower.cc:3: freeze(\"tower\") finds nothing\n"
-        "  requires   the path of a parameter or of a scope that holds some, made before");
-  CHECK(mistake_of([](Graph& g) { g.thaw("w", at(3)); }) ==
-        "tower.cc:3: thaw(\"w\") finds nothing\n"
-        "  requires   the path of a parameter or of a scope that holds some, made before");
 }
 
 TEST_CASE("a buffer keeps its type") {

@@ -45,7 +45,7 @@ struct Descent {
   static constexpr std::string_view name = "descent";
   std::string attributes() const { return ""; }
   std::vector<Slot> slots() const { return {{"velocity", {}}}; }
-  Values scalars(Value) const { return {}; }
+  Values scalars(Value, double) const { return {}; }
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value>) const {
     const Value velocity = plus(slots[0], gradient);

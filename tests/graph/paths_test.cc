@@ -124,6 +124,89 @@ TEST_CASE("freeze and thaw reach a scope or one path, and nothing beside it") {
   CHECK(g.storage(*g.find_storage("a/dense/weight")).trainable);
 }
 
+TEST_CASE("globs freeze, thaw and give rates; the last call that names a parameter counts") {
+  Graph g("g");
+  g.input("x", f32, {4}).scope("tower", [](Value h) { return h.repeat(2, dense); }).through(dense);
+  const auto of = [&](const char* path) { return g.storage(*g.find_storage(path)); };
+  g.freeze("tower/*/dense");
+  g.thaw("**/1");
+  CHECK_FALSE(of("tower/0/dense/weight").trainable);
+  CHECK(of("tower/1/dense/weight").trainable);
+  CHECK(of("dense/weight").trainable);
+  g.scale_learning_rate("**/weight", 0.5);
+  g.scale_learning_rate("tower", 0.1);
+  g.scale_learning_rate("tower/1", 2);
+  CHECK(of("tower/0/dense/weight").rate == 0.1);
+  CHECK(of("tower/1/dense/weight").rate == 2);
+  CHECK(of("dense/weight").rate == 0.5);
+}
+
+TEST_CASE("unroll has one set of weights, a node for each step, and feeds its last state") {
+  Graph g("g");
+  const Value s = g.state("s", floats(4));
+  const auto cell = [](Value h, int step) {
+    const Value next = h.through(dense);
+    return Unrolled{next, scale(next, step)};
+  };
+  const Values ys = g.unroll(2, s, cell);
+  CHECK(parameters(g) == Paths{"unroll/dense/weight"});
+  CHECK(nodes(g) == Paths{"unroll/0/dense", "unroll/0/scale", "unroll/1/dense", "unroll/1/scale"});
+  CHECK(ys.size() == 2);
+  CHECK(ys[0].node().path == "unroll/0/scale");
+  CHECK(ys[1].node().path == "unroll/1/scale");
+  REQUIRE(g.assignments().size() == 1);
+  CHECK(g.node(g.assignments()[0].value).path == "unroll/1/dense");
+  CHECK(g.storage(g.assignments()[0].storage).path == "s");
+}
+
+TEST_CASE("in a named scope unroll keeps its word, as a loop does") {
+  Graph g("g");
+  g.input("x", f32, {4}).scope("cell", [&](Value) {
+    return g.unroll(2, g.state("s", floats(4)), [](Value h, int) {
+      return Unrolled{h.through(dense), h};
+    })[1];
+  });
+  CHECK(parameters(g) == Paths{"cell/unroll/dense/weight"});
+}
+
+TEST_CASE("a shared layer beside repeated ones") {
+  Graph g("g");
+  const Layer tower = shared([](Value h) { return h.repeat(2, dense); });
+  g.input("x", f32, {4}).repeat(2, [&](Value h) { return h.through(tower).through(dense); });
+  CHECK(parameters(g) == Paths{"repeat/0/shared/repeat/0/dense/weight",
+                               "repeat/0/shared/repeat/1/dense/weight", "repeat/0/dense/weight",
+                               "repeat/1/dense/weight"});
+  CHECK(nodes(g) == Paths{"repeat/0/shared/repeat/0/dense", "repeat/0/shared/repeat/1/dense",
+                          "repeat/0/dense", "repeat/1/shared/repeat/0/dense",
+                          "repeat/1/shared/repeat/1/dense", "repeat/1/dense"});
+}
+
+TEST_CASE("unrelated edits of every kind keep the paths of a named scope") {
+  const auto declare = [](int edit) {
+    Graph g("g");
+    Value x = g.input("x", f32, {4});
+    const Layer once = shared(dense);
+    if (edit == 1) x = x.repeat(2, dense);
+    if (edit == 2) x = x.loop(dense).times(2);
+    if (edit == 3) x = x.split(dense, dense).merge([](const Values& v) { return v[1]; });
+    if (edit == 4) x = x.through(once).through(once);
+    if (edit == 5) x = x.scope("other", dense);
+    x = x.scope("model", [](Value h) {
+      h = h.through(dense).repeat(2, dense).loop(dense).times(2);
+      return h.split(dense, shared(dense)).merge([](const Values& v) { return v[0]; });
+    });
+    if (edit == 6) x.through(dense);
+    Paths paths = parameters(g);
+    std::erase_if(paths, [](const std::string& path) { return !path.starts_with("model/"); });
+    return paths;
+  };
+  const Paths paths = declare(0);
+  CHECK(paths == Paths{"model/dense/weight", "model/0/dense/weight", "model/1/dense/weight",
+                       "model/loop/dense/weight", "model/split/0/dense/weight",
+                       "model/split/1/shared/dense/weight"});
+  for (int edit = 1; edit <= 6; ++edit) CHECK(declare(edit) == paths);
+}
+
 TEST_CASE("a buffer is threaded: each use takes what the previous one left") {
   Graph g("g");
   const Value x = g.input("x", f32, {});

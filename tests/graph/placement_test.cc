@@ -35,6 +35,34 @@ TEST_CASE("the peak is the fullest step, the first of equals") {
   CHECK(peak_of({}) == Peak{0, 0});
 }
 
+TEST_CASE("blocks of guards that exclude each other share bytes at the same time") {
+  //  4 |          [ c  ]      c in any case,
+  //  2 |[ a           ]       a under guard 0: bytes 0 to 4,
+  //  0 |[ a and b     ]       b under guard 1: bytes 0 to 2
+  Exclusions excludes(2);
+  excludes.add(0, 1);
+  const std::vector<Block> blocks = {{0, 3, 4, {{0, 3, 0}}}, {0, 3, 2, {{0, 3, 1}}}, {2, 3, 2}};
+  const Placement placement = place(blocks, excludes);
+  CHECK(placement.bytes == 6);
+  CHECK(peak_of(blocks, excludes) == Peak{6, 2, {0}});
+  CHECK(place(blocks, Exclusions(2)).bytes == 8);
+  CHECK(peak_of(blocks, Exclusions(2)) == Peak{8, 2, {0, 1}});
+}
+
+TEST_CASE("a block under a guard for a part of its steps shares bytes only then") {
+  // a is held in any case up to step 1, then under guard 0; b and c under guard 1
+  Exclusions excludes(2);
+  excludes.add(0, 1);
+  const Block a = {0, 3, 4, {{0, 1, -1}, {2, 3, 0}}};
+  const Block b = {2, 3, 4, {{2, 3, 1}}};
+  const Block c = {1, 3, 4, {{1, 3, 1}}};
+  CHECK_FALSE(meet(a, b, excludes));
+  CHECK(meet(a, c, excludes));
+  CHECK(meet(b, c, excludes));
+  CHECK(place(std::vector<Block>{a, b}, excludes).bytes == 4);
+  CHECK(place(std::vector<Block>{a, c}, excludes).bytes == 8);
+}
+
 TEST_CASE("a gap below is taken before the space above") {
   //  3 |[ b           ]
   //  2 |[ b           ]

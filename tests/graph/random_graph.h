@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -13,14 +14,21 @@
 
 namespace metronome::testing {
 
+enum class Guarding : std::uint8_t {
+  no,   ///< but for single nodes under a boolean of their own, which all read
+  yes,  ///< choices, chains of conditions and their negations, as loops and branches make them
+};
+
 /// Every kind of thing that a plan has to place: views of views, ops in place, saved outputs,
 /// several outputs, guards, assignments, readable values, and values that nothing reads.
 class RandomGraph {
  public:
-  explicit RandomGraph(std::uint32_t seed) : random_(seed) {}
+  explicit RandomGraph(std::uint32_t seed, Guarding guarding = Guarding::no)
+      : random_(seed), guarding_(guarding) {}
 
   Graph make() {
     Graph graph("random");
+    regions_ = {{}};
     values_.clear();
     for (int i = below(3); i >= 0; --i) {
       values_.push_back(graph.input(fmt::format("x{}", i), f32, {size()}));
@@ -30,8 +38,21 @@ class RandomGraph {
       storages.push_back(graph.parameter(fmt::format("w{}", i), floats(size()), {}));
     }
     values_.insert(values_.end(), storages.begin(), storages.end());
-    const int nodes = 4 + below(40);
-    for (int i = 0; i < nodes; ++i) add_node(graph, fmt::format("n{}", i));
+    regions_[0].values = values_;
+    const int nodes = guarding_ == Guarding::yes ? 20 + below(80) : 4 + below(40);
+    for (int i = 0; i < nodes; ++i) {
+      const std::string path = fmt::format("n{}", i);
+      if (guarding_ == Guarding::no) {
+        add_node(graph, path);
+      } else if (below(5) == 0) {
+        open_regions(graph, path);
+      } else if (regions_.size() > 1 && below(4) == 0) {
+        join_regions(graph, path);
+      } else {
+        in_region(any_region(), [&] { add_node(graph, path); });
+      }
+    }
+    if (guarding_ == Guarding::yes) values_ = regions_[0].values;
     for (int i = below(4); i > 0; --i) graph.output(fmt::format("y{}", i), any());
     std::vector<Assignment> assignments;
     for (const Value& storage : storages) {
@@ -48,6 +69,126 @@ class RandomGraph {
   int below(std::size_t end) { return static_cast<int>(random_() % end); }
 
  private:
+  /// Nodes that run under one guard. Its parents' values are there where it runs.
+  struct Region {
+    Value guard = {};
+    std::vector<int> parents = {};
+    std::vector<Value> values = {};
+    int choice = -1;  ///< regions of one choice exclude each other
+  };
+
+  int any_region() { return below(3) == 0 ? 0 : below(regions_.size()); }
+
+  /// Values of a region and of all that it lies in, each once.
+  std::vector<Value> visible(int region) const {
+    std::vector<int> within = {region};
+    for (std::size_t i = 0; i < within.size(); ++i) {
+      for (const int parent : regions_[within[i]].parents) {
+        if (std::find(within.begin(), within.end(), parent) == within.end()) {
+          within.push_back(parent);
+        }
+      }
+    }
+    std::vector<Value> values;
+    for (auto it = within.rbegin(); it != within.rend(); ++it) {
+      values.insert(values.end(), regions_[*it].values.begin(), regions_[*it].values.end());
+    }
+    return values;
+  }
+
+  /// What `add` makes runs under the region's guard, reads what is visible there and stays there.
+  template <class Add>
+  void in_region(int region, Add add) {
+    values_ = visible(region);
+    guard_ = regions_[region].guard;
+    const auto before = static_cast<std::ptrdiff_t>(values_.size());
+    add();
+    std::vector<Value>& values = regions_[region].values;
+    values.insert(values.end(), values_.begin() + before, values_.end());
+    guard_ = {};
+  }
+
+  /// A choice, a condition, the negation of a guard, or two guards at once.
+  void open_regions(Graph& graph, const std::string& path) {
+    const int in = any_region();
+    const Value parent = regions_[in].guard;
+    const int other = below(regions_.size());
+    const Value decided = regions_[other].guard;
+    if (decided && decided.node().op->as<Guard>() != nullptr && other != in && below(3) == 0) {
+      const int when = below(2);
+      const Value both = guard(graph, path, decided, when, 2, parent);
+      regions_.push_back({both, when == 1 ? std::vector{in, other} : std::vector{in}});
+      return;
+    }
+    const int cases = 2 + below(3);
+    Value decider;
+    in_region(in, [&] {
+      const Type type = cases == 2 ? Type{bool_, {}} : Type{i32, {}};
+      decider = add(graph, path + "?", Blend{type}, {any()});
+    });
+    if (cases == 2 && in == 0 && below(4) == 0) {  // a guard of no rule
+      regions_.push_back({decider, {in}});
+      return;
+    }
+    const int opened = below(3) == 0 ? 1 : cases;
+    for (int when = 0; when < opened; ++when) {
+      const Value go = guard(graph, fmt::format("{}={}", path, when), decider, when, cases, parent);
+      regions_.push_back({go, {in}, {}, opened == cases ? choices_ : -1});
+    }
+    ++choices_;
+  }
+
+  /// A value of a type in a region.
+  Value result(Graph& graph, const std::string& path, int region, const Type& type) {
+    Value found;
+    in_region(region, [&] {
+      const std::vector<Value> fitting = of_type(type);
+      if (fitting.empty() || below(2) == 0) {
+        found = add(graph, path, Blend{type}, {recent(values_)});
+        values_.push_back(found);
+      } else {
+        found = recent(fitting);
+      }
+    });
+    return found;
+  }
+
+  /// The whole of a choice, or one region and what stands where it does not run.
+  void join_regions(Graph& graph, const std::string& path) {
+    const int first = 1 + below(regions_.size() - 1);
+    const Type type = floats(size());
+    std::vector<Value> operands;
+    int in = any_region(), branches = 1;
+    Value joined;
+    if (regions_[first].choice >= 0) {
+      branches = 0;
+      for (int i = 0; i < static_cast<int>(regions_.size()); ++i) {
+        if (regions_[i].choice != regions_[first].choice) continue;
+        in = regions_[i].parents[0];
+        operands.push_back(regions_[i].guard);
+        operands.push_back(result(graph, fmt::format("{}-{}", path, branches++), i, type));
+      }
+      --branches;
+      operands.erase(operands.end() - 2);
+    } else {
+      const Value value = result(graph, path + "-0", first, type);
+      const Value otherwise = result(graph, path + "-1", in, type);
+      operands = {regions_[first].guard, value, otherwise};
+    }
+    const Value sum = operands.back();
+    in_region(in, [&] {
+      if (regions_[first].choice < 0 && below(3) == 0) {
+        joined = add(graph, path, AccumulateIf{}, {sum, operands[1], operands[0]});
+      } else if (below(4) == 0) {
+        operands.pop_back();
+        joined = add(graph, path, Merge{branches, false}, operands);
+      } else {
+        joined = add(graph, path, Merge{branches, true}, operands);
+      }
+      values_.push_back(joined);
+    });
+  }
+
   std::int64_t size() {
     constexpr std::int64_t kSizes[] = {0, 1, 7, 16, 17, 64, 64, 100, 256};
     return kSizes[below(std::size(kSizes))];
@@ -70,33 +211,33 @@ class RandomGraph {
     switch (below(8)) {
       case 0:
       case 1:
-        values_.push_back(node(graph, path, Plus{}, {x, y}));
+        values_.push_back(add(graph, path, Plus{}, {x, y}));
         break;
       case 2:
-        values_.push_back(node(graph, path, Scale{2}, {x}));
+        values_.push_back(add(graph, path, Scale{2}, {x}));
         break;
       case 3: {
         const std::int64_t rows = below(x.size(0) + 1);
-        values_.push_back(node(graph, path, Head{x.size(0) - rows, rows}, {x}));
+        values_.push_back(add(graph, path, Head{x.size(0) - rows, rows}, {x}));
         break;
       }
       case 4:
       case 5:
-        values_.push_back(node(graph, path, Blend{floats(size())}, {x, any()}));
+        values_.push_back(add(graph, path, Blend{floats(size())}, {x, any()}));
         break;
       case 6: {
-        const Value norm = node(graph, path, Norm{}, {x});
+        const Value norm = add(graph, path, Norm{}, {x});
         values_.push_back(norm);
-        if (below(2) == 0) node(graph, path + "'", Blend{floats(size())}, {output(graph, norm, 1)});
+        if (below(2) == 0) add(graph, path + "'", Blend{floats(size())}, {output(graph, norm, 1)});
         break;
       }
       case 7: {
-        if (below(2) == 0) {
-          const Value next = node(graph, path, Momentum{}, {x, y, any()});
+        if (below(2) == 0 || guarding_ == Guarding::yes) {
+          const Value next = add(graph, path, Momentum{}, {x, y, any()});
           values_.push_back(next);
           values_.push_back(output(graph, next, 1));
         } else {
-          const Value go = node(graph, path + "?", Blend{Type{bool_, {}}}, {y});
+          const Value go = add(graph, path + "?", Blend{Type{bool_, {}}}, {y});
           Node guarded{make_op(Scale{3}), {x.id()}, {}, path, Line{}, go.id()};
           values_.push_back(graph.value(graph.append(guarded)));
         }
@@ -105,8 +246,17 @@ class RandomGraph {
     }
   }
 
+  template <OpRules T>
+  Value add(Graph& graph, std::string path, T op, std::vector<Value> inputs) {
+    return node_under(graph, guard_, std::move(path), std::move(op), std::move(inputs));
+  }
+
   std::mt19937 random_;  // its numbers are the same everywhere, those of distributions are not
-  std::vector<Value> values_;
+  Guarding guarding_;
+  std::vector<Value> values_;  // that can be read now
+  Value guard_;                // of new nodes
+  std::vector<Region> regions_;
+  int choices_ = 0;
 };
 
 }  // namespace metronome::testing

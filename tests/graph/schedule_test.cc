@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "graph/error.h"
+#include "graph/memory_plan.h"
+#include "graph/orders.h"
+#include "graph/uses.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -205,9 +208,28 @@ TEST_CASE("a guard is read by the node that it guards") {
   const Value x = g.input("x", f32, {16});
   const Value go = node(g, "go", Blend{Type{bool_, {}}}, {x});
   Node guarded{make_op(Scale{2}), {x.id()}, {}, "y", Line{}, go.id()};
-  g.output("y", g.value(g.append(guarded)));
-  CHECK(order_of(g) == "x go y");
-  CHECK(schedule(g, {}).peak_bytes == 64);
+  g.output("all", or_zero(g, "all", go, g.value(g.append(guarded))));
+  CHECK(order_of(g) == "x go y all");
+  CHECK(schedule(g, {}).peak_bytes == 128);  // go and y; what can be read lies elsewhere
+}
+
+TEST_CASE("a view under a guard comes with what it views, not with the guard") {
+  Graph g("view");
+  const Value x = g.input("x", f32, {16});
+  const Value h = node(g, "h", Blend{floats(16)}, {x});
+  const Value which = node(g, "which", Blend{Type{i32, {}}}, {x});
+  const Value first = node(g, "first", Guard{0, 2}, {which});
+  const Value second = node(g, "second", Guard{1, 2}, {which});
+  const Value view =
+      g.value(g.append(Node{make_op(Head{0, 16}), {h.id()}, {}, "view", Line{}, second.id()}));
+  // Which of the two guards holds is told by the first alone, so the second may come last.
+  g.output("y", node(g, "y", Merge{1, true}, {first, x, view}));
+  const auto at = [](Value v) { return v.id().node; };
+  const Uses uses = uses_of(g);
+  const std::vector<std::int32_t> running = {at(h), at(which), at(first), at(view) + 1, at(second)};
+  Schedule late{with_still_nodes(g, uses, running), {}, 0};
+  CHECK(drawn(g, late) == "x h view which first y second");
+  CHECK(check(g, late, {}, plan_memory(g, late, {}, {}), {}) == std::nullopt);
 }
 
 TEST_CASE("an empty graph has an empty schedule") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/guarded.h"
 #include "graph/op_model.h"
 #include "graph/scope.h"
 
@@ -113,6 +114,10 @@ Value node(Graph& graph, std::string path, T op, std::vector<Value> inputs) {
   node.path = std::move(path);
   return graph.value(graph.append(std::move(node)));
 }
+/// A value that is computed only where `guard` holds as one for all: zero where it does not.
+inline Value or_zero(Graph& graph, std::string path, Value guard, Value guarded) {
+  return node(graph, std::move(path), Merge{1, false}, {guard, guarded});
+}
 /// Another output of the node that made `value`.
 inline Value output(Graph& graph, Value value, std::int32_t output) {
   return graph.value({value.id().node, output});
@@ -120,5 +125,23 @@ inline Value output(Graph& graph, Value value, std::int32_t output) {
 
 /// A vector of floats, 4 bytes each.
 inline Type floats(std::int64_t n) { return Type{f32, {n}}; }
+
+/// True where the decider's outcome is `when` of `cases`, and the parent, where given, is true.
+inline Value guard(Graph& graph, std::string path, Value decider, int when, int cases = 2,
+                   Value parent = {}) {
+  std::vector<Value> inputs = {decider};
+  if (parent) inputs.push_back(parent);
+  return node(graph, std::move(path), Guard{when, cases, inputs.size() == 2}, inputs);
+}
+/// Output 0 of a new node that runs under `guard`, where that is present.
+template <OpRules T>
+Value node_under(Graph& graph, Value guard, std::string path, T op, std::vector<Value> inputs) {
+  Node node;
+  node.op = make_op(std::move(op));
+  for (const Value& input : inputs) node.inputs.push_back(input.id());
+  node.path = std::move(path);
+  if (guard) node.guard = guard.id();
+  return graph.value(graph.append(std::move(node)));
+}
 
 }  // namespace metronome::testing

@@ -59,10 +59,9 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("train digits --epochs 0", "--epochs: \"0\" is no whole number from 1 to 100000.");
   refuses("train digits --batch 1", "--batch: \"1\" is no whole number from 2 to 100000.");
   refuses("train digits --lr -1", "--lr: \"-1\" is no number above zero.");
-  refuses(
-      "compare mpl",
-      "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine or "
-      "feedback_fixed.");
+  refuses("compare mpl",
+          "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine, "
+          "feedback_fixed, feedback_adaptive or routed_sparse.");
   refuses("compare --scale huge", "--scale: there is no \"huge\": say small or full.");
   refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
   refuses("compare --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
@@ -70,11 +69,11 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
-          "feedback_fixed or digits.");
+          "feedback_fixed, feedback_adaptive, routed_sparse or digits.");
   refuses(
       "plan towers",
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
-      "feedback_fixed or digits.");
+      "feedback_fixed, feedback_adaptive, routed_sparse or digits.");
 }
 
 TEST_CASE("--help says what there is, and status 0") {
@@ -120,7 +119,7 @@ TEST_CASE("a batch that the digits do not fill is one message, and status 1") {
   const Outcome outcome = metronome("train digits --batch 2000 --no-save");
   CHECK(outcome.status == 1);
   CHECK(outcome.error ==
-        "metronome: 1437 examples make no batch of 2000 where the last, short one is dropped\n");
+        "metronome: a batch of 2000 digits, but there are 1437 to train on\n");
 }
 
 TEST_CASE("train saves a checkpoint that it resumes, and compares with eager") {

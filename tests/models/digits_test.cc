@@ -19,10 +19,10 @@ constexpr std::uint64_t kSeed = 11;
 // A model, its data, an executable and its training.
 struct Run {
   explicit Run(int epochs, Target target = cpu_replay(), bool poison = false)
-      : model(models::digits({.steps = epochs * 22})),
-        step(compile(model.graph, target,
+      : shapes(models::digits_shapes(1437, epochs)),
+        step(compile(shapes.graphs(), target,
                      {.modes = {train, evaluate}, .seed = kSeed, .threads = 1, .poison = poison})),
-        training(model, data, step, kSeed) {}
+        training(shapes, data, step, kSeed) {}
 
   void train_to(int epoch) {
     while (training.epochs_done() < epoch) training.epoch([&](double l) { loss = l; });
@@ -30,7 +30,7 @@ struct Run {
 
   models::DigitsSplit data =
       models::split_digits(models::read_digits(models::digits_file()), kSeed);
-  models::DigitsModel model;
+  models::DigitsShapes shapes;
   Executable step;
   models::DigitsTraining training;
   double loss = 0;
@@ -102,23 +102,37 @@ TEST_CASE("eager trains the digits from the same storage to the same accuracy") 
   CHECK(by_eager.training.test().accuracy() > 0.9);
 }
 
+TEST_CASE("an epoch trains on every digit: the last batch is short, and a plan of its own") {
+  Run run(1);
+  CHECK(run.training.steps_per_epoch() == 23);
+  const Report& report = run.step.report();
+  CHECK(report.plan(train, 0).batch == "pixels [64, 64], labels [64]");
+  CHECK(report.plan(train, 1).batch == "pixels [29, 64], labels [29]");
+  run.train_to(1);
+  CHECK(run.step.updates() == 23);
+  CHECK(run.step.read("logits").sizes() == at::IntArrayRef({29, 10}));
+}
+
+TEST_CASE("a single digit left over is dropped, as batch norm needs two") {
+  CHECK(models::digits_shapes(129, 1).models.size() == 1);
+  CHECK(models::digits_shapes(130, 1).models.size() == 2);
+  CHECK(models::digits_shapes(128, 1).models.size() == 1);
+}
+
 TEST_CASE("a batch larger than the data, or not the checkpoint's, is refused") {
-  models::DigitsSplit data = models::split_digits(models::read_digits(models::digits_file()), 0);
-  const models::DigitsModel big = models::digits({.batch = 1500});
-  Executable step = compile(big.graph, cpu_replay(), {.modes = {train, evaluate}, .threads = 1});
-  CHECK_THROWS_WITH_AS(models::DigitsTraining(big, data, step, 0),
-                       "1437 examples make no batch of 1500 where the last, short one is dropped",
-                       RunError);
+  CHECK_THROWS_WITH_AS(models::digits_shapes(1437, 1, {.batch = 1500}),
+                       "a batch of 1500 digits, but there are 1437 to train on", RunError);
 
   const std::string file = fmt::format("{}/other.safetensors", std::getenv("TEST_TMPDIR"));
   Run trained(1);
   trained.train_to(1);
   trained.step.save(file);
-  const models::DigitsModel half = models::digits({.batch = 32});
-  Executable other = compile(half.graph, cpu_replay(), {.modes = {train, evaluate}, .threads = 1});
+  const models::DigitsShapes half = models::digits_shapes(1437, 1, {.batch = 32});
+  Executable other =
+      compile(half.graphs(), cpu_replay(), {.modes = {train, evaluate}, .threads = 1});
   other.load(file);
-  CHECK_THROWS_WITH_AS(models::DigitsTraining(half, data, other, 0).epochs_done(),
-                       "the checkpoint was written after 22 steps, which are no whole epochs of 44 "
+  CHECK_THROWS_WITH_AS(models::DigitsTraining(half, trained.data, other, 0).epochs_done(),
+                       "the checkpoint was written after 23 steps, which are no whole epochs of 45 "
                        "steps: resume with the batch that it was trained with",
                        RunError);
 }

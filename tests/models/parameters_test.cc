@@ -18,7 +18,8 @@ struct Row {
 constexpr Row kRows[] = {
     {"mlp", 17'184, 16'802'816},         {"residual_tower", 15'552, 14'718'976},
     {"gated_routing", 3'112, 2'638'856}, {"iterative_refine", 3'296, 3'152'896},
-    {"feedback_fixed", 880, 790'016},
+    {"feedback_fixed", 880, 790'016},    {"feedback_adaptive", 897, 790'529},
+    {"routed_sparse", 3'112, 2'638'856},
 };
 
 TEST_CASE("a model has the parameters of its architecture at both scales") {
@@ -49,7 +50,7 @@ TEST_CASE("every shipped model is a valid graph of its element type") {
 TEST_CASE("an unknown model or scale is answered with the right ones") {
   CHECK_THROWS_WITH_AS(models::find_model("mpl"),
                        "there is no model \"mpl\": mlp, residual_tower, gated_routing, "
-                       "iterative_refine, feedback_fixed",
+                       "iterative_refine, feedback_fixed, feedback_adaptive, routed_sparse",
                        RunError);
   CHECK_THROWS_WITH_AS(models::scale_of("huge"), "there is no scale \"huge\": small or full",
                        RunError);

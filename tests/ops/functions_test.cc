@@ -280,6 +280,7 @@ TEST_CASE("a concatenation of what does not fit") {
   concat({x, y}, 1);
   concat({x, y.reshape({15})}, 0);
   stack({x, x}, 3);
+  stack({x, x.reshape({1, 4, 3})}, 0);
   CHECK(mistakes(g) == lines(at, R"(@3: concat cannot join the graph as "concat"
   operand 0  f32[4, 3]  "x"  @1
   operand 1  f32[5, 3]  "y"  @2
@@ -291,7 +292,11 @@ TEST_CASE("a concatenation of what does not fit") {
 @5: concat cannot join the graph as "concat"
   operand 0  f32[1, 4, 3]  "reshape_1"  @5
   operand 1  f32[1, 4, 3]  "reshape_2"  @5
-  requires   an axis from -3 to 2, but 3)"));
+  requires   an axis from -3 to 2, but 3
+@6: stack cannot join the values
+  operand 0  f32[4, 3]     "x"          @1
+  operand 1  f32[1, 4, 3]  "reshape_3"  @6
+  requires   values of one shape, but [4, 3] and [1, 4, 3])"));
 }
 
 TEST_CASE("branches that do not join") {

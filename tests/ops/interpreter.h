@@ -57,7 +57,7 @@ class Interpreter {
     std::memcpy(source.data(), tensor.contiguous().data_ptr(), tensor.nbytes());
   }
 
-  /// Runs every node in order. `choose(node, candidates)` is the index of the kernel to run.
+  /// Runs every node in order but those whose guard is false. `choose(node, candidates)` is the index of the kernel to run.
   /// Throws where a kernel writes outside of its outputs or to an input.
   template <class Choose>
   void run(const Choose& choose) {
@@ -65,7 +65,8 @@ class Interpreter {
     values_.resize(graph_.nodes().size());
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       place(i);
-      launch(i, choose);
+      const ValueId guard = graph_.nodes()[i].guard;
+      if (!guard.present() || *static_cast<const bool*>(data(guard))) launch(i, choose);
     }
   }
   void run() {

@@ -92,6 +92,87 @@ struct CasesOf<Copy> {
   }
 };
 
+namespace structural {
+
+inline CaseInput boolean() {
+  return {Type{bool_, {}}, {.kind = Fillings::Kind::booleans, .differentiable = false}};
+}
+inline CaseInput outcome(Element element, double number) {
+  return {Type{element, {}},
+          {.kind = Fillings::Kind::integers,
+           .low = number,
+           .high = number + 1,
+           .differentiable = false}};
+}
+
+}  // namespace structural
+
+template <>
+struct CasesOf<Guard> {
+  static std::vector<Case> cases() {
+    using namespace structural;
+    std::vector<Case> cases;
+    for (const std::int64_t when : {0, 1}) {
+      cases.push_back({"a boolean", make_op(Guard{when, 2, false}), {boolean()}, false, false});
+      cases.push_back(
+          {"under another", make_op(Guard{when, 2, true}), {boolean(), boolean()}, false, false});
+    }
+    for (const Element element : {i32, i64}) {
+      for (const double number : {-7.0, 0.0, 1.0, 2.0, 3.0, 1e6}) {  // beyond the cases: clamped
+        for (const std::int64_t when : {0, 1, 2}) {
+          cases.push_back({"a selector",
+                           make_op(Guard{when, 3, false}),
+                           {outcome(element, number)},
+                           false,
+                           false});
+        }
+      }
+    }
+    return cases;
+  }
+};
+
+template <>
+struct CasesOf<Merge> {
+  static std::vector<Case> cases() {
+    using namespace structural;
+    std::vector<Case> cases;
+    for (const Element element : {f32, i32, i64, bool_}) {
+      for (const Shape& shape : shapes()) {
+        Fillings fill{.differentiable = false};
+        if (element == bool_) fill.kind = Fillings::Kind::booleans;
+        if (element == i32 || element == i64) fill = {Fillings::Kind::integers, -9, 9, false};
+        const CaseInput value{Type{element, shape}, fill};
+        const std::string name = to_string(value.type);
+        cases.push_back({name, make_op(Merge{1, true}), {boolean(), value, value}, false, false});
+        cases.push_back({name, make_op(Merge{1, false}), {boolean(), value}, false, false});
+        cases.push_back({name,
+                         make_op(Merge{3, true}),
+                         {boolean(), value, boolean(), value, boolean(), value, value},
+                         false,
+                         false});
+      }
+    }
+    return cases;
+  }
+};
+
+template <>
+struct CasesOf<AccumulateIf> {
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    for (const Shape& shape : structural::shapes()) {
+      const CaseInput value{Type{f32, shape}};
+      cases.push_back({to_string(shape),
+                       make_op(AccumulateIf{}),
+                       {value, value, structural::boolean()},
+                       false,
+                       false});
+    }
+    return cases;
+  }
+};
+
 template <>
 struct CasesOf<StopGradient> {
   static std::vector<Case> cases() { return {structural::on_tensors(StopGradient{}, {7, 13}, 1)}; }

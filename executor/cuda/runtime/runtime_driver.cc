@@ -82,6 +82,7 @@ RuntimeDriver::RuntimeDriver(int index) : index_(index) {
   cublaslt_ = std::make_unique<CublasLt>();
   facts_ = facts_of(index, *cublaslt_);
   counting_ = make_nonblocking();
+  bodies_ = make_nonblocking();
 }
 
 RuntimeDriver::~RuntimeDriver() {
@@ -275,7 +276,7 @@ int RuntimeDriver::nodes_of(const Command& command) {
 
 void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
   enter();
-  play(command, of(stream));
+  play(command, body_ != nullptr ? bodies_.get() : of(stream));
 }
 
 void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
@@ -311,7 +312,8 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
   check(cudaStreamEndCapture(of(stream), &recorded), "end a capture");
   Graph graph;
   graph.recorded.reset(recorded);
-  if (const int nodes = count_nodes(recorded); nodes != expected) {
+  const int nodes = count_nodes(recorded) + std::exchange(body_nodes_, 0);
+  if (nodes != expected) {
     throw InternalError(
         fmt::format("the captured graph has {} nodes, and its commands make {}", nodes, expected));
   }
@@ -328,8 +330,12 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
 void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
   if (capturing_ != stream) return;
   capturing_.reset();
+  body_nodes_ = 0;
   static_cast<void>(cudaSetDevice(index_));
   cudaGraph_t recorded = nullptr;
+  if (std::exchange(body_, nullptr) != nullptr) {
+    static_cast<void>(cudaStreamEndCapture(bodies_.get(), &recorded));
+  }
   static_cast<void>(cudaStreamEndCapture(of(stream), &recorded));
   const RecordedGraph graph(recorded);
   static_cast<void>(cudaGetLastError());

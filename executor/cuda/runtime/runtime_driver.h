@@ -55,6 +55,8 @@ class RuntimeDriver : public CudaDriver {
 
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
+  void begin_if(const bool* guard, CudaStream stream) override;
+  void end_if(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
 
@@ -91,6 +93,8 @@ class RuntimeDriver : public CudaDriver {
   DeviceFacts facts_;
   std::size_t other_bytes_ = 0;
   std::optional<CudaStream> capturing_;
+  cudaGraph_t body_ = nullptr;  // of the condition that is open; the captured graph owns it
+  int body_nodes_ = 0;          // in all bodies of the capture so far
   CodeCache cache_;
 
   // What was handed out, destroyed from the last to the first: graphs before the modules and the
@@ -105,6 +109,7 @@ class RuntimeDriver : public CudaDriver {
   std::deque<Event> events_;
   std::deque<Graph> graphs_;
   Stream counting_;  // for commands that are captured alone
+  Stream bodies_;    // on which bodies of conditions are captured
 };
 
 }  // namespace metronome

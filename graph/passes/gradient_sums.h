@@ -1,0 +1,47 @@
+// What flows into each value on the way back, and under which guards.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/guards.h"
+#include "graph/state.h"
+
+namespace metronome {
+
+/// Contributions to the gradients of a graph's values. Those that are made under the value's own
+/// guard are summed at once. Of others, those whose guards exclude each other and together cover
+/// the value's guard are joined by `merge`; what remains is a sum that starts as zero and takes
+/// each contribution where it was made.
+class GradientSums {
+ public:
+  struct Contribution {
+    Value value;
+    std::vector<GuardFact> when;  ///< beside the target's guard; sorted, none follows from others
+  };
+
+  explicit GradientSums(Graph& graph) : graph_(graph), guards_(graph.state().nodes) {}
+
+  /// A contribution that is computed, and counts, where all facts hold.
+  void add(ValueId target, Value contribution, std::vector<GuardFact> when);
+  /// What has been added, unjoined.
+  const std::vector<Contribution>& contributions(ValueId target) { return pending_[target]; }
+  /// The gradient of a value to which nothing is added any more; absent where nothing was.
+  Value of(ValueId target);
+
+ private:
+  std::vector<GuardFact> reduced(ValueId target, std::vector<GuardFact> facts) const;
+  /// A guard that is true where `outer` and all facts hold.
+  Value guard_of(ValueId outer, const std::vector<GuardFact>& facts) const;
+  bool partition(ValueId outer, const std::vector<Contribution>& parts) const;
+  Value merged(ValueId outer, std::vector<Contribution> parts) const;
+  Value summed(ValueId outer, const std::vector<Contribution>& parts) const;
+
+  Graph& graph_;
+  Guards guards_;
+  std::map<ValueId, std::vector<Contribution>> pending_;
+  std::map<ValueId, Value> done_;
+};
+
+}  // namespace metronome

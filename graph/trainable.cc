@@ -1,0 +1,56 @@
+// Which parameters are trained, and at which rate.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "graph/glob.h"
+#include "graph/graph.h"
+#include "graph/scope.h"
+#include "graph/state.h"
+
+namespace metronome {
+namespace {
+
+/// `set` of each parameter that `path` finds; `what` is the call, for the mistake where there is
+/// none.
+template <class Set>
+void for_parameters(GraphState& state, std::string_view path, const std::string& what, Line line,
+                    const Set& set) {
+  bool found = false;
+  for (Storage& s : state.storages) {
+    if (s.kind != StorageKind::parameter || !glob_finds(path, s.path)) continue;
+    set(s);
+    found = true;
+  }
+  // Layers on a poisoned value make no parameters: what is not there may follow from a mistake.
+  if (found || !state.mistakes.empty()) return;
+  const bool glob = path.find_first_of("*?") != path.npos;
+  mistake(&state, line, fmt::format("{} finds nothing", what), {},
+          {fmt::format("{} of a parameter or of a scope that holds some, made before",
+                       glob ? "a glob that meets the path" : "the path")});
+}
+
+}  // namespace
+
+void Graph::freeze(std::string_view path, Line line) {
+  for_parameters(*state_, path, fmt::format("freeze(\"{}\")", path), line,
+                 [](Storage& s) { s.trainable = false; });
+}
+
+void Graph::thaw(std::string_view path, Line line) {
+  for_parameters(*state_, path, fmt::format("thaw(\"{}\")", path), line,
+                 [](Storage& s) { s.trainable = true; });
+}
+
+void Graph::scale_learning_rate(std::string_view path, double factor, Line line) {
+  const std::string what = fmt::format("scale_learning_rate(\"{}\", {})", path, factor);
+  if (!(factor > 0) || std::isinf(factor)) {
+    mistake(state_.get(), line, fmt::format("{} cannot be applied", what), {},
+            {fmt::format("a finite factor above 0, but {}", factor),
+             factor == 0 ? "freeze what is not to be trained" : ""});
+    return;
+  }
+  for_parameters(*state_, path, what, line, [factor](Storage& s) { s.rate = factor; });
+}
+
+}  // namespace metronome

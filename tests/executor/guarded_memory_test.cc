@@ -1,0 +1,92 @@
+// Branches of which a step runs one share bytes: the arena with and without, and the same bits.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include "executor/metronome.h"
+#include "executor/plan.h"
+#include "executor/select.h"
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace {
+
+namespace mt = metronome;
+using namespace metronome;
+
+constexpr std::int64_t kBatch = 32, kWidth = 64, kWide = 512;
+constexpr int kBranches = 4;
+
+// x - linear - gelu - choose - linear - y     each of four branches: to 512 features and back
+struct Model {
+  Model() {
+    const auto branch = [](int) {
+      return Layer([](Value h) {
+        return h.through(linear(kWide)).through(gelu).through(linear(kWidth)).through(gelu);
+      });
+    };
+    y = x.through(linear(kWidth)).through(gelu).choose(which, Layers(branch, kBranches));
+    y = y.through(linear(kWidth));
+    graph.output("y", y);
+    graph.minimize(mse_loss(y, x), Adam{.lr = 1e-3});
+  }
+  /// Bytes of the arena as a target plans that skips branches, or one that runs them all.
+  PlanReport planned(Mode mode, bool skips) const {
+    Settings settings;
+    settings.mode = mode;
+    settings.skips = skips;
+    Report report;
+    return make_plan({graph}, settings, *cpu_kernels(1), {Tune::off, ""}, report).report;
+  }
+
+  Graph graph{"branches"};
+  Value x = graph.input("x", f32, {kBatch, kWidth});
+  Value which = graph.input("which", i32, {});
+  Value y;
+};
+
+TEST_CASE("the arena with sharing between branches is smaller than without") {
+  const Model model;
+  for (const Mode mode : {train, evaluate}) {
+    const PlanReport shared = model.planned(mode, true), apart = model.planned(mode, false);
+    MESSAGE(name_of(mode), ": arena ", shared.arena_bytes, " bytes (at least ", shared.lower_bound,
+            ") with sharing between branches, ", apart.arena_bytes, " (at least ",
+            apart.lower_bound, ") without");
+    CHECK(shared.arena_bytes < apart.arena_bytes);
+    CHECK(shared.arena_bytes >= shared.lower_bound);
+    const Executable replay =
+        compile(model.graph, cpu_replay(), {.modes = {mode}, .threads = 1, .tune = Tune::off});
+    CHECK(replay.report().plan(mode).arena_bytes == shared.arena_bytes);
+  }
+}
+
+TEST_CASE("branches that share bytes leave the same bits, dead bytes poisoned or not") {
+  const Model model;
+  CompileOptions options{.modes = {train, evaluate}, .threads = 1, .tune = Tune::off};
+  std::vector<Executable> executables;
+  executables.push_back(compile(model.graph, stepwise(), options));
+  executables.push_back(compile(model.graph, cpu_replay(), options));
+  options.poison = true;
+  executables.push_back(compile(model.graph, cpu_replay(), options));
+  const at::Tensor x = at::linspace(-2, 2, kBatch * kWidth).reshape({kBatch, kWidth});
+  for (const int which : {0, 3, 1, 2, 2, 0, 3, 1}) {
+    CAPTURE(which);
+    const at::Tensor index = at::full({}, which, at::TensorOptions(at::kInt));
+    std::vector<at::Tensor> results;
+    for (Executable& e : executables) {
+      e.run({{model.x, x}, {model.which, index}});
+      results.push_back(e.read(model.y).clone());
+      e.evaluate({{model.x, x}, {model.which, index}});
+      results.push_back(e.read(model.y).clone());
+    }
+    for (std::size_t i = 2; i < results.size(); ++i) CHECK(at::equal(results[i], results[i % 2]));
+    CHECK_FALSE(at::equal(results[0], results[1]));
+    for (const std::string& path : executables[0].storages()) {
+      CAPTURE(path);
+      CHECK(at::equal(executables[0].get(path), executables[1].get(path)));
+      CHECK(at::equal(executables[0].get(path), executables[2].get(path)));
+    }
+  }
+}
+
+}  // namespace

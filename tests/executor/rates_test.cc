@@ -1,0 +1,92 @@
+// Parameters that are frozen, or trained at rates of their own.
+#include "graph/group.h"
+#include "graph/passes/batch.h"
+#include "graph/passes/differentiate.h"
+#include "graph/passes/fold.h"
+#include "graph/passes/lower.h"
+#include "graph/passes/prune.h"
+#include "graph/passes/share.h"
+#include "graph/passes/update.h"
+#include "tests/executor/targets.h"
+
+namespace metronome {
+namespace {
+
+using tests::OnEveryTarget;
+
+/// Four blocks: two at rates of their own, one as it is, one of which the biases alone are trained.
+struct Tower {
+  Graph g{"tower"};
+  Value x = g.input("x", f64, {4, 5});
+  explicit Tower(const Optimizer& optimizer, bool scaled = true) {
+    const Value y = x.scope("tower", [](Value h) {
+      return h.repeat(4, [](Value v) { return v.through(linear(5)).through(tanh); });
+    });
+    g.minimize(mean(square(y - 0.25)), optimizer);
+    if (!scaled) return;
+    g.scale_learning_rate("tower/0", 0.1);
+    g.scale_learning_rate("tower/*/linear/b*", 3);
+    g.scale_learning_rate("tower/2/**", 1);
+    g.freeze("**/3");
+    g.thaw("tower/3/linear/bias");
+  }
+};
+
+void check_planned_and_eager(const Optimizer& optimizer) {
+  Tower tower(optimizer);
+  OnEveryTarget runs(tower.g);
+  const auto weight = [&] { return runs.replay().get("tower/3/linear/weight").clone(); };
+  const at::Tensor frozen = weight();
+  for (int step = 0; step < 10; ++step) {
+    runs.run({{tower.x, at::linspace(-1, 2 - 0.1 * step, 20, at::kDouble).reshape({4, 5})}});
+  }
+  CHECK(at::equal(weight(), frozen));
+}
+
+TEST_CASE("three rates and frozen parameters: replayed steps agree with libtorch's optimizers") {
+  check_planned_and_eager(Adam{.lr = 0.02});
+  check_planned_and_eager(Adam{.lr = Cosine{.lr = 0.02, .steps = 20}, .clip_norm = 0.1});
+  check_planned_and_eager(AdamW{.lr = 0.02, .weight_decay = 0.1});
+  check_planned_and_eager(Sgd{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+  check_planned_and_eager(Sgd{.lr = 0.1});
+}
+
+TEST_CASE("a parameter's first update by SGD is its rate times what it would be") {
+  const Tower plain(Sgd{.lr = 0.1}, false), scaled(Sgd{.lr = 0.1});
+  const at::Tensor batch = at::linspace(-1, 2, 20, at::kDouble).reshape({4, 5});
+  const std::pair<std::string, double> rates[] = {{"tower/0/linear/weight", 0.1},
+                                                  {"tower/1/linear/bias", 3},
+                                                  {"tower/2/linear/bias", 1},
+                                                  {"tower/3/linear/weight", 0}};
+  Executable one = compile(plain.g, cpu_replay(), tests::plain_options());
+  Executable other = compile(scaled.g, cpu_replay(), tests::plain_options());
+  std::vector<at::Tensor> before;
+  for (const auto& [path, rate] : rates) before.push_back(one.get(path).clone());
+  one.run({{plain.x, batch}});
+  other.run({{scaled.x, batch}});
+  for (std::size_t i = 0; i < std::size(rates); ++i) {
+    const auto& [path, rate] = rates[i];
+    CAPTURE(path);
+    const at::Tensor change = one.get(path) - before[i], rated = other.get(path) - before[i];
+    CHECK(change.abs().max().item<double>() > 1e-4);
+    CHECK((rated - rate * change).abs().max().item<double>() <= 1e-15);
+  }
+}
+
+TEST_CASE("updates at all rates run as one node of a device") {
+  Tower tower(Adam{.clip_norm = 1.0});
+  Settings settings;
+  settings.buckets = 1;
+  Graph g = tower.g.copy();
+  for (const auto pass : {lower, differentiate, update, fold, share, prune, batch}) {
+    g = pass(g, settings);
+  }
+  std::vector<int> counts;
+  for (const Node& node : g.nodes()) {
+    if (const auto* op = node.op->as<Batch>()) counts.push_back(op->count);
+  }
+  CHECK(counts == std::vector<int>{7});  // weight and bias of three blocks, a bias of the fourth
+}
+
+}  // namespace
+}  // namespace metronome

@@ -1,0 +1,76 @@
+// Mistakes with what is trained, each with its whole message. (What is found: paths_test.cc.)
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/graph/mistake_of.h"
+#include "tests/graph/test_ops.h"
+
+namespace metronome {
+namespace {
+
+using namespace testing;
+
+Value weight(Graph& g) { return g.parameter("w", floats(4), {}, at(2)); }
+
+TEST_CASE("freeze, thaw and scale_learning_rate name what is there") {
+  CHECK(mistake_of([](Graph& g) {
+          weight(g);
+          g.freeze("tower", at(3));
+        }) ==
+        "tower.cc:3: freeze(\"tower\") finds nothing\n"
+        "  requires   the path of a parameter or of a scope that holds some, made before");
+  CHECK(mistake_of([](Graph& g) { g.thaw("w", at(3)); }) ==
+        "tower.cc:3: thaw(\"w\") finds nothing\n"
+        "  requires   the path of a parameter or of a scope that holds some, made before");
+  CHECK(
+      mistake_of([](Graph& g) {
+        weight(g);
+        g.freeze("*/w", at(3));
+      }) ==
+      "tower.cc:3: freeze(\"*/w\") finds nothing\n"
+      "  requires   a glob that meets the path of a parameter or of a scope that holds some, made "
+      "before");
+  CHECK(
+      mistake_of([](Graph& g) {
+        g.feed(g.state("s", Type{f32, {}}, {}, at(1)), g.input("x", f32, {}, at(1)));
+        g.scale_learning_rate("?", 0.5, at(3));
+      }) ==
+      "tower.cc:3: scale_learning_rate(\"?\", 0.5) finds nothing\n"
+      "  requires   a glob that meets the path of a parameter or of a scope that holds some, made "
+      "before");
+}
+
+TEST_CASE("what a mistake kept from being made is not missed a second time") {
+  CHECK(mistake_of([](Graph& g) {
+          const Value bad = plus(weight(g), g.input("x", f32, {5}, at(3)), at(4));
+          bad.scope("head", [&](Value h) { return plus(h, g.parameter("v", h.type(), {})); });
+          g.freeze("head", at(5));
+          g.scale_learning_rate("head/*", 0.5, at(6));
+        }).starts_with("tower.cc:4: plus cannot join the graph"));
+}
+
+TEST_CASE("a learning rate is scaled by a finite factor above 0") {
+  const auto scaled_by = [](double factor) {
+    return mistake_of([factor](Graph& g) {
+      weight(g);
+      g.scale_learning_rate("w", factor, at(3));
+    });
+  };
+  CHECK(scaled_by(0) ==
+        "tower.cc:3: scale_learning_rate(\"w\", 0) cannot be applied\n"
+        "  requires   a finite factor above 0, but 0\n"
+        "  way out    freeze what is not to be trained");
+  CHECK(scaled_by(-0.5) ==
+        "tower.cc:3: scale_learning_rate(\"w\", -0.5) cannot be applied\n"
+        "  requires   a finite factor above 0, but -0.5");
+  CHECK(scaled_by(std::nan("")) ==
+        "tower.cc:3: scale_learning_rate(\"w\", nan) cannot be applied\n"
+        "  requires   a finite factor above 0, but nan");
+  CHECK(scaled_by(INFINITY) ==
+        "tower.cc:3: scale_learning_rate(\"w\", inf) cannot be applied\n"
+        "  requires   a finite factor above 0, but inf");
+}
+
+}  // namespace
+}  // namespace metronome

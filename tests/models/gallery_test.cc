@@ -1,0 +1,112 @@
+// The examples of the gallery learn, and compute what eager computes.
+#include "models/gallery/gallery.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace {
+
+using namespace metronome;
+using gallery::Example;
+
+CompileOptions plain() {
+  CompileOptions options;
+  options.threads = 1;
+  options.tune = Tune::off;
+  return options;
+}
+
+double mean_loss(const Example& example, Executable& step, std::int64_t begin, std::int64_t end) {
+  double sum = 0;
+  for (std::int64_t i = begin; i < end; ++i) {
+    step.run(example.batch(i));
+    sum += step.read_scalar(example.graph.loss());
+  }
+  return sum / static_cast<double>(end - begin);
+}
+
+TEST_CASE("ten steps of each example are stepwise's bit for bit, and eager's within 1e-9") {
+  for (const gallery::Entry& entry : gallery::all()) {
+    CAPTURE(entry.name);
+    const Example example = entry.make(f64);
+    Executable replay = compile(example.graph, cpu_replay(), plain());
+    Executable walk = compile(example.graph, stepwise(), plain());
+    Executable oracle = compile(example.graph, eager(), plain());
+    for (std::int64_t i = 0; i < 10; ++i) {
+      for (Executable* e : {&replay, &walk, &oracle}) e->run(example.batch(i));
+      CHECK(replay.read_scalar(example.graph.loss()) ==
+            doctest::Approx(oracle.read_scalar(example.graph.loss())).epsilon(1e-9));
+      for (const std::string& name : example.watched) {
+        CAPTURE(name);
+        CHECK(at::allclose(replay.read(name), oracle.read(name), 1e-9, 1e-12));
+      }
+    }
+    for (const std::string& path : replay.storages()) {
+      CAPTURE(path);
+      CHECK(at::equal(replay.get(path), walk.get(path)));
+      if (path.starts_with("optimizer/")) continue;
+      CHECK((replay.get(path) - oracle.get(path)).abs().max().item<double>() <= 1e-9);
+    }
+  }
+}
+
+TEST_CASE("each example learns: its loss falls") {
+  struct Learns {
+    std::string name;
+    std::int64_t steps;
+    double share;  // of the first loss, that is left at most
+  };
+  // Measured: 0.02, 0.13, 0.14, 0.001 and 0.09.
+  for (const Learns& learns :
+       {Learns{"u_net", 300, 0.05}, Learns{"mixture", 400, 0.3}, Learns{"halting", 400, 0.3},
+        Learns{"recurrent", 500, 0.01}, Learns{"twin_towers", 400, 0.2}}) {
+    CAPTURE(learns.name);
+    const auto entry = std::ranges::find(gallery::all(), learns.name, &gallery::Entry::name);
+    const Example example = entry->make(f32);
+    Executable step = compile(example.graph, cpu_replay(), plain());
+    const double first = mean_loss(example, step, 0, 5);
+    mean_loss(example, step, 5, learns.steps - 20);
+    const double last = mean_loss(example, step, learns.steps - 20, learns.steps);
+    MESSAGE(learns.name << ": loss " << first << ", then " << last);
+    CHECK(last < learns.share * first);
+  }
+}
+
+TEST_CASE("the loop learns to halt: sooner where thinking costs more") {
+  struct Thought {
+    double iterations = 0, ponder = 0;
+  };
+  const auto train = [](double cost) {
+    const Example example = gallery::halting(f32, cost);
+    Executable step = compile(example.graph, cpu_replay(), plain());
+    step.run(example.batch(0));
+    CHECK(step.read("iterations").item<double>() == 8);  // untrained, it thinks as long as it may
+    mean_loss(example, step, 1, 600);
+    Thought thought;
+    for (std::int64_t i = 600; i < 620; ++i) {
+      step.run(example.batch(i));
+      thought.iterations += step.read("iterations").item<double>();
+      thought.ponder += step.read("ponder").item<double>();
+    }
+    thought.iterations /= 20;
+    thought.ponder /= 20;
+    MESSAGE("cost " << cost << ": " << thought.iterations << " iterations, ponder "
+                    << thought.ponder);
+    return thought;
+  };
+  const Thought free = train(0), cheap = train(1e-2), dear = train(1);
+  CHECK(free.iterations > dear.iterations + 1);
+  CHECK(cheap.iterations > dear.iterations);
+  CHECK(free.ponder > cheap.ponder);
+  CHECK(cheap.ponder > dear.ponder);
+  CHECK(dear.iterations <= 2);
+}
+
+}  // namespace

@@ -1,0 +1,66 @@
+#include "tests/random/campaign.h"
+
+#include <fmt/format.h>
+
+#include "tests/random/shrink.h"
+
+namespace metronome::random_programs {
+namespace {
+
+std::optional<Failure> check_program(const Program& program, bool gradients, Tally* tally) {
+  if (auto failure = check_valid(program, tally)) return failure;
+  return gradients ? check_gradients(program, tally) : std::nullopt;
+}
+
+bool checks_gradients(std::uint32_t seed) { return seed % kGradientsEvery == 0; }
+
+}  // namespace
+
+std::optional<Failure> check_seed(std::uint32_t seed, Tally* tally) {
+  return check_program(generate(seed), checks_gradients(seed), tally);
+}
+
+std::optional<Failure> check_mistaken_seed(std::uint32_t seed, Tally* tally) {
+  const Mistaken mistaken = generate_mistaken(seed);
+  if (tally != nullptr) ++tally->mistakes[mistaken.mistake];
+  return check_mistaken(mistaken.program, tally);
+}
+
+std::string describe_failure(std::uint32_t seed, bool mistaken, const Failure& failure) {
+  // A smaller program that fails in another way tells of another mistake.
+  std::optional<Failure> last = failure;
+  const auto check = [&](const Program& program) {
+    return mistaken ? check_mistaken(program) : check_program(program, checks_gradients(seed), {});
+  };
+  const Program whole = mistaken ? generate_mistaken(seed).program : generate(seed);
+  const Program small = shrink(whole, [&](const Program& program) {
+    const auto found = check(program);
+    if (!found || found->property != failure.property) return false;
+    last = found;
+    return true;
+  });
+  return fmt::format(
+      "{} program of seed {} misses \"{}\"\n{}\nThe smallest program that does ({} of {} "
+      "statements, seed {}): {}\n{}To run it again: bazel run //tests:random_programs -- --seed {} "
+      "{}\n",
+      mistaken ? "The mistaken" : "The", seed, failure.property, failure.detail,
+      count_steps(small.steps), count_steps(whole.steps), small.seed, last->detail, text_of(small),
+      seed, mistaken ? "--programs 0 --mistaken 1" : "--programs 1 --mistaken 0");
+}
+
+std::string to_string(const Tally& t) {
+  std::int64_t mistaken = 0;
+  for (const auto& [name, count] : t.mistakes) mistaken += count;
+  return fmt::format(
+      "{} valid programs, {} nodes on average; {} with regions that data decide; {} of {} counted "
+      "loops ran differently often; {} met a selector out of range; {} evaluated too\n"
+      "largest difference from eager {:.1e}; {} not compared with it, as rounding decides a "
+      "comparison in them\n"
+      "gradients of {} programs: {} slopes agree, largest difference {:.1e}; {} left out at kinks\n"
+      "{} mistaken programs of {} kinds, {} of them in layers that nothing calls\n",
+      t.programs, t.programs > 0 ? t.nodes / t.programs : 0, t.with_regions, t.varying_loops,
+      t.loops, t.faults, t.evaluated, t.largest_difference, t.sensitive, t.gradient_programs,
+      t.gradients, t.largest_slope_difference, t.kinks, mistaken, t.mistakes.size(), t.unreached);
+}
+
+}  // namespace metronome::random_programs

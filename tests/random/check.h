@@ -1,0 +1,53 @@
+// What must hold of every random program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tests/random/program.h"
+
+namespace metronome::random_programs {
+
+/// What was seen, over all programs.
+struct Tally {
+  std::int64_t programs = 0;
+  std::int64_t nodes = 0;
+  std::int64_t with_regions = 0;       ///< programs with loops or branches that data decide
+  std::int64_t loops = 0;              ///< loops at the top whose iterations are outputs
+  std::int64_t varying_loops = 0;      ///< of them: those that ran differently often
+  std::int64_t faults = 0;             ///< programs that met a selector out of range
+  std::int64_t evaluated = 0;          ///< programs compiled for evaluation too
+  std::int64_t sensitive = 0;          ///< not compared with eager: rounding decides a branch
+  std::int64_t gradient_programs = 0;  ///< programs whose gradients were checked
+  std::int64_t gradients = 0;          ///< directional derivatives that agreed
+  std::int64_t kinks = 0;              ///< those left out: the loss has a kink or a jump there
+  double largest_difference = 0;       ///< from eager, relative to the largest magnitude
+  double largest_slope_difference = 0;
+  std::map<std::string, std::int64_t> mistakes;  ///< mistaken programs, by mistake
+  std::int64_t unreached = 0;                    ///< mistakes in layers that are never called
+};
+
+/// The property that does not hold, and the numbers.
+struct Failure {
+  std::string property;
+  std::string detail;
+};
+
+/// Replay equals stepwise in every bit, also where dead bytes of the arena are filled with NaN;
+/// replay agrees with eager within 1e-9 of the largest magnitude of its kind (outputs, parameters,
+/// moments, ...), over three steps, and in evaluation for some. Null tally: nothing is counted.
+std::optional<Failure> check_valid(const Program& program, Tally* tally = nullptr);
+
+/// Gradients of all parameters and of "x" equal finite differences of the loss within 1e-6.
+/// Programs that stop gradients or round to other element types are passed over.
+std::optional<Failure> check_gradients(const Program& program, Tally* tally = nullptr);
+
+/// The mistake is reported with the line where it was planted, and nothing else is.
+std::optional<Failure> check_mistaken(const Program& program, Tally* tally = nullptr);
+
+/// The program as text, with what is wrong with it where it cannot be built.
+std::string text_of(const Program& program);
+
+}  // namespace metronome::random_programs

@@ -1,0 +1,117 @@
+#include "tests/random/epilogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "graph/scope.h"
+
+namespace metronome::random_programs {
+namespace {
+
+/// Written over the result `y`, the stream `h` before it, and inputs of the target's type.
+struct Loss {
+  std::string_view text;
+  Value (*make)(Graph& g, Value y, Value h);
+};
+#define LOSS(...)                                                   \
+  Loss {                                                            \
+#__VA_ARGS__, [](Graph & g, Value y, Value h)->Value{             \
+      (void)g, (void)h;                                               \
+      return __VA_ARGS__; } \
+  }
+
+Value target(Graph& g, const Value& y) { return g.input("target", f64, y.shape()); }
+/// One class for each row of logits.
+Value labels(Graph& g, const Value& y) {
+  Shape rows = y.shape();
+  if (!rows.empty()) rows.pop_back();
+  return g.input("labels", i64, rows);
+}
+
+const std::array kLosses = {
+    LOSS(mean(square(y))),
+    LOSS(mse_loss(y, target(g, y))),
+    LOSS(l1_loss(y, target(g, y))),
+    LOSS(smooth_l1_loss(y, target(g, y), 0.5)),
+    LOSS(bce_with_logits_loss(y, target(g, y))),
+    LOSS(cross_entropy_loss(y, labels(g, y))),
+    LOSS(mean(square(y)) + 0.1 * mean(square(h))),
+    LOSS(0.1 * sum(square(y)) - 0.1 * max(y)),
+};
+
+struct Chosen {
+  std::string_view text;
+  Optimizer (*make)();
+};
+#define OPTIMIZER(...)                                      \
+  Chosen {                                                  \
+#__VA_ARGS__, []() -> Optimizer { return __VA_ARGS__; } \
+  }
+
+// Their eps is large: where a gradient is zero but for rounding, Adam's usual one makes that noise
+// as large as a step.
+const std::array kOptimizers = {
+    OPTIMIZER(Sgd{.lr = 0.05}),
+    OPTIMIZER(Sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01}),
+    OPTIMIZER(Sgd{.lr = 0.05, .momentum = 0.9, .nesterov = true, .clip_norm = 0.5}),
+    OPTIMIZER(Adam{.lr = 0.01, .eps = 1e-2}),
+    OPTIMIZER(AdamW{.lr = 0.01, .eps = 1e-2}),
+    OPTIMIZER(Adam{.lr = Cosine{.lr = 0.01, .steps = 5}, .eps = 1e-2, .clip_norm = 0.3}),
+    OPTIMIZER(AdamW{.lr = LinearWarmup{.lr = 0.01, .steps = 2}, .eps = 1e-2}),
+    OPTIMIZER(Sgd{.lr = StepDecay{.lr = 0.1, .every = 1, .gamma = 0.5}, .dampening = 0.0}),
+    OPTIMIZER(Sgd{.lr = 1.0}),
+};
+
+}  // namespace
+
+const std::uint32_t kDescent = kOptimizers.size() - 1;
+std::size_t loss_count() { return kLosses.size(); }
+std::size_t optimizer_count() { return kOptimizers.size() - 1; }
+
+std::vector<std::string> finish(Builder& builder, const Program& program, const Term& h, int line) {
+  Graph& g = builder.graph();
+  std::vector<std::string> texts;
+  const auto at = [&] { return Line{Builder::kFile, line + static_cast<int>(texts.size())}; };
+
+  const auto head = [](Value v) { return v.through(linear(2)); };
+  const Value y = h.value.scope("head", head, at());
+  texts.push_back(fmt::format(
+      "const Value y = {}.scope(\"head\", [](Value v) {{ return v.through(linear(2)); }});",
+      h.text));
+  g.output("y", y, at());
+  texts.push_back("g.output(\"y\", y);");
+
+  for (const Builder::State& state : builder.states) {
+    const LineScope scope(&g.state(), at());
+    const Term next = builder.fit(h, state.value.shape());
+    g.feed(state.value, tanh(next.value));
+    texts.push_back(fmt::format("g.feed({}, tanh({}));", state.name, next.text));
+  }
+  if ((program.extras & kFreezes) != 0) {
+    for (const Storage& s : g.storages()) {
+      if (s.kind != StorageKind::parameter || s.path.starts_with("head")) continue;
+      texts.push_back(fmt::format("g.freeze(\"{}\");", s.path));
+      g.freeze(std::string(s.path));
+      break;
+    }
+  }
+  if ((program.extras & kScales) != 0) {
+    g.scale_learning_rate("head/**", 0.5, at());
+    texts.push_back("g.scale_learning_rate(\"head/**\", 0.5);");
+  }
+  if ((program.extras & kKeepsGradient) != 0) {
+    g.gradient(builder.x.value, at());
+    texts.push_back("g.gradient(x);");
+  }
+  const Loss& loss = kLosses[program.loss % kLosses.size()];
+  const Chosen& optimizer = kOptimizers[program.optimizer % kOptimizers.size()];
+  const LineScope scope(&g.state(), at());
+  g.minimize(loss.make(g, y, h.value), optimizer.make());
+  texts.push_back(
+      fmt::format("g.minimize({}, {});  // h is {}", loss.text, optimizer.text, h.text));
+  return texts;
+}
+
+}  // namespace metronome::random_programs

@@ -1,0 +1,190 @@
+// Statements that are mistakes, one each; `h` is the stream, a floating value of one or more
+// dimensions.
+#include <array>
+
+#include "graph/scope.h"
+#include "tests/random/vocabulary.h"
+
+namespace metronome::random_programs {
+namespace {
+
+Value twice(Value v) { return stack({v, v}, 0); }
+Value positive(Value v) { return mean(v) > 0.0; }
+
+/// A value that only the branch (or the iterations after the first) of a region compute.
+Value inside_branch(Value h) {
+  Value inside;
+  h.choose(positive(h), {[&](Value v) { return inside = tanh(v); }, tanh});
+  return inside;
+}
+Value inside_loop(Value h) {
+  Value inside;
+  h.loop([&](Value v) { return inside = tanh(v); }).until(positive, 3);
+  return inside;
+}
+Value fed(Graph& g, const std::string& name, Value h) {
+  const Value state = g.state(name, h.type());
+  g.feed(state, h);
+  return state;
+}
+Value unrolled(Graph& g, const std::string& name, Value h, std::int64_t steps) {
+  const Value state = g.state(name, h.type());
+  return g.unroll(steps, state, [](Value v, int) { return Unrolled{v, v}; })[0];
+}
+Value of_another_graph(Value h) {
+  Graph other("other");
+  return h + other.input("z", f64, {1});
+}
+Value with_other_shape(Value h) {
+  const Layer once = shared(linear(3));
+  const Value flat = h.reshape({-1});
+  flat.through(once);
+  return concat({flat, flat}, 0).through(once);
+}
+
+bool matrix(const Value& h, const Place&) { return h.rank() >= 2; }
+bool steady(const Value&, const Place& place) { return !place.guarded && !place.repeated; }
+
+#define MISTAKE(...) \
+#__VA_ARGS__, [](Builder& b, const Step& s, const Term& t) -> Value {        \
+    Graph& g = b.graph();                                                                         \
+    const Value h = t.value;                                                                      \
+    const std::string name = "bad" + std::to_string(b.line_of(s));                                \
+    (void)g, (void)h;                                                                             \
+    return __VA_ARGS__;                                                                           \
+  }
+
+const std::array kMistakes = {
+    // shapes
+    Mistake{MISTAKE(stack({h, h}, 0) + stack({h, h, h}, 0))},
+    Mistake{MISTAKE(h.reshape({h.type().numel() + 1}))},
+    Mistake{MISTAKE(h.reshape({-1, 1000}))},
+    Mistake{
+        MISTAKE(matmul(g.constant({1, 2}, {f64, {1, 2}}), g.constant({1, 2, 3}, {f64, {3, 1}})))},
+    Mistake{MISTAKE(concat({h.reshape({-1}), h.reshape({1, -1})}, 0))},
+    Mistake{MISTAKE(stack({h, twice(h)}, 0))},
+    Mistake{MISTAKE(mse_loss(h, twice(h)))},
+    Mistake{MISTAKE(cross_entropy_loss(h, h))},
+    Mistake{MISTAKE(embedding_lookup(h.reshape({1, -1}), h))},
+    Mistake{MISTAKE(expand(twice(h), h.shape()))},
+    Mistake{MISTAKE(permute(h, std::vector<std::int64_t>(h.rank() + 1, 0)))},
+    Mistake{MISTAKE(h.slice(0, 0, h.size(0) + 1))},
+    Mistake{MISTAKE(pick(h, argmax(h.reshape({-1}), 0).reshape({1, 1, 1, 1, 1})))},
+    Mistake{MISTAKE(g.constant({1, 2}, {f64, {3}}) + h)},
+    // element types
+    Mistake{MISTAKE(h + h.cast(f32))},
+    Mistake{MISTAKE(concat({h, h.cast(f32)}, 0))},
+    Mistake{MISTAKE(where(h > 0.0, h, h.cast(f32)))},
+    Mistake{MISTAKE(h * g.parameter(name, {f32, {}}, ones()))},
+    Mistake{MISTAKE(exp(h > 0.0).cast(f64))},
+    Mistake{MISTAKE(logical_and(h, h).cast(f64))},
+    Mistake{MISTAKE(-(h > 0.0))},
+    Mistake{MISTAKE((h.cast(i32) + 0.5).cast(f64))},
+    Mistake{MISTAKE(where(h, h, h))},
+    Mistake{MISTAKE(where(h > 0.0, 1.0, 0.0))},
+    Mistake{MISTAKE(sqrt(h.cast(i64)))},
+    // axes and bounds
+    Mistake{MISTAKE(sum(h, h.rank()))},
+    Mistake{MISTAKE(mean(h, {0, 0}))},
+    Mistake{MISTAKE(softmax(h, h.rank()))},
+    Mistake{MISTAKE(h.transpose(0, h.rank()))},
+    Mistake{MISTAKE(argmax(h, -h.rank() - 1).cast(f64))},
+    Mistake{MISTAKE(concat({h, h}, 9))},
+    Mistake{MISTAKE(h.slice(7, 0, 1))},
+    Mistake{MISTAKE(clamp(h, 2, -1))},
+    // layers
+    Mistake{MISTAKE(h.through(linear(0)))},
+    Mistake{MISTAKE(h.cast(i64).through(linear(2)))},
+    Mistake{MISTAKE(h.through(dropout(1.5)))},
+    Mistake{MISTAKE(h.reshape({-1}).through(batch_norm()))},
+    Mistake{MISTAKE(h.through(layer_norm({.eps = -1})))},
+    Mistake{MISTAKE(h.through(embedding(3, 2)))},
+    Mistake{MISTAKE(argmax(h).through(embedding(0, 3)))},
+    // verbs
+    Mistake{MISTAKE(h.repeat(-1, linear(2)))},
+    Mistake{MISTAKE(h.loop(tanh).times(0))},
+    Mistake{MISTAKE(h.loop(twice).times(2))},
+    Mistake{MISTAKE(h.loop([](Value v) { return v.cast(f32); }).until(positive, 2))},
+    Mistake{MISTAKE(h.loop(tanh).until(positive, 0))},
+    Mistake{MISTAKE(h.loop(tanh).while_true(positive, -1))},
+    Mistake{MISTAKE(h.loop(tanh).until([](Value v) { return mean(v); }, 3))},
+    Mistake{MISTAKE(h.loop(tanh).until([](Value v) { return v > 0.0; }, 3))},
+    Mistake{
+        MISTAKE(h.loop(tanh).while_true([](Value v) { return argmax(v.reshape({-1}), 0); }, 3))},
+    Mistake{MISTAKE(h.loop(twice).while_true(positive, 2))},
+    Mistake{MISTAKE(loop({h, h}, [](const Values& v) { return Values{v[0]}; }).times(2)[0])},
+    Mistake{MISTAKE(loop({}, [](const Values& v) { return v; }).times(2, b.line(s))[0])},
+    Mistake{MISTAKE(h.choose(mean(h), {tanh, tanh}))},
+    Mistake{MISTAKE(h.choose(h.cast(i32), {tanh, tanh}))},
+    Mistake{MISTAKE(h.choose(positive(h), {tanh, tanh, tanh}))},
+    Mistake{MISTAKE(h.choose(positive, {tanh, twice}))},
+    Mistake{MISTAKE(h.choose(positive, Layers(std::vector<Layer>{})))},
+    Mistake{MISTAKE(h.choose(positive, Layers([](int) -> Layer { return tanh; })))},
+    Mistake{MISTAKE(h.split(Layers(std::vector<Layer>{})).merge(sum))},
+    Mistake{MISTAKE(h.split(tanh, twice).merge(concat(0)))},
+    Mistake{MISTAKE(h.gate([](Value v) { return mean(v); }, {tanh, tanh}))},
+    Mistake{MISTAKE(h.gate(linear(2), {tanh, tanh, tanh}))},
+    Mistake{MISTAKE(mean(h).each(tanh))},
+    Mistake{MISTAKE(h.each(rowwise([](Value v) { return mean(v); }))), matrix},
+    Mistake{MISTAKE(h.slices(7919, tanh))},
+    Mistake{MISTAKE(h.slices(0, tanh))},
+    Mistake{MISTAKE(h.reshape({1, -1}).route(linear(2), {tanh, tanh}, {.top = 0}))},
+    Mistake{MISTAKE(h.reshape({1, -1}).route(linear(2), {tanh, tanh}, {.top = 3}))},
+    Mistake{MISTAKE(h.reshape({1, -1}).route(linear(2), {tanh, tanh}, {.capacity = 0}))},
+    Mistake{MISTAKE(h.reshape({1, -1}).route(linear(2), {tanh, tanh, tanh}))},
+    Mistake{MISTAKE(h.reshape({1, -1}).route(linear(2), {tanh, twice}, {.capacity = 4}))},
+    Mistake{MISTAKE(h.reshape({1, 1, -1}).route(linear(2), {tanh, tanh}))},
+    Mistake{MISTAKE(h + dropped(tanh(h)).cast(f64))},
+    Mistake{MISTAKE(h + balance_loss(tanh(h)))},
+    Mistake{MISTAKE(unrolled(g, name, h, 0))},
+    Mistake{MISTAKE(g.unroll(2, h,
+                             [](Value v, int) {
+                               return Unrolled{v, v};
+                             })[0])},
+    Mistake{MISTAKE(g.unroll(2, g.state(name, h.type()),
+                             [](Value v, int) {
+                               return Unrolled{twice(v), v};
+                             })[0])},
+    Mistake{MISTAKE(h.scope("a/b", tanh))},
+    Mistake{MISTAKE(h.scope("", tanh))},
+    Mistake{MISTAKE(h * iterations(tanh(h)).cast(f64))},
+    Mistake{MISTAKE(with_other_shape(h))},
+    // values that are not there
+    Mistake{MISTAKE(h + inside_branch(h))},
+    Mistake{MISTAKE(h * inside_loop(h))},
+    Mistake{MISTAKE((g.output(name, inside_branch(h)), h))},
+    Mistake{MISTAKE((g.feed(g.state(name, h.type()), inside_loop(h)), h)), steady},
+    Mistake{MISTAKE((g.minimize(mean(inside_loop(h)), Sgd{}), h))},
+    Mistake{MISTAKE((g.gradient(inside_branch(h)), h))},
+    Mistake{MISTAKE(h.choose(positive, {[](Value v) { return tanh(v).named("n"); }, tanh}))},
+    Mistake{MISTAKE(of_another_graph(h))},
+    Mistake{MISTAKE(h + Value())},
+    Mistake{MISTAKE(g.gradient(h) * 2.0)},
+    // declarations
+    Mistake{MISTAKE(h + g.input("x", f64, {1}))},
+    Mistake{MISTAKE(h + g.input("", f64, {1}))},
+    Mistake{MISTAKE(h + g.input(name, f64, {2, -1}))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, {}) + g.parameter(name, {f64, {1}}, {}))},
+    Mistake{MISTAKE(h + g.parameter(name, {i64, {1}}, {}).cast(f64))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {3}}, values({1, 2})))},
+    Mistake{MISTAKE(h + g.state(name, h.type()))},
+    Mistake{MISTAKE((g.feed(fed(g, name, h), h * 0.5), h)), steady},
+    Mistake{MISTAKE((g.feed(g.state(name, twice(h).type()), h), h)), steady},
+    Mistake{MISTAKE((g.feed(tanh(h), h), h))},
+    Mistake{MISTAKE((g.assign(g.buffer(name, {f64, {}}, {}), h), h))},
+    Mistake{MISTAKE((g.output("", b.level.value), h))},
+    Mistake{MISTAKE((g.output(name, b.level.value), g.output(name, b.x.value), h))},
+    Mistake{MISTAKE((b.x.value.named(name).named(name), h)), steady},
+    Mistake{MISTAKE((g.freeze("nothing"), h))},
+    Mistake{MISTAKE((g.thaw("no*thing/**"), h))},
+    Mistake{MISTAKE((g.scale_learning_rate("**", 0), h))},
+    Mistake{MISTAKE((g.minimize(b.x.value, Sgd{}), h))},
+    Mistake{MISTAKE((g.minimize(mean(b.x.value), Adam{.lr = -1}), h))},
+    Mistake{MISTAKE((g.gradient(h.cast(i64)), h))},
+};
+
+}  // namespace
+
+std::span<const Mistake> mistakes() { return kMistakes; }
+
+}  // namespace metronome::random_programs

@@ -1,0 +1,106 @@
+// random_programs: builds, runs and compares random programs, as many as are asked for.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+
+#include "tests/random/campaign.h"
+
+namespace {
+
+using namespace metronome;
+using namespace metronome::random_programs;
+
+// What runs now, for the handler of a crash.
+char now[80] = "";
+
+void crashed(int signal) {
+  const auto ignored = write(STDERR_FILENO, now, sizeof now);
+  (void)ignored;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+/// Checks programs of seeds from `first` on; prints failures and progress.
+class Campaign {
+ public:
+  Campaign(std::uint32_t first, int most_failures) : first_(first), most_failures_(most_failures) {}
+
+  void run(std::int64_t count, bool mistaken) {
+    const char* what = mistaken ? "mistaken" : "valid";
+    for (std::int64_t i = 0; i < count && failures_ < most_failures_; ++i) {
+      const std::uint32_t seed = first_ + static_cast<std::uint32_t>(i);
+      std::snprintf(now, sizeof now, "the %s program of seed %u crashed\n", what, seed);
+      const auto failure =
+          mistaken ? check_mistaken_seed(seed, &tally_) : check_seed(seed, &tally_);
+      if (failure) {
+        ++failures_;
+        fmt::print("{}\n", describe_failure(seed, mistaken, *failure));
+      }
+      if (elapsed() > said_ + 10) {
+        said_ = elapsed();
+        fmt::print("{:4.0f} s: {} of {} {} programs, {} failed\n", said_, i + 1, count, what,
+                   failures_);
+        std::fflush(stdout);
+      }
+    }
+  }
+
+  int failures() const { return failures_; }
+  void report() const {
+    fmt::print("{}{:.0f} s, {} failed\n", to_string(tally_), elapsed(), failures_);
+  }
+
+ private:
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+  std::uint32_t first_;
+  int most_failures_;
+  int failures_ = 0;
+  double said_ = 0;
+  Tally tally_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Checks random programs: replay, stepwise and eager agree, gradients are slopes, "
+      "mistakes are named.",
+      "random_programs");
+  std::int64_t programs = 10'000, mistaken = -1;
+  std::uint32_t seed = 1;
+  int failures = 5;
+  bool print = false;
+  app.add_option("--programs", programs, "valid programs (10000)");
+  app.add_option("--mistaken", mistaken, "programs with a mistake (a tenth of the valid ones)");
+  app.add_option("--seed", seed, "the first seed (1)");
+  app.add_option("--failures", failures, "stop after so many (5)");
+  app.add_flag("--print", print, "print the programs and check nothing");
+  CLI11_PARSE(app, argc, argv);
+  if (mistaken < 0) mistaken = programs / 10;
+  if (print) {
+    for (std::int64_t i = 0; i < std::max(programs, mistaken); ++i) {
+      const auto s = seed + static_cast<std::uint32_t>(i);
+      if (i < programs) fmt::print("seed {}:\n{}\n", s, text_of(generate(s)));
+      if (i < mistaken) fmt::print("seed {}:\n{}\n", s, text_of(generate_mistaken(s).program));
+    }
+    return 0;
+  }
+  at::set_num_threads(1);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS}) std::signal(signal, crashed);
+  Campaign campaign(seed, failures);
+  campaign.run(programs, false);
+  campaign.run(mistaken, true);
+  campaign.report();
+  return campaign.failures() == 0 ? 0 : 1;
+}

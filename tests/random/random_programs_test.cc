@@ -1,0 +1,132 @@
+// Random programs, as many as fit into a time box, and what the generator itself promises.
+// `bazel run //tests:random_programs` is the long form.
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <functional>
+
+#include "tests/doctest.h"
+#include "tests/random/campaign.h"
+#include "tests/random/shrink.h"
+#include "tests/random/vocabulary.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace metronome::random_programs {
+namespace {
+
+/// Runs `check` on the seeds from 1 on until the time is over, but on `least` of them in any case.
+void for_seeds(std::uint32_t least, std::chrono::seconds time,
+               const std::function<void(std::uint32_t)>& check) {
+  at::set_num_threads(1);
+  const auto end = std::chrono::steady_clock::now() + time;
+  for (std::uint32_t seed = 1; seed <= least || std::chrono::steady_clock::now() < end; ++seed) {
+    check(seed);
+  }
+}
+
+TEST_CASE("replay, stepwise and eager agree on random programs, and gradients are slopes") {
+  Tally tally;
+  for_seeds(60, std::chrono::seconds(30), [&](std::uint32_t seed) {
+    const auto failure = check_seed(seed, &tally);
+    if (failure) FAIL_CHECK(describe_failure(seed, false, *failure));
+  });
+  MESSAGE(to_string(tally));
+  // The programs are what they are meant to be.
+  CHECK(tally.with_regions * 2 > tally.programs);
+  CHECK(tally.varying_loops * 8 > tally.loops);
+  CHECK(tally.gradients > 3 * tally.gradient_programs);
+  CHECK(tally.sensitive * 20 <= tally.programs);
+}
+
+TEST_CASE("a mistake in a random program is reported with its line") {
+  Tally tally;
+  for_seeds(150, std::chrono::seconds(8), [&](std::uint32_t seed) {
+    const auto failure = check_mistaken_seed(seed, &tally);
+    if (failure) FAIL_CHECK(describe_failure(seed, true, *failure));
+  });
+  MESSAGE(to_string(tally));
+}
+
+TEST_CASE("every mistake is found in the smallest program") {
+  for (const Mistake& mistake : mistakes()) {
+    CAPTURE(mistake.name);
+    Tally tally;
+    const Program program{.shape = {2, 3}, .steps = {Step{std::string(mistake.name)}}};
+    const auto failure = check_mistaken(program, &tally);
+    CHECK_MESSAGE(!failure, failure->property << ": " << failure->detail);
+    CHECK(tally.unreached == 0);
+  }
+}
+
+TEST_CASE("every statement stands in a valid program") {
+  const auto check = [](const std::string& kind, int bodies) {
+    CAPTURE(kind);
+    Step step{kind};
+    step.bodies.resize(static_cast<std::size_t>(bodies));
+    const auto failure = check_valid({.seed = 1, .shape = {2, 3}, .steps = {step, step}});
+    CHECK_MESSAGE(!failure, failure->property << ": " << failure->detail);
+  };
+  for (const Row& row : rows()) check(std::string(row.text), 0);
+  for (const Verb& verb : verbs()) check(std::string(verb.name), verb.most_bodies);
+}
+
+TEST_CASE("the text of a program is the C++ that makes it, and its lines are the graph's") {
+  const Program program{
+      .shape = {2, 3},
+      .steps = {
+          Step{"loop_until", {2, 0, 0, 0}, {{Step{"h.through(linear(n))", {0, 0, 2, 0}}}, {}}},
+          Step{"tanh(h)"}}};
+  CHECK(text_of(program) == R"(  1  Graph g("random");
+  2  const Value x = g.input("x", f64, {2, 3});
+  3  const Value level = g.input("level", f64, {});
+  4  const Value which = g.input("which", i32, {});
+  5  const Value h5 = x.loop([&](Value x5) {
+  6    const Value h6 = x5.through(linear(3));
+  7    return h6;
+  8  }).until([&](Value x5) {
+  9    return mean(x5) > 0;
+ 10  }, 3);
+ 11  const Value h11 = tanh(h5);
+ 12  const Value y = h11.scope("head", [](Value v) { return v.through(linear(2)); });
+ 13  g.output("y", y);
+ 14  g.minimize(mean(square(y)), Sgd{.lr = 0.05});  // h is h11
+)");
+  Builder built(program);
+  built.build();
+  for (const Node& node : built.graph().nodes()) {
+    CAPTURE(node.path);
+    if (node.path == "loop/1/linear") CHECK(node.line.number == 6);
+    if (node.path == "tanh") CHECK(node.line.number == 11);
+  }
+}
+
+TEST_CASE("shrinking keeps what fails and takes all else away") {
+  // Fails, say, wherever a softmax stands inside of a branch.
+  const std::function<bool(const Chain&, bool)> has = [&](const Chain& chain, bool inside) {
+    for (const Step& step : chain) {
+      if (inside && step.kind == "softmax(h, a) - v") return true;
+      for (const Chain& body : step.bodies) {
+        if (has(body, inside || step.kind == "choose_if")) return true;
+      }
+    }
+    return false;
+  };
+  const auto fails = [&](const Program& program) { return has(program.steps, false); };
+  int found = 0;
+  for (std::uint32_t seed = 0; found < 3; ++seed) {
+    const Program whole = generate(seed);
+    if (!fails(whole)) continue;
+    ++found;
+    const Program small = shrink(whole, fails);
+    CHECK(small ==
+          Program{.seed = small.seed,
+                  .shape = {1},
+                  .steps = {Step{
+                      "choose_if", {}, {small.steps[0].bodies[0], small.steps[0].bodies[1]}}}});
+    CHECK(count_steps(small.steps) == 2);
+  }
+}
+
+}  // namespace
+}  // namespace metronome::random_programs
