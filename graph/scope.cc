@@ -119,9 +119,15 @@ void GuardScope::close(Line line) {
     const Value merged = apply(Merge{}, {guard, Value(graph_, left), Value(graph_, old)}, line);
     metronome::assign(graph_, {storage, Value(graph_, old)}, merged, line);
   }
+  graph_ = nullptr;
 }
 
-GuardScope::~GuardScope() { graph_->guard = outer_; }
+GuardScope::~GuardScope() {
+  if (graph_ == nullptr) return;
+  // A mistake cut the region short: what it left in buffers is not for others to read.
+  graph_->guard = outer_;
+  graph_->current_buffer = std::move(before_);
+}
 
 std::string current_path(GraphState* graph) { return graph->scopes.back().nodes; }
 

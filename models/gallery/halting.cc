@@ -23,6 +23,7 @@ namespace metronome::gallery {
 Example halting(Element element, double ponder_cost) {
   constexpr std::int64_t kRows = 32, kWidth = 8, kMost = 8;
   constexpr double kNearlyAll = 0.95;  // a row halts at 1 - epsilon, or it never could at once
+  constexpr double kPatience = 2;      // of the logits: a share begins near 0.12, so eight passes
 
   Graph g("halting");
   Value x = g.input("x", element, {kRows, kWidth});
@@ -31,7 +32,7 @@ Example halting(Element element, double ponder_cost) {
   auto think = [=](const Values& carried) -> Values {
     const Value answer = carried[1], spent = carried[2], ponder = carried[3];
     const Value h = carried[0].through(linear(kWidth)).through(tanh);
-    const Value p = sigmoid(h.through(linear(1)) - 2.0);    // it begins as a patient one
+    const Value p = sigmoid(h.through(linear(1)) - kPatience);
     const Value runs = (spent < kNearlyAll).cast(element);  // 0 for rows that halted before
     const Value halts = spent + p > kNearlyAll;
     const Value left = 1.0 - spent;

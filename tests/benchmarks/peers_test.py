@@ -13,6 +13,8 @@ import unittest
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+# Built, it lies where tests run; METRONOME_PEER may name another.
+PEER = os.environ.pop("METRONOME_PEER", Path("benchmarks/metronome_peer").resolve())
 sys.path.insert(0, str(BENCHMARKS))
 
 from peers import rounds, sizes  # noqa: E402
@@ -114,12 +116,11 @@ class Missing(unittest.TestCase):
         )
 
     def test_metronome_is_a_program_that_is_named(self):
-        os.environ.pop("METRONOME_PEER", None)
         options = {"device": "cpu", "threads": 1, "tf32": False}
         with self.assertRaisesRegex(Unavailable, "^METRONOME_PEER names no program: ./metronome"):
             Peer("metronome", self.folder, **options)
-        self.addCleanup(os.environ.pop, "METRONOME_PEER", None)
         os.environ["METRONOME_PEER"] = "/no/program"
+        self.addCleanup(os.environ.pop, "METRONOME_PEER")
         with self.assertRaisesRegex(Unavailable, "^/no/program does not start: No such file"):
             Peer("metronome", self.folder, **options)
 
@@ -136,6 +137,49 @@ class Missing(unittest.TestCase):
             said = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True)
             self.assertEqual(said.returncode, 2)
             self.assertEqual(said.stderr, f"metronome peers: {sentence}\n")
+
+
+class Metronome(unittest.TestCase):
+    """The program that stands for Metronome, asked as the coordinator asks it."""
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = Path(made.name)
+        os.environ["METRONOME_PEER"] = str(PEER)
+        self.addCleanup(os.environ.pop, "METRONOME_PEER")
+        self.of = sizes.sizes("gated_routing", "small")
+        self.peer = Peer("metronome", self.folder, device="cpu", threads=1, tf32=False)
+        self.addCleanup(self.peer.stop)
+        self.peer.hear(60)
+
+    def prepare(self, weights: int) -> dict:
+        import numpy
+
+        file = self.folder / "weights.npz"
+        draw = numpy.random.default_rng(3)
+        small = draw.standard_normal(weights, dtype=numpy.float32) * numpy.float32(0.1)
+        Path(f"{file}.f32").write_bytes(small.tobytes())
+        pairs = sizes.batches(self.of)
+        Path(f"{file}.batches").write_bytes(b"".join(a.tobytes() for pair in pairs for a in pair))
+        return self.peer.ask(60, "prepare", model="gated_routing", scale="small", file=str(file))
+
+    def test_it_trains_and_goes_back_to_its_first_step(self):
+        self.assertEqual(self.prepare(self.of.parameters)["trouble"], {})
+        self.assertEqual(self.peer.ask(60, "choose"), {"form": "one walk over bound kernels"})
+        losses = self.peer.ask(60, "losses", count=60)["losses"]
+        # Fifty batches in turn: the first comes again, and is known by then.
+        self.assertLess(losses[50], losses[0])
+        self.assertGreater(self.peer.ask(60, "time", steps=3)["ms"], 0)
+        self.assertEqual(self.peer.ask(60, "losses", count=60)["losses"], losses)
+
+    def test_weights_of_another_model_are_refused(self):
+        with self.assertRaisesRegex(Unavailable, r"weights\.npz\.f32 is too short$"):
+            self.prepare(self.of.parameters - 1)
+
+    def test_a_weight_too_many_is_refused(self):
+        with self.assertRaisesRegex(Unavailable, r"weights\.npz\.f32 is too long$"):
+            self.prepare(self.of.parameters + 1)
 
 
 if __name__ == "__main__":

@@ -161,6 +161,27 @@ TEST_CASE("a loop inside of a branch inside of a loop") {
   }
 }
 
+TEST_CASE("a parameter in a branch that the one around it excludes is not trained") {
+  Graph g("excluded");
+  const Value x = g.input("x", f64, {3});
+  const Value which = g.input("which", i32, {});
+  const Layer never = [=](Value h) {  // it would take 0 and 1 at once
+    return h.choose(
+        which, {[](Value v) { return v.through(linear(3)); }, [](Value v) { return v * 2.0; }});
+  };
+  const Value y = x.choose(which, {[](Value v) { return v * 0.5; }, never});
+  g.minimize(mean(square(y.through(linear(1)))), Adam{.lr = 1e-2, .weight_decay = 0.1});
+  Runs runs(g);
+  for (const int i : {0, 1, 1}) {
+    runs.step({{x, vector_of({1, -2, 3})}, {which, at::full({}, i, at::kInt)}});
+    runs.check_storages();
+  }
+  for (const Executable& e : runs.executables) {
+    CHECK(e.report().unreached == std::vector<std::string>{"choose/1/choose/0/linear/weight",
+                                                           "choose/1/choose/0/linear/bias"});
+  }
+}
+
 TEST_CASE("a loop carries several values, one of them a halting probability that is trained") {
   Graph g("ponder");
   const Value x = g.input("x", f64, {2, 3});

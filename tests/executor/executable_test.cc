@@ -240,6 +240,19 @@ TEST_CASE("a declared gradient is read after a step") {
   }
 }
 
+TEST_CASE("a declared gradient of an input, in every step anew") {
+  for (const Target& target : kTargets) {
+    Scaled s;
+    const Value gradient = s.g.gradient(s.x);
+    Executable step = compile(s.g, target, plain());
+    step.run({{s.x, filled(1)}, {s.t, filled(3)}});
+    CHECK(step.read(gradient).equal(filled(-2)));  // 2 (y - t) w / 2, of w = 1
+    step.set("w", at::ones({}));
+    step.run({{s.x, filled(2)}, {s.t, filled(3)}});
+    CHECK(step.read(gradient).equal(filled(-1)));
+  }
+}
+
 TEST_CASE("a parameter that the loss does not reach keeps its value and is reported") {
   for (const Target target : kTargets) {
     Scaled s;

@@ -320,6 +320,21 @@ TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
                   "  requires   a selector that is a value, but it is an absent one");
 }
 
+TEST_CASE("a mistake in a region is the only one, also where the region kept a buffer") {
+  const auto counts = [](Value h) {
+    const Buffer seen = make_buffer(h.graph(), "seen", h.type(), {}, at(2));
+    assign(h.graph(), seen, plus(seen.value, h), at(3));
+    return h;
+  };
+  const auto count = shared(counts);
+  const auto fails = [&](Value h) { return plus(h.through(count), halved(h), at(4)); };
+  CHECK(mistake_of([&](Graph& g, Value x) {
+          const Value y = x.through(count);
+          y.choose(g.input("which", bool_, {}, at(6)), {same, fails}, at(7));
+          y.through(count);
+        }).starts_with("loop.cc:4: plus cannot join the graph as \"choose/1/plus\"\n"));
+}
+
 TEST_CASE("a choice that cannot be") {
   CHECK(mistake_of([](Graph& g, Value x) {
           x.choose(g.input("which", i32, {}, at(2)), {same, halved}, at(7));

@@ -49,18 +49,28 @@ std::string describe_failure(std::uint32_t seed, bool mistaken, const Failure& f
 }
 
 std::string to_string(const Tally& t) {
+  std::string text;
+  if (t.programs > 0) {
+    text += fmt::format(
+        "{} valid programs, {} nodes on average; {} with regions that data decide; {} of {} "
+        "counted "
+        "loops ran differently often; {} met a selector out of range; {} evaluated too\n"
+        "largest difference from eager {:.1e}; {} not compared with it, as rounding decides a "
+        "comparison in them\n"
+        "gradients of {} programs: {} slopes agree, largest difference {:.1e}; {} left out at "
+        "kinks\n",
+        t.programs, t.nodes / t.programs, t.with_regions, t.varying_loops, t.loops, t.faults,
+        t.evaluated, t.largest_difference, t.sensitive, t.gradient_programs, t.gradients,
+        t.largest_slope_difference, t.kinks);
+  }
   std::int64_t mistaken = 0;
   for (const auto& [name, count] : t.mistakes) mistaken += count;
-  return fmt::format(
-      "{} valid programs, {} nodes on average; {} with regions that data decide; {} of {} counted "
-      "loops ran differently often; {} met a selector out of range; {} evaluated too\n"
-      "largest difference from eager {:.1e}; {} not compared with it, as rounding decides a "
-      "comparison in them\n"
-      "gradients of {} programs: {} slopes agree, largest difference {:.1e}; {} left out at kinks\n"
-      "{} mistaken programs of {} kinds, {} of them in layers that nothing calls\n",
-      t.programs, t.programs > 0 ? t.nodes / t.programs : 0, t.with_regions, t.varying_loops,
-      t.loops, t.faults, t.evaluated, t.largest_difference, t.sensitive, t.gradient_programs,
-      t.gradients, t.largest_slope_difference, t.kinks, mistaken, t.mistakes.size(), t.unreached);
+  if (mistaken > 0) {
+    text +=
+        fmt::format("{} mistaken programs of {} kinds, {} of them in layers that nothing calls\n",
+                    mistaken, t.mistakes.size(), t.unreached);
+  }
+  return text;
 }
 
 }  // namespace metronome::random_programs
