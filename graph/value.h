@@ -28,8 +28,8 @@ struct GraphState;
 /// How `route` shares rows out.
 struct RouteOptions {
   std::int64_t top = 1;  ///< experts for each row, from 1 to all
-  double capacity =
-      1.25;  ///< slots of an expert = ceil(capacity * rows * top / experts), at most rows
+  /// An expert has ceil(capacity * rows * top / experts) slots, at most rows.
+  double capacity = 1.25;
 };
 
 /// One result of a node. Cheap to copy; valid as long as its graph. Every verb is checked when it
