@@ -30,6 +30,14 @@ struct Device {
 inline constexpr Device cpu{};
 constexpr Device cuda_device(int index = 0) { return {Device::Kind::cuda, index}; }
 
+/// How loops and branches that data decide are put into a CUDA graph.
+enum class Conditions : std::uint8_t {
+  measured,  ///< in each of the other ways; the fastest is kept
+  masked,    ///< not at all: everything runs, and what need not have run is not looked at
+  flat,      ///< conditional nodes side by side; RunError where the device refuses
+  nested,    ///< conditional nodes within those that their conditions imply; the same
+};
+
 /// How a step is put on a GPU.
 struct CudaOptions {
   int device = 0;
@@ -39,6 +47,7 @@ struct CudaOptions {
   int slots = 2;
   /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
   int streams = 4;
+  Conditions conditions = Conditions::measured;
   /// Report the first node that makes a NaN or an infinity (`Executable::fault`).
   bool watch = true;
   /// Compute elementwise chains, and the reductions they meet, in one kernel each.

@@ -5,7 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "graph/graph.h"
 #include "graph/guarded.h"
+#include "graph/state.h"
 #include "graph/structural.h"
 
 namespace metronome {
@@ -204,6 +206,8 @@ class Search {
 };
 
 }  // namespace
+
+Guards::Guards(const Graph& graph) : nodes_(&graph.state().nodes) {}
 
 bool Guards::possible(std::span<const GuardFact> facts) const { return Search(*nodes_).run(facts); }
 

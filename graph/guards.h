@@ -10,6 +10,8 @@
 
 namespace metronome {
 
+class Graph;
+
 /// A guard that is true in a step, or is not. An absent guard is always true.
 struct GuardFact {
   ValueId guard;
@@ -24,6 +26,8 @@ class Guards {
  public:
   /// The nodes may grow meanwhile.
   explicit Guards(const std::vector<Node>& nodes) : nodes_(&nodes) {}
+  /// The graph is kept.
+  explicit Guards(const Graph& graph);
 
   /// True where all facts can hold in one step.
   bool possible(std::span<const GuardFact> facts) const;

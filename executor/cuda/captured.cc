@@ -19,62 +19,102 @@ void naming(const Task& task, std::string_view doing, F f) {
   }
 }
 
+const Task& first_task(std::span<const Task> tasks, const Part& part) {
+  const Part* inner = &part;
+  while (inner->task < 0) inner = &inner->bodies.front().parts.front();
+  return tasks[inner->task];
+}
+
+/// Makes ready what bodies clear; gives the nodes of it.
+int prepare_clears(CudaDriver& driver, const Parts& parts) {
+  int nodes = 0;
+  for (const Part& part : parts) {
+    for (const Body& body : part.bodies) {
+      for (const Command& clear : body.clears) nodes += driver.prepare(clear);
+      nodes += prepare_clears(driver, body.parts);
+    }
+  }
+  return nodes;
+}
+
 }  // namespace
 
 StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, StreamPlan plan,
-                   std::vector<CudaStream> streams, Kind kind, int nodes)
+                   std::vector<CudaStream> streams, bool captured, int nodes)
     : driver_(&driver),
       tasks_(tasks),
       plan_(std::move(plan)),
       streams_(std::move(streams)),
-      kind_(kind) {
+      captured_(captured),
+      name_(fmt::format("{}, {} stream{}", captured ? "one graph" : "uncaptured", plan_.streams,
+                        plan_.streams == 1 ? "" : "s")) {
   if (plan_.start_recorded) start_ = driver_->make_event();
   events_.resize(tasks_.size());
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (plan_.recorded[i]) events_[i] = driver_->make_event();
   }
-  if (kind_ == Kind::uncaptured) return;
+  if (captured_) capture(nodes, [this] { play(); });
+}
+
+StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, const Parts& regions,
+                   CudaStream stream, int nodes)
+    : driver_(&driver),
+      tasks_(tasks),
+      streams_{stream},
+      captured_(true),
+      name_(name_of(regions)) {
+  nodes += prepare_clears(driver, regions) + CudaDriver::kCaseNodes * regions_in(regions);
+  capture(nodes, [&] { play(regions); });
+}
+
+void StepForm::capture(int nodes, const std::function<void()>& play) {
   driver_->begin_capture(streams_[0]);
   try {
-    kind_ == Kind::conditional ? play_regions() : play();
+    play();
   } catch (...) {
     driver_->abandon_capture(streams_[0]);
     throw;
   }
-  if (kind_ == Kind::conditional) nodes += CudaDriver::kIfNodes * regions_of(tasks_);
   graph_ = driver_->end_capture(streams_[0], nodes);
 }
 
 void StepForm::launch() const {
-  if (kind_ == Kind::uncaptured) {
-    play();
-  } else {
+  if (captured_) {
     driver_->launch(graph_, streams_[0]);
+  } else {
+    play();
   }
 }
 
-void StepForm::play_regions() const {
-  const bool* region = nullptr;
-  const auto enter = [&](const bool* guard) {
-    if (guard == region) return;
-    if (region != nullptr) driver_->end_if(streams_[0]);
-    if (guard != nullptr) driver_->begin_if(guard, streams_[0]);
-    region = guard;
-  };
-  for (const Task& task : tasks_) {
-    naming(task, "capturing", [&] {
-      enter(task.guard);
-      for (const Command& command : task.commands) driver_->enqueue(command, streams_[0]);
+void StepForm::play(const Parts& parts) const {
+  for (const Part& part : parts) {
+    if (part.task >= 0) {
+      naming(tasks_[part.task], "capturing", [&] {
+        for (const Command& c : tasks_[part.task].commands) driver_->enqueue(c, streams_[0]);
+      });
+      continue;
+    }
+    std::vector<const bool*> guards;
+    for (const Body& body : part.bodies) {
+      if (body.guard != nullptr) guards.push_back(body.guard);
+    }
+    naming(first_task(tasks_, part), "capturing the region of", [&] {
+      driver_->begin_cases(guards, guards.size() < part.bodies.size(), streams_[0]);
     });
+    for (const Body& body : part.bodies) {
+      if (&body != &part.bodies.front()) driver_->next_case(streams_[0]);
+      play(body.parts);
+      for (const Command& clear : body.clears) driver_->enqueue(clear, streams_[0]);
+    }
+    driver_->end_cases(streams_[0]);
   }
-  enter(nullptr);
 }
 
 void StepForm::play() const {
   if (plan_.start_recorded) driver_->record(start_, streams_[0]);
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     const CudaStream stream = streams_[plan_.stream[i]];
-    naming(tasks_[i], kind_ == Kind::graph ? "capturing" : "launching", [&] {
+    naming(tasks_[i], captured_ ? "capturing" : "launching", [&] {
       for (const std::int32_t on : plan_.waits[i]) {
         driver_->wait(stream, on == StreamPlan::kStart ? start_ : events_[on]);
       }
@@ -85,20 +125,10 @@ void StepForm::play() const {
   for (const std::int32_t last : plan_.joins) driver_->wait(streams_[0], events_[last]);
 }
 
-std::string StepForm::name() const {
-  if (kind_ == Kind::conditional) return fmt::format("one graph, {} regions", regions_of(tasks_));
-  return fmt::format("{}, {} stream{}", kind_ == Kind::graph ? "one graph" : "uncaptured",
-                     plan_.streams, plan_.streams == 1 ? "" : "s");
-}
-
-int regions_of(std::span<const Task> tasks) {
-  int regions = 0;
-  const bool* before = nullptr;
-  for (const Task& task : tasks) {
-    regions += task.guard != nullptr && task.guard != before;
-    before = task.guard;
-  }
-  return regions;
+std::string name_of(const Parts& regions) {
+  const int count = regions_in(regions), depth = depth_of(regions);
+  return fmt::format("one graph, {} region{}{}", count, count == 1 ? "" : "s",
+                     depth > 1 ? fmt::format(", {} deep", depth) : "");
 }
 
 std::vector<std::vector<std::int32_t>> order_of(std::span<const Task> tasks) {

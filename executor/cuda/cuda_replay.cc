@@ -7,8 +7,8 @@
 #include <climits>
 #include <cstring>
 
-#include "executor/cuda/captured.h"
 #include "executor/cuda/cuda_steps.h"
+#include "executor/cuda/step_forms.h"
 #include "executor/cuda/step_io.h"
 #include "executor/log.h"
 #include "graph/error.h"
@@ -99,7 +99,10 @@ class Replay {
   void choose_form(PlanReport& report) {
     const std::vector<std::byte> before = shared_.state.snapshot();
     shared_.state.fill_inputs(true);
-    std::vector<StepForm> forms = make_forms(before);
+    // Libraries and kernels load what they load at their first launch.
+    warm_up(before);
+    auto [forms, left_out] = make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams,
+                                        shared_.options, nodes_);
     std::vector<double> times;
     if (shared_.driver->computes()) {
       const Outcome expected = stepwise(before);
@@ -114,7 +117,7 @@ class Replay {
       report.forms.push_back(fmt::format("{}: {:.1f} us a step{}", forms[i].name(), times[i] * 1e3,
                                          i == best ? ", kept" : ""));
     }
-    if (!left_out_.empty()) report.forms.push_back(left_out_);
+    report.forms.insert(report.forms.end(), left_out.begin(), left_out.end());
     form_.emplace(std::move(forms[best]));
     restore(before);
     shared_.state.fill_inputs(false);
@@ -133,36 +136,13 @@ class Replay {
   }
 
  private:
-  std::vector<StepForm> make_forms(std::span<const std::byte> before) {
-    const auto after = order_of(tasks_);
-    const StreamPlan one = assign_streams(after, 1);
+  void warm_up(std::span<const std::byte> before) {
     CudaDriver& driver = *shared_.driver;
-    StepForm uncaptured(driver, tasks_, one, shared_.streams, StepForm::Kind::uncaptured, nodes_);
-    // Warm-up: libraries and kernels load what they load at their first launch.
-    uncaptured.launch();
+    for (const Task& task : tasks_) {
+      for (const Command& command : task.commands) driver.enqueue(command, shared_.streams[0]);
+    }
     driver.synchronize(shared_.streams[0]);
     restore(before);
-    // Of equal times the first is kept.
-    std::vector<StepForm> forms;
-    forms.emplace_back(driver, tasks_, one, shared_.streams, StepForm::Kind::graph, nodes_);
-    if (regions_of(tasks_) > 0) {
-      try {
-        forms.emplace_back(driver, tasks_, one, shared_.streams, StepForm::Kind::conditional,
-                           nodes_);
-      } catch (const RunError& error) {  // what a library captures may not be conditional
-        left_out_ = fmt::format("one graph, {} regions: not possible: {}", regions_of(tasks_),
-                                error.what());
-      }
-    }
-    if (shared_.options.streams > 1) {
-      StreamPlan several = assign_streams(after, shared_.options.streams);
-      if (several.streams > 1) {
-        forms.emplace_back(driver, tasks_, std::move(several), shared_.streams,
-                           StepForm::Kind::graph, nodes_);
-      }
-    }
-    forms.push_back(std::move(uncaptured));
-    return forms;
   }
 
   void restore(std::span<const std::byte> before) {
@@ -249,7 +229,6 @@ class Replay {
   std::vector<Task> tasks_;
   int nodes_ = 0;
   std::optional<StepForm> form_;
-  std::string left_out_;  ///< a form that the device refuses, and why
 };
 
 class CudaReplay final : public Engine {

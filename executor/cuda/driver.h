@@ -73,12 +73,17 @@ class CudaDriver : public GemmLibrary {
   /// those of conditional bodies included; InternalError names both numbers where they differ.
   virtual void begin_capture(CudaStream stream) = 0;
   virtual CudaGraphExec end_capture(CudaStream stream, int expected) = 0;
-  /// What is enqueued on the capturing stream until `end_if`, commands alone, runs in a launch only
-  /// where `*guard`, on the device, is true when the launch arrives here. Makes kIfNodes nodes
-  /// beside those of the commands.
-  virtual void begin_if(const bool* guard, CudaStream stream) = 0;
-  virtual void end_if(CudaStream stream) = 0;
-  static constexpr int kIfNodes = 2;  ///< one that reads the guard, one that holds the body
+  /// A conditional node of the graph. Of what is enqueued on the capturing stream until `end_cases`,
+  /// in parts that `next_case` divides, a launch runs one: that of the first of `guards`, on the
+  /// device, that is true when it arrives here; where none is, the part after all of theirs, if
+  /// there is one (`otherwise`). Parts hold commands and conditional nodes. At most kMostCases
+  /// guards. Makes kCaseNodes nodes beside those of its parts.
+  virtual void begin_cases(std::span<const bool* const> guards, bool otherwise,
+                           CudaStream stream) = 0;
+  virtual void next_case(CudaStream stream) = 0;
+  virtual void end_cases(CudaStream stream) = 0;
+  static constexpr int kCaseNodes = 2;  ///< one that reads the guards, one that holds the parts
+  static constexpr int kMostCases = 256;
   /// Ends a capture that failed midway and forgets it; does not throw.
   virtual void abandon_capture(CudaStream stream) noexcept = 0;
   virtual void launch(CudaGraphExec graph, CudaStream stream) = 0;

@@ -7,14 +7,17 @@ METRONOME_DEVICE_KERNELS(io, IoKernels)
 namespace metronome::cuda {
 namespace {
 
-__global__ void set_condition_entry(cudaGraphConditionalHandle handle, const bool* guard) {
-  cudaGraphSetConditional(handle, *guard ? 1 : 0);
+__global__ void set_condition_entry(cudaGraphConditionalHandle handle,
+                                    const __grid_constant__ Cases cases) {
+  int chosen = 0;
+  while (chosen < cases.count && !*cases.guards[chosen]) ++chosen;
+  cudaGraphSetConditional(handle, cases.count == 1 ? 1 - chosen : chosen);
 }
 
 }  // namespace
 
-void set_condition(unsigned long long handle, const bool* guard, CUstream_st* stream) {
-  set_condition_entry<<<1, 1, 0, stream>>>(handle, guard);
+void set_condition(unsigned long long handle, const Cases& cases, CUstream_st* stream) {
+  set_condition_entry<<<1, 1, 0, stream>>>(handle, cases);
 }
 
 }  // namespace metronome::cuda

@@ -10,8 +10,15 @@ namespace metronome::cuda {
 /// Adds them to a table, a copy of `device_kernels()`.
 void add_kernels_io(DeviceKernels& table);
 
-/// Enqueues the kernel that gives a conditional node's handle (a cudaGraphConditionalHandle) what
-/// `*guard` on the device says.
-void set_condition(unsigned long long handle, const bool* guard, CUstream_st* stream);
+/// The guards of a conditional node's bodies, on the device.
+struct Cases {
+  static constexpr int kMost = 256;
+  const bool* guards[kMost];
+  int count;  ///< 1: of an IF node; else of a SWITCH node
+};
+
+/// Enqueues the kernel that gives a conditional node's handle (a cudaGraphConditionalHandle) the
+/// index of the first guard that is true, or `count`; for an IF node 1 where its guard is true, and 0.
+void set_condition(unsigned long long handle, const Cases& cases, CUstream_st* stream);
 
 }  // namespace metronome::cuda

@@ -1,4 +1,5 @@
-// The executor's own kernels: the first and the last of a captured step.
+// The executor's own kernels: the first and the last of a captured step, and what conditional nodes
+// need.
 #pragma once
 
 #include "ops/cuda/kernel.h"
@@ -107,6 +108,19 @@ struct StoreReads {
   }
 };
 
-using IoKernels = KernelList<LoadInputs, StoreReads>;
+/// Writes "false" to guards. One block of kMost threads.
+struct ClearGuards {
+  static constexpr const char* name = "clear_guards";
+  static constexpr int kMost = 64;
+  bool* guards[kMost];
+  int count;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (c.thread() < count) *guards[c.thread()] = false;
+  }
+};
+
+using IoKernels = KernelList<LoadInputs, StoreReads, ClearGuards>;
 
 }  // namespace metronome::cuda

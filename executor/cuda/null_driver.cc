@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "graph/error.h"
@@ -76,13 +77,13 @@ CudaEvent NullDriver::make_event() {
 }
 
 void NullDriver::record(CudaEvent event, CudaStream stream) {
-  if (in_if_) throw InternalError("an event is recorded inside of a condition");
+  if (!cases_left_.empty()) throw InternalError("an event is recorded inside of a condition");
   recorded_[event.index] = {stream.index, captures(stream)};
   write(fmt::format("record event {} on stream {}", event.index, stream.index));
 }
 
 void NullDriver::wait(CudaStream stream, CudaEvent event) {
-  if (in_if_) throw InternalError("an event is waited for inside of a condition");
+  if (!cases_left_.empty()) throw InternalError("an event is waited for inside of a condition");
   const auto recorded = recorded_.find(event.index);
   const bool in_capture = recorded != recorded_.end() && recorded->second.second;
   if (captures(stream) && !in_capture) {
@@ -140,19 +141,34 @@ void NullDriver::begin_capture(CudaStream stream) {
   write(fmt::format("begin capture on stream {}", stream.index));
 }
 
-void NullDriver::begin_if(const bool* guard, CudaStream stream) {
+void NullDriver::begin_cases(std::span<const bool* const> guards, bool otherwise,
+                             CudaStream stream) {
   if (!captures(stream)) throw InternalError("a condition outside of a capture");
-  if (in_if_) throw InternalError("a condition begins inside of another");
-  if (guard == nullptr) throw InternalError("a condition without a guard");
-  in_if_ = true;
-  captured_nodes_ += kIfNodes;
-  write(fmt::format("if on stream {}", stream.index));
+  if (guards.empty() || std::ranges::count(guards, nullptr) > 0) {
+    throw InternalError("a condition without a guard");
+  }
+  cases_left_.push_back(guards.size() + (otherwise ? 1 : 0) - 1);
+  captured_nodes_ += kCaseNodes;
+  write(fmt::format("{} on stream {}",
+                    guards.size() == 1 ? std::string("if")
+                                       : fmt::format("switch of {}", guards.size()),
+                    stream.index));
 }
 
-void NullDriver::end_if(CudaStream) {
-  if (!in_if_) throw InternalError("a condition ends that did not begin");
-  in_if_ = false;
-  write("end if");
+void NullDriver::next_case(CudaStream) {
+  if (cases_left_.empty() || cases_left_.back() == 0) {
+    throw InternalError("a case of a condition that has no more");
+  }
+  --cases_left_.back();
+  write("else");
+}
+
+void NullDriver::end_cases(CudaStream) {
+  if (cases_left_.empty() || cases_left_.back() > 0) {
+    throw InternalError("a condition ends that did not begin, or lacks cases");
+  }
+  cases_left_.pop_back();
+  write("end");
 }
 
 CudaGraphExec NullDriver::end_capture(CudaStream stream, int expected) {
@@ -160,7 +176,7 @@ CudaGraphExec NullDriver::end_capture(CudaStream stream, int expected) {
     if (joined || index == stream.index) continue;
     throw InternalError(fmt::format("the capture ends, but stream {} was not joined", index));
   }
-  if (in_if_) throw InternalError("the capture ends inside of a condition");
+  if (!cases_left_.empty()) throw InternalError("the capture ends inside of a condition");
   capturing_.clear();
   recorded_.clear();
   if (captured_nodes_ != expected) {
@@ -173,7 +189,7 @@ CudaGraphExec NullDriver::end_capture(CudaStream stream, int expected) {
 }
 
 void NullDriver::abandon_capture(CudaStream) noexcept {
-  in_if_ = false;
+  cases_left_.clear();
   capturing_.clear();
   recorded_.clear();
 }

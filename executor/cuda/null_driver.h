@@ -46,8 +46,9 @@ class NullDriver : public CudaDriver {
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
-  void begin_if(const bool* guard, CudaStream stream) override;
-  void end_if(CudaStream stream) override;
+  void begin_cases(std::span<const bool* const> guards, bool otherwise, CudaStream stream) override;
+  void next_case(CudaStream stream) override;
+  void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
@@ -69,7 +70,7 @@ class NullDriver : public CudaDriver {
   std::map<int, bool> capturing_;  ///< streams that take part in a capture; true once joined again
   std::map<int, std::pair<int, bool>> recorded_;  ///< event -> stream, and whether in this capture
   int captured_nodes_ = 0;
-  bool in_if_ = false;
+  std::vector<std::size_t> cases_left_;  ///< of the conditional nodes that are open, outer first
 };
 
 }  // namespace metronome

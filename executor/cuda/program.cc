@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/guarded.h"
 #include "ops/cuda/table.h"
 
 namespace metronome {
@@ -58,9 +59,12 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     std::byte* scratch =
         plan.scratch_bytes[node] > 0 ? bases.arena + plan.memory.scratch_offsets[node] : nullptr;
     all.push_back(task_of(plan, step, locate, scratch, binding));
+    Task& task = all.back();
+    if (plan.graph.nodes()[node].op->as<Guard>() != nullptr) task.computes = {node, 0};
     if (const ValueId guard = guard_of(plan, node); guard.present()) {
-      all.back().guard = reinterpret_cast<const bool*>(locate(guard));
-      touch(all.back().touched.reads, all.back().guard, sizeof(bool));
+      task.guard = guard;
+      task.guard_at = reinterpret_cast<const bool*>(locate(guard));
+      touch(task.touched.reads, task.guard_at, sizeof(bool));
     }
   }
   const auto assignments = plan.graph.assignments();

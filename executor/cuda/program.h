@@ -21,7 +21,11 @@ struct Task {
   std::vector<Command> commands;
   Work touched;
   /// Where it is false nothing reads what the task makes: it may be skipped, or run all the same.
-  const bool* guard = nullptr;
+  /// Absent: always true.
+  ValueId guard = {};
+  const bool* guard_at = nullptr;
+  /// The guard that the task computes, the first that it writes; absent for others.
+  ValueId computes = {};
 };
 
 /// What nodes are bound to beside their values' memory.

@@ -27,7 +27,7 @@ std::string fingerprint(const Node& node) {
 
 Graph share(const Graph& graph, const Settings&) {
   Copier copier(graph);
-  const Guards guards(copier.to.state().nodes);
+  const Guards guards(copier.to);
   std::unordered_multimap<std::string, std::int32_t> seen;  // fingerprint -> node of copier.to
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     Node node = graph.nodes()[i];

@@ -16,7 +16,7 @@ void verify(const Graph& graph, std::string_view pass) {
   const auto fail = [&](const std::string& what) {
     throw InternalError(fmt::format("after pass {}: {}", pass, what));
   };
-  const Guards guards(graph.state().nodes);
+  const Guards guards(graph);
   const auto always = [&](ValueId id, std::string_view what, const std::string& name) {
     if (graph.node(id).guard.present()) {
       fail(fmt::format("the {} \"{}\" is not computed in every step", what, name));

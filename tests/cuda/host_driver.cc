@@ -157,7 +157,7 @@ CudaEvent HostDriver::make_event() {
 void HostDriver::record(CudaEvent event, CudaStream stream) {
   Event& e = at(event);
   if (const Stream& s = at(stream); s.captures) {
-    if (s.guard != nullptr) throw InternalError("an event is recorded inside of a condition");
+    if (!s.cases.empty()) throw InternalError("an event is recorded inside of a condition");
     e.capture = captures_;
     e.frontier = s.frontier;
     return;
@@ -280,92 +280,6 @@ void HostDriver::play(const Command& command) {
   player_.play(command);
 }
 
-// --- Capture ---
-
-void HostDriver::begin_capture(CudaStream stream) {
-  forbid_in_capture("a capture begins");
-  ++captures_;
-  capturing_.emplace();
-  origin_ = stream.index;
-  at(stream).captures = true;
-}
-
-void HostDriver::capture(const Command& command, Stream& stream) {
-  const auto add = [&](const Command& node) {
-    capturing_->nodes.push_back({node, stream.guard, std::exchange(stream.frontier, {}), {}});
-    stream.frontier = {static_cast<int>(capturing_->nodes.size()) - 1};
-  };
-  const auto* gemm = std::get_if<GemmCommand>(&command);
-  if (gemm != nullptr && gemm->algorithm == HostGemmLibrary::kWithWorkspace) add(ZeroCommand{});
-  add(command);
-}
-
-void HostDriver::begin_if(const bool* guard, CudaStream stream) {
-  Stream& s = at(stream);
-  if (!s.captures) throw InternalError("a condition begins outside of a capture");
-  if (s.guard != nullptr) throw InternalError("a condition begins inside of another");
-  require_own(guard, sizeof(bool), "a condition reads");
-  for (int i = 0; i < kIfNodes; ++i) capture(ZeroCommand{}, s);
-  s.guard = guard;
-}
-
-void HostDriver::end_if(CudaStream stream) {
-  if (std::exchange(at(stream).guard, nullptr) == nullptr) {
-    throw InternalError("a condition ends that did not begin");
-  }
-}
-
-void HostDriver::check_joined(const Stream& origin) const {
-  const std::vector<Graph::Node>& nodes = capturing_->nodes;
-  std::vector<bool> reached(nodes.size());
-  for (const int node : origin.frontier) reached[node] = true;
-  for (std::size_t i = nodes.size(); i-- > 0;) {
-    if (!reached[i]) {
-      throw InternalError(
-          fmt::format("{} is captured on a stream that was not joined", name_of(nodes[i].command)));
-    }
-    for (const int before : nodes[i].after) reached[before] = true;
-  }
-}
-
-CudaGraphExec HostDriver::end_capture(CudaStream stream, int expected) {
-  if (!capturing_ || stream.index != origin_) {
-    throw InternalError(fmt::format("no capture began on stream {}", stream.index));
-  }
-  check_joined(at(stream));
-  const int nodes = static_cast<int>(capturing_->nodes.size());
-  if (nodes != expected) {
-    throw InternalError(
-        fmt::format("the captured graph has {} nodes, but {} were expected", nodes, expected));
-  }
-  for (int i = 0; i < nodes; ++i) {
-    for (const int after : capturing_->nodes[i].after) capturing_->nodes[after].before.push_back(i);
-  }
-  graphs_.push_back(std::move(*capturing_));
-  ++counts_.graphs;
-  abandon_capture(stream);
-  return {static_cast<int>(graphs_.size()) - 1};
-}
-
-void HostDriver::abandon_capture(CudaStream) noexcept {
-  capturing_.reset();
-  origin_ = -1;
-  for (Stream& stream : streams_) {
-    stream.captures = false;
-    stream.guard = nullptr;
-    stream.frontier.clear();
-  }
-}
-
-void HostDriver::launch(CudaGraphExec graph, CudaStream stream) {
-  if (at(stream).captures) throw InternalError("a graph is launched in a capture");
-  if (graph.index < 0 || graph.index >= static_cast<int>(graphs_.size())) {
-    throw InternalError(fmt::format("there is no graph {}", graph.index));
-  }
-  ++counts_.launches;
-  put(Launch{graph.index, graphs_[graph.index].launched++}, stream);
-}
-
 // --- Doing the work ---
 
 void HostDriver::put(Work work, CudaStream stream) {
@@ -427,6 +341,22 @@ void HostDriver::advance_stream(Stream& stream) {
   if (finished) stream.work.pop_front();
 }
 
+/// False where it is of a case that was not taken.
+bool HostDriver::run_node(Graph& graph, const Graph::Node& node) {
+  if (node.in.condition >= 0 && graph.conditions[node.in.condition].chosen != node.in.index) {
+    return false;
+  }
+  if (const auto* command = std::get_if<Command>(&node.work)) {
+    play(*command);
+    return true;
+  }
+  Graph::Condition& condition = graph.conditions[std::get<int>(node.work)];
+  const auto first =
+      std::ranges::find_if(condition.guards, [](const bool* guard) { return *guard; });
+  condition.chosen = static_cast<int>(first - condition.guards.begin());
+  return true;
+}
+
 /// One node of the graph; true where it was the last.
 bool HostDriver::advance_graph(Graph& graph) {
   const int nodes = static_cast<int>(graph.nodes.size());
@@ -435,6 +365,7 @@ bool HostDriver::advance_graph(Graph& graph) {
     graph.left = graph.nodes.size();
     graph.missing.assign(nodes, 0);
     graph.ready.clear();
+    for (Graph::Condition& condition : graph.conditions) condition.chosen = -1;
     for (int i = 0; i < nodes; ++i) {
       graph.missing[i] = static_cast<int>(graph.nodes[i].after.size());
       if (graph.missing[i] == 0) graph.ready.push_back(i);
@@ -444,8 +375,7 @@ bool HostDriver::advance_graph(Graph& graph) {
     const auto chosen = graph.ready.begin() + static_cast<std::ptrdiff_t>(pick(graph.ready.size()));
     const int node = *chosen;
     graph.ready.erase(chosen);
-    if (const bool* guard = graph.nodes[node].guard; guard == nullptr || *guard) {
-      play(graph.nodes[node].command);
+    if (run_node(graph, graph.nodes[node])) {
       clock_ += kInGraphMs;
     } else {
       ++counts_.skipped;

@@ -47,7 +47,7 @@ struct HostCounts {
   int captured = 0;  ///< commands in captures
   int graphs = 0;
   int launches = 0;
-  int skipped = 0;  ///< nodes in conditions that did not hold
+  int skipped = 0;  ///< nodes in cases of conditions that were not taken
   bool operator==(const HostCounts&) const = default;
 };
 
@@ -84,8 +84,9 @@ class HostDriver final : public CudaDriver {
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
-  void begin_if(const bool* guard, CudaStream stream) override;
-  void end_if(CudaStream stream) override;
+  void begin_cases(std::span<const bool* const> guards, bool otherwise, CudaStream stream) override;
+  void next_case(CudaStream stream) override;
+  void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
@@ -114,11 +115,17 @@ class HostDriver final : public CudaDriver {
   };
   using Work = std::variant<Command, Transfer, Record, Wait, Launch>;
 
+  /// A part of a conditional node.
+  struct Case {
+    int condition = -1;  // absent: the graph itself
+    int index = 0;
+  };
+
   struct Stream {
     std::deque<Work> work;
     std::vector<int> frontier;  // in a capture: the nodes that its next one comes after
     bool captures = false;
-    const bool* guard = nullptr;  // of the condition that is open in the capture
+    std::vector<Case> cases;  // that are open in the capture, outer first
   };
   struct Event {
     int recorded = 0;
@@ -128,13 +135,19 @@ class HostDriver final : public CudaDriver {
     std::vector<int> frontier;
   };
   struct Graph {
+    struct Condition {
+      std::vector<const bool*> guards;
+      bool otherwise = false;
+      int chosen = -1;  // in the launch under way: the case that runs
+    };
     struct Node {
-      Command command;
-      const bool* guard = nullptr;  // of the condition that it stands in
+      std::variant<Command, int> work;  // or the condition whose guards it reads
+      Case in;
       std::vector<int> after;       // the nodes that it waits for
       std::vector<int> before;      // those that wait for it
     };
     std::vector<Node> nodes;
+    std::vector<Condition> conditions;
     int launched = 0;
     int finished = 0;
     // Of the launch under way:
@@ -161,6 +174,8 @@ class HostDriver final : public CudaDriver {
   void advance_until(const Condition& condition);
   void play(const Command& command);
   void capture(const Command& command, Stream& stream);
+  void add_node(std::variant<Command, int> work, Stream& stream);
+  bool run_node(Graph& graph, const Graph::Node& node);
   void check_joined(const Stream& origin) const;
   std::size_t pick(std::size_t count);
 

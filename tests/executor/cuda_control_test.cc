@@ -62,7 +62,7 @@ TEST_CASE("a graph with conditional regions: kept where skipping pays, the same 
   Executable cpu = compile(c.g, cpu_replay(), untuned());
   const auto& forms = forms_of(replay);
   CHECK(std::any_of(forms.begin(), forms.end(), [](const std::string& form) {
-    return form.find(" regions: ") != std::string::npos && form.ends_with(", kept");
+    return form.find(" region") != std::string::npos && form.ends_with(", kept");
   }));
   const int skipped = driver->counts().skipped;
   for (const int which : {0, 1, 2, 0, 9, -4, 2}) {
@@ -101,34 +101,80 @@ TEST_CASE("the adaptive loop runs as often as on the CPU, inside one launch") {
   fmt::print("{}\n", fmt::join(forms_of(replay), "\n"));
 }
 
-TEST_CASE("the record shows conditional nodes, whose bodies hold commands alone") {
-  const models::Model model = models::feedback_adaptive(models::Scale::small, f32);
+/// What the null target's record says of the conditional nodes of one graph.
+struct Recorded {
+  int nodes = 0;
+  int outermost = 0;
+  int switches = 0;
+  int deepest = 0;
+  int graph_nodes = 0;
+};
+
+/// The record of the training step captured so. Checks that bodies hold commands and conditional
+/// nodes alone, and that each has some.
+Recorded record_of(const Graph& graph, Conditions conditions) {
   const auto driver = std::make_shared<NullDriver>();
-  const Executable executable = compile(model.graph, on(driver, cuda_graph()), untuned());
-  int regions = 0, inside = 0;
-  bool open = false;
+  const Executable executable =
+      compile(graph, on(driver, cuda_graph({.conditions = conditions})), untuned());
+  Recorded recorded;
+  std::vector<int> inside;  // of the bodies that are open
+  const auto close = [&] {
+    REQUIRE_FALSE(inside.empty());
+    CHECK(inside.back() > 0);
+  };
   for (const std::string& line : driver->record_lines()) {
-    if (line.starts_with("if on stream ")) {
-      REQUIRE_FALSE(open);
-      open = true;
-      inside = 0;
-      ++regions;
-    } else if (line == "end if") {
-      REQUIRE(open);
-      CHECK(inside > 0);
-      open = false;
-    } else if (open) {
-      CAPTURE(line);
-      ++inside;
+    CAPTURE(line);
+    const bool several = line.starts_with("switch of ");
+    if (several || line.starts_with("if on stream ")) {
+      if (!inside.empty()) ++inside.back();
+      recorded.outermost += inside.empty();
+      inside.push_back(0);
+      ++recorded.nodes;
+      recorded.switches += several;
+      recorded.deepest = std::max(recorded.deepest, static_cast<int>(inside.size()));
+    } else if (line == "else") {
+      close();
+      inside.back() = 0;
+    } else if (line == "end") {
+      close();
+      inside.pop_back();
+    } else if (!inside.empty()) {
+      ++inside.back();
       const bool command = line.find(" <<<") != std::string::npos || line.starts_with("gemm ") ||
                            line.starts_with("copy ") || line.starts_with("zero ");
       CHECK(command);
     }
   }
-  // Nine iterations forward and back, and what else runs only with one of them.
-  CHECK(regions >= 18);
-  fmt::print("{} conditional nodes, {} graph nodes\n", regions,
-             executable.report().plan(Mode::train).graph_nodes);
+  CHECK(inside.empty());
+  recorded.graph_nodes = executable.report().plan(Mode::train).graph_nodes;
+  fmt::print("{}: {} conditional nodes, {} outermost, {} switches, {} deep\n", graph.name(),
+             recorded.nodes, recorded.outermost, recorded.switches, recorded.deepest);
+  return recorded;
+}
+
+TEST_CASE("the record shows conditional nodes, whose bodies hold commands and such nodes alone") {
+  const models::Model model = models::feedback_adaptive(models::Scale::small, f32);
+  CHECK(record_of(model.graph, Conditions::masked).nodes == 0);
+  // Nine iterations forward and back.
+  const Recorded flat = record_of(model.graph, Conditions::flat);
+  CHECK(flat.nodes >= 18);
+  CHECK(flat.nodes <= 22);
+  CHECK(flat.deepest == 1);
+  // Where the first iteration halts, a launch looks at the outermost ones alone.
+  const Recorded nested = record_of(model.graph, Conditions::nested);
+  CHECK(nested.outermost <= 4);
+  CHECK(nested.deepest == 9);
+}
+
+TEST_CASE("the branches of a choice are the cases of one switch") {
+  const Chosen c;
+  // Forward and back.
+  for (const Conditions conditions : {Conditions::flat, Conditions::nested}) {
+    const Recorded recorded = record_of(c.g, conditions);
+    CHECK(recorded.switches == 2);
+    CHECK(recorded.nodes == 2);
+    CHECK(recorded.deepest == 1);
+  }
 }
 
 }  // namespace

@@ -7,34 +7,30 @@
 namespace metronome::random_programs {
 namespace {
 
-std::optional<Failure> check_program(const Program& program, bool gradients, Tally* tally) {
+std::optional<Failure> check_program(const Program& program, std::uint32_t seed, Kind kind,
+                                     Tally* tally) {
+  if (kind == Kind::mistaken) return check_mistaken(program, tally);
+  if (kind == Kind::on_device) return check_on_device(program, tally);
   if (auto failure = check_valid(program, tally)) return failure;
-  return gradients ? check_gradients(program, tally) : std::nullopt;
+  return seed % kGradientsEvery == 0 ? check_gradients(program, tally) : std::nullopt;
 }
-
-bool checks_gradients(std::uint32_t seed) { return seed % kGradientsEvery == 0; }
 
 }  // namespace
 
-std::optional<Failure> check_seed(std::uint32_t seed, Tally* tally) {
-  return check_program(generate(seed), checks_gradients(seed), tally);
-}
-
-std::optional<Failure> check_mistaken_seed(std::uint32_t seed, Tally* tally) {
+std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally) {
+  if (kind != Kind::mistaken) return check_program(generate(seed), seed, kind, tally);
   const Mistaken mistaken = generate_mistaken(seed);
   if (tally != nullptr) ++tally->mistakes[mistaken.mistake];
-  return check_mistaken(mistaken.program, tally);
+  return check_program(mistaken.program, seed, kind, tally);
 }
 
-std::string describe_failure(std::uint32_t seed, bool mistaken, const Failure& failure) {
+std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failure) {
   // A smaller program that fails in another way tells of another mistake.
   std::optional<Failure> last = failure;
-  const auto check = [&](const Program& program) {
-    return mistaken ? check_mistaken(program) : check_program(program, checks_gradients(seed), {});
-  };
+  const bool mistaken = kind == Kind::mistaken;
   const Program whole = mistaken ? generate_mistaken(seed).program : generate(seed);
   const Program small = shrink(whole, [&](const Program& program) {
-    const auto found = check(program);
+    const auto found = check_program(program, seed, kind, nullptr);
     if (!found || found->property != failure.property) return false;
     last = found;
     return true;
@@ -45,7 +41,10 @@ std::string describe_failure(std::uint32_t seed, bool mistaken, const Failure& f
       "{}\n",
       mistaken ? "The mistaken" : "The", seed, failure.property, failure.detail,
       count_steps(small.steps), count_steps(whole.steps), small.seed, last->detail, text_of(small),
-      seed, mistaken ? "--programs 0 --mistaken 1" : "--programs 1 --mistaken 0");
+      seed,
+      mistaken                  ? "--programs 0 --mistaken 1"
+      : kind == Kind::on_device ? "--programs 0 --on-device 1"
+                                : "--programs 1 --mistaken 0");
 }
 
 std::string to_string(const Tally& t) {
@@ -62,6 +61,12 @@ std::string to_string(const Tally& t) {
         t.programs, t.nodes / t.programs, t.with_regions, t.varying_loops, t.loops, t.faults,
         t.evaluated, t.largest_difference, t.sensitive, t.gradient_programs, t.gradients,
         t.largest_slope_difference, t.kinks);
+  }
+  if (t.device_programs > 0) {
+    text += fmt::format(
+        "{} programs on a device: {} with conditional nodes, {} with such nodes in others; {} "
+        "nodes skipped\n",
+        t.device_programs, t.device_regions, t.device_nested, t.device_skipped);
   }
   std::int64_t mistaken = 0;
   for (const auto& [name, count] : t.mistakes) mistaken += count;

@@ -11,14 +11,17 @@ namespace metronome::random_programs {
 /// One program in so many has its gradients checked.
 constexpr std::uint32_t kGradientsEvery = 4;
 
-/// All properties of the valid program of a seed.
-std::optional<Failure> check_seed(std::uint32_t seed, Tally* tally = nullptr);
-/// All properties of the mistaken program of a seed.
-std::optional<Failure> check_mistaken_seed(std::uint32_t seed, Tally* tally = nullptr);
+/// What is asked of the program of a seed.
+enum class Kind : std::uint8_t {
+  valid,      ///< all properties of a valid program on the CPU
+  mistaken,   ///< those of a mistaken one
+  on_device,  ///< those of a valid program on a device made of the host
+};
+std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally = nullptr);
 
 /// What to tell of a seed that fails: the property, the smallest program that misses it in the same
 /// way, and how to run it again.
-std::string describe_failure(std::uint32_t seed, bool mistaken, const Failure& failure);
+std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failure);
 
 /// The tally in words, some lines.
 std::string to_string(const Tally& tally);

@@ -149,9 +149,9 @@ std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
 
 }  // namespace
 
-std::optional<Failure> check_valid(const Program& program, Tally* tally) {
+std::optional<Failure> caught(const std::function<std::optional<Failure>()>& check) {
   try {
-    return run_and_compare(program, tally);
+    return check();
   } catch (const GraphError& error) {
     return Failure{"a valid program has no mistakes", error.what()};
   } catch (const InternalError& error) {
@@ -160,6 +160,10 @@ std::optional<Failure> check_valid(const Program& program, Tally* tally) {
     const std::string text = error.what();  // libtorch's goes on with a trace
     return Failure{"nothing throws", text.substr(0, text.find('\n'))};
   }
+}
+
+std::optional<Failure> check_valid(const Program& program, Tally* tally) {
+  return caught([&] { return run_and_compare(program, tally); });
 }
 
 std::optional<Failure> check_mistaken(const Program& program, Tally* tally) {

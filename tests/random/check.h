@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,10 @@ struct Tally {
   std::int64_t kinks = 0;              ///< those left out: the loss has a kink or a jump there
   double largest_difference = 0;       ///< from eager, relative to the largest magnitude
   double largest_slope_difference = 0;
+  std::int64_t device_programs = 0;  ///< run on a device made of the host
+  std::int64_t device_regions = 0;   ///< of them: those with conditional nodes
+  std::int64_t device_nested = 0;    ///< with conditional nodes in others
+  std::int64_t device_skipped = 0;   ///< graph nodes that were skipped, over all launches
   std::map<std::string, std::int64_t> mistakes;  ///< mistaken programs, by mistake
   std::int64_t unreached = 0;                    ///< mistakes in layers that are never called
 };
@@ -35,6 +40,9 @@ struct Failure {
   std::string detail;
 };
 
+/// What `check` finds; what it throws is a failure too.
+std::optional<Failure> caught(const std::function<std::optional<Failure>()>& check);
+
 /// Replay equals stepwise in every bit, also where dead bytes of the arena are filled with NaN;
 /// replay agrees with eager within 1e-9 of the largest magnitude of its kind (outputs, parameters,
 /// moments, ...), over three steps, and in evaluation for some. Null tally: nothing is counted.
@@ -43,6 +51,10 @@ std::optional<Failure> check_valid(const Program& program, Tally* tally = nullpt
 /// Gradients of all parameters and of "x" equal finite differences of the loss within 1e-6.
 /// Programs that stop gradients or round to other element types are passed over.
 std::optional<Failure> check_gradients(const Program& program, Tally* tally = nullptr);
+
+/// On a device made of the host, a graph with conditional nodes, flat or nested, leaves the same
+/// bits as the kernels one by one, over some steps.
+std::optional<Failure> check_on_device(const Program& program, Tally* tally = nullptr);
 
 /// The mistake is reported with the line where it was planted, and nothing else is.
 std::optional<Failure> check_mistaken(const Program& program, Tally* tally = nullptr);

@@ -32,21 +32,19 @@ class Campaign {
  public:
   Campaign(std::uint32_t first, int most_failures) : first_(first), most_failures_(most_failures) {}
 
-  void run(std::int64_t count, bool mistaken) {
-    const char* what = mistaken ? "mistaken" : "valid";
+  void run(std::int64_t count, Kind kind) {
+    const char* what = kind == Kind::mistaken ? "mistaken" : "valid";
     for (std::int64_t i = 0; i < count && failures_ < most_failures_; ++i) {
       const std::uint32_t seed = first_ + static_cast<std::uint32_t>(i);
       std::snprintf(now, sizeof now, "the %s program of seed %u crashed\n", what, seed);
-      const auto failure =
-          mistaken ? check_mistaken_seed(seed, &tally_) : check_seed(seed, &tally_);
-      if (failure) {
+      if (const auto failure = check_seed(seed, kind, &tally_)) {
         ++failures_;
-        fmt::print("{}\n", describe_failure(seed, mistaken, *failure));
+        fmt::print("{}\n", describe_failure(seed, kind, *failure));
       }
       if (elapsed() > said_ + 10) {
         said_ = elapsed();
-        fmt::print("{:4.0f} s: {} of {} {} programs, {} failed\n", said_, i + 1, count, what,
-                   failures_);
+        fmt::print("{:4.0f} s: {} of {} {} programs{}, {} failed\n", said_, i + 1, count, what,
+                   kind == Kind::on_device ? " on the device" : "", failures_);
         std::fflush(stdout);
       }
     }
@@ -77,12 +75,14 @@ int main(int argc, char** argv) {
       "Checks random programs: replay, stepwise and eager agree, gradients are slopes, "
       "mistakes are named.",
       "random_programs");
-  std::int64_t programs = 10'000, mistaken = -1;
+  std::int64_t programs = 10'000, mistaken = -1, on_device = 0;
   std::uint32_t seed = 1;
   int failures = 5;
   bool print = false;
   app.add_option("--programs", programs, "valid programs (10000)");
   app.add_option("--mistaken", mistaken, "programs with a mistake (a tenth of the valid ones)");
+  app.add_option("--on-device", on_device,
+                 "valid programs by conditional graph nodes, on a device made of the host (0)");
   app.add_option("--seed", seed, "the first seed (1)");
   app.add_option("--failures", failures, "stop after so many (5)");
   app.add_flag("--print", print, "print the programs and check nothing");
@@ -99,8 +99,9 @@ int main(int argc, char** argv) {
   at::set_num_threads(1);
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS}) std::signal(signal, crashed);
   Campaign campaign(seed, failures);
-  campaign.run(programs, false);
-  campaign.run(mistaken, true);
+  campaign.run(programs, Kind::valid);
+  campaign.run(mistaken, Kind::mistaken);
+  campaign.run(on_device, Kind::on_device);
   campaign.report();
   return campaign.failures() == 0 ? 0 : 1;
 }

@@ -16,26 +16,24 @@
 namespace metronome::random_programs {
 namespace {
 
-/// Runs `check` on the seeds from 1 on until the time is over or some have failed, but on `least`
+/// Checks the seeds from 1 on until the time is over or some have failed, but on `least`
 /// of them in any case.
-void for_seeds(std::uint32_t least, std::chrono::seconds time, bool mistaken,
-               const std::function<std::optional<Failure>(std::uint32_t)>& check) {
+void for_seeds(std::uint32_t least, std::chrono::seconds time, Kind kind, Tally& tally) {
   constexpr int kMostFailures = 3;
   at::set_num_threads(1);
   const auto end = std::chrono::steady_clock::now() + time;
   int failures = 0;
   for (std::uint32_t seed = 1; seed <= least || std::chrono::steady_clock::now() < end; ++seed) {
-    const auto failure = check(seed);
+    const auto failure = check_seed(seed, kind, &tally);
     if (!failure) continue;
-    FAIL_CHECK(describe_failure(seed, mistaken, *failure));
+    FAIL_CHECK(describe_failure(seed, kind, *failure));
     if (++failures == kMostFailures) return;
   }
 }
 
 TEST_CASE("replay, stepwise and eager agree on random programs, and gradients are slopes") {
   Tally tally;
-  for_seeds(60, std::chrono::seconds(30), false,
-            [&](std::uint32_t seed) { return check_seed(seed, &tally); });
+  for_seeds(60, std::chrono::seconds(30), Kind::valid, tally);
   MESSAGE(to_string(tally));
   // The programs are what they are meant to be.
   CHECK(tally.with_regions * 2 > tally.programs);
@@ -46,9 +44,17 @@ TEST_CASE("replay, stepwise and eager agree on random programs, and gradients ar
 
 TEST_CASE("a mistake in a random program is reported with its line") {
   Tally tally;
-  for_seeds(150, std::chrono::seconds(8), true,
-            [&](std::uint32_t seed) { return check_mistaken_seed(seed, &tally); });
+  for_seeds(150, std::chrono::seconds(8), Kind::mistaken, tally);
   MESSAGE(to_string(tally));
+}
+
+TEST_CASE("conditional nodes of a device leave the same bits as the kernels one by one") {
+  Tally tally;
+  for_seeds(20, std::chrono::seconds(20), Kind::on_device, tally);
+  MESSAGE(to_string(tally));
+  CHECK(tally.device_regions * 3 > tally.device_programs);
+  CHECK(tally.device_nested * 5 > tally.device_programs);
+  CHECK(tally.device_skipped > 0);
 }
 
 TEST_CASE("every mistake is found in the smallest program") {

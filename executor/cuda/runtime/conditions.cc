@@ -1,6 +1,7 @@
 // Conditional regions of a capture (CUDA C++ Programming Guide 13.0, "Conditional graph nodes").
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -62,45 +63,86 @@ int nodes_of_body(cudaGraph_t body) {
 
 }  // namespace
 
-void RuntimeDriver::begin_if(const bool* guard, CudaStream stream) {
+/// All bodies are captured on one stream, one after the other: that of an outer node rests while one
+/// of an inner node is captured.
+void RuntimeDriver::begin_body(cudaGraph_t body, const cudaGraphNode_t* after) {
+  const cudaGraphEdgeData plain = {};
+  check(cudaStreamBeginCaptureToGraph(bodies_.get(), body, after, after == nullptr ? nullptr : &plain,
+                                      after == nullptr ? 0 : 1, cudaStreamCaptureModeThreadLocal),
+        "begin a region");
+}
+
+/// `whole`: nothing follows in it.
+void RuntimeDriver::end_body(bool whole) {
+  cudaGraph_t body = nullptr;
+  check(cudaStreamEndCapture(bodies_.get(), &body), "end a region");
+  if (whole) body_nodes_ += nodes_of_body(body);
+}
+
+void RuntimeDriver::begin_cases(std::span<const bool* const> guards, bool otherwise,
+                                CudaStream stream) {
   if (capturing_ != stream) throw InternalError("a condition outside of a capture");
-  if (body_ != nullptr) throw InternalError("a condition begins inside of another");
+  static_assert(kMostCases == cuda::Cases::kMost);
+  if (guards.empty() || guards.size() > kMostCases) {
+    throw InternalError(fmt::format("a condition of {} guards", guards.size()));
+  }
   enter();
+  const bool nested = !open_.empty();
+  const cudaStream_t on = nested ? bodies_.get() : of(stream);
   cudaGraphConditionalHandle handle = {};
-  check(cudaGraphConditionalHandleCreate(&handle, capture_of(of(stream)).graph, 0,
-                                         cudaGraphCondAssignDefault),
-        "make a condition");
-  cuda::set_condition(handle, guard, of(stream));
+  check(
+      cudaGraphConditionalHandleCreate(&handle, capture_of(on).graph, 0, cudaGraphCondAssignDefault),
+      "make a condition");
+  cuda::Cases cases{};
+  std::ranges::copy(guards, cases.guards);
+  cases.count = static_cast<int>(guards.size());
+  cuda::set_condition(handle, cases, on);
   check(cudaGetLastError(), "capture a condition");
-  const Capture capture = capture_of(of(stream));
+
+  const Capture capture = capture_of(on);
   cudaGraphNodeParams parameters = {};
   parameters.type = cudaGraphNodeTypeConditional;
   parameters.conditional.handle = handle;
-  parameters.conditional.type = cudaGraphCondTypeIf;
-  parameters.conditional.size = 1;
-  cudaGraphNode_t node = nullptr;
-  check(cudaGraphAddNode(&node, capture.graph, capture.after.data(), capture.edges.data(),
+  parameters.conditional.type = guards.size() == 1 ? cudaGraphCondTypeIf : cudaGraphCondTypeSwitch;
+  parameters.conditional.size = static_cast<unsigned>(guards.size() + (otherwise ? 1 : 0));
+  OpenNode opened;
+  opened.around = capture.graph;
+  check(cudaGraphAddNode(&opened.node, capture.graph, capture.after.data(), capture.edges.data(),
                          capture.after.size(), &parameters),
         "add a condition");
-  const cudaGraphEdgeData plain = {};
-  check(cudaStreamUpdateCaptureDependencies(of(stream), &node, &plain, 1,
-                                            cudaStreamSetCaptureDependencies),
-        "go on after a condition");
-  cudaGraph_t body = parameters.conditional.phGraph_out[0];
-  check(cudaStreamBeginCaptureToGraph(bodies_.get(), body, nullptr, nullptr, 0,
-                                      cudaStreamCaptureModeThreadLocal),
-        "begin a region");
-  body_ = body;
+  opened.bodies.assign(parameters.conditional.phGraph_out,
+                       parameters.conditional.phGraph_out + parameters.conditional.size);
+  if (nested) {
+    end_body(false);
+  } else {
+    const cudaGraphEdgeData plain = {};
+    check(cudaStreamUpdateCaptureDependencies(on, &opened.node, &plain, 1,
+                                              cudaStreamSetCaptureDependencies),
+          "go on after a condition");
+  }
+  begin_body(opened.bodies.front(), nullptr);
+  open_.push_back(std::move(opened));
 }
 
-void RuntimeDriver::end_if(CudaStream stream) {
-  if (capturing_ != stream || body_ == nullptr) {
-    throw InternalError("a condition ends that did not begin");
+void RuntimeDriver::next_case(CudaStream stream) {
+  if (capturing_ != stream || open_.empty() || open_.back().body + 1 == open_.back().bodies.size()) {
+    throw InternalError("a case of a condition that has no more");
   }
   enter();
-  cudaGraph_t body = std::exchange(body_, nullptr);
-  check(cudaStreamEndCapture(bodies_.get(), &body), "end a region");
-  body_nodes_ += nodes_of_body(body);
+  end_body(true);
+  OpenNode& node = open_.back();
+  begin_body(node.bodies[++node.body], nullptr);
+}
+
+void RuntimeDriver::end_cases(CudaStream stream) {
+  if (capturing_ != stream || open_.empty() || open_.back().body + 1 != open_.back().bodies.size()) {
+    throw InternalError("a condition ends that did not begin, or lacks cases");
+  }
+  enter();
+  end_body(true);
+  const OpenNode node = std::move(open_.back());
+  open_.pop_back();
+  if (!open_.empty()) begin_body(node.around, &node.node);
 }
 
 }  // namespace metronome

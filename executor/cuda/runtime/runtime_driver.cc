@@ -276,7 +276,7 @@ int RuntimeDriver::nodes_of(const Command& command) {
 
 void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
   enter();
-  play(command, body_ != nullptr ? bodies_.get() : of(stream));
+  play(command, open_.empty() ? of(stream) : bodies_.get());
 }
 
 void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
@@ -333,7 +333,7 @@ void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
   body_nodes_ = 0;
   static_cast<void>(cudaSetDevice(index_));
   cudaGraph_t recorded = nullptr;
-  if (std::exchange(body_, nullptr) != nullptr) {
+  if (!std::exchange(open_, {}).empty()) {
     static_cast<void>(cudaStreamEndCapture(bodies_.get(), &recorded));
   }
   static_cast<void>(cudaStreamEndCapture(of(stream), &recorded));

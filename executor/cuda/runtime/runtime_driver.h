@@ -55,8 +55,9 @@ class RuntimeDriver : public CudaDriver {
 
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
-  void begin_if(const bool* guard, CudaStream stream) override;
-  void end_if(CudaStream stream) override;
+  void begin_cases(std::span<const bool* const> guards, bool otherwise, CudaStream stream) override;
+  void next_case(CudaStream stream) override;
+  void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
 
@@ -86,6 +87,9 @@ class RuntimeDriver : public CudaDriver {
   void play(const Command& command, cudaStream_t stream);
   int nodes_of(const Command& command);
 
+  void begin_body(cudaGraph_t body, const cudaGraphNode_t* after);
+  void end_body(bool whole);
+
   cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index).get(); }
   cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
 
@@ -93,7 +97,14 @@ class RuntimeDriver : public CudaDriver {
   DeviceFacts facts_;
   std::size_t other_bytes_ = 0;
   std::optional<CudaStream> capturing_;
-  cudaGraph_t body_ = nullptr;  // of the condition that is open; the captured graph owns it
+  /// A conditional node whose bodies are being captured; the captured graph owns all of it.
+  struct OpenNode {
+    cudaGraph_t around = nullptr;  // the graph that it stands in
+    cudaGraphNode_t node = nullptr;
+    std::vector<cudaGraph_t> bodies;
+    std::size_t body = 0;  // the one being captured
+  };
+  std::vector<OpenNode> open_;  // outer first
   int body_nodes_ = 0;          // in all bodies of the capture so far
   CodeCache cache_;
 

@@ -1,0 +1,73 @@
+#include "executor/cuda/step_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/error.h"
+
+namespace metronome {
+namespace {
+
+class Maker {
+ public:
+  Maker(CudaDriver& driver, std::span<const Task> tasks, const std::vector<CudaStream>& streams,
+        int nodes)
+      : driver_(driver), tasks_(tasks), streams_(streams), nodes_(nodes), after_(order_of(tasks)) {}
+
+  void on_streams(int count, bool captured) {
+    StreamPlan plan = assign_streams(after_, count);
+    if (count > 1 && plan.streams == 1) return;
+    made_.forms.emplace_back(driver_, tasks_, std::move(plan), streams_, captured, nodes_);
+  }
+
+  /// Only where there is a region in a region if not `alone`; else refusals are the caller's.
+  void with_regions(const Guards& guards, Nesting nesting, bool alone) {
+    const Parts regions = make_regions(tasks_, after_, guards, nesting);
+    if (!alone && nesting == Nesting::nested && depth_of(regions) < 2) return;
+    try {
+      made_.forms.emplace_back(driver_, tasks_, regions, streams_[0], nodes_);
+    } catch (const RunError& error) {  // what a library captures may not be conditional
+      if (alone) throw;
+      made_.left_out.push_back(
+          fmt::format("{}: not possible: {}", name_of(regions), error.what()));
+    }
+  }
+
+  StepForms take() { return std::move(made_); }
+
+ private:
+  CudaDriver& driver_;
+  std::span<const Task> tasks_;
+  const std::vector<CudaStream>& streams_;
+  int nodes_;
+  std::vector<std::vector<std::int32_t>> after_;
+  StepForms made_;
+};
+
+}  // namespace
+
+StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const Task> tasks,
+                     const std::vector<CudaStream>& streams, const CudaOptions& options,
+                     int nodes) {
+  Maker maker(driver, tasks, streams, nodes);
+  const Guards guards(graph);
+  const bool guarded = std::ranges::any_of(tasks, [](const Task& t) { return t.guard.present(); });
+  const Conditions conditions = guarded ? options.conditions : Conditions::masked;
+  if (conditions == Conditions::flat) {
+    maker.with_regions(guards, Nesting::flat, true);
+  } else if (conditions == Conditions::nested) {
+    maker.with_regions(guards, Nesting::nested, true);
+  } else {
+    maker.on_streams(1, true);
+    if (conditions == Conditions::measured) {
+      maker.with_regions(guards, Nesting::flat, false);
+      maker.with_regions(guards, Nesting::nested, false);
+    }
+    if (options.streams > 1) maker.on_streams(options.streams, true);
+    maker.on_streams(1, false);
+  }
+  return maker.take();
+}
+
+}  // namespace metronome

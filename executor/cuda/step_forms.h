@@ -1,0 +1,25 @@
+// The forms of a step among which measuring decides.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/captured.h"
+#include "executor/target.h"
+#include "graph/graph.h"
+
+namespace metronome {
+
+struct StepForms {
+  std::vector<StepForm> forms;        ///< of equal times the first is to be kept
+  std::vector<std::string> left_out;  ///< forms that the device refuses, and why
+};
+
+/// Captures the step in each form that the options let be measured. `tasks`, of a plan of `graph`,
+/// are prepared, capture to `nodes` nodes and have run once. Throws RunError where the options ask
+/// for one form, which the device refuses.
+StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const Task> tasks,
+                     const std::vector<CudaStream>& streams, const CudaOptions& options, int nodes);
+
+}  // namespace metronome
