@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/gpu_check/control.h"
 #include "benchmarks/gpu_check/outcomes.h"
 #include "benchmarks/gpu_check/steps.h"
 
@@ -20,7 +21,7 @@ constexpr int kDevice = 0;
 struct Arguments {
   std::vector<std::string> models;
   std::vector<std::string> scales = {"small", "full"};
-  std::vector<std::string> checks = {"untouched", "schedule", "replay", "eager"};
+  std::vector<std::string> checks = {"untouched", "schedule", "control", "replay", "eager"};
   int steps = 100;
   std::optional<std::string> json;
 };
@@ -104,6 +105,23 @@ void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntr
   });
 }
 
+void check_control(Outcomes& outcomes, int steps) {
+  const std::string subject = "a loop, a choice and sparse routing";
+  const Place place = [](Target target) {
+    target.device.index = target.cuda.device = kDevice;
+    return target;
+  };
+  for (const auto& [conditions, name] :
+       {std::pair(Conditions::masked, "masked"), std::pair(Conditions::flat, "flat"),
+        std::pair(Conditions::nested, "nested")}) {
+    outcomes.run(
+        subject, fmt::format("{} regions equal stepwise, bit for bit", name),
+        [&](Outcome& outcome) { regions_are_stepwise(outcome, place, conditions, steps); });
+  }
+  outcomes.run(subject, "rounds that do not run take no time",
+               [&](Outcome& outcome) { skipping_shows(outcome, place, steps); });
+}
+
 int check(const Arguments& arguments) {
   const auto device = device_or_reason();
   if (!device) return kUnavailable;
@@ -119,6 +137,7 @@ int check(const Arguments& arguments) {
                    replay_is_stepwise(outcome, everything_moves(), arguments.steps);
                  });
   }
+  if (wanted(arguments.checks, "control")) check_control(outcomes, arguments.steps);
   for (const ModelEntry& entry : models::all_models()) {
     if (!wanted(arguments.models, entry.name)) continue;
     for (const std::string& scale : arguments.scales) {
@@ -138,7 +157,7 @@ int main(int argc, char** argv) {
                  metronome::models::model_names() + "; all by default");
   app.add_option("--scale", arguments.scales, "small, full; both by default");
   app.add_option("--checks", arguments.checks,
-                 "untouched, schedule, replay, eager; all by default");
+                 "untouched, schedule, control, replay, eager; all by default");
   app.add_option("--steps", arguments.steps, "Steps of a check")->capture_default_str();
   app.add_option("--json", arguments.json, "Also write what was found to a file");
   CLI11_PARSE(app, argc, argv);

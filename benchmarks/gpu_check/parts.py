@@ -98,12 +98,14 @@ def all_parts(bundle: Path, work: Path, python: str, libraries: str) -> dict[str
         )
 
     moving = "batch norm, dropout, clipping and a schedule: nothing is frozen, nothing left behind"
+    steered = "a loop and branches that data decide: masked, flat and nested; what skipping saves"
     return {
         "conformance": [
             program("conformance", "every op's kernels against libtorch's", 180, "gpu_conformance")
         ],
         "models": [
             models("models-moving", moving, 60, "--checks", "untouched", "schedule"),
+            models("models-control", steered, 60, "--checks", "control"),
             checks_of("models-small", "all models at small scale", 120, "--scale", "small"),
             *(
                 checks_of(

@@ -30,7 +30,8 @@ int prepare_clears(CudaDriver& driver, const Parts& parts) {
   int nodes = 0;
   for (const Part& part : parts) {
     for (const Body& body : part.bodies) {
-      for (const Command& clear : body.clears) nodes += driver.prepare(clear);
+      for (const Command& clear : body.clears_first) nodes += driver.prepare(clear);
+      for (const Command& clear : body.clears_last) nodes += driver.prepare(clear);
       nodes += prepare_clears(driver, body.parts);
     }
   }
@@ -58,11 +59,7 @@ StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, StreamPlan p
 
 StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, const Parts& regions,
                    CudaStream stream, int nodes)
-    : driver_(&driver),
-      tasks_(tasks),
-      streams_{stream},
-      captured_(true),
-      name_(name_of(regions)) {
+    : driver_(&driver), tasks_(tasks), streams_{stream}, captured_(true), name_(name_of(regions)) {
   nodes += prepare_clears(driver, regions) + CudaDriver::kCaseNodes * regions_in(regions);
   capture(nodes, [&] { play(regions); });
 }
@@ -98,13 +95,13 @@ void StepForm::play(const Parts& parts) const {
     for (const Body& body : part.bodies) {
       if (body.guard != nullptr) guards.push_back(body.guard);
     }
-    naming(first_task(tasks_, part), "capturing the region of", [&] {
-      driver_->begin_cases(guards, guards.size() < part.bodies.size(), streams_[0]);
-    });
+    naming(first_task(tasks_, part), "capturing the region of",
+           [&] { driver_->begin_cases(guards, guards.size() < part.bodies.size(), streams_[0]); });
     for (const Body& body : part.bodies) {
       if (&body != &part.bodies.front()) driver_->next_case(streams_[0]);
+      for (const Command& clear : body.clears_first) driver_->enqueue(clear, streams_[0]);
       play(body.parts);
-      for (const Command& clear : body.clears) driver_->enqueue(clear, streams_[0]);
+      for (const Command& clear : body.clears_last) driver_->enqueue(clear, streams_[0]);
     }
     driver_->end_cases(streams_[0]);
   }

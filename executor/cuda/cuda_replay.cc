@@ -101,8 +101,8 @@ class Replay {
     shared_.state.fill_inputs(true);
     // Libraries and kernels load what they load at their first launch.
     warm_up(before);
-    auto [forms, left_out] = make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams,
-                                        shared_.options, nodes_);
+    auto [forms, left_out] =
+        make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams, shared_.options, nodes_);
     std::vector<double> times;
     if (shared_.driver->computes()) {
       const Outcome expected = stepwise(before);

@@ -73,11 +73,11 @@ class CudaDriver : public GemmLibrary {
   /// those of conditional bodies included; InternalError names both numbers where they differ.
   virtual void begin_capture(CudaStream stream) = 0;
   virtual CudaGraphExec end_capture(CudaStream stream, int expected) = 0;
-  /// A conditional node of the graph. Of what is enqueued on the capturing stream until `end_cases`,
-  /// in parts that `next_case` divides, a launch runs one: that of the first of `guards`, on the
-  /// device, that is true when it arrives here; where none is, the part after all of theirs, if
-  /// there is one (`otherwise`). Parts hold commands and conditional nodes. At most kMostCases
-  /// guards. Makes kCaseNodes nodes beside those of its parts.
+  /// A conditional node of the graph. Of what is enqueued on the capturing stream until
+  /// `end_cases`, in parts that `next_case` divides, a launch runs one: that of the first of
+  /// `guards`, on the device, that is true when it arrives here; where none is, the part after all
+  /// of theirs, if there is one (`otherwise`). Parts hold commands and conditional nodes. At most
+  /// kMostCases guards. Makes kCaseNodes nodes beside those of its parts.
   virtual void begin_cases(std::span<const bool* const> guards, bool otherwise,
                            CudaStream stream) = 0;
   virtual void next_case(CudaStream stream) = 0;

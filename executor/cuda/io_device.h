@@ -18,7 +18,8 @@ struct Cases {
 };
 
 /// Enqueues the kernel that gives a conditional node's handle (a cudaGraphConditionalHandle) the
-/// index of the first guard that is true, or `count`; for an IF node 1 where its guard is true, and 0.
+/// index of the first guard that is true, or `count`; for an IF node 1 where its guard is true, and
+/// 0.
 void set_condition(unsigned long long handle, const Cases& cases, CUstream_st* stream);
 
 }  // namespace metronome::cuda

@@ -149,10 +149,10 @@ void NullDriver::begin_cases(std::span<const bool* const> guards, bool otherwise
   }
   cases_left_.push_back(guards.size() + (otherwise ? 1 : 0) - 1);
   captured_nodes_ += kCaseNodes;
-  write(fmt::format("{} on stream {}",
-                    guards.size() == 1 ? std::string("if")
-                                       : fmt::format("switch of {}", guards.size()),
-                    stream.index));
+  write(fmt::format(
+      "{} on stream {}",
+      guards.size() == 1 ? std::string("if") : fmt::format("switch of {}", guards.size()),
+      stream.index));
 }
 
 void NullDriver::next_case(CudaStream) {

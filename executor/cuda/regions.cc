@@ -37,8 +37,8 @@ class Grouper {
   Parts run() {
     Parts parts = within({});
     if (taken_ != static_cast<std::int32_t>(tasks_.size())) {
-      throw InternalError(fmt::format("{} of {} tasks stand in no region", tasks_.size() - taken_,
-                                      tasks_.size()));
+      throw InternalError(
+          fmt::format("{} of {} tasks stand in no region", tasks_.size() - taken_, tasks_.size()));
     }
     return parts;
   }
@@ -71,7 +71,7 @@ class Grouper {
       if (only_a_node && bodies.size() + parts[0].bodies.size() <= CudaDriver::kMostCases) {
         std::move(parts[0].bodies.begin(), parts[0].bodies.end(), std::back_inserter(bodies));
       } else {
-        bodies.push_back({address_of(guard), std::move(parts), {}});
+        bodies.push_back({address_of(guard), std::move(parts)});
       }
       if (bodies.size() == CudaDriver::kMostCases) break;
     }
@@ -86,7 +86,7 @@ class Grouper {
       const bool decides = nesting_ == Nesting::nested && region.present() &&
                            task.computes.present() && !task.guard.present() &&
                            guards_.implies(task.computes, region);
-      if (task.guard == region || decides) return static_cast<std::int32_t>(i);
+      if (same(task.guard, region) || decides) return static_cast<std::int32_t>(i);
     }
     return -1;
   }
@@ -117,16 +117,23 @@ class Grouper {
   /// it was computed still; absent where the task's place is not within `region`.
   ValueId opened_by(std::size_t task, ValueId region) const {
     const ValueId own = tasks_[task].guard;
-    if (!own.present() || own == region) return {};
+    if (!stronger(own, region)) return {};
     if (nesting_ == Nesting::flat) return region.present() ? ValueId{} : own;
-    if (!guards_.implies(own, region)) return {};
     ValueId weakest = own;
     for (const auto& [guard, left] : left_under_) {
-      const bool between = left > 0 && computed_before(guard, taken_) && guard != region &&
-                           guards_.implies(weakest, guard) && guards_.implies(guard, region);
-      if (between) weakest = guard;
+      if (left > 0 && computed_before(guard, taken_) && stronger(guard, region) &&
+          stronger(weakest, guard)) {
+        weakest = guard;
+      }
     }
     return weakest;
+  }
+
+  bool same(ValueId a, ValueId b) const {
+    return a == b || (guards_.implies(a, b) && guards_.implies(b, a));
+  }
+  bool stronger(ValueId a, ValueId b) const {
+    return a != b && guards_.implies(a, b) && !guards_.implies(b, a);
   }
 
   bool computed_before(ValueId guard, std::int32_t place) const {
@@ -186,18 +193,28 @@ class Clearing {
       run(body.parts);
       ranges.emplace_back(begin, place_);
     }
-    // The body that runs where no guard is true has no places.
+    // The body that runs where no guard is true comes last, without tasks.
     ranges.emplace_back(place_, place_);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
-      std::vector<bool*> guards;
-      for (std::size_t place = ranges.front().first; place < place_; ++place) {
-        if (place >= ranges[i].first && place < ranges[i].second) continue;
-        if (bool* guard = read_after(place, place_); guard != nullptr) guards.push_back(guard);
-      }
-      if (guards.empty()) continue;
+      const auto [begin, end] = ranges[i];
+      // What earlier bodies compute may be read in this one; before what later ones compute, its
+      // bytes may be another value's.
+      const std::vector<bool*> first = guards_of(ranges.front().first, begin, begin);
+      const std::vector<bool*> last = guards_of(end, place_, place_);
+      if (first.empty() && last.empty()) continue;
       if (i == bodies.size()) bodies.emplace_back();
-      bodies[i].clears = clears_of(guards);
+      bodies[i].clears_first = clears_of(first);
+      bodies[i].clears_last = clears_of(last);
     }
+  }
+
+  /// Those that are computed from `begin` on, before `end`, and read at `read` or later.
+  std::vector<bool*> guards_of(std::size_t begin, std::size_t end, std::size_t read) const {
+    std::vector<bool*> guards;
+    for (std::size_t place = begin; place < end; ++place) {
+      if (bool* guard = read_after(place, read); guard != nullptr) guards.push_back(guard);
+    }
+    return guards;
   }
 
   static std::vector<Command> clears_of(std::span<bool* const> guards) {

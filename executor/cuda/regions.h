@@ -1,14 +1,14 @@
 // Which of a step's tasks stand in conditional nodes of its graph.
 //
 // A conditional node has bodies, each under a guard, of which no two are ever true together: one
-// body is an IF node, several are a SWITCH node, as of the branches of a choice. `flat` regions hold
-// tasks of one guard. `nested` ones also hold regions whose guards imply theirs, and the guards that
-// are computed on the way: a loop is one node in the graph, its second iteration's, in whose body
-// stands that of the third; where it halts the rest costs nothing.
+// body is an IF node, several are a SWITCH node, as of the branches of a choice. `flat` regions
+// hold tasks of one guard. `nested` ones also hold regions whose guards imply theirs, and the
+// guards that are computed on the way: a loop is one node in the graph, its second iteration's, in
+// whose body stands that of the third; where it halts the rest costs nothing.
 //
 // A guard that is computed in a body says nothing where that body does not run. Where something
-// after the node reads it, all other bodies, and one for the case that no guard is true, write
-// "false" there, which it is: it implies the guard of its body.
+// later reads it, all other bodies, and one for the case that no guard is true, write "false"
+// there, which it is: it implies the guard of its body.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ using Parts = std::vector<Part>;
 struct Body {
   const bool* guard = nullptr;
   Parts parts;
-  std::vector<Command> clears;  ///< at its end; they do not wait for each other
+  std::vector<Command> clears_first = {};
+  std::vector<Command> clears_last = {};
 };
 
 enum class Nesting : std::uint8_t { flat, nested };

@@ -29,8 +29,7 @@ class Maker {
       made_.forms.emplace_back(driver_, tasks_, regions, streams_[0], nodes_);
     } catch (const RunError& error) {  // what a library captures may not be conditional
       if (alone) throw;
-      made_.left_out.push_back(
-          fmt::format("{}: not possible: {}", name_of(regions), error.what()));
+      made_.left_out.push_back(fmt::format("{}: not possible: {}", name_of(regions), error.what()));
     }
   }
 

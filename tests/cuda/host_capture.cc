@@ -1,5 +1,5 @@
-// Captures of the host device: what is enqueued becomes nodes, with the order that streams, events and
-// conditional nodes give them.
+// Captures of the host device: what is enqueued becomes nodes, with the order that streams, events
+// and conditional nodes give them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -143,8 +143,8 @@ class HostDriver final : public CudaDriver {
     struct Node {
       std::variant<Command, int> work;  // or the condition whose guards it reads
       Case in;
-      std::vector<int> after;       // the nodes that it waits for
-      std::vector<int> before;      // those that wait for it
+      std::vector<int> after;   // the nodes that it waits for
+      std::vector<int> before;  // those that wait for it
     };
     std::vector<Node> nodes;
     std::vector<Condition> conditions;

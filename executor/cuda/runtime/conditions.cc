@@ -63,13 +63,14 @@ int nodes_of_body(cudaGraph_t body) {
 
 }  // namespace
 
-/// All bodies are captured on one stream, one after the other: that of an outer node rests while one
-/// of an inner node is captured.
+/// All bodies are captured on one stream, one after the other: that of an outer node rests while
+/// one of an inner node is captured.
 void RuntimeDriver::begin_body(cudaGraph_t body, const cudaGraphNode_t* after) {
   const cudaGraphEdgeData plain = {};
-  check(cudaStreamBeginCaptureToGraph(bodies_.get(), body, after, after == nullptr ? nullptr : &plain,
-                                      after == nullptr ? 0 : 1, cudaStreamCaptureModeThreadLocal),
-        "begin a region");
+  check(
+      cudaStreamBeginCaptureToGraph(bodies_.get(), body, after, after == nullptr ? nullptr : &plain,
+                                    after == nullptr ? 0 : 1, cudaStreamCaptureModeThreadLocal),
+      "begin a region");
 }
 
 /// `whole`: nothing follows in it.
@@ -90,9 +91,9 @@ void RuntimeDriver::begin_cases(std::span<const bool* const> guards, bool otherw
   const bool nested = !open_.empty();
   const cudaStream_t on = nested ? bodies_.get() : of(stream);
   cudaGraphConditionalHandle handle = {};
-  check(
-      cudaGraphConditionalHandleCreate(&handle, capture_of(on).graph, 0, cudaGraphCondAssignDefault),
-      "make a condition");
+  check(cudaGraphConditionalHandleCreate(&handle, capture_of(on).graph, 0,
+                                         cudaGraphCondAssignDefault),
+        "make a condition");
   cuda::Cases cases{};
   std::ranges::copy(guards, cases.guards);
   cases.count = static_cast<int>(guards.size());
@@ -125,7 +126,8 @@ void RuntimeDriver::begin_cases(std::span<const bool* const> guards, bool otherw
 }
 
 void RuntimeDriver::next_case(CudaStream stream) {
-  if (capturing_ != stream || open_.empty() || open_.back().body + 1 == open_.back().bodies.size()) {
+  if (capturing_ != stream || open_.empty() ||
+      open_.back().body + 1 == open_.back().bodies.size()) {
     throw InternalError("a case of a condition that has no more");
   }
   enter();
@@ -135,7 +137,8 @@ void RuntimeDriver::next_case(CudaStream stream) {
 }
 
 void RuntimeDriver::end_cases(CudaStream stream) {
-  if (capturing_ != stream || open_.empty() || open_.back().body + 1 != open_.back().bodies.size()) {
+  if (capturing_ != stream || open_.empty() ||
+      open_.back().body + 1 != open_.back().bodies.size()) {
     throw InternalError("a condition ends that did not begin, or lacks cases");
   }
   enter();

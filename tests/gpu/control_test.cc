@@ -1,0 +1,35 @@
+// What the GPU check asks of loops and branches, asked of a device made of the host.
+#include "benchmarks/gpu_check/control.h"
+
+#include <memory>
+
+#include "tests/cuda/host_driver.h"
+#include "tests/doctest.h"
+
+namespace metronome::gpu_check {
+namespace {
+
+Target on_host(Target target) {
+  target.driver = std::make_shared<HostDriver>(HostSettings{.seed = 11});
+  target.cuda.fuse = false;  // groups would be compiled
+  return target;
+}
+
+TEST_CASE("a loop, a choice and sparse routing in one graph equal the kernels one by one") {
+  for (const Conditions conditions : {Conditions::masked, Conditions::flat, Conditions::nested}) {
+    Outcome outcome;
+    regions_are_stepwise(outcome, on_host, conditions, 7);
+    MESSAGE(outcome.detail);
+    CHECK(outcome.passed);
+  }
+}
+
+TEST_CASE("rounds that do not run take no time") {
+  Outcome outcome;
+  skipping_shows(outcome, on_host, 3);
+  MESSAGE(outcome.detail);
+  CHECK(outcome.passed);
+}
+
+}  // namespace
+}  // namespace metronome::gpu_check
