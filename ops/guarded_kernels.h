@@ -24,9 +24,7 @@ struct Guard {
       return;
     }
     long long outcome = static_cast<long long>(*decider);
-    if ((outcome < 0 || outcome > last) && watch.flag != nullptr) {
-      c.atomic_min(watch.flag, watch.node);
-    }
+    if (outcome < 0 || outcome > last) report(c, watch);
     outcome = outcome < 0 ? 0 : outcome > last ? last : outcome;
     *to = outcome == when;
   }

@@ -30,8 +30,8 @@ int prepare_clears(CudaDriver& driver, const Parts& parts) {
   int nodes = 0;
   for (const Part& part : parts) {
     for (const Body& body : part.bodies) {
-      for (const Command& clear : body.clears_first) nodes += driver.prepare(clear);
-      for (const Command& clear : body.clears_last) nodes += driver.prepare(clear);
+      for (const Command& clear : body.clears_first) nodes += driver.prepare(clear).nodes;
+      for (const Command& clear : body.clears_last) nodes += driver.prepare(clear).nodes;
       nodes += prepare_clears(driver, body.parts);
     }
   }
@@ -144,11 +144,15 @@ std::vector<std::vector<std::int32_t>> order_of(std::span<const Task> tasks) {
   return after;
 }
 
-int prepare(CudaDriver& driver, std::span<const Task> tasks) {
+int prepare(CudaDriver& driver, std::span<Task> tasks) {
   int nodes = 0;
-  for (const Task& task : tasks) {
+  for (Task& task : tasks) {
     naming(task, "binding", [&] {
-      for (const Command& command : task.commands) nodes += driver.prepare(command);
+      for (const Command& command : task.commands) {
+        const CapturedAs captured = driver.prepare(command);
+        nodes += captured.nodes;
+        task.conditional = task.conditional && captured.conditional;
+      }
     });
   }
   return nodes;

@@ -55,7 +55,8 @@ std::string name_of(const Parts& regions);
 /// Which tasks must come after which: by the bytes that they touch; and the last after all.
 std::vector<std::vector<std::int32_t>> order_of(std::span<const Task> tasks);
 
-/// Makes each task's commands ready; gives the number of graph nodes that they capture to.
-int prepare(CudaDriver& driver, std::span<const Task> tasks);
+/// Makes each task's commands ready, and says which may be conditional; gives the number of graph
+/// nodes that they capture to.
+int prepare(CudaDriver& driver, std::span<Task> tasks);
 
 }  // namespace metronome

@@ -101,7 +101,7 @@ class Replay {
     shared_.state.fill_inputs(true);
     // Libraries and kernels load what they load at their first launch.
     warm_up(before);
-    auto [forms, left_out] =
+    auto [forms, notes] =
         make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams, shared_.options, nodes_);
     std::vector<double> times;
     if (shared_.driver->computes()) {
@@ -117,7 +117,7 @@ class Replay {
       report.forms.push_back(fmt::format("{}: {:.1f} us a step{}", forms[i].name(), times[i] * 1e3,
                                          i == best ? ", kept" : ""));
     }
-    report.forms.insert(report.forms.end(), left_out.begin(), left_out.end());
+    report.forms.insert(report.forms.end(), notes.begin(), notes.end());
     form_.emplace(std::move(forms[best]));
     restore(before);
     shared_.state.fill_inputs(false);

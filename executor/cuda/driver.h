@@ -25,6 +25,12 @@ struct CudaGraphExec {
   int index = -1;
 };
 
+/// What a command becomes in a captured graph.
+struct CapturedAs {
+  int nodes = 1;
+  bool conditional = true;  ///< whether all of them may stand in a conditional node
+};
+
 /// Memory that the host and the device see. `host` and `device` may be equal.
 struct MappedMemory {
   std::byte* host = nullptr;
@@ -63,9 +69,9 @@ class CudaDriver : public GemmLibrary {
   virtual void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes, CudaStream stream) = 0;
 
-  /// Loads what a command needs (finds its kernel, compiles its source, makes the library's plan),
-  /// and gives the number of graph nodes that it captures to. Before the first enqueue.
-  virtual int prepare(const Command& command) = 0;
+  /// Loads what a command needs: finds its kernel, compiles its source, makes the library's plan.
+  /// Before the first enqueue.
+  virtual CapturedAs prepare(const Command& command) = 0;
   virtual void enqueue(const Command& command, CudaStream stream) = 0;
 
   /// What is enqueued on the stream, and on streams that wait for its events, until end_capture,

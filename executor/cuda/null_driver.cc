@@ -116,9 +116,9 @@ void NullDriver::download(void* to, const void*, std::size_t bytes, CudaStream s
   write(fmt::format("download {} bytes on stream {}", bytes, stream.index));
 }
 
-int NullDriver::prepare(const Command&) {
+CapturedAs NullDriver::prepare(const Command&) {
   outside_capture("a command was prepared");
-  return 1;
+  return {};
 }
 
 void NullDriver::enqueue(const Command& command, CudaStream stream) {

@@ -32,20 +32,21 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
   }
   touch(task.touched.writes, scratch, plan.scratch_bytes[index]);
   // What a region makes where it need not run is nobody's fault.
-  int* watch = node.guard.present() ? nullptr : binding.watch;
+  const bool* watched_if =
+      node.guard.present() ? reinterpret_cast<const bool*>(locate(node.guard)) : nullptr;
   CommandList commands;
-  cuda_table().of(*node.op).record(*node.op,
-                                   CudaLaunch{inputs,
-                                              node.types,
-                                              input_data,
-                                              output_data,
-                                              scratch,
-                                              plan.choices[index],
-                                              binding.device,
-                                              binding.constants,
-                                              commands,
-                                              {watch, binding.watch_base + static_cast<int>(step)},
-                                              binding.tf32});
+  cuda_table().of(*node.op).record(
+      *node.op, CudaLaunch{inputs,
+                           node.types,
+                           input_data,
+                           output_data,
+                           scratch,
+                           plan.choices[index],
+                           binding.device,
+                           binding.constants,
+                           commands,
+                           {binding.watch, binding.watch_base + static_cast<int>(step), watched_if},
+                           binding.tf32});
   task.commands = commands.commands();
   return task;
 }

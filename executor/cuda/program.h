@@ -24,6 +24,8 @@ struct Task {
   /// Absent: always true.
   ValueId guard = {};
   const bool* guard_at = nullptr;
+  /// False where something that it captures to may not stand in a conditional node: it runs always.
+  bool conditional = true;
   /// The guard that the task computes, the first that it writes; absent for others.
   ValueId computes = {};
 };

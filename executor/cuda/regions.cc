@@ -29,7 +29,7 @@ class Grouper {
       const auto task = static_cast<std::int32_t>(i);
       waits_for_[i] = static_cast<std::int32_t>(after[i].size());
       for (const std::int32_t before : after[i]) followers_[before].push_back(task);
-      if (tasks[i].guard.present()) ++left_under_[tasks[i].guard];
+      if (guard_of(i).present()) ++left_under_[guard_of(i)];
       if (tasks[i].computes.present()) maker_of_[tasks[i].computes] = task;
     }
   }
@@ -84,9 +84,9 @@ class Grouper {
       if (!ready(i)) continue;
       const Task& task = tasks_[i];
       const bool decides = nesting_ == Nesting::nested && region.present() &&
-                           task.computes.present() && !task.guard.present() &&
+                           task.computes.present() && !guard_of(i).present() &&
                            guards_.implies(task.computes, region);
-      if (same(task.guard, region) || decides) return static_cast<std::int32_t>(i);
+      if (same(guard_of(i), region) || decides) return static_cast<std::int32_t>(i);
     }
     return -1;
   }
@@ -116,7 +116,7 @@ class Grouper {
   /// The weakest guard that is stronger than `region`, that the task's implies, and that lies where
   /// it was computed still; absent where the task's place is not within `region`.
   ValueId opened_by(std::size_t task, ValueId region) const {
-    const ValueId own = tasks_[task].guard;
+    const ValueId own = guard_of(task);
     if (!stronger(own, region)) return {};
     if (nesting_ == Nesting::flat) return region.present() ? ValueId{} : own;
     ValueId weakest = own;
@@ -142,12 +142,17 @@ class Grouper {
            placed_[maker->second] < place;
   }
 
+  /// The guard under which the task has its place.
+  ValueId guard_of(std::size_t task) const {
+    return tasks_[task].conditional ? tasks_[task].guard : ValueId{};
+  }
+
   bool ready(std::size_t task) const { return placed_[task] < 0 && waits_for_[task] == 0; }
 
   std::int32_t take(std::int32_t task) {
     placed_[task] = taken_++;
     for (const std::int32_t follower : followers_[task]) --waits_for_[follower];
-    if (tasks_[task].guard.present()) --left_under_[tasks_[task].guard];
+    if (guard_of(task).present()) --left_under_[guard_of(task)];
     return task;
   }
 

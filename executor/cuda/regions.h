@@ -40,7 +40,8 @@ struct Body {
 enum class Nesting : std::uint8_t { flat, nested };
 
 /// All tasks, each after those that `after`, as of `order_of`, says it comes after, in as few
-/// conditional nodes as taking them region by region makes.
+/// conditional nodes as taking them region by region makes. What may not be conditional runs
+/// always.
 Parts make_regions(std::span<const Task> tasks, std::span<const std::vector<std::int32_t>> after,
                    const Guards& guards, Nesting nesting);
 

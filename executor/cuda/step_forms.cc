@@ -29,7 +29,16 @@ class Maker {
       made_.forms.emplace_back(driver_, tasks_, regions, streams_[0], nodes_);
     } catch (const RunError& error) {  // what a library captures may not be conditional
       if (alone) throw;
-      made_.left_out.push_back(fmt::format("{}: not possible: {}", name_of(regions), error.what()));
+      made_.notes.push_back(fmt::format("{}: not possible: {}", name_of(regions), error.what()));
+    }
+  }
+
+  /// What runs in no region though it has a guard.
+  void note_masked() {
+    for (const Task& task : tasks_) {
+      if (!task.guard.present() || task.conditional) continue;
+      made_.notes.push_back(
+          fmt::format("{}: masked: what it captures to may not be conditional", task.name));
     }
   }
 
@@ -66,6 +75,7 @@ StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const Tas
     if (options.streams > 1) maker.on_streams(options.streams, true);
     maker.on_streams(1, false);
   }
+  if (conditions != Conditions::masked) maker.note_masked();
   return maker.take();
 }
 

@@ -12,8 +12,8 @@
 namespace metronome {
 
 struct StepForms {
-  std::vector<StepForm> forms;        ///< of equal times the first is to be kept
-  std::vector<std::string> left_out;  ///< forms that the device refuses, and why
+  std::vector<StepForm> forms;     ///< of equal times the first is to be kept
+  std::vector<std::string> notes;  ///< what the device refuses, and why
 };
 
 /// Captures the step in each form that the options let be measured. `tasks`, of a plan of `graph`,

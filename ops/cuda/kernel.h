@@ -1,5 +1,5 @@
-// What a CUDA kernel is made of. Every header that kernels include is compiled by nvcc, by NVRTC and
-// by the host's compiler, so it uses built-in types and no standard header.
+// What a CUDA kernel is made of. Every header that kernels include is compiled by nvcc, by NVRTC
+// and by the host's compiler, so it uses built-in types and no standard header.
 //
 // A kernel is a struct of plain arguments with a body that is a template over its context:
 //
@@ -60,7 +60,15 @@ struct KernelShape {
 struct Watch {
   int* flag = nullptr;
   int node = 0;
+  const bool* guard = nullptr;  ///< where it is false nothing is reported; null: none
 };
+
+template <class Context>
+METRONOME_DEVICE void report(Context& c, const Watch& watch) {
+  if (watch.flag != nullptr && (watch.guard == nullptr || *watch.guard)) {
+    c.atomic_min(watch.flag, watch.node);
+  }
+}
 
 template <class Context>
 METRONOME_DEVICE Index first(const Context& c) {
@@ -75,7 +83,7 @@ METRONOME_DEVICE Index stride(const Context& c) {
 template <class Context, class T>
 METRONOME_DEVICE T watched(Context& c, const Watch& watch, T v) {
   if constexpr (T(0.5) != T(0)) {  // floating types
-    if (watch.flag != nullptr && !(v - v == T(0))) c.atomic_min(watch.flag, watch.node);
+    if (!(v - v == T(0))) report(c, watch);
   }
   return v;
 }

@@ -34,6 +34,9 @@ void HostDriver::add_node(std::variant<Command, int> work, Stream& stream) {
 
 void HostDriver::capture(const Command& command, Stream& stream) {
   const auto* gemm = std::get_if<GemmCommand>(&command);
+  if (gemm != nullptr && !settings_.conditional_gemm && !stream.cases.empty()) {
+    throw RunError("a product may not stand in a conditional node");
+  }
   if (gemm != nullptr && gemm->algorithm == HostGemmLibrary::kWithWorkspace) {
     add_node(ZeroCommand{}, stream);
   }

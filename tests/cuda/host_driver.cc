@@ -238,7 +238,7 @@ void HostDriver::download(void* to, const void* from, std::size_t bytes, CudaStr
 
 // --- Commands ---
 
-int HostDriver::prepare(const Command& command) {
+CapturedAs HostDriver::prepare(const Command& command) {
   forbid_in_capture("a command is prepared");
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     kernels_.find(*kernel);
@@ -248,9 +248,9 @@ int HostDriver::prepare(const Command& command) {
   } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
     check_gemm(*gemm, library_);
     prepared_.insert(key_of(*gemm));
-    return gemm->algorithm == HostGemmLibrary::kWithWorkspace ? 2 : 1;
+    return {gemm->algorithm == HostGemmLibrary::kWithWorkspace ? 2 : 1, settings_.conditional_gemm};
   }
-  return 1;
+  return {};
 }
 
 void HostDriver::require_prepared(const Command& command) const {

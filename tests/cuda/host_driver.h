@@ -29,8 +29,9 @@ struct HostSettings {
   /// What is not ordered by streams, events and a graph's edges, and threads within kernels, go in
   /// a random order of this seed; without one as they were enqueued.
   std::optional<std::uint64_t> seed = {};
-  RunOrder order = {};    ///< of the threads within kernels, where there is no seed
-  bool gemm_bias = true;  ///< whether the library offers products with a bias
+  RunOrder order = {};           ///< of the threads within kernels, where there is no seed
+  bool gemm_bias = true;         ///< whether the library offers products with a bias
+  bool conditional_gemm = true;  ///< whether its products may stand in conditional nodes
   DeviceFacts facts = {.name = "the host",
                        .multiprocessors = 4,
                        .memory_bytes = 1 << 30,
@@ -80,7 +81,7 @@ class HostDriver final : public CudaDriver {
   double milliseconds(CudaEvent begin, CudaEvent end) override;
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
-  int prepare(const Command& command) override;
+  CapturedAs prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;

@@ -268,7 +268,7 @@ TEST_CASE("products by the library's algorithms") {
 
   GemmCommand gemm{problem, numbers, numbers + 4, nullptr, numbers + 8, nullptr, 0, "lt plain"};
   CHECK_REFUSED(b.driver.enqueue(gemm, b.streams[0]), "gemm was not prepared");
-  CHECK(b.driver.prepare(gemm) == 1);
+  CHECK(b.driver.prepare(gemm).nodes == 1);
   b.driver.enqueue(gemm, b.streams[0]);
   CHECK(std::vector<float>(numbers + 8, numbers + 12) == std::vector<float>{6, 7, 26, 31});
 
@@ -277,7 +277,7 @@ TEST_CASE("products by the library's algorithms") {
                 "gemm f32 [2, 2] x [2, 2]: a workspace of 0 bytes in place of 1000");
   gemm.workspace = workspace;
   gemm.workspace_bytes = HostGemmLibrary::kWorkspaceBytes;
-  CHECK(b.driver.prepare(gemm) == 2);
+  CHECK(b.driver.prepare(gemm).nodes == 2);
   std::memset(numbers + 8, 0, 4 * sizeof(float));
   b.driver.launch(captured(b, 2, [&] { b.driver.enqueue(gemm, b.streams[0]); }), b.streams[0]);
   CHECK(std::vector<float>(numbers + 8, numbers + 12) == std::vector<float>{6, 7, 26, 31});

@@ -101,6 +101,54 @@ TEST_CASE("the adaptive loop runs as often as on the CPU, inside one launch") {
   fmt::print("{}\n", fmt::join(forms_of(replay), "\n"));
 }
 
+TEST_CASE(
+    "a number that is not finite is told where a region makes it, not where it need not run") {
+  Graph g("watched");
+  const Value x = g.input("x", f32, {4}), which = g.input("which", i32, {});
+  const Value y =
+      x.choose(which, {[](Value h) { return log(h); }, [](Value h) { return h * 2.0; }});
+  g.output("y", y);
+  const Value scale = g.parameter("scale", {f32, {}}, constant(1.0));
+  g.minimize(mean(square(y * scale)), Sgd{.lr = 0.0});
+  const at::Tensor negative = at::full({4}, -1.0);
+  for (const Conditions conditions :
+       {Conditions::masked, Conditions::flat, Conditions::nested, Conditions::measured}) {
+    CAPTURE(static_cast<int>(conditions));
+    Executable replay = compile(
+        g, on(std::make_shared<HostDriver>(), cuda_graph({.conditions = conditions})), untuned());
+    replay.run({{x, negative}, {which, number(1)}});
+    CHECK_FALSE(replay.fault().has_value());
+    replay.run({{x, negative}, {which, number(0)}});
+    REQUIRE(replay.fault().has_value());
+    CHECK(replay.fault()->find("log") != std::string::npos);
+  }
+}
+
+TEST_CASE("what may not be conditional runs always, and the report says so") {
+  Chosen c;
+  const auto driver =
+      std::make_shared<HostDriver>(HostSettings{.seed = 8, .conditional_gemm = false});
+  Target target = on(driver, cuda_graph({.conditions = Conditions::flat}));
+  Executable replay = compile(c.g, target, untuned());
+  Executable steps =
+      compile(c.g, on(std::make_shared<HostDriver>(), stepwise(cuda_device())), untuned());
+  for (const int which : {2, 0, 1, 1, 0}) {
+    for (Executable* e : {&replay, &steps}) {
+      e->run({{c.x, c.input(which)}, {c.which, number(which)}});
+    }
+    CHECK(replay.read_scalar(c.g.loss()) == steps.read_scalar(c.g.loss()));
+  }
+  for (const std::string& path : steps.storages()) CHECK(replay.get(path).equal(steps.get(path)));
+  CHECK(driver->counts().skipped > 0);
+  const auto& forms = forms_of(replay);
+  const auto masked = std::ranges::count_if(forms, [](const std::string& form) {
+    return form.starts_with("matmul ") &&
+           form.ends_with("): masked: what it captures to may not be conditional");
+  });
+  // Those of two branches of five layers, forward and back.
+  CHECK(masked > 20);
+}
+
 /// What the null target's record says of the conditional nodes of one graph.
 struct Recorded {
   int nodes = 0;

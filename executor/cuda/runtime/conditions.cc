@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/cuda/io_device.h"
+#include "executor/cuda/runtime/graph_nodes.h"
 #include "executor/cuda/runtime/runtime_driver.h"
 #include "graph/error.h"
 
@@ -37,28 +38,14 @@ Capture capture_of(cudaStream_t stream) {
   return capture;
 }
 
-/// What the body of a conditional node may hold, as of CUDA 13.0.
-bool may_be_conditional(cudaGraphNodeType type) {
-  return type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy ||
-         type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeEmpty ||
-         type == cudaGraphNodeTypeGraph || type == cudaGraphNodeTypeConditional;
-}
-
 /// Throws RunError where the body holds what it may not; else counts its nodes.
 int nodes_of_body(cudaGraph_t body) {
-  std::size_t count = 0;
-  check(cudaGraphGetNodes(body, nullptr, &count), "count nodes");
-  std::vector<cudaGraphNode_t> nodes(count);
-  check(cudaGraphGetNodes(body, nodes.data(), &count), "list nodes");
-  for (const cudaGraphNode_t node : nodes) {
-    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-    check(cudaGraphNodeGetType(node, &type), "tell a node's type");
-    if (!may_be_conditional(type)) {
-      throw RunError(fmt::format("a node of type {} cannot stand in a conditional region",
-                                 static_cast<int>(type)));
-    }
+  const std::vector<cudaGraphNodeType> types = node_types(body);
+  if (const auto type = unconditional(types)) {
+    throw RunError(fmt::format("a node of type {} cannot stand in a conditional region",
+                               static_cast<int>(*type)));
   }
-  return static_cast<int>(count);
+  return static_cast<int>(types.size());
 }
 
 }  // namespace

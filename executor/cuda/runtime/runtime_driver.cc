@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "executor/cuda/io_device.h"
+#include "executor/cuda/runtime/graph_nodes.h"
 #include "executor/cuda/runtime/nvrtc.h"
 #include "graph/error.h"
 
@@ -59,12 +60,6 @@ void launch_kernel(const void* kernel, const KernelShape& shape,
   config.stream = stream;
   void* argument = const_cast<std::byte*>(arguments.data());
   check(cudaLaunchKernelExC(&config, kernel, &argument), "launch a kernel");
-}
-
-int count_nodes(cudaGraph_t graph) {
-  std::size_t count = 0;
-  check(cudaGraphGetNodes(graph, nullptr, &count), "count a graph's nodes");
-  return static_cast<int>(count);
 }
 
 Stream make_nonblocking() {
@@ -242,7 +237,7 @@ const void* RuntimeDriver::load(const GeneratedCommand& command) {
   return kernel;
 }
 
-int RuntimeDriver::prepare(const Command& command) {
+CapturedAs RuntimeDriver::prepare(const Command& command) {
   enter_outside_capture("preparing a command");
   const Measured measured(other_bytes_);
   cudaFuncAttributes ignored;
@@ -253,12 +248,12 @@ int RuntimeDriver::prepare(const Command& command) {
   } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
     cublaslt_->prepare(*gemm);
   }
-  return nodes_of(command);
+  return captured_alone(command);
 }
 
 /// Captures the command alone. Nothing runs; but what the libraries load late is loaded by it,
 /// which only this mode of capture allows.
-int RuntimeDriver::nodes_of(const Command& command) {
+CapturedAs RuntimeDriver::captured_alone(const Command& command) {
   check(cudaStreamBeginCapture(counting_.get(), cudaStreamCaptureModeRelaxed), "begin a capture");
   cudaGraph_t made = nullptr;
   try {
@@ -271,7 +266,8 @@ int RuntimeDriver::nodes_of(const Command& command) {
   }
   check(cudaStreamEndCapture(counting_.get(), &made), "end a capture");
   const RecordedGraph graph(made);
-  return count_nodes(graph.get());
+  const std::vector<cudaGraphNodeType> types = node_types(graph.get());
+  return {static_cast<int>(types.size()), !unconditional(types)};
 }
 
 void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
@@ -312,7 +308,7 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
   check(cudaStreamEndCapture(of(stream), &recorded), "end a capture");
   Graph graph;
   graph.recorded.reset(recorded);
-  const int nodes = count_nodes(recorded) + std::exchange(body_nodes_, 0);
+  const int nodes = static_cast<int>(node_types(recorded).size()) + std::exchange(body_nodes_, 0);
   if (nodes != expected) {
     throw InternalError(
         fmt::format("the captured graph has {} nodes, and its commands make {}", nodes, expected));

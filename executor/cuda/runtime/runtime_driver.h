@@ -50,7 +50,7 @@ class RuntimeDriver : public CudaDriver {
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
 
-  int prepare(const Command& command) override;
+  CapturedAs prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
 
   void begin_capture(CudaStream stream) override;
@@ -85,7 +85,7 @@ class RuntimeDriver : public CudaDriver {
   const void* loaded(const KernelCommand& command) const;
   const void* load(const GeneratedCommand& command);
   void play(const Command& command, cudaStream_t stream);
-  int nodes_of(const Command& command);
+  CapturedAs captured_alone(const Command& command);
 
   void begin_body(cudaGraph_t body, const cudaGraphNode_t* after);
   void end_body(bool whole);
