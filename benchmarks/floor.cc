@@ -41,7 +41,7 @@ class Bench {
 
   // Of one command, when nothing else runs.
   double milliseconds(const Command& command) {
-    const int nodes = driver_.prepare(command);
+    const int nodes = driver_.prepare(command).nodes;
     driver_.begin_capture(stream_);
     for (int i = 0; i < kCopies; ++i) driver_.enqueue(command, stream_);
     const CudaGraphExec graph = driver_.end_capture(stream_, kCopies * nodes);

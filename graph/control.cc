@@ -55,7 +55,9 @@ class Unroller {
  private:
   Values iteration(const Values& xs, std::int64_t k) const {
     PathScope scope(graph_, static_cast<int>(k), true);
+    const std::size_t mistakes = graph_->mistakes.size();
     Values next = body_.run(xs, static_cast<int>(k), line_);
+    if (graph_->mistakes.size() > mistakes) return nothing(xs);
     if (next.size() != xs.size()) {
       return poisoned(xs, "loop cannot feed its body's results back",
                       {fmt::format("as many results as the {} values that it takes, but {}",
@@ -71,7 +73,7 @@ class Unroller {
         mistake(graph_, line_, "loop cannot feed its body's result back", {{xs[i], next[i]}},
                 {fmt::format("a body that keeps the type, but {} becomes {}",
                              to_string(xs[i].type()), to_string(next[i].type()))});
-        return Values(xs.size(), Value(graph_, ValueId{}));
+        return nothing(xs);
       }
     }
     return next;
@@ -85,7 +87,9 @@ class Unroller {
       PathScope place(graph_, when == 0 ? "halt" : "condition", PathScope::Kind::user);
       std::optional<GuardScope> region;
       if (parent) region.emplace(graph_, parent);
+      const std::size_t mistakes = graph_->mistakes.size();
       decided = body_.condition(xs, line_);
+      if (graph_->mistakes.size() > mistakes) return nothing(xs)[0];
       if (!decided) {
         return mistake(graph_, line_, "loop cannot be decided", {},
                        {"a condition that returns a value, but it returned an absent one"});
@@ -101,6 +105,10 @@ class Unroller {
     }
     return make_guard(decided, when, 2, parent, line_);
   }
+
+  /// After a mistake the loop ends, whatever hangs on it: the next iteration, with the same weights,
+  /// would tell it again, or what follows from it.
+  Values nothing(const Values& xs) const { return Values(xs.size(), Value(graph_, ValueId{})); }
 
   Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
     return Values(xs.size(), mistake(graph_, line_, what, xs, requirement));

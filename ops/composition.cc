@@ -72,12 +72,13 @@ Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
     return refuse({fmt::format("as many experts as the router has columns, but {} and {}",
                                experts.count(), count)});
   }
+  const Values columns = chunk(weights, count, -1, line);
   Value sum;
   for (int i = 0; i < count; ++i) {
     PathScope scope(graph(), i, false);
     const Value result = experts.at(i).at(*this, i, line);
     LineScope ours(graph(), line);
-    const Value weighted = result * weights.slice(-1, i, i + 1);
+    const Value weighted = result * columns[i];
     sum = sum ? sum + weighted : weighted;
   }
   return sum;

@@ -82,8 +82,9 @@ Value Value::each(const Layer& layer, Line line) const {
   // Of a vector the parts are numbers, no rows.
   if (layer.is_rowwise() && rank() > 1) return over.at_once(*this, layer, 1, false);
   const Shape rest(shape().begin() + 1, shape().end());
-  const Values results = over.unrolled(
-      size(0), layer, [&](int i) { return slice(0, i, i + 1, line).reshape(rest, line); });
+  const Values rows = chunk(*this, size(0), 0, line);
+  const Values results =
+      over.unrolled(size(0), layer, [&](int i) { return rows[i].reshape(rest, line); });
   return results[0].poisoned() ? results[0] : stack(results, 0, line);
 }
 
@@ -107,8 +108,8 @@ Value Value::slices(std::int64_t n, const Layer& layer, Line line) const {
     cut.back() = n * result.size(-1);
     return result.reshape(cut, line);
   }
-  const Values results =
-      over.unrolled(n, layer, [&](int i) { return slice(-1, i * width, (i + 1) * width, line); });
+  const Values parts = chunk(*this, n, -1, line);
+  const Values results = over.unrolled(n, layer, [&](int i) { return parts[i]; });
   if (results[0].poisoned()) return results[0];
   if (results[0].rank() == 0) {
     return over.refuse_result(*this, results[0],

@@ -135,6 +135,8 @@ Value permute(Value x, std::vector<std::int64_t> axes, Line line = Line::here())
 Value concat(const Values& values, std::int64_t axis, Line line = Line::here());
 /// Joins the branches of `split` along an axis.
 Join concat(std::int64_t axis);
+/// x in n equal parts along an axis, in order.
+Values chunk(Value x, std::int64_t n, std::int64_t axis, Line line = Line::here());
 /// Values of one type along a new axis.
 Value stack(const Values& values, std::int64_t axis, Line line = Line::here());
 /// Rows of `table` [rows, width] by an integer index of any shape: [index..., width]. An index out

@@ -5,6 +5,7 @@
 #include "graph/structural.h"
 #include "ops/batch_norm.h"
 #include "ops/cast.h"
+#include "ops/chunk.h"
 #include "ops/concat.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
@@ -58,6 +59,7 @@ using CompoundOps = OpList<Group, Batch>;
 using ViewOps = OpList<StopGradient, Reshape>;
 
 /// Ops that `lower` expands: no kernel.
-using CompositeOps = OpList<MseLoss, L1Loss, SmoothL1Loss, CrossEntropyLoss, BceWithLogitsLoss>;
+using CompositeOps =
+    OpList<Chunk, MseLoss, L1Loss, SmoothL1Loss, CrossEntropyLoss, BceWithLogitsLoss>;
 
 }  // namespace metronome

@@ -130,15 +130,11 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
   const Values routes = apply_all(Route{options.top, slots}, {weights}, 4, line);
   const Value &choice = routes[0], &slot = routes[1], &row = routes[2], &load = routes[3];
 
+  const Values rows = chunk(embedding_lookup(*this, row, line), count, 0, line);
   Values results;
   for (int e = 0; e < count; ++e) {
     PathScope scope(graph_, e, false);
-    Value rows;
-    {
-      LineScope ours(graph_, line);
-      rows = embedding_lookup(*this, row.slice(0, e * slots, (e + 1) * slots));
-    }
-    const Value result = experts.at(e).at(rows, e, line);
+    const Value result = experts.at(e).at(rows[e], e, line);
     if (!result || result.poisoned()) return result;
     results.push_back(result);
     if (const auto wrong = wrong_result(e, slots, result, results[0], weights)) {

@@ -4,6 +4,8 @@
 
 #include "graph/error.h"
 #include "graph/scope.h"
+#include "graph/structural.h"
+#include "ops/require.h"
 
 namespace metronome {
 namespace {
@@ -79,7 +81,9 @@ std::vector<Case> Slice::cases() {
   return cases;
 }
 
-std::string SliceGrad::attributes() const { return fmt::format("{}, {} of {}", axis, begin, size); }
+std::string SliceGrad::attributes() const {
+  return fmt::format("{}, {} of {}{}", axis, begin, size, accumulate ? ", accumulate" : "");
+}
 
 Types SliceGrad::infer(std::span<const Type> in) const {
   normalized_axis(axis, in[0].rank());
@@ -89,19 +93,44 @@ Types SliceGrad::infer(std::span<const Type> in) const {
   }
   Type result = in[0];
   result.shape[axis] = size;
+  if (accumulate) {
+    require_floating(result);
+    if (in[1] != result) {
+      throw Requirement{fmt::format("a sum of {}, but {}", to_string(result), to_string(in[1]))};
+    }
+  }
   return {std::move(result)};
 }
 
 Values SliceGrad::vjp(const Vjp& v) const {
-  if (!v.grad()) return {Value()};
-  return {v.grad().slice(axis, begin, begin + v.in(0).size(axis))};
+  Values gradients(v.inputs.size());
+  if (!v.grad()) return gradients;
+  gradients[0] = v.grad().slice(axis, begin, begin + v.in(0).size(axis));
+  if (accumulate) gradients[1] = v.grad();
+  return gradients;
+}
+
+std::vector<InPlace> SliceGrad::in_place() const {
+  if (!accumulate) return {};
+  return {{0, 1}};
+}
+
+OpPtr SliceGrad::absorb(const Op& consumer, std::size_t) const {
+  if (accumulate || consumer.as<Accumulate>() == nullptr) return nullptr;
+  SliceGrad sum = *this;
+  sum.accumulate = true;
+  return make_op(sum);
 }
 
 std::vector<Case> SliceGrad::cases() {
   std::vector<Case> cases;
   const auto add = [&](std::string name, SliceGrad op, Shape shape) {
-    cases.push_back(
-        {.name = std::move(name), .op = make_op(op), .inputs = {{{f32, std::move(shape)}}}});
+    Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{f32, shape}}}};
+    if (op.accumulate) {
+      shape[op.axis] = op.size;
+      c.inputs.push_back({{f32, std::move(shape)}});
+    }
+    cases.push_back(std::move(c));
   };
   add("rows", {0, 2, 7}, {3, 3});
   add("one column", {1, 3, 8}, {9, 1});
@@ -110,6 +139,13 @@ std::vector<Case> SliceGrad::cases() {
   add("everything", {1, 0, 4}, {3, 4});
   add("nothing", {1, 2, 4}, {3, 0});
   add("for threads", {1, 5, 257}, {400, 195});
+  add("rows of a sum", {0, 2, 7, true}, {3, 3});
+  add("one column of a sum", {1, 3, 8, true}, {9, 1});
+  add("columns of a sum", {1, 2, 37, true}, {5, 29});
+  add("middle axis of a sum", {1, 1, 4, true}, {3, 2, 5});
+  add("all of a sum", {1, 0, 4, true}, {3, 4});
+  add("nothing of a sum", {1, 2, 4, true}, {3, 0});
+  add("of a sum, for threads", {1, 5, 257, true}, {400, 195});
   return cases;
 }
 

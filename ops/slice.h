@@ -33,17 +33,23 @@ struct Slice {
 
 METRONOME_RULES(Slice);
 
-/// The operand at [begin, ...) along an axis of `size`, zeros around it.
+/// The operand at [begin, ...) along an axis of `size`, zeros around it; with `accumulate` a second
+/// operand of the result's type is added, in place where it may be: a sum of many ranges' gradients
+/// takes as long as the ranges, and not as long as the whole for each.
 struct SliceGrad {
   static constexpr std::string_view name = "slice_grad";
   std::int64_t axis = 0;
   std::int64_t begin = 0;
   std::int64_t size = 0;
+  bool accumulate = false;
 
   bool operator==(const SliceGrad&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
+  std::vector<InPlace> in_place() const;
+  /// A sum that the operand is added to: `accumulate`.
+  OpPtr absorb(const Op& consumer, std::size_t operand) const;
   static std::vector<Case> cases();
 };
 

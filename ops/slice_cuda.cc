@@ -21,6 +21,17 @@ Layout layout_of(const Type& type, std::int64_t axis, std::int64_t begin, std::i
   return {rows, type.shape[axis] * inner, count * inner, begin * inner};
 }
 
+template <class T>
+void add_to_sum(const Layout& l, const CudaLaunch& launch) {
+  constexpr std::int64_t kBytes = sizeof(T);
+  const bool in_place = launch.output_data[0] == launch.input_data[1];
+  const std::int64_t count = l.rows * (in_place ? l.part : l.whole) / kBytes;
+  launch.commands.launch(
+      cuda::SliceAdd<T>{launch.out<T>(0), launch.in<T>(1), launch.in<T>(0), l.part / kBytes,
+                        l.whole / kBytes, l.offset / kBytes, l.rows, launch.watch},
+      spread(count, 256, launch.device, 2));
+}
+
 }  // namespace
 
 void record(const Slice& op, const CudaLaunch& launch) {
@@ -45,6 +56,10 @@ void record(const SliceGrad& op, const CudaLaunch& launch) {
   const Layout l = layout_of(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
   const std::int64_t bytes = l.rows * l.whole;
   if (bytes == 0) return;
+  if (op.accumulate) {
+    const bool wide = launch.outputs[0].element == f64;
+    return wide ? add_to_sum<double>(l, launch) : add_to_sum<float>(l, launch);
+  }
   const std::int64_t unit = common_unit(
       {l.part, l.whole, l.offset, address(launch.input_data[0]), address(launch.output_data[0])});
   with_unit(unit, [&](auto* of_unit) {

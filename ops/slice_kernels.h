@@ -42,8 +42,38 @@ struct SliceGrad {
   }
 };
 
-using SliceKernels =
-    KernelList<Slice<Unit1>, Slice<Unit4>, Slice<Unit8>, Slice<Unit16>, SliceGrad<Unit1>,
-               SliceGrad<Unit4>, SliceGrad<Unit8>, SliceGrad<Unit16>>;
+/// Rows of `part` elements added to their places in rows of `whole`, which are otherwise as they
+/// were in `sum`; `to` may be `sum`.
+template <class T>
+struct SliceAdd {
+  static constexpr const char* name = "slice_add";
+  T* to;
+  const T* sum;
+  const T* from;
+  Index part, whole;
+  Index offset;  ///< of a row in its whole
+  Index rows;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (to == sum) {
+      for (Index i = first(c); i < rows * part; i += stride(c)) {
+        const Index at = i + quotient(i, part) * (whole - part) + offset;
+        to[at] = watched(c, watch, sum[at] + from[i]);
+      }
+      return;
+    }
+    for (Index i = first(c); i < rows * whole; i += stride(c)) {
+      const Index row = quotient(i, whole), at = i - row * whole - offset;
+      const bool inside = at >= 0 && at < part;
+      to[i] = inside ? watched(c, watch, sum[i] + from[row * part + at]) : sum[i];
+    }
+  }
+};
+
+using SliceKernels = KernelList<SliceAdd<float>, SliceAdd<double>, Slice<Unit1>, Slice<Unit4>,
+                                Slice<Unit8>, Slice<Unit16>, SliceGrad<Unit1>, SliceGrad<Unit4>,
+                                SliceGrad<Unit8>, SliceGrad<Unit16>>;
 
 }  // namespace metronome::cuda

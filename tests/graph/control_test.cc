@@ -335,6 +335,33 @@ TEST_CASE("a mistake in a region is the only one, also where the region kept a b
         }).starts_with("loop.cc:4: plus cannot join the graph as \"choose/1/plus\"\n"));
 }
 
+TEST_CASE("a mistake in a loop is told once, whatever hangs on it") {
+  const auto wrong = [](Value h) {
+    plus(h, make_parameter(h.graph(), "b", {f32, {3}}, {}, at(7)), at(8));
+  };
+  const auto body = [&](Value h) {
+    wrong(h);
+    return scale(h, 2);
+  };
+  const auto halt = [&](Value h) {
+    wrong(h);
+    return decide(h);
+  };
+  const std::string in_body =
+      "loop.cc:8: plus cannot join the graph as \"loop/0/plus\"\n"
+      "  operand 0  f32[4]  \"x\"       loop.cc:1\n"
+      "  operand 1  f32[3]  \"loop/b\"  loop.cc:7\n"
+      "  requires   equal types, but f32[4] and f32[3]";
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(body, at(2)).times(3, at(2)); }) == in_body);
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(body, at(2)).until(decide, 3, at(2)); }) ==
+        in_body);
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(weighted, at(2)).until(halt, 3, at(2)); }) ==
+        "loop.cc:8: plus cannot join the graph as \"loop/0/halt/plus\"\n"
+        "  operand 0  f32[4]  \"loop/0/plus\"  loop.cc:11\n"
+        "  operand 1  f32[3]  \"loop/halt/b\"  loop.cc:7\n"
+        "  requires   equal types, but f32[4] and f32[3]");
+}
+
 TEST_CASE("a choice that cannot be") {
   CHECK(mistake_of([](Graph& g, Value x) {
           x.choose(g.input("which", i32, {}, at(2)), {same, halved}, at(7));

@@ -4,8 +4,14 @@
 
 #include "graph/error.h"
 #include "graph/graph.h"
+#include "graph/passes/absorb.h"
+#include "graph/passes/differentiate.h"
+#include "graph/passes/lower.h"
+#include "graph/passes/prune.h"
+#include "graph/passes/update.h"
 #include "ops/functions.h"
 #include "ops/layers.h"
+#include "ops/optimizers.h"
 #include "tests/doctest.h"
 
 namespace metronome {
@@ -64,9 +70,8 @@ TEST_CASE(
 
   Graph rows("rows");
   CHECK(rows.input("x", f32, {2, 5, 3}).each(unmarked(linear(4))).type() == Type{f32, {2, 5, 4}});
-  CHECK(nodes(rows) == Paths{"each/0/slice", "each/0/reshape", "each/0/linear", "each/1/slice",
-                             "each/1/reshape", "each/1/linear", "each/reshape", "each/reshape_1",
-                             "each/concat"});
+  CHECK(nodes(rows) == Paths{"each/chunk", "each/0/reshape", "each/0/linear", "each/1/reshape",
+                             "each/1/linear", "each/reshape", "each/reshape_1", "each/concat"});
   CHECK(storages(rows) == Paths{"f32[4, 3] each/linear/weight", "f32[4] each/linear/bias"});
   CHECK(storages(once) == storages(rows));
 }
@@ -78,8 +83,8 @@ TEST_CASE("slices: a rowwise layer is one node, another one a node for each slic
 
   Graph apart("apart");
   CHECK(apart.input("x", f32, {2, 6}).slices(2, unmarked(linear(4))).type() == Type{f32, {2, 8}});
-  CHECK(nodes(apart) == Paths{"slices/0/slice", "slices/0/linear", "slices/1/slice",
-                              "slices/1/linear", "slices/concat"});
+  CHECK(nodes(apart) ==
+        Paths{"slices/chunk", "slices/0/linear", "slices/1/linear", "slices/concat"});
   CHECK(storages(apart) == Paths{"f32[4, 3] slices/linear/weight", "f32[4] slices/linear/bias"});
   CHECK(storages(once) == storages(apart));
 }
@@ -96,9 +101,23 @@ TEST_CASE("in a named scope both keep their word, as their storages carry no ind
 TEST_CASE("the elements of a vector are numbers, no rows") {
   Graph g("g");
   CHECK(g.input("x", f32, {2}).each(gelu).type() == Type{f32, {2}});
-  CHECK(nodes(g) == Paths{"each/0/slice", "each/0/reshape", "each/0/gelu", "each/1/slice",
-                          "each/1/reshape", "each/1/gelu", "each/reshape", "each/reshape_1",
-                          "each/concat"});
+  CHECK(nodes(g) == Paths{"each/chunk", "each/0/reshape", "each/0/gelu", "each/1/reshape",
+                          "each/1/gelu", "each/reshape", "each/reshape_1", "each/concat"});
+}
+
+TEST_CASE("gradients of parts are added to their places: the whole is written once") {
+  Graph g("parts");
+  const Value w = g.parameter("w", {f32, {4, 6}}, {});
+  const Values parts = chunk(g.input("x", f32, {4, 6}) * w, 3, 1);
+  g.minimize(sum(tanh(parts[0])) + sum(exp(parts[1])) + sum(parts[2] * parts[0]), Sgd{.lr = 0.1});
+  const Graph step = absorb(prune(update(differentiate(lower(g, {}), {}), {}), {}), {});
+  std::vector<std::string> grads;
+  for (const Node& node : step.nodes()) {
+    const std::string name(node.op->name());
+    if (name == "slice_grad") grads.push_back(node.op->attributes());
+    CHECK((name != "accumulate" || node.types[0].shape == Shape{4, 2}));  // two uses of one part
+  }
+  CHECK(grads == Paths{"1, 4 of 6", "1, 2 of 6, accumulate", "1, 0 of 6, accumulate"});
 }
 
 /// The one mistake of applying a verb to an input "x".
@@ -148,13 +167,13 @@ TEST_CASE("results that cannot be joined") {
   const Layer grows = [](Value h, int i) { return h.slice(0, 0, i + 1, at(3)); };
   CHECK(mistake_of(each_of(grows), {2, 3}) ==
         "tower.cc:2: each cannot join what its layer gives\n"
-        "  operand 0  f32[1]  \"each/0/slice_1\"  tower.cc:3\n"
-        "  operand 1  f32[2]  \"each/1/slice_1\"  tower.cc:3\n"
+        "  operand 0  f32[1]  \"each/0/slice\"  tower.cc:3\n"
+        "  operand 1  f32[2]  \"each/1/slice\"  tower.cc:3\n"
         "  requires   results of one type, but row 0 gives f32[1] and row 1 f32[2]");
   CHECK(mistake_of(slices_of(2, grows), {4, 6}) ==
         "tower.cc:2: slices cannot join what its layer gives\n"
-        "  operand 0  f32[1, 3]  \"slices/0/slice_1\"  tower.cc:3\n"
-        "  operand 1  f32[2, 3]  \"slices/1/slice_1\"  tower.cc:3\n"
+        "  operand 0  f32[1, 3]  \"slices/0/slice\"  tower.cc:3\n"
+        "  operand 1  f32[2, 3]  \"slices/1/slice\"  tower.cc:3\n"
         "  requires   results of one type, but slice 0 gives f32[1, 3] and slice 1 f32[2, 3]");
   CHECK(mistake_of(slices_of(2, [](Value h) { return sum(h, {}, false, at(3)); }), {6}) ==
         "tower.cc:2: slices cannot join what its layer gives\n"
@@ -199,7 +218,7 @@ TEST_CASE("a layer's own mistake is told once, and with the caller's line") {
         "  way out    x.reshape({1})");
   CHECK(mistake_of(slices_of(2, unmarked(linear(0))), {4, 6}) ==
         "tower.cc:2: linear cannot be applied\n"
-        "  operand 0  f32[4, 3]  \"slices/0/slice\"  tower.cc:2\n"
+        "  operand 0  f32[4, 3]  \"slices/chunk\"  tower.cc:2\n"
         "  requires   a number of outputs of 1 or more, but 0");
 }
 

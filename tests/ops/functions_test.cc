@@ -353,6 +353,24 @@ TEST_CASE("one mistake is told once: poisoned values are silent") {
   requires   equal last dimensions, or one of them 1, but 3 and 12)"));
 }
 
+TEST_CASE("parts that are not equal, or none") {
+  Graph g("g");
+  const int at = __LINE__;
+  const auto x = g.input("x", f32, {4, 3});
+  CHECK(chunk(x, 2, 1).size() == 2);
+  chunk(x, 0, 0);
+  chunk(x, 2, 2);
+  CHECK(mistakes(g) == lines(at, R"(@2: chunk cannot join the graph as "chunk"
+  operand 0  f32[4, 3]  "x"  @1
+  requires   a size of dimension 1 that 2 divides, but [4, 3]
+@3: chunk cannot join the graph as "chunk"
+  operand 0  f32[4, 3]  "x"  @1
+  requires   1 part or more, but 0
+@4: chunk cannot join the graph as "chunk"
+  operand 0  f32[4, 3]  "x"  @1
+  requires   an axis from -2 to 1, but 2)"));
+}
+
 TEST_CASE("no value at all") {
   const int at = __LINE__;
   const std::string text = [] {
@@ -387,6 +405,8 @@ TEST_CASE("what is written is what is built") {
   CHECK(x.slice(-1, -2, 3).type() == Type{f32, {4, 2}});
   CHECK(expand(x, {5, 4, 3}).type() == Type{f32, {5, 4, 3}});
   CHECK(concat({x, x}, -1).type() == Type{f32, {4, 6}});
+  CHECK(chunk(x, 2, 0)[1].type() == Type{f32, {2, 3}});
+  CHECK(chunk(x, 3, -1)[2].type() == Type{f32, {4, 1}});
   CHECK(stack({x, x, x}, -1).type() == Type{f32, {4, 3, 3}});
   CHECK(x.split(relu, tanh, gelu).merge(concat(1)).type() == Type{f32, {4, 9}});
   CHECK(x.split(relu, tanh).merge(mean).type() == Type{f32, {4, 3}});

@@ -142,12 +142,12 @@ TEST_CASE("experts that do not fit together") {
   x.route(given(w), {same, narrow});
   x.route(given(w), {whole, whole});
   CHECK(mistakes(g) == lines(at, R"(@6: route cannot join its experts
-  operand 0  f32[5, 4]  "route/0/embedding"  @6
-  operand 1  f32[1, 4]  "route/1/slice_1"    @3
+  operand 0  f32[5, 4]  "route/chunk"    @6
+  operand 1  f32[1, 4]  "route/1/slice"  @3
   requires   experts that keep the number of rows, but expert 1 gives f32[1, 4] for 5 rows
 @7: route cannot join its experts
-  operand 0  f32[5, 4]  "route_1/0/embedding"  @7
-  operand 1  f32[5, 3]  "route_1/1/slice_1"    @4
+  operand 0  f32[5, 4]  "route_1/chunk"    @7
+  operand 1  f32[5, 3]  "route_1/1/slice"  @4
   requires   experts of one type, but expert 0 gives f32[5, 4] and expert 1 f32[5, 3]
 @8: route cannot join its experts
   operand 0  f32[8, 2]  "w"               @2

@@ -144,6 +144,8 @@ const std::array kRows = {
     Row{ROW(concat({h, v}, a)), room, kAlike, 4},
     Row{ROW(concat({h.slice(a, 1, h.size(a)), v.slice(a, 0, 1)}, a)), nullptr, kAlike, 4},
     Row{ROW(stack({h, v * 0.5}, a)), flat_room, kAlike},
+    Row{ROW(concat(chunk(h, h.size(a), a), a) * sigmoid(v)), nullptr, kAlike},
+    Row{ROW(chunk(h, h.size(a), a)[0] + h * 0.5)},
     Row{ROW(expand(mean(h, a, true), h.shape()))},
     Row{ROW(pick(h, argmax(h, -1)) - 0.2), matrix},
     Row{ROW(pick(h, argmax(h* v, -1))), matrix},
