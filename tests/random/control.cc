@@ -161,7 +161,9 @@ Term selector(Builder& b, const Step& s, const Term& h) {
               fmt::format("({}).cast(i32) + ({}).cast(i32)", x.text, y.text)};
     }
     default:
-      return {(mean(h.value) * 4.0).cast(i64), fmt::format("(mean({}) * 4.0).cast(i64)", h.text)};
+      // Means that are known, of a softmax or of a norm's result, are not where rounding decides.
+      return {(mean(h.value) * 4.0 + 0.37).cast(i64),
+              fmt::format("(mean({}) * 4.0 + 0.37).cast(i64)", h.text)};
   }
 }
 
