@@ -93,7 +93,7 @@ void StepForm::play(const Parts& parts) const {
     }
     std::vector<const bool*> guards;
     for (const Body& body : part.bodies) {
-      if (body.guard != nullptr) guards.push_back(body.guard);
+      if (body.guard.present()) guards.push_back(body.guard_at);
     }
     naming(first_task(tasks_, part), "capturing the region of",
            [&] { driver_->begin_cases(guards, guards.size() < part.bodies.size(), streams_[0]); });

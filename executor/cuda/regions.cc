@@ -67,15 +67,25 @@ class Grouper {
     for (ValueId guard = first; guard.present(); guard = ready_other(region, guards, opened)) {
       guards.push_back(guard);
       Parts parts = within(guard);
-      const bool only_a_node = parts.size() == 1 && parts[0].task < 0;
-      if (only_a_node && bodies.size() + parts[0].bodies.size() <= CudaDriver::kMostCases) {
+      if (can_stand_for(parts, opened, bodies.size())) {
         std::move(parts[0].bodies.begin(), parts[0].bodies.end(), std::back_inserter(bodies));
       } else {
-        bodies.push_back({address_of(guard), std::move(parts)});
+        bodies.push_back({guard, address_of(guard), std::move(parts)});
       }
       if (bodies.size() == CudaDriver::kMostCases) break;
     }
     return bodies;
+  }
+
+  /// True where a body holds a node alone, whose bodies can be those of the node around it: it has
+  /// `others` besides, and all guards were computed before it was opened. (A guard that is never
+  /// true implies all others, also one of a body in which it was not computed.)
+  bool can_stand_for(const Parts& parts, std::int32_t opened, std::size_t others) const {
+    return parts.size() == 1 && parts[0].task < 0 &&
+           others + parts[0].bodies.size() <= CudaDriver::kMostCases &&
+           std::ranges::all_of(parts[0].bodies, [&](const Body& body) {
+             return computed_before(body.guard, opened);
+           });
   }
 
   /// The first ready task of the region's own.

@@ -31,8 +31,9 @@ using Parts = std::vector<Part>;
 
 /// What runs where its guard is true, or, without one, where no other body of the node does.
 struct Body {
-  const bool* guard = nullptr;
-  Parts parts;
+  ValueId guard = {};
+  const bool* guard_at = nullptr;
+  Parts parts = {};
   std::vector<Command> clears_first = {};
   std::vector<Command> clears_last = {};
 };

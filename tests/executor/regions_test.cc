@@ -75,7 +75,7 @@ struct Step {
       }
       for (const Body& body : part.bodies) {
         const bool first = &body == &part.bodies.front();
-        const std::string name = body.guard == nullptr ? "" : " " + names.at(body.guard);
+        const std::string name = body.guard.present() ? " " + names.at(body.guard_at) : "";
         words.push_back(fmt::format("{}{} {{{}{}{}}}", first ? "if" : "else", name,
                                     body.clears_first.empty() ? "" : "!", text(body.parts),
                                     body.clears_last.empty() ? "" : "!"));

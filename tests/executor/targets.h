@@ -1,13 +1,15 @@
-// One graph on every target of the CPU, compared after each step.
+// One graph on every target, compared after each step.
 #pragma once
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "executor/metronome.h"
+#include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 
 namespace metronome::tests {
@@ -23,7 +25,16 @@ inline CompileOptions plain_options() {
   return options;
 }
 
-/// A graph of f64 on `cpu_replay`, `stepwise`, `eager`, and `cpu_replay` with dead bytes poisoned.
+/// `cuda_graph` on a device made of the host, whose free nodes and threads go in a random order.
+/// Nothing is fused: each group would be compiled.
+inline Target device_of_host() {
+  Target target = cuda_graph({.fuse = false});
+  target.driver = std::make_shared<HostDriver>(HostSettings{.seed = 9});
+  return target;
+}
+
+/// A graph of f64 on `cpu_replay`, `stepwise`, `eager`, `cpu_replay` with dead bytes poisoned, and
+/// a device made of the host.
 struct OnEveryTarget {
   explicit OnEveryTarget(const Graph& graph, CompileOptions options = plain_options()) {
     for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
@@ -31,6 +42,8 @@ struct OnEveryTarget {
     }
     options.poison = true;
     executables.push_back(compile(graph, cpu_replay(), options));
+    options.poison = false;
+    executables.push_back(compile(graph, device_of_host(), options));
   }
   Executable& replay() { return executables[0]; }
 
@@ -42,14 +55,18 @@ struct OnEveryTarget {
     }
     check_storages();
   }
-  /// Replay, stepwise and the poisoned replay agree to the bit, eager within 1e-12.
+  /// Replay, stepwise and the poisoned replay agree to the bit, eager and the device within 1e-12.
   void check_storages() {
     for (const std::string& path : replay().storages()) {
       CAPTURE(path);
       const at::Tensor replayed = replay().get(path);
       CHECK(at::equal(replayed, executables[1].get(path)));
       CHECK(at::equal(replayed, executables[3].get(path)));
-      CHECK((replayed - executables[2].get(path)).abs().max().item<double>() <= 1e-12);
+      for (const int other : {2, 4}) {
+        CAPTURE(other);
+        const at::Tensor difference = replayed - executables[other].get(path);
+        CHECK(difference.abs().max().item<double>() <= 1e-12);
+      }
     }
   }
   std::vector<Executable> executables;
