@@ -1,8 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <map>
 #include <set>
+#include <string>
 
 #include "executor/addresses.h"
 #include "executor/binding.h"
@@ -51,14 +55,16 @@ class Replay {
       std::byte* scratch =
           plan_.scratch_bytes[node] > 0 ? arena_ + plan_.memory.scratch_offsets[node] : nullptr;
       const ValueId guard = guard_of(plan_, node);
-      add(bind_node(plan_, node, locate, scratch, {&fault_, static_cast<int>(step)}),
+      add(describe(plan_.graph.nodes()[node]),
+          bind_node(plan_, node, locate, scratch, {&fault_, static_cast<int>(step)}),
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr);
-      if (poison) add(CpuKernel(poisons[step]));
+      if (poison) add("poison", CpuKernel(poisons[step]));
     }
     const auto assignments = plan_.graph.assignments();
     for (std::size_t i = 0; i < assignments.size(); ++i) {
       if (plan_.schedule.in_place[i]) continue;
-      add(CpuKernel(CopyBytes{address(assignments[i].value),
+      add(fmt::format("assign \"{}\"", plan_.graph.storage(assignments[i].storage).path),
+          CpuKernel(CopyBytes{address(assignments[i].value),
                               bases_.storages[assignments[i].storage.index],
                               plan_.graph.type(assignments[i].value).bytes()}));
     }
@@ -71,6 +77,22 @@ class Replay {
         steps_[i].function(steps_[i].arguments);
       }
     }
+  }
+
+  /// The same, each kernel timed.
+  std::vector<KernelTime> profile() const {
+    using Clock = std::chrono::steady_clock;
+    std::vector<KernelTime> times;
+    for (const Region& region : regions_) {
+      if (region.guard != nullptr && !*region.guard) continue;
+      for (std::size_t i = region.begin; i < region.end; ++i) {
+        const auto begin = Clock::now();
+        steps_[i].function(steps_[i].arguments);
+        const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+        times.push_back({names_[i], took.count()});
+      }
+    }
+    return times;
   }
 
   /// What met a fault in any step so far, the first in the plan's order.
@@ -99,13 +121,14 @@ class Replay {
     std::size_t end;
   };
 
-  void add(CpuKernel kernel, const bool* guard = nullptr) {
+  void add(std::string name, CpuKernel kernel, const bool* guard = nullptr) {
     if (regions_.empty() || regions_.back().guard != guard) {
       regions_.push_back({guard, steps_.size(), steps_.size()});
     }
     ++regions_.back().end;
     steps_.push_back({kernel.function(), kernel.arguments()});
     kernels_.push_back(std::move(kernel));
+    names_.push_back(std::move(name));
   }
 
   /// One block for each root that readable values lie in, named by the first readable of it.
@@ -173,6 +196,7 @@ class Replay {
   std::vector<Region> regions_;
   int fault_ = INT_MAX;             ///< place in the order
   std::vector<CpuKernel> kernels_;  // own what the steps point to
+  std::vector<std::string> names_;  // of the steps
 };
 
 class CpuReplay final : public PerPlan<Replay> {
@@ -184,6 +208,12 @@ class CpuReplay final : public PerPlan<Replay> {
     for (Plan& plan : plans) {
       add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), poison));
     }
+  }
+
+  bool profiles() const override { return true; }
+  std::vector<KernelTime> profile(PlanId plan) override {
+    ++steps_;
+    return of(plan).profile();
   }
 
  private:

@@ -8,6 +8,10 @@
 
 namespace metronome {
 
+std::vector<KernelTime> Engine::profile(PlanId) {
+  throw InternalError("an engine without kernels was asked to time them");
+}
+
 double Engine::scalar(PlanId plan, std::size_t index, std::int64_t step) const {
   if (step != steps() - 1) {
     throw RunError(

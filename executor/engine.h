@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "executor/memory.h"
+#include "executor/report.h"
 
 namespace metronome {
 
@@ -27,6 +29,10 @@ class Engine {
   virtual ~Engine() = default;
   /// One step of a plan.
   virtual void run(PlanId plan) = 0;
+  /// Whether it has kernels to time.
+  virtual bool profiles() const { return false; }
+  /// The same step, kernel by kernel, each timed, in the order in which they ran.
+  virtual std::vector<KernelTime> profile(PlanId plan);
   /// Readable `index` of the plan's graph as the plan's last step left it.
   virtual at::Tensor readable(PlanId plan, std::size_t index) const = 0;
   /// The same, of one element, as a number; allocates nothing where the engine can.

@@ -22,6 +22,15 @@ void Executable::evaluate(std::initializer_list<Feed> feeds) {
 }
 void Executable::evaluate(std::span<const Feed> feeds) { impl_->step(Mode::evaluate, feeds); }
 
+std::vector<KernelTime> Executable::profile(std::initializer_list<Feed> feeds) {
+  return profile(std::span(feeds.begin(), feeds.size()));
+}
+std::vector<KernelTime> Executable::profile(std::span<const Feed> feeds) {
+  std::vector<KernelTime> times;
+  impl_->step(Mode::train, feeds, &times);
+  return times;
+}
+
 at::Tensor Executable::input(Value input) { return impl_->fill(impl_->input_of(input)); }
 at::Tensor Executable::input(std::string_view name) { return impl_->fill(impl_->input_of(name)); }
 

@@ -52,6 +52,13 @@ class Executable {
   void evaluate(std::initializer_list<Feed> feeds = {});
   void evaluate(std::span<const Feed> feeds);
 
+  /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
+  /// ran. On a CPU what a condition skips is not among them; on a GPU all kernels run, by launches
+  /// of their own, so that their times are no parts of a captured step's. Throws RunError for
+  /// `stepwise` and `eager`.
+  std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
+  std::vector<KernelTime> profile(std::span<const Feed> feeds);
+
   /// A tensor over the input's memory, to be filled in place; counts as fed. Picks the value's
   /// graph for the next step; of a name it is the graph picked last, at first the first.
   at::Tensor input(Value input);

@@ -48,7 +48,8 @@ struct Executable::Impl {
   std::size_t shape = 0;            ///< picked last
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
-  void step(Mode mode, std::span<const Feed> feeds);
+  /// Where `times` is given, kernel by kernel.
+  void step(Mode mode, std::span<const Feed> feeds, std::vector<KernelTime>* times = nullptr);
 
   /// A place among the declared graphs' inputs.
   struct InputPlace {

@@ -32,9 +32,16 @@ class Busy {
 
 }  // namespace
 
-void Executable::Impl::step(Mode mode, std::span<const Feed> feeds) {
+void Executable::Impl::step(Mode mode, std::span<const Feed> feeds,
+                            std::vector<KernelTime>* times) {
   const Busy running(busy, first());
   require_compiled(mode);
+  if (times != nullptr && !engine->profiles()) {
+    throw RunError(
+        fmt::format("{} runs by {}, which is not timed kernel by kernel: profile cpu_replay or "
+                    "cuda_graph",
+                    prefix(), report.target));
+  }
   const std::size_t picked = pick(feeds);
   const PlanId plan = declared[picked].plans[static_cast<std::size_t>(mode)];
   const Planned& planned = plans[plan.index];
@@ -42,7 +49,11 @@ void Executable::Impl::step(Mode mode, std::span<const Feed> feeds) {
   copy_feeds(picked, feeds);
   shape = picked;
   recent[static_cast<std::size_t>(engine->steps()) % recent.size()] = plan;
-  engine->run(plan);
+  if (times != nullptr) {
+    *times = engine->profile(plan);
+  } else {
+    engine->run(plan);
+  }
   for (std::size_t i = 0; i < computed_by.size(); ++i) {
     if (planned.readables[i]) computed_by[i] = plan;
   }

@@ -38,13 +38,13 @@ class PerPlan : public Engine {
  protected:
   /// In the order of the plans.
   void add(std::unique_ptr<Runner> runner) { runners_.push_back(std::move(runner)); }
-
- private:
   const Runner& of(PlanId plan) const { return *runners_[plan.index]; }
 
+  std::int64_t steps_ = 0;
+
+ private:
   const Memory& memory_;
   std::vector<std::unique_ptr<Runner>> runners_;
-  std::int64_t steps_ = 0;
 };
 
 }  // namespace metronome

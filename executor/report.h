@@ -31,6 +31,13 @@ struct PlanReport {
   std::size_t unshared_bytes = 0;
 };
 
+/// One kernel of a step that was timed kernel by kernel.
+struct KernelTime {
+  std::string
+      kernel;  ///< `layer_norm "tower/3/layer_norm" (tower.cc:50)`, or what the executor does
+  double microseconds = 0;
+};
+
 struct Report {
   std::string graph;
   std::string target;  ///< "cpu_replay"

@@ -95,6 +95,24 @@ class Replay {
   const ReadSlots& reads() const { return *reads_; }
   void launch() const { form_->launch(); }
 
+  /// One step, its tasks one by one, whatever their guards say.
+  std::vector<KernelTime> profile() {
+    CudaDriver& driver = *shared_.driver;
+    const CudaStream stream = shared_.streams[0];
+    while (marks_.size() <= tasks_.size()) marks_.push_back(driver.make_event());
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      driver.record(marks_[i], stream);
+      for (const Command& command : tasks_[i].commands) driver.enqueue(command, stream);
+    }
+    driver.record(marks_.back(), stream);
+    driver.synchronize(stream);
+    std::vector<KernelTime> times;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      times.push_back({tasks_[i].name, 1e3 * driver.milliseconds(marks_[i], marks_[i + 1])});
+    }
+    return times;
+  }
+
   /// Warms up, captures, accepts, times; keeps the fastest form. Storages are restored after each.
   void choose_form(PlanReport& report) {
     const std::vector<std::byte> before = shared_.state.snapshot();
@@ -229,6 +247,7 @@ class Replay {
   std::vector<Task> tasks_;
   int nodes_ = 0;
   std::optional<StepForm> form_;
+  std::vector<CudaEvent> marks_;  ///< before each task and behind the last; made when first needed
 };
 
 class CudaReplay final : public Engine {
@@ -256,22 +275,15 @@ class CudaReplay final : public Engine {
   }
 
   void run(PlanId plan) override {
-    const int slot = begin_step();
-    const std::int64_t step = slots_.next();
-    for (const std::size_t i : shared_.memory.inputs_of[of(plan).plan().shape]) {
-      const InputMemory& input = shared_.memory.inputs[i];
-      if (!input.handed_out || input.type.bytes() == 0) continue;
-      std::memcpy(shared_.inputs.feed(slot, i), input.block.data(), input.type.bytes());
-    }
-    shared_.inputs.send(slot, shared_.streams[0]);
-    of(plan).launch();
-    shared_.driver->record(over_[slot], shared_.streams[0]);
-    slots_.launched();
-    begun_ = false;
-    last_step_[plan.index] = step;
-    ran_[slot] = plan;
+    step(plan, [&] { of(plan).launch(); });
   }
 
+  bool profiles() const override { return true; }
+  std::vector<KernelTime> profile(PlanId plan) override {
+    std::vector<KernelTime> times;
+    step(plan, [&] { times = replays_[plan.index]->profile(); });
+    return times;
+  }
   std::int64_t steps() const override { return slots_.next(); }
 
   std::byte* feed(std::size_t index) override { return shared_.inputs.feed(begin_step(), index); }
@@ -324,6 +336,24 @@ class CudaReplay final : public Engine {
 
  private:
   const Replay& of(PlanId plan) const { return *replays_[plan.index]; }
+
+  template <class Launch>
+  void step(PlanId plan, Launch launch) {
+    const int slot = begin_step();
+    const std::int64_t number = slots_.next();
+    for (const std::size_t i : shared_.memory.inputs_of[of(plan).plan().shape]) {
+      const InputMemory& input = shared_.memory.inputs[i];
+      if (!input.handed_out || input.type.bytes() == 0) continue;
+      std::memcpy(shared_.inputs.feed(slot, i), input.block.data(), input.type.bytes());
+    }
+    shared_.inputs.send(slot, shared_.streams[0]);
+    launch();
+    shared_.driver->record(over_[slot], shared_.streams[0]);
+    slots_.launched();
+    begun_ = false;
+    last_step_[plan.index] = number;
+    ran_[slot] = plan;
+  }
 
   /// The slot of the next step, waited for and cleared once.
   int begin_step() {

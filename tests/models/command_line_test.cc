@@ -118,8 +118,7 @@ TEST_CASE("a file name that is none is one message, and status 1") {
 TEST_CASE("a batch that the digits do not fill is one message, and status 1") {
   const Outcome outcome = metronome("train digits --batch 2000 --no-save");
   CHECK(outcome.status == 1);
-  CHECK(outcome.error ==
-        "metronome: a batch of 2000 digits, but there are 1437 to train on\n");
+  CHECK(outcome.error == "metronome: a batch of 2000 digits, but there are 1437 to train on\n");
 }
 
 TEST_CASE("train saves a checkpoint that it resumes, and compares with eager") {
@@ -159,6 +158,15 @@ TEST_CASE("plan shows the plan and writes the graph") {
   CHECK(outcome.out.find("arena") != std::string::npos);
   CHECK(read(dot).starts_with("digraph"));
   CHECK(metronome("plan digits").status == 0);
+}
+
+TEST_CASE("plan says where a step's time goes") {
+  for (const std::string model : {"mlp", "digits"}) {
+    const Outcome outcome = metronome("plan " + model + " --profile --threads 1");
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out.find("profile of 20 steps on 1 thread: ") != std::string::npos);
+    CHECK(outcome.out.find(" %      1.0  linear \"") != std::string::npos);
+  }
 }
 
 TEST_CASE("without a GPU, compare on one says why in a line, and status 3") {
