@@ -85,17 +85,34 @@ class Reverse {
     }
   }
 
-  /// What a merge receives goes to the branch that ran, as it is.
+  /// What a merge receives goes to the branch that ran, as it is. Where that would be more than one
+  /// contribution for an operand, it is joined first: else a choice after a loop would be told
+  /// apart again at each iteration.
   void pass_on(const Node& merge, ValueId result) {
-    PassScope scope(graph_, merge.path + ".grad", merge.line, merge.guard);
+    struct Passed {
+      ValueId target;
+      GradientSums::Contribution what;
+    };
+    std::vector<Passed> passed;
+    std::vector<std::size_t> operands;
+    for (std::size_t k = 0; k < merge.inputs.size(); ++k) {
+      if (active_[merge.inputs[k].node]) operands.push_back(k);
+    }
     for (const GradientSums::Contribution& c : sums_.contributions(result)) {
-      for (std::size_t k = 0; k < merge.inputs.size(); ++k) {
-        if (!active_[merge.inputs[k].node]) continue;
+      for (const std::size_t k : operands) {
         std::vector<GuardFact> facts = read_under(merge, k);
         facts.insert(facts.end(), c.when.begin(), c.when.end());
-        add(merge.inputs[k], c.value, std::move(facts));
+        if (!sums_.counts(merge.inputs[k], facts)) continue;
+        passed.push_back({merge.inputs[k], {c.value, std::move(facts)}});
       }
     }
+    PassScope scope(graph_, merge.path + ".grad", merge.line, merge.guard);
+    if (passed.size() <= operands.size()) {
+      for (Passed& p : passed) add(p.target, p.what.value, std::move(p.what.when));
+      return;
+    }
+    const Value joined = of(result);
+    for (const std::size_t k : operands) add(merge.inputs[k], joined, read_under(merge, k));
   }
 
   void add(ValueId target, Value contribution, std::vector<GuardFact> when) {

@@ -10,11 +10,14 @@
 
 namespace metronome {
 
+bool GradientSums::counts(ValueId target, std::vector<GuardFact> when) const {
+  when.push_back({graph_.node(target).guard, true});
+  return guards_.possible(when);
+}
+
 void GradientSums::add(ValueId target, Value contribution, std::vector<GuardFact> when) {
+  if (!counts(target, when)) return;
   const ValueId outer = graph_.node(target).guard;
-  std::vector<GuardFact> all = when;
-  all.push_back({outer, true});
-  if (!guards_.possible(all)) return;  // never both: a branch that the other one excludes
   when = reduced(target, std::move(when));
   std::vector<Contribution>& parts = pending_[target];
   const auto same = std::find_if(parts.begin(), parts.end(),
@@ -100,8 +103,8 @@ bool possible_together(const Guards& guards, std::vector<GuardFact> facts,
 
 /// True where, `facts` given, one of the parts from `next` on must hold: every way to deny them all
 /// is impossible. What is left where a part does not hold is taken in disjoint cases (the first
-/// fact fails; the first holds and the second fails; ...), and parts that a case excludes are passed
-/// over: else loops in loops would take exponentially many.
+/// fact fails; the first holds and the second fails; ...), and parts that a case excludes are
+/// passed over: else loops in loops would take exponentially many.
 bool covered(const Guards& guards, std::vector<GuardFact>& facts,
              const std::vector<GradientSums::Contribution>& parts, std::size_t next) {
   if (!guards.possible(facts)) return true;

@@ -23,6 +23,8 @@ class GradientSums {
 
   explicit GradientSums(Graph& graph) : graph_(graph), guards_(graph.state().nodes) {}
 
+  /// False where no step has both the target and the facts: a branch that another one excludes.
+  bool counts(ValueId target, std::vector<GuardFact> when) const;
   /// A contribution that is computed, and counts, where all facts hold.
   void add(ValueId target, Value contribution, std::vector<GuardFact> when);
   /// What has been added, unjoined.

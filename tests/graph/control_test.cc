@@ -1,6 +1,7 @@
 // Loops and branches that data decide, as graphs: guards, what reads what, gradients, mistakes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -166,6 +167,25 @@ TEST_CASE("gradients of choose: one merge into what all branches read") {
         "  %9 = scale(%7) {factor=2} if %2 : f32[]  \"choose/0/scale.grad/scale\"\n"
         "  %10 = merge(%2, %9, %8) : f32[]  \"x.grad/merge\"\n"
         "  \"loss\" is %6\n");
+}
+
+TEST_CASE("what flows back from a choice is joined once before it enters a loop") {
+  Graph g("g");
+  const Value x = g.parameter("x", Type{f32, {}}, {}, at(1));
+  const Value which = g.input("which", i32, {}, at(2));
+  const auto times = [](double factor) {
+    return [factor](Value h) { return scale(h, factor, at(3)); };
+  };
+  const Value looped = x.loop(weighted).until(decide, 6);
+  g.minimize(looped.choose(which, {times(2), times(3), times(4)}), Descent{});
+  const Graph d = differentiate(g, {});
+  verify(d, "differentiate");
+  const auto guards = [](const Graph& graph) {
+    return std::ranges::count_if(graph.nodes(),
+                                 [](const Node& n) { return n.op->as<Guard>() != nullptr; });
+  };
+  CHECK(guards(g) == 5 + 3);
+  CHECK(guards(d) == guards(g));
 }
 
 TEST_CASE("gradients of loops in loops take no longer than their nodes") {
