@@ -148,12 +148,18 @@ class Search {
   }
 
   bool solve(Known known) const {
-    const std::vector<std::vector<ValueId>> groups = independent(known);
-    for (const std::vector<ValueId>& group : groups) {
+    for (const std::vector<ValueId>& group : independent(known)) {
+      if (group.size() == 1 && decides_alone(group.front(), known)) continue;
       known.denied = group;
       if (!branch(known)) return false;
     }
     return true;
+  }
+
+  /// True where an outcome of the denied guard's own decider, which nobody knows, explains it: what
+  /// else hangs on that decider would be in its group.
+  bool decides_alone(ValueId guard, const Known& known) const {
+    return rule_of(decider_of(guard)) == nullptr && outcome(guard, known) == Truth::unknown;
   }
 
   /// Either the parent of a denied guard is false too, or it is true and the decider is the reason.
@@ -168,6 +174,8 @@ class Search {
 
   /// The denied guards in groups that no unknown guard or decider ties together.
   std::vector<std::vector<ValueId>> independent(const Known& known) const {
+    if (known.denied.empty()) return {};
+    if (known.denied.size() == 1) return {known.denied};
     std::vector<std::vector<ValueId>> groups;
     std::vector<std::set<ValueId>> depends_on;
     for (const ValueId guard : known.denied) {

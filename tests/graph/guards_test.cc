@@ -132,5 +132,25 @@ TEST_CASE("thirty chains beside each other are searched apart") {
   CHECK(possible(facts));
 }
 
+TEST_CASE("along a chain of two thousand guards an answer is a walk") {
+  Graph g("chain");
+  const Value x = g.input("x", f32, {});
+  std::vector<Value> chain;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<Value> inputs = {node(g, "decider", Blend{Type{bool_, {}}}, {x})};
+    if (i > 0) inputs.push_back(chain.back());
+    chain.push_back(node(g, "guard", Guard{0, 2, i > 0}, inputs));
+  }
+  const std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
+  const Guards guards(nodes);
+  const ValueId first = chain.front().id(), middle = chain[1000].id(), last = chain.back().id();
+  CHECK(guards.implies(last, first));
+  CHECK_FALSE(guards.implies(first, last));
+  CHECK_FALSE(guards.implies(middle, last));
+  CHECK_FALSE(guards.exclude(first, last));
+  CHECK(guards.possible(std::vector<GuardFact>{{middle, true}, {last, false}}));
+  CHECK_FALSE(guards.possible(std::vector<GuardFact>{{middle, false}, {last, true}}));
+}
+
 }  // namespace
 }  // namespace metronome
