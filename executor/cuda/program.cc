@@ -34,6 +34,7 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
   // What a region makes where it need not run is nobody's fault.
   const bool* watched_if =
       node.guard.present() ? reinterpret_cast<const bool*>(locate(node.guard)) : nullptr;
+  touch(task.touched.reads, watched_if, sizeof(bool));
   CommandList commands;
   cuda_table().of(*node.op).record(
       *node.op, CudaLaunch{inputs,
@@ -62,7 +63,7 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     all.push_back(task_of(plan, step, locate, scratch, binding));
     Task& task = all.back();
     if (plan.graph.nodes()[node].op->as<Guard>() != nullptr) task.computes = {node, 0};
-    if (const ValueId guard = guard_of(plan, node); guard.present()) {
+    if (const ValueId guard = guard_of(plan, node); guard.present()) {  // its own or a stronger one
       task.guard = guard;
       task.guard_at = reinterpret_cast<const bool*>(locate(guard));
       touch(task.touched.reads, task.guard_at, sizeof(bool));

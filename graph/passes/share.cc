@@ -6,7 +6,6 @@
 
 #include "graph/guards.h"
 #include "graph/passes/copier.h"
-#include "graph/state.h"
 #include "graph/structural.h"
 
 namespace metronome {

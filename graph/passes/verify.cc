@@ -7,7 +7,6 @@
 #include "graph/error.h"
 #include "graph/guarded.h"
 #include "graph/guards.h"
-#include "graph/state.h"
 #include "graph/structural.h"
 
 namespace metronome {

@@ -24,7 +24,7 @@ TEST_CASE("a loop, a choice and sparse routing in one graph equal the kernels on
   }
 }
 
-TEST_CASE("rounds that do not run take no time") {
+TEST_CASE("rounds that do not run save time") {
   Outcome outcome;
   skipping_shows(outcome, on_host, 3);
   MESSAGE(outcome.detail);
