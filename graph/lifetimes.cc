@@ -80,7 +80,7 @@ class Walk {
   }
 
   /// The last span of a block is that of the value that lives in it.
-  static void hold(Block& block, const Life& life, std::int32_t guard) {
+  static void hold(HeldBlock& block, const Life& life, std::int32_t guard) {
     block.end = life.end;
     if (!block.spans.empty() && block.spans.back().guard == guard) {
       block.spans.back().end = life.end;
@@ -115,9 +115,9 @@ class Walk {
 
   /// Makes `other`, which is held to `step`, a part of `block`, if the two never meet before.
   bool join(std::int32_t block, std::int32_t other, std::int32_t step) {
-    Block part = result_.blocks[other];
+    HeldBlock part = result_.blocks[other];
     part.end = part.spans.back().end = step - 1;
-    Block& whole = result_.blocks[block];
+    HeldBlock& whole = result_.blocks[block];
     if (meet(whole, part, guards_.excludes)) return false;
     whole.begin = std::min(whole.begin, part.begin);
     whole.spans.insert(whole.spans.begin(), part.spans.begin(), part.spans.end());
@@ -135,9 +135,9 @@ class Walk {
   /// Leaves out blocks that became parts of others.
   void number_blocks() {
     std::vector<std::int32_t> number(joined_.size());
-    std::vector<Block> blocks;
+    std::vector<HeldBlock> blocks;
     for (std::size_t i = 0; i < joined_.size(); ++i) {
-      Block& block = result_.blocks[i];
+      HeldBlock& block = result_.blocks[i];
       if (joined_[i] != static_cast<std::int32_t>(i)) continue;
       if (std::all_of(block.spans.begin(), block.spans.end(),
                       [](const Span& span) { return span.guard < 0; })) {

@@ -24,7 +24,7 @@ struct Life {
 
 struct Lifetimes {
   /// Runs of arena bytes. Values that take over each other's bytes are one block.
-  std::vector<Block> blocks;
+  std::vector<HeldBlock> blocks;
   std::vector<Place> places;  ///< [value]; in the arena: the block's number, offset within it
   std::vector<Life> lives;    ///< [value]; of roots in the arena
 };

@@ -50,7 +50,7 @@ MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
       lifetimes_of(graph, uses, schedule.order, schedule.in_place, guards, alignment);
 
   // Scratch is a block that is held for the one step of its node.
-  std::vector<Block> blocks = lifetimes.blocks;
+  std::vector<HeldBlock> blocks = lifetimes.blocks;
   std::vector<std::int32_t> scratch_nodes;
   for (std::size_t step = 0; step < schedule.order.size() && !scratch_bytes.empty(); ++step) {
     const std::int32_t node = schedule.order[step];

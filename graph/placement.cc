@@ -22,7 +22,7 @@ using Order = std::vector<std::int32_t>;
 /// Places blocks one by one; the placed ones are kept by offset.
 class Greedy {
  public:
-  Greedy(std::span<const Block> blocks, const Exclusions& excludes)
+  Greedy(std::span<const HeldBlock> blocks, const Exclusions& excludes)
       : blocks_(blocks), excludes_(excludes) {}
 
   bool exhausted() const { return compared_ >= kBudget; }
@@ -32,7 +32,7 @@ class Greedy {
     Placement result;
     result.offsets.resize(blocks_.size());
     for (std::int32_t index : order) {
-      const Block& block = blocks_[index];
+      const HeldBlock& block = blocks_[index];
       if (block.bytes == 0) continue;
       const std::size_t offset = find(block, fit);
       const Placed placed = {offset, offset + block.bytes, block.begin, block.end,
@@ -53,11 +53,11 @@ class Greedy {
     std::size_t top;
     std::int32_t begin;
     std::int32_t end;
-    const Block* guarded;  // or null: held in any case
+    const HeldBlock* guarded;  // or null: held in any case
   };
 
   /// The offset for a block: the lowest gap that holds it, or the narrowest.
-  std::size_t find(const Block& block, Fit fit) {
+  std::size_t find(const HeldBlock& block, Fit fit) {
     std::size_t floor = 0;
     std::size_t best_gap = SIZE_MAX;
     std::size_t best = 0;
@@ -76,14 +76,14 @@ class Greedy {
     return best_gap == SIZE_MAX ? floor : best;
   }
 
-  std::span<const Block> blocks_;
+  std::span<const HeldBlock> blocks_;
   const Exclusions& excludes_;
   std::vector<Placed> placed_;  // by offset
   std::size_t compared_ = 0;
 };
 
 template <class Key>
-Order sorted(std::span<const Block> blocks, Key key) {
+Order sorted(std::span<const HeldBlock> blocks, Key key) {
   Order order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -99,10 +99,10 @@ struct Change {
 };
 
 /// [step] what is held in any case; `changes` gets the rest, by step.
-std::vector<std::size_t> held_in_any_case(std::span<const Block> blocks,
+std::vector<std::size_t> held_in_any_case(std::span<const HeldBlock> blocks,
                                           std::vector<Change>& changes) {
   std::int32_t last = -1;
-  for (const Block& block : blocks) last = std::max(last, block.end);
+  for (const HeldBlock& block : blocks) last = std::max(last, block.end);
   std::vector<std::size_t> held(static_cast<std::size_t>(last + 2));
   const auto hold = [&](const Span& span, std::size_t bytes) {
     if (span.guard >= 0) {
@@ -113,7 +113,7 @@ std::vector<std::size_t> held_in_any_case(std::span<const Block> blocks,
     held[span.begin] += bytes;
     held[span.end + 1] -= bytes;  // wraps; the running sum does not
   };
-  for (const Block& block : blocks) {
+  for (const HeldBlock& block : blocks) {
     if (block.spans.empty()) hold({block.begin, block.end}, block.bytes);
     for (const Span& span : block.spans) hold(span, block.bytes);
   }
@@ -125,7 +125,7 @@ std::vector<std::size_t> held_in_any_case(std::span<const Block> blocks,
 
 /// Calls `visit(step, bytes, guards)` for each step.
 template <class Visit>
-void each_step(std::span<const Block> blocks, const Exclusions& excludes, Visit visit) {
+void each_step(std::span<const HeldBlock> blocks, const Exclusions& excludes, Visit visit) {
   std::vector<Change> changes;
   const std::vector<std::size_t> always = held_in_any_case(blocks, changes);
   std::vector<std::size_t> weights(static_cast<std::size_t>(excludes.guards()));
@@ -142,7 +142,7 @@ void each_step(std::span<const Block> blocks, const Exclusions& excludes, Visit 
 }
 
 /// The most bytes that are held at each step.
-std::vector<std::size_t> held_bytes(std::span<const Block> blocks, const Exclusions& excludes) {
+std::vector<std::size_t> held_bytes(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   std::vector<std::size_t> held;
   each_step(blocks, excludes,
             [&](std::size_t, std::size_t bytes, const auto&) { held.push_back(bytes); });
@@ -150,7 +150,7 @@ std::vector<std::size_t> held_bytes(std::span<const Block> blocks, const Exclusi
 }
 
 /// Blocks of the fullest step first, largest first, then those of the next fullest.
-Order by_fullest_step(std::span<const Block> blocks, const Exclusions& excludes) {
+Order by_fullest_step(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   const std::vector<std::size_t> held = held_bytes(blocks, excludes);
   std::vector<std::size_t> fullest(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -165,25 +165,25 @@ Order by_fullest_step(std::span<const Block> blocks, const Exclusions& excludes)
   return order;
 }
 
-std::vector<Order> greedy_orders(std::span<const Block> blocks, const Exclusions& excludes) {
-  const auto steps = [](const Block& b) { return b.end - b.begin + 1; };
-  const auto smallness = [](const Block& b) {
+std::vector<Order> greedy_orders(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
+  const auto steps = [](const HeldBlock& b) { return b.end - b.begin + 1; };
+  const auto smallness = [](const HeldBlock& b) {
     return std::numeric_limits<std::size_t>::max() - b.bytes;
   };
   return {
-      sorted(blocks, [&](const Block& b) { return std::tuple(smallness(b), -steps(b)); }),
+      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(smallness(b), -steps(b)); }),
       by_fullest_step(blocks, excludes),
-      sorted(blocks, [&](const Block& b) { return std::tuple(-steps(b), smallness(b)); }),
-      sorted(blocks, [&](const Block& b) { return -static_cast<double>(b.bytes) * steps(b); }),
-      sorted(blocks, [&](const Block& b) { return std::tuple(+b.begin, smallness(b)); }),
-      sorted(blocks, [&](const Block& b) { return std::tuple(-b.end, smallness(b)); }),
+      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(-steps(b), smallness(b)); }),
+      sorted(blocks, [&](const HeldBlock& b) { return -static_cast<double>(b.bytes) * steps(b); }),
+      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(+b.begin, smallness(b)); }),
+      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(-b.end, smallness(b)); }),
   };
 }
 
 /// The block that reaches the top is moved towards the front of the order, where the low offsets
 /// are, and every third time to the very front, so that rounds do not return to where they were.
-void improve(std::span<const Block> blocks, std::size_t bound, Order order, Fit fit, Greedy& greedy,
-             Placement& best) {
+void improve(std::span<const HeldBlock> blocks, std::size_t bound, Order order, Fit fit,
+             Greedy& greedy, Placement& best) {
   std::vector<std::size_t> offsets = best.offsets;
   std::size_t height = best.bytes;
   for (int round = 0; round < kSearchRounds && best.bytes > bound && !greedy.exhausted(); ++round) {
@@ -201,7 +201,7 @@ void improve(std::span<const Block> blocks, std::size_t bound, Order order, Fit 
 
 }  // namespace
 
-bool meet(const Block& a, const Block& b, const Exclusions& excludes) {
+bool meet(const HeldBlock& a, const HeldBlock& b, const Exclusions& excludes) {
   if (a.begin > b.end || a.end < b.begin) return false;
   if (a.spans.empty() || b.spans.empty()) return true;
   return std::any_of(a.spans.begin(), a.spans.end(), [&](const Span& x) {
@@ -211,7 +211,7 @@ bool meet(const Block& a, const Block& b, const Exclusions& excludes) {
   });
 }
 
-Peak peak_of(std::span<const Block> blocks, const Exclusions& excludes) {
+Peak peak_of(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   Peak peak;
   each_step(blocks, excludes, [&](std::size_t step, std::size_t bytes, const auto& guards) {
     if (bytes > peak.bytes) peak = {bytes, static_cast<std::int32_t>(step), guards};
@@ -219,7 +219,7 @@ Peak peak_of(std::span<const Block> blocks, const Exclusions& excludes) {
   return peak;
 }
 
-Placement place(std::span<const Block> blocks, const Exclusions& excludes) {
+Placement place(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   const std::size_t bound = peak_of(blocks, excludes).bytes;
   Greedy greedy(blocks, excludes);
   Placement best;

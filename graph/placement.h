@@ -30,7 +30,7 @@ struct Span {
 };
 
 /// Bytes that are held from step `begin` to step `end`, both included.
-struct Block {
+struct HeldBlock {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   std::size_t bytes = 0;  ///< a multiple of the alignment, so that every offset found is one
@@ -38,11 +38,11 @@ struct Block {
   /// Empty: held in any case.
   std::vector<Span> spans = {};
 
-  bool operator==(const Block&) const = default;
+  bool operator==(const HeldBlock&) const = default;
 };
 
 /// True where a step and a setting of the guards exist in which both are held.
-bool meet(const Block& a, const Block& b, const Exclusions& excludes);
+bool meet(const HeldBlock& a, const HeldBlock& b, const Exclusions& excludes);
 
 struct Placement {
   std::vector<std::size_t> offsets;  ///< [block]
@@ -55,15 +55,15 @@ struct Placement {
 /// bytes.
 struct Peak {
   std::size_t bytes = 0;
-  std::int32_t step = 0;             ///< the first at which that many bytes are held
+  std::int32_t step = 0;                  ///< the first at which that many bytes are held
   std::vector<std::int32_t> guards = {};  ///< under which; sorted
 
   bool operator==(const Peak&) const = default;
 };
-Peak peak_of(std::span<const Block> blocks, const Exclusions& excludes = {});
+Peak peak_of(std::span<const HeldBlock> blocks, const Exclusions& excludes = {});
 
 /// The best of several greedy orders, then of a bounded search around the best one; stops at the
 /// peak. Deterministic. Blocks share bytes where they do not meet.
-Placement place(std::span<const Block> blocks, const Exclusions& excludes = {});
+Placement place(std::span<const HeldBlock> blocks, const Exclusions& excludes = {});
 
 }  // namespace metronome

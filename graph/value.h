@@ -40,7 +40,8 @@ class Value {
   Value() = default;  ///< absent: no graph
   Value(GraphState* graph, ValueId id) : graph_(graph), id_(id) {}
 
-  explicit operator bool() const { return graph_ != nullptr; }
+  bool present() const { return graph_ != nullptr; }
+  explicit operator bool() const { return present(); }
   bool poisoned() const { return graph_ != nullptr && !id_.present(); }
   ValueId id() const { return id_; }
   GraphState* graph() const { return graph_; }

@@ -32,7 +32,8 @@ void append(Arguments& arguments, const T& value) {
 }
 
 /// As `members_text` declares them: all are aligned to 8 bytes.
-void append(Arguments& arguments, const Group& group, const Part& part, const CudaLaunch& launch) {
+void append(Arguments& arguments, const Group& group, const GroupPart& part,
+            const CudaLaunch& launch) {
   for (const int k : part.operands) append(arguments, launch.input_data[k]);
   for (const int k : part.outputs) append(arguments, launch.output_data[k]);
   for (const int m : part.members) {
@@ -60,7 +61,7 @@ bool aligned(const void* address, std::size_t bytes) {
 }
 
 /// As many elements at once as the types and the addresses allow: the same bits either way.
-int pack_at(const Group& group, const Part& part, const CudaLaunch& launch) {
+int pack_at(const Group& group, const GroupPart& part, const CudaLaunch& launch) {
   const int pack = pack_of(group, part);
   const auto fits = [&](const void* address, Element element) {
     return aligned(address, static_cast<std::size_t>(pack) * size_of(element));
@@ -76,7 +77,7 @@ int pack_at(const Group& group, const Part& part, const CudaLaunch& launch) {
 
 void record_maps(const Group& group, const CudaLaunch& launch) {
   constexpr int kThreads = 256;
-  const Part part = part_of(group, {}, all_outputs(group));
+  const GroupPart part = part_of(group, {}, all_outputs(group));
   const int pack = pack_at(group, part, launch);
   const std::int64_t packs = numel(group.domain) / pack;
   const std::int64_t warps = (packs + cuda::kWarp - 1) / cuda::kWarp;
@@ -134,7 +135,7 @@ class FusedReduction {
   /// to make, or else with the first operand; those after it with its result.
   void share_out_outputs() {
     before_.resize(fusion_.streamed_inputs.size());
-    std::vector<Part> parts;
+    std::vector<GroupPart> parts;
     for (const int t : fusion_.streamed_inputs) {
       parts.push_back(part_of(group_, {&reducer_.inputs[t], 1}, {}));
     }
@@ -143,7 +144,7 @@ class FusedReduction {
       if (source.member == index_ ? is_streamed(source.index) : after_[source.member]) {
         after_outputs_.push_back(k);
       } else if (source.member != index_) {
-        const auto helped = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
+        const auto helped = std::find_if(parts.begin(), parts.end(), [&](const GroupPart& part) {
           return std::binary_search(part.members.begin(), part.members.end(), source.member);
         });
         before_[helped == parts.end() ? 0 : helped - parts.begin()].push_back(k);
@@ -186,11 +187,11 @@ class FusedReduction {
   }
 
   /// An empty struct would have one byte: a functor takes a multiple of 8, as Load and Store do.
-  std::string members_of(const Part& part) const {
+  std::string members_of(const GroupPart& part) const {
     const std::string members = members_text(group_, part);
     return members.empty() ? "  Index unused;\n" : members;
   }
-  void append_members(Functor& functor, const Part& part) const {
+  void append_members(Functor& functor, const GroupPart& part) const {
     append(functor.bytes, group_, part, launch_);
     if (functor.bytes.empty()) append(functor.bytes, cuda::Index{0});
   }
@@ -205,8 +206,8 @@ class FusedReduction {
       append(functor.bytes, launch_.input_data[source.index]);
       return functor;
     }
-    const Part again = part_of(group_, {&source, 1}, {});
-    const Part first = part_of(group_, {&source, 1}, before_[slot]);
+    const GroupPart again = part_of(group_, {&source, 1}, {});
+    const GroupPart first = part_of(group_, {&source, 1}, before_[slot]);
     functor.type = fmt::format("Operand{}", slot);
     functor.text = fmt::format(
         "struct {} {{\n"
@@ -235,7 +236,7 @@ class FusedReduction {
     const Group::Source source{index_, fusion_.streamed_outputs[slot]};
     const std::string element = type_text(reducer_.types[source.index].element);
     // A reduction with several results that it walks over stores them as they are.
-    const Part part = part_of(group_, {}, slot == 0 ? after_outputs_ : std::vector<int>{});
+    const GroupPart part = part_of(group_, {}, slot == 0 ? after_outputs_ : std::vector<int>{});
     Functor functor;
     functor.type = fmt::format("Result{}", slot);
     functor.text = fmt::format(

@@ -19,16 +19,16 @@ void naming(const Task& task, std::string_view doing, F f) {
   }
 }
 
-const Task& first_task(std::span<const Task> tasks, const Part& part) {
-  const Part* inner = &part;
+const Task& first_task(std::span<const Task> tasks, const RegionPart& part) {
+  const RegionPart* inner = &part;
   while (inner->task < 0) inner = &inner->bodies.front().parts.front();
   return tasks[inner->task];
 }
 
 /// Makes ready what bodies clear; gives the nodes of it.
-int prepare_clears(CudaDriver& driver, const Parts& parts) {
+int prepare_clears(CudaDriver& driver, const RegionParts& parts) {
   int nodes = 0;
-  for (const Part& part : parts) {
+  for (const RegionPart& part : parts) {
     for (const Body& body : part.bodies) {
       for (const Command& clear : body.clears_first) nodes += driver.prepare(clear).nodes;
       for (const Command& clear : body.clears_last) nodes += driver.prepare(clear).nodes;
@@ -57,7 +57,7 @@ StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, StreamPlan p
   if (captured_) capture(nodes, [this] { play(); });
 }
 
-StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, const Parts& regions,
+StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, const RegionParts& regions,
                    CudaStream stream, int nodes)
     : driver_(&driver), tasks_(tasks), streams_{stream}, captured_(true), name_(name_of(regions)) {
   nodes += prepare_clears(driver, regions) + CudaDriver::kCaseNodes * regions_in(regions);
@@ -83,8 +83,8 @@ void StepForm::launch() const {
   }
 }
 
-void StepForm::play(const Parts& parts) const {
-  for (const Part& part : parts) {
+void StepForm::play(const RegionParts& parts) const {
+  for (const RegionPart& part : parts) {
     if (part.task >= 0) {
       naming(tasks_[part.task], "capturing", [&] {
         for (const Command& c : tasks_[part.task].commands) driver_->enqueue(c, streams_[0]);
@@ -122,7 +122,7 @@ void StepForm::play() const {
   for (const std::int32_t last : plan_.joins) driver_->wait(streams_[0], events_[last]);
 }
 
-std::string name_of(const Parts& regions) {
+std::string name_of(const RegionParts& regions) {
   const int count = regions_in(regions), depth = depth_of(regions);
   return fmt::format("one graph, {} region{}{}", count, count == 1 ? "" : "s",
                      depth > 1 ? fmt::format(", {} deep", depth) : "");

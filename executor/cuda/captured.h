@@ -24,8 +24,8 @@ class StepForm {
            std::vector<CudaStream> streams, bool captured, int nodes);
 
   /// A graph on one stream in which tasks in regions are skipped where their guards are false.
-  StepForm(CudaDriver& driver, std::span<const Task> tasks, const Parts& regions, CudaStream stream,
-           int nodes);
+  StepForm(CudaDriver& driver, std::span<const Task> tasks, const RegionParts& regions,
+           CudaStream stream, int nodes);
 
   /// Enqueues one step.
   void launch() const;
@@ -36,7 +36,7 @@ class StepForm {
  private:
   void capture(int nodes, const std::function<void()>& play);
   void play() const;
-  void play(const Parts& parts) const;
+  void play(const RegionParts& parts) const;
 
   CudaDriver* driver_;
   std::span<const Task> tasks_;
@@ -50,7 +50,7 @@ class StepForm {
 };
 
 /// "one graph, 9 regions, 3 deep".
-std::string name_of(const Parts& regions);
+std::string name_of(const RegionParts& regions);
 
 /// Which tasks must come after which: by the bytes that they touch; and the last after all.
 std::vector<std::vector<std::int32_t>> order_of(std::span<const Task> tasks);

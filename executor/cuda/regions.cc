@@ -34,8 +34,8 @@ class Grouper {
     }
   }
 
-  Parts run() {
-    Parts parts = within({});
+  RegionParts run() {
+    RegionParts parts = within({});
     if (taken_ != static_cast<std::int32_t>(tasks_.size())) {
       throw InternalError(
           fmt::format("{} of {} tasks stand in no region", tasks_.size() - taken_, tasks_.size()));
@@ -46,8 +46,8 @@ class Grouper {
  private:
   /// What is ready and runs where `region` is true, an absent guard being the whole graph; and then
   /// what this makes ready, and so on.
-  Parts within(ValueId region) {
-    Parts parts;
+  RegionParts within(ValueId region) {
+    RegionParts parts;
     while (true) {
       if (const std::int32_t task = ready_itself(region); task >= 0) {
         parts.push_back({take(task), {}});
@@ -66,7 +66,7 @@ class Grouper {
     std::vector<Body> bodies;
     for (ValueId guard = first; guard.present(); guard = ready_other(region, guards, opened)) {
       guards.push_back(guard);
-      Parts parts = within(guard);
+      RegionParts parts = within(guard);
       if (can_stand_for(parts, opened, bodies.size())) {
         std::move(parts[0].bodies.begin(), parts[0].bodies.end(), std::back_inserter(bodies));
       } else {
@@ -80,7 +80,7 @@ class Grouper {
   /// True where a body holds a node alone, whose bodies can be those of the node around it: it has
   /// `others` besides, and all guards were computed before it was opened. (A guard that is never
   /// true implies all others, also one of a body in which it was not computed.)
-  bool can_stand_for(const Parts& parts, std::int32_t opened, std::size_t others) const {
+  bool can_stand_for(const RegionParts& parts, std::int32_t opened, std::size_t others) const {
     return parts.size() == 1 && parts[0].task < 0 &&
            others + parts[0].bodies.size() <= CudaDriver::kMostCases &&
            std::ranges::all_of(parts[0].bodies, [&](const Body& body) {
@@ -188,10 +188,10 @@ class Grouper {
 /// Adds what bodies must clear.
 class Clearing {
  public:
-  Clearing(std::span<const Task> tasks, const Parts& parts) : tasks_(tasks) { list(parts); }
+  Clearing(std::span<const Task> tasks, const RegionParts& parts) : tasks_(tasks) { list(parts); }
 
-  void run(Parts& parts) {
-    for (Part& part : parts) {
+  void run(RegionParts& parts) {
+    for (RegionPart& part : parts) {
       if (part.task >= 0) {
         ++place_;
       } else {
@@ -263,8 +263,8 @@ class Clearing {
     return nullptr;
   }
 
-  void list(const Parts& parts) {
-    for (const Part& part : parts) {
+  void list(const RegionParts& parts) {
+    for (const RegionPart& part : parts) {
       if (part.task >= 0) order_.push_back(part.task);
       for (const Body& body : part.bodies) list(body.parts);
     }
@@ -277,25 +277,26 @@ class Clearing {
 
 }  // namespace
 
-Parts make_regions(std::span<const Task> tasks, std::span<const std::vector<std::int32_t>> after,
-                   const Guards& guards, Nesting nesting) {
-  Parts parts = Grouper(tasks, after, guards, nesting).run();
+RegionParts make_regions(std::span<const Task> tasks,
+                         std::span<const std::vector<std::int32_t>> after, const Guards& guards,
+                         Nesting nesting) {
+  RegionParts parts = Grouper(tasks, after, guards, nesting).run();
   Clearing(tasks, parts).run(parts);
   return parts;
 }
 
-int regions_in(const Parts& parts) {
+int regions_in(const RegionParts& parts) {
   int regions = 0;
-  for (const Part& part : parts) {
+  for (const RegionPart& part : parts) {
     regions += part.task < 0;
     for (const Body& body : part.bodies) regions += regions_in(body.parts);
   }
   return regions;
 }
 
-int depth_of(const Parts& parts) {
+int depth_of(const RegionParts& parts) {
   int depth = 0;
-  for (const Part& part : parts) {
+  for (const RegionPart& part : parts) {
     for (const Body& body : part.bodies) depth = std::max(depth, 1 + depth_of(body.parts));
   }
   return depth;

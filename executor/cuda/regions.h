@@ -23,17 +23,17 @@ namespace metronome {
 struct Body;
 
 /// A task, or a conditional node.
-struct Part {
+struct RegionPart {
   std::int32_t task = -1;    ///< or negative
   std::vector<Body> bodies;  ///< of a conditional node; at most the last is without a guard
 };
-using Parts = std::vector<Part>;
+using RegionParts = std::vector<RegionPart>;
 
 /// What runs where its guard is true, or, without one, where no other body of the node does.
 struct Body {
   ValueId guard = {};
   const bool* guard_at = nullptr;
-  Parts parts = {};
+  RegionParts parts = {};
   std::vector<Command> clears_first = {};
   std::vector<Command> clears_last = {};
 };
@@ -43,13 +43,14 @@ enum class Nesting : std::uint8_t { flat, nested };
 /// All tasks, each after those that `after`, as of `order_of`, says it comes after, in as few
 /// conditional nodes as taking them region by region makes. What may not be conditional runs
 /// always.
-Parts make_regions(std::span<const Task> tasks, std::span<const std::vector<std::int32_t>> after,
-                   const Guards& guards, Nesting nesting);
+RegionParts make_regions(std::span<const Task> tasks,
+                         std::span<const std::vector<std::int32_t>> after, const Guards& guards,
+                         Nesting nesting);
 
 /// Conditional nodes, those in bodies included.
-int regions_in(const Parts& parts);
+int regions_in(const RegionParts& parts);
 
 /// Bodies within bodies: 0 without a conditional node, 1 where none stands in another.
-int depth_of(const Parts& parts);
+int depth_of(const RegionParts& parts);
 
 }  // namespace metronome

@@ -23,7 +23,7 @@ class Maker {
 
   /// Only where there is a region in a region if not `alone`; else refusals are the caller's.
   void with_regions(const Guards& guards, Nesting nesting, bool alone) {
-    const Parts regions = make_regions(tasks_, after_, guards, nesting);
+    const RegionParts regions = make_regions(tasks_, after_, guards, nesting);
     if (!alone && nesting == Nesting::nested && depth_of(regions) < 2) return;
     try {
       made_.forms.emplace_back(driver_, tasks_, regions, streams_[0], nodes_);

@@ -77,7 +77,7 @@ std::string place_text(const Shape& domain, const Type& operand) {
   return sum.empty() ? "0" : sum;
 }
 
-bool needs_narrow_place(const Group& group, const Part& part) {
+bool needs_narrow_place(const Group& group, const GroupPart& part) {
   return std::any_of(part.operands.begin(), part.operands.end(), [&](int k) {
     return place_text(group.domain, group.inputs[k]).find('u') != std::string::npos;
   });
@@ -154,7 +154,8 @@ std::string value_text(const Group::Source& source) {
                      source.member < 0 ? source.index : source.member);
 }
 
-Part part_of(const Group& group, std::span<const Group::Source> values, std::vector<int> outputs) {
+GroupPart part_of(const Group& group, std::span<const Group::Source> values,
+                  std::vector<int> outputs) {
   std::vector<bool> operands(group.inputs.size()), members(group.members.size());
   const int reduction = group.reduction();
   const auto need = [&](const Group::Source& source) {
@@ -185,7 +186,7 @@ bool runs_on(const Group& group, int operand) {
   return !walk.sizes.empty() && walk.strides.back() == 1;
 }
 
-int pack_of(const Group& group, const Part& part) {
+int pack_of(const Group& group, const GroupPart& part) {
   std::size_t widest = 1;
   for (const int k : part.outputs) {
     widest = std::max(widest, size_of(group.type(group.outputs[k]).element));
@@ -206,12 +207,12 @@ int pack_of(const Group& group, const Part& part) {
   return static_cast<int>(pack);
 }
 
-bool watches(const Group& group, const Part& part) {
+bool watches(const Group& group, const GroupPart& part) {
   return std::any_of(part.outputs.begin(), part.outputs.end(),
                      [&](int k) { return is_floating(group.type(group.outputs[k]).element); });
 }
 
-std::string members_text(const Group& group, const Part& part) {
+std::string members_text(const Group& group, const GroupPart& part) {
   std::string text;
   for (const int k : part.operands) {
     text += fmt::format("  const {}* in{};\n", type_text(group.inputs[k].element), k);
@@ -226,7 +227,7 @@ std::string members_text(const Group& group, const Part& part) {
   return text;
 }
 
-std::string element_text(const Group& group, const Part& part, bool stores) {
+std::string element_text(const Group& group, const GroupPart& part, bool stores) {
   std::string text;
   if (needs_narrow_place(group, part)) text += kNarrow;
   for (const int k : part.operands) {
@@ -250,7 +251,7 @@ std::string indented(const std::string& lines, std::size_t spaces) {
   return text;
 }
 
-std::string map_kernel_text(const Group& group, const Part& part, int pack) {
+std::string map_kernel_text(const Group& group, const GroupPart& part, int pack) {
   std::string body;
   if (pack == 1) {
     body = fmt::format("    for (Index i = first(c); i < {}LL; i += stride(c)) {{\n{}    }}\n",

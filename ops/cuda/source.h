@@ -19,7 +19,7 @@ std::string type_text(Element element);
 std::string number_text(double number, Element element);
 
 /// Members of a group that are computed at one element, and what they need.
-struct Part {
+struct GroupPart {
   std::vector<int> operands;  ///< of the group, read at the element, in order
   std::vector<int> members;   ///< computed, in order
   std::vector<int> outputs;   ///< of the group, stored, in order
@@ -29,7 +29,8 @@ struct Part {
 
 /// What it takes to compute `values` and to store `outputs`. The reduction's results are known,
 /// what it reads is not computed.
-Part part_of(const Group& group, std::span<const Group::Source> values, std::vector<int> outputs);
+GroupPart part_of(const Group& group, std::span<const Group::Source> values,
+                  std::vector<int> outputs);
 
 /// How a kernel names things: operand k of the group is `in<k>`, its element `a<k>`; output k is
 /// `out<k>`; result 0 of member m is `v<m>`, its key `key<m>`; the element's place is `i`, an
@@ -38,23 +39,23 @@ std::string value_text(const Group::Source& source);
 
 /// Neighbouring elements that a kernel computes at once: 16 bytes of the widest type that it loads
 /// or stores, where every operand runs on or stands still over as many; else 1.
-int pack_of(const Group& group, const Part& part);
+int pack_of(const Group& group, const GroupPart& part);
 /// True where an operand of the group runs on over a pack, so that its address must be a multiple
 /// of the pack's bytes.
 bool runs_on(const Group& group, int operand);
 
 /// Declarations of the members of a kernel or functor: addresses of operands and outputs, keys of
 /// random members, then a watch where it stores floating numbers.
-std::string members_text(const Group& group, const Part& part);
-bool watches(const Group& group, const Part& part);
+std::string members_text(const Group& group, const GroupPart& part);
+bool watches(const Group& group, const GroupPart& part);
 
 /// Statements that load operands at `i`, compute members and, where `stores`, store outputs.
-std::string element_text(const Group& group, const Part& part, bool stores);
+std::string element_text(const Group& group, const GroupPart& part, bool stores);
 
 /// The lines of a text, each after so many spaces.
 std::string indented(const std::string& lines, std::size_t spaces);
 
 /// A kernel that is all maps, over packs of `pack` elements.
-std::string map_kernel_text(const Group& group, const Part& part, int pack);
+std::string map_kernel_text(const Group& group, const GroupPart& part, int pack);
 
 }  // namespace metronome

@@ -55,7 +55,7 @@ struct Step {
 
   std::string regions(Nesting nesting) {
     tasks.push_back({"store_reads", {}, {}});  // comes after all
-    const Parts parts = make_regions(tasks, order_of(tasks), Guards(g), nesting);
+    const RegionParts parts = make_regions(tasks, order_of(tasks), Guards(g), nesting);
     tasks.pop_back();
     return text(parts);
   }
@@ -65,10 +65,10 @@ struct Step {
     static const std::vector<std::byte> memory(64);
     return memory.data() + task;
   }
-  std::string text(const Parts& parts) const {
+  std::string text(const RegionParts& parts) const {
     const int count = static_cast<int>(tasks.size());
     std::vector<std::string> words;
-    for (const Part& part : parts) {
+    for (const RegionPart& part : parts) {
       if (part.task >= 0) {
         if (part.task < count) words.push_back(fmt::format("{}", part.task));
         continue;

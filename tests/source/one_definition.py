@@ -1,0 +1,106 @@
+"""Finds classes that a namespace holds twice.
+
+Two classes of one name in one namespace are one class to the linker: it keeps one of the weak
+functions that both make, such as std::vector<T>::push_back, and the other class's memory is then
+read by the wrong layout. Compilers see one file at a time and say nothing.
+
+What counts: class, struct, union and enum definitions at namespace scope of any file, and inline
+functions and function templates of a .cc or .cu file, that two files hold. (Within one file it is
+a compile error, or two branches of an #if.) What is internal to a file stands in an unnamed
+namespace and never counts.
+"""
+
+import collections
+import re
+import sys
+
+# Comments, text and character literals: nothing in them is code.
+_BLANKS = re.compile(
+    r"//[^\n]*|/\*.*?\*/|R\"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)\"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n(?:[^\n\\]|\\.)*)*", re.MULTILINE | re.DOTALL)
+_NAMESPACE = re.compile(r"^(?:inline )?namespace\b\s*(?P<name>[\w:\s]*)$")
+_TYPE = re.compile(
+    r"(?:^|\s)(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
+    r"(?:alignas\([^)]*\)\s*|\[\[.*?\]\]\s*|__attribute__\(\(.*?\)\)\s*)*"
+    r"(?P<name>[A-Za-z_]\w*(?:<[^{}]*>)?)\s*(?:final\s*)?(?::(?!:).*)?$",
+    re.DOTALL,
+)
+_FUNCTION = re.compile(r"(?P<name>~?[A-Za-z_]\w*)\s*\((?P<parameters>.*)\)[^()]*$", re.DOTALL)
+
+
+def _blank(match):
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def definitions(text, header):
+    """Pairs (qualified name, line) of what the text defines at namespace scope."""
+    text = _BLANKS.sub(_blank, text)
+    text = _DIRECTIVE.sub(_blank, text)
+    found = []
+    # One entry for each open brace: a namespace's name, "" for an unnamed one, None for others.
+    scopes = []
+    begin = 0
+    for match in re.finditer(r"[{};]", text):
+        at = match.start()
+        statement = " ".join(text[begin:at].split())
+        begin = match.end()
+        if match.group() == "}":
+            if scopes:
+                scopes.pop()
+            continue
+        if match.group() == ";":
+            continue
+        namespace = _NAMESPACE.match(statement)
+        if namespace:
+            scopes.append(namespace.group("name").replace(" ", ""))
+            continue
+        if all(scopes) or not scopes:  # at namespace scope, and none of them unnamed
+            name = _defined(statement, header)
+            if name:
+                line = text.count("\n", 0, at) + 1
+                found.append(("::".join([*scopes, name]), line))
+        scopes.append(None)
+    return found
+
+
+def _defined(statement, header):
+    plain = re.sub(r"^template\s*<.*?>\s*(?=(?:class|struct|union)\b)", "", statement)
+    kind = _TYPE.search(plain)
+    if kind and "(" not in plain[: kind.start("name")].replace("alignas(", "") and "=" not in plain:
+        return kind.group("name")
+    if header or not re.match(r"(?:template\b|inline\b|constexpr\b)", statement):
+        return None
+    if re.search(r"\bstatic\b", statement):
+        return None
+    function = _FUNCTION.search(statement)
+    return f"{function.group('name')}({function.group('parameters')})" if function else None
+
+
+def duplicates(texts):
+    """Lines that say which names stand twice, of {file: text}."""
+    places = collections.defaultdict(dict)
+    for file, text in sorted(texts.items()):
+        for name, line in definitions(text, header=file.endswith(".h")):
+            places[name].setdefault(file, f"{file}:{line}")
+    return [
+        f"{name} is defined twice: {', '.join(where.values())}; rename one, or put what is internal to a "
+        "file into an unnamed namespace"
+        for name, where in sorted(places.items())
+        if len(where) > 1
+    ]
+
+
+def main(files):
+    texts = {}
+    for file in files:
+        with open(file, encoding="utf-8") as source:
+            texts[file] = source.read()
+    found = duplicates(texts)
+    print("\n".join(found) or f"{len(files)} files, no name twice")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
