@@ -125,7 +125,7 @@ Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl
 
 /// A graph as the executable keeps it; `first` gives the numbers of inputs and readables.
 Executable::Impl::DeclaredGraph kept(const Graph& graph, const Graph& first) {
-  Executable::Impl::DeclaredGraph result{graph.copy(), &graph.state(), {}, {}, {}};
+  Executable::Impl::DeclaredGraph result{graph.copy(), graph.identity(), {}, {}, {}};
   const std::vector<DeclaredInput> inputs = inputs_of(graph);
   for (const DeclaredInput& input : inputs_of(first)) {
     result.inputs.push_back(std::ranges::find(inputs, input.name, &DeclaredInput::name)->value);

@@ -142,7 +142,7 @@ class Interpreter {
   const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
 
  private:
-  bool trains() const { return mode_ == Mode::train && graph_.loss(); }
+  bool trains() const { return mode_ == Mode::train && graph_.loss().present(); }
 
   at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
   std::int64_t& counter(int index) const {
@@ -167,7 +167,7 @@ class Interpreter {
       last[id.node] = -1;
       held_.push_back(id.node);
     };
-    if (graph_.loss()) hold(graph_.loss().id());
+    if (graph_.loss().present()) hold(graph_.loss().id());
     for (const Readable& r : graph_.readables()) {
       hold(r.value);
       if (r.value.present() && graph_.node(r.value).op->as<GradientOf>() != nullptr) {

@@ -27,7 +27,7 @@ std::string Executable::Impl::input_names() const {
 
 Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) const {
   for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (value.graph() != declared[k].declared_by) continue;
+    if (value.identity() != declared[k].declared_by) continue;
     for (std::size_t i = 0; i < declared[k].inputs.size(); ++i) {
       if (declared[k].inputs[i] == value.id()) return {k, i};
     }
@@ -49,7 +49,7 @@ std::size_t Executable::Impl::readable_of(const Value& value) const {
     return listed(first().readables(), [](const Readable& r) { return r.name; });
   };
   for (const DeclaredGraph& d : declared) {
-    if (value.graph() != d.declared_by || !value.id().present()) continue;
+    if (value.identity() != d.declared_by || !value.id().present()) continue;
     for (std::size_t i = 0; i < d.readables.size(); ++i) {
       if (d.graph.readables()[d.readables[i]].declared == value.id()) return i;
     }

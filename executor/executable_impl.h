@@ -22,11 +22,11 @@ namespace metronome {
 struct Executable::Impl {
   /// One of the graphs, each for a batch shape of its own.
   struct DeclaredGraph {
-    Graph graph;                         ///< the user's graph may be gone
-    const GraphState* declared_by;       ///< tells its values from another graph's; never read
-    std::vector<ValueId> inputs;         ///< [input]
-    std::vector<std::size_t> readables;  ///< [readable]: its number in this graph
-    std::array<PlanId, 2> plans{};       ///< [mode]; absent where it was not compiled
+    Graph graph;                                       ///< the user's graph may be gone
+    std::shared_ptr<const GraphIdentity> declared_by;  ///< tells its values from another graph's
+    std::vector<ValueId> inputs;                       ///< [input]
+    std::vector<std::size_t> readables;                ///< [readable]: its number in this graph
+    std::array<PlanId, 2> plans{};                     ///< [mode]; absent where it was not compiled
   };
   /// What a plan touches.
   struct Planned {
@@ -82,7 +82,7 @@ struct Executable::Impl {
   std::string prefix() const;
   const Graph& first() const { return declared[0].graph; }
   std::size_t input_of(const Feed& feed) const {
-    return (feed.input ? input_of(feed.input) : input_of(feed.name)).input;
+    return (feed.input.present() ? input_of(feed.input) : input_of(feed.name)).input;
   }
   const InputMemory& input_memory(InputPlace place) const {
     return memory.inputs[memory.inputs_of[place.shape][place.input]];

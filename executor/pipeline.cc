@@ -133,7 +133,7 @@ Graph run_passes(const Declared& declared, const Settings& settings, PlanReport&
     graph = pass.run(graph, settings);
     verify(graph, pass.name);
     dump(graph, declared.shape, settings.mode, i, pass.name);
-    if (pass.name == "differentiate" && graph.loss() && settings.mode == Mode::train) {
+    if (pass.name == "differentiate" && graph.loss().present() && settings.mode == Mode::train) {
       list_unreached(graph, report);
     }
     logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),

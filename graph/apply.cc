@@ -35,7 +35,7 @@ Requirement needs_computed(const Value& value, std::size_t i) {
 }  // namespace
 
 bool always_computed(const Value& value) {
-  return !value || value.poisoned() || !value.node().guard.present();
+  return !value.present() || value.poisoned() || !value.node().guard.present();
 }
 
 Requirement needs_always(const Value& value) {
@@ -45,15 +45,16 @@ Requirement needs_always(const Value& value) {
 }
 
 Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line) {
-  const Guard guard{when, cases, static_cast<bool>(parent)};
-  return parent ? apply(guard, {decider, parent}, line) : apply(guard, {decider}, line);
+  const Guard guard{when, cases, parent.present()};
+  return parent.present() ? apply(guard, {decider, parent}, line) : apply(guard, {decider}, line);
 }
 
 Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs) {
   GraphState* graph = nullptr;
   bool poisoned = false;
   for (const Value& v : inputs) {
-    if (v && graph == nullptr) graph = v.graph();
+    GraphState* const own = v.graph(line);
+    if (graph == nullptr) graph = own;
     poisoned = poisoned || v.poisoned();
   }
   if (graph == nullptr) {
@@ -76,7 +77,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   Node node;
   Types types;
   for (const Value& v : inputs) {
-    if (!v) return refuse({"every operand, but one is absent (a default-made Value)"});
+    if (!v.present()) return refuse({"every operand, but one is absent (a default-made Value)"});
     if (v.graph() != graph) {
       return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"", graph->name,
                                  v.graph()->name)});

@@ -64,7 +64,7 @@ class Unroller {
                                    xs.size(), next.size())});
     }
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      if (!next[i]) {
+      if (!next[i].present()) {
         return poisoned(xs, "loop cannot feed its body's result back",
                         {"a body that returns a value, but it returned an absent one"});
       }
@@ -86,11 +86,11 @@ class Unroller {
       PathScope scope(graph_, static_cast<int>(k), true);
       PathScope place(graph_, when == 0 ? "halt" : "condition", PathScope::Kind::user);
       std::optional<GuardScope> region;
-      if (parent) region.emplace(graph_, parent);
+      if (parent.present()) region.emplace(graph_, parent);
       const std::size_t mistakes = graph_->mistakes.size();
       decided = body_.condition(xs, line_);
       if (graph_->mistakes.size() > mistakes) return nothing(xs)[0];
-      if (!decided) {
+      if (!decided.present()) {
         return mistake(graph_, line_, "loop cannot be decided", {},
                        {"a condition that returns a value, but it returned an absent one"});
       }
@@ -106,8 +106,8 @@ class Unroller {
     return make_guard(decided, when, 2, parent, line_);
   }
 
-  /// After a mistake the loop ends, whatever hangs on it: the next iteration, with the same weights,
-  /// would tell it again, or what follows from it.
+  /// After a mistake the loop ends, whatever hangs on it: the next iteration, with the same
+  /// weights, would tell it again, or what follows from it.
   Values nothing(const Values& xs) const { return Values(xs.size(), Value(graph_, ValueId{})); }
 
   Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
@@ -128,7 +128,7 @@ Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t coun
                                   to_string(line))});
   }
   for (const Value& x : xs) {
-    if (!x || x.poisoned()) return Values(xs.size(), x);
+    if (!x.usable(line)) return Values(xs.size(), x);
   }
   GraphState* graph = xs[0].graph();
   if (count < 1) {
@@ -215,53 +215,53 @@ std::optional<Requirement> wrong_selector(const Value& selector, int count) {
 }  // namespace
 
 Value Value::choose(const Layer& selector, const Layers& branches, Line line) const {
-  if (!*this || poisoned()) return *this;
-  PathScope verb(graph_, "choose", PathScope::Kind::verb);
+  if (!usable(line)) return *this;
+  PathScope verb(graph(), "choose", PathScope::Kind::verb);
   Value chosen;
   {
-    PathScope scope(graph_, "selector", PathScope::Kind::user);
+    PathScope scope(graph(), "selector", PathScope::Kind::user);
     chosen = selector(*this, line);
   }
-  if (!chosen) {
-    return mistake(graph_, line, "choose cannot take the selector", {{*this}},
+  if (!chosen.present()) {
+    return mistake(graph(), line, "choose cannot take the selector", {{*this}},
                    {"a selector that is a value, but it is an absent one"});
   }
   if (chosen.poisoned()) return chosen;
   const int count = branches.count();
   if (count < 1 || count > kMostBranches) {
-    return mistake(graph_, line, "choose cannot make branches", {{*this}},
+    return mistake(graph(), line, "choose cannot make branches", {{*this}},
                    {count < 0 ? "the number of branches beside the factory"
                               : fmt::format("1 to {} branches, but {}", kMostBranches, count),
                     count < 0 ? "mt::Layers(factory, count)" : ""});
   }
   if (const auto wrong = wrong_selector(chosen, count)) {
-    return mistake(graph_, line, "choose cannot take the selector", {{*this, chosen}}, *wrong);
+    return mistake(graph(), line, "choose cannot take the selector", {{*this, chosen}}, *wrong);
   }
   if (count == 1) {
-    PathScope copy(graph_, 0, false);
+    PathScope copy(graph(), 0, false);
     return branches.at(0).at(*this, 0, line);
   }
-  const Value outer(graph_, graph_->guard);
+  const Value outer(graph(), graph()->guard);
   Values operands;
   Value first;
   for (int i = 0; i < count; ++i) {
     const Value guard = make_guard(chosen, i, count, outer.id().present() ? outer : Value(), line);
-    GuardScope region(graph_, guard);
-    PathScope copy(graph_, i, false);
+    GuardScope region(graph(), guard);
+    PathScope copy(graph(), i, false);
     const Value result = branches.at(i).at(*this, i, line);
-    if (!result) {
-      return mistake(graph_, line, "choose cannot join its branches", {{*this}},
+    if (!result.present()) {
+      return mistake(graph(), line, "choose cannot join its branches", {{*this}},
                      {fmt::format("branches that return a value, but branch {} returned an absent "
                                   "one",
                                   i)});
     }
     if (result.poisoned()) return result;
-    if (first && result.type() != first.type()) {
-      return mistake(graph_, line, "choose cannot join its branches", {{first, result}},
+    if (first.present() && result.type() != first.type()) {
+      return mistake(graph(), line, "choose cannot join its branches", {{first, result}},
                      {fmt::format("branches of one type, but branch 0 gives {} and branch {} {}",
                                   to_string(first.type()), i, to_string(result.type()))});
     }
-    if (!first) first = result;
+    if (!first.present()) first = result;
     operands.insert(operands.end(), {guard, result});
     region.close(line);
   }

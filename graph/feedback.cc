@@ -14,7 +14,7 @@ namespace {
 
 /// The state that `value` reads, if it does.
 std::optional<StorageId> read_by(const Value& value) {
-  if (!value || value.poisoned()) return std::nullopt;
+  if (!value.present() || value.poisoned()) return std::nullopt;
   const Read* read = value.node().op->as<Read>();
   return read == nullptr ? std::nullopt : std::optional(read->storage);
 }
@@ -36,23 +36,24 @@ std::optional<Requirement> wrong_state(const GraphState& graph, const Value& val
 }  // namespace
 
 void Graph::feed(Value state, Value next, Line line) {
+  GraphState& graph = this->state(line);
   if (state.poisoned() || next.poisoned()) return;
   const auto refuse = [&](const Requirement& requirement) {
-    mistake(state_.get(), line, "feed cannot take the value back", {{state, next}}, requirement);
+    mistake(&graph, line, "feed cannot take the value back", {{state, next}}, requirement);
   };
-  if (const auto wrong = wrong_state(*state_, state)) return refuse(*wrong);
-  if (next.graph() != state_.get()) return refuse({"a value of this graph as the second operand"});
+  if (const auto wrong = wrong_state(graph, state)) return refuse(*wrong);
+  if (next.graph(line) != &graph) return refuse({"a value of this graph as the second operand"});
   if (!always_computed(next)) return refuse(needs_always(next));
   if (next.type() != state.type()) {
     return refuse({fmt::format("the state's type {}, but {}", to_string(state.type()),
                                to_string(next.type()))});
   }
-  state_->assignments.push_back({*read_by(state), next.id(), state_->effective(line)});
+  graph.assignments.push_back({*read_by(state), next.id(), graph.effective(line)});
 }
 
 Values Graph::unroll(std::int64_t k, Value state,
                      const std::function<Unrolled(Value state, int step)>& body, Line line) {
-  GraphState* const graph = state_.get();
+  GraphState* const graph = &this->state(line);
   const auto poisoned = [&] {
     return Values(static_cast<std::size_t>(std::max<std::int64_t>(k, 1)), Value(graph, ValueId{}));
   };
@@ -77,7 +78,8 @@ Values Graph::unroll(std::int64_t k, Value state,
     const PathScope copy(graph, step, true);
     const auto [next, output] = body(carried, step);
     if (next.poisoned() || output.poisoned()) return poisoned();
-    if (!next || !output || next.graph() != graph || output.graph() != graph) {
+    if (!next.present() || !output.present() || next.graph(line) != graph ||
+        output.graph(line) != graph) {
       return refuse("unroll cannot take what its body gives", {carried, next, output},
                     {fmt::format("a next state and an output, of this graph, at each step, but "
                                  "step {} misses one",

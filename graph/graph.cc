@@ -95,8 +95,7 @@ std::optional<StorageId> declare(GraphState& state, StorageKind kind, const std:
 
 }  // namespace
 
-Graph::Graph(std::string name) : state_(std::make_unique<GraphState>()) {
-  state_->name = std::move(name);
+Graph::Graph(std::string name) : state_(std::make_unique<GraphState>(std::move(name))) {
   for (const char* counter : {"seed", "replay", "update"}) {
     add_storage(*state_, {counter, Type{i64, {}}, StorageKind::counter, Init{}, Line{}, false});
   }
@@ -105,22 +104,30 @@ Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 
+GraphState& Graph::state(Line line) const {
+  if (state_ != nullptr) return *state_;
+  throw GraphError(
+      {fmt::format("{}a graph is used that was moved from\n"
+                   "  way out    use the graph that it was moved to",
+                   line.known() ? to_string(line) + ": " : "")});
+}
+
 Value Graph::input(std::string name, Element element, Shape shape, Line line) {
   const Type type{element, std::move(shape)};
   const std::string what = fmt::format("input \"{}\" cannot be made", name);
-  if (name.empty()) return mistake(state_.get(), line, what, {}, {"a name of one letter or more"});
-  if (auto wrong = wrong_type(type)) return mistake(state_.get(), line, what, {}, *wrong);
-  for (const Node& node : state_->nodes) {
+  if (name.empty()) return mistake(&state(line), line, what, {}, {"a name of one letter or more"});
+  if (auto wrong = wrong_type(type)) return mistake(&state(line), line, what, {}, *wrong);
+  for (const Node& node : state(line).nodes) {
     if (const Input* other = node.op->as<Input>(); other != nullptr && other->input == name) {
-      return mistake(state_.get(), line, what, {},
+      return mistake(&state(line), line, what, {},
                      {fmt::format("a new name, but one was made at {}", to_string(node.line))});
     }
   }
-  return source(*state_, make_op(Input{name, type}), type, name, line);
+  return source(state(line), make_op(Input{name, type}), type, name, line);
 }
 
 Value Graph::parameter(std::string name, Type type, Init init, Line line) {
-  return make_parameter(state_.get(), std::move(name), std::move(type), std::move(init), line);
+  return make_parameter(&state(line), std::move(name), std::move(type), std::move(init), line);
 }
 
 Value make_parameter(GraphState* graph, std::string name, Type type, Init init, Line line) {
@@ -129,12 +136,12 @@ Value make_parameter(GraphState* graph, std::string name, Type type, Init init, 
 }
 
 Value Graph::state(std::string name, Type type, Init init, Line line) {
-  const auto id = declare(*state_, StorageKind::state, name, type, std::move(init), line);
-  return id ? read_storage(*state_, *id) : Value(state_.get(), ValueId{});
+  const auto id = declare(state(line), StorageKind::state, name, type, std::move(init), line);
+  return id ? read_storage(state(line), *id) : Value(&state(line), ValueId{});
 }
 
 Buffer Graph::buffer(std::string name, Type type, Init init, Line line) {
-  return make_buffer(state_.get(), std::move(name), std::move(type), std::move(init), line);
+  return make_buffer(&state(line), std::move(name), std::move(type), std::move(init), line);
 }
 
 Buffer make_buffer(GraphState* graph, std::string name, Type type, Init init, Line line) {
@@ -146,16 +153,20 @@ Buffer make_buffer(GraphState* graph, std::string name, Type type, Init init, Li
 }
 
 void Graph::assign(const Buffer& buffer, Value next, Line line) {
-  metronome::assign(state_.get(), buffer, next, line);
+  metronome::assign(&state(line), buffer, next, line);
 }
 
 void assign(GraphState* graph, const Buffer& buffer, Value next, Line line) {
   if (buffer.value.poisoned() || next.poisoned()) return;
+  const auto refuse = [&](const Requirement& requirement) {
+    mistake(graph, line, "assign cannot take the value", {{buffer.value, next}}, requirement);
+  };
+  if (buffer.value.graph(line) != graph || next.graph(line) != graph) {
+    return refuse({"a buffer and a value of this graph"});
+  }
   if (next.type() != buffer.value.type()) {
-    mistake(graph, line, "assign cannot take the value", {{buffer.value, next}},
-            {fmt::format("the buffer's type {}, but {}", to_string(buffer.value.type()),
-                         to_string(next.type()))});
-    return;
+    return refuse({fmt::format("the buffer's type {}, but {}", to_string(buffer.value.type()),
+                               to_string(next.type()))});
   }
   graph->current_buffer[buffer.storage] = next.id();
   for (Assignment& a : graph->assignments) {
@@ -168,7 +179,7 @@ void assign(GraphState* graph, const Buffer& buffer, Value next, Line line) {
 }
 
 Value Graph::constant(double number, Element element, Line line) {
-  return make_constant(state_.get(), number, Type{element, {}}, line);
+  return make_constant(&state(line), number, Type{element, {}}, line);
 }
 
 Value make_constant(GraphState* graph, double number, Type type, Line line) {
@@ -210,99 +221,101 @@ std::vector<std::byte> packed(const std::vector<double>& numbers, Element elemen
 Value Graph::constant(const std::vector<double>& numbers, Type type, Line line) {
   if (static_cast<std::int64_t>(numbers.size()) != type.numel()) {
     return mistake(
-        state_.get(), line, "constant cannot be made", {},
+        &state(line), line, "constant cannot be made", {},
         {fmt::format("{} numbers for {}, but {}", type.numel(), to_string(type), numbers.size())});
   }
-  Scope& scope = state_->scopes.back();
-  return source(*state_, make_op(Constant{packed(numbers, type.element), type}), type,
+  Scope& scope = state(line).scopes.back();
+  return source(state(line), make_op(Constant{packed(numbers, type.element), type}), type,
                 join_path(scope.nodes, unique_name(scope, "constant")), line);
 }
 
 void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
   if (loss.poisoned()) return;
   const auto refuse = [&](const Requirement& requirement) {
-    mistake(state_.get(), line, "minimize cannot take the loss", {{loss}}, requirement);
+    mistake(&state(line), line, "minimize cannot take the loss", {{loss}}, requirement);
   };
-  if (!loss || loss.graph() != state_.get()) return refuse({"a value of this graph"});
+  if (!loss.present() || loss.graph(line) != &state(line)) return refuse({"a value of this graph"});
   if (!always_computed(loss)) return refuse(needs_always(loss));
   if (!is_floating(loss.element()) || loss.type().numel() != 1 || loss.rank() != 0) {
     return refuse({fmt::format("a floating scalar f32[] or f64[], but {}", to_string(loss.type())),
                    "reduce it with mt::mean or mt::sum"});
   }
-  if (state_->optimizer) {
+  if (state(line).optimizer) {
     return refuse({fmt::format("one loss for each graph, but one was given at {}",
-                               to_string(state_->loss_line)),
+                               to_string(state(line).loss_line)),
                    "add the losses"});
   }
   if (const auto wrong = optimizer->mistake()) {
-    mistake(state_.get(), line, fmt::format("{} cannot train the graph", optimizer->name()), {},
+    mistake(&state(line), line, fmt::format("{} cannot train the graph", optimizer->name()), {},
             *wrong);
     return;
   }
-  state_->loss = loss.id();
-  state_->loss_line = state_->effective(line);
-  state_->optimizer = std::move(optimizer);
-  state_->readables.push_back({"loss", loss.id(), loss.id()});
+  state(line).loss = loss.id();
+  state(line).loss_line = state(line).effective(line);
+  state(line).optimizer = std::move(optimizer);
+  state(line).readables.push_back({"loss", loss.id(), loss.id()});
 }
 
 void Graph::output(std::string name, Value value, Line line) {
   if (value.poisoned()) return;
   const auto refuse = [&](const Requirement& requirement) {
-    mistake(state_.get(), line, fmt::format("output \"{}\" cannot be made", name), {{value}},
+    mistake(&state(line), line, fmt::format("output \"{}\" cannot be made", name), {{value}},
             requirement);
   };
-  if (!value || value.graph() != state_.get()) return refuse({"a value of this graph"});
+  if (!value.present() || value.graph(line) != &state(line))
+    return refuse({"a value of this graph"});
   if (!always_computed(value)) return refuse(needs_always(value));
   if (name.empty()) return refuse({"a name of one letter or more"});
-  for (const Readable& r : state_->readables) {
+  for (const Readable& r : state(line).readables) {
     if (r.name == name) return refuse({"a new name, but it names a value already"});
   }
-  state_->readables.push_back({std::move(name), value.id(), value.id()});
+  state(line).readables.push_back({std::move(name), value.id(), value.id()});
 }
 
 Value Graph::gradient(Value value, Line line) {
   if (value.poisoned()) return value;
-  if (!value || value.graph() != state_.get() || !is_floating(value.element())) {
-    return mistake(
-        state_.get(), line, "gradient cannot be kept", {{value}},
-        {value ? fmt::format("a floating value of this graph, but {}", to_string(value.type()))
-               : "a value of this graph"});
+  if (!value.present() || value.graph(line) != &state(line) || !is_floating(value.element())) {
+    return mistake(&state(line), line, "gradient cannot be kept", {{value}},
+                   {value.present() ? fmt::format("a floating value of this graph, but {}",
+                                                  to_string(value.type()))
+                                    : "a value of this graph"});
   }
   if (!always_computed(value)) {
-    return mistake(state_.get(), line, "gradient cannot be kept", {{value}}, needs_always(value));
+    return mistake(&state(line), line, "gradient cannot be kept", {{value}}, needs_always(value));
   }
   const Value result = metronome::apply(GradientOf{}, {value}, line);
   if (!result.poisoned()) {
-    state_->readables.push_back(
+    state(line).readables.push_back(
         {fmt::format("gradient of {}", value.node().path), result.id(), result.id()});
   }
   return result;
 }
 
-Value Graph::seed() { return read_storage(*state_, StorageId{0}); }
-Value Graph::replay() { return read_storage(*state_, StorageId{1}); }
-Value Graph::update() { return read_storage(*state_, StorageId{2}); }
+Value Graph::seed() { return read_storage(state(), StorageId{0}); }
+Value Graph::replay() { return read_storage(state(), StorageId{1}); }
+Value Graph::update() { return read_storage(state(), StorageId{2}); }
 Value read_seed(GraphState* graph) { return read_storage(*graph, StorageId{0}); }
 Value read_replay(GraphState* graph) { return read_storage(*graph, StorageId{1}); }
 
-const std::string& Graph::name() const { return state_->name; }
-std::span<const Node> Graph::nodes() const { return state_->nodes; }
-std::span<const Storage> Graph::storages() const { return state_->storages; }
+const std::shared_ptr<GraphIdentity>& Graph::identity() const { return state().identity.shared(); }
+const std::string& Graph::name() const { return state().name; }
+std::span<const Node> Graph::nodes() const { return state().nodes; }
+std::span<const Storage> Graph::storages() const { return state().storages; }
 std::optional<StorageId> Graph::find_storage(std::string_view path) const {
-  const auto found = state_->storage_by_path.find(path);
-  if (found == state_->storage_by_path.end()) return std::nullopt;
+  const auto found = state().storage_by_path.find(path);
+  if (found == state().storage_by_path.end()) return std::nullopt;
   return found->second;
 }
-std::span<const Assignment> Graph::assignments() const { return state_->assignments; }
-std::span<const Readable> Graph::readables() const { return state_->readables; }
+std::span<const Assignment> Graph::assignments() const { return state().assignments; }
+std::span<const Readable> Graph::readables() const { return state().readables; }
 std::span<const ParameterGradient> Graph::parameter_gradients() const {
-  return state_->parameter_gradients;
+  return state().parameter_gradients;
 }
 Value Graph::loss() const {
-  return state_->loss.present() ? Value(state_.get(), state_->loss) : Value();
+  return state().loss.present() ? Value(&state(), state().loss) : Value();
 }
-Line Graph::loss_line() const { return state_->loss_line; }
-const std::optional<Optimizer>& Graph::optimizer() const { return state_->optimizer; }
+Line Graph::loss_line() const { return state().loss_line; }
+const std::optional<Optimizer>& Graph::optimizer() const { return state().optimizer; }
 
 Graph Graph::like(const Graph& source) {
   Graph graph(source.name());
@@ -326,7 +339,7 @@ Graph Graph::copy() const {
 ValueId Graph::append(Node node) {
   Types types;
   for (const ValueId input : node.inputs) {
-    if (input.node < 0 || input.node >= static_cast<std::int32_t>(state_->nodes.size())) {
+    if (input.node < 0 || input.node >= static_cast<std::int32_t>(state().nodes.size())) {
       throw InternalError(fmt::format("\"{}\" reads a value that does not exist yet", node.path));
     }
     types.push_back(type(input));
@@ -337,29 +350,29 @@ ValueId Graph::append(Node node) {
     throw InternalError(
         fmt::format("{} \"{}\" requires {}", node.op->name(), node.path, requirement.requires_));
   }
-  const auto index = static_cast<std::int32_t>(state_->nodes.size());
-  if (const Read* read = node.op->as<Read>()) state_->read_nodes[read->storage] = {index, 0};
-  state_->nodes.push_back(std::move(node));
+  const auto index = static_cast<std::int32_t>(state().nodes.size());
+  if (const Read* read = node.op->as<Read>()) state().read_nodes[read->storage] = {index, 0};
+  state().nodes.push_back(std::move(node));
   return {index, 0};
 }
 
-Value Graph::value(ValueId id) const { return Value(state_.get(), id); }
-void Graph::set_loss(ValueId loss) { state_->loss = loss; }
+Value Graph::value(ValueId id) const { return Value(&state(), id); }
+void Graph::set_loss(ValueId loss) { state().loss = loss; }
 void Graph::set_readable(std::size_t index, ValueId value) {
-  state_->readables[index].value = value;
+  state().readables[index].value = value;
 }
 void Graph::set_assignments(std::vector<Assignment> assignments) {
-  state_->assignments = std::move(assignments);
+  state().assignments = std::move(assignments);
 }
 void Graph::set_parameter_gradients(std::vector<ParameterGradient> gradients) {
-  state_->parameter_gradients = std::move(gradients);
+  state().parameter_gradients = std::move(gradients);
 }
 StorageId Graph::append_storage(Storage storage) {
-  if (state_->storage_by_path.contains(storage.path)) {
+  if (state().storage_by_path.contains(storage.path)) {
     throw InternalError(fmt::format("storage \"{}\" exists", storage.path));
   }
-  return add_storage(*state_, std::move(storage));
+  return add_storage(state(), std::move(storage));
 }
-Value Graph::read(StorageId storage) { return read_storage(*state_, storage); }
+Value Graph::read(StorageId storage) { return read_storage(state(), storage); }
 
 }  // namespace metronome

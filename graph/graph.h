@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/identity.h"
 #include "graph/node.h"
 #include "graph/optimizer.h"
 #include "graph/value.h"
@@ -32,7 +33,9 @@ struct Unrolled {
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
 ///
 /// A user declares with the first half; the second half is what passes and executors read.
-/// Mistakes are collected; `validate` throws all of them. Values stay valid when a graph is moved.
+/// Mistakes are collected; `validate` throws all of them. Values stay valid when a graph is moved:
+/// they are then of the graph that it was moved to, and every call on the one that was moved from
+/// throws GraphError. When a graph is destroyed, values of it serve its executables alone.
 class Graph {
  public:
   explicit Graph(std::string name);
@@ -92,6 +95,8 @@ class Graph {
 
   // ---- reading -------------------------------------------------------------------------------
   const std::string& name() const;
+  /// What its values and executables know it by.
+  const std::shared_ptr<GraphIdentity>& identity() const;
   std::span<const Node> nodes() const;
   const Node& node(ValueId id) const { return nodes()[id.node]; }
   const Type& type(ValueId id) const { return node(id).types[id.output]; }
@@ -123,7 +128,8 @@ class Graph {
   /// A value that reads a storage's old value; one node per storage.
   Value read(StorageId storage);
 
-  GraphState& state() const { return *state_; }
+  /// Throws GraphError, with the line where one is given, where the graph was moved from.
+  GraphState& state(Line line = {}) const;
 
  private:
   std::unique_ptr<GraphState> state_;

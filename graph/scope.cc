@@ -135,14 +135,14 @@ Value mistake(GraphState* graph, Line line, std::string what, std::span<const Va
               const Requirement& requirement) {
   std::size_t type_width = 0, path_width = 0;
   for (const Value& v : operands) {
-    if (!v || v.poisoned()) continue;
+    if (!v.present() || v.poisoned()) continue;
     type_width = std::max(type_width, to_string(v.type()).size());
     path_width = std::max(path_width, v.node().path.size() + 2);
   }
   std::string text = fmt::format("{}: {}", to_string(graph->effective(line)), what);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Value& v = operands[i];
-    if (!v) {
+    if (!v.present()) {
       text += fmt::format("\n  operand {}  absent", i);
     } else if (!v.poisoned()) {
       text +=

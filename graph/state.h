@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/identity.h"
 
 namespace metronome {
 
@@ -23,7 +24,10 @@ struct Scope {
 };
 
 struct GraphState {
+  explicit GraphState(std::string graph_name) : name(graph_name), identity(this, graph_name) {}
+
   std::string name;
+  OpenIdentity identity;
   std::vector<Node> nodes;
   std::vector<Storage> storages;
   std::map<std::string, StorageId, std::less<>> storage_by_path;

@@ -33,24 +33,24 @@ void for_parameters(GraphState& state, std::string_view path, const std::string&
 }  // namespace
 
 void Graph::freeze(std::string_view path, Line line) {
-  for_parameters(*state_, path, fmt::format("freeze(\"{}\")", path), line,
+  for_parameters(state(line), path, fmt::format("freeze(\"{}\")", path), line,
                  [](Storage& s) { s.trainable = false; });
 }
 
 void Graph::thaw(std::string_view path, Line line) {
-  for_parameters(*state_, path, fmt::format("thaw(\"{}\")", path), line,
+  for_parameters(state(line), path, fmt::format("thaw(\"{}\")", path), line,
                  [](Storage& s) { s.trainable = true; });
 }
 
 void Graph::scale_learning_rate(std::string_view path, double factor, Line line) {
   const std::string what = fmt::format("scale_learning_rate(\"{}\", {})", path, factor);
   if (!(factor > 0) || std::isinf(factor)) {
-    mistake(state_.get(), line, fmt::format("{} cannot be applied", what), {},
+    mistake(&state(line), line, fmt::format("{} cannot be applied", what), {},
             {fmt::format("a finite factor above 0, but {}", factor),
              factor == 0 ? "freeze what is not to be trained" : ""});
     return;
   }
-  for_parameters(*state_, path, what, line, [factor](Storage& s) { s.rate = factor; });
+  for_parameters(state(line), path, what, line, [factor](Storage& s) { s.rate = factor; });
 }
 
 }  // namespace metronome

@@ -33,14 +33,14 @@ bool reaches_parameter(const GraphState& state, ValueId from) {
 }  // namespace
 
 void Graph::validate() const {
-  std::vector<std::string> mistakes = state_->mistakes;
-  for (std::size_t i = 0; i < state_->storages.size(); ++i) {
-    const Storage& s = state_->storages[i];
+  std::vector<std::string> mistakes = state().mistakes;
+  for (std::size_t i = 0; i < state().storages.size(); ++i) {
+    const Storage& s = state().storages[i];
     if (s.kind != StorageKind::state) continue;
     const auto fed = std::any_of(
-        state_->assignments.begin(), state_->assignments.end(),
+        state().assignments.begin(), state().assignments.end(),
         [&](const Assignment& a) { return a.storage.index == static_cast<std::int32_t>(i); });
-    if (!fed && state_->mistakes.empty()) {
+    if (!fed && state().mistakes.empty()) {
       mistakes.push_back(
           fmt::format("{}: state \"{}\" is never fed\n"
                       "  requires   one Graph::feed(state, next) for each state\n"
@@ -48,18 +48,18 @@ void Graph::validate() const {
                       to_string(s.line), s.path));
     }
   }
-  if (state_->loss.present() && state_->mistakes.empty() &&
-      !reaches_parameter(*state_, state_->loss)) {
+  if (state().loss.present() && state().mistakes.empty() &&
+      !reaches_parameter(state(), state().loss)) {
     mistakes.push_back(fmt::format(
         "{}: minimize has nothing to train\n"
         "  requires   a loss that reaches a trainable parameter\n"
         "  way out    thaw a parameter, or leave minimize out and compile the forward pass alone",
-        to_string(state_->loss_line)));
+        to_string(state().loss_line)));
   }
   const bool reads_gradient =
-      std::any_of(state_->nodes.begin(), state_->nodes.end(),
+      std::any_of(state().nodes.begin(), state().nodes.end(),
                   [](const Node& n) { return n.op->as<GradientOf>() != nullptr; });
-  if (reads_gradient && !state_->loss.present() && state_->mistakes.empty()) {
+  if (reads_gradient && !state().loss.present() && state().mistakes.empty()) {
     mistakes.push_back(
         fmt::format("graph \"{}\": gradient(value) has no loss\n"
                     "  requires   one Graph::minimize(loss, optimizer)",

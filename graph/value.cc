@@ -9,9 +9,21 @@
 
 namespace metronome {
 
+Value::Value(GraphState* graph, ValueId id)
+    : identity_(graph != nullptr ? graph->identity.shared() : nullptr), id_(id) {}
+
+void Value::refuse_closed(Line line) const {
+  throw GraphError({fmt::format(
+      "{}a value of graph \"{}\" is used, but that graph was destroyed\n"
+      "  requires   a graph that lives as long as it is declared\n"
+      "  way out    keep the Graph beside its values; without it they serve executables alone, to "
+      "feed and to read",
+      line.known() ? to_string(line) + ": " : "", identity_->name)});
+}
+
 const Type& Value::type() const {
   static const Type kPoisoned{f32, {}};
-  return graph_ != nullptr && id_.present() ? node().types[id_.output] : kPoisoned;
+  return usable({}) ? node().types[id_.output] : kPoisoned;
 }
 
 std::int64_t Value::size(std::int64_t axis) const {
@@ -21,8 +33,8 @@ std::int64_t Value::size(std::int64_t axis) const {
 }
 
 const Node& Value::node() const {
-  if (graph_ == nullptr || !id_.present()) throw InternalError("a poisoned value has no node");
-  return graph_->nodes[id_.node];
+  if (!usable({})) throw InternalError("a poisoned value has no node");
+  return graph()->nodes[id_.node];
 }
 
 const Value& Vjp::in(std::size_t i) const { return inputs[i]; }
@@ -30,37 +42,37 @@ const Value& Vjp::out(std::size_t i) const { return outputs[i]; }
 const Value& Vjp::grad(std::size_t i) const { return gradients[i]; }
 
 Value Value::through(const Layer& layer, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   return layer(*this, line);
 }
 
 Value Value::repeat(std::int64_t n, const Layer& layer, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   if (n < 0) {
-    return mistake(graph_, line, fmt::format("repeat cannot make {} copies", n), {{*this}},
+    return mistake(graph(), line, fmt::format("repeat cannot make {} copies", n), {{*this}},
                    {fmt::format("0 copies or more, but {}", n)});
   }
-  PathScope verb(graph_, "repeat", PathScope::Kind::verb);
+  PathScope verb(graph(), "repeat", PathScope::Kind::verb);
   Value x = *this;
   for (std::int64_t i = 0; i < n && !x.poisoned(); ++i) {
-    PathScope copy(graph_, static_cast<int>(i), false);
+    PathScope copy(graph(), static_cast<int>(i), false);
     x = layer.at(x, static_cast<int>(i), line);
   }
   return x;
 }
 
 Branches Value::split(const Layers& layers, Line line) const {
-  if (!*this || poisoned()) return Branches({*this});
+  if (!usable(line)) return Branches({*this});
   if (layers.count() < 1) {
-    return Branches({mistake(graph_, line, "split cannot make branches", {{*this}},
+    return Branches({mistake(graph(), line, "split cannot make branches", {{*this}},
                              {layers.count() == 0 ? "one layer or more, but the list is empty"
                                                   : "the number of branches beside the factory",
                               layers.count() == 0 ? "" : "mt::Layers(factory, count)"})});
   }
-  PathScope verb(graph_, "split", PathScope::Kind::verb);
+  PathScope verb(graph(), "split", PathScope::Kind::verb);
   Values branches;
   for (int i = 0; i < layers.count(); ++i) {
-    PathScope copy(graph_, i, false);
+    PathScope copy(graph(), i, false);
     branches.push_back(layers.at(i).at(*this, i, line));
   }
   return Branches(std::move(branches));
@@ -79,35 +91,35 @@ Branches Value::split(const Layer& a, const Layer& b, const Layer& c, const Laye
 
 Value Branches::merge(const Join& how, Line line) const {
   for (const Value& v : values_) {
-    if (!v || v.poisoned()) return v;
+    if (!v.usable(line)) return v;
   }
   return how(values_, line);
 }
 
 Value Value::named(std::string name, Line line) const {
-  if (!*this || poisoned()) return *this;
-  const std::string full = join_path(graph_->scopes.back().nodes, name);
+  if (!usable(line)) return *this;
+  const std::string full = join_path(graph()->scopes.back().nodes, name);
   if (!always_computed(*this)) {
-    return mistake(graph_, line, fmt::format("named(\"{}\") cannot keep the value", name),
+    return mistake(graph(), line, fmt::format("named(\"{}\") cannot keep the value", name),
                    {{*this}}, needs_always(*this));
   }
-  for (const Readable& r : graph_->readables) {
+  for (const Readable& r : graph()->readables) {
     if (r.name == full) {
-      return mistake(graph_, line, fmt::format("named(\"{}\") is taken", name), {{*this}},
+      return mistake(graph(), line, fmt::format("named(\"{}\") is taken", name), {{*this}},
                      {fmt::format("a new name, but \"{}\" names a value already", full)});
     }
   }
-  graph_->readables.push_back({full, id_, id_});
+  graph()->readables.push_back({full, id_, id_});
   return *this;
 }
 
 Value Value::scope(std::string name, const Layer& layer, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   if (name.empty() || name.find('/') != std::string::npos) {
-    return mistake(graph_, line, fmt::format("scope(\"{}\") cannot be opened", name), {{*this}},
+    return mistake(graph(), line, fmt::format("scope(\"{}\") cannot be opened", name), {{*this}},
                    {"a name of one letter or more without '/'"});
   }
-  PathScope scope(graph_, name, PathScope::Kind::user);
+  PathScope scope(graph(), name, PathScope::Kind::user);
   return layer(*this, line);
 }
 
@@ -118,21 +130,21 @@ Layer rowwise(Layer layer) {
 
 Layer shared(Layer layer) {
   struct Made {
-    GraphState* graph = nullptr;
+    std::shared_ptr<GraphIdentity> graph;  // of the first call
     std::string storage_path;
   };
   auto made = std::make_shared<Made>();
   const bool is_rowwise = layer.is_rowwise();
   Layer once = [layer = std::move(layer), made](Value x, Line line) -> Value {
-    if (!x || x.poisoned()) return x;
-    if (made->graph != nullptr && made->graph != x.graph()) {
+    if (!x.usable(line)) return x;
+    if (made->graph != nullptr && made->graph != x.identity()) {
       return mistake(x.graph(), line, "a shared layer cannot serve two graphs", {{x}},
                      {fmt::format("the graph of its first call, \"{}\", but \"{}\"",
                                   made->graph->name, x.graph()->name)});
     }
     if (made->graph == nullptr) {
       PathScope first(x.graph(), "shared", PathScope::Kind::layer);
-      made->graph = x.graph();
+      made->graph = x.identity();
       made->storage_path = x.graph()->scopes.back().storages;
       return layer(x, line);
     }

@@ -1,15 +1,18 @@
 // The fluent stream: a Value and its verbs.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "graph/identity.h"
 #include "graph/line.h"
 #include "graph/node.h"
 #include "graph/op.h"
@@ -32,19 +35,46 @@ struct RouteOptions {
   double capacity = 1.25;
 };
 
-/// One result of a node. Cheap to copy; valid as long as its graph. Every verb is checked when it
-/// is called: a mistake is recorded in the graph and the verb returns a poisoned value, on which
-/// further verbs record nothing.
+/// One result of a node. Cheap to copy. Every verb is checked when it is called: a mistake is
+/// recorded in the graph and the verb returns a poisoned value, on which further verbs record
+/// nothing. Verbs on a value whose graph was destroyed throw GraphError; executables of that graph
+/// still take it, to be fed or read.
+///
+/// `==` and `!=` compare elements, as `<` does (ops/functions.h); two handles are of one value
+/// where their `id()` are equal.
 class Value {
  public:
   Value() = default;  ///< absent: no graph
-  Value(GraphState* graph, ValueId id) : graph_(graph), id_(id) {}
+  Value(GraphState* graph, ValueId id);
 
-  bool present() const { return graph_ != nullptr; }
-  explicit operator bool() const { return present(); }
-  bool poisoned() const { return graph_ != nullptr && !id_.present(); }
+  bool present() const { return identity_ != nullptr; }
+  bool poisoned() const { return present() && !id_.present(); }
   ValueId id() const { return id_; }
-  GraphState* graph() const { return graph_; }
+  /// The graph it belongs to, null where it is absent. Throws GraphError, with the line where one
+  /// is given, where that graph was destroyed.
+  GraphState* graph(Line line = {}) const {
+    if (identity_ != nullptr && identity_->state == nullptr) refuse_closed(line);
+    return identity_ != nullptr ? identity_->state : nullptr;
+  }
+  /// Who its graph is, also where that was destroyed; null where the value is absent.
+  const std::shared_ptr<GraphIdentity>& identity() const { return identity_; }
+  /// True where a verb may act on it: neither absent nor poisoned. Throws as `graph`.
+  bool usable(Line line) const { return graph(line) != nullptr && id_.present(); }
+
+  /// Data are known to a step alone: C++ cannot branch on them, and must not compile as if it did.
+  template <std::same_as<bool> B>
+  explicit operator B() const {
+    static_assert(kNever<B>,
+                  "C++ cannot branch on a Value, whose data only a step knows: use mt::where for "
+                  "each element, Value::choose for branches, Loop::until or Loop::while_true for "
+                  "loops (Value::present tells a value from a default-made one)");
+    return false;
+  }
+  template <class V = Value>
+  Value operator!() const {
+    static_assert(kNever<V>, "! cannot look into a Value: use mt::logical_not");
+    return *this;
+  }
 
   /// Type of the value. A poisoned or absent value has the type f32[].
   const Type& type() const;
@@ -55,7 +85,6 @@ class Value {
   std::int64_t size(std::int64_t axis) const;
   /// The node that made it. Must be neither absent nor poisoned.
   const Node& node() const;
-  bool operator==(const Value&) const = default;
 
   // ---- composition -------------------------------------------------------------------------
   /// layer(x).
@@ -115,9 +144,28 @@ class Value {
               Line line = Line::here()) const;
 
  private:
-  GraphState* graph_ = nullptr;
+  template <class>
+  static constexpr bool kNever = false;
+  [[noreturn]] void refuse_closed(Line line) const;
+
+  std::shared_ptr<GraphIdentity> identity_;
   ValueId id_;
 };
+
+template <class A, class B>
+concept EitherIsValue = std::same_as<A, Value> || std::same_as<B, Value>;
+
+/// Refused by the compiler, as C++ evaluates them on the host.
+template <class A, class B>
+requires EitherIsValue<A, B> Value operator&&(const A&, const B&) {
+  static_assert(!EitherIsValue<A, B>, "&& cannot look into a Value: use mt::logical_and");
+  return {};
+}
+template <class A, class B>
+requires EitherIsValue<A, B> Value operator||(const A&, const B&) {
+  static_assert(!EitherIsValue<A, B>, "|| cannot look into a Value: use mt::logical_or");
+  return {};
+}
 
 /// A parameter type of operators and elementwise functions: a value, or a number that takes the
 /// other operand's element type; its conversion captures the caller's line.

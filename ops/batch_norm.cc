@@ -57,7 +57,7 @@ Types BatchNorm::infer(std::span<const Type> in) const {
 
 Values BatchNorm::vjp(const Vjp& v) const {
   Values result(5);
-  if (!v.grad()) return result;
+  if (!v.grad().present()) return result;
   const Values gradients =
       apply_all(BatchNormGrad{}, {v.grad(), v.in(0), v.out(3), v.out(4), v.in(1)}, 3, Line::here());
   std::copy(gradients.begin(), gradients.end(), result.begin());

@@ -12,7 +12,7 @@ Types Cast::infer(std::span<const Type> in) const { return {{element, in[0].shap
 
 Values Cast::vjp(const Vjp& v) const {
   const Element from = v.in(0).element();
-  if (!v.grad() || !is_floating(from) || !is_floating(element)) return {Value()};
+  if (!v.grad().present() || !is_floating(from) || !is_floating(element)) return {Value()};
   return {v.grad().cast(from)};
 }
 

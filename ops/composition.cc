@@ -17,18 +17,18 @@ Value joined(const Value& skip, const Value& main, Line line) {
 }  // namespace
 
 Value Value::also(const Layer& layer, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   return joined(*this, layer(*this, line), line);
 }
 
 Value Value::also(const Layer& main, const Layer& skip, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   const Value through_main = main(*this, line);
   return joined(skip(*this, line), through_main, line);
 }
 
 Value iterations(Value result, Line line) {
-  if (!result || result.poisoned()) return result;
+  if (!result.usable(line)) return result;
   GraphState* graph = result.graph();
   const auto found = graph->iterations.find(result.id());
   if (found == graph->iterations.end()) {
@@ -49,14 +49,14 @@ Layer residual(Layer layer) {
 }
 
 Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   PathScope verb(graph(), "gate", PathScope::Kind::verb);
   Value weights;
   {
     PathScope scope(graph(), "router", PathScope::Kind::user);
     weights = router(*this, line);
   }
-  if (!weights || weights.poisoned()) return weights;
+  if (!weights.usable(line)) return weights;
   const std::int64_t count = weights.size(-1);
   const auto refuse = [&](const Requirement& requirement) {
     return mistake(graph(), line, "gate cannot weigh its experts", {{*this, weights}}, requirement);
@@ -79,7 +79,7 @@ Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
     const Value result = experts.at(i).at(*this, i, line);
     LineScope ours(graph(), line);
     const Value weighted = result * columns[i];
-    sum = sum ? sum + weighted : weighted;
+    sum = sum.present() ? sum + weighted : weighted;
   }
   return sum;
 }

@@ -34,7 +34,7 @@ Types Concat::infer(std::span<const Type> in) const {
 
 Values Concat::vjp(const Vjp& v) const {
   Values gradients(v.inputs.size());
-  if (!v.grad()) return gradients;
+  if (!v.grad().present()) return gradients;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const std::int64_t end = begin + v.in(i).size(axis);
@@ -84,13 +84,13 @@ Join concat(std::int64_t axis) {
 
 Value stack(const Values& values, std::int64_t axis, Line line) {
   if (values.empty()) return concat(values, axis, line);
-  LineScope scope(values[0].graph(), line);
+  LineScope scope(values[0].graph(line), line);
   const std::int64_t rank = values[0].rank() + 1;
   const bool inside = axis >= -rank && axis < rank;
   if (inside && axis < 0) axis += rank;
   Values raised;
   for (const Value& value : values) {
-    if (!value || value.poisoned()) return concat(values, axis, line);
+    if (!value.present() || value.poisoned()) return concat(values, axis, line);
     Shape shape = value.shape();
     if (shape != values[0].shape()) {
       return mistake(value.graph(), line, "stack cannot join the values", {{values[0], value}},

@@ -23,7 +23,7 @@ Types Dropout::infer(std::span<const Type> in) const {
 }
 
 Values Dropout::vjp(const Vjp& v) const {
-  if (!v.grad()) return Values(3);
+  if (!v.grad().present()) return Values(3);
   return {{}, {}, apply(*this, {v.in(0), v.in(1), v.grad()}, {})};
 }
 

@@ -36,7 +36,7 @@ struct Over {
       const PathScope copy(x.graph(), i, true);
       const Value result = layer.at(make(i), i, line);
       if (result.poisoned()) return {result};
-      if (!result) {
+      if (!result.present()) {
         return {refuse_result(
             x, result, fmt::format("a value of each {}, but {} {} gives none", part, part, i))};
       }
@@ -57,7 +57,7 @@ struct Over {
     const Value result = layer(in, line);
     if (result.poisoned()) return result;
     const Shape first(in.shape().begin(), in.shape().begin() + leading);
-    if (!result || result.rank() < leading || (same_rank && result.rank() != in.rank()) ||
+    if (!result.present() || result.rank() < leading || (same_rank && result.rank() != in.rank()) ||
         !std::equal(first.begin(), first.end(), result.shape().begin())) {
       return refuse_result(
           in, result,
@@ -72,7 +72,7 @@ struct Over {
 }  // namespace
 
 Value Value::each(const Layer& layer, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   const Over over{"each", "row", *this, line};
   if (rank() < 1 || size(0) < 1) {
     return over.refuse("take the value apart", {*this},
@@ -89,7 +89,7 @@ Value Value::each(const Layer& layer, Line line) const {
 }
 
 Value Value::slices(std::int64_t n, const Layer& layer, Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   const Over over{"slices", "slice", *this, line};
   if (n < 1 || rank() < 1 || size(-1) % n != 0) {
     return over.refuse(

@@ -113,7 +113,8 @@ Value Elementwise::fold(std::span<const Value> in) const {
   Types types;
   for (const Value& v : in) types.push_back(v.type());
   const Type result = infer(types)[0];
-  if (const Value same = unchanged_operand(*this, in); same && same.type() == result) return same;
+  const Value same = unchanged_operand(*this, in);
+  if (same.present() && same.type() == result) return same;
   if (function == Function::pow_scalar && a == 2) {
     return apply(Elementwise{Function::square}, {in[0]}, {});
   }

@@ -44,17 +44,17 @@ Values gradients(const Elementwise& op, const Vjp& v) {
 }  // namespace rows
 
 Values Elementwise::vjp(const Vjp& v) const {
-  if (!v.grad()) return Values(v.inputs.size());
+  if (!v.grad().present()) return Values(v.inputs.size());
   Values gradients = rows::gradients(*this, v);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!is_floating(v.in(i).element())) gradients[i] = Value();
-    if (gradients[i]) gradients[i] = summed_to(gradients[i], v.in(i).shape());
+    if (gradients[i].present()) gradients[i] = summed_to(gradients[i], v.in(i).shape());
   }
   return gradients;
 }
 
 Value summed_to(Value g, const Shape& shape) {
-  if (!g || g.shape() == shape) return g;
+  if (!g.present() || g.shape() == shape) return g;
   std::vector<std::int64_t> axes;
   const std::int64_t added = g.rank() - static_cast<std::int64_t>(shape.size());
   for (std::int64_t d = 0; d < g.rank(); ++d) {

@@ -20,7 +20,7 @@ Types Embedding::infer(std::span<const Type> in) const {
 }
 
 Values Embedding::vjp(const Vjp& v) const {
-  if (!v.grad()) return Values(2);
+  if (!v.grad().present()) return Values(2);
   return {apply(EmbeddingGrad{v.in(0).size(0)}, {v.grad(), v.in(1)}, {}), {}};
 }
 

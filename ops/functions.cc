@@ -29,8 +29,9 @@ Value call(Function function, std::initializer_list<Operand> operands, Line line
   Values given;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Value& v = operands.begin()[i].value;
-    if (!v) continue;
-    if (graph == nullptr) graph = v.graph();
+    if (!v.present()) continue;
+    GraphState* const own = v.graph(line);
+    if (graph == nullptr) graph = own;
     if (i >= first && !element) element = v.element();
     poisoned = poisoned || v.poisoned();
     given.push_back(v);
@@ -82,6 +83,8 @@ Value operator<(Operand x, Operand y) { return call(Function::less, {x, y}, x.li
 Value operator<=(Operand x, Operand y) { return call(Function::less_equal, {x, y}, x.line); }
 Value operator>(Operand x, Operand y) { return call(Function::greater, {x, y}, x.line); }
 Value operator>=(Operand x, Operand y) { return call(Function::greater_equal, {x, y}, x.line); }
+Value operator==(Operand x, Operand y) { return equal(x, y); }
+Value operator!=(Operand x, Operand y) { return not_equal(x, y); }
 Value equal(Operand x, Operand y) { return call(Function::equal, {x, y}, x.line); }
 Value not_equal(Operand x, Operand y) { return call(Function::not_equal, {x, y}, x.line); }
 Value minimum(Operand x, Operand y) { return call(Function::minimum, {x, y}, x.line); }
@@ -94,7 +97,8 @@ Value UnaryFunction::operator()(Value x, Line line) const {
 }
 
 Value pow(Operand x, Operand y) {
-  if (y.number && x.value) return elementwise(Function::pow_scalar, {x.value}, x.line, *y.number);
+  if (y.number && x.value.present())
+    return elementwise(Function::pow_scalar, {x.value}, x.line, *y.number);
   return call(Function::pow, {x, y}, x.line);
 }
 
@@ -108,6 +112,7 @@ Value where(Value condition, Operand x, Operand y, Line line) {
 
 Value Reduction::operator()(Value x, Axes axes, bool keep, Line line) const {
   Reduce op{kind, {}, keep};
+  if (!x.usable(line)) return apply(std::move(op), {x}, line);
   if (axes.list) {
     op.axes = from_front(*axes.list, x.rank());
   } else {

@@ -31,7 +31,9 @@ Value operator<(Operand x, Operand y);
 Value operator<=(Operand x, Operand y);
 Value operator>(Operand x, Operand y);
 Value operator>=(Operand x, Operand y);
-/// x == y of each element; bool. (`==` of two values asks whether they are the same value.)
+/// Of each element; bool. Two handles are of one value where their `id()` are equal.
+Value operator==(Operand x, Operand y);
+Value operator!=(Operand x, Operand y);
 Value equal(Operand x, Operand y);
 Value not_equal(Operand x, Operand y);
 

@@ -33,7 +33,7 @@ Types LayerNorm::infer(std::span<const Type> in) const {
 }
 
 Values LayerNorm::vjp(const Vjp& v) const {
-  if (!v.grad()) return Values(3);
+  if (!v.grad().present()) return Values(3);
   return apply_all(LayerNormGrad{}, {v.grad(), v.in(0), v.out(1), v.out(2), v.in(1)}, 3,
                    Line::here());
 }

@@ -24,14 +24,14 @@ namespace {
 /// through.
 template <class Check, class Build>
 Value layer_of(std::string_view name, Value x, Line line, const Check& check, const Build& build) {
-  if (!x) {
+  if (!x.present()) {
     throw GraphError(
         {fmt::format("{}: {} has no operand that belongs to a graph\n"
                      "  way out    begin with Graph::input or Graph::parameter",
                      to_string(line), name)});
   }
   if (x.poisoned()) return x;
-  const LineScope line_scope(x.graph(), line);
+  const LineScope line_scope(x.graph(line), line);
   try {
     check();
   } catch (const Requirement& requirement) {

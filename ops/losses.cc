@@ -118,9 +118,9 @@ Value bce_with_logits_loss(Value logits, Value target, Line line) {
 
 Value accuracy(Value logits, Value targets, Line line) {
   for (const Value& v : {logits, targets}) {
-    if (!v || v.poisoned()) return v;
+    if (!v.usable(line)) return v;
   }
-  LineScope scope(logits.graph(), line);
+  LineScope scope(logits.graph(line), line);
   try {
     require_classes(std::vector<Type>{logits.type(), targets.type()});
   } catch (const Requirement& requirement) {

@@ -71,7 +71,7 @@ Types Matmul::infer(std::span<const Type> in) const {
 
 Values Matmul::vjp(const Vjp& v) const {
   Values result(v.inputs.size());
-  if (!v.grad()) return result;
+  if (!v.grad().present()) return result;
   const Value &g = v.grad(), &a = v.in(0), &b = v.in(1);
   Value da =
       transpose_a ? matmul_of(b, transpose_b, g, true) : matmul_of(g, false, b, !transpose_b);
@@ -171,7 +171,7 @@ Types Linear::infer(std::span<const Type> in) const {
 
 Values Linear::vjp(const Vjp& v) const {
   Values result(v.inputs.size());
-  if (!v.grad()) return result;
+  if (!v.grad().present()) return result;
   const Value grad = rows_of(v.grad()), x = rows_of(v.in(0));
   result[0] = matmul_of(grad, false, v.in(1), false).reshape(v.in(0).shape());
   result[1] = matmul_of(grad, true, x, false);

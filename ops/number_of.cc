@@ -18,7 +18,7 @@ double first_of(const Constant& constant) {
 }  // namespace
 
 std::optional<double> number_of(const Value& value) {
-  if (!value || value.poisoned()) return std::nullopt;
+  if (!value.present() || value.poisoned()) return std::nullopt;
   const Node* node = &value.node();
   if (node->op->as<Expand>() != nullptr) node = &Value(value.graph(), node->inputs[0]).node();
   if (const Fill* fill = node->op->as<Fill>()) return fill->number;

@@ -104,7 +104,7 @@ Values clip_gradients(const Values& gradients, double max_norm) {
   Value total;
   for (const Value& gradient : gradients) {
     const Value squares = sum_squares(gradient).cast(f64);
-    total = total ? total + squares : squares;
+    total = total.present() ? total + squares : squares;
   }
   const Value factor = minimum(max_norm / (sqrt(total) + 1e-6), 1.0);
   Values clipped;

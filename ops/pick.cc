@@ -21,7 +21,7 @@ Types Pick::infer(std::span<const Type> in) const {
 }
 
 Values Pick::vjp(const Vjp& v) const {
-  if (!v.grad()) return Values(2);
+  if (!v.grad().present()) return Values(2);
   return {apply(PickGrad{v.in(0).size(-1)}, {v.grad(), v.in(1)}, {}), {}};
 }
 

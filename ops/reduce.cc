@@ -55,7 +55,7 @@ Types Reduce::infer(std::span<const Type> in) const {
 
 Values Reduce::vjp(const Vjp& v) const {
   const Value& x = v.in(0);
-  if (!v.grad() || !is_floating(x.element())) return {Value()};
+  if (!v.grad().present() || !is_floating(x.element())) return {Value()};
   Shape kept = x.shape();
   std::int64_t elements = 1;
   for (const std::int64_t axis : axes) elements *= std::exchange(kept[axis], 1);

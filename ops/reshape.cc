@@ -31,7 +31,7 @@ Types Reshape::infer(std::span<const Type> in) const {
 }
 
 Values Reshape::vjp(const Vjp& v) const {
-  if (!v.grad()) return {Value()};
+  if (!v.grad().present()) return {Value()};
   return {v.grad().reshape(v.in(0).shape())};
 }
 

@@ -110,20 +110,20 @@ const GraphState::Routed* routed(const Value& result) {
 
 Value Value::route(const Layer& router, const Layers& experts, const RouteOptions& options,
                    Line line) const {
-  if (!*this || poisoned()) return *this;
+  if (!usable(line)) return *this;
   if (rank() != 2) {
-    return mistake(graph_, line, "route cannot share out rows", {{*this}},
+    return mistake(graph(), line, "route cannot share out rows", {{*this}},
                    {fmt::format("rows [rows, width], but {}", to_string(type()))});
   }
-  PathScope verb(graph_, "route", PathScope::Kind::verb);
+  PathScope verb(graph(), "route", PathScope::Kind::verb);
   Value weights;
   {
-    PathScope scope(graph_, "router", PathScope::Kind::user);
+    PathScope scope(graph(), "router", PathScope::Kind::user);
     weights = router(*this, line);
   }
-  if (!weights || weights.poisoned()) return weights;
+  if (!weights.usable(line)) return weights;
   if (const auto wrong = wrong_router(*this, weights, experts.count(), options)) {
-    return mistake(graph_, line, "route cannot weigh its experts", {{*this, weights}}, *wrong);
+    return mistake(graph(), line, "route cannot weigh its experts", {{*this, weights}}, *wrong);
   }
   const std::int64_t count = weights.size(1);
   const std::int64_t slots = slots_of(options.capacity, size(0), options.top, count);
@@ -133,24 +133,24 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
   const Values rows = chunk(embedding_lookup(*this, row, line), count, 0, line);
   Values results;
   for (int e = 0; e < count; ++e) {
-    PathScope scope(graph_, e, false);
+    PathScope scope(graph(), e, false);
     const Value result = experts.at(e).at(rows[e], e, line);
-    if (!result || result.poisoned()) return result;
+    if (!result.usable(line)) return result;
     results.push_back(result);
     if (const auto wrong = wrong_result(e, slots, result, results[0], weights)) {
-      return mistake(graph_, line, "route cannot join its experts",
+      return mistake(graph(), line, "route cannot join its experts",
                      {{e == 0 ? weights : results[0], result}}, *wrong);
     }
   }
   const Value y = combined(results, weights, choice, slot, line);
   if (!y.poisoned()) {
-    graph_->routes[y.id()] = {weights.id(), load.id(), options.top, slots};
+    graph()->routes[y.id()] = {weights.id(), load.id(), options.top, slots};
   }
   return y;
 }
 
 Value dropped(Value result, Line line) {
-  if (!result || result.poisoned()) return result;
+  if (!result.usable(line)) return result;
   const GraphState::Routed* route = routed(result);
   if (route == nullptr) {
     return mistake(result.graph(), line, "dropped rows cannot be counted", {{result}},
@@ -162,7 +162,7 @@ Value dropped(Value result, Line line) {
 }
 
 Value balance_loss(Value result, Line line) {
-  if (!result || result.poisoned()) return result;
+  if (!result.usable(line)) return result;
   const GraphState::Routed* route = routed(result);
   if (route == nullptr) {
     return mistake(result.graph(), line, "balance_loss cannot find the router", {{result}},

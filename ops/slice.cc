@@ -35,7 +35,7 @@ Types Slice::infer(std::span<const Type> in) const {
 }
 
 Values Slice::vjp(const Vjp& v) const {
-  if (!v.grad()) return {Value()};
+  if (!v.grad().present()) return {Value()};
   return {apply(SliceGrad{axis, begin, v.in(0).size(axis)}, {v.grad()}, {})};
 }
 
@@ -104,7 +104,7 @@ Types SliceGrad::infer(std::span<const Type> in) const {
 
 Values SliceGrad::vjp(const Vjp& v) const {
   Values gradients(v.inputs.size());
-  if (!v.grad()) return gradients;
+  if (!v.grad().present()) return gradients;
   gradients[0] = v.grad().slice(axis, begin, begin + v.in(0).size(axis));
   if (accumulate) gradients[1] = v.grad();
   return gradients;

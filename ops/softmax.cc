@@ -24,7 +24,7 @@ Types Softmax::infer(std::span<const Type> in) const {
 }
 
 Values Softmax::vjp(const Vjp& v) const {
-  if (!v.grad()) return Values(1);
+  if (!v.grad().present()) return Values(1);
   return {apply(SoftmaxGrad{axis, log}, {v.grad(), v.out(0)}, Line::here())};
 }
 

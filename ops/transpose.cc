@@ -29,7 +29,7 @@ Types Transpose::infer(std::span<const Type> in) const {
 }
 
 Values Transpose::vjp(const Vjp& v) const {
-  if (!v.grad()) return {Value()};
+  if (!v.grad().present()) return {Value()};
   std::vector<std::int64_t> back(axes.size());
   for (std::size_t i = 0; i < axes.size(); ++i) back[axes[i]] = static_cast<std::int64_t>(i);
   return {permute(v.grad(), std::move(back))};

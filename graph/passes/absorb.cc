@@ -18,7 +18,7 @@ std::vector<int> uses_of_nodes(const Graph& graph) {
     for (const ValueId input : node.inputs) use(input);
     use(node.guard);
   }
-  if (graph.loss()) use(graph.loss().id());
+  if (graph.loss().present()) use(graph.loss().id());
   for (const Readable& r : graph.readables()) use(r.value);
   for (const Assignment& a : graph.assignments()) use(a.value);
   for (const ParameterGradient& g : graph.parameter_gradients()) use(g.value);

@@ -58,7 +58,7 @@ void Copier::replace(ValueId old, ValueId now) {
 }
 
 Graph Copier::finish() {
-  if (from.loss()) to.set_loss(at(from.loss().id()));
+  if (from.loss().present()) to.set_loss(at(from.loss().id()));
   for (std::size_t i = 0; i < from.readables().size(); ++i) {
     const ValueId value = from.readables()[i].value;
     if (has(value)) to.set_readable(i, at(value));

@@ -66,7 +66,7 @@ class Reverse {
       const ValueId id{index, static_cast<std::int32_t>(k)};
       outputs.push_back(graph_.value(id));
       incoming.push_back(of(id));
-      any = any || incoming.back();
+      any = any || incoming.back().present();
     }
     if (!any) return;
     Values inputs;
@@ -79,7 +79,7 @@ class Reverse {
                                       node.op->name(), contributions.size(), node.inputs.size()));
     }
     for (std::size_t k = 0; k < contributions.size(); ++k) {
-      if (contributions[k] && active_[node.inputs[k].node]) {
+      if (contributions[k].present() && active_[node.inputs[k].node]) {
         add(node.inputs[k], contributions[k], {{node.guard, true}});
       }
     }
@@ -152,7 +152,7 @@ Graph differentiate(const Graph& graph, const Settings& settings) {
     if (copier.has({i, 0})) now[i] = copier.at({i, 0});
   }
   Graph result = copier.finish();
-  if (!graph.loss() || settings.mode != Mode::train) return result;
+  if (!graph.loss().present() || settings.mode != Mode::train) return result;
 
   Reverse reverse(result, std::move(active));
   reverse.run(result.loss().id());
@@ -161,7 +161,8 @@ Graph differentiate(const Graph& graph, const Settings& settings) {
   for (std::int32_t i = 0; i < count; ++i) {
     const Read* read = graph.nodes()[i].op->as<Read>();
     if (read == nullptr || !graph.storage(read->storage).trainable) continue;
-    if (const Value g = reverse.of(now[i])) gradients.push_back({read->storage, g.id()});
+    const Value g = reverse.of(now[i]);
+    if (g.present()) gradients.push_back({read->storage, g.id()});
   }
   result.set_parameter_gradients(std::move(gradients));
 
@@ -170,7 +171,7 @@ Graph differentiate(const Graph& graph, const Settings& settings) {
     if (!readable.present() || graph.node(readable).op->as<GradientOf>() == nullptr) continue;
     const ValueId of = graph.node(readable).inputs[0];
     Value g = reverse.of({now[of.node].node, of.output});
-    if (!g) {  // the loss does not depend on it
+    if (!g.present()) {  // the loss does not depend on it
       Node zero;
       zero.op = make_op(Fill{0, graph.type(of)});
       zero.path = graph.node(readable).path;

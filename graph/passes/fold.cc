@@ -44,7 +44,8 @@ Graph fold(const Graph& graph, const Settings& settings) {
     const Node& node = graph.nodes()[i];
     PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
     const Values inputs = copier.inputs_of(node);
-    if (const Value simpler = inputs.empty() ? Value() : node.op->fold(inputs)) {
+    const Value simpler = inputs.empty() ? Value() : node.op->fold(inputs);
+    if (simpler.present()) {
       copier.replace(i, {simpler});
       continue;
     }

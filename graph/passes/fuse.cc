@@ -104,7 +104,7 @@ class Fuser {
   }
 
   void find_kept() {
-    if (graph_.loss()) kept_.insert(graph_.loss().id());
+    if (graph_.loss().present()) kept_.insert(graph_.loss().id());
     for (const Readable& r : graph_.readables()) kept_.insert(r.value);
     for (const Assignment& a : graph_.assignments()) kept_.insert(a.value);
     for (const ParameterGradient& g : graph_.parameter_gradients()) kept_.insert(g.value);

@@ -52,7 +52,7 @@ Value GradientSums::of(ValueId target) {
     sum = always;
   } else if (conditional.size() > 1 && partition(node.guard, conditional)) {
     sum = merged(node.guard, std::move(conditional));
-    if (always) sum = apply(Accumulate{}, {sum, always}, Line{});
+    if (always.present()) sum = apply(Accumulate{}, {sum, always}, Line{});
   } else {
     sum = summed(node.guard, parts);
   }
@@ -78,7 +78,7 @@ std::vector<GuardFact> GradientSums::reduced(ValueId target, std::vector<GuardFa
 
 Value GradientSums::guard_of(ValueId outer, const std::vector<GuardFact>& facts) const {
   Value guard = outer.present() ? graph_.value(outer) : Value();
-  const auto id = [&] { return guard ? guard.id() : ValueId{}; };
+  const auto id = [&] { return guard.present() ? guard.id() : ValueId{}; };
   for (const auto& [fact, holds] : facts) {
     if (!holds) continue;
     if (guards_.implies(fact, id())) {
@@ -160,11 +160,11 @@ Value GradientSums::summed(ValueId outer, const std::vector<Contribution>& parts
   Value sum;
   for (const Contribution& part : parts) {
     const Value guard = part.when.empty() ? Value() : guard_of(outer, part.when);
-    if (!sum) {
-      sum = guard ? apply(Merge{1, false}, {guard, part.value}, Line{}) : part.value;
+    if (!sum.present()) {
+      sum = guard.present() ? apply(Merge{1, false}, {guard, part.value}, Line{}) : part.value;
     } else {
-      sum = guard ? apply(AccumulateIf{}, {sum, part.value, guard}, Line{})
-                  : apply(Accumulate{}, {sum, part.value}, Line{});
+      sum = guard.present() ? apply(AccumulateIf{}, {sum, part.value, guard}, Line{})
+                            : apply(Accumulate{}, {sum, part.value}, Line{});
     }
   }
   return sum;

@@ -49,7 +49,7 @@ Graph loosen(const Graph& graph, const Settings& settings) {
     }
     PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
     const Value value = node.op->loosen(copier.inputs_of(node));
-    if (!value) {
+    if (!value.present()) {
       copier.copy(i);
       continue;
     }

@@ -10,7 +10,7 @@ Graph prune(const Graph& graph, const Settings&) {
   const auto mark = [&](ValueId id) {
     if (id.present()) live[id.node] = true;
   };
-  if (graph.loss()) mark(graph.loss().id());
+  if (graph.loss().present()) mark(graph.loss().id());
   for (const Readable& r : graph.readables()) mark(r.value);
   for (const Assignment& a : graph.assignments()) mark(a.value);
   for (std::int32_t i = count - 1; i >= 0; --i) {

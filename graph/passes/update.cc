@@ -26,7 +26,7 @@ Graph update(const Graph& graph, const Settings& settings) {
   };
   PassScope scope(result, "optimizer", line);
   advance(result.replay(), 1);
-  if (result.loss()) {
+  if (result.loss().present()) {
     const OptimizerRule& optimizer = **result.optimizer();
     const std::vector<ParameterGradient> gradients(result.parameter_gradients().begin(),
                                                    result.parameter_gradients().end());

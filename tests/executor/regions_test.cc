@@ -32,7 +32,7 @@ struct Step {
     const Value made = make_guard(decider, when, cases, parent, Line::here());
     add({}, std::move(after));
     tasks.back().computes = made.id();
-    if (parent) read(tasks.back(), places.at(parent.id()));
+    if (parent.present()) read(tasks.back(), places.at(parent.id()));
     places[made.id()] = static_cast<const bool*>(tasks.back().touched.writes[0].begin);
     names[places[made.id()]] = std::move(name);
     return made;
@@ -43,7 +43,7 @@ struct Step {
     Task task{"task", {}, {}};
     task.touched.writes.push_back({address(tasks.size()), 1});
     for (const int before : after) task.touched.reads.push_back({address(before), 1});
-    if (guard) {
+    if (guard.present()) {
       task.guard = guard.id();
       task.guard_at = places.at(guard.id());
       read(task, task.guard_at);

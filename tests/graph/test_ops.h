@@ -130,7 +130,7 @@ inline Type floats(std::int64_t n) { return Type{f32, {n}}; }
 inline Value guard(Graph& graph, std::string path, Value decider, int when, int cases = 2,
                    Value parent = {}) {
   std::vector<Value> inputs = {decider};
-  if (parent) inputs.push_back(parent);
+  if (parent.present()) inputs.push_back(parent);
   return node(graph, std::move(path), Guard{when, cases, inputs.size() == 2}, inputs);
 }
 /// Output 0 of a new node that runs under `guard`, where that is present.
@@ -140,7 +140,7 @@ Value node_under(Graph& graph, Value guard, std::string path, T op, std::vector<
   node.op = make_op(std::move(op));
   for (const Value& input : inputs) node.inputs.push_back(input.id());
   node.path = std::move(path);
-  if (guard) node.guard = guard.id();
+  if (guard.present()) node.guard = guard.id();
   return graph.value(graph.append(std::move(node)));
 }
 

@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 
 #include "graph/error.h"
 #include "graph/graph.h"
+#include "ops/layers.h"
+#include "ops/losses.h"
 #include "tests/doctest.h"
 
 namespace metronome {
@@ -29,6 +32,51 @@ std::string mistakes(const Graph& graph) {
     return error.what();
   }
   return "none";
+}
+
+TEST_CASE("values of a graph that was destroyed: the line is the caller's") {
+  Value x;
+  {
+    Graph old("old");
+    x = old.input("x", f32, {64, 256});
+  }
+  Graph g("g");
+  const Value y = g.input("y", f32, {64, 256});
+  const auto check = [](int line, const std::function<void()>& call) {
+    std::string said = "nothing";
+    try {
+      call();
+    } catch (const GraphError& error) {
+      said = error.what();
+    }
+    CAPTURE(line);
+    CHECK(said.starts_with(
+        fmt::format("{}:{}: a value of graph \"old\" is used, but that graph was destroyed\n",
+                    __FILE__, line)));
+  };
+  check(__LINE__, [&] { x + y; });
+  check(__LINE__, [&] { y + x; });
+  check(__LINE__, [&] { 2.0 * x; });
+  check(__LINE__, [&] { y == x; });
+  check(__LINE__, [&] { sum(x, 0); });
+  check(__LINE__, [&] { exp(x); });
+  check(__LINE__, [&] { where(x, y, y); });
+  check(__LINE__, [&] { x.cast(f64); });
+  check(__LINE__, [&] { x.reshape({-1}); });
+  check(__LINE__, [&] { x.transpose(0, 1); });
+  check(__LINE__, [&] { x.slice(0, 0, 1); });
+  check(__LINE__, [&] { concat({y, x}, 0); });
+  check(__LINE__, [&] { stack({x, y}, 0); });
+  check(__LINE__, [&] { chunk(x, 2, 0); });
+  check(__LINE__, [&] { mse_loss(y, x); });
+  check(__LINE__, [&] { cross_entropy_loss(x, y); });
+  check(__LINE__, [&] { x.through(linear(3)); });
+  check(__LINE__, [&] { x.through(dropout(0.5)); });
+  check(__LINE__, [&] { x.also(linear(256)); });
+  check(__LINE__, [&] { x.gate(linear(2), {linear(1), linear(1)}); });
+  check(__LINE__, [&] { x.route(linear(2), {linear(1), linear(1)}); });
+  check(__LINE__, [&] { x.each(linear(1)); });
+  check(__LINE__, [&] { x.slices(2, linear(1)); });
 }
 
 TEST_CASE("operands of unequal sizes") {

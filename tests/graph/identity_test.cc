@@ -1,0 +1,194 @@
+// Values know their graph by an identity that no other graph gets, wherever it lies in memory.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/error.h"
+#include "tests/graph/mistake_of.h"
+#include "tests/graph/test_ops.h"
+
+namespace metronome {
+namespace {
+
+using namespace testing;
+
+struct Descent {
+  static constexpr std::string_view name = "descent";
+  std::string attributes() const { return ""; }
+  std::vector<Slot> slots() const { return {}; }
+  Values scalars(Value, double) const { return {}; }
+  Values update(Value p, Value g, std::span<const Value>, std::span<const Value>) const {
+    return {plus(p, g)};
+  }
+};
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const GraphError& error) {
+    return error.what();
+  }
+  return "no GraphError";
+}
+
+const std::string kDestroyed =
+    "a value of graph \"old\" is used, but that graph was destroyed\n"
+    "  requires   a graph that lives as long as it is declared\n"
+    "  way out    keep the Graph beside its values; without it they serve executables alone, to "
+    "feed "
+    "and to read";
+
+TEST_CASE("verbs on a value whose graph was destroyed throw, with the caller's line") {
+  auto old = std::make_unique<Graph>("old");
+  const Value x = old->input("x", f32, {4}, at(1));
+  const ValueId id = x.id();
+  old.reset();
+  CHECK(x.present());
+  CHECK(x.id() == id);
+  const Layer same = [](Value v) { return v; };
+  const std::string here = "tower.cc:7: " + kDestroyed;
+  CHECK(refusal([&] { plus(x, x, at(7)); }) == here);
+  CHECK(refusal([&] { x.through(same, at(7)); }) == here);
+  CHECK(refusal([&] { x.repeat(2, same, at(7)); }) == here);
+  CHECK(refusal([&] { x.split(same, same, at(7)); }) == here);
+  CHECK(refusal([&] { x.loop(same).times(2, at(7)); }) == here);
+  CHECK(refusal([&] { x.loop(same).until(same, 2, at(7)); }) == here);
+  CHECK(refusal([&] { x.choose(same, {same, same}, at(7)); }) == here);
+  CHECK(refusal([&] { x.named("n", at(7)); }) == here);
+  CHECK(refusal([&] { x.scope("s", same, at(7)); }) == here);
+  CHECK(refusal([&] { stop_gradient(x, at(7)); }) == here);
+  CHECK(refusal([&] {
+          Branches({x, x}).merge([](const Values& v) { return v[0]; }, at(7));
+        }) == here);
+  // What takes no line.
+  CHECK(refusal([&] { x.type(); }) == kDestroyed);
+  CHECK(refusal([&] { x.node(); }) == kDestroyed);
+}
+
+TEST_CASE("graphs made later, at whatever address, are told from one that was destroyed") {
+  std::vector<Value> values;
+  for (int i = 0; i < 100; ++i) {
+    Graph g("old");
+    values.push_back(g.input("x", f32, {4}, at(1)));
+  }
+  Graph now("now");
+  const Value x = now.input("x", f32, {4}, at(1));
+  for (const Value& v : values) {
+    CHECK(v.identity() != x.identity());
+    CHECK(refusal([&] { v.type(); }) == kDestroyed);
+    CHECK(refusal([&] { now.output("y", v, at(7)); }) == "tower.cc:7: " + kDestroyed);
+    CHECK(refusal([&] { now.minimize(v, Descent{}, at(7)); }) == "tower.cc:7: " + kDestroyed);
+    CHECK(refusal([&] { now.gradient(v, at(7)); }) == "tower.cc:7: " + kDestroyed);
+  }
+}
+
+TEST_CASE("values stay with a graph that is moved, and the one moved from refuses all calls") {
+  Graph from("g");
+  const Value x = from.input("x", f32, {4}, at(1));
+  Graph to(std::move(from));
+  CHECK(x.type() == Type{f32, {4}});
+  CHECK(x.identity() == to.identity());
+  to.output("y", plus(x, x, at(2)), at(3));
+  to.validate();
+
+  const std::string moved =
+      "a graph is used that was moved from\n"
+      "  way out    use the graph that it was moved to";
+  const std::string here = "tower.cc:9: " + moved;
+  CHECK(refusal([&] { from.input("z", f32, {4}, at(9)); }) == here);
+  CHECK(refusal([&] { from.parameter("w", {f32, {4}}, {}, at(9)); }) == here);
+  CHECK(refusal([&] { from.state("h", {f32, {4}}, {}, at(9)); }) == here);
+  CHECK(refusal([&] { from.feed(x, x, at(9)); }) == here);
+  CHECK(refusal([&] {
+          from.unroll(
+              2, x,
+              [](Value v, int) {
+                return Unrolled{v, v};
+              },
+              at(9));
+        }) == here);
+  CHECK(refusal([&] { from.buffer("b", {f32, {4}}, {}, at(9)); }) == here);
+  CHECK(refusal([&] { from.assign({{}, x}, x, at(9)); }) == here);
+  CHECK(refusal([&] { from.constant(1, f32, at(9)); }) == here);
+  CHECK(refusal([&] { from.constant({1, 2}, {f32, {2}}, at(9)); }) == here);
+  CHECK(refusal([&] { from.output("o", x, at(9)); }) == here);
+  CHECK(refusal([&] { from.minimize(x, Descent{}, at(9)); }) == here);
+  CHECK(refusal([&] { from.gradient(x, at(9)); }) == here);
+  CHECK(refusal([&] { from.freeze("w", at(9)); }) == here);
+  CHECK(refusal([&] { from.thaw("w", at(9)); }) == here);
+  CHECK(refusal([&] { from.scale_learning_rate("w", 2, at(9)); }) == here);
+  CHECK(refusal([&] { from.scale_learning_rate("w", -2, at(9)); }) == here);
+  CHECK(refusal([&] { from.seed(); }) == moved);
+  CHECK(refusal([&] { from.replay(); }) == moved);
+  CHECK(refusal([&] { from.update(); }) == moved);
+  CHECK(refusal([&] { from.validate(); }) == moved);
+  CHECK(refusal([&] { from.print(); }) == moved);
+  CHECK(refusal([&] { from.dot(); }) == moved);
+  CHECK(refusal([&] { from.name(); }) == moved);
+  CHECK(refusal([&] { from.loss(); }) == moved);
+  CHECK(refusal([&] { from.copy(); }) == moved);
+
+  // It may be given a graph again.
+  from = Graph("again");
+  from.output("z", from.input("z", f32, {}, at(1)), at(2));
+  from.validate();
+}
+
+TEST_CASE("a graph that is assigned to another destroys that one") {
+  Graph g("old");
+  const Value x = g.input("x", f32, {4}, at(1));
+  g = Graph("new");
+  CHECK(refusal([&] { x.through([](Value v) { return v; }, at(7)); }) ==
+        "tower.cc:7: " + kDestroyed);
+}
+
+TEST_CASE("a copy is a graph of its own") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {4}, at(1));
+  std::optional<Graph> copy = g.copy();
+  CHECK(copy->identity() != g.identity());
+  const Value other = copy->value(x.id());
+  copy.reset();
+  CHECK(x.type() == Type{f32, {4}});
+  CHECK(refusal([&] { other.type(); }).starts_with("a value of graph \"g\" is used"));
+}
+
+TEST_CASE("a shared layer remembers a graph that was destroyed as another one") {
+  const Layer layer = shared(
+      [](Value h) { return plus(h, make_parameter(h.graph(), "w", h.type(), {}, at(2)), at(2)); });
+  {
+    Graph g("old");
+    layer(g.input("x", f32, {4}, at(1)), at(3));
+  }
+  CHECK(mistake_of([&](Graph& g) { layer(g.input("x", f32, {4}, at(1)), at(5)); }) ==
+        "tower.cc:5: a shared layer cannot serve two graphs\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
+        "  requires   the graph of its first call, \"old\", but \"g\"");
+}
+
+TEST_CASE("a buffer takes no value of another graph, and no absent one") {
+  Graph other("other");
+  const Value foreign = other.input("z", f32, {4}, at(1));
+  CHECK(mistake_of([&](Graph& g) {
+          g.assign(g.buffer("b", {f32, {4}}, {}, at(1)), foreign, at(2));
+        }) ==
+        "tower.cc:2: assign cannot take the value\n"
+        "  operand 0  f32[4]  \"b\"  tower.cc:1\n"
+        "  operand 1  f32[4]  \"z\"  tower.cc:1\n"
+        "  requires   a buffer and a value of this graph");
+  CHECK(mistake_of([&](Graph& g) {
+          g.assign(g.buffer("b", {f32, {}}, {}, at(1)), Value(), at(2));
+        }) ==
+        "tower.cc:2: assign cannot take the value\n"
+        "  operand 0  f32[]  \"b\"  tower.cc:1\n"
+        "  operand 1  absent\n"
+        "  requires   a buffer and a value of this graph");
+}
+
+}  // namespace
+}  // namespace metronome
