@@ -196,7 +196,7 @@ CpuKernel bind_backward(const CpuLaunch& l) {
     }
     // The first part sums in the outputs, the others in scratch, added in their order.
     parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
-      T* const own = scratch + (part - 1) * partial_stride(width);
+      T* const own = part == 0 ? nullptr : scratch + (part - 1) * partial_stride(width);
       T* const of_gamma = part == 0 ? dgamma : own;
       T* const of_beta = part == 0 ? dbeta : own + width;
       for_blocks(begin, end, [&](auto r, std::int64_t row) {

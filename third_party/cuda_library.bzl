@@ -45,6 +45,16 @@ _cuda_objects = rule(
     },
 )
 
+def _once_impl(ctx):
+    return [DefaultInfo(files = depset(transitive = [o[DefaultInfo].files for o in ctx.attr.objects]))]
+
+# The objects, built in one place for all configurations: a build with sanitizers, which concern only
+# g++, takes them from the plain one.
+_once = rule(
+    implementation = _once_impl,
+    attrs = {"objects": attr.label_list(cfg = "exec")},
+)
+
 def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kwargs):
     """A library of kernels for devices.
 
@@ -64,11 +74,16 @@ def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kw
     if srcs:
         objects = [name + "_objects"]
         _cuda_objects(
-            name = objects[0],
+            name = name + "_compiled",
             srcs = srcs,
             hdrs = hdrs,
             visibility = ["//visibility:private"],
             deps = deps,
+        )
+        _once(
+            name = objects[0],
+            objects = [name + "_compiled"],
+            visibility = ["//visibility:private"],
         )
     cc_library(
         name = name,

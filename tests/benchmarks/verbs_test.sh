@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `./metronome peers` and `./metronome gpu-check` say to what they cannot do: one sentence, and
-# before anything is installed or built.
+# What verbs of `./metronome` say to what they cannot do: one sentence, and before anything is installed
+# or built.
 set -euo pipefail
 
 metronome=$PWD/metronome
@@ -27,6 +27,17 @@ refuses 2 "$TEST_TMPDIR/mine/file/x cannot be made: name a folder where you may 
 METRONOME_CUDA=/no/toolkit refuses 1 \
   'gpu-check needs a CUDA 13 toolkit, and METRONOME_CUDA=/no/toolkit is none.' \
   gpu-check "$TEST_TMPDIR/bundle"
+
+say_address='say address, which finds what is undefined, too.'
+refuses 2 "test --sanitize knows no \"thread\": $say_address" test --sanitize thread
+refuses 2 "test --sanitize knows no \"thread\": $say_address" test --sanitize=thread
+refuses 2 "test --sanitize knows no \"\": $say_address" test --sanitize
+refuses 2 'test knows no --fly: it takes Bazel targets, such as //tests/graph/..., --sanitize or --help.' \
+  test --sanitize address --fly
+"$metronome" test --help | grep -qF './metronome test --sanitize address' || {
+  echo 'verbs_test: "test --help" does not tell of --sanitize' >&2
+  exit 1
+}
 
 if command -v python3 >/dev/null; then
   refuses 2 'unrecognized arguments: --fly' peers --fly

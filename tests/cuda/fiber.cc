@@ -4,7 +4,13 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <system_error>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 extern "C" {
 void metronome_switch_stacks(void** old_top, void* new_top);
@@ -46,12 +52,35 @@ metronome_begin_fiber:
 namespace metronome {
 namespace {
 
-constexpr std::size_t kStackBytes = 256 << 10;  // a kernel's body and, in tests, what it calls
-constexpr std::size_t kGuardBytes = 4096;       // a page
+// What the address sanitizer must be told of stacks; without it, nothing.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kRoom = 4;  // it surrounds each variable
+
+void tell_of_leaving(void** fake_stack, const void* next_stack, std::size_t bytes) {
+  __sanitizer_start_switch_fiber(fake_stack, next_stack, bytes);
+}
+void tell_of_arriving(void* fake_stack, const void** left_stack, std::size_t* bytes) {
+  __sanitizer_finish_switch_fiber(fake_stack, left_stack, bytes);
+}
+// What waits on a stack never ends, so its variables' surroundings are still marked.
+void tell_of_freeing(const void* stack, std::size_t bytes) {
+  __asan_unpoison_memory_region(stack, bytes);
+}
+#else
+constexpr std::size_t kRoom = 1;
+
+void tell_of_leaving(void**, const void*, std::size_t) {}
+void tell_of_arriving(void*, const void**, std::size_t*) {}
+void tell_of_freeing(const void*, std::size_t) {}
+#endif
+
+// A kernel's body and, in tests, what it calls.
+constexpr std::size_t kStackBytes = kRoom * (256 << 10);
+constexpr std::size_t kGuardBytes = 4096;  // a page
 
 }  // namespace
 
-Fiber::Fiber(void (*body)(void*), void* argument) {
+Fiber::Fiber(void (*body)(void*), void* argument) : body_(body), argument_(argument) {
   memory_ = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
@@ -63,16 +92,34 @@ Fiber::Fiber(void (*body)(void*), void* argument) {
   auto* end = reinterpret_cast<std::uintptr_t*>(static_cast<std::byte*>(memory_) + kGuardBytes +
                                                 kStackBytes);
   std::uintptr_t* top = end - 9;
-  top[2] = reinterpret_cast<std::uintptr_t>(body);      // r13
-  top[3] = reinterpret_cast<std::uintptr_t>(argument);  // r12
+  top[2] = reinterpret_cast<std::uintptr_t>(&Fiber::begin);  // r13
+  top[3] = reinterpret_cast<std::uintptr_t>(this);           // r12
   top[6] = reinterpret_cast<std::uintptr_t>(&metronome_begin_fiber);
   top_ = top;
+  stack_ = static_cast<std::byte*>(memory_) + kGuardBytes;
+  stack_bytes_ = kStackBytes;
 }
 
 Fiber::~Fiber() {
-  if (memory_ != nullptr) munmap(memory_, kGuardBytes + kStackBytes);
+  if (memory_ == nullptr) return;
+  tell_of_freeing(stack_, stack_bytes_);
+  munmap(memory_, kGuardBytes + kStackBytes);
 }
 
-void Fiber::switch_to(Fiber& next) { metronome_switch_stacks(&top_, next.top_); }
+void Fiber::begin(void* self) {
+  auto* const fiber = static_cast<Fiber*>(self);
+  fiber->arrive();
+  fiber->body_(fiber->argument_);
+  std::terminate();  // it has nowhere to return to
+}
+
+void Fiber::switch_to(Fiber& next) {
+  next.from_ = this;
+  tell_of_leaving(&fake_stack_, next.stack_, next.stack_bytes_);
+  metronome_switch_stacks(&top_, next.top_);
+  arrive();
+}
+
+void Fiber::arrive() { tell_of_arriving(fake_stack_, &from_->stack_, &from_->stack_bytes_); }
 
 }  // namespace metronome

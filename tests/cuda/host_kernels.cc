@@ -29,6 +29,9 @@ extern "C" __attribute__((visibility("default"))) void metronome_entry(
 // Names are hidden: every source calls its kernel `Kernel`. Libraries are those of this program.
 constexpr const char* kCommand =
     "g++ -std=c++20 -O1 -ffp-contract=off -fPIC -shared -fvisibility=hidden -fno-gnu-unique "
+#ifdef __SANITIZE_ADDRESS__
+    "-fsanitize=address "  // a program that has the sanitizer watches these kernels too
+#endif
     "-nostdlib "
     "-I{} -I. -o {} {} > {} 2>&1";
 

@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -54,11 +56,13 @@ class Interpreter {
   void set(const std::string& name, const at::Tensor& tensor) {
     const std::size_t shift = views_ ? tensor.element_size() : 0;
     Source& source = sources_.try_emplace(name, tensor.nbytes() + shift, shift).first->second;
+    if (tensor.nbytes() == 0) return;  // and has no address
     std::memcpy(source.data(), tensor.contiguous().data_ptr(), tensor.nbytes());
   }
 
-  /// Runs every node in order but those whose guard is false. `choose(node, candidates)` is the index of the kernel to run.
-  /// Throws where a kernel writes outside of its outputs or to an input.
+  /// Runs every node in order but those whose guard is false. `choose(node, candidates)` is the
+  /// index of the kernel to run. Throws where a kernel writes outside of its outputs or to an
+  /// input.
   template <class Choose>
   void run(const Choose& choose) {
     values_.clear();
@@ -146,7 +150,8 @@ class Interpreter {
       throw std::runtime_error(who + " writes outside of its scratch");
     }
     for (std::size_t i = 0; i < in.size(); ++i) {
-      if (std::memcmp(in_data[i], before[i].data(), before[i].size()) != 0) {
+      if (!std::equal(before[i].begin(), before[i].end(),
+                      static_cast<const std::byte*>(in_data[i]))) {
         throw std::runtime_error(fmt::format("{} writes to its input {}", who, i));
       }
     }
