@@ -106,6 +106,30 @@ TEST_CASE("what cannot be read or written is one message, and status 1") {
         "metronome: /no/digits.safetensors: cannot be written: /no: No such file or directory\n");
 }
 
+TEST_CASE("a variable of the environment that makes no sense is one message with its value") {
+  const auto refused = [](const std::string& variable, const std::string& why) {
+    const Outcome outcome = metronome("plan mlp", variable);
+    CAPTURE(variable);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.out == "");
+    CHECK(outcome.error == fmt::format("metronome: {}: {}\n", variable, why));
+  };
+  refused("METRONOME_LOG=loud",
+          "no such level; give trace, debug, info, warn, error, critical or off");
+  refused("METRONOME_ISA=sse", "no such instruction set; it is avx2 or avx512");
+  refused("METRONOME_DUMP=/no/folder",
+          "/no/folder/mlp-train-0-for_mode.txt cannot be written; name a folder that exists");
+}
+
+TEST_CASE("a tuning file that cannot be kept is one warning with its name, and no mistake") {
+  const Outcome outcome =
+      metronome("plan mlp --threads 1", "METRONOME_TUNING=/proc/nowhere/tuning.json");
+  CHECK(outcome.status == 0);
+  CHECK(outcome.error ==
+        "[metronome] kernel choices are not kept: /proc/nowhere/tuning.json: cannot be saved: "
+        "No such file or directory\n");
+}
+
 TEST_CASE("a file name that is none is one message, and status 1") {
   for (const char* arguments : {"train digits --checkpoint ''", "plan mlp --dot ''"}) {
     const Outcome outcome = metronome(arguments);
