@@ -245,16 +245,18 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
 
   switch (target.kind) {
     case Target::Kind::cpu_replay:
-      impl->engine = make_cpu_replay(std::move(plans), impl->memory, options.poison);
+      impl->engine = make_cpu_replay(std::move(plans), impl->memory,
+                                     {.poison = options.poison, .watch = options.watch});
       break;
     case Target::Kind::cuda_graph:
-      impl->engine =
-          make_cuda_replay(std::move(plans), impl->memory, target.driver, target.cuda, report);
+      impl->engine = make_cuda_replay(std::move(plans), impl->memory, target.driver, target.cuda,
+                                      options.watch, report);
       break;
     case Target::Kind::stepwise:
-      impl->engine = plans_for_device(target) ? make_cuda_stepwise(std::move(plans), impl->memory,
-                                                                   target.driver, target.cuda)
-                                              : make_stepwise(std::move(plans), impl->memory);
+      impl->engine = plans_for_device(target)
+                         ? make_cuda_stepwise(std::move(plans), impl->memory, target.driver,
+                                              target.cuda, options.watch)
+                         : make_stepwise(std::move(plans), impl->memory, options.watch);
       break;
     case Target::Kind::eager: {
       std::vector<EagerPlan> eager;
@@ -264,7 +266,7 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
         for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
         eager.push_back({plan.mode, for_mode(*graphs[plan.shape], settings), std::move(updated)});
       }
-      impl->engine = make_eager(std::move(eager), impl->memory, target.device);
+      impl->engine = make_eager(std::move(eager), impl->memory, target.device, options.watch);
       break;
     }
   }

@@ -9,12 +9,18 @@
 
 namespace metronome {
 
-/// `cpu_replay`: a flat array of {function, arguments} over one arena that the plans share. With
-/// `poison`, bytes of the arena that hold no live value are filled with NaN after each kernel.
-std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory, bool poison);
+/// What is done beside a step's kernels: CompileOptions of the same names.
+struct CpuChecks {
+  bool poison = false;  ///< bytes of the arena that hold no live value get NaN after each kernel
+  bool watch = false;   ///< numbers that are not finite are looked for
+};
+
+/// `cpu_replay`: a flat array of {function, arguments} over one arena that the plans share.
+std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory,
+                                        const CpuChecks& checks);
 
 /// `stepwise`: the same kernels in the same order, each value in fresh memory of its own at the
 /// same address modulo 64, assignments copied at the end of the step.
-std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory);
+std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory, bool watch);
 
 }  // namespace metronome

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "executor/addresses.h"
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
+#include "executor/cpu_watch.h"
 #include "executor/per_plan.h"
 #include "graph/error.h"
 #include "graph/structural.h"
@@ -37,7 +38,8 @@ struct CopyBytes {
 /// What is fixed at bind time for one plan.
 class Replay {
  public:
-  Replay(Plan plan, const Memory& memory, std::byte* arena, bool poison)
+  Replay(Plan plan, const Memory& memory, std::byte* arena, const CpuChecks& checks,
+         FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), arena_(arena) {
     make_readable_blocks();
     bases_.arena = arena;
@@ -48,17 +50,25 @@ class Replay {
     for (const Block& block : readable_blocks_) bases_.readables.push_back(block.data());
     const Locate locate = [this](ValueId id) { return address(id); };
     std::vector<Poison> poisons;
-    if (poison) poisons = poison_after_each();
+    if (checks.poison) poisons = poison_after_each();
+    std::optional<CpuWatch> watch;
+    if (checks.watch) add("watch", watch.emplace(plan_, memory, locate, faults, base).begin());
     for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
       const std::int32_t node = plan_.schedule.order[step];
       if (!has_kernel(plan_.graph, plan_.graph.nodes()[node])) continue;
       std::byte* scratch =
           plan_.scratch_bytes[node] > 0 ? arena_ + plan_.memory.scratch_offsets[node] : nullptr;
       const ValueId guard = guard_of(plan_, node);
+      const bool* runs_if =
+          guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
       add(describe(plan_.graph.nodes()[node]),
-          bind_node(plan_, node, locate, scratch, {&fault_, static_cast<int>(step)}),
-          guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr);
-      if (poison) add("poison", CpuKernel(poisons[step]));
+          bind_node(plan_, node, locate, scratch,
+                    {&faults, fault_place(base + step, FaultKind::lookup)}),
+          runs_if);
+      if (watch) {
+        if (CpuKernel look = watch->after(step)) add("watch", std::move(look), runs_if);
+      }
+      if (checks.poison) add("poison", CpuKernel(poisons[step]));
     }
     const auto assignments = plan_.graph.assignments();
     for (std::size_t i = 0; i < assignments.size(); ++i) {
@@ -95,12 +105,7 @@ class Replay {
     return times;
   }
 
-  /// What met a fault in any step so far, the first in the plan's order.
-  std::optional<std::string> fault() const {
-    if (fault_ == INT_MAX) return std::nullopt;
-    return describe(plan_.graph.nodes()[plan_.schedule.order[fault_]]);
-  }
-
+  const Plan& plan() const { return plan_; }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
@@ -194,26 +199,28 @@ class Replay {
   Bases bases_;
   std::vector<Step> steps_;
   std::vector<Region> regions_;
-  int fault_ = INT_MAX;             ///< place in the order
   std::vector<CpuKernel> kernels_;  // own what the steps point to
   std::vector<std::string> names_;  // of the steps
 };
 
 class CpuReplay final : public PerPlan<Replay> {
  public:
-  CpuReplay(std::vector<Plan> plans, const Memory& memory, bool poison) : PerPlan(memory) {
+  CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuChecks& checks)
+      : PerPlan(memory) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);
     for (Plan& plan : plans) {
-      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), poison));
+      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), checks, faults(),
+                                   next_place()));
     }
   }
 
   bool profiles() const override { return true; }
   std::vector<KernelTime> profile(PlanId plan) override {
-    ++steps_;
-    return of(plan).profile();
+    auto times = of(plan).profile();
+    end_step();
+    return times;
   }
 
  private:
@@ -223,8 +230,8 @@ class CpuReplay final : public PerPlan<Replay> {
 }  // namespace
 
 std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory,
-                                        bool poison) {
-  return std::make_unique<CpuReplay>(std::move(plans), memory, poison);
+                                        const CpuChecks& checks) {
+  return std::make_unique<CpuReplay>(std::move(plans), memory, checks);
 }
 
 }  // namespace metronome

@@ -1,90 +1,28 @@
 #include "executor/eager.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 
+#include "executor/eager_faults.h"
+#include "executor/eager_memory.h"
 #include "executor/torch_cuda.h"
 #include "graph/error.h"
+#include "graph/guarded.h"
 #include "graph/structural.h"
 #include "ops/reference/table.h"
 
 namespace metronome {
 namespace {
 
-/// Storages and inputs as tensors: over `Memory` itself on the CPU, and on a device there; but for
-/// the counters, which the host advances.
-class EagerMemory {
- public:
-  EagerMemory(const Memory& memory, at::Device device) : memory_(memory), device_(device) {
-    for (std::size_t i = 0; i < memory.storages.size(); ++i) {
-      const at::Tensor block = host(i);
-      const bool counter = memory.storages[i].kind == StorageKind::counter;
-      storages_.push_back(counter ? block : block.to(device));
-    }
-    for (const InputMemory& input : memory.inputs) {
-      const at::Tensor block = tensor_over(input.block.data(), input.type);
-      inputs_.push_back(block.to(device));
-      // Page-locked, as careful users keep what they copy to a GPU.
-      if (on_device())
-        staged_.push_back({at::empty_like(block, block.options().pinned_memory(true))});
-    }
-  }
-
-  const at::Tensor& storage(std::size_t index) const { return storages_[index]; }
-  const at::Tensor& input(std::size_t index) const { return inputs_[index]; }
-  at::Device device() const { return device_; }
-  bool on_device() const { return !device_.is_cpu(); }
-  const Memory& memory() const { return memory_; }
-
-  /// Where the next step takes an input from.
-  std::byte* feed(std::size_t index) {
-    if (!on_device()) return memory_.inputs[index].block.data();
-    staged_[index].fed = true;
-    return static_cast<std::byte*>(staged_[index].tensor.data_ptr());
-  }
-  /// Copies what these inputs were fed to the device.
-  void send(std::span<const std::size_t> inputs) {
-    if (!on_device()) return;
-    for (const std::size_t i : inputs) {
-      const InputMemory& input = memory_.inputs[i];
-      if (input.handed_out) std::memcpy(feed(i), input.block.data(), input.type.bytes());
-      if (staged_[i].fed) inputs_[i].copy_(staged_[i].tensor);
-      staged_[i].fed = false;
-    }
-  }
-  void fetch(std::size_t index) const {
-    if (on_device()) host(index).copy_(storages_[index]);
-  }
-  void push(std::size_t index) {
-    if (on_device()) storages_[index].copy_(host(index));
-  }
-
- private:
-  at::Tensor host(std::size_t index) const {
-    return tensor_over(memory_.storage_blocks[index].data(), memory_.storages[index].type);
-  }
-
-  const Memory& memory_;
-  at::Device device_;
-  Tensors storages_, inputs_;
-
-  struct Staged {
-    at::Tensor tensor;
-    bool fed = false;
-  };
-  std::vector<Staged> staged_;  ///< [input], on a device
-};
-
 /// One mode of a declared graph.
 class Interpreter {
  public:
-  Interpreter(EagerPlan declared, EagerMemory& tensors)
+  Interpreter(EagerPlan declared, EagerMemory& tensors, bool watches)
       : mode_(declared.mode),
         graph_(std::move(declared.graph)),
         tensors_(tensors),
@@ -117,11 +55,13 @@ class Interpreter {
       find_reached(declared.updated);
     }
     readables_.resize(graph_.readables().size());
+    if (watches) watch_.emplace(graph_, memory_);
   }
 
   void run() {
     const bool training = trains();
     tensors_.send(inputs_);
+    if (watch_) watch_->begin(tensors_.inputs(), tensors_.storages());
     {
       at::AutoGradMode gradients(training);
       forward();
@@ -131,6 +71,7 @@ class Interpreter {
       at::AutoGradMode gradients(true);
       const at::Tensor& loss = value(graph_.loss().id());
       if (loss.requires_grad()) loss.backward();  // else every use of a parameter was skipped
+      look_at_gradients();
     }
     keep_readables();
     assign();
@@ -140,6 +81,8 @@ class Interpreter {
   }
 
   const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
+  /// What the first step that met anything met first.
+  const std::optional<std::string>& fault() const { return fault_; }
 
  private:
   bool trains() const { return mode_ == Mode::train && graph_.loss().present(); }
@@ -245,11 +188,55 @@ class Interpreter {
         if (node.op->as<GradientOf>() != nullptr) {
           if (inputs[0].requires_grad()) inputs[0].retain_grad();
         } else {
-          values_[i] = reference(*node.op, inputs);
+          values_[i] = computed(i, inputs);
         }
       }
       if (!wanted_.empty() && wanted_[i]) watch(i);
       for (const std::int32_t dead : releases_[i]) values_[dead].clear();
+    }
+  }
+
+  /// A node's results. An index out of range is libtorch's to refuse, but in Metronome's words;
+  /// only a guard's selector is clamped, and told of.
+  Tensors computed(std::int32_t index, const Tensors& inputs) {
+    const Node& node = graph_.nodes()[index];
+    Tensors made;
+    try {
+      made = reference(*node.op, inputs);
+    } catch (const c10::Error&) {
+      const auto stray = tensors_.on_device() ? std::nullopt : stray_lookup(node, inputs);
+      if (!stray) throw;
+      throw RunError(fmt::format("graph \"{}\": {}", graph_.name(), *stray));
+    }
+    if (fault_) return made;
+    if (const Guard* guard = node.op->as<Guard>()) {
+      if (clamps(*guard, inputs)) fault_ = stray_lookup(node, inputs);
+    } else if (watch_) {
+      fault_ = watch_->look(index, made);
+    }
+    return made;
+  }
+
+  /// Cheap, as the baseline is not to be slower for it; on a device it would be one more question.
+  bool clamps(const Guard& guard, const Tensors& inputs) const {
+    const at::Tensor& selector = inputs[0];
+    if (tensors_.on_device() || !selector.defined()) return false;
+    if (selector.scalar_type() == at::kBool) return false;
+    if (guard.nested && !inputs[1].item<bool>()) return false;  // nothing asks for it
+    const auto outcome = selector.item<std::int64_t>();
+    return outcome < 0 || outcome >= guard.cases;
+  }
+
+  /// What autograd computes has no node: told by its parameter.
+  void look_at_gradients() {
+    if (!watch_ || fault_) return;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const NonFinite found = non_finite_in(leaves_[i].grad());
+      if (found == NonFinite{}) continue;
+      const Storage& storage = graph_.storage(parameters_[i]);
+      fault_ = fmt::format("gradient of \"{}\" ({}): {}", storage.path, to_string(storage.line),
+                           found.nan ? "made a NaN" : "made an infinity");
+      return;
     }
   }
 
@@ -323,21 +310,26 @@ class Interpreter {
   std::vector<bool> wanted_;   // [node]; empty where no gradient flows
   std::vector<Tensors> slots_;
   Tensors readables_;
+  std::optional<EagerWatch> watch_;
+  std::optional<std::string> fault_;
 };
 
 class Eager final : public Engine {
  public:
-  Eager(std::vector<EagerPlan> plans, const Memory& memory, at::Device device)
+  Eager(std::vector<EagerPlan> plans, const Memory& memory, at::Device device, bool watch)
       : tensors_(memory, device) {
     for (EagerPlan& plan : plans) {
-      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_));
+      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_, watch));
     }
   }
 
   void run(PlanId plan) override {
     interpreters_[plan.index]->run();
+    if (!fault_) fault_ = interpreters_[plan.index]->fault();
     ++steps_;
   }
+  bool faulted() const override { return fault_.has_value(); }
+  std::optional<std::string> fault() const override { return fault_; }
   at::Tensor readable(PlanId plan, std::size_t index) const override {
     return interpreters_[plan.index]->readable(index).cpu();
   }
@@ -353,19 +345,21 @@ class Eager final : public Engine {
  private:
   EagerMemory tensors_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;
+  std::optional<std::string> fault_;
   std::int64_t steps_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   Device device) {
+                                   Device device, bool watch) {
   if (device.kind == Device::Kind::cpu) {
-    return std::make_unique<Eager>(std::move(plans), memory, at::Device(at::kCPU));
+    return std::make_unique<Eager>(std::move(plans), memory, at::Device(at::kCPU), watch);
   }
   load_torch_cuda(device.index);
   return std::make_unique<Eager>(std::move(plans), memory,
-                                 at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)));
+                                 at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)),
+                                 watch);
 }
 
 }  // namespace metronome

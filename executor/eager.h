@@ -23,7 +23,11 @@ struct EagerPlan {
 /// Runs the graph before `lower`: libtorch's own composites, its autograd, its fused optimizers.
 /// The optimizer's moments are storages of `memory`. On a CUDA device storages, inputs and values
 /// are tensors there; throws RunError where libtorch cannot use it.
+///
+/// An index out of range, for which libtorch throws on the CPU, is a RunError of the step with the
+/// node, the user's line and the index; the step changes no storage. With `watch` the declared
+/// graph's values are looked at, then the parameters' gradients.
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   Device device);
+                                   Device device, bool watch);
 
 }  // namespace metronome

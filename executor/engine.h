@@ -53,8 +53,11 @@ class Engine {
   /// Takes over a storage's block, which has been written to.
   virtual void push(std::size_t storage) { static_cast<void>(storage); }
 
-  /// The first node, in the order of the plan that ran, that met a number that is not finite or a
-  /// selector out of range, if any step so far has; absent where the engine does not watch.
+  /// Waits for every step that was begun.
+  virtual void settle() const {}
+  /// Whether a fault has come to the host; waits for nothing and allocates nothing.
+  virtual bool faulted() const { return false; }
+  /// `Executable::fault`, of what has come to the host.
   virtual std::optional<std::string> fault() const { return std::nullopt; }
 };
 

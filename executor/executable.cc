@@ -63,11 +63,15 @@ void Executable::reset(std::string_view path) { impl_->reset_states(path); }
 std::int64_t Executable::steps() const { return impl_->engine->steps(); }
 std::int64_t Executable::replays() const { return impl_->counter(1); }
 std::int64_t Executable::updates() const { return impl_->counter(2); }
-std::optional<std::string> Executable::fault() const { return impl_->engine->fault(); }
+std::optional<std::string> Executable::fault() const {
+  impl_->engine->settle();
+  return impl_->engine->fault();
+}
 
 void Executable::save(const std::string& file) const {
   impl_->fetch_all();
   save_checkpoint(file, impl_->checkpointed(), {impl_->options.seed, impl_->report.choices_hash});
+  impl_->warn_of_fault();
 }
 std::vector<std::string> Executable::load(const std::string& file) {
   impl_->fetch_all();

@@ -95,9 +95,13 @@ class Executable {
   std::int64_t replays() const;
   std::int64_t updates() const;
 
-  /// What went wrong without stopping a step: the first node, in plan order, that in any step so
-  /// far met a selector out of range (`choose`) or, on a GPU where `CudaOptions::watch` is on, made
-  /// or read a NaN or an infinity; as `layer_norm "tower/3/layer_norm" (tower.cc:50)`.
+  /// What went wrong without stopping a step: of the first step that met anything the first node,
+  /// in plan order, that looked up an index which is not there (a label, an embedding's index, a
+  /// selector of `choose`) or, where `CompileOptions::watch` is on, made a number that is not
+  /// finite. As `pick {ignored=-100} "cross_entropy_loss/pick" (train.cc:12): target 10 is out of
+  /// range 0 to 9 (-100 is ignored)`, or `log "tower/log" (tower.cc:50): made a NaN`. Of several
+  /// indices it is the least. `read`, `read_scalar` and `save` log it once, as a warning. `eager`
+  /// throws RunError for an index instead, but for a selector.
   std::optional<std::string> fault() const;
 
   /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "executor/log.h"
 #include "executor/tensor_copy.h"
 #include "graph/error.h"
 #include "graph/glob.h"
@@ -94,15 +95,25 @@ PlanId Executable::Impl::last_plan(std::size_t readable) const {
                              first().readables()[readable].name));
 }
 
+void Executable::Impl::warn_of_fault() const {
+  if (warned || !engine->faulted()) return;
+  warned = true;
+  logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
+}
+
 at::Tensor Executable::Impl::read(std::size_t readable) const {
   const PlanId plan = last_plan(readable);
-  return engine->readable(plan, own(plan, readable));
+  at::Tensor result = engine->readable(plan, own(plan, readable));
+  warn_of_fault();
+  return result;
 }
 
 double Executable::Impl::read_scalar(std::size_t readable) const {
   const PlanId plan = last_plan(readable);
   require_scalar(plan, readable);
-  return engine->scalar(plan, own(plan, readable));
+  const double number = engine->scalar(plan, own(plan, readable));
+  warn_of_fault();
+  return number;
 }
 
 double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) const {
@@ -118,7 +129,9 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
                                first().readables()[readable].name));
   }
   require_scalar(plan, readable);
-  return engine->scalar(plan, own(plan, readable), step);
+  const double number = engine->scalar(plan, own(plan, readable), step);
+  warn_of_fault();
+  return number;
 }
 
 at::Tensor Executable::Impl::fill(InputPlace place) {

@@ -47,6 +47,7 @@ struct Executable::Impl {
   std::vector<PlanId> recent;       ///< of step n: [n % size]
   std::size_t shape = 0;            ///< picked last
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
+  mutable bool warned = false;  ///< of a fault
 
   /// Where `times` is given, kernel by kernel.
   void step(Mode mode, std::span<const Feed> feeds, std::vector<KernelTime>* times = nullptr);
@@ -62,6 +63,9 @@ struct Executable::Impl {
   std::size_t readable_of(const Value& value) const;
   std::size_t readable_of(std::string_view name) const;
   std::size_t storage_of(std::string_view path) const;
+
+  /// Tells of a fault, once. Waits for nothing.
+  void warn_of_fault() const;
 
   at::Tensor read(std::size_t readable) const;
   double read_scalar(std::size_t readable) const;

@@ -24,7 +24,9 @@ std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
   const CpuTable::Rules& rules = cpu_table().of(op);
   const Candidate choice = rules.candidates(op, {types, outputs, 1}).front();
   const Block scratch(choice.scratch_bytes);
-  rules.bind(op, {types, outputs, input_data, output_data, scratch.data(), choice})();
+  FaultSlot faults;
+  rules.bind(op, {types, outputs, input_data, output_data, scratch.data(), choice, {&faults, 0}})();
+  if (faults.any()) return {};
   std::vector<Bytes> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto* data = static_cast<const std::byte*>(output_data[i]);

@@ -8,7 +8,8 @@
 
 namespace metronome {
 
-/// What `fold` calls: one op run once by its own kernel on constants. One result per output.
+/// What `fold` calls: one op run once by its own kernel on constants. One result per output; none
+/// where it met a fault, which is for each step to report.
 std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
                                       std::span<const Bytes> inputs);
 

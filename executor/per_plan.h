@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "executor/engine.h"
+#include "executor/faults.h"
 #include "graph/error.h"
 
 namespace metronome {
 
-/// `Runner` has run(), fault(), readable(index) (bytes) and readable_type(index).
+/// `Runner` has run(), plan(), readable(index) (bytes) and readable_type(index); its kernels report
+/// to `faults()`, from `next_place()` on.
 template <class Runner>
 class PerPlan : public Engine {
  public:
@@ -18,33 +20,46 @@ class PerPlan : public Engine {
 
   void run(PlanId plan) override {
     of(plan).run();
-    ++steps_;
+    end_step();
   }
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
   at::Tensor readable(PlanId plan, std::size_t index) const override {
     return tensor_over(of(plan).readable(index), of(plan).readable_type(index));
   }
+  bool faulted() const override { return faults_.any(); }
   std::optional<std::string> fault() const override {
-    for (const auto& runner : runners_) {
-      if (auto found = runner->fault()) return found;
-    }
-    return std::nullopt;
+    const auto found = faults_.found();
+    if (!found) return std::nullopt;
+    std::vector<const Plan*> plans;
+    for (const auto& runner : runners_) plans.push_back(&runner->plan());
+    return describe(*found, plans, memory_);
   }
   double scalar(PlanId plan, std::size_t index) const override {
     return number_at(of(plan).readable(index), of(plan).readable_type(index).element);
   }
 
  protected:
+  FaultSlot& faults() { return faults_; }
+  /// Where the order of the plan that is added next begins.
+  std::size_t next_place() const { return next_place_; }
   /// In the order of the plans.
-  void add(std::unique_ptr<Runner> runner) { runners_.push_back(std::move(runner)); }
+  void add(std::unique_ptr<Runner> runner) {
+    next_place_ += runner->plan().schedule.order.size();
+    runners_.push_back(std::move(runner));
+  }
   const Runner& of(PlanId plan) const { return *runners_[plan.index]; }
-
-  std::int64_t steps_ = 0;
+  void end_step() {
+    faults_.end_step();
+    ++steps_;
+  }
 
  private:
   const Memory& memory_;
+  FaultSlot faults_;
   std::vector<std::unique_ptr<Runner>> runners_;
+  std::size_t next_place_ = 0;
+  std::int64_t steps_ = 0;
 };
 
 }  // namespace metronome

@@ -1,8 +1,9 @@
-#include <climits>
 #include <cstring>
+#include <optional>
 
 #include "executor/binding.h"
 #include "executor/cpu_engine.h"
+#include "executor/cpu_watch.h"
 #include "executor/per_plan.h"
 #include "graph/error.h"
 #include "graph/structural.h"
@@ -13,7 +14,8 @@ namespace {
 /// One plan: every value keeps memory of its own, so no plan can be wrong here.
 class Walk {
  public:
-  Walk(Plan plan, const Memory& memory) : plan_(std::move(plan)), memory_(memory) {
+  Walk(Plan plan, const Memory& memory, bool watches, FaultSlot& faults, std::size_t base)
+      : plan_(std::move(plan)), memory_(memory) {
     const Graph& graph = plan_.graph;
     for (const std::size_t storage : memory.storages_of(graph)) {
       storages_.push_back(memory.storage_blocks[storage].data());
@@ -29,14 +31,20 @@ class Walk {
       }
     }
     const Locate locate = [this](ValueId id) { return address(id); };
+    std::optional<CpuWatch> watch;
+    if (watches) add(watch.emplace(plan_, memory, locate, faults, base).begin(), nullptr);
     for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
       const std::int32_t node = plan_.schedule.order[step];
       if (!has_kernel(graph, graph.nodes()[node])) continue;
       scratch_.emplace_back(plan_.scratch_bytes[node]);
       const ValueId guard = graph.nodes()[node].guard;
-      guards_.push_back(guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr);
-      kernels_.push_back(bind_node(plan_, node, locate, scratch_.back().data(),
-                                   {&fault_, static_cast<int>(step)}));
+      const bool* runs_if =
+          guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
+      add(bind_node(plan_, node, locate, scratch_.back().data(),
+                    {&faults, fault_place(base + step, FaultKind::lookup)}),
+          runs_if);
+      if (!watch) continue;
+      if (CpuKernel look = watch->after(step)) add(std::move(look), runs_if);
     }
   }
 
@@ -49,10 +57,7 @@ class Walk {
     }
   }
 
-  std::optional<std::string> fault() const {
-    if (fault_ == INT_MAX) return std::nullopt;
-    return describe(plan_.graph.nodes()[plan_.schedule.order[fault_]]);
-  }
+  const Plan& plan() const { return plan_; }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
@@ -61,6 +66,11 @@ class Walk {
   }
 
  private:
+  void add(CpuKernel kernel, const bool* guard) {
+    kernels_.push_back(std::move(kernel));
+    guards_.push_back(guard);
+  }
+
   std::byte* address(ValueId id) const {
     const Node& node = plan_.graph.node(id);
     if (const auto view = view_of(plan_.graph, id)) return address(view->of) + view->offset;
@@ -76,20 +86,21 @@ class Walk {
   std::vector<Block> scratch_;
   std::vector<CpuKernel> kernels_;
   std::vector<const bool*> guards_;  // [kernel] null: always
-  int fault_ = INT_MAX;              // place in the order
 };
 
 class Stepwise final : public PerPlan<Walk> {
  public:
-  Stepwise(std::vector<Plan> plans, const Memory& memory) : PerPlan(memory) {
-    for (Plan& plan : plans) add(std::make_unique<Walk>(std::move(plan), memory));
+  Stepwise(std::vector<Plan> plans, const Memory& memory, bool watch) : PerPlan(memory) {
+    for (Plan& plan : plans) {
+      add(std::make_unique<Walk>(std::move(plan), memory, watch, faults(), next_place()));
+    }
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory) {
-  return std::make_unique<Stepwise>(std::move(plans), memory);
+std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory, bool watch) {
+  return std::make_unique<Stepwise>(std::move(plans), memory, watch);
 }
 
 }  // namespace metronome

@@ -48,8 +48,6 @@ struct CudaOptions {
   /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
   int streams = 4;
   Conditions conditions = Conditions::measured;
-  /// Report the first node that makes a NaN or an infinity (`Executable::fault`).
-  bool watch = true;
   /// Compute elementwise chains, and the reductions they meet, in one kernel each.
   bool fuse = true;
 };
@@ -85,6 +83,12 @@ struct CompileOptions {
   Tune tune = Tune::measure;
   /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.
   std::string tuning_file = {};
+  /// Report the first node that makes a number that is not finite (`Executable::fault`), on every
+  /// target by the same rule: a NaN where nothing that the node reads holds one, an infinity where
+  /// nothing that it reads holds an infinity or a NaN. So masks of -inf pass. What comes from
+  /// outside (inputs, storages, constants) nobody made: a NaN there is told of at the first node
+  /// that reads it, an infinity not at all.
+  bool watch = false;
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
 };

@@ -25,6 +25,9 @@ struct Guard {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   std::vector<Condition> read_if(std::size_t operand) const;
+  std::optional<Indexing> indexing(std::span<const Type>) const {
+    return Indexing{.operand = 0, .count = cases, .what = "selector"};
+  }
 };
 
 /// The value of the branch that ran. Inputs are, for each branch, its guard and its value, of one
@@ -37,6 +40,7 @@ struct Merge {
   bool operator==(const Merge&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  bool moves() const { return true; }
   /// dy for each value; differentiate knows under which guard.
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const;

@@ -12,9 +12,10 @@
 //     false
 //   };
 //
-// Optional rules: `saved`, `alias`, `in_place`, `read_if`, `idle_unless`, `evaluate`, `fold`,
-// `key`, `fusion`, `loosen`, `absorb`, `batches` (see class Op). Rules that name a tensor, a launch
-// or a kernel belong to a back end's table (ops/cpu, ops/cuda, ops/reference), not here.
+// Optional rules: `saved`, `alias`, `in_place`, `read_if`, `idle_unless`, `indexing`, `moves`,
+// `evaluate`, `fold`, `key`, `fusion`, `loosen`, `absorb`, `batches` (see class Op). Rules that
+// name a tensor, a launch or a kernel belong to a back end's table (ops/cpu, ops/cuda,
+// ops/reference), not here.
 #pragma once
 
 #include <concepts>
@@ -69,6 +70,15 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
+/// An operand whose elements say where to read, counted from 0. One that is out of range stops no
+/// step: the op says what it reads then, and executors report it (`Executable::fault`).
+struct Indexing {
+  int operand = 0;
+  std::int64_t count = 0;                    ///< of what can be read: the last is count - 1
+  std::string_view what = "index";           ///< how reports call an element
+  std::optional<std::int64_t> ignored = {};  ///< stands for "none", and is no mistake
+};
+
 /// How an op may be computed together with others, element by element.
 struct Fusion {
   enum class Kind : std::uint8_t {
@@ -121,6 +131,11 @@ class Op {
   /// The boolean operand without which nothing is left to do once an output lies over an operand
   /// as `placed` says, or -1.
   virtual int idle_unless(InPlace placed) const = 0;
+  /// What the op looks up by index and reports where there is no such thing; absent for ops that
+  /// look nothing up, and for gradients, whose lookup reports the same elements in the same step.
+  virtual std::optional<Indexing> indexing(std::span<const Type> inputs) const = 0;
+  /// True where each number of the results is one of the operands', or zero: it makes none.
+  virtual bool moves() const = 0;
   /// What the op becomes in evaluation (dropout: its input), or empty if it is the same.
   virtual Values evaluate(std::span<const Value> inputs) const = 0;
   /// A simpler equal value found from the inputs' nodes, or absent.

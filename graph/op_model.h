@@ -57,6 +57,14 @@ class OpModel final : public Op {
     if constexpr (requires { op_.idle_unless(placed); }) return op_.idle_unless(placed);
     return -1;
   }
+  std::optional<Indexing> indexing(std::span<const Type> inputs) const override {
+    if constexpr (requires { op_.indexing(inputs); }) return op_.indexing(inputs);
+    return std::nullopt;
+  }
+  bool moves() const override {
+    if constexpr (requires { op_.moves(); }) return op_.moves();
+    return false;
+  }
   Values evaluate(std::span<const Value> inputs) const override {
     if constexpr (requires { op_.evaluate(inputs); }) return op_.evaluate(inputs);
     return {};

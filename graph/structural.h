@@ -82,6 +82,7 @@ struct Copy {
   static constexpr std::string_view name = "copy";
   static constexpr bool differentiable = false;
   bool operator==(const Copy&) const = default;
+  bool moves() const { return true; }
   Types infer(std::span<const Type> in) const;
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
@@ -91,6 +92,7 @@ struct StopGradient {
   static constexpr std::string_view name = "stop_gradient";
   static constexpr bool differentiable = false;
   bool operator==(const StopGradient&) const = default;
+  bool moves() const { return true; }
   Types infer(std::span<const Type> in) const;
   std::optional<Alias> alias(std::span<const Type>) const { return Alias{}; }
 };

@@ -18,6 +18,7 @@ struct Concat {
   std::int64_t axis = 0;
 
   bool operator==(const Concat&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;

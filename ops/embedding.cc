@@ -19,6 +19,10 @@ Types Embedding::infer(std::span<const Type> in) const {
   return {std::move(result)};
 }
 
+std::optional<Indexing> Embedding::indexing(std::span<const Type> in) const {
+  return Indexing{.operand = 1, .count = in[0].shape[0]};
+}
+
 Values Embedding::vjp(const Vjp& v) const {
   if (!v.grad().present()) return Values(2);
   return {apply(EmbeddingGrad{v.in(0).size(0)}, {v.grad(), v.in(1)}, {}), {}};

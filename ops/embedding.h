@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,11 +15,13 @@
 namespace metronome {
 
 /// Operands: table [rows, width], index (i32 or i64) [...]; result [..., width]. A replay cannot
-/// stop in its middle, so an index outside [0, rows) reads a row of zeros and receives no gradient;
-/// `eager` throws for it.
+/// stop in its middle, so an index outside [0, rows) reads a row of zeros, receives no gradient and
+/// is reported (`Executable::fault`); `eager` throws RunError for it.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   bool operator==(const Embedding&) const = default;
+  bool moves() const { return true; }
+  std::optional<Indexing> indexing(std::span<const Type> in) const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   static std::vector<Case> cases();

@@ -14,22 +14,23 @@ CpuKernel lookup(const CpuLaunch& launch) {
   const std::int64_t bytes =
       launch.inputs[0].shape[1] * static_cast<std::int64_t>(size_of(launch.inputs[0].element));
   if (launch.outputs[0].numel() == 0) return CpuKernel([] {});
-  return CpuKernel([to = launch.out<char>(0), table = launch.in<char>(0),
-                    index = launch.in<Index>(1),
-                    rows = static_cast<Index>(launch.inputs[0].shape[0]), bytes,
-                    n = launch.inputs[1].numel(), threads = launch.choice.threads] {
-    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / bytes);
-    parallel_for(threads, n, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Index row = index[i];
-        if (row >= 0 && row < rows) {
-          std::memcpy(to + i * bytes, table + row * bytes, static_cast<std::size_t>(bytes));
-        } else {
-          std::memset(to + i * bytes, 0, static_cast<std::size_t>(bytes));
-        }
-      }
-    });
-  });
+  return CpuKernel(
+      [to = launch.out<char>(0), table = launch.in<char>(0), index = launch.in<Index>(1),
+       rows = static_cast<Index>(launch.inputs[0].shape[0]), bytes, n = launch.inputs[1].numel(),
+       threads = launch.choice.threads, fault = launch.fault] {
+        const std::int64_t grain = std::max<std::int64_t>(1, 16384 / bytes);
+        parallel_for(threads, n, grain, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const Index row = index[i];
+            if (row >= 0 && row < rows) {
+              std::memcpy(to + i * bytes, table + row * bytes, static_cast<std::size_t>(bytes));
+            } else {
+              std::memset(to + i * bytes, 0, static_cast<std::size_t>(bytes));
+              fault.report(row);
+            }
+          }
+        });
+      });
 }
 
 /// Threads share out the columns, so that each sum is added in the order of the indices whatever

@@ -22,7 +22,7 @@ void record_lookup(const CudaLaunch& launch) {
     using Unit = std::remove_pointer_t<decltype(of_unit)>;
     launch.commands.launch(
         cuda::Embedding<Unit, I>{launch.out<Unit>(0), launch.in<Unit>(0), launch.in<I>(1),
-                                 table.shape[0], width / unit, bytes / unit},
+                                 table.shape[0], width / unit, bytes / unit, launch.lookups},
         spread(bytes / unit, 256, launch.device, 2));
   });
 }

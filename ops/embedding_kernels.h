@@ -17,12 +17,18 @@ struct Embedding {
   Index rows;   ///< of the table
   Index width;  ///< units of a row
   Index count;  ///< units of the result
+  Lookups lookups;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index i = first(c); i < count; i += stride(c)) {
       const Index at = quotient(i, width), row = index[at];
-      to[i] = row >= 0 && row < rows ? table[row * width + i - at * width] : Unit{};
+      if (row >= 0 && row < rows) {
+        to[i] = table[row * width + i - at * width];
+      } else {
+        to[i] = Unit{};
+        report(c, lookups, row);
+      }
     }
   }
 };

@@ -20,6 +20,7 @@ struct Expand {
   Shape shape;
 
   bool operator==(const Expand&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;

@@ -13,8 +13,8 @@ struct Guard {
   const T* decider;
   const bool* parent;  ///< null: none
   long long when;
-  long long last;  ///< of the cases
-  Watch watch;     ///< told of an outcome that is no case
+  long long last;   ///< of the cases
+  Lookups lookups;  ///< told of an outcome that is no case
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
@@ -24,7 +24,7 @@ struct Guard {
       return;
     }
     long long outcome = static_cast<long long>(*decider);
-    if (outcome < 0 || outcome > last) report(c, watch);
+    if (outcome < 0 || outcome > last) report(c, lookups, outcome);
     outcome = outcome < 0 ? 0 : outcome > last ? last : outcome;
     *to = outcome == when;
   }

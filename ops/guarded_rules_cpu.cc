@@ -21,7 +21,7 @@ CpuKernel guard(const Guard& op, const CpuLaunch& launch) {
       return;
     }
     const auto outcome = static_cast<std::int64_t>(*decider);
-    if (outcome < 0 || outcome > last) fault.report();
+    if (outcome < 0 || outcome > last) fault.report(outcome);
     *to = std::clamp<std::int64_t>(outcome, 0, last) == when;
   });
 }

@@ -12,7 +12,7 @@ template <class T>
 void record_guard(const Guard& op, const CudaLaunch& launch) {
   launch.commands.launch(
       cuda::Guard<T>{launch.out<bool>(0), launch.in<T>(0), op.nested ? launch.in<bool>(1) : nullptr,
-                     op.when, op.cases - 1, launch.watch},
+                     op.when, op.cases - 1, launch.lookups},
       {});
 }
 

@@ -5,6 +5,7 @@
 #include "graph/error.h"
 #include "graph/scope.h"
 #include "ops/functions.h"
+#include "ops/pick.h"
 #include "ops/require.h"
 #include "ops/softmax.h"
 
@@ -61,6 +62,11 @@ void require_classes(std::span<const Type> in) {
   require_elements(logits);
 }
 
+/// Whether a row's target is one to be looked at.
+Value kept(const Value& targets, std::int64_t ignored) {
+  return not_equal(targets, static_cast<double>(ignored));
+}
+
 }  // namespace
 
 Types MseLoss::infer(std::span<const Type> in) const { return scalar_of_equal(in); }
@@ -89,9 +95,21 @@ Types CrossEntropyLoss::infer(std::span<const Type> in) const {
   return {Type{in[0].element, {}}};
 }
 
+std::string CrossEntropyLoss::attributes() const {
+  return ignore_index == CrossEntropyOptions{}.ignore_index
+             ? ""
+             : fmt::format("ignore_index={}", ignore_index);
+}
+
+std::optional<Indexing> CrossEntropyLoss::indexing(std::span<const Type> in) const {
+  return Pick{ignore_index}.indexing(in);
+}
+
 Values CrossEntropyLoss::lower(std::span<const Value> in) const {
   const Value log_probabilities = apply(Softmax{-1, true}, {in[0]}, Line{});
-  return {-mean(pick(log_probabilities, in[1]))};
+  const Value picked = apply(Pick{ignore_index}, {log_probabilities, in[1]}, Line{});
+  const Value rows = sum(kept(in[1], ignore_index).cast(in[0].element()));
+  return {sum(picked) / -rows};
 }
 
 Types BceWithLogitsLoss::infer(std::span<const Type> in) const { return scalar_of_equal(in); }
@@ -109,14 +127,14 @@ Value l1_loss(Value prediction, Value target, Line line) {
 Value smooth_l1_loss(Value prediction, Value target, double beta, Line line) {
   return apply(SmoothL1Loss{beta}, {prediction, target}, line);
 }
-Value cross_entropy_loss(Value logits, Value targets, Line line) {
-  return apply(CrossEntropyLoss{}, {logits, targets}, line);
+Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options, Line line) {
+  return apply(CrossEntropyLoss{options.ignore_index}, {logits, targets}, line);
 }
 Value bce_with_logits_loss(Value logits, Value target, Line line) {
   return apply(BceWithLogitsLoss{}, {logits, target}, line);
 }
 
-Value accuracy(Value logits, Value targets, Line line) {
+Value accuracy(Value logits, Value targets, AccuracyOptions options, Line line) {
   for (const Value& v : {logits, targets}) {
     if (!v.usable(line)) return v;
   }
@@ -127,7 +145,9 @@ Value accuracy(Value logits, Value targets, Line line) {
     return mistake(logits.graph(), line, "accuracy cannot be computed", {{logits, targets}},
                    requirement);
   }
-  return mean(equal(argmax(logits), targets).cast(f32));
+  const Value counts = kept(targets, options.ignore_index);
+  const Value right = logical_and(equal(argmax(logits), targets), counts);
+  return sum(right.cast(f32)) / sum(counts.cast(f32));
 }
 
 }  // namespace metronome

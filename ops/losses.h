@@ -3,6 +3,8 @@
 // own loss is its eager form.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,11 +50,17 @@ struct SmoothL1Loss {
 };
 METRONOME_COMPOSITE(SmoothL1Loss);
 
-/// Mean over rows of -log softmax(logits)[target]. Logits [..., classes] floating, targets [...]
-/// i64 from 0 to classes - 1; a target out of range adds zero to the sum.
+/// Mean of -log softmax(logits)[target] over the rows whose target is not `ignore_index`, as
+/// torch.nn.functional.cross_entropy; NaN where all are ignored, as there. Logits [..., classes]
+/// floating, targets [...] i64 from 0 to classes - 1, or `ignore_index`. Any other target adds zero
+/// to the sum and is reported (`Executable::fault`); `eager` throws RunError for it.
 struct CrossEntropyLoss {
   static constexpr std::string_view name = "cross_entropy_loss";
+  std::int64_t ignore_index = -100;
+
   bool operator==(const CrossEntropyLoss&) const = default;
+  std::string attributes() const;
+  std::optional<Indexing> indexing(std::span<const Type> in) const;
   Types infer(std::span<const Type> in) const;
   Values lower(std::span<const Value> in) const;
   static std::vector<Case> cases();
@@ -73,11 +81,22 @@ METRONOME_COMPOSITE(BceWithLogitsLoss);
 Value mse_loss(Value prediction, Value target, Line line = Line::here());
 Value l1_loss(Value prediction, Value target, Line line = Line::here());
 Value smooth_l1_loss(Value prediction, Value target, double beta = 1, Line line = Line::here());
-Value cross_entropy_loss(Value logits, Value targets, Line line = Line::here());
+struct CrossEntropyOptions {
+  /// The target of rows that count for nothing, padding: neither in the sum nor in the number of
+  /// rows that it is divided by. May be in range.
+  std::int64_t ignore_index = -100;
+};
+Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options = {},
+                         Line line = Line::here());
 Value bce_with_logits_loss(Value logits, Value target, Line line = Line::here());
 
-/// The share of rows whose largest logit is the target's, f32[]. Logits [..., classes], targets
-/// [...] i64. No gradient flows through it.
-Value accuracy(Value logits, Value targets, Line line = Line::here());
+struct AccuracyOptions {
+  /// As for the loss, so that the same targets do for both.
+  std::int64_t ignore_index = -100;
+};
+/// The share of rows whose largest logit is the target's, f32[], among those whose target is not
+/// `ignore_index`; NaN where all are ignored. Logits [..., classes], targets [...] i64. No gradient
+/// flows through it.
+Value accuracy(Value logits, Value targets, AccuracyOptions options = {}, Line line = Line::here());
 
 }  // namespace metronome

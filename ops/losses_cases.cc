@@ -67,6 +67,21 @@ std::vector<Case> CrossEntropyLoss::cases() {
   add("many classes", {9}, 1031);
   add("many rows", {513}, 10);
   add("large logits", {6}, 11, {.low = -80, .high = 80});
+  const auto ignoring = [&](std::string name, std::int64_t ignored, double least, Shape rows) {
+    Shape logits = rows;
+    logits.push_back(5);
+    CaseInput targets = classes(rows, 5);
+    targets.fill.low = least;
+    cases.push_back({std::move(name),
+                     make_op(CrossEntropyLoss{ignored}),
+                     {tensor(logits), targets},
+                     true,
+                     true});
+  };
+  ignoring("some rows ignored", -1, -1, {29});
+  ignoring("a class ignored", 2, 0, {29});
+  ignoring("some of a sequence ignored", -1, -1, {4, 7});
+  ignoring("none of the ignored", -100, 0, {29});
   return cases;
 }
 

@@ -15,8 +15,9 @@ Tensors reference(const SmoothL1Loss& op, const Tensors& in) {
   return {at::smooth_l1_loss(in[0], in[1], at::Reduction::Mean, op.beta)};
 }
 
-Tensors reference(const CrossEntropyLoss&, const Tensors& in) {
-  return {at::cross_entropy_loss(in[0].reshape({-1, in[0].size(-1)}), in[1].reshape({-1}))};
+Tensors reference(const CrossEntropyLoss& op, const Tensors& in) {
+  return {at::cross_entropy_loss(in[0].reshape({-1, in[0].size(-1)}), in[1].reshape({-1}), {},
+                                 at::Reduction::Mean, op.ignore_index)};
 }
 
 Tensors reference(const BceWithLogitsLoss&, const Tensors& in) {

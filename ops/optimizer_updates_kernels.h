@@ -143,9 +143,8 @@ struct Update {
       METRONOME_UNROLL
       for (int k = 0; k < kIn; ++k) before[k] = x[k].v[e];
       step(before, after);
-      watched(c, watch, after[0]);
       METRONOME_UNROLL
-      for (int k = 0; k < kOut; ++k) y[k].v[e] = after[k];
+      for (int k = 0; k < kOut; ++k) y[k].v[e] = watched(c, watch, after[k]);
     }
     METRONOME_UNROLL
     for (int k = 0; k < kOut; ++k) *reinterpret_cast<P*>(u.out[k] + i) = y[k];

@@ -20,12 +20,24 @@ Types Pick::infer(std::span<const Type> in) const {
   return {{in[0].element, leading}};
 }
 
-Values Pick::vjp(const Vjp& v) const {
-  if (!v.grad().present()) return Values(2);
-  return {apply(PickGrad{v.in(0).size(-1)}, {v.grad(), v.in(1)}, {}), {}};
+std::string Pick::attributes() const { return ignored ? fmt::format("ignored={}", *ignored) : ""; }
+
+std::optional<Indexing> Pick::indexing(std::span<const Type> in) const {
+  return Indexing{.operand = 1,
+                  .count = in[0].shape.back(),
+                  .what = ignored ? "target" : "index",
+                  .ignored = ignored};
 }
 
-std::string PickGrad::attributes() const { return fmt::format("size={}", size); }
+Values Pick::vjp(const Vjp& v) const {
+  if (!v.grad().present()) return Values(2);
+  return {apply(PickGrad{v.in(0).size(-1), ignored}, {v.grad(), v.in(1)}, {}), {}};
+}
+
+std::string PickGrad::attributes() const {
+  const std::string text = fmt::format("size={}", size);
+  return ignored ? fmt::format("{}, ignored={}", text, *ignored) : text;
+}
 
 Types PickGrad::infer(std::span<const Type> in) const {
   require_floating(in[0]);
@@ -49,6 +61,11 @@ CaseInput indices(Shape shape, std::int64_t size, Element element = i64) {
            .differentiable = false}};
 }
 
+CaseInput or_minus_one(CaseInput index) {
+  index.fill.low = -1;
+  return index;
+}
+
 }  // namespace
 
 std::vector<Case> Pick::cases() {
@@ -57,10 +74,18 @@ std::vector<Case> Pick::cases() {
                 .op = make_op(Pick{}),
                 .inputs = {{{f32, std::move(x)}}, std::move(index)}};
   };
-  return {make("rows", {7, 5}, indices({7}, 5)), make("one row", {5}, indices({}, 5)),
+  const auto ignoring = [](std::string name, std::int64_t ignored, Shape x, CaseInput index) {
+    return Case{.name = std::move(name),
+                .op = make_op(Pick{ignored}),
+                .inputs = {{{f32, std::move(x)}}, std::move(index)}};
+  };
+  return {make("rows", {7, 5}, indices({7}, 5)),
+          make("one row", {5}, indices({}, 5)),
           make("i32, two leading", {3, 4, 9}, indices({3, 4}, 9, i32)),
           make("no row", {0, 5}, indices({0}, 5)),
-          make("for threads", {40000, 3}, indices({40000}, 3))};
+          make("for threads", {40000, 3}, indices({40000}, 3)),
+          ignoring("one in range ignored", 2, {19, 4}, indices({19}, 4)),
+          ignoring("one out of range ignored", -1, {19, 4}, or_minus_one(indices({19}, 4)))};
 }
 
 std::vector<Case> PickGrad::cases() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,10 +15,17 @@
 namespace metronome {
 
 /// Operands: x [..., size], index (i32 or i64) [...]; result [...]: x[..., index[...]]. As in
-/// `Embedding`, an index out of range reads zero and receives no gradient.
+/// `Embedding`, an index out of range reads zero, receives no gradient and is reported. One that
+/// equals `ignored`, a target that stands for "none", reads zero too, be it in range or not, and is
+/// no mistake.
 struct Pick {
   static constexpr std::string_view name = "pick";
+  std::optional<std::int64_t> ignored = {};
+
   bool operator==(const Pick&) const = default;
+  std::string attributes() const;
+  bool moves() const { return true; }
+  std::optional<Indexing> indexing(std::span<const Type> in) const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   static std::vector<Case> cases();
@@ -31,8 +39,10 @@ struct PickGrad {
   static constexpr std::string_view name = "pick_grad";
   static constexpr bool differentiable = false;
   std::int64_t size = 0;
+  std::optional<std::int64_t> ignored = {};
 
   bool operator==(const PickGrad&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   static std::vector<Case> cases();

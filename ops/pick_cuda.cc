@@ -20,9 +20,10 @@ void with_index(Element element, F f) {
 template <class Unit, class I, int kWide>
 void record_put(const PickGrad& op, const CudaLaunch& launch) {
   const std::int64_t count = launch.outputs[0].numel();
-  launch.commands.launch(cuda::PickGrad<Unit, I, kWide>{launch.out<Unit>(0), launch.in<Unit>(0),
-                                                        launch.in<I>(1), op.size, count},
-                         spread(count / kWide, 256, launch.device, 2));
+  launch.commands.launch(
+      cuda::PickGrad<Unit, I, kWide>{launch.out<Unit>(0), launch.in<Unit>(0), launch.in<I>(1),
+                                     op.size, count, op.ignored.value_or(-1)},
+      spread(count / kWide, 256, launch.device, 2));
 }
 
 template <class Unit, class I>
@@ -36,7 +37,7 @@ void record_put(const PickGrad& op, const CudaLaunch& launch) {
 
 }  // namespace
 
-void record(const Pick&, const CudaLaunch& launch) {
+void record(const Pick& op, const CudaLaunch& launch) {
   const std::int64_t count = launch.outputs[0].numel();
   if (count == 0) return;
   with_unit(static_cast<std::int64_t>(size_of(launch.outputs[0].element)), [&](auto* of_unit) {
@@ -46,7 +47,8 @@ void record(const Pick&, const CudaLaunch& launch) {
       if constexpr (sizeof(Unit) <= 8) {
         launch.commands.launch(
             cuda::Pick<Unit, I>{launch.out<Unit>(0), launch.in<Unit>(0), launch.in<I>(1),
-                                launch.inputs[0].shape.back(), count},
+                                launch.inputs[0].shape.back(), count, op.ignored.value_or(-1),
+                                op.ignored.has_value(), launch.lookups},
             spread(count, 256, launch.device));
       }
     });

@@ -14,14 +14,22 @@ struct Pick {
   Unit* to;
   const Unit* from;
   const I* index;
-  Index size;   ///< of a row
-  Index count;  ///< of rows
+  Index size;     ///< of a row
+  Index count;    ///< of rows
+  Index ignored;  ///< an index that is not looked up; -1 where there is none
+  bool ignores;   ///< whether there is one
+  Lookups lookups;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index i = first(c); i < count; i += stride(c)) {
       const Index at = index[i];
-      to[i] = at >= 0 && at < size ? from[i * size + at] : Unit(0);
+      if (at >= 0 && at < size && at != ignored) {
+        to[i] = from[i * size + at];
+      } else {
+        to[i] = Unit(0);
+        if (!ignores || at != ignored) report(c, lookups, at);
+      }
     }
   }
 };
@@ -33,8 +41,9 @@ struct PickGrad {
   Unit* to;
   const Unit* from;
   const I* index;
-  Index size;   ///< of a row, a multiple of kWide
-  Index count;  ///< elements of the result
+  Index size;     ///< of a row, a multiple of kWide
+  Index count;    ///< elements of the result
+  Index ignored;  ///< as in Pick
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
@@ -42,7 +51,8 @@ struct PickGrad {
       const Index row = quotient(i, size), column = i - row * size, at = index[row];
       Pack<Unit, kWide> all;
       METRONOME_UNROLL
-      for (int k = 0; k < kWide; ++k) all.v[k] = column + k == at ? from[row] : Unit(0);
+      for (int k = 0; k < kWide; ++k)
+        all.v[k] = column + k == at && at != ignored ? from[row] : Unit(0);
       *reinterpret_cast<Pack<Unit, kWide>*>(to + i) = all;
     }
   }

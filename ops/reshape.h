@@ -17,6 +17,7 @@ struct Reshape {
   Shape shape;
 
   bool operator==(const Reshape&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;

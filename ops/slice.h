@@ -23,6 +23,7 @@ struct Slice {
   std::int64_t end = 0;
 
   bool operator==(const Slice&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
@@ -44,6 +45,7 @@ struct SliceGrad {
   bool accumulate = false;
 
   bool operator==(const SliceGrad&) const = default;
+  bool moves() const { return !accumulate; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;

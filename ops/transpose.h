@@ -21,6 +21,7 @@ struct Transpose {
   std::vector<std::int64_t> axes;
 
   bool operator==(const Transpose&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;

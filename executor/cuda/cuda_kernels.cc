@@ -34,17 +34,16 @@ class Bench {
       scratch = blocks_.back().data();
     }
     CommandList commands;
-    cuda_table().of(*node_.op).record(*node_.op, CudaLaunch{inputs_,
-                                                            node_.types,
-                                                            input_data_,
-                                                            output_data_,
-                                                            scratch,
-                                                            candidate,
-                                                            driver_.facts(),
-                                                            constants_,
-                                                            commands,
-                                                            {},
-                                                            tf32_});
+    cuda_table().of(*node_.op).record(*node_.op, {.inputs = inputs_,
+                                                  .outputs = node_.types,
+                                                  .input_data = input_data_,
+                                                  .output_data = output_data_,
+                                                  .scratch = scratch,
+                                                  .choice = candidate,
+                                                  .device = driver_.facts(),
+                                                  .constants = constants_,
+                                                  .commands = commands,
+                                                  .tf32 = tf32_});
     for (const Command& command : commands.commands()) driver_.prepare(command);
     return commands;
   }

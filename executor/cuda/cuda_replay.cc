@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "executor/cuda/cuda_steps.h"
@@ -25,27 +24,19 @@ struct Shared {
   std::vector<CudaStream> streams;  ///< [0] is the one that steps are launched on
   DeviceState state;
   DeviceConstants constants;
-  DeviceBlock control_block;
+  DeviceFaults faults;
   InputSlots inputs;
 
-  Shared(std::shared_ptr<CudaDriver> d, const Memory& m, const CudaOptions& o)
+  Shared(std::shared_ptr<CudaDriver> d, const Memory& m, const CudaOptions& o, std::size_t nodes,
+         bool watches)
       : driver(std::move(d)),
         memory(m),
         options(o),
         streams(make_streams(*driver, o.streams)),
         state(*driver, streams[0], m),
         constants(*driver, streams[0]),
-        control_block(*driver, sizeof(cuda::Control)),
-        inputs(*driver, m, state, constants, control(), o.slots) {
-    reset_control();
-  }
-
-  cuda::Control* control() const { return reinterpret_cast<cuda::Control*>(control_block.data()); }
-  void reset_control() {
-    const cuda::Control fresh;
-    driver->upload(control(), &fresh, sizeof fresh, streams[0]);
-    driver->synchronize(streams[0]);
-  }
+        faults(*driver, streams[0], m, constants, nodes, watches),
+        inputs(*driver, m, state, constants, faults, o.slots) {}
 
  private:
   static std::vector<CudaStream> make_streams(CudaDriver& driver, int count) {
@@ -64,7 +55,7 @@ struct Outcome {
 /// One plan.
 class Replay {
  public:
-  Replay(Plan plan, Shared& shared, std::byte* arena, int watch_base)
+  Replay(Plan plan, Shared& shared, std::byte* arena, std::size_t base)
       : plan_(std::move(plan)), shared_(shared) {
     std::vector<std::byte*> scalars;
     bases_ = shared.state.bases(plan_.graph);
@@ -77,13 +68,12 @@ class Replay {
       const bool number = r.value.present() && plan_.graph.type(r.value).numel() == 1;
       scalars.push_back(number ? address_of(plan_, bases_, r.value) : nullptr);
     }
-    reads_.emplace(*shared.driver, plan_.graph, scalars, shared.constants, shared.control(),
-                   shared.options.slots);
-    int* flag = shared.options.watch ? &shared.control()->non_finite : nullptr;
+    reads_.emplace(*shared.driver, plan_.graph, scalars, shared.constants, shared.faults.control(),
+                   shared.faults.table(plan_, base), shared.options.slots);
     tasks_.push_back(shared.inputs.task(plan_.shape));
-    for (Task& task : tasks_of(
-             plan_, bases_,
-             {shared.driver->facts(), shared.constants, flag, watch_base, shared.options.tf32})) {
+    for (Task& task : tasks_of(plan_, bases_,
+                               {shared.driver->facts(), shared.constants, &shared.faults, base,
+                                shared.options.tf32})) {
       tasks_.push_back(std::move(task));
     }
     tasks_.push_back(reads_->task());
@@ -165,7 +155,7 @@ class Replay {
 
   void restore(std::span<const std::byte> before) {
     shared_.state.restore(before);
-    shared_.reset_control();
+    shared_.faults.reset();
     reads_->clear();
   }
 
@@ -253,17 +243,17 @@ class Replay {
 class CudaReplay final : public Engine {
  public:
   CudaReplay(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
-             const CudaOptions& options, Report& report)
-      : shared_(std::move(driver), memory, options),
+             const CudaOptions& options, bool watches, Report& report)
+      : shared_(std::move(driver), memory, options, node_count(plans), watches),
         arena_(*shared_.driver, report.arena_bytes),
         slots_(options.slots, [this](std::int64_t step) {
           shared_.driver->synchronize(over_[step % shared_.options.slots]);
         }) {
     for (int i = 0; i < options.slots; ++i) over_.push_back(shared_.driver->make_event());
-    int nodes = 0;
+    std::size_t nodes = 0;
     for (Plan& plan : plans) {
       replays_.push_back(std::make_unique<Replay>(std::move(plan), shared_, arena_.data(), nodes));
-      nodes += static_cast<int>(replays_.back()->plan().schedule.order.size());
+      nodes += replays_.back()->plan().schedule.order.size();
     }
     for (std::size_t i = 0; i < replays_.size(); ++i) replays_[i]->choose_form(report.plans[i]);
     last_step_.resize(replays_.size(), -1);
@@ -314,28 +304,30 @@ class CudaReplay final : public Engine {
   void push(std::size_t storage) override {
     slots_.finish();
     shared_.state.push(storage);
+    shared_.faults.stored(storage);
   }
 
+  void settle() const override { slots_.finish(); }
+  bool faulted() const override { return told().has_value(); }
   std::optional<std::string> fault() const override {
-    if (slots_.next() == 0) return std::nullopt;
-    slots_.finish();
-    const std::int64_t step = slots_.next() - 1;
-    const int slot = slots_.slot_of(step);
-    const auto flag = of(ran_[slot]).reads().non_finite(slot, step);
-    if (!flag || *flag == INT_MAX) return std::nullopt;
-    // The flag counts through the orders of all plans.
-    auto place = static_cast<std::size_t>(*flag);
-    for (const auto& replay : replays_) {
-      const Plan& plan = replay->plan();
-      const auto& order = plan.schedule.order;
-      if (place < order.size()) return describe(plan.graph.nodes()[order[place]]);
-      place -= order.size();
-    }
-    throw InternalError(fmt::format("a fault at {}, which is in no plan", *flag));
+    const auto found = told();
+    if (!found) return std::nullopt;
+    std::vector<const Plan*> plans;
+    for (const auto& replay : replays_) plans.push_back(&replay->plan());
+    return describe(*found, plans, shared_.memory);
   }
 
  private:
   const Replay& of(PlanId plan) const { return *replays_[plan.index]; }
+
+  /// What steps that are over have written of the fault that is kept. Waits for nothing.
+  std::optional<FaultSlot::Found> told() const {
+    for (std::size_t slot = 0; slot < ran_.size(); ++slot) {
+      if (!ran_[slot].present()) continue;
+      if (const auto found = of(ran_[slot]).reads().fault(static_cast<int>(slot))) return found;
+    }
+    return std::nullopt;
+  }
 
   template <class Launch>
   void step(PlanId plan, Launch launch) {
@@ -401,8 +393,9 @@ class CudaReplay final : public Engine {
 
 std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
                                          std::shared_ptr<CudaDriver> driver,
-                                         const CudaOptions& options, Report& report) {
-  return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), options, report);
+                                         const CudaOptions& options, bool watches, Report& report) {
+  return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), options, watches,
+                                      report);
 }
 
 }  // namespace metronome

@@ -4,13 +4,15 @@
 
 #include <cstring>
 
+#include "executor/cuda/step_io.h"
 #include "graph/structural.h"
 #include "ops/reference/table.h"
 
 namespace metronome {
 
 CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
-                     const DeviceState& state, bool tf32)
+                     const DeviceState& state, bool tf32, const DeviceFaults* faults,
+                     std::size_t base)
     : driver_(driver),
       stream_(stream),
       plan_(plan),
@@ -41,7 +43,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
     }
   }
   const Locate locate = [this](ValueId id) { return address(id); };
-  const CudaBinding binding{driver.facts(), constants_, nullptr, 0, tf32};
+  const CudaBinding binding{driver.facts(), constants_, faults, base, tf32};
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];
     if (!has_kernel(graph, graph.nodes()[node])) continue;
@@ -83,14 +85,25 @@ namespace {
 /// A plan and its steps.
 class CudaWalk {
  public:
-  CudaWalk(CudaDriver& driver, CudaStream stream, Plan plan, DeviceState& state, bool tf32)
+  CudaWalk(CudaDriver& driver, CudaStream stream, Plan plan, DeviceState& state, bool tf32,
+           DeviceConstants& constants, const DeviceFaults& faults, std::size_t base)
       : driver_(driver),
         stream_(stream),
         plan_(std::move(plan)),
-        steps_(driver, stream, plan_, state, tf32) {}
+        steps_(driver, stream, plan_, state, tf32, &faults, base),
+        end_(driver, plan_.graph, {}, constants, faults.control(), faults.table(plan_, base), 1),
+        last_({end_.task()}) {
+    prepare(driver, last_);
+  }
 
-  void run() const { steps_.run(); }
+  void run() const {
+    steps_.run();
+    for (const Command& command : last_[0].commands) driver_.enqueue(command, stream_);
+    driver_.synchronize(stream_);
+  }
+  const Plan& plan() const { return plan_; }
   std::size_t shape() const { return plan_.shape; }
+  std::optional<FaultSlot::Found> fault() const { return end_.fault(0); }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
@@ -104,19 +117,26 @@ class CudaWalk {
   CudaStream stream_;
   Plan plan_;
   CudaSteps steps_;
+  ReadSlots end_;  ///< of no numbers: it ends a step, finds its fault and tells the host
+  std::vector<Task> last_;
 };
 
 class CudaStepwise final : public Engine {
  public:
   CudaStepwise(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
-               const CudaOptions& options)
+               const CudaOptions& options, bool watches)
       : driver_(std::move(driver)),
         memory_(memory),
         stream_(driver_->make_stream()),
-        state_(*driver_, stream_, memory) {
+        state_(*driver_, stream_, memory),
+        constants_(*driver_, stream_),
+        faults_(*driver_, stream_, memory, constants_, node_count(plans), watches) {
+    std::size_t base = 0;
     for (Plan& plan : plans) {
-      walks_.push_back(
-          std::make_unique<CudaWalk>(*driver_, stream_, std::move(plan), state_, options.tf32));
+      const std::size_t nodes = plan.schedule.order.size();
+      walks_.push_back(std::make_unique<CudaWalk>(*driver_, stream_, std::move(plan), state_,
+                                                  options.tf32, constants_, faults_, base));
+      base += nodes;
     }
   }
 
@@ -125,8 +145,10 @@ class CudaStepwise final : public Engine {
       const InputMemory& input = memory_.inputs[i];
       if (input.type.bytes() == 0) continue;
       driver_->upload(state_.input(i), input.block.data(), input.type.bytes(), stream_);
+      faults_.fed(i);
     }
     of(plan).run();
+    if (!found_) found_ = of(plan).fault();
     ++steps_;
   }
   at::Tensor readable(PlanId plan, std::size_t index) const override {
@@ -143,16 +165,28 @@ class CudaStepwise final : public Engine {
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
   void fetch(std::size_t storage) const override { state_.fetch(storage); }
-  void push(std::size_t storage) override { state_.push(storage); }
+  void push(std::size_t storage) override {
+    state_.push(storage);
+    faults_.stored(storage);
+  }
+  bool faulted() const override { return found_.has_value(); }
+  std::optional<std::string> fault() const override {
+    if (!found_) return std::nullopt;
+    std::vector<const Plan*> plans;
+    for (const auto& walk : walks_) plans.push_back(&walk->plan());
+    return describe(*found_, plans, memory_);
+  }
 
  private:
   const CudaWalk& of(PlanId plan) const { return *walks_[plan.index]; }
-
   std::shared_ptr<CudaDriver> driver_;
   const Memory& memory_;
   CudaStream stream_;
   DeviceState state_;
+  DeviceConstants constants_;
+  DeviceFaults faults_;
   std::vector<std::unique_ptr<CudaWalk>> walks_;
+  std::optional<FaultSlot::Found> found_;
   std::int64_t steps_ = 0;
 };
 
@@ -160,8 +194,9 @@ class CudaStepwise final : public Engine {
 
 std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
                                            std::shared_ptr<CudaDriver> driver,
-                                           const CudaOptions& options) {
-  return std::make_unique<CudaStepwise>(std::move(plans), memory, std::move(driver), options);
+                                           const CudaOptions& options, bool watches) {
+  return std::make_unique<CudaStepwise>(std::move(plans), memory, std::move(driver), options,
+                                        watches);
 }
 
 }  // namespace metronome

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "executor/cuda/captured.h"
+#include "executor/cuda/device_faults.h"
 #include "executor/cuda/device_state.h"
 #include "executor/engine.h"
 #include "executor/target.h"
@@ -15,8 +16,10 @@ namespace metronome {
 /// no plan can be wrong here; assignments are copied at the end of the step.
 class CudaSteps {
  public:
+  /// Faults are reported to `faults`, where the plan's order begins at place `base`; null: they are
+  /// not.
   CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan, const DeviceState& state,
-            bool tf32);
+            bool tf32, const DeviceFaults* faults = nullptr, std::size_t base = 0);
 
   /// One step; returns when it is made.
   void run() const;
@@ -38,6 +41,6 @@ class CudaSteps {
 /// The engine of `stepwise` on a device.
 std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
                                            std::shared_ptr<CudaDriver> driver,
-                                           const CudaOptions& options);
+                                           const CudaOptions& options, bool watches);
 
 }  // namespace metronome

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <type_traits>
+
 #include "graph/guarded.h"
 #include "ops/cuda/table.h"
 
@@ -10,6 +13,26 @@ namespace {
 
 void touch(std::vector<ByteRange>& ranges, const void* begin, std::size_t bytes) {
   if (begin != nullptr && bytes > 0) ranges.push_back({begin, bytes});
+}
+
+/// A library's kernels tell nobody what they store, so it is looked at behind them.
+void examine_products(const Node& node, const std::vector<void*>& outputs,
+                      const CudaBinding& binding, const cuda::Watch& watch, CommandList& commands) {
+  const auto& all = commands.commands();
+  const bool product = std::ranges::any_of(
+      all, [](const Command& c) { return std::holds_alternative<GemmCommand>(c); });
+  if (!product) return;
+  for (std::size_t k = 0; k < node.types.size(); ++k) {
+    const std::int64_t count = node.types[k].numel();
+    if (outputs[k] == nullptr || count == 0) continue;
+    with_type(node.types[k].element, [&](auto* element) {
+      using T = std::remove_pointer_t<decltype(element)>;
+      if constexpr (std::is_floating_point_v<T>) {
+        commands.launch(cuda::Examine<T>{static_cast<const T*>(outputs[k]), count, watch},
+                        spread(count, 256, binding.device, 4));
+      }
+    });
+  }
 }
 
 }  // namespace
@@ -32,22 +55,21 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
   }
   touch(task.touched.writes, scratch, plan.scratch_bytes[index]);
   // What a region makes where it need not run is nobody's fault.
-  const bool* watched_if =
+  const bool* reported_if =
       node.guard.present() ? reinterpret_cast<const bool*>(locate(node.guard)) : nullptr;
-  touch(task.touched.reads, watched_if, sizeof(bool));
+  touch(task.touched.reads, reported_if, sizeof(bool));
+  cuda::Watch watch;
+  cuda::Lookups lookups;
+  if (binding.faults != nullptr) {
+    watch = binding.faults->watch(binding.base + step, reported_if);
+    lookups = binding.faults->lookups(binding.base + step, reported_if);
+  }
   CommandList commands;
   cuda_table().of(*node.op).record(
-      *node.op, CudaLaunch{inputs,
-                           node.types,
-                           input_data,
-                           output_data,
-                           scratch,
-                           plan.choices[index],
-                           binding.device,
-                           binding.constants,
-                           commands,
-                           {binding.watch, binding.watch_base + static_cast<int>(step), watched_if},
-                           binding.tf32});
+      *node.op,
+      CudaLaunch{inputs, node.types, input_data, output_data, scratch, plan.choices[index],
+                 binding.device, binding.constants, commands, watch, lookups, binding.tf32});
+  if (watch.met != nullptr) examine_products(node, output_data, binding, watch, commands);
   task.commands = commands.commands();
   return task;
 }

@@ -8,6 +8,7 @@
 
 #include "executor/addresses.h"
 #include "executor/binding.h"
+#include "executor/cuda/device_faults.h"
 #include "executor/cuda/hazards.h"
 #include "executor/plan.h"
 #include "ops/cuda/launch.h"
@@ -34,8 +35,8 @@ struct Task {
 struct CudaBinding {
   const DeviceFacts& device;
   ConstantMemory& constants;
-  int* watch = nullptr;  ///< where non-finite numbers are reported, or null
-  int watch_base = 0;    ///< added to a node's place in the order
+  const DeviceFaults* faults = nullptr;  ///< where faults are reported, or null
+  std::size_t base = 0;                  ///< of the plan's order, among all plans'
   bool tf32 = false;
 };
 

@@ -15,16 +15,20 @@ const T* keep(DeviceConstants& constants, const std::vector<T>& table) {
 
 constexpr int kThreads = 256;
 
+int floating_bytes(const Type& type) {
+  return is_floating(type.element) ? static_cast<int>(size_of(type.element)) : 0;
+}
+
 }  // namespace
 
 InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
-                       DeviceConstants& constants, const cuda::Control* control, int slots)
+                       DeviceConstants& constants, const DeviceFaults& faults, int slots)
     : driver_(driver),
       stream_(driver.make_stream()),
       memory_(memory),
       state_(state),
       constants_(constants),
-      control_(control),
+      faults_(faults),
       slots_(slots) {
   std::size_t device_bytes = 0;
   for (const InputMemory& input : memory.inputs) {
@@ -51,7 +55,8 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
     const std::byte* from = place.device != nullptr ? place.device : place.mapped.device;
     table.push_back({reinterpret_cast<const unsigned char*>(from),
                      reinterpret_cast<unsigned char*>(state.input(i)),
-                     static_cast<cuda::Index>(place.pitch), static_cast<cuda::Index>(place.bytes)});
+                     static_cast<cuda::Index>(place.pitch), static_cast<cuda::Index>(place.bytes),
+                     floating_bytes(memory.inputs[i].type), 0});
   }
   if (!table.empty()) table_ = keep(constants, table);
 }
@@ -66,12 +71,12 @@ Task InputSlots::task(std::size_t shape) const {
     }
     if (bytes > 0) task.touched.writes.push_back({state_.input(i), places_[i].bytes});
   }
-  task.touched.reads.push_back({control_, sizeof(cuda::Control)});
+  task.touched.reads.push_back({faults_.control(), sizeof(cuda::Control)});
   if (chunks.empty()) return task;
   CommandList commands;
-  commands.launch(cuda::LoadInputs{control_, table_, keep(constants_, chunks),
+  commands.launch(cuda::LoadInputs{faults_.control(), table_, keep(constants_, chunks),
                                    reinterpret_cast<const int*>(fed_.device),
-                                   static_cast<int>(places_.size()), slots_},
+                                   static_cast<int>(places_.size()), slots_, faults_.seen_inputs()},
                   {static_cast<cuda::Index>(chunks.size()), kThreads, 0});
   task.commands = commands.commands();
   return task;
@@ -103,7 +108,8 @@ void InputSlots::send(int slot, CudaStream stream) {
 }
 
 ReadSlots::ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte* const> addresses,
-                     DeviceConstants& constants, cuda::Control* control, int slots)
+                     DeviceConstants& constants, cuda::Control* control,
+                     const cuda::FaultTable& faults, int slots)
     : slots_(slots), task_{"store_reads", {}, {}} {
   std::vector<cuda::ReadEntry> table;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -116,20 +122,20 @@ ReadSlots::ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte
     task_.touched.reads.push_back({addresses[i], bytes});
   }
   count_ = static_cast<int>(table.size());
-  mapped_ = driver.mapped_memory(sizeof(cuda::Stamped) * (count_ + 1) * slots);
+  mapped_ = driver.mapped_memory(sizeof(cuda::Stamped) * entries_of_slot() * slots);
   clear();
   task_.touched.writes.push_back({control, sizeof(cuda::Control)});
   CommandList commands;
-  commands.launch(cuda::StoreReads{control, keep(constants, table),
-                                   reinterpret_cast<cuda::Stamped*>(mapped_.device), count_, slots},
-                  {1, kThreads, 0});
+  commands.launch(
+      cuda::StoreReads{control, keep(constants, table),
+                       reinterpret_cast<cuda::Stamped*>(mapped_.device), count_, slots, faults},
+      {1, kThreads, 0});
   task_.commands = commands.commands();
 }
 
 bool ReadSlots::arrived(std::size_t readable, int slot, std::int64_t step, void* bytes) const {
   if (entries_[readable] < 0) throw InternalError("a value of several elements has no slot");
-  const auto* stamped = reinterpret_cast<const cuda::Stamped*>(mapped_.host) + slot * (count_ + 1) +
-                        entries_[readable];
+  const cuda::Stamped* stamped = slot_at(slot) + entries_[readable];
   // The device writes both in one store: a number whose step has arrived has arrived too.
   const auto at = std::atomic_ref(const_cast<cuda::Stamped*>(stamped)->step);
   if (at.load(std::memory_order_acquire) != step) return false;
@@ -137,16 +143,20 @@ bool ReadSlots::arrived(std::size_t readable, int slot, std::int64_t step, void*
   return true;
 }
 
-std::optional<int> ReadSlots::non_finite(int slot, std::int64_t step) const {
-  const cuda::Stamped& flag =
-      reinterpret_cast<const cuda::Stamped*>(mapped_.host)[slot * (count_ + 1) + count_];
-  if (flag.step != step) return std::nullopt;
-  return static_cast<int>(flag.bits);
+std::optional<FaultSlot::Found> ReadSlots::fault(int slot) const {
+  const cuda::Stamped *place = slot_at(slot) + count_, *value = place + 1;
+  const auto stamp = [](const cuda::Stamped* of) {
+    return std::atomic_ref(const_cast<cuda::Stamped*>(of)->step).load(std::memory_order_acquire);
+  };
+  // Once one is kept it stays, so two entries of one step belong together.
+  if (stamp(place) < 0 || stamp(place) != stamp(value)) return std::nullopt;
+  if (place->bits == cuda::Control::kNone) return std::nullopt;
+  return FaultSlot::Found{static_cast<int>(place->bits), value->bits};
 }
 
 void ReadSlots::clear() {
   auto* stamped = reinterpret_cast<cuda::Stamped*>(mapped_.host);
-  for (int i = 0; i < slots_ * (count_ + 1); ++i) stamped[i] = {0, -1};
+  for (int i = 0; i < slots_ * entries_of_slot(); ++i) stamped[i] = {0, -1};
 }
 
 }  // namespace metronome

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/cuda/device_faults.h"
 #include "executor/cuda/device_state.h"
 #include "executor/cuda/io_kernels.h"
 #include "executor/cuda/program.h"
@@ -19,7 +20,7 @@ namespace metronome {
 class InputSlots {
  public:
   InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
-             DeviceConstants& constants, const cuda::Control* control, int slots);
+             DeviceConstants& constants, const DeviceFaults& faults, int slots);
 
   /// Host memory of input `index` in a slot that `clear` was called for; marks it as fed.
   std::byte* feed(int slot, std::size_t index);
@@ -51,7 +52,7 @@ class InputSlots {
   const Memory& memory_;
   const DeviceState& state_;
   DeviceConstants& constants_;
-  const cuda::Control* control_;
+  const DeviceFaults& faults_;
   int slots_;
   std::vector<CudaEvent> sent_;  ///< [slot]
   std::vector<Place> places_;
@@ -65,20 +66,28 @@ class InputSlots {
 /// with the number of its step.
 class ReadSlots {
  public:
-  /// `addresses` has one for each readable; those of several elements are null.
+  /// `addresses` has one for each readable; those of several elements are null. `faults` is the
+  /// plan's table.
   ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte* const> addresses,
-            DeviceConstants& constants, cuda::Control* control, int slots);
+            DeviceConstants& constants, cuda::Control* control, const cuda::FaultTable& faults,
+            int slots);
 
   /// Whether the number of this step has arrived, and its bytes.
   bool arrived(std::size_t readable, int slot, std::int64_t step, void* bytes) const;
-  /// The watch's flag as that step left it, if it has arrived.
-  std::optional<int> non_finite(int slot, std::int64_t step) const;
+  /// The fault that is kept, where a step of this plan that used the slot has written one. Waits
+  /// for nothing.
+  std::optional<FaultSlot::Found> fault(int slot) const;
   /// Forgets all numbers.
   void clear();
 
   const Task& task() const { return task_; }
 
  private:
+  int entries_of_slot() const { return count_ + cuda::StoreReads::kFault; }
+  const cuda::Stamped* slot_at(int slot) const {
+    return reinterpret_cast<const cuda::Stamped*>(mapped_.host) + slot * entries_of_slot();
+  }
+
   std::vector<int> entries_;  ///< [readable] place in a slot, or -1
   int count_ = 0;
   int slots_;

@@ -33,7 +33,9 @@ std::optional<Bytes> evaluated(const Graph& graph, const Node& node, const Setti
   }
   if (node.types[0].bytes() > operand_bytes) return std::nullopt;
   if (node.op->alias(types)) return std::nullopt;
-  return settings.evaluate(*node.op, types, inputs)[0];
+  auto results = settings.evaluate(*node.op, types, inputs);
+  if (results.empty()) return std::nullopt;
+  return std::move(results[0]);
 }
 
 }  // namespace

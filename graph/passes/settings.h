@@ -38,7 +38,8 @@ struct Settings {
   /// True where the target skips nodes whose guards are false, so that values of guards that exclude
   /// each other may share bytes.
   bool skips = false;
-  /// Runs an op once on constants, for `fold`; absent: constants are not evaluated.
+  /// Runs an op once on constants, for `fold`: one result per output, or none where the node must
+  /// be left to run. Absent: constants are not evaluated.
   std::function<std::vector<Bytes>(const Op&, std::span<const Type> types,
                                    std::span<const Bytes> inputs)>
       evaluate;

@@ -16,6 +16,7 @@
 #include "graph/op.h"
 #include "graph/type.h"
 #include "ops/candidate.h"
+#include "ops/fault.h"
 
 namespace metronome {
 
@@ -26,20 +27,19 @@ struct CpuQuery {
   int threads = 1;  ///< the most threads a kernel may use
 };
 
-/// Where a kernel reports what it must not stop for: an index out of range. The smallest place in
-/// the plan's order is kept.
+/// Where a kernel reports what it must not stop for: an index out of range.
 struct CpuFault {
-  int* first = nullptr;  ///< or null: not reported
-  int place = 0;
+  FaultSlot* slot = nullptr;  ///< or null: not reported
+  int place = 0;              ///< the kernel's, in the order of the plan's
 
-  void report() const {
-    if (first != nullptr && place < *first) *first = place;
+  void report(std::int64_t value) const {
+    if (slot != nullptr) slot->report(place, value);
   }
 };
 
 /// What a kernel is bound to. Pointers are fixed for the life of the kernel; a saved output that
-/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 64 bytes, views
-/// at multiples of their element.
+/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 64 bytes,
+/// views at multiples of their element.
 struct CpuLaunch {
   std::span<const Type> inputs;
   std::span<const Type> outputs;

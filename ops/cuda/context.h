@@ -27,6 +27,7 @@ struct DeviceContext {
   __device__ __forceinline__ unsigned ballot(bool v) { return __ballot_sync(0xFFFFFFFFu, v); }
   __device__ __forceinline__ int atomic_add(int* p, int v) { return atomicAdd(p, v); }
   __device__ __forceinline__ int atomic_min(int* p, int v) { return atomicMin(p, v); }
+  __device__ __forceinline__ Index atomic_min(Index* p, Index v) { return atomicMin(p, v); }
   __device__ __forceinline__ unsigned char* shared() {
     extern __shared__ __align__(16) unsigned char metronome_shared[];
     return metronome_shared;

@@ -25,7 +25,7 @@
 //   T shuffle(T v, int lane)           from one lane
 //   unsigned ballot(bool v)            the warp's votes, one bit a lane
 //   int atomic_add(int* p, int v)      the old value; integers only
-//   int atomic_min(int* p, int v)
+//   T atomic_min(T* p, T v)            the same; T: int or Index
 //   unsigned char* shared()            the block's shared memory, as launched; 16-byte aligned
 //
 // Bodies use nothing else, so that tests can run them on the host, thread by thread. All threads of
@@ -55,18 +55,40 @@ struct KernelShape {
   int shared_bytes = 0;  ///< at most 48 KiB
 };
 
-/// Where a kernel reports a number that is not finite: the least node index is kept. Off where
-/// `flag` is null.
-struct Watch {
-  int* flag = nullptr;
-  int node = 0;
+/// Where a kernel reports an index of something that is not there: the step's least place is kept,
+/// and of each place the least index. Off where `place` is null.
+struct Lookups {
+  int* place = nullptr;         ///< the step's
+  Index* index = nullptr;       ///< this node's
   const bool* guard = nullptr;  ///< where it is false nothing is reported; null: none
+  int own = 0;                  ///< this node's place
+  int unused = 0;
+};
+
+/// In the branch that an index in range does not take.
+template <class Context>
+METRONOME_DEVICE void report(Context& c, const Lookups& lookups, Index index) {
+  if (lookups.place != nullptr && (lookups.guard == nullptr || *lookups.guard)) {
+    c.atomic_min(lookups.place, lookups.own);
+    c.atomic_min(lookups.index, index);
+  }
+}
+
+/// Where a kernel tells of numbers that are not finite. What it tells is no fault yet: the step's
+/// last kernel finds who made them. Off where `met` is null.
+struct Watch {
+  int* met = nullptr;           ///< this node's: not zero where it stored a NaN; an infinity
+  int* any = nullptr;           ///< the step's: not zero where a node stored either
+  const bool* guard = nullptr;  ///< where it is false nothing is told; null: none
 };
 
 template <class Context>
-METRONOME_DEVICE void report(Context& c, const Watch& watch) {
-  if (watch.flag != nullptr && (watch.guard == nullptr || *watch.guard)) {
-    c.atomic_min(watch.flag, watch.node);
+METRONOME_DEVICE void tell(Context& c, const Watch& watch, bool nan) {
+  if (watch.met != nullptr && (watch.guard == nullptr || *watch.guard)) {
+    int* const met = watch.met + (nan ? 0 : 1);
+    if (*met != 0) return;  // a mask of infinities tells once, not once for each element
+    c.atomic_min(met, -1);
+    c.atomic_min(watch.any, -1);
   }
 }
 
@@ -79,11 +101,11 @@ METRONOME_DEVICE Index stride(const Context& c) {
   return Index(c.blocks()) * c.threads();
 }
 
-/// Reports v if it is NaN or infinite; gives v back.
+/// Tells of v if it is NaN or infinite; gives v back.
 template <class Context, class T>
 METRONOME_DEVICE T watched(Context& c, const Watch& watch, T v) {
   if constexpr (T(0.5) != T(0)) {  // floating types
-    if (!(v - v == T(0))) report(c, watch);
+    if (!(v - v == T(0))) tell(c, watch, v != v);
   }
   return v;
 }

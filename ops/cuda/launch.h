@@ -55,8 +55,8 @@ class ConstantMemory {
 };
 
 /// What a rule is bound to: device addresses, fixed for the life of the plan; a saved output that
-/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 256 bytes, views
-/// at multiples of their element.
+/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 256 bytes,
+/// views at multiples of their element.
 struct CudaLaunch {
   std::span<const Type> inputs;
   std::span<const Type> outputs;
@@ -68,6 +68,7 @@ struct CudaLaunch {
   ConstantMemory& constants;
   CommandList& commands;
   cuda::Watch watch = {};
+  cuda::Lookups lookups = {};
   bool tf32 = false;
 
   template <class T>

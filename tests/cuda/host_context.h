@@ -84,14 +84,18 @@ class HostContext {
     *p += v;
     return old;
   }
-  int atomic_min(int* p, int v) {
-    const int old = *p;
-    if (v < old) *p = v;
-    return old;
-  }
+  int atomic_min(int* p, int v) { return least(p, v); }
+  Index atomic_min(Index* p, Index v) { return least(p, v); }
 
  private:
   int lane() const { return thread_ % kWarp; }
+
+  template <class T>
+  static T least(T* p, T v) {
+    const T old = *p;
+    if (v < old) *p = v;
+    return old;
+  }
 
   template <class T>
   T exchanged(T v, const Meeting& meeting, int from) {

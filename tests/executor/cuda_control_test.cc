@@ -78,9 +78,10 @@ TEST_CASE("a graph with conditional regions: kept where skipping pays, the same 
     INFO(path);
     CHECK(replay.get(path).equal(steps.get(path)));
   }
-  // 9 and -4 were clamped, and that is told; so it is on a CPU.
+  // 9 and -4 were clamped, and the first is told; so it is on a CPU.
   REQUIRE(replay.fault().has_value());
   CHECK(replay.fault()->starts_with("guard {when=0 of 3} \"choose/guard\" ("));
+  CHECK(replay.fault()->ends_with("): selector 9 is out of range 0 to 2"));
   CHECK(replay.fault() == cpu.fault());
   driver->check();
 }
@@ -114,13 +115,16 @@ TEST_CASE(
   for (const Conditions conditions :
        {Conditions::masked, Conditions::flat, Conditions::nested, Conditions::measured}) {
     CAPTURE(static_cast<int>(conditions));
+    CompileOptions options = untuned();
+    options.watch = true;
     Executable replay = compile(
-        g, on(std::make_shared<HostDriver>(), cuda_graph({.conditions = conditions})), untuned());
+        g, on(std::make_shared<HostDriver>(), cuda_graph({.conditions = conditions})), options);
     replay.run({{x, negative}, {which, number(1)}});
     CHECK_FALSE(replay.fault().has_value());
     replay.run({{x, negative}, {which, number(0)}});
     REQUIRE(replay.fault().has_value());
     CHECK(replay.fault()->find("log") != std::string::npos);
+    CHECK(replay.fault()->ends_with("): made a NaN"));
   }
 }
 

@@ -25,6 +25,12 @@ CompileOptions untuned(std::vector<Mode> modes = {Mode::train}) {
   return options;
 }
 
+CompileOptions watching() {
+  CompileOptions options = untuned();
+  options.watch = true;
+  return options;
+}
+
 Target on(std::shared_ptr<CudaDriver> driver, Target target) {
   target.driver = std::move(driver);
   return target;
@@ -65,7 +71,8 @@ TEST_CASE("models train as on the CPU, whatever order the device is free to take
     CHECK(device.updates() == 3);
     double worst = 0;
     for (const std::string& path : cpu_step.storages()) {
-      // Adam divides by a gradient's size: where a gradient is nearly zero its rounding counts whole.
+      // Adam divides by a gradient's size: where a gradient is nearly zero its rounding counts
+      // whole.
       if (path.starts_with("optimizer/")) continue;
       worst = std::max(worst, distance(device.get(path), cpu_step.get(path)));
     }
@@ -81,8 +88,11 @@ struct Stateful {
   Graph g{"stateful"};
   Value x = g.input("x", f32, {6, 5});
   Value t = g.input("t", f32, {6, 3});
-  Value y = x.through(linear(8)).through(batch_norm()).through(gelu).through(dropout(0.3)).through(
-      linear(3));
+  Value y = x.through(linear(8))
+                .through(batch_norm())
+                .through(gelu)
+                .through(dropout(0.3))
+                .through(linear(3));
   Stateful() {
     g.minimize(mse_loss(y, t), AdamW{.lr = rate(), .clip_norm = 0.5});
     g.output("y", y);
@@ -203,12 +213,13 @@ TEST_CASE("the first node that meets a number that is not finite is named") {
   const Value x = g.input("x", f32, {4});
   const Value y = log(x) + 1.0;
   g.output("y", sum(y));
-  Executable step = compile(g, on(host(), cuda_graph({.fuse = false})), untuned());
+  Executable step = compile(g, on(host(), cuda_graph({.fuse = false})), watching());
   step.run({{x, at::ones({4})}});
   CHECK_FALSE(step.fault().has_value());
   step.run({{x, at::zeros({4})}});
   REQUIRE(step.fault().has_value());
   CHECK(step.fault()->starts_with("log \"log\" ("));
+  CHECK(step.fault()->ends_with("): made an infinity"));
   step.run({{x, at::ones({4})}});
   CHECK(step.fault().has_value());  // it sticks
 }

@@ -159,12 +159,15 @@ TEST_CASE("a number that is not finite is named in the plan of any shape") {
     return g;
   };
   const Graph four = declare(4), two = declare(2);
-  Executable step = compile({&four, &two}, on(host(2), cuda_graph({.fuse = false})), untuned());
+  CompileOptions options = untuned();
+  options.watch = true;
+  Executable step = compile({&four, &two}, on(host(2), cuda_graph({.fuse = false})), options);
   step.run({{"x", at::zeros({4})}});
   CHECK_FALSE(step.fault().has_value());
   step.evaluate({{"x", at::zeros({2})}});
   REQUIRE(step.fault().has_value());
   CHECK(step.fault()->starts_with("log \"log\" ("));
+  CHECK(step.fault()->ends_with("): made an infinity"));
 }
 
 TEST_CASE("a step launches the graph of its shape and copies that shape's feeds alone") {

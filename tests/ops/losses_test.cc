@@ -114,6 +114,29 @@ TEST_CASE("accuracy is the share of rows whose largest logit is the target's") {
   CHECK(computed([](Value a, Value b) { return accuracy(a, b); }, logits, targets) == 0.75);
 }
 
+TEST_CASE("rows whose target is to be ignored count for nothing") {
+  const at::Tensor logits = numbers({1, 5, 2, 9, 0, 0, 3, 4, 5, 0, 1, 0}).reshape({4, 3});
+  const auto targets = [](std::vector<std::int64_t> of) {
+    return at::tensor(of, at::TensorOptions(at::kLong));
+  };
+  const Loss entropy = [](Value a, Value b) { return cross_entropy_loss(a, b); };
+  const Loss of_two = [](Value a, Value b) {
+    return cross_entropy_loss(a, b, {.ignore_index = 2});
+  };
+  const Loss share = [](Value a, Value b) { return accuracy(a, b); };
+  const Loss share_of_two = [](Value a, Value b) { return accuracy(a, b, {.ignore_index = 2}); };
+  const at::Tensor two_rows = logits.slice(0, 0, 2);
+  const double both = computed(entropy, two_rows, targets({1, 2}));
+  CHECK(computed(entropy, logits, targets({1, 2, -100, -100})) == doctest::Approx(both));
+  CHECK(computed(of_two, logits, targets({1, 0, 2, 2})) ==
+        doctest::Approx(computed(entropy, two_rows, targets({1, 0}))));
+  CHECK(computed(share, logits, targets({1, 2, -100, -100})) == 0.5);
+  CHECK(computed(share_of_two, logits, targets({1, 0, 2, 2})) == 1);
+  const at::Tensor none = targets({-100, -100, -100, -100});
+  CHECK(std::isnan(computed(entropy, logits, none)));
+  CHECK(std::isnan(computed(share, logits, none)));
+}
+
 TEST_CASE("mse_loss does not broadcast") {
   CHECK(report([](Graph& g) {
           mse_loss(input(g, "y", f32, {64, 256}), input(g, "target", f32, {64, 128}), kHere);
@@ -179,7 +202,7 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
 
 TEST_CASE("cross entropy wants one class for each row") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {31}),
+          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {31}), {},
                              kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
@@ -190,7 +213,7 @@ TEST_CASE("cross entropy wants one class for each row") {
 
 TEST_CASE("cross entropy wants indices of i64") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i32, {32}),
+          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i32, {32}), {},
                              kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
@@ -203,7 +226,7 @@ TEST_CASE("cross entropy wants indices of i64") {
 TEST_CASE("cross entropy does not take distributions") {
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", f32, {32, 10}),
-                             kHere);
+                             {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -214,7 +237,7 @@ TEST_CASE("cross entropy does not take distributions") {
 
 TEST_CASE("cross entropy wants logits that are floating and have classes") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", i32, {32, 10}), input(g, "targets", i64, {32}),
+          cross_entropy_loss(input(g, "logits", i32, {32, 10}), input(g, "targets", i64, {32}), {},
                              kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
@@ -223,7 +246,7 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
         "  requires   a floating element type, but i32\n"
         "  way out    cast it: x.cast(mt::f32)");
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {}), input(g, "targets", i64, {}), kHere);
+          cross_entropy_loss(input(g, "logits", f32, {}), input(g, "targets", i64, {}), {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[]  \"logits\"   model.cc:10\n"
@@ -233,7 +256,7 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
 
 TEST_CASE("accuracy says the same of wrong operands") {
   CHECK(report([](Graph& g) {
-          accuracy(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {8}), kHere);
+          accuracy(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {8}), {}, kHere);
         }) ==
         "model.cc:30: accuracy cannot be computed\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
