@@ -105,6 +105,9 @@ Term Builder::step(const Step& step, const Term& h) {
     if (!planted_) planted_ = {this->line(step), place_};
     const LineScope scope(&graph_.state(), this->line(step));
     result = {mistake->make(*this, step, h), ""};
+  } else if (const DataMistake* data = find(data_mistakes(), step.kind)) {
+    if (place_.repeated) return h;  // its input would clash
+    result = misfed(*data, step, h);
   } else {
     throw InternalError("there is no statement " + step.kind);
   }
@@ -113,6 +116,23 @@ Term Builder::step(const Step& step, const Term& h) {
   const Term named{result.value, fmt::format("h{}", line)};
   if (named.value.element() == f64) visible_.push_back(named);
   return named;
+}
+
+Term Builder::misfed(const DataMistake& mistake, const Step& step, const Term& h) {
+  const int line = line_of(step);
+  const std::string name = fmt::format("stray{}", line);
+  const LineScope scope(&graph_.state(), this->line(step));
+  const Value stray = graph_.input(name, mistake.element, {1});
+  const double wrong = mistake.wrong(h.value);
+  const bool floating = is_floating(mistake.element);
+  const std::int64_t told = floating ? line : static_cast<std::int64_t>(wrong);
+  planted_ = {this->line(step), place_};
+  misfed_ = {std::string(mistake.name), name, mistake.element, wrong,
+             fmt::format(fmt::runtime(mistake.words), told)};
+  declare(fmt::format("const Value stray = g.input(\"{}\", {}, {{1}});", name,
+                      name_of(mistake.element)));
+  return {mistake.make(graph_, h.value, stray),
+          fmt::format("{}  /* h is {}; {} is fed wrongly */", mistake.name, h.text, wrong)};
 }
 
 std::string Builder::parameter(const Step& step) const { return fmt::format("x{}", line_of(step)); }

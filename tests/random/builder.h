@@ -14,6 +14,8 @@
 
 namespace metronome::random_programs {
 
+struct DataMistake;
+
 /// A value and the C++ that made it.
 struct Term {
   Value value;
@@ -102,6 +104,15 @@ class Builder {
     Place place;
   };
   const std::optional<Planted>& planted() const { return planted_; }
+  /// What is wrong to feed, and to which input; planted too.
+  struct Misfed {
+    std::string kind;  ///< of `data_mistakes`
+    std::string input;
+    Element element;
+    double wrong;
+    std::string words;  ///< of the report; empty where there is none
+  };
+  const std::optional<Misfed>& misfed() const { return misfed_; }
 
   Term which, level, x;
 
@@ -119,6 +130,7 @@ class Builder {
   Term step(const Step& step, const Term& h);
   int number(const Chain& chain, int line, int depth);
   void write(int line, std::string text);
+  Term misfed(const DataMistake& mistake, const Step& step, const Term& h);
   void prologue();
   void epilogue(Term h);
   Term loss(const Term& y, int line);
@@ -138,6 +150,7 @@ class Builder {
   std::string declared_;
   std::vector<std::string> counts_;
   std::optional<Planted> planted_;
+  std::optional<Misfed> misfed_;
   int last_line_ = 0;
 };
 

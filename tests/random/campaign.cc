@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tests/random/shrink.h"
 
 namespace metronome::random_programs {
@@ -11,6 +13,7 @@ std::optional<Failure> check_program(const Program& program, std::uint32_t seed,
                                      Tally* tally) {
   if (kind == Kind::mistaken) return check_mistaken(program, tally);
   if (kind == Kind::on_device) return check_on_device(program, tally);
+  if (kind == Kind::misfed) return check_misfed(program, tally);
   if (auto failure = check_valid(program, tally)) return failure;
   return seed % kGradientsEvery == 0 ? check_gradients(program, tally) : std::nullopt;
 }
@@ -18,6 +21,7 @@ std::optional<Failure> check_program(const Program& program, std::uint32_t seed,
 }  // namespace
 
 std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally) {
+  if (kind == Kind::misfed) return check_program(generate_misfed(seed).program, seed, kind, tally);
   if (kind != Kind::mistaken) return check_program(generate(seed), seed, kind, tally);
   const Mistaken mistaken = generate_mistaken(seed);
   if (tally != nullptr) ++tally->mistakes[mistaken.mistake];
@@ -28,7 +32,9 @@ std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failu
   // A smaller program that fails in another way tells of another mistake.
   std::optional<Failure> last = failure;
   const bool mistaken = kind == Kind::mistaken;
-  const Program whole = mistaken ? generate_mistaken(seed).program : generate(seed);
+  const Program whole = mistaken               ? generate_mistaken(seed).program
+                        : kind == Kind::misfed ? generate_misfed(seed).program
+                                               : generate(seed);
   const Program small = shrink(whole, [&](const Program& program) {
     const auto found = check_program(program, seed, kind, nullptr);
     if (!found || found->property != failure.property) return false;
@@ -43,6 +49,7 @@ std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failu
       count_steps(small.steps), count_steps(whole.steps), small.seed, last->detail, text_of(small),
       seed,
       mistaken                  ? "--programs 0 --mistaken 1"
+      : kind == Kind::misfed    ? "--programs 0 --misfed 1"
       : kind == Kind::on_device ? "--programs 0 --on-device 1"
                                 : "--programs 1 --mistaken 0");
 }
@@ -67,6 +74,16 @@ std::string to_string(const Tally& t) {
         "{} programs on a device: {} with conditional nodes, {} with such nodes in others; {} "
         "nodes skipped\n",
         t.device_programs, t.device_regions, t.device_nested, t.device_skipped);
+  }
+  std::int64_t misfed = 0;
+  for (const auto& [name, count] : t.misfed) misfed += count;
+  if (misfed > 0) {
+    const auto least =
+        std::ranges::min_element(t.misfed, {}, [](const auto& kind) { return kind.second; });
+    text += fmt::format(
+        "{} programs that something wrong was fed to, of {} kinds, each {} times or more; {} of "
+        "them in a region that was skipped\n",
+        misfed, t.misfed.size(), least->second, t.skipped);
   }
   std::int64_t mistaken = 0;
   for (const auto& [name, count] : t.mistakes) mistaken += count;

@@ -16,6 +16,7 @@ enum class Kind : std::uint8_t {
   valid,      ///< all properties of a valid program on the CPU
   mistaken,   ///< those of a mistaken one
   on_device,  ///< those of a valid program on a device made of the host
+  misfed,     ///< what is told of a program that something wrong is fed to
 };
 std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally = nullptr);
 

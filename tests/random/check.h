@@ -32,6 +32,8 @@ struct Tally {
   std::int64_t device_skipped = 0;   ///< graph nodes that were skipped, over all launches
   std::map<std::string, std::int64_t> mistakes;  ///< mistaken programs, by mistake
   std::int64_t unreached = 0;                    ///< mistakes in layers that are never called
+  std::map<std::string, std::int64_t> misfed;    ///< wrongly fed programs, by what they feed
+  std::int64_t skipped = 0;                      ///< of them: in a region that the step skipped
 };
 
 /// The property that does not hold, and the numbers.
@@ -58,6 +60,10 @@ std::optional<Failure> check_on_device(const Program& program, Tally* tally = nu
 
 /// The mistake is reported with the line where it was planted, and nothing else is.
 std::optional<Failure> check_mistaken(const Program& program, Tally* tally = nullptr);
+
+/// What is fed wrongly is told of in one set of words by replay, stepwise and a device made of the
+/// host, with the line and the value; nothing is told before.
+std::optional<Failure> check_misfed(const Program& program, Tally* tally = nullptr);
 
 /// The program as text, with what is wrong with it where it cannot be built.
 std::string text_of(const Program& program);

@@ -111,6 +111,15 @@ Mistaken generate_mistaken(std::uint32_t seed) {
   return result;
 }
 
+Mistaken generate_misfed(std::uint32_t seed) {
+  Generator generator(seed, Language::whole);
+  Mistaken result{generator.program(seed), ""};
+  const auto all = data_mistakes();
+  result.mistake = all[seed % all.size()].name;
+  generator.plant(result.program, result.mistake);
+  return result;
+}
+
 std::size_t count_steps(const Chain& chain) {
   std::size_t count = chain.size();
   for (const Step& step : chain) {

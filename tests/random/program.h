@@ -50,6 +50,8 @@ struct Mistaken {
   std::string mistake;  ///< the step's kind
 };
 Mistaken generate_mistaken(std::uint32_t seed);
+/// A program with a statement of `data_mistakes` in it.
+Mistaken generate_misfed(std::uint32_t seed);
 
 /// Statements, those in bodies included.
 std::size_t count_steps(const Chain& chain);

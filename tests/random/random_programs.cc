@@ -33,7 +33,9 @@ class Campaign {
   Campaign(std::uint32_t first, int most_failures) : first_(first), most_failures_(most_failures) {}
 
   void run(std::int64_t count, Kind kind) {
-    const char* what = kind == Kind::mistaken ? "mistaken" : "valid";
+    const char* what = kind == Kind::mistaken ? "mistaken"
+                       : kind == Kind::misfed ? "wrongly fed"
+                                              : "valid";
     for (std::int64_t i = 0; i < count && failures_ < most_failures_; ++i) {
       const std::uint32_t seed = first_ + static_cast<std::uint32_t>(i);
       std::snprintf(now, sizeof now, "the %s program of seed %u crashed\n", what, seed);
@@ -75,7 +77,7 @@ int main(int argc, char** argv) {
       "Checks random programs: replay, stepwise and eager agree, gradients are slopes, "
       "mistakes are named.",
       "random_programs");
-  std::int64_t programs = 10'000, mistaken = -1, on_device = 0;
+  std::int64_t programs = 10'000, mistaken = -1, on_device = 0, misfed = 0;
   std::uint32_t seed = 1;
   int failures = 5;
   bool print = false;
@@ -83,6 +85,8 @@ int main(int argc, char** argv) {
   app.add_option("--mistaken", mistaken, "programs with a mistake (a tenth of the valid ones)");
   app.add_option("--on-device", on_device,
                  "valid programs by conditional graph nodes, on a device made of the host (0)");
+  app.add_option("--misfed", misfed,
+                 "programs that something wrong is fed to, told of on all targets (0)");
   app.add_option("--seed", seed, "the first seed (1)");
   app.add_option("--failures", failures, "stop after so many (5)");
   app.add_flag("--print", print, "print the programs and check nothing");
@@ -102,6 +106,7 @@ int main(int argc, char** argv) {
   campaign.run(programs, Kind::valid);
   campaign.run(mistaken, Kind::mistaken);
   campaign.run(on_device, Kind::on_device);
+  campaign.run(misfed, Kind::misfed);
   campaign.report();
   return campaign.failures() == 0 ? 0 : 1;
 }

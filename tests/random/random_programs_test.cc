@@ -57,6 +57,30 @@ TEST_CASE("conditional nodes of a device leave the same bits as the kernels one 
   CHECK(tally.device_skipped > 0);
 }
 
+TEST_CASE("what is fed wrongly is told of by replay, stepwise and a device in the same words") {
+  Tally tally;
+  for_seeds(40, std::chrono::seconds(15), Kind::misfed, tally);
+  MESSAGE(to_string(tally));
+  std::int64_t all = 0;
+  for (const auto& [name, count] : tally.misfed) all += count;
+  CHECK(all > 2 * tally.skipped);
+}
+
+TEST_CASE("every wrong feed is told of in the smallest program") {
+  for (const DataMistake& mistake : data_mistakes()) {
+    CAPTURE(mistake.name);
+    for (const std::uint32_t seed : {0, 1}) {
+      Tally tally;
+      const Program program{
+          .seed = seed, .shape = {2, 3}, .steps = {Step{std::string(mistake.name)}}};
+      const auto failure = check_misfed(program, &tally);
+      CHECK_MESSAGE(!failure, failure->property << ": " << failure->detail);
+      CHECK(tally.misfed.size() == 1);
+      CHECK(tally.skipped == 0);
+    }
+  }
+}
+
 TEST_CASE("every mistake is found in the smallest program") {
   for (const Mistake& mistake : mistakes()) {
     CAPTURE(mistake.name);

@@ -53,4 +53,16 @@ struct Mistake {
 };
 std::span<const Mistake> mistakes();
 
+/// A statement that is right until something wrong is fed to an input of its own.
+struct DataMistake {
+  std::string_view name;
+  Value (*make)(Graph& g, const Value& h, const Value& stray);
+  Element element;                  ///< of the input, which has one element
+  double (*wrong)(const Value& h);  ///< what to feed; 0 or, of a floating one, 1 is right
+  /// What the report says of it, with what was fed, or the line in the name of the input, for {};
+  /// empty where there is nothing to report.
+  std::string_view words;
+};
+std::span<const DataMistake> data_mistakes();
+
 }  // namespace metronome::random_programs

@@ -1,0 +1,98 @@
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "graph/error.h"
+#include "tests/cuda/host_driver.h"
+#include "tests/random/check.h"
+#include "tests/random/run.h"
+
+namespace metronome::random_programs {
+namespace {
+
+Target on_host(Target target, std::uint64_t order) {
+  target.driver = std::make_shared<HostDriver>(HostSettings{.seed = order});
+  target.cuda.fuse = false;  // a group is named as one
+  return target;
+}
+
+/// A device's step, by conditional nodes or kernel by kernel: one in each seed takes long enough.
+Target on_device(std::uint32_t seed) {
+  return on_host(
+      seed % 2 == 0 ? cuda_graph({.conditions = Conditions::nested}) : stepwise(cuda_device()),
+      seed);
+}
+
+/// What a step takes: right in all but, where `wrong`, the planted input.
+std::vector<Feed> feeds_of(const Builder& built, const Graph& graph, std::uint32_t seed,
+                           bool wrong) {
+  std::vector<Feed> all = feeds(graph, seed, 0);
+  for (Feed& feed : all) {
+    if (feed.name == "which") feed.tensor = at::ones_like(feed.tensor);
+    if (feed.name != built.misfed()->input) continue;
+    const double right = is_floating(built.misfed()->element) ? 1 : 0;
+    feed.tensor = at::full_like(feed.tensor, wrong ? built.misfed()->wrong : right);
+  }
+  return all;
+}
+
+std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
+  Builder built(program);
+  built.build();
+  if (!built.misfed()) {
+    if (tally != nullptr) ++tally->unreached;
+    return std::nullopt;
+  }
+  const Graph& graph = built.graph();
+  CompileOptions options = options_for(program);
+  options.watch = true;
+  std::vector<Executable> all;
+  for (const Target& target : {cpu_replay(), stepwise(), on_device(program.seed)}) {
+    all.push_back(compile(graph, target, options));
+  }
+  std::vector<std::string> told(all.size());
+  const auto step = [&](bool wrong) {
+    const auto fed = feeds_of(built, graph, program.seed, wrong);
+    for (std::size_t e = 0; e < all.size(); ++e) {
+      all[e].run(fed);
+      told[e] = all[e].fault().value_or("nothing");
+    }
+  };
+  step(false);
+  for (const std::string& text : told) {
+    if (text != "nothing") return Failure{"nothing is told of what is right", text};
+  }
+  step(true);
+  for (const std::string& text : told) {
+    if (text != told[0]) return Failure{"targets tell the same", told[0] + "\nand " + text};
+  }
+  const bool expected = !built.misfed()->words.empty();
+  const bool skipped = expected && told[0] == "nothing" && built.planted()->place.guarded;
+  const bool right =
+      expected ? told[0].ends_with(": " + built.misfed()->words) ||
+                     told[0].find(": " + built.misfed()->words + " is out of ") != std::string::npos
+               : told[0] == "nothing";
+  const bool of_line =
+      !expected ||
+      told[0].find(fmt::format("({}): ", to_string(built.planted()->line))) != std::string::npos;
+  if (!skipped && !(right && of_line)) {
+    return Failure{"what is fed wrongly is told of",
+                   fmt::format("expected \"{}\" of {}, but told was: {}", built.misfed()->words,
+                               to_string(built.planted()->line), told[0])};
+  }
+  if (tally != nullptr) {
+    ++tally->misfed[built.misfed()->kind];
+    tally->skipped += skipped;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> check_misfed(const Program& program, Tally* tally) {
+  return caught([&] { return run_and_compare(program, tally); });
+}
+
+}  // namespace metronome::random_programs
