@@ -24,10 +24,19 @@ void for_parameters(GraphState& state, std::string_view path, const std::string&
   }
   // Layers on a poisoned value make no parameters: what is not there may follow from a mistake.
   if (found || !state.mistakes.empty()) return;
+  std::vector<std::string> parameters;
+  for (const Storage& s : state.storages) {
+    if (s.kind == StorageKind::parameter) parameters.push_back(s.path);
+  }
+  std::string near;
+  for (const std::string& candidate : near_paths(path, parameters)) {
+    near += fmt::format("{}\"{}\"", near.empty() ? "" : ", ", candidate);
+  }
   const bool glob = path.find_first_of("*?") != path.npos;
   mistake(&state, line, fmt::format("{} finds nothing", what), {},
           {fmt::format("{} of a parameter or of a scope that holds some, made before",
-                       glob ? "a glob that meets the path" : "the path")});
+                       glob ? "a glob that meets the path" : "the path"),
+           near.empty() ? "" : fmt::format("near it are: {}", near)});
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ TEST_CASE("freeze, thaw and scale_learning_rate name what is there") {
       }) ==
       "tower.cc:3: freeze(\"*/w\") finds nothing\n"
       "  requires   a glob that meets the path of a parameter or of a scope that holds some, made "
-      "before");
+      "before\n"
+      "  way out    near it are: \"w\"");
   CHECK(
       mistake_of([](Graph& g) {
         g.feed(g.state("s", Type{f32, {}}, {}, at(1)), g.input("x", f32, {}, at(1)));
@@ -39,6 +40,36 @@ TEST_CASE("freeze, thaw and scale_learning_rate name what is there") {
       "tower.cc:3: scale_learning_rate(\"?\", 0.5) finds nothing\n"
       "  requires   a glob that meets the path of a parameter or of a scope that holds some, made "
       "before");
+}
+
+TEST_CASE("a path that finds nothing is answered with those near it") {
+  const auto frozen = [](std::string_view path) {
+    return mistake_of([&](Graph& g) {
+      const Value x = g.input("x", floats(4).element, {4}, at(1));
+      const Layer head = [](Value h) {
+        return plus(h, make_parameter(h.graph(), "weight", h.type(), {}, at(2)));
+      };
+      for (int i = 0; i < 5; ++i) x.scope("heads", head, at(2));
+      x.scope(
+          "body", [&](Value h) { return h.scope("linear", head, at(2)); }, at(2));
+      g.freeze(path, at(3));
+    });
+  };
+  const auto answer = [](const std::string& path, const std::string& near) {
+    const bool glob = path.find('*') != path.npos;
+    return fmt::format(
+               "tower.cc:3: freeze(\"{}\") finds nothing\n"
+               "  requires   {} of a parameter or of a scope that holds some, made before",
+               path, glob ? "a glob that meets the path" : "the path") +
+           (near.empty() ? "" : "\n  way out    near it are: " + near);
+  };
+  // The scope was opened five times: its siblings are numbered.
+  CHECK(frozen("heads_5") == answer("heads_5", "\"heads\", \"heads_1\", \"heads_2\""));
+  CHECK(frozen("haeds/weight") == answer("haeds/weight", "\"heads/weight\""));
+  CHECK(frozen("linear") == answer("linear", "\"body/linear\""));
+  CHECK(frozen("linear/weight") == answer("linear/weight", "\"body/linear/weight\""));
+  CHECK(frozen("body/*/wieght") == answer("body/*/wieght", "\"body/linear/weight\""));
+  CHECK(frozen("decoder/attention") == answer("decoder/attention", ""));
 }
 
 TEST_CASE("what a mistake kept from being made is not missed a second time") {
