@@ -55,7 +55,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   for (const Value& v : inputs) {
     GraphState* const own = v.graph(line);
     if (graph == nullptr) graph = own;
-    poisoned = poisoned || v.poisoned();
+    poisoned = poisoned || (v.poisoned() && own == graph);
   }
   if (graph == nullptr) {
     throw GraphError(
@@ -102,6 +102,14 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     node.types = op->infer(types);
   } catch (const Requirement& requirement) {
     return refuse(requirement);
+  }
+  try {
+    for (const Type& type : node.types) require_possible(type);
+  } catch (const Requirement& requirement) {
+    const Values poisoned = refuse(requirement);
+    // A pass cannot do without it: a gradient may be larger than all that was declared.
+    if (scope.pass) throw GraphError({graph->mistakes.back()});
+    return poisoned;
   }
   node.path = node_path(scope, *op, true);
   node.line = graph->effective(line);

@@ -64,9 +64,8 @@ class Unroller {
                                    xs.size(), next.size())});
     }
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      if (!next[i].present()) {
-        return poisoned(xs, "loop cannot feed its body's result back",
-                        {"a body that returns a value, but it returned an absent one"});
+      if (const auto wrong = wrong_result(graph_, next[i], "body")) {
+        return poisoned(xs, "loop cannot feed its body's result back", *wrong);
       }
       if (next[i].poisoned()) return Values(xs.size(), next[i]);
       if (next[i].type() != xs[i].type()) {
@@ -90,9 +89,8 @@ class Unroller {
       const std::size_t mistakes = graph_->mistakes.size();
       decided = body_.condition(xs, line_);
       if (graph_->mistakes.size() > mistakes) return nothing(xs)[0];
-      if (!decided.present()) {
-        return mistake(graph_, line_, "loop cannot be decided", {},
-                       {"a condition that returns a value, but it returned an absent one"});
+      if (const auto wrong = wrong_result(graph_, decided, "condition")) {
+        return mistake(graph_, line_, "loop cannot be decided", xs, *wrong);
       }
       if (decided.poisoned()) return decided;
       if (decided.type() != Type{bool_, {}}) {
@@ -131,12 +129,21 @@ Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t coun
     if (!x.usable(line)) return Values(xs.size(), x);
   }
   GraphState* graph = xs[0].graph();
-  if (count < 1) {
-    const std::string what = form == Form::times
-                                 ? fmt::format("loop cannot run {} times", count)
-                                 : fmt::format("loop cannot run up to {} times", count);
-    return Values(xs.size(),
-                  mistake(graph, line, what, xs, {fmt::format("1 time or more, but {}", count)}));
+  const auto refuse = [&](const std::string& what, const Requirement& requirement) {
+    return Values(xs.size(), mistake(graph, line, what, xs, requirement));
+  };
+  if (count < 1 || count > kMostCopies) {
+    return refuse(form == Form::times ? fmt::format("loop cannot run {} times", count)
+                                      : fmt::format("loop cannot run up to {} times", count),
+                  {count < 1 ? fmt::format("1 time or more, but {}", count)
+                             : fmt::format("{} times or fewer, but {}", kMostCopies, count)});
+  }
+  if (body.run == nullptr || (form != Form::times && body.condition == nullptr)) {
+    const char* what = body.run == nullptr ? "body" : "condition";
+    return refuse(fmt::format("loop cannot call its {}", what),
+                  {fmt::format("a {} that can be called, but it is a null pointer or an empty "
+                               "std::function",
+                               what)});
   }
   PathScope verb(graph, "loop", PathScope::Kind::verb);
   const Unroller unroller(graph, body, line);
@@ -158,8 +165,10 @@ Body body_of(const Layer& layer, const Layer* condition) {
 
 Body body_of(const Loops::Body& function, const Loops::Condition* condition) {
   Body body;
-  body.run = [&function](const Values& xs, int, Line) { return function(xs); };
-  if (condition != nullptr) {
+  if (function != nullptr) {
+    body.run = [&function](const Values& xs, int, Line) { return function(xs); };
+  }
+  if (condition != nullptr && *condition != nullptr) {
     body.condition = [condition](const Values& xs, Line) { return (*condition)(xs); };
   }
   return body;
@@ -222,10 +231,6 @@ Value Value::choose(const Layer& selector, const Layers& branches, Line line) co
     PathScope scope(graph(), "selector", PathScope::Kind::user);
     chosen = selector(*this, line);
   }
-  if (!chosen.present()) {
-    return mistake(graph(), line, "choose cannot take the selector", {{*this}},
-                   {"a selector that is a value, but it is an absent one"});
-  }
   if (chosen.poisoned()) return chosen;
   const int count = branches.count();
   if (count < 1 || count > kMostBranches) {
@@ -249,12 +254,6 @@ Value Value::choose(const Layer& selector, const Layers& branches, Line line) co
     GuardScope region(graph(), guard);
     PathScope copy(graph(), i, false);
     const Value result = branches.at(i).at(*this, i, line);
-    if (!result.present()) {
-      return mistake(graph(), line, "choose cannot join its branches", {{*this}},
-                     {fmt::format("branches that return a value, but branch {} returned an absent "
-                                  "one",
-                                  i)});
-    }
     if (result.poisoned()) return result;
     if (first.present() && result.type() != first.type()) {
       return mistake(graph(), line, "choose cannot join its branches", {{first, result}},
@@ -271,6 +270,12 @@ Value Value::choose(const Layer& selector, const Layers& branches, Line line) co
 }
 
 Value Value::choose(Value selector, const Layers& branches, Line line) const {
+  if (!present() || poisoned()) return *this;
+  if (!selector.present() || selector.graph() != graph()) {
+    return mistake(graph(), line, "choose cannot take the selector", {{*this, selector}},
+                   {selector.present() ? "a selector of this graph, but it is one of another"
+                                       : "a selector that is a value, but it is an absent one"});
+  }
   return choose(Layer([selector](Value) { return selector; }), branches, line);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "graph/init.h"
 #include "graph/line.h"
 #include "graph/node.h"
 
@@ -17,20 +16,6 @@ InternalError::InternalError(const std::string& what)
 
 std::string to_string(const Line& line) {
   return line.known() ? fmt::format("{}:{}", line.file, line.number) : "(unknown line)";
-}
-
-std::string to_string(const Init& init) {
-  switch (init.kind) {
-    case Init::Kind::constant:
-      return fmt::format("{}", init.a);
-    case Init::Kind::uniform:
-      return fmt::format("uniform({}, {})", init.a, init.b);
-    case Init::Kind::normal:
-      return fmt::format("normal({}, {})", init.a, init.b);
-    case Init::Kind::values:
-      return fmt::format("{} values", init.values.size());
-  }
-  throw InternalError("an initial value's kind out of range");
 }
 
 std::string_view name_of(StorageKind kind) {

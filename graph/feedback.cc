@@ -55,7 +55,8 @@ Values Graph::unroll(std::int64_t k, Value state,
                      const std::function<Unrolled(Value state, int step)>& body, Line line) {
   GraphState* const graph = &this->state(line);
   const auto poisoned = [&] {
-    return Values(static_cast<std::size_t>(std::max<std::int64_t>(k, 1)), Value(graph, ValueId{}));
+    return Values(static_cast<std::size_t>(std::clamp<std::int64_t>(k, 1, kMostCopies)),
+                  Value(graph, ValueId{}));
   };
   const auto refuse = [&](std::string what, std::initializer_list<Value> operands,
                           const Requirement& requirement) {
@@ -64,9 +65,15 @@ Values Graph::unroll(std::int64_t k, Value state,
     return poisoned();
   };
   if (state.poisoned()) return poisoned();
-  if (k < 1) {
+  if (k < 1 || k > kMostCopies) {
     return refuse(fmt::format("unroll cannot run {} steps", k), {state},
-                  {fmt::format("1 step or more, but {}", k)});
+                  {k < 1 ? fmt::format("1 step or more, but {}", k)
+                         : fmt::format("{} steps or fewer, but {}", kMostCopies, k)});
+  }
+  if (body == nullptr) {
+    return refuse("unroll cannot call its body", {state},
+                  {"a body that can be called, but it is a null pointer or an empty "
+                   "std::function"});
   }
   if (const auto wrong = wrong_state(*graph, state)) {
     return refuse("unroll cannot begin at the value", {state}, *wrong);
@@ -77,9 +84,9 @@ Values Graph::unroll(std::int64_t k, Value state,
   for (int step = 0; step < k; ++step) {
     const PathScope copy(graph, step, true);
     const auto [next, output] = body(carried, step);
-    if (next.poisoned() || output.poisoned()) return poisoned();
-    if (!next.present() || !output.present() || next.graph(line) != graph ||
-        output.graph(line) != graph) {
+    const bool wrong = wrong_result(graph, next, "body") || wrong_result(graph, output, "body");
+    if (!wrong && (next.poisoned() || output.poisoned())) return poisoned();
+    if (wrong) {
       return refuse("unroll cannot take what its body gives", {carried, next, output},
                     {fmt::format("a next state and an output, of this graph, at each step, but "
                                  "step {} misses one",

@@ -42,9 +42,10 @@ StorageId add_storage(GraphState& state, Storage storage) {
 }
 
 std::optional<Requirement> wrong_type(const Type& type) {
-  for (const std::int64_t size : type.shape) {
-    if (size < 0)
-      return Requirement{fmt::format("sizes of 0 or more, but {}", to_string(type.shape))};
+  try {
+    require_possible(type);
+  } catch (const Requirement& requirement) {
+    return requirement;
   }
   return std::nullopt;
 }
@@ -60,20 +61,12 @@ std::optional<StorageId> declare(GraphState& state, StorageKind kind, const std:
     return std::nullopt;
   };
   if (name.empty()) return refuse({"a name of one letter or more"});
+  if (auto wrong = wrong_path(path)) return refuse(*wrong);
   if (auto wrong = wrong_type(type)) return refuse(*wrong);
   if (kind == StorageKind::parameter && !is_floating(type.element)) {
     return refuse({fmt::format("a floating element type, but {}", to_string(type))});
   }
-  if (init.kind == Init::Kind::values &&
-      static_cast<std::int64_t>(init.values.size()) != type.numel()) {
-    return refuse({fmt::format("{} initial values for {}, but {}", type.numel(), to_string(type),
-                               init.values.size())});
-  }
-  const bool random = init.kind == Init::Kind::uniform || init.kind == Init::Kind::normal;
-  if (random && !is_floating(type.element)) {
-    return refuse(
-        {fmt::format("a floating element type for {}, but {}", to_string(init), to_string(type))});
-  }
+  if (auto wrong = wrong_init(init, type, kind == StorageKind::parameter)) return refuse(*wrong);
   const auto found = state.storage_by_path.find(path);
   if (found != state.storage_by_path.end()) {
     const Storage& existing = state.storages[found->second.index];
@@ -96,8 +89,9 @@ std::optional<StorageId> declare(GraphState& state, StorageKind kind, const std:
 }  // namespace
 
 Graph::Graph(std::string name) : state_(std::make_unique<GraphState>(std::move(name))) {
-  for (const char* counter : {"seed", "replay", "update"}) {
-    add_storage(*state_, {counter, Type{i64, {}}, StorageKind::counter, Init{}, Line{}, false});
+  for (const std::string_view counter : kCounters) {
+    add_storage(*state_,
+                {std::string(counter), Type{i64, {}}, StorageKind::counter, Init{}, Line{}, false});
   }
 }
 Graph::~Graph() = default;
@@ -178,11 +172,29 @@ void assign(GraphState* graph, const Buffer& buffer, Value next, Line line) {
   graph->assignments.push_back({buffer.storage, next.id(), graph->effective(line)});
 }
 
+namespace {
+
+/// What `numbers` miss to be elements of a constant of `type`, if anything.
+std::optional<Requirement> wrong_constant(std::span<const double> numbers, const Type& type) {
+  if (auto wrong = wrong_type(type)) return wrong;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (holds(type.element, numbers[i])) continue;
+    const std::string which = numbers.size() > 1 ? fmt::format(", which is number {}", i) : "";
+    return Requirement{fmt::format("{}, but {}{}", what_holds(type.element), numbers[i], which)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Value Graph::constant(double number, Element element, Line line) {
   return make_constant(&state(line), number, Type{element, {}}, line);
 }
 
 Value make_constant(GraphState* graph, double number, Type type, Line line) {
+  if (const auto wrong = wrong_constant({&number, 1}, type)) {
+    return mistake(graph, line, "constant cannot be made", {}, *wrong);
+  }
   Scope& scope = graph->scopes.back();
   return source(*graph, make_op(Fill{number, type}), type,
                 join_path(scope.nodes, unique_name(scope, "constant")), line);
@@ -219,6 +231,9 @@ std::vector<std::byte> packed(const std::vector<double>& numbers, Element elemen
 }  // namespace
 
 Value Graph::constant(const std::vector<double>& numbers, Type type, Line line) {
+  if (const auto wrong = wrong_constant(numbers, type)) {
+    return mistake(&state(line), line, "constant cannot be made", {}, *wrong);
+  }
   if (static_cast<std::int64_t>(numbers.size()) != type.numel()) {
     return mistake(
         &state(line), line, "constant cannot be made", {},
@@ -244,6 +259,11 @@ void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
     return refuse({fmt::format("one loss for each graph, but one was given at {}",
                                to_string(state(line).loss_line)),
                    "add the losses"});
+  }
+  for (const Readable& r : state(line).readables) {
+    if (r.name == "loss") {
+      return refuse({"the name \"loss\" for what is minimised, but it names another value"});
+    }
   }
   if (const auto wrong = optimizer->mistake()) {
     mistake(&state(line), line, fmt::format("{} cannot train the graph", optimizer->name()), {},
@@ -346,6 +366,7 @@ ValueId Graph::append(Node node) {
   }
   try {
     node.types = node.op->infer(types);
+    for (const Type& made : node.types) require_possible(made);
   } catch (const Requirement& requirement) {
     throw InternalError(
         fmt::format("{} \"{}\" requires {}", node.op->name(), node.path, requirement.requires_));

@@ -1,9 +1,11 @@
 // What a graph is made of: nodes, storages, assignments. Plain data, appended, never changed.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/init.h"
@@ -38,6 +40,10 @@ struct Node {
   Line line;                    ///< where the user asked for it
   ValueId guard;                ///< the boolean under which it runs, or absent
 };
+
+/// Paths that are Metronome's own: counters at the top, moments at "optimizer/<moment>/<path>".
+inline constexpr std::array<std::string_view, 3> kCounters = {"seed", "replay", "update"};
+inline constexpr std::string_view kMomentsRoot = "optimizer";
 
 enum class StorageKind : std::uint8_t {
   parameter,  ///< trained by the optimizer

@@ -18,6 +18,26 @@ std::string unique_name(Scope& scope, std::string_view name) {
   return earlier == 0 ? std::string(name) : fmt::format("{}_{}", name, earlier);
 }
 
+std::optional<Requirement> wrong_path(const std::string& path) {
+  const std::string_view first = std::string_view(path).substr(0, path.find('/'));
+  if (first == kMomentsRoot) {
+    return Requirement{
+        fmt::format("a path outside of \"{}\", where the optimizer's moments lie", kMomentsRoot),
+        "give it another name, or its scope"};
+  }
+  for (const std::string_view counter : kCounters) {
+    if (path != counter) continue;
+    return Requirement{
+        fmt::format("a path of its own, but \"{}\" is a counter of Metronome's", counter),
+        "give it another name, or a scope"};
+  }
+  if (path == "__metadata__") {
+    return Requirement{"a path of its own, but checkpoints keep \"__metadata__\" for themselves",
+                       "give it another name, or a scope"};
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 /// Verbs of one set of weights: their storages carry no index.
@@ -90,6 +110,7 @@ PassScope::PassScope(Graph& graph, std::string path, Line line, ValueId guard)
       guard_(state_.guard) {
   Scope scope;
   scope.nodes = scope.storages = std::move(path);
+  scope.pass = true;
   state_.scopes.push_back(std::move(scope));
   state_.line = line;
   state_.line_scopes = 1;

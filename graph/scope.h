@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -66,6 +67,14 @@ class GuardScope {
   ValueId outer_;
   std::map<StorageId, ValueId> before_;  // what buffers held when it began
 };
+
+/// What a verb may unroll: copies are nodes, and a graph holds some millions of them.
+inline constexpr std::int64_t kMostCopies = 1'000'000;
+
+/// What `result`, which a user's function ("layer", "body") returned, misses to be a value of the
+/// graph, or nothing.
+std::optional<Requirement> wrong_result(const GraphState* graph, const Value& result,
+                                        std::string_view what);
 
 /// True where the decider's outcome is `when`, one of `cases`, and `parent`, where given, is true.
 Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line);

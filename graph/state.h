@@ -19,6 +19,7 @@ struct Scope {
   std::string storages;               ///< path of storages made here
   std::map<std::string, int> counts;  ///< siblings made so far, by name
   bool reuse = false;                 ///< storages that exist are found again
+  bool pass = false;                  ///< a pass works here, not the user
   bool user_named = false;            ///< the first verb inside adds only its indices
   std::string layer;                  ///< the layer whose op may take this scope's own path
 };
@@ -64,6 +65,10 @@ struct GraphState {
 
 /// "a/b"; "b" where a is empty.
 std::string join_path(const std::string& a, std::string_view b);
+
+/// What a storage's path misses, which must not be one of Metronome's own: moments lie under
+/// "optimizer/", counters at the top, and a checkpoint's file keeps one name for its metadata.
+std::optional<Requirement> wrong_path(const std::string& path);
 
 /// A name for a new sibling: "linear", then "linear_1", ...
 std::string unique_name(Scope& scope, std::string_view name);

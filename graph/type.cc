@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "graph/error.h"
 
@@ -48,6 +50,43 @@ std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join
 
 std::string to_string(const Type& type) {
   return fmt::format("{}{}", name_of(type.element), to_string(type.shape));
+}
+
+void require_possible(const Type& type) {
+  double bytes = static_cast<double>(size_of(type.element));  // exact up to kMostBytes
+  for (const std::int64_t size : type.shape) {
+    if (size < 0) {
+      throw Requirement{fmt::format("sizes of 0 or more, but {}", to_string(type.shape))};
+    }
+    bytes *= static_cast<double>(std::max<std::int64_t>(size, 1));
+  }
+  if (bytes <= static_cast<double>(kMostBytes)) return;
+  throw Requirement{fmt::format("a value of at most 128 TiB, {} bytes, but {} takes {:.3g}",
+                                kMostBytes, to_string(type), bytes)};
+}
+
+bool holds(Element element, double number) {
+  switch (element) {
+    case f32:
+      // Half a step beyond the largest f32, where rounding makes a number infinite.
+      return !std::isfinite(number) || std::abs(number) < 0x1.ffffffp127;
+    case f64:
+      return true;
+    case i32:
+      return number == std::trunc(number) && number >= std::numeric_limits<std::int32_t>::min() &&
+             number <= std::numeric_limits<std::int32_t>::max();
+    case i64:
+      return number == std::trunc(number) && std::abs(number) <= 0x1p53;
+    case bool_:
+      return number == 0 || number == 1;
+  }
+  throw InternalError("an element type out of range");
+}
+
+std::string what_holds(Element element) {
+  if (element == bool_) return "0 or 1 for bool";
+  return fmt::format("a {}number that {} can hold", is_floating(element) ? "" : "whole ",
+                     name_of(element));
 }
 
 Shape broadcast(const Shape& a, const Shape& b) {

@@ -45,6 +45,22 @@ using Types = std::vector<Type>;
 /// "f32[64, 256]".
 std::string to_string(const Type& type);
 
+/// Bytes that a value may have: 128 TiB, the addresses of a process on x86-64. So sums over the
+/// values of a graph stay far below 2^64.
+inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 47;
+
+/// Throws `Requirement` unless sizes are 0 or more and the type has at most `kMostBytes`. An empty
+/// dimension counts as one there, as kernels multiply sizes of parts of a shape. Every type of a
+/// graph has passed it: `numel` and `bytes` never overflow.
+void require_possible(const Type& type);
+
+/// True if elements of this type can be `number`: whole and in range for integers (up to 2^53, past
+/// which a double tells whole numbers no longer apart), 0 or 1 for bool; a floating type holds
+/// every number that rounding does not make infinite, and infinities and NaN themselves.
+bool holds(Element element, double number);
+/// What a number must be for `holds`: "a whole number that i32 can hold".
+std::string what_holds(Element element);
+
 /// NumPy's broadcasting of two shapes. Throws `Requirement` naming the two dimensions that differ.
 Shape broadcast(const Shape& a, const Shape& b);
 

@@ -17,13 +17,27 @@ std::vector<Type> input_types(const Graph& graph, const Node& node) {
   return types;
 }
 
+/// What the values of a graph may have together: sums over any of them, rounded up to an alignment,
+/// fit 64 bits.
+constexpr std::size_t kMostBytesTogether = std::size_t{1} << 62;
+
 void number_values(const Graph& graph, Uses& uses) {
+  std::size_t together = 0;
   for (std::int32_t node = 0; node < static_cast<std::int32_t>(graph.nodes().size()); ++node) {
     uses.first.push_back(uses.values());
     const Types& types = graph.nodes()[node].types;
     for (std::int32_t output = 0; output < static_cast<std::int32_t>(types.size()); ++output) {
       uses.ids.push_back({node, output});
       uses.bytes.push_back(types[output].bytes());
+      together += uses.bytes.back();
+      if (together > kMostBytesTogether) {
+        throw GraphError({fmt::format(
+            "graph \"{}\" cannot be planned\n"
+            "  requires   values of at most 2^62 bytes together, but up to \"{}\" ({}), number {} "
+            "of {}, they have more",
+            graph.name(), graph.nodes()[node].path, to_string(graph.nodes()[node].line), node + 1,
+            graph.nodes().size())});
+      }
     }
   }
   uses.first.push_back(uses.values());

@@ -48,9 +48,10 @@ Value Value::through(const Layer& layer, Line line) const {
 
 Value Value::repeat(std::int64_t n, const Layer& layer, Line line) const {
   if (!usable(line)) return *this;
-  if (n < 0) {
+  if (n < 0 || n > kMostCopies) {
     return mistake(graph(), line, fmt::format("repeat cannot make {} copies", n), {{*this}},
-                   {fmt::format("0 copies or more, but {}", n)});
+                   {n < 0 ? fmt::format("0 copies or more, but {}", n)
+                          : fmt::format("{} copies or fewer, but {}", kMostCopies, n)});
   }
   PathScope verb(graph(), "repeat", PathScope::Kind::verb);
   Value x = *this;
@@ -61,19 +62,35 @@ Value Value::repeat(std::int64_t n, const Layer& layer, Line line) const {
   return x;
 }
 
+namespace {
+
+/// What the layers of a split miss in number, if anything.
+std::optional<Requirement> wrong_count(const Layers& layers) {
+  const int count = layers.count();
+  if (count >= 1 && count <= kMostCopies) return std::nullopt;
+  if (!layers.from_factory()) {
+    return Requirement{"one layer or more, but the list is empty"};
+  }
+  if (count == Layers::kAsNeeded) {
+    return Requirement{"the number of branches beside the factory", "mt::Layers(factory, count)"};
+  }
+  return Requirement{fmt::format("1 to {} branches, but {}", kMostCopies, count)};
+}
+
+}  // namespace
+
 Branches Value::split(const Layers& layers, Line line) const {
   if (!usable(line)) return Branches({*this});
-  if (layers.count() < 1) {
-    return Branches({mistake(graph(), line, "split cannot make branches", {{*this}},
-                             {layers.count() == 0 ? "one layer or more, but the list is empty"
-                                                  : "the number of branches beside the factory",
-                              layers.count() == 0 ? "" : "mt::Layers(factory, count)"})});
+  if (const auto wrong = wrong_count(layers)) {
+    return Branches({mistake(graph(), line, "split cannot make branches", {{*this}}, *wrong)});
   }
   PathScope verb(graph(), "split", PathScope::Kind::verb);
   Values branches;
   for (int i = 0; i < layers.count(); ++i) {
     PathScope copy(graph(), i, false);
     branches.push_back(layers.at(i).at(*this, i, line));
+    // The other layers of a factory would tell its mistake again.
+    if (layers.from_factory() && branches.back().poisoned()) break;
   }
   return Branches(std::move(branches));
 }
@@ -118,6 +135,10 @@ Value Value::scope(std::string name, const Layer& layer, Line line) const {
   if (name.empty() || name.find('/') != std::string::npos) {
     return mistake(graph(), line, fmt::format("scope(\"{}\") cannot be opened", name), {{*this}},
                    {"a name of one letter or more without '/'"});
+  }
+  if (const auto wrong = wrong_path(join_path(graph()->scopes.back().storages, name) + "/")) {
+    return mistake(graph(), line, fmt::format("scope(\"{}\") cannot be opened", name), {{*this}},
+                   *wrong);
   }
   PathScope scope(graph(), name, PathScope::Kind::user);
   return layer(*this, line);

@@ -178,9 +178,22 @@ struct Operand {
   Line line;
 };
 
+/// True of what cannot be called: a null pointer to a function, an empty std::function.
+template <class F>
+bool cannot_be_called(const F& f) {
+  if constexpr (std::is_pointer_v<F>) {
+    return f == nullptr;
+  } else if constexpr (requires { []<class S>(const std::function<S>&) {}(f); }) {
+    return !f;
+  } else {
+    return false;
+  }
+}
+
 /// A layer is a description of a computation: any callable Value -> Value. It may also take the
 /// index of its copy (Value, int), or, as library layers do, the caller's line (Value, Line).
-/// Each call makes fresh weights at the current path.
+/// Each call makes fresh weights at the current path. A call records a mistake, with its line, and
+/// gives a poisoned value where the callable is null or empty, or returns no value of x's graph.
 class Layer {
  public:
   template <class F>
@@ -189,6 +202,7 @@ class Layer {
             std::is_invocable_r_v<Value, const F&, Value, int> ||
             std::is_invocable_r_v<Value, const F&, Value>))
       Layer(F f) {  // NOLINT: implicit, so that every verb takes any callable
+    if (cannot_be_called(f)) return;
     if constexpr (requires { F::rowwise; }) rowwise_ = F::rowwise;
     if constexpr (std::is_invocable_r_v<Value, const F&, Value, Line>) {
       call_ = [f = std::move(f)](Value x, int, Line line) { return f(x, line); };
@@ -199,8 +213,8 @@ class Layer {
     }
   }
 
-  Value operator()(Value x, Line line = Line::here()) const { return call_(x, 0, line); }
-  Value at(Value x, int index, Line line) const { return call_(x, index, line); }
+  Value operator()(Value x, Line line = Line::here()) const { return at(x, 0, line); }
+  Value at(Value x, int index, Line line) const;
   /// As of `rowwise`, or of a callable whose type has a static member `rowwise` that is true.
   bool is_rowwise() const { return rowwise_; }
 
@@ -213,21 +227,28 @@ class Layer {
 /// Several layers: a list, or a factory int -> Layer called once per index.
 class Layers {
  public:
+  static constexpr int kAsNeeded = -1;
+
   Layers(std::initializer_list<Layer> list) : list_(list) {}
   Layers(std::vector<Layer> list) : list_(std::move(list)) {}
   /// As many layers as the verb needs (`gate`), or `count` of them (`split`).
   template <class F>
-  requires std::is_invocable_r_v<Layer, const F&, int> Layers(F factory, int count = -1)
-      : factory_(std::move(factory)), count_(count) {}
+  requires std::is_invocable_r_v<Layer, const F&, int> Layers(F factory, int count = kAsNeeded)
+      : from_factory_(true), count_(count) {
+    if (!cannot_be_called(factory)) factory_ = std::move(factory);
+  }
 
-  /// Number of layers, or -1 for a factory that makes as many as the verb needs.
-  int count() const { return factory_ ? count_ : static_cast<int>(list_.size()); }
-  Layer at(int index) const { return factory_ ? factory_(index) : list_[index]; }
+  bool from_factory() const { return from_factory_; }
+  /// Number of layers, or `kAsNeeded` for a factory that makes as many as the verb needs.
+  int count() const { return from_factory_ ? count_ : static_cast<int>(list_.size()); }
+  /// Of a null or empty factory: a layer that cannot be called either.
+  Layer at(int index) const;
 
  private:
   std::vector<Layer> list_;
+  bool from_factory_ = false;
   std::function<Layer(int)> factory_;
-  int count_ = -1;
+  int count_ = kAsNeeded;
 };
 
 /// How branches join: `mt::sum`, `mt::mean`, `mt::concat(axis)` and their like (ops/functions.h),
@@ -237,13 +258,15 @@ class Join {
   template <class F>
   requires(std::is_invocable_r_v<Value, const F&, const Values&, Line> ||
            std::is_invocable_r_v<Value, const F&, const Values&>) Join(F f) {
+    if (cannot_be_called(f)) return;
     if constexpr (std::is_invocable_r_v<Value, const F&, const Values&, Line>) {
       call_ = std::move(f);
     } else {
       call_ = [f = std::move(f)](const Values& branches, Line) { return f(branches); };
     }
   }
-  Value operator()(const Values& branches, Line line) const { return call_(branches, line); }
+  /// Records a mistake as a Layer's call does.
+  Value operator()(const Values& branches, Line line) const;
 
  private:
   std::function<Value(const Values&, Line)> call_;

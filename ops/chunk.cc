@@ -15,6 +15,9 @@ std::string Chunk::attributes() const { return fmt::format("{} along {}", count,
 Types Chunk::infer(std::span<const Type> in) const {
   const std::int64_t size = in[0].shape[normalized_axis(axis, in[0].rank())];
   if (count < 1) throw Requirement{fmt::format("1 part or more, but {}", count)};
+  if (count > kMostCopies) {
+    throw Requirement{fmt::format("{} parts or fewer, but {}", kMostCopies, count)};
+  }
   if (size % count != 0) {
     throw Requirement{fmt::format("a size of dimension {} that {} divides, but {}", axis, count,
                                   to_string(in[0].shape))};
@@ -50,7 +53,7 @@ std::vector<Case> Chunk::cases() {
 Values chunk(Value x, std::int64_t n, std::int64_t axis, Line line) {
   if (x.present() && !x.poisoned() && axis < 0 && axis >= -x.rank()) axis += x.rank();
   return apply(make_op(Chunk{axis, n}), {&x, 1}, line,
-               static_cast<std::size_t>(std::max<std::int64_t>(n, 1)));
+               static_cast<std::size_t>(std::clamp<std::int64_t>(n, 1, kMostCopies)));
 }
 
 }  // namespace metronome

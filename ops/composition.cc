@@ -18,7 +18,8 @@ Value joined(const Value& skip, const Value& main, Line line) {
 
 Value Value::also(const Layer& layer, Line line) const {
   if (!usable(line)) return *this;
-  return joined(*this, layer(*this, line), line);
+  const Value made = layer(*this, line);
+  return made.poisoned() ? made : joined(*this, made, line);
 }
 
 Value Value::also(const Layer& main, const Layer& skip, Line line) const {
@@ -56,7 +57,7 @@ Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
     PathScope scope(graph(), "router", PathScope::Kind::user);
     weights = router(*this, line);
   }
-  if (!weights.usable(line)) return weights;
+  if (weights.poisoned()) return weights;
   const std::int64_t count = weights.size(-1);
   const auto refuse = [&](const Requirement& requirement) {
     return mistake(graph(), line, "gate cannot weigh its experts", {{*this, weights}}, requirement);
@@ -73,10 +74,13 @@ Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
                                experts.count(), count)});
   }
   const Values columns = chunk(weights, count, -1, line);
+  if (columns[0].poisoned()) return columns[0];
   Value sum;
   for (int i = 0; i < count; ++i) {
     PathScope scope(graph(), i, false);
     const Value result = experts.at(i).at(*this, i, line);
+    // The other experts of a factory would tell its mistake again.
+    if (experts.from_factory() && result.poisoned()) return result;
     LineScope ours(graph(), line);
     const Value weighted = result * columns[i];
     sum = sum.present() ? sum + weighted : weighted;

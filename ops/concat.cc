@@ -23,6 +23,7 @@ Types Concat::infer(std::span<const Type> in) const {
     for (std::int64_t d = 0; d < result.rank(); ++d) {
       if (d == along) {
         result.shape[d] += type.shape[d];
+        require_possible(result);  // before a sum over many operands overflows
       } else if (type.shape[d] != result.shape[d]) {
         throw Requirement{fmt::format("equal sizes of dimension {}, but {} and {}", d,
                                       result.shape[d], type.shape[d])};

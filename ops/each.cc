@@ -36,10 +36,6 @@ struct Over {
       const PathScope copy(x.graph(), i, true);
       const Value result = layer.at(make(i), i, line);
       if (result.poisoned()) return {result};
-      if (!result.present()) {
-        return {refuse_result(
-            x, result, fmt::format("a value of each {}, but {} {} gives none", part, part, i))};
-      }
       if (i > 0 && result.type() != results[0].type()) {
         return {refuse_result(
             results[0], result,
@@ -57,7 +53,7 @@ struct Over {
     const Value result = layer(in, line);
     if (result.poisoned()) return result;
     const Shape first(in.shape().begin(), in.shape().begin() + leading);
-    if (!result.present() || result.rank() < leading || (same_rank && result.rank() != in.rank()) ||
+    if (result.rank() < leading || (same_rank && result.rank() != in.rank()) ||
         !std::equal(first.begin(), first.end(), result.shape().begin())) {
       return refuse_result(
           in, result,

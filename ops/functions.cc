@@ -2,22 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
-
 #include "graph/error.h"
 #include "graph/scope.h"
 #include "ops/number_of.h"
 
 namespace metronome {
 namespace {
-
-bool representable(double number, Element element) {
-  // Beyond 2^53 a double no longer tells whole numbers apart.
-  const double largest = element == i32 ? std::numeric_limits<std::int32_t>::max() : 0x1p53;
-  if (element != i32 && element != i64) return true;
-  return std::abs(number) <= largest && number == std::trunc(number);
-}
 
 /// Adds one row of the table over values and numbers. A number takes the element type of the first
 /// value among the operands from `first` on.
@@ -33,7 +23,7 @@ Value call(Function function, std::initializer_list<Operand> operands, Line line
     GraphState* const own = v.graph(line);
     if (graph == nullptr) graph = own;
     if (i >= first && !element) element = v.element();
-    poisoned = poisoned || v.poisoned();
+    poisoned = poisoned || (v.poisoned() && v.graph() == graph);
     given.push_back(v);
   }
   if (poisoned) return Value(graph, ValueId{});
@@ -51,10 +41,11 @@ Value call(Function function, std::initializer_list<Operand> operands, Line line
       return refuse(*operand.number,
                     {"a value beside it to take the element type from, but both are numbers",
                      fmt::format("say the type: g.constant({}, mt::f32)", *operand.number)});
-    } else if (!representable(*operand.number, *element)) {
-      return refuse(*operand.number, {fmt::format("a whole number that {} can hold, but {}",
-                                                  name_of(*element), *operand.number),
-                                      "cast the value first: x.cast(mt::f32)"});
+    } else if (!holds(*element, *operand.number)) {
+      return refuse(*operand.number,
+                    {fmt::format("{}, but {}", what_holds(*element), *operand.number),
+                     fmt::format("cast the value first: x.cast(mt::{})",
+                                 is_floating(*element) ? "f64" : "f32")});
     } else {
       values.push_back(make_constant(graph, *operand.number, {*element, {}}, line));
     }

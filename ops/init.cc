@@ -4,7 +4,10 @@
 
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <numbers>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "graph/error.h"
@@ -15,10 +18,7 @@ namespace metronome {
 
 namespace {
 
-Init symmetric(double bound) { return {Init::Kind::uniform, -bound, bound, {}}; }
-
-// A layer without inputs has weights without elements; any finite bound serves them.
-double per_fan(double numerator, double fan) { return fan > 0 ? std::sqrt(numerator / fan) : 0; }
+Init symmetric(double bound) { return {Init::Kind::uniform, -bound, bound, {}, ""}; }
 
 // Random ops count replays from zero; this one is never reached, so a node and a storage of one
 // path share no numbers.
@@ -96,38 +96,80 @@ void fill(const Storage& storage, std::uint64_t seed, void* bytes) {
 }
 
 void check(const Storage& storage) {
-  const Init& init = storage.init;
-  const bool random = init.kind == Init::Kind::uniform || init.kind == Init::Kind::normal;
-  if (random && !is_floating(storage.type.element)) {
-    refuse(storage, fmt::format("f32 or f64, but {}", name_of(storage.type.element)));
+  const bool trained = storage.kind == StorageKind::parameter;
+  const auto wrong = wrong_init(storage.init, storage.type, trained);
+  if (wrong) refuse(storage, wrong->requires_);
+}
+
+/// The first of these that an initialiser's argument misses, as `Init::wrong`.
+std::string first_of(std::initializer_list<std::string> all) {
+  for (const std::string& one : all) {
+    if (!one.empty()) return one;
   }
-  const auto given = static_cast<std::int64_t>(init.values.size());
-  if (init.kind == Init::Kind::values && given != storage.type.numel()) {
-    refuse(storage,
-           fmt::format("one number per element, but {} and {}", given, storage.type.numel()));
-  }
+  return "";
+}
+
+std::string unless_fan(std::string_view initialiser, std::string_view what, std::int64_t fan) {
+  if (fan >= 1) return "";
+  return fmt::format("a {} of 1 or more for {}, but {}", what, initialiser, fan);
+}
+
+std::string unless_gain(std::string_view initialiser, double gain) {
+  if (gain >= 0 && std::isfinite(gain)) return "";
+  return fmt::format("a finite gain of 0 or more for {}, but {}", initialiser, gain);
+}
+
+std::string unless_slope(std::string_view initialiser, double a) {
+  if (std::isfinite(a)) return "";
+  return fmt::format("a finite slope for {}, but {}", initialiser, a);
+}
+
+/// `init` where nothing is wrong; else what refuses.
+Init unless(std::string wrong, Init init) {
+  init.wrong = std::move(wrong);
+  return init;
+}
+
+std::string wrong_kaiming(std::string_view initialiser, std::int64_t fan_in, double a) {
+  return first_of({unless_fan(initialiser, "fan_in", fan_in), unless_slope(initialiser, a)});
+}
+
+std::string wrong_xavier(std::string_view initialiser, std::int64_t fan_in, std::int64_t fan_out,
+                         double gain) {
+  return first_of({unless_fan(initialiser, "fan_in", fan_in),
+                   unless_fan(initialiser, "fan_out", fan_out), unless_gain(initialiser, gain)});
+}
+
+double sum(std::int64_t fan_in, std::int64_t fan_out) {
+  return static_cast<double>(fan_in) + static_cast<double>(fan_out);
 }
 
 }  // namespace
 
 Init zeros() { return constant(0); }
 Init ones() { return constant(1); }
-Init constant(double number) { return {Init::Kind::constant, number, 0, {}}; }
-Init values(std::vector<double> numbers) { return {Init::Kind::values, 0, 0, std::move(numbers)}; }
-Init uniform(double low, double high) { return {Init::Kind::uniform, low, high, {}}; }
-Init normal(double mean, double deviation) { return {Init::Kind::normal, mean, deviation, {}}; }
+Init constant(double number) { return {Init::Kind::constant, number, 0, {}, ""}; }
+Init values(std::vector<double> numbers) {
+  return {Init::Kind::values, 0, 0, std::move(numbers), ""};
+}
+Init uniform(double low, double high) { return {Init::Kind::uniform, low, high, {}, ""}; }
+Init normal(double mean, double deviation) { return {Init::Kind::normal, mean, deviation, {}, ""}; }
 
 Init kaiming_uniform(std::int64_t fan_in, double a) {
-  return symmetric(per_fan(6 / (1 + a * a), static_cast<double>(fan_in)));
+  return unless(wrong_kaiming("kaiming_uniform", fan_in, a),
+                symmetric(std::sqrt(6 / (1 + a * a) / static_cast<double>(fan_in))));
 }
 Init kaiming_normal(std::int64_t fan_in, double a) {
-  return normal(0, per_fan(2 / (1 + a * a), static_cast<double>(fan_in)));
+  return unless(wrong_kaiming("kaiming_normal", fan_in, a),
+                normal(0, std::sqrt(2 / (1 + a * a) / static_cast<double>(fan_in))));
 }
 Init xavier_uniform(std::int64_t fan_in, std::int64_t fan_out, double gain) {
-  return symmetric(gain * per_fan(6, static_cast<double>(fan_in + fan_out)));
+  return unless(wrong_xavier("xavier_uniform", fan_in, fan_out, gain),
+                symmetric(gain * std::sqrt(6 / sum(fan_in, fan_out))));
 }
 Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain) {
-  return normal(0, gain * per_fan(2, static_cast<double>(fan_in + fan_out)));
+  return unless(wrong_xavier("xavier_normal", fan_in, fan_out, gain),
+                normal(0, gain * std::sqrt(2 / sum(fan_in, fan_out))));
 }
 
 void initialise(const Storage& storage, std::uint64_t seed, void* out) {

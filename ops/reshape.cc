@@ -10,15 +10,25 @@
 
 namespace metronome {
 
+namespace {
+
+/// The product of all sizes but those of -1. Throws Requirement where no value has so many.
+std::int64_t elements_beside_free(Element element, Shape shape) {
+  std::replace(shape.begin(), shape.end(), std::int64_t{-1}, std::int64_t{1});
+  require_possible({element, shape});
+  return numel(shape);
+}
+
+}  // namespace
+
 std::string Reshape::attributes() const { return to_string(shape); }
 
 Types Reshape::infer(std::span<const Type> in) const {
   const auto free = std::count(shape.begin(), shape.end(), -1);
-  std::int64_t others = 1;
   for (const std::int64_t size : shape) {
     if (size < -1) throw Requirement{fmt::format("sizes of 0 or more, or -1, but {}", size)};
-    if (size != -1) others *= size;
   }
+  const std::int64_t others = elements_beside_free(in[0].element, shape);
   const std::int64_t have = in[0].numel();
   if (free > 1) throw Requirement{fmt::format("at most one size of -1, but {}", free)};
   if (free == 1 && others == 0) {
@@ -54,12 +64,14 @@ std::vector<Case> Reshape::cases() {
 }
 
 Value Value::reshape(Shape shape, Line line) const {
-  const auto free = std::find(shape.begin(), shape.end(), -1);
-  if (free != shape.end()) {
-    std::int64_t others = 1;
-    for (const std::int64_t size : shape) others *= size == -1 ? 1 : size;
-    const bool one = std::count(shape.begin(), shape.end(), -1) == 1;
-    if (one && others > 0 && type().numel() % others == 0) *free = type().numel() / others;
+  if (std::count(shape.begin(), shape.end(), -1) == 1) {
+    try {
+      const std::int64_t others = elements_beside_free(element(), shape);
+      if (others > 0 && type().numel() % others == 0) {
+        std::replace(shape.begin(), shape.end(), std::int64_t{-1}, type().numel() / others);
+      }
+    } catch (const Requirement&) {  // the rule below says so
+    }
   }
   return apply(Reshape{std::move(shape)}, {*this}, line);
 }

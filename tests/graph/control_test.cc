@@ -324,20 +324,60 @@ TEST_CASE("a loop that cannot be") {
 TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
   const auto nothing = [](Value) { return Value(); };
   const std::string operand = "  operand 0  f32[4]  \"x\"  loop.cc:1\n";
+  const std::string absent =
+      " that returns a value, but it returned an absent one (a default-made Value)";
+  const auto blames_layer = [&](const std::string& path) {
+    return fmt::format("loop.cc:7: layer of \"{}\" gives nothing to go on with\n", path) + operand +
+           "  requires   a layer" + absent;
+  };
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(nothing).times(2, at(7)); }) ==
-        "loop.cc:7: loop cannot feed its body's result back\n" + operand +
-            "  requires   a body that returns a value, but it returned an absent one");
+        blames_layer("loop/0"));
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(same).until(nothing, 2, at(7)); }) ==
-        "loop.cc:7: loop cannot be decided\n"
-        "  requires   a condition that returns a value, but it returned an absent one");
+        blames_layer("loop/0/halt"));
   CHECK(mistake_of([&](Graph& g, Value x) {
           x.choose(g.input("which", bool_, {}, at(2)), {same, nothing}, at(7));
-        }) == "loop.cc:7: choose cannot join its branches\n" + operand +
-                  "  requires   branches that return a value, but branch 1 returned an absent one");
+        }) == blames_layer("choose/1"));
   CHECK(mistake_of([&](Graph&, Value x) {
           x.choose(nothing, {same, same}, at(7));
+        }) == blames_layer("choose/selector"));
+  CHECK(mistake_of([&](Graph&, Value x) {
+          x.choose(Value(), {same, same}, at(7));
         }) == "loop.cc:7: choose cannot take the selector\n" + operand +
+                  "  operand 1  absent\n"
                   "  requires   a selector that is a value, but it is an absent one");
+  CHECK(mistake_of([&](Graph&, Value x) {
+          loop({x}, [](const Values&) { return Values(1); }).times(2, at(7));
+        }) == "loop.cc:7: loop cannot feed its body's result back\n" + operand +
+                  "  requires   a body" + absent);
+  const auto nothing_of_all = [](const Values&) { return Value(); };
+  CHECK(mistake_of([&](Graph&, Value x) {
+          loop({x}, [](const Values& s) { return s; }).until(nothing_of_all, 2, at(7));
+        }) ==
+        "loop.cc:7: loop cannot be decided\n" + operand + "  requires   a condition" + absent);
+}
+
+TEST_CASE("a loop of several values whose body or condition cannot be called") {
+  const auto body = [](const Values& s) { return s; };
+  const std::string operand = "  operand 0  f32[4]  \"x\"  loop.cc:1\n";
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, nullptr).times(2, at(7)); }) ==
+        "loop.cc:7: loop cannot call its body\n" + operand +
+            "  requires   a body that can be called, but it is a null pointer or an empty "
+            "std::function");
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, body).until(nullptr, 2, at(7)); }) ==
+        "loop.cc:7: loop cannot call its condition\n" + operand +
+            "  requires   a condition that can be called, but it is a null pointer or an empty "
+            "std::function");
+}
+
+TEST_CASE("a loop of more iterations than a graph can hold") {
+  CHECK(mistake_of([](Graph&, Value x) { x.loop(same).times(std::int64_t{1} << 62, at(7)); }) ==
+        "loop.cc:7: loop cannot run 4611686018427387904 times\n"
+        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "  requires   1000000 times or fewer, but 4611686018427387904");
+  CHECK(mistake_of([](Graph&, Value x) { x.loop(same).until(decide, 2'000'000, at(7)); }) ==
+        "loop.cc:7: loop cannot run up to 2000000 times\n"
+        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "  requires   1000000 times or fewer, but 2000000");
 }
 
 TEST_CASE("a mistake in a region is the only one, also where the region kept a buffer") {

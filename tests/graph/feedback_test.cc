@@ -92,6 +92,24 @@ TEST_CASE("unroll") {
         "one\n"
         "  way out    where the state is all there is, give it twice: {next, next}");
   CHECK(mistake_of([&](Graph& g) {
+          const Values ys = g.unroll(
+              std::int64_t{1} << 62, g.state("s", scalar, {}, at(1)),
+              [](Value h, int) {
+                return Unrolled{h, h};
+              },
+              at(2));
+          CHECK(ys.size() == 1'000'000);
+        }) ==
+        "tower.cc:2: unroll cannot run 4611686018427387904 steps\n"
+        "  operand 0  f32[]  \"s\"  tower.cc:1\n"
+        "  requires   1000000 steps or fewer, but 4611686018427387904");
+  CHECK(
+      mistake_of([&](Graph& g) { g.unroll(2, g.state("s", scalar, {}, at(1)), nullptr, at(2)); }) ==
+      "tower.cc:2: unroll cannot call its body\n"
+      "  operand 0  f32[]  \"s\"  tower.cc:1\n"
+      "  requires   a body that can be called, but it is a null pointer or an empty "
+      "std::function");
+  CHECK(mistake_of([&](Graph& g) {
           g.unroll(
               2, g.state("s", scalar, {}, at(1)),
               [&](Value h, int) {

@@ -182,10 +182,10 @@ TEST_CASE("results that cannot be joined") {
         "  requires   results of one or more dimensions, but slice 0 gives a scalar\n"
         "  way out    give it a dimension: reshape({1})");
   CHECK(mistake_of(each_of([](Value h, int i) { return i == 0 ? h : Value(); }), {2, 3}) ==
-        "tower.cc:2: each cannot join what its layer gives\n"
-        "  operand 0  f32[2, 3]  \"x\"  tower.cc:1\n"
-        "  operand 1  absent\n"
-        "  requires   a value of each row, but row 1 gives none");
+        "tower.cc:2: layer of \"each/1\" gives nothing to go on with\n"
+        "  operand 0  f32[3]  \"each/1/reshape\"  tower.cc:2\n"
+        "  requires   a layer that returns a value, but it returned an absent one (a default-made "
+        "Value)");
 }
 
 TEST_CASE("layers that are not what they are marked as") {
@@ -203,11 +203,10 @@ TEST_CASE("layers that are not what they are marked as") {
       "  requires   a rowwise layer's result of rank 3, of leading dimensions [4, 2]\n"
       "  way out    mt::rowwise is for layers that treat leading dimensions alike");
   CHECK(mistake_of(each_of(rowwise([](Value) { return Value(); })), {2, 3}) ==
-        "tower.cc:2: each cannot join what its layer gives\n"
+        "tower.cc:2: layer of \"each\" gives nothing to go on with\n"
         "  operand 0  f32[2, 3]  \"x\"  tower.cc:1\n"
-        "  operand 1  absent\n"
-        "  requires   a rowwise layer's result of leading dimensions [2]\n"
-        "  way out    mt::rowwise is for layers that treat leading dimensions alike");
+        "  requires   a layer that returns a value, but it returned an absent one (a default-made "
+        "Value)");
 }
 
 TEST_CASE("a layer's own mistake is told once, and with the caller's line") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "graph/error.h"
@@ -130,7 +131,38 @@ TEST_CASE("layers' bounds are those of their papers") {
   CHECK(xavier_uniform(3, 3).b == doctest::Approx(1));
   CHECK(xavier_uniform(3, 3, 2).b == doctest::Approx(2));
   CHECK(xavier_normal(4, 4).b == doctest::Approx(0.5));
-  CHECK(kaiming_uniform(0) == uniform(0, 0));
+}
+
+TEST_CASE("arguments that no initialiser can use are refused where a storage is made") {
+  const auto refused = [](const Init& init) -> std::string {
+    Graph g("g");
+    g.parameter("w", {f32, {2, 3}}, init, {"model.cc", 12});
+    try {
+      g.validate();
+    } catch (const GraphError& error) {
+      const std::string all = error.what(), word = "  requires   ";
+      CHECK(all.starts_with("model.cc:12: parameter \"w\" cannot be made\n"));
+      return all.substr(all.find(word) + word.size());
+    }
+    return "nothing";
+  };
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  CHECK(refused(kaiming_uniform(3)) == "nothing");
+  CHECK(refused(kaiming_uniform(0)) == "a fan_in of 1 or more for kaiming_uniform, but 0");
+  CHECK(refused(kaiming_normal(-7)) == "a fan_in of 1 or more for kaiming_normal, but -7");
+  CHECK(refused(kaiming_normal(3, nan)) == "a finite slope for kaiming_normal, but nan");
+  CHECK(refused(xavier_uniform(3, 0)) == "a fan_out of 1 or more for xavier_uniform, but 0");
+  CHECK(refused(xavier_uniform(3, 2, -1)) ==
+        "a finite gain of 0 or more for xavier_uniform, but -1");
+  CHECK(refused(xavier_normal(3, 2, inf)) ==
+        "a finite gain of 0 or more for xavier_normal, but inf");
+  CHECK(refused(uniform(1, -1)) ==
+        "a finite lower bound for f32, and an upper one that is not below it, but 1 and -1");
+  CHECK(refused(normal(0, -1)) == "a finite deviation of 0 or more that f32 can hold, but -1");
+  CHECK(refused(constant(nan)) == "a number, but nan");
+  CHECK(refused(constant(1e39)) == "a number that f32 can hold, but 1e+39");
+  CHECK(refused(values({1, 2, 3, inf, 5, 6})) ==
+        "a finite number for what is trained, but inf, which is value 3");
 }
 
 TEST_CASE("a type that cannot hold the numbers is named") {
@@ -147,11 +179,15 @@ TEST_CASE("a type that cannot hold the numbers is named") {
   CHECK(message({i64, {3}}, normal()) ==
         "model.cc:12: \"counter\" cannot begin as normal(0, 1)\n"
         "  storage    i64[3]\n"
-        "  requires   f32 or f64, but i64");
+        "  requires   a floating element type for normal(0, 1), but i64[3]");
   CHECK(message({f32, {3}}, values({1, 2})) ==
         "model.cc:12: \"counter\" cannot begin as 2 values\n"
         "  storage    f32[3]\n"
-        "  requires   one number per element, but 2 and 3");
+        "  requires   3 initial values for f32[3], but 2");
+  CHECK(message({i64, {3}}, constant(0.5)) ==
+        "model.cc:12: \"counter\" cannot begin as 0.5\n"
+        "  storage    i64[3]\n"
+        "  requires   a whole number that i64 can hold, but 0.5");
 }
 
 }  // namespace metronome
