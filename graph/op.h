@@ -13,9 +13,9 @@
 //   };
 //
 // Optional rules: `saved`, `alias`, `in_place`, `read_if`, `idle_unless`, `indexing`, `moves`,
-// `evaluate`, `fold`, `key`, `fusion`, `loosen`, `absorb`, `batches` (see class Op). Rules that
-// name a tensor, a launch or a kernel belong to a back end's table (ops/cpu, ops/cuda,
-// ops/reference), not here.
+// `evaluate`, `fold`, `key`, `fusion`, `loosen`, `absorb`, `batches`, `require_training` (see class
+// Op). Rules that name a tensor, a launch or a kernel belong to a back end's table (ops/cpu,
+// ops/cuda, ops/reference), not here.
 #pragma once
 
 #include <concepts>
@@ -113,6 +113,9 @@ class Op {
 
   /// Shape rule: one type per output, saved ones last. Throws Requirement.
   virtual Types infer(std::span<const Type> inputs) const = 0;
+  /// What must hold besides in a plan that trains (batch norm: more than one element of a channel).
+  /// Throws Requirement.
+  virtual void require_training(std::span<const Type> inputs) const = 0;
   /// Trailing outputs that only the op's own gradient reads: hidden from users, not returned by
   /// `reference`, without bytes (null pointers) where nothing reads them.
   virtual int saved() const = 0;

@@ -24,6 +24,9 @@ class OpModel final : public Op {
     return "";
   }
   Types infer(std::span<const Type> inputs) const override { return op_.infer(inputs); }
+  void require_training(std::span<const Type> inputs) const override {
+    if constexpr (requires { op_.require_training(inputs); }) op_.require_training(inputs);
+  }
   int saved() const override {
     if constexpr (requires { T::saved; }) return T::saved;
     return 0;

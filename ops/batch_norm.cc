@@ -48,11 +48,15 @@ Types BatchNorm::infer(std::span<const Type> in) const {
   require_channels(in);
   const std::int64_t channels = in[0].shape[1];
   if (channels == 0) throw Requirement{"one channel or more, but 0"};
-  if (const std::int64_t each = in[0].numel() / channels; each < 2) {
-    throw Requirement{fmt::format("two or more elements of each channel, but {}", each),
-                      "train with a larger batch"};
-  }
   return {in[0], in[1], in[1], in[1], in[1]};
+}
+
+void BatchNorm::require_training(std::span<const Type> in) const {
+  const std::int64_t each = in[0].numel() / in[0].shape[1];
+  if (each >= 2) return;
+  throw Requirement{
+      fmt::format("two or more elements of each channel, as one has no variance, but {}", each),
+      "train with a larger batch, or compile with .modes = {mt::evaluate} alone"};
 }
 
 Values BatchNorm::vjp(const Vjp& v) const {

@@ -26,6 +26,7 @@ struct BatchNorm {
   bool operator==(const BatchNorm&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  void require_training(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const { return {{0, 0}, {1, 3}, {2, 4}}; }
   Values evaluate(std::span<const Value> in) const;

@@ -1,12 +1,47 @@
 #include "graph/passes/for_mode.h"
 
+#include <fmt/format.h>
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "graph/error.h"
 #include "graph/passes/copier.h"
+#include "graph/scope.h"
 #include "graph/state.h"
 #include "graph/structural.h"
 
 namespace metronome {
 
+namespace {
+
+/// Throws what ops miss to be trained: all in one report, one for each line of the user's.
+void require_training(const Graph& graph) {
+  std::optional<Graph> report;  // a copy, to record mistakes in
+  std::set<std::string> lines;
+  for (const Node& node : graph.nodes()) {
+    Types types;
+    for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+    try {
+      node.op->require_training(types);
+    } catch (const Requirement& requirement) {
+      if (!lines.insert(to_string(node.line)).second) continue;
+      if (!report) report = graph.copy();
+      Values operands;
+      for (const ValueId id : node.inputs) operands.push_back(report->value(id));
+      mistake(&report->state(), node.line,
+              fmt::format("{} \"{}\" cannot be trained", node.op->name(), node.path), operands,
+              requirement);
+    }
+  }
+  if (report) throw GraphError(report->state().mistakes);
+}
+
+}  // namespace
+
 Graph for_mode(const Graph& graph, const Settings& settings) {
+  if (settings.mode == Mode::train) require_training(graph);
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
