@@ -18,7 +18,7 @@ Types Dropout::infer(std::span<const Type> in) const {
     }
   }
   require_floating(in[2]);
-  if (!(p >= 0 && p <= 1)) throw Requirement{fmt::format("a probability from 0 to 1, but {}", p)};
+  require(unless_share("probability", p));
   return {in[2]};
 }
 

@@ -36,7 +36,7 @@ Types Elementwise::infer(std::span<const Type> in) const {
       throw Requirement{fmt::format("a condition of bool, but {}", name_of(in[0].element)),
                         "compare it: mt::not_equal(x, 0)"};
     }
-    require_equal_elements(in.subspan(1));
+    require_equal_elements(in.subspan(1), 1);
   } else {
     require_equal_elements(in);
   }
@@ -57,6 +57,13 @@ Types Elementwise::infer(std::span<const Type> in) const {
   if (function == Function::clamp && !(a <= b)) {
     throw Requirement{
         fmt::format("a lower bound that is not above the upper one, but {} and {}", a, b)};
+  }
+  if (function == Function::clamp) {
+    for (const double bound : {a, b}) {
+      if (holds(in[0].element, bound)) continue;
+      throw Requirement{fmt::format("{}, but {}", what_holds(in[0].element), bound),
+                        "cast the value first: x.cast(mt::f64)"};
+    }
   }
   Type result{in.back().element, in[0].shape};
   for (const Type& type : in.subspan(1)) result.shape = broadcast(result.shape, type.shape);

@@ -52,16 +52,6 @@ void require_last_dimension(const Value& x) {
   require_at_least_one("a last dimension", x.size(-1));
 }
 
-void require_eps(double eps) {
-  if (!(eps >= 0)) throw Requirement{fmt::format("an eps of 0 or more, but {}", eps)};
-}
-
-void require_share(std::string_view what, double share) {
-  if (!(share >= 0 && share <= 1)) {
-    throw Requirement{fmt::format("a {} from 0 to 1, but {}", what, share)};
-  }
-}
-
 void require_features(const Value& x) {
   if (is_floating(x.element())) return;
   throw Requirement{fmt::format("a floating element type, but {}", name_of(x.element())),
@@ -83,6 +73,7 @@ Layer linear(std::int64_t out, LinearOptions options) {
       const double bound = 1 / std::sqrt(static_cast<double>(in));
       const Value weight = make_parameter(x.graph(), "weight", {x.element(), {out, in}},
                                           kaiming_uniform(in, std::sqrt(5.0)), line);
+      if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
       if (!options.bias) return apply(Linear{}, {x, weight}, line);
       const Value bias =
           make_parameter(x.graph(), "bias", {x.element(), {out}}, uniform(-bound, bound), line);
@@ -94,7 +85,7 @@ Layer linear(std::int64_t out, LinearOptions options) {
 Layer layer_norm(LayerNormOptions options) {
   return rowwise([=](Value x, Line line) {
     const auto check = [&] {
-      require_eps(options.eps);
+      require(unless_at_least_0("eps", options.eps));
       require_floating(x.type());
       require_last_dimension(x);
     };
@@ -111,8 +102,8 @@ Layer layer_norm(LayerNormOptions options) {
 Layer batch_norm(BatchNormOptions options) {
   return [=](Value x, Line line) {
     const auto check = [&] {
-      require_eps(options.eps);
-      require_share("momentum", options.momentum);
+      require(unless_at_least_0("eps", options.eps));
+      require(unless_share("momentum", options.momentum));
       require_floating(x.type());
       if (x.rank() < 2) {
         throw Requirement{
@@ -140,7 +131,7 @@ Layer batch_norm(BatchNormOptions options) {
 Layer dropout(double p) {
   return [=](Value x, Line line) {
     const auto check = [&] {
-      require_share("probability", p);
+      require(unless_share("probability", p));
       require_floating(x.type());
     };
     return layer_of("dropout", x, line, check, [&] {

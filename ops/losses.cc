@@ -80,8 +80,14 @@ Values L1Loss::lower(std::span<const Value> in) const { return {mean(abs(in[0] -
 std::string SmoothL1Loss::attributes() const { return fmt::format("beta={}", beta); }
 
 Types SmoothL1Loss::infer(std::span<const Type> in) const {
-  if (!(beta >= 0)) throw Requirement{fmt::format("a beta of 0 or more, but {}", beta)};
-  return scalar_of_equal(in);
+  require(unless_at_least_0("beta", beta));
+  Types result = scalar_of_equal(in);
+  const Element element = in[0].element;
+  if (beta > 0 && !(holds(element, beta) && holds(element, 0.5 / beta))) {
+    throw Requirement{fmt::format("a beta of 0, or one that {} can hold, as 0.5 / beta too, but {}",
+                                  name_of(element), beta)};
+  }
+  return result;
 }
 
 Values SmoothL1Loss::lower(std::span<const Value> in) const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "ops/functions.h"
 #include "ops/init.h"
 #include "ops/optimizer_updates.h"
+#include "ops/require.h"
 
 namespace metronome {
 
@@ -74,27 +76,28 @@ Values step(T op, Value parameter, Value gradient, std::span<const Value> slots,
   return apply(make_op(std::move(op)), in, Line{}, 1 + slots.size());
 }
 
-std::optional<Requirement> outside(const char* what, double x, double low, double high) {
-  if (x >= low && x < high) return std::nullopt;
-  return Requirement{fmt::format("{} from {} to below {}, but {}", what, low, high, x)};
-}
-std::optional<Requirement> negative(const char* what, double x) {
-  if (x >= 0) return std::nullopt;
-  return Requirement{fmt::format("{} of 0 or more, but {}", what, x)};
-}
-std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
-  if (!clip_norm || *clip_norm > 0) return std::nullopt;
-  return Requirement{fmt::format("a clip_norm above 0, but {}", *clip_norm)};
-}
-template <class T>
-std::optional<Requirement> adam_mistake(const T& rule) {
-  for (const auto& found :
-       {rule.lr.mistake(), outside("a beta1", rule.beta1, 0, 1),
-        outside("a beta2", rule.beta2, 0, 1), negative("an eps", rule.eps),
-        negative("a weight_decay", rule.weight_decay), clip_mistake(rule.clip_norm)}) {
-    if (found) return found;
+using Missed = std::initializer_list<std::optional<Requirement>>;
+
+std::optional<Requirement> first_of(const Missed& all) {
+  for (const auto& one : all) {
+    if (one) return one;
   }
   return std::nullopt;
+}
+
+std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
+  if (!clip_norm) return std::nullopt;
+  auto missed = unless_above_0("clip_norm", *clip_norm);
+  if (missed && *clip_norm > 0) missed->way_out = "leave it out, and nothing is clipped";
+  return missed;
+}
+
+template <class T>
+std::optional<Requirement> adam_mistake(const T& rule) {
+  return first_of({rule.lr.mistake(), unless_below_1("beta1", rule.beta1),
+                   unless_below_1("beta2", rule.beta2), unless_at_least_0("eps", rule.eps),
+                   unless_at_least_0("weight_decay", rule.weight_decay),
+                   clip_mistake(rule.clip_norm)});
 }
 
 }  // namespace
@@ -160,15 +163,14 @@ Values Sgd::update(Value parameter, Value gradient, std::span<const Value> slots
   return step(SgdUpdate{momentum, weight_decay, nesterov}, parameter, gradient, slots, scalars);
 }
 std::optional<Requirement> Sgd::mistake() const {
+  std::optional<Requirement> nesterov_mistake;
   if (nesterov && (momentum == 0 || dampening != 0)) {
-    return Requirement{fmt::format("a momentum and no dampening for nesterov, but {} and {}",
-                                   momentum, dampening)};
+    nesterov_mistake = Requirement{fmt::format(
+        "a momentum and no dampening for nesterov, but {} and {}", momentum, dampening)};
   }
-  for (const auto& found : {lr.mistake(), negative("a momentum", momentum),
-                            negative("a weight_decay", weight_decay), clip_mistake(clip_norm)}) {
-    if (found) return found;
-  }
-  return std::nullopt;
+  return first_of(
+      {lr.mistake(), unless_at_least_0("momentum", momentum), unless_finite("dampening", dampening),
+       unless_at_least_0("weight_decay", weight_decay), clip_mistake(clip_norm), nesterov_mistake});
 }
 
 }  // namespace metronome

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include <cmath>
+#include <vector>
 
 namespace metronome {
 
@@ -29,14 +30,78 @@ void require_integer(const Type& type) {
                     "cast it: index.cast(mt::i64)"};
 }
 
-void require_equal_elements(std::span<const Type> types) {
+namespace {
+
+/// The element type that holds what both do: floating before whole before bool, then the wider, as
+/// torch.promote_types.
+Element promoted(Element a, Element b) {
+  const auto order = [](Element e) {
+    switch (e) {
+      case bool_:
+        return 0;
+      case i32:
+        return 1;
+      case i64:
+        return 2;
+      case f32:
+        return 3;
+      case f64:
+        return 4;
+    }
+    throw InternalError("an element type out of range");
+  };
+  return order(a) < order(b) ? b : a;
+}
+
+}  // namespace
+
+std::string way_to_equal_elements(std::span<const Type> types, std::size_t first) {
+  Element to = types[0].element;
+  for (const Type& type : types) to = promoted(to, type.element);
+  std::vector<std::size_t> operands;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].element != to) operands.push_back(first + i);
+  }
+  return fmt::format("cast operand{} {} to {}: x.cast(mt::{})", operands.size() > 1 ? "s" : "",
+                     fmt::join(operands, ", "), name_of(to), name_of(to));
+}
+
+void require_equal_elements(std::span<const Type> types, std::size_t first) {
   for (const Type& type : types) {
     if (type.element == types[0].element) continue;
     throw Requirement{fmt::format("equal element types, but {} and {}", name_of(types[0].element),
                                   name_of(type.element)),
-                      fmt::format("cast one: x.cast(mt::{})",
-                                  types[0].element == bool_ ? "bool_" : name_of(types[0].element))};
+                      way_to_equal_elements(types, first)};
   }
+}
+
+std::optional<Requirement> unless_finite(std::string_view what, double x) {
+  if (std::isfinite(x)) return std::nullopt;
+  return Requirement{fmt::format("a finite {}, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_at_least_0(std::string_view what, double x) {
+  if (x >= 0 && std::isfinite(x)) return std::nullopt;
+  return Requirement{fmt::format("a finite {} of 0 or more, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_above_0(std::string_view what, double x) {
+  if (x > 0 && std::isfinite(x)) return std::nullopt;
+  return Requirement{fmt::format("a finite {} above 0, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_share(std::string_view what, double x) {
+  if (x >= 0 && x <= 1) return std::nullopt;
+  return Requirement{fmt::format("a {} from 0 to 1, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_below_1(std::string_view what, double x) {
+  if (x >= 0 && x < 1) return std::nullopt;
+  return Requirement{fmt::format("a {} from 0 to below 1, but {}", what, x)};
+}
+
+void require(const std::optional<Requirement>& missed) {
+  if (missed) throw *missed;
 }
 
 }  // namespace metronome

@@ -14,12 +14,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "graph/scope.h"
 #include "graph/state.h"
 #include "graph/value.h"
 #include "ops/functions.h"
+#include "ops/require.h"
 #include "ops/route.h"
 
 namespace metronome {
@@ -27,8 +29,9 @@ namespace {
 
 /// An expert meets a row at most once, so more slots than rows are never filled.
 std::int64_t slots_of(double capacity, std::int64_t rows, std::int64_t top, std::int64_t experts) {
-  const double wanted =
-      std::ceil(capacity * static_cast<double>(rows * top) / static_cast<double>(experts));
+  if (rows == 0) return 0;  // also of a capacity without bounds
+  const double wanted = std::ceil(capacity * static_cast<double>(rows) * static_cast<double>(top) /
+                                  static_cast<double>(experts));
   return static_cast<std::int64_t>(std::min(wanted, static_cast<double>(rows)));
 }
 
@@ -58,7 +61,7 @@ std::optional<Requirement> wrong_router(const Value& x, const Value& weights, in
 }
 
 /// What an expert's result misses, if anything.
-std::optional<Requirement> wrong_result(int expert, std::int64_t slots, const Value& result,
+std::optional<Requirement> wrong_expert(int expert, std::int64_t slots, const Value& result,
                                         const Value& first, const Value& weights) {
   if (result.rank() < 1 || result.size(0) != slots) {
     return Requirement{
@@ -74,7 +77,7 @@ std::optional<Requirement> wrong_result(int expert, std::int64_t slots, const Va
     return Requirement{fmt::format("experts that give the element type of the router's weights, "
                                    "{}, but expert {} gives {}",
                                    name_of(weights.element()), expert, to_string(result.type())),
-                       fmt::format("cast one: x.cast(mt::{})", name_of(weights.element()))};
+                       way_to_equal_elements(std::array{weights.type(), result.type()})};
   }
   return std::nullopt;
 }
@@ -121,7 +124,7 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
     PathScope scope(graph(), "router", PathScope::Kind::user);
     weights = router(*this, line);
   }
-  if (!weights.usable(line)) return weights;
+  if (weights.poisoned()) return weights;
   if (const auto wrong = wrong_router(*this, weights, experts.count(), options)) {
     return mistake(graph(), line, "route cannot weigh its experts", {{*this, weights}}, *wrong);
   }
@@ -135,9 +138,9 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
   for (int e = 0; e < count; ++e) {
     PathScope scope(graph(), e, false);
     const Value result = experts.at(e).at(rows[e], e, line);
-    if (!result.usable(line)) return result;
+    if (result.poisoned()) return result;
     results.push_back(result);
-    if (const auto wrong = wrong_result(e, slots, result, results[0], weights)) {
+    if (const auto wrong = wrong_expert(e, slots, result, results[0], weights)) {
       return mistake(graph(), line, "route cannot join its experts",
                      {{e == 0 ? weights : results[0], result}}, *wrong);
     }

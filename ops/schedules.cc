@@ -8,6 +8,7 @@
 
 #include "graph/scope.h"
 #include "ops/functions.h"
+#include "ops/require.h"
 
 namespace metronome {
 
@@ -34,11 +35,6 @@ std::string text(const StepDecay& r) {
   return fmt::format("step(lr={} every={} gamma={})", r.lr, r.every, r.gamma);
 }
 
-// A NaN misses both.
-std::optional<Requirement> at_least_0(const char* what, double x) {
-  if (x >= 0 && std::isfinite(x)) return std::nullopt;
-  return Requirement{fmt::format("a {} of 0 or more, but {}", what, x)};
-}
 std::optional<Requirement> positive(const char* what, std::int64_t steps) {
   if (steps > 0) return std::nullopt;
   return Requirement{fmt::format("{} of 1 or more, but {}", what, steps)};
@@ -51,20 +47,23 @@ std::optional<Requirement> first_of(std::initializer_list<std::optional<Requirem
 }
 
 std::optional<Requirement> wrong(const ConstantRate& r) {
-  return first_of({at_least_0("learning rate", r.lr), at_least_0("factor", r.factor),
-                   at_least_0("number of steps", static_cast<double>(r.steps))});
+  return first_of({unless_at_least_0("learning rate", r.lr), unless_at_least_0("factor", r.factor),
+                   unless_at_least_0("number of steps", static_cast<double>(r.steps)),
+                   unless_finite("factor * lr", r.factor * r.lr)});
 }
 std::optional<Requirement> wrong(const LinearWarmup& r) {
-  return first_of({at_least_0("learning rate", r.lr), positive("steps", r.steps),
-                   at_least_0("start", r.start), at_least_0("end", r.end)});
+  return first_of({unless_at_least_0("learning rate", r.lr), positive("steps", r.steps),
+                   unless_at_least_0("start", r.start), unless_at_least_0("end", r.end),
+                   unless_finite("start * lr", r.start * r.lr),
+                   unless_finite("end * lr", r.end * r.lr)});
 }
 std::optional<Requirement> wrong(const Cosine& r) {
-  return first_of({at_least_0("learning rate", r.lr), positive("steps", r.steps),
-                   at_least_0("minimum", r.minimum)});
+  return first_of({unless_at_least_0("learning rate", r.lr), positive("steps", r.steps),
+                   unless_at_least_0("minimum", r.minimum)});
 }
 std::optional<Requirement> wrong(const StepDecay& r) {
-  return first_of({at_least_0("learning rate", r.lr), positive("every", r.every),
-                   at_least_0("gamma", r.gamma)});
+  return first_of({unless_at_least_0("learning rate", r.lr), positive("every", r.every),
+                   unless_at_least_0("gamma", r.gamma)});
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_CASE("split and merge: branches of other element types") {
         "  operand 0  f32[4, 6]  \"split/0/gelu\"  tower.cc:2\n"
         "  operand 1  f64[4, 6]  \"split/1/cast\"  tower.cc:3\n"
         "  requires   equal element types, but f32 and f64\n"
-        "  way out    cast one: x.cast(mt::f32)");
+        "  way out    cast operand 0 to f64: x.cast(mt::f64)");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "graph/error.h"
@@ -101,7 +102,76 @@ TEST_CASE("operands of unequal element types") {
   operand 0  f32[3]  "x"  @1
   operand 1  f64[3]  "y"  @2
   requires   equal element types, but f32 and f64
-  way out    cast one: x.cast(mt::f32))"));
+  way out    cast operand 0 to f64: x.cast(mt::f64))"));
+}
+
+TEST_CASE("the way out of unequal element types loses nothing: PyTorch's promotion") {
+  const auto way_out = [](const std::function<void(Graph&)>& make) {
+    Graph g("g");
+    make(g);
+    const std::string all = mistakes(g), word = "  way out    ";
+    return all.substr(all.find(word) + word.size());
+  };
+  const auto product = [&](Element a, Element b) {
+    return way_out([=](Graph& g) { g.input("a", a, {3}) * g.input("b", b, {3}); });
+  };
+  CHECK(product(i64, f32) == "cast operand 0 to f32: x.cast(mt::f32)");
+  CHECK(product(f32, i64) == "cast operand 1 to f32: x.cast(mt::f32)");
+  CHECK(product(bool_, f32) == "cast operand 0 to f32: x.cast(mt::f32)");
+  CHECK(product(i32, i64) == "cast operand 0 to i64: x.cast(mt::i64)");
+  CHECK(product(f64, f32) == "cast operand 1 to f64: x.cast(mt::f64)");
+  CHECK(way_out([](Graph& g) {
+          where(g.input("c", bool_, {3}), g.input("x", f32, {3}), g.input("y", i64, {3}));
+        }) == "cast operand 2 to f32: x.cast(mt::f32)");
+  CHECK(way_out([](Graph& g) {
+          const auto x = g.input("x", i32, {3});
+          concat({x, g.input("y", f64, {3}), x}, 0);
+        }) == "cast operands 0, 2 to f64: x.cast(mt::f64)");
+}
+
+TEST_CASE("numbers that the value beside them cannot take") {
+  const auto requires_ = [](const std::function<void(Graph&)>& make) {
+    Graph g("g");
+    make(g);
+    const std::string all = mistakes(g), word = "  requires   ";
+    return all.substr(all.find(word) + word.size());
+  };
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(requires_([](Graph& g) { g.input("x", i32, {3}) + nan; }) ==
+        "a whole number that i32 can hold, but nan\n"
+        "  way out    cast the value first: x.cast(mt::f32)");
+  CHECK(requires_([](Graph& g) { g.input("x", f32, {3}) + 1e300; }) ==
+        "a number that f32 can hold, but 1e+300\n"
+        "  way out    cast the value first: x.cast(mt::f64)");
+  CHECK(requires_([](Graph& g) { equal(g.input("x", bool_, {3}), 2); }) ==
+        "0 or 1 for bool, but 2\n"
+        "  way out    cast the value first: x.cast(mt::f32)");
+  CHECK(requires_([](Graph& g) { clamp(g.input("x", i64, {3}), 0, 1.5); }) ==
+        "a whole number that i64 can hold, but 1.5\n"
+        "  way out    cast the value first: x.cast(mt::f64)");
+}
+
+TEST_CASE("sizes that no memory has") {
+  Graph g("g");
+  const int at = __LINE__;
+  const auto x = g.input("x", bool_, {1LL << 40, 1}), y = g.input("y", bool_, {1, 1LL << 40});
+  expand(x, {1LL << 40, 1LL << 40});
+  logical_and(x, y);
+  x.reshape({1LL << 62, 1LL << 62, 0});
+  chunk(x, 1LL << 60, 0);
+  CHECK(mistakes(g) == lines(at, R"(@2: expand cannot join the graph as "expand"
+  operand 0  bool[1099511627776, 1]  "x"  @1
+  requires   a value of at most 128 TiB, 140737488355328 bytes, but bool[1099511627776, 1099511627776] takes 1.21e+24
+@3: logical_and cannot join the graph as "logical_and"
+  operand 0  bool[1099511627776, 1]  "x"  @1
+  operand 1  bool[1, 1099511627776]  "y"  @1
+  requires   a value of at most 128 TiB, 140737488355328 bytes, but bool[1099511627776, 1099511627776] takes 1.21e+24
+@4: reshape cannot join the graph as "reshape"
+  operand 0  bool[1099511627776, 1]  "x"  @1
+  requires   a value of at most 128 TiB, 140737488355328 bytes, but bool[4611686018427387904, 4611686018427387904, 0] takes 2.13e+37
+@5: chunk cannot join the graph as "chunk"
+  operand 0  bool[1099511627776, 1]  "x"  @1
+  requires   1000000 parts or fewer, but 1152921504606846976)"));
 }
 
 TEST_CASE("a function of integers that is not defined for them") {

@@ -1,11 +1,15 @@
 // Layers: the paths, types and initial values of what they make, and what they say of wrong
 // arguments and operands.
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "executor/metronome.h"
 #include "graph/error.h"
 #include "graph/graph.h"
 #include "graph/passes/for_mode.h"
@@ -184,7 +188,7 @@ TEST_CASE("layer_norm with a negative eps") {
   CHECK(mistake_of(layer_norm({.eps = -1}), f32, {4, 16}) ==
         "tower.cc:2: layer_norm cannot be applied\n"
         "  operand 0  f32[4, 16]  \"x\"  tower.cc:1\n"
-        "  requires   an eps of 0 or more, but -1");
+        "  requires   a finite eps of 0 or more, but -1");
 }
 
 TEST_CASE("layer_norm on booleans") {
@@ -209,15 +213,80 @@ TEST_CASE("batch_norm with a momentum beyond 1") {
         "  requires   a momentum from 0 to 1, but 1.5");
 }
 
-TEST_CASE("batch_norm on one row") {
-  Graph g("tower");
-  const Value y = g.input("x", f32, {1, 2}, at(1)).through(batch_norm(), at(2));
-  CHECK(y.poisoned());
-  CHECK_THROWS_WITH_AS(
-      g.validate(),
-      doctest::Contains("  requires   two or more elements of each channel, but 1\n"
-                        "  way out    train with a larger batch"),
-      GraphError);
+TEST_CASE("batch_norm on one row: evaluated, but not trained") {
+  const auto graph_of = [](std::int64_t rows) {
+    Graph g("tower");
+    const Value x = g.input("x", f32, {rows, 2}, at(1));
+    g.output("y", x.repeat(2, batch_norm(), at(2)).through(batch_norm(), at(3)), at(4));
+    return g;
+  };
+  const auto mistakes_of = [](const Graph& g) {
+    g.validate();
+    try {
+      for_mode(g, {});
+    } catch (const GraphError& error) {
+      return error.mistakes();
+    }
+    return std::vector<std::string>{};
+  };
+  CHECK(mistakes_of(graph_of(2)).empty());
+  const Graph g = graph_of(1);
+  const std::vector<std::string> found = mistakes_of(g);  // one of each line
+  REQUIRE(found.size() == 2);
+  CHECK(found[0] ==
+        R"(tower.cc:2: batch_norm "repeat/0/batch_norm" cannot be trained
+  operand 0  f32[1, 2]  "x"                                 tower.cc:1
+  operand 1  f32[2]     "repeat/0/batch_norm/weight"        tower.cc:2
+  operand 2  f32[2]     "repeat/0/batch_norm/bias"          tower.cc:2
+  operand 3  f32[2]     "repeat/0/batch_norm/running_mean"  tower.cc:2
+  operand 4  f32[2]     "repeat/0/batch_norm/running_var"   tower.cc:2
+  requires   two or more elements of each channel, as one has no variance, but 1
+  way out    train with a larger batch, or compile with .modes = {mt::evaluate} alone)");
+  CHECK(found[1].starts_with("tower.cc:3: batch_norm \"batch_norm\" cannot be trained"));
+  Settings settings;
+  settings.mode = Mode::evaluate;
+  CHECK(for_mode(g, settings).nodes().back().op->name() == "batch_norm_evaluate");
+}
+
+TEST_CASE("batch_norm on one row among several batch shapes") {
+  const auto graph_of = [](std::int64_t rows) {
+    Graph g("tower");
+    const Value x = g.input("x", f32, {rows, 2}, at(1));
+    g.output("y", x.through(batch_norm(), at(2)), at(4));
+    return g;
+  };
+  const Graph whole = graph_of(4), last = graph_of(1);
+  try {
+    compile({&whole, &last});
+    FAIL("compile accepted a batch of one row");
+  } catch (const GraphError& error) {
+    const std::string found = error.what();
+    CHECK(
+        found.starts_with("tower.cc:2: batch_norm \"batch_norm\" cannot be trained\n"
+                          "  operand 0  f32[1, 2]  \"x\""));
+  }
+  Executable step = compile({&whole, &last}, cpu_replay(), {.modes = {Mode::evaluate}});
+  step.evaluate({{"x", at::ones({1, 2})}});
+  CHECK(at::allclose(step.read("y"), at::ones({1, 2}), 1e-4));
+}
+
+TEST_CASE("linear of more outputs than memory holds is one mistake") {
+  CHECK(mistake_of(linear(std::int64_t{1} << 62), f32, {4, 16}) ==
+        "tower.cc:2: parameter \"linear/weight\" cannot be made\n"
+        "  requires   a value of at most 128 TiB, 140737488355328 bytes, but "
+        "f32[4611686018427387904, 16] takes 2.95e+20");
+}
+
+TEST_CASE("layers of numbers that are infinite or none") {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto requires_ = [](const Layer& layer) {
+    const std::string all = mistake_of(layer, f32, {4, 16}), word = "  requires   ";
+    return all.substr(all.find(word) + word.size());
+  };
+  CHECK(requires_(layer_norm({.eps = inf})) == "a finite eps of 0 or more, but inf");
+  CHECK(requires_(batch_norm({.eps = std::nan("")})) == "a finite eps of 0 or more, but nan");
+  CHECK(requires_(batch_norm({.momentum = inf})) == "a momentum from 0 to 1, but inf");
+  CHECK(requires_(dropout(inf)) == "a probability from 0 to 1, but inf");
 }
 
 TEST_CASE("dropout with a probability beyond 1") {

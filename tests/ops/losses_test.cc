@@ -166,7 +166,7 @@ TEST_CASE("element types are not promoted") {
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
         "  operand 1  f64[4]  \"target\"  model.cc:10\n"
         "  requires   equal element types, but f32 and f64\n"
-        "  way out    cast one: x.cast(mt::f32)");
+        "  way out    cast operand 0 to f64: x.cast(mt::f64)");
 }
 
 TEST_CASE("whole numbers have no mean square") {
@@ -197,7 +197,16 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
         "model.cc:30: smooth_l1_loss cannot join the graph as \"smooth_l1_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
         "  operand 1  f32[4]  \"target\"  model.cc:10\n"
-        "  requires   a beta of 0 or more, but -1");
+        "  requires   a finite beta of 0 or more, but -1");
+  const auto of_beta = [](double beta) {
+    return report([beta](Graph& g) {
+      smooth_l1_loss(input(g, "y", f32, {4}), input(g, "target", f32, {4}), beta, kHere);
+    });
+  };
+  CHECK(of_beta(std::numeric_limits<double>::infinity())
+            .ends_with("\n  requires   a finite beta of 0 or more, but inf"));
+  CHECK(of_beta(1e-300).ends_with(
+      "\n  requires   a beta of 0, or one that f32 can hold, as 0.5 / beta too, but 1e-300"));
 }
 
 TEST_CASE("cross entropy wants one class for each row") {

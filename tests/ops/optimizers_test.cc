@@ -2,6 +2,9 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
+#include <cmath>
+#include <limits>
+#include <string>
 
 #include <algorithm>
 #include <functional>
@@ -282,26 +285,45 @@ TEST_CASE("an optimizer names what a training cannot use") {
     }
     return "";
   };
-  CHECK(
-      message(Adam{.lr = -1.0}) ==
-      "train.cc:7: adam cannot train the graph\n  requires   a learning rate of 0 or more, but -1");
+  CHECK(message(Adam{.lr = -1.0}) ==
+        "train.cc:7: adam cannot train the graph\n  requires   a finite learning rate of 0 or "
+        "more, but -1");
   CHECK(message(Adam{.beta1 = 1}) ==
         "train.cc:7: adam cannot train the graph\n  requires   a beta1 from 0 to below 1, but 1");
   CHECK(
       message(AdamW{.beta2 = -0.5}) ==
       "train.cc:7: adamw cannot train the graph\n  requires   a beta2 from 0 to below 1, but -0.5");
   CHECK(message(AdamW{.eps = -1e-8}) ==
-        "train.cc:7: adamw cannot train the graph\n  requires   an eps of 0 or more, but -1e-08");
-  CHECK(
-      message(AdamW{.weight_decay = -1}) ==
-      "train.cc:7: adamw cannot train the graph\n  requires   a weight_decay of 0 or more, but -1");
+        "train.cc:7: adamw cannot train the graph\n  requires   a finite eps of 0 or more, but "
+        "-1e-08");
+  CHECK(message(AdamW{.weight_decay = -1}) ==
+        "train.cc:7: adamw cannot train the graph\n  requires   a finite weight_decay of 0 or "
+        "more, but -1");
   CHECK(message(Sgd{.momentum = -1}) ==
-        "train.cc:7: sgd cannot train the graph\n  requires   a momentum of 0 or more, but -1");
+        "train.cc:7: sgd cannot train the graph\n  requires   a finite momentum of 0 or more, but "
+        "-1");
   CHECK(message(Sgd{.nesterov = true}) ==
         "train.cc:7: sgd cannot train the graph\n"
         "  requires   a momentum and no dampening for nesterov, but 0 and 0");
   CHECK(message(Sgd{.clip_norm = 0.0}) ==
-        "train.cc:7: sgd cannot train the graph\n  requires   a clip_norm above 0, but 0");
+        "train.cc:7: sgd cannot train the graph\n  requires   a finite clip_norm above 0, but 0");
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const auto requires_ = [&](const Optimizer& optimizer) {
+    const std::string all = message(optimizer), word = "  requires   ";
+    return all.substr(std::min(all.size(), all.find(word) + word.size()));
+  };
+  CHECK(requires_(Adam{.lr = inf}) == "a finite learning rate of 0 or more, but inf");
+  CHECK(requires_(Adam{.beta1 = nan}) == "a beta1 from 0 to below 1, but nan");
+  CHECK(requires_(Adam{.beta2 = inf}) == "a beta2 from 0 to below 1, but inf");
+  CHECK(requires_(Adam{.eps = inf}) == "a finite eps of 0 or more, but inf");
+  CHECK(requires_(AdamW{.weight_decay = nan}) == "a finite weight_decay of 0 or more, but nan");
+  CHECK(requires_(Adam{.clip_norm = inf}) ==
+        "a finite clip_norm above 0, but inf\n  way out    leave it out, and nothing is clipped");
+  CHECK(requires_(Sgd{.clip_norm = nan}) == "a finite clip_norm above 0, but nan");
+  CHECK(requires_(Sgd{.momentum = inf}) == "a finite momentum of 0 or more, but inf");
+  CHECK(requires_(Sgd{.momentum = 0.9, .dampening = nan}) == "a finite dampening, but nan");
+  CHECK(requires_(Sgd{.momentum = nan, .nesterov = true}) ==
+        "a finite momentum of 0 or more, but nan");
 }
 
 }  // namespace metronome

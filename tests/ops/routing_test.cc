@@ -153,7 +153,7 @@ TEST_CASE("experts that do not fit together") {
   operand 0  f32[8, 2]  "w"               @2
   operand 1  i64[5, 4]  "route_2/0/cast"  @5
   requires   experts that give the element type of the router's weights, f32, but expert 0 gives i64[5, 4]
-  way out    cast one: x.cast(mt::f32))"));
+  way out    cast operand 1 to f32: x.cast(mt::f32))"));
 }
 
 TEST_CASE("only what route gave has dropped rows and a balance loss") {

@@ -1,5 +1,6 @@
 // Learning rates: the numbers of torch.optim.lr_scheduler, on the host and in the graph.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ops/schedules.h"
@@ -98,15 +99,22 @@ TEST_CASE("a schedule names what a training cannot use") {
     return found ? found->requires_ : "nothing";
   };
   CHECK(mistake(1e-3) == "nothing");
-  CHECK(mistake(-1.0) == "a learning rate of 0 or more, but -1");
-  CHECK(mistake(std::nan("")) == "a learning rate of 0 or more, but nan");
+  CHECK(mistake(-1.0) == "a finite learning rate of 0 or more, but -1");
+  CHECK(mistake(std::nan("")) == "a finite learning rate of 0 or more, but nan");
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  CHECK(mistake(inf) == "a finite learning rate of 0 or more, but inf");
+  CHECK(mistake(ConstantRate{.factor = inf}) == "a finite factor of 0 or more, but inf");
+  CHECK(mistake(ConstantRate{.lr = 1e300, .factor = 1e300}) == "a finite factor * lr, but inf");
+  CHECK(mistake(LinearWarmup{.end = inf}) == "a finite end of 0 or more, but inf");
+  CHECK(mistake(LinearWarmup{.lr = 1e300, .start = 1e300}) == "a finite start * lr, but inf");
+  CHECK(mistake(StepDecay{.gamma = inf}) == "a finite gamma of 0 or more, but inf");
   CHECK(mistake(Cosine{.steps = 0}) == "steps of 1 or more, but 0");
-  CHECK(mistake(LinearWarmup{.start = -0.5}) == "a start of 0 or more, but -0.5");
+  CHECK(mistake(LinearWarmup{.start = -0.5}) == "a finite start of 0 or more, but -0.5");
   CHECK(mistake(StepDecay{.every = -3}) == "every of 1 or more, but -3");
   CHECK(mistake(LearningRate(0.1).then(5, 0.2).then(5, 0.3)) ==
         "milestones that rise, but 5 after 5");
   CHECK(mistake(LearningRate(0.1).then(5, Cosine{.minimum = -1})) ==
-        "a minimum of 0 or more, but -1");
+        "a finite minimum of 0 or more, but -1");
 }
 
 }  // namespace metronome
