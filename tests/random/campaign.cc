@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/random/shrink.h"
+#include "tests/random/vocabulary.h"
 
 namespace metronome::random_programs {
 namespace {
@@ -18,40 +19,91 @@ std::optional<Failure> check_program(const Program& program, std::uint32_t seed,
   return seed % kGradientsEvery == 0 ? check_gradients(program, tally) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally) {
-  if (kind == Kind::misfed) return check_program(generate_misfed(seed).program, seed, kind, tally);
-  if (kind != Kind::mistaken) return check_program(generate(seed), seed, kind, tally);
-  const Mistaken mistaken = generate_mistaken(seed);
-  if (tally != nullptr) ++tally->mistakes[mistaken.mistake];
-  return check_program(mistaken.program, seed, kind, tally);
+/// Of a program with a mistake; counts it where the mistake is reached.
+std::optional<Failure> check_planted(const Program& program, const std::string& mistake,
+                                     Tally* tally) {
+  if (tally == nullptr) return check_mistaken(program, nullptr);
+  const std::int64_t unreached = tally->unreached;
+  const auto failure = check_mistaken(program, tally);
+  if (tally->unreached == unreached) ++tally->mistakes[mistake];
+  return failure;
 }
 
-std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failure) {
+/// The property, the smallest program that `fails` in the same way, and how to run it again.
+std::string described(const Program& whole, const Failure& failure, const std::string& which,
+                      const std::string& again,
+                      const std::function<std::optional<Failure>(const Program&)>& check) {
   // A smaller program that fails in another way tells of another mistake.
   std::optional<Failure> last = failure;
-  const bool mistaken = kind == Kind::mistaken;
-  const Program whole = mistaken               ? generate_mistaken(seed).program
-                        : kind == Kind::misfed ? generate_misfed(seed).program
-                                               : generate(seed);
   const Program small = shrink(whole, [&](const Program& program) {
-    const auto found = check_program(program, seed, kind, nullptr);
+    const auto found = check(program);
     if (!found || found->property != failure.property) return false;
     last = found;
     return true;
   });
   return fmt::format(
-      "{} program of seed {} misses \"{}\"\n{}\nThe smallest program that does ({} of {} "
-      "statements, seed {}): {}\n{}To run it again: bazel run //tests:random_programs -- --seed {} "
-      "{}\n",
-      mistaken ? "The mistaken" : "The", seed, failure.property, failure.detail,
-      count_steps(small.steps), count_steps(whole.steps), small.seed, last->detail, text_of(small),
-      seed,
-      mistaken                  ? "--programs 0 --mistaken 1"
-      : kind == Kind::misfed    ? "--programs 0 --misfed 1"
-      : kind == Kind::on_device ? "--programs 0 --on-device 1"
-                                : "--programs 1 --mistaken 0");
+      "{} misses \"{}\"\n{}\nThe smallest program that does ({} of {} statements, seed {}): "
+      "{}\n{}To run it again: bazel run //tests:random_programs -- {}\n",
+      which, failure.property, failure.detail, count_steps(small.steps), count_steps(whole.steps),
+      small.seed, last->detail, text_of(small), again);
+}
+
+Program program_of(std::uint32_t seed, Kind kind) {
+  if (kind == Kind::mistaken) return generate_mistaken(seed).program;
+  if (kind == Kind::misfed) return generate_misfed(seed).program;
+  return generate(seed);
+}
+
+/// Of so many programs one, at least, reaches the mistake planted in it.
+constexpr std::int64_t kMostVain = 100;
+
+}  // namespace
+
+std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally) {
+  if (kind != Kind::mistaken) return check_program(program_of(seed, kind), seed, kind, tally);
+  const Mistaken mistaken = generate_mistaken(seed);
+  return check_planted(mistaken.program, mistaken.mistake, tally);
+}
+
+std::optional<std::string> check_mistake(std::size_t index, std::uint32_t first, std::int64_t count,
+                                         Tally* tally) {
+  const std::string mistake(mistakes()[index].name);
+  std::int64_t reached = 0;
+  for (std::int64_t i = 0; reached < count && i < kMostVain * count; ++i) {
+    const std::uint32_t seed = first + static_cast<std::uint32_t>(i);
+    const Program program = generate_with(mistake, seed);
+    const std::int64_t before = tally->mistakes[mistake];
+    if (const auto failure = check_planted(program, mistake, tally)) {
+      return described(
+          program, *failure, fmt::format("The program of seed {} with mistake {}", seed, index),
+          fmt::format("--programs 0 --each-mistake 1 --mistake {} --seed {}", index, seed),
+          [](const Program& p) { return check_mistaken(p); });
+    }
+    reached += tally->mistakes[mistake] - before;
+  }
+  return std::nullopt;
+}
+
+std::pair<std::string, std::int64_t> least_tried(const Tally& tally) {
+  std::pair<std::string, std::int64_t> least = {"", INT64_MAX};
+  for (const Mistake& mistake : mistakes()) {
+    const auto found = tally.mistakes.find(std::string(mistake.name));
+    const std::int64_t count = found == tally.mistakes.end() ? 0 : found->second;
+    if (count < least.second) least = {std::string(mistake.name), count};
+  }
+  return least;
+}
+
+std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failure) {
+  const bool mistaken = kind == Kind::mistaken;
+  const char* again = mistaken                  ? "--programs 0 --mistaken 1"
+                      : kind == Kind::misfed    ? "--programs 0 --misfed 1"
+                      : kind == Kind::on_device ? "--programs 0 --on-device 1"
+                                                : "--programs 1 --mistaken 0";
+  return described(program_of(seed, kind), failure,
+                   fmt::format("The {}program of seed {}", mistaken ? "mistaken " : "", seed),
+                   fmt::format("--seed {} {}", seed, again),
+                   [&](const Program& p) { return check_program(p, seed, kind, nullptr); });
 }
 
 std::string to_string(const Tally& t) {
@@ -88,9 +140,11 @@ std::string to_string(const Tally& t) {
   std::int64_t mistaken = 0;
   for (const auto& [name, count] : t.mistakes) mistaken += count;
   if (mistaken > 0) {
-    text +=
-        fmt::format("{} mistaken programs of {} kinds, {} of them in layers that nothing calls\n",
-                    mistaken, t.mistakes.size(), t.unreached);
+    const auto [name, count] = least_tried(t);
+    text += fmt::format(
+        "{} mistaken programs of {} kinds, and {} whose mistake is in a layer that nothing calls\n"
+        "least tried, {} times: {}\n",
+        mistaken, t.mistakes.size(), t.unreached, count, name);
   }
   return text;
 }

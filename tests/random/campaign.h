@@ -1,8 +1,11 @@
 // Many random programs, one after the other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "tests/random/check.h"
 
@@ -19,6 +22,14 @@ enum class Kind : std::uint8_t {
   misfed,     ///< what is told of a program that something wrong is fed to
 };
 std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally = nullptr);
+
+/// Plants this mistake into random programs, of seeds from `first` on, until it was reached `count`
+/// times, or tried so often that the rest is in vain: then the tally says so. Gives what fails, as
+/// `describe_failure` does.
+std::optional<std::string> check_mistake(std::size_t index, std::uint32_t first, std::int64_t count,
+                                         Tally* tally);
+/// Of all mistakes that which was reached least often, and how often.
+std::pair<std::string, std::int64_t> least_tried(const Tally& tally);
 
 /// What to tell of a seed that fails: the property, the smallest program that misses it in the same
 /// way, and how to run it again.

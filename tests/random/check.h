@@ -30,8 +30,8 @@ struct Tally {
   std::int64_t device_regions = 0;   ///< of them: those with conditional nodes
   std::int64_t device_nested = 0;    ///< with conditional nodes in others
   std::int64_t device_skipped = 0;   ///< graph nodes that were skipped, over all launches
-  std::map<std::string, std::int64_t> mistakes;  ///< mistaken programs, by mistake
-  std::int64_t unreached = 0;                    ///< mistakes in layers that are never called
+  std::map<std::string, std::int64_t> mistakes;  ///< reached ones, by mistake
+  std::int64_t unreached = 0;                    ///< those in layers that are never called
   std::map<std::string, std::int64_t> misfed;    ///< wrongly fed programs, by what they feed
   std::int64_t skipped = 0;                      ///< of them: in a region that the step skipped
 };

@@ -120,6 +120,13 @@ Mistaken generate_misfed(std::uint32_t seed) {
   return result;
 }
 
+Program generate_with(const std::string& mistake, std::uint32_t seed) {
+  Generator generator(seed, Language::whole);
+  Program program = generator.program(seed);
+  generator.plant(program, mistake);
+  return program;
+}
+
 std::size_t count_steps(const Chain& chain) {
   std::size_t count = chain.size();
   for (const Step& step : chain) {

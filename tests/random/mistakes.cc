@@ -1,6 +1,10 @@
 // Statements that are mistakes, one each; `h` is the stream, a floating value of one or more
 // dimensions.
 #include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
 
 #include "graph/scope.h"
 #include "tests/random/vocabulary.h"
@@ -35,6 +39,11 @@ Value of_another_graph(Value h) {
   Graph other("other");
   return h + other.input("z", f64, {1});
 }
+/// A layer that returns a value of a graph which lives as long as the layer.
+Layer giving_another_graph() {
+  const auto other = std::make_shared<Graph>("other");
+  return [other](Value) { return other->input("z", f64, {1}); };
+}
 Value with_other_shape(Value h) {
   const Layer once = shared(linear(3));
   const Value flat = h.reshape({-1});
@@ -42,7 +51,15 @@ Value with_other_shape(Value h) {
   return concat({flat, flat}, 0).through(once);
 }
 
+using Pointer = Value (*)(Value);
+constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+const double kInfinite = std::numeric_limits<double>::infinity();
+const double kNone = std::numeric_limits<double>::quiet_NaN();
+
+Value nothing(Value) { return {}; }
+
 bool matrix(const Value& h, const Place&) { return h.rank() >= 2; }
+bool outermost(const Value& h, const Place&) { return current_path(h.graph()).empty(); }
 bool steady(const Value&, const Place& place) { return !place.guarded && !place.repeated; }
 
 #define MISTAKE(...) \
@@ -72,6 +89,10 @@ const std::array kMistakes = {
     Mistake{MISTAKE(chunk(h, h.size(0) + 1, 0)[0])},
     Mistake{MISTAKE(pick(h, argmax(h.reshape({-1}), 0).reshape({1, 1, 1, 1, 1})))},
     Mistake{MISTAKE(g.constant({1, 2}, {f64, {3}}) + h)},
+    Mistake{MISTAKE(expand(h.reshape({-1, 1}), {h.type().numel(), kHuge}))},
+    Mistake{MISTAKE(h.reshape({kHuge, kHuge, 0}))},
+    Mistake{MISTAKE(chunk(h, kHuge, 0)[0])},
+    Mistake{MISTAKE(h.reshape({-1, 1}) + g.constant(0, f64).reshape({1, -5'000'000'000'000'000}))},
     // element types
     Mistake{MISTAKE(h + h.cast(f32))},
     Mistake{MISTAKE(concat({h, h.cast(f32)}, 0))},
@@ -81,6 +102,12 @@ const std::array kMistakes = {
     Mistake{MISTAKE(logical_and(h, h).cast(f64))},
     Mistake{MISTAKE(-(h > 0.0))},
     Mistake{MISTAKE((h.cast(i32) + 0.5).cast(f64))},
+    Mistake{MISTAKE((h.cast(i64) * 1e30).cast(f64))},
+    Mistake{MISTAKE((h.cast(f32) + 1e300).cast(f64))},
+    Mistake{MISTAKE(h + g.constant(1.5, i32).cast(f64))},
+    Mistake{MISTAKE(h + g.constant({kNone}, {i64, {1}}).cast(f64))},
+    Mistake{MISTAKE(equal(h > 0.0, 2).cast(f64))},
+    Mistake{MISTAKE(clamp(h.cast(i64), 0, 1.5).cast(f64))},
     Mistake{MISTAKE(where(h, h, h))},
     Mistake{MISTAKE(where(h > 0.0, 1.0, 0.0))},
     Mistake{MISTAKE(sqrt(h.cast(i64)))},
@@ -101,8 +128,50 @@ const std::array kMistakes = {
     Mistake{MISTAKE(h.through(layer_norm({.eps = -1})))},
     Mistake{MISTAKE(h.through(embedding(3, 2)))},
     Mistake{MISTAKE(argmax(h).through(embedding(0, 3)))},
+    Mistake{MISTAKE(h.through(linear(kHuge)))},
+    Mistake{MISTAKE(h.through(dropout(kNone)))},
+    Mistake{MISTAKE(h.through(layer_norm({.eps = kInfinite})))},
+    Mistake{MISTAKE(stack({h, h}, 0).reshape({1, -1}).through(batch_norm({.momentum = kNone})))},
+    Mistake{MISTAKE(h.reshape({1, -1}).through(batch_norm()).reshape(h.shape()))},
+    Mistake{MISTAKE(smooth_l1_loss(h, h, kInfinite))},
+    // layers that cannot be called, or give nothing
+    Mistake{MISTAKE(h.through(Pointer{nullptr}))},
+    Mistake{MISTAKE(h.through(rowwise(std::function<Value(Value)>())))},
+    Mistake{MISTAKE(h.through(residual(shared(Pointer{nullptr}))))},
+    Mistake{MISTAKE(h.repeat(2, std::function<Value(Value, int)>()))},
+    Mistake{MISTAKE(h.split(Layers(std::function<Layer(int)>(), 2)).merge(sum))},
+    Mistake{MISTAKE(h.split(tanh, tanh).merge(std::function<Value(const Values&)>()))},
+    Mistake{MISTAKE(h.loop(Pointer{nullptr}).times(2))},
+    Mistake{MISTAKE(loop({h}, nullptr).times(2)[0])},
+    Mistake{MISTAKE(loop({h}, [](const Values& v) { return v; }).until(nullptr, 2)[0])},
+    Mistake{MISTAKE(g.unroll(2, g.state(name, h.type()), nullptr)[0])},
+    Mistake{MISTAKE(h.through(nothing))},
+    Mistake{MISTAKE(h.also(nothing))},
+    Mistake{MISTAKE(h.also(nothing, tanh))},
+    Mistake{MISTAKE(h.repeat(2, nothing))},
+    Mistake{MISTAKE(h.split(tanh, nothing).merge(sum))},
+    Mistake{MISTAKE(h.split(tanh, tanh).merge([](const Values&) { return Value(); }))},
+    Mistake{MISTAKE(h.loop(nothing).times(2))},
+    Mistake{MISTAKE(h.loop(nothing).until(positive, 2))},
+    Mistake{MISTAKE(h.loop(tanh).while_true(nothing, 2))},
+    Mistake{MISTAKE(loop({h}, [](const Values&) { return Values(1); }).times(2)[0])},
+    Mistake{MISTAKE(h.choose(positive, {tanh, nothing}))},
+    Mistake{MISTAKE(h.choose(nothing, {tanh, tanh}))},
+    Mistake{MISTAKE(h.choose(Value(), {tanh, tanh}))},
+    Mistake{MISTAKE(h.gate(nothing, {tanh, tanh}))},
+    Mistake{MISTAKE(h.gate(linear(2), Layers([](int) -> Layer { return nothing; })))},
+    Mistake{MISTAKE(h.reshape({1, -1}).route(linear(2), {tanh, nothing}))},
+    Mistake{MISTAKE(h.each(nothing))},
+    Mistake{MISTAKE(h.slices(1, rowwise(nothing)))},
+    Mistake{MISTAKE(h.scope("silent", nothing))},
+    Mistake{MISTAKE(g.unroll(2, g.state(name, h.type()),
+                             [](Value v, int) {
+                               return Unrolled{v, Value()};
+                             })[0])},
     // verbs
     Mistake{MISTAKE(h.repeat(-1, linear(2)))},
+    Mistake{MISTAKE(h.repeat(kHuge, linear(2)))},
+    Mistake{MISTAKE(h.loop(tanh).times(kHuge))},
     Mistake{MISTAKE(h.loop(tanh).times(0))},
     Mistake{MISTAKE(h.loop(twice).times(2))},
     Mistake{MISTAKE(h.loop([](Value v) { return v.cast(f32); }).until(positive, 2))},
@@ -159,6 +228,7 @@ const std::array kMistakes = {
     Mistake{MISTAKE((g.gradient(inside_branch(h)), h))},
     Mistake{MISTAKE(h.choose(positive, {[](Value v) { return tanh(v).named("n"); }, tanh}))},
     Mistake{MISTAKE(of_another_graph(h))},
+    Mistake{MISTAKE(h.through(giving_another_graph()))},
     Mistake{MISTAKE(h + Value())},
     Mistake{MISTAKE(g.gradient(h) * 2.0)},
     // declarations
@@ -168,6 +238,15 @@ const std::array kMistakes = {
     Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, {}) + g.parameter(name, {f64, {1}}, {}))},
     Mistake{MISTAKE(h + g.parameter(name, {i64, {1}}, {}).cast(f64))},
     Mistake{MISTAKE(h + g.parameter(name, {f64, {3}}, values({1, 2})))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, uniform(1, -1)))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, normal(0, -1)))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, kaiming_uniform(0)))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, xavier_normal(3, 2, kNone)))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {1}}, constant(kInfinite)))},
+    Mistake{MISTAKE(h + g.buffer(name, {i32, {1}}, constant(0.5)).value.cast(f64))},
+    Mistake{MISTAKE(h + g.parameter(name, {f64, {kHuge, 0}}, {}))},
+    Mistake{MISTAKE(h.scope("optimizer", linear(2))), outermost},
+    Mistake{MISTAKE((g.parameter("update", {f64, {1}}, {}), h)), outermost},
     Mistake{MISTAKE(h + g.state(name, h.type()))},
     Mistake{MISTAKE((g.feed(fed(g, name, h), h * 0.5), h)), steady},
     Mistake{MISTAKE((g.feed(g.state(name, twice(h).type()), h), h)), steady},
@@ -181,6 +260,9 @@ const std::array kMistakes = {
     Mistake{MISTAKE((g.scale_learning_rate("**", 0), h))},
     Mistake{MISTAKE((g.minimize(b.x.value, Sgd{}), h))},
     Mistake{MISTAKE((g.minimize(mean(b.x.value), Adam{.lr = -1}), h))},
+    Mistake{MISTAKE((g.minimize(mean(b.x.value), Adam{.lr = kInfinite}), h))},
+    Mistake{MISTAKE((g.minimize(mean(b.x.value), AdamW{.beta2 = kNone}), h))},
+    Mistake{MISTAKE((g.minimize(mean(b.x.value), Sgd{.clip_norm = kInfinite}), h))},
     Mistake{MISTAKE((g.gradient(h.cast(i64)), h))},
 };
 

@@ -52,6 +52,8 @@ struct Mistaken {
 Mistaken generate_mistaken(std::uint32_t seed);
 /// A program with a statement of `data_mistakes` in it.
 Mistaken generate_misfed(std::uint32_t seed);
+/// The same with a mistake of this kind.
+Program generate_with(const std::string& mistake, std::uint32_t seed);
 
 /// Statements, those in bodies included.
 std::size_t count_steps(const Chain& chain);

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "tests/random/campaign.h"
+#include "tests/random/vocabulary.h"
 
 namespace {
 
@@ -52,6 +53,19 @@ class Campaign {
     }
   }
 
+  /// Plants each mistake, or only the one of index `only`, at least `count` times.
+  void run_mistakes(std::int64_t count, std::int64_t only) {
+    const auto all = static_cast<std::int64_t>(mistakes().size());
+    for (std::int64_t i = 0; i < all && failures_ < most_failures_; ++i) {
+      if (only >= 0 && i != only) continue;
+      std::snprintf(now, sizeof now, "a program with mistake %d crashed\n", static_cast<int>(i));
+      if (const auto failure = check_mistake(static_cast<std::size_t>(i), first_, count, &tally_)) {
+        ++failures_;
+        fmt::print("{}\n", *failure);
+      }
+    }
+  }
+
   int failures() const { return failures_; }
   void report() const {
     fmt::print("{}{:.0f} s, {} failed\n", to_string(tally_), elapsed(), failures_);
@@ -78,11 +92,14 @@ int main(int argc, char** argv) {
       "mistakes are named.",
       "random_programs");
   std::int64_t programs = 10'000, mistaken = -1, on_device = 0, misfed = 0;
+  std::int64_t each_mistake = 0, only = -1;
   std::uint32_t seed = 1;
   int failures = 5;
   bool print = false;
   app.add_option("--programs", programs, "valid programs (10000)");
   app.add_option("--mistaken", mistaken, "programs with a mistake (a tenth of the valid ones)");
+  app.add_option("--each-mistake", each_mistake, "programs with each of the mistakes (0)");
+  app.add_option("--mistake", only, "of these only the mistake of this index (all)");
   app.add_option("--on-device", on_device,
                  "valid programs by conditional graph nodes, on a device made of the host (0)");
   app.add_option("--misfed", misfed,
@@ -105,6 +122,7 @@ int main(int argc, char** argv) {
   Campaign campaign(seed, failures);
   campaign.run(programs, Kind::valid);
   campaign.run(mistaken, Kind::mistaken);
+  campaign.run_mistakes(each_mistake, only);
   campaign.run(on_device, Kind::on_device);
   campaign.run(misfed, Kind::misfed);
   campaign.report();

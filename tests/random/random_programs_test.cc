@@ -48,6 +48,15 @@ TEST_CASE("a mistake in a random program is reported with its line") {
   MESSAGE(to_string(tally));
 }
 
+TEST_CASE("each mistake is found in random programs") {
+  at::set_num_threads(1);
+  Tally tally;
+  for (std::size_t i = 0; i < mistakes().size(); ++i) {
+    if (const auto failure = check_mistake(i, 1, 2, &tally)) FAIL_CHECK(*failure);
+  }
+  CHECK_MESSAGE(least_tried(tally).second >= 2, least_tried(tally).first);
+}
+
 TEST_CASE("conditional nodes of a device leave the same bits as the kernels one by one") {
   Tally tally;
   for_seeds(20, std::chrono::seconds(20), Kind::on_device, tally);
