@@ -126,9 +126,11 @@ Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl
 /// A graph as the executable keeps it; `first` gives the numbers of inputs and readables.
 Executable::Impl::DeclaredGraph kept(const Graph& graph, const Graph& first) {
   Executable::Impl::DeclaredGraph result{graph.copy(), graph.identity(), {}, {}, {}};
-  const std::vector<DeclaredInput> inputs = inputs_of(graph);
-  for (const DeclaredInput& input : inputs_of(first)) {
-    result.inputs.push_back(std::ranges::find(inputs, input.name, &DeclaredInput::name)->value);
+  const std::vector<DeclaredInput> inputs = inputs_of(graph), numbered = inputs_of(first);
+  result.input_at.resize(graph.nodes().size(), -1);
+  for (std::size_t i = 0; i < numbered.size(); ++i) {
+    const auto own = std::ranges::find(inputs, numbered[i].name, &DeclaredInput::name);
+    result.input_at[own->value.node] = static_cast<std::int32_t>(i);
   }
   const auto readables = graph.readables();
   for (std::size_t i = 0; i < first.readables().size(); ++i) {
@@ -242,6 +244,7 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
   impl->computed_by.resize(first.readables().size());
   impl->recent.resize(static_cast<std::size_t>(target.cuda.slots));
   impl->options = options;
+  impl->finish_tables();
 
   switch (target.kind) {
     case Target::Kind::cpu_replay:

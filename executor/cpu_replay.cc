@@ -109,8 +109,11 @@ class Replay {
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
-  std::byte* readable(std::size_t index) const {
-    return address(plan_.graph.readables()[index].value);
+  InBlock readable(std::size_t index) const {
+    const ValueId value = plan_.graph.readables()[index].value;
+    const Place& place = plan_.memory.places[value.node][value.output];
+    if (place.in != Place::In::readable) throw InternalError("a readable value in the arena");
+    return {&readable_blocks_[place.index], place.offset};
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 #include "executor/eager_faults.h"
 #include "executor/eager_memory.h"
@@ -47,6 +48,9 @@ class Interpreter {
         values_[i] = reference(*node.op, {});  // a constant: made once
         for (at::Tensor& constant : values_[i]) constant = constant.to(tensors.device());
       }
+    }
+    for (const Tensors& outputs : values_) {
+      for (const at::Tensor& kept : outputs) lasting_.insert(storage_of(kept));
     }
     find_last_uses();
     if (trains()) {
@@ -92,6 +96,9 @@ class Interpreter {
     return *reinterpret_cast<std::int64_t*>(memory_.storage_blocks[index].data());
   }
   at::Tensor& value(ValueId id) { return values_[id.node][id.output]; }
+  static const void* storage_of(const at::Tensor& tensor) {
+    return tensor.storage().unsafeGetStorageImpl();
+  }
   bool constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
 
   /// As a program's variables would, values are released after their last use.
@@ -245,9 +252,10 @@ class Interpreter {
       const ValueId id = graph_.readables()[r].value;
       if (!id.present()) continue;
       if (graph_.node(id).op->as<GradientOf>() == nullptr) {
-        const at::Tensor& kept = value(id);
-        // A storage's old value: the step is about to change the storage.
-        readables_[r] = constant(id.node) ? kept.detach().clone() : kept.detach();
+        const at::Tensor kept = value(id).detach();
+        // Of a storage's old value, which the step is about to change, of an input or a constant,
+        // also where an op gave a view of it.
+        readables_[r] = lasting_.contains(storage_of(kept)) ? kept.clone() : kept;
         continue;
       }
       const at::Tensor& of = value(graph_.node(id).inputs[0]);
@@ -301,6 +309,7 @@ class Interpreter {
   std::vector<std::size_t> storages_;                // [StorageId of the graph]
   std::vector<std::size_t> inputs_;                  // of `Memory`
   std::vector<Tensors> values_;                      // [node][output]
+  std::unordered_set<const void*> lasting_;          // libtorch's storages that outlive a step
   std::vector<std::vector<std::int32_t>> releases_;  // [node]: nodes whose last use it is
   std::vector<std::int32_t> held_;                   // nodes kept to the end of the step
   std::vector<StorageId> parameters_;

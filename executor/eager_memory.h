@@ -26,7 +26,7 @@ class EagerMemory {
       storages_.push_back(counter ? block : block.to(device));
     }
     for (const InputMemory& input : memory.inputs) {
-      const at::Tensor block = tensor_over(input.block.data(), input.type);
+      const at::Tensor block = tensor_in({&input.block}, input.type);
       inputs_.push_back(block.to(device));
       // Page-locked, as careful users keep what they copy to a GPU.
       if (on_device())
@@ -67,7 +67,7 @@ class EagerMemory {
 
  private:
   at::Tensor host(std::size_t index) const {
-    return tensor_over(memory_.storage_blocks[index].data(), memory_.storages[index].type);
+    return tensor_in({&memory_.storage_blocks[index]}, memory_.storages[index].type);
   }
 
   const Memory& memory_;

@@ -24,6 +24,12 @@ at::Tensor tensor_over(void* data, const Type& type) {
   return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));
 }
 
+at::Tensor tensor_in(const InBlock& place, const Type& type) {
+  return at::from_blob(
+      place.data(), type.shape, [owner = place.block->owner()](void*) {},
+      at::TensorOptions(to_torch(type.element)));
+}
+
 double number_at(const void* data, Element element) {
   switch (element) {
     case f32:

@@ -33,7 +33,8 @@ class Engine {
   virtual bool profiles() const { return false; }
   /// The same step, kernel by kernel, each timed, in the order in which they ran.
   virtual std::vector<KernelTime> profile(PlanId plan);
-  /// Readable `index` of the plan's graph as the plan's last step left it.
+  /// Readable `index` of the plan's graph as the plan's last step left it: in the engine's own
+  /// memory, which the tensor keeps, or in memory of the tensor's own.
   virtual at::Tensor readable(PlanId plan, std::size_t index) const = 0;
   /// The same, of one element, as a number; allocates nothing where the engine can.
   virtual double scalar(PlanId plan, std::size_t index) const = 0;
@@ -61,8 +62,10 @@ class Engine {
   virtual std::optional<std::string> fault() const { return std::nullopt; }
 };
 
-/// A tensor over memory that something else owns.
+/// A tensor over memory that something else owns, and that the tensor must not outlive.
 at::Tensor tensor_over(void* data, const Type& type);
+/// A tensor that shows bytes of a block and keeps the block's bytes, alone, as long as it lives.
+at::Tensor tensor_in(const InBlock& place, const Type& type);
 /// The number at `data`.
 double number_at(const void* data, Element element);
 

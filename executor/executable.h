@@ -19,7 +19,9 @@
 namespace metronome {
 
 /// One input of a step and the tensor copied into it: same element type, and the sizes that a graph
-/// of the executable declares; on the CPU.
+/// of the executable declares; dense, with any strides; on the CPU. It may lie in memory that
+/// `Executable::input`, `read` or `get` showed: each input gets what its tensor held when the call
+/// began.
 struct Feed {
   Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
   Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
@@ -32,7 +34,12 @@ struct Feed {
 /// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
 /// several threads at once: a second call while one runs throws RunError.
 ///
-/// Every call that throws RunError leaves the executable as it was.
+/// Every call that throws RunError leaves the executable as it was. Every call on one that was
+/// moved from throws RunError.
+///
+/// A tensor that `input`, `read` or `get` returns keeps the bytes that it shows, and them alone: it
+/// may outlive the executable. As long as both live, the next call still changes what it shows, as
+/// is said at each; clone it to keep the numbers.
 class Executable {
  public:
   Executable(Executable&&) noexcept;
@@ -40,7 +47,8 @@ class Executable {
   ~Executable();
 
   /// One training step (the forward pass only where the graph has no loss). Inputs that are not fed
-  /// keep what they hold; each must have been fed or filled once.
+  /// keep what they hold; each must have been fed or filled once. Throws RunError where one is fed
+  /// twice in one call.
   ///
   /// Where several graphs were compiled, it is a step of the one whose input shapes all feeds have,
   /// or, where several have them, of the one that was picked last: by a step, or by `input`. Inputs
@@ -59,15 +67,17 @@ class Executable {
   std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
   std::vector<KernelTime> profile(std::span<const Feed> feeds);
 
-  /// A tensor over the input's memory, to be filled in place; counts as fed. Picks the value's
-  /// graph for the next step; of a name it is the graph picked last, at first the first.
+  /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
+  /// what it shows. Picks the value's graph for the next step; of a name it is the graph picked
+  /// last, at first the first.
   at::Tensor input(Value input);
   at::Tensor input(std::string_view name);
 
-  /// The value of the last step that computed it, in memory of the executable: it changes with the
-  /// next step; clone it to keep it. Outputs, named values, the loss and declared gradients can be
-  /// read. Where several graphs were compiled, the values of one name in all of them mean the same,
-  /// in the shape of the graph that ran.
+  /// The value of the last step that computed it. By `cpu_replay` and `stepwise` on a CPU it shows
+  /// the executable's memory, which the next step changes; by `eager` and on a GPU it is a copy,
+  /// which no step changes. Outputs, named values, the loss and declared gradients can be read.
+  /// Where several graphs were compiled, the values of one name in all of them mean the same, in
+  /// the shape of the graph that ran.
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
@@ -79,7 +89,8 @@ class Executable {
   double read_scalar(Value value, std::int64_t step) const;
 
   /// A tensor over a storage by path: "tower/3/linear/weight", "optimizer/exp_avg/...", "replay".
-  /// On a GPU a copy as of the last step, which later calls of `get` bring up to date.
+  /// The next step, `set`, `reset` and `load` change it. On a GPU a copy as of the last step, which
+  /// later calls of `get` bring up to date; written to, it must be given to `set`.
   at::Tensor get(std::string_view path) const;
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
@@ -118,6 +129,9 @@ class Executable {
   explicit Executable(std::unique_ptr<Impl> impl);
 
  private:
+  /// Throws RunError where it was moved from.
+  Impl& own() const;
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "executor/log.h"
 #include "executor/tensor_copy.h"
 #include "graph/error.h"
 #include "graph/glob.h"
+#include "graph/structural.h"
 #include "ops/init.h"
 
 namespace metronome {
@@ -22,25 +25,38 @@ std::string listed(const Range& range, Name name) {
 
 std::string Executable::Impl::prefix() const { return fmt::format("graph \"{}\"", first().name()); }
 
+void Executable::Impl::finish_tables() {
+  const std::size_t count = memory.inputs_of[0].size();
+  for (std::size_t i = 0; i < count; ++i) input_named[input_memory({0, i}).name] = i;
+  fed.in.resize(count);
+  fed.inputs.reserve(count);
+  for (Planned& plan : plans) {
+    plan.missing = static_cast<std::size_t>(std::ranges::count(plan.inputs, true));
+  }
+}
+
 std::string Executable::Impl::input_names() const {
   return listed(memory.inputs_of[0], [&](std::size_t i) { return memory.inputs[i].name; });
 }
 
 Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) const {
-  for (std::size_t k = 0; k < declared.size(); ++k) {
+  for (std::size_t k = 0; value.id().present() && k < declared.size(); ++k) {
     if (value.identity() != declared[k].declared_by) continue;
-    for (std::size_t i = 0; i < declared[k].inputs.size(); ++i) {
-      if (declared[k].inputs[i] == value.id()) return {k, i};
+    const auto node = static_cast<std::size_t>(value.id().node);
+    const std::vector<std::int32_t>& input_at = declared[k].input_at;
+    // The user's graph may have grown since.
+    if (node < input_at.size() && input_at[node] >= 0) {
+      return {k, static_cast<std::size_t>(input_at[node])};
     }
   }
-  throw RunError(fmt::format("{}: the value that is fed is not one of its inputs, which are {}",
-                             prefix(), input_names()));
+  throw RunError(fmt::format("{}: the value that is fed is {}, which are {}", prefix(),
+                             value.present() ? "not one of its inputs" : "absent, not an input",
+                             input_names()));
 }
 
 Executable::Impl::InputPlace Executable::Impl::input_of(std::string_view name) const {
-  for (std::size_t i = 0; i < memory.inputs_of[shape].size(); ++i) {
-    if (input_memory({shape, i}).name == name) return {shape, i};
-  }
+  const auto found = input_named.find(name);
+  if (found != input_named.end()) return {shape, found->second};
   throw RunError(
       fmt::format("{} has no input \"{}\"; its inputs are {}", prefix(), name, input_names()));
 }
@@ -54,13 +70,27 @@ std::size_t Executable::Impl::readable_of(const Value& value) const {
     for (std::size_t i = 0; i < d.readables.size(); ++i) {
       if (d.graph.readables()[d.readables[i]].declared == value.id()) return i;
     }
+    if (static_cast<std::size_t>(value.id().node) >= d.graph.nodes().size()) {
+      throw RunError(
+          fmt::format("{}: the value that is read was declared after the graph was compiled; kept "
+                      "are {}",
+                      prefix(), kept()));
+    }
     throw RunError(
         fmt::format("{}: \"{}\" is not kept after a step; declare it with Graph::output or "
                     "Value::named. Kept are {}",
                     prefix(), d.graph.node(value.id()).path, kept()));
   }
+  if (!value.present()) {
+    throw RunError(fmt::format("{}: the value that is read is absent{}; kept are {}", prefix(),
+                               no_loss(), kept()));
+  }
   throw RunError(fmt::format("{}: the value that is read is not one of its values; kept are {}",
                              prefix(), kept()));
+}
+
+std::string_view Executable::Impl::no_loss() const {
+  return first().loss().present() ? "" : " (without Graph::minimize there is no loss)";
 }
 
 std::size_t Executable::Impl::readable_of(std::string_view name) const {
@@ -68,7 +98,8 @@ std::size_t Executable::Impl::readable_of(std::string_view name) const {
   for (std::size_t i = 0; i < readables.size(); ++i) {
     if (readables[i].name == name) return i;
   }
-  throw RunError(fmt::format("{} keeps no value \"{}\"; it keeps {}", prefix(), name,
+  throw RunError(fmt::format("{} keeps no value \"{}\"{}; it keeps {}", prefix(), name,
+                             name == "loss" ? no_loss() : "",
                              listed(readables, [](const Readable& r) { return r.name; })));
 }
 
@@ -81,6 +112,10 @@ void Executable::Impl::require_scalar(PlanId plan, std::size_t readable) const {
                              prefix(), read.name, to_string(type)));
 }
 
+bool Executable::Impl::is_gradient(std::size_t readable) const {
+  return first().node(first().readables()[readable].declared).op->as<GradientOf>() != nullptr;
+}
+
 std::size_t Executable::Impl::storage_of(std::string_view path) const {
   for (std::size_t i = 0; i < memory.storages.size(); ++i) {
     if (memory.storages[i].path == path) return i;
@@ -91,6 +126,14 @@ std::size_t Executable::Impl::storage_of(std::string_view path) const {
 
 PlanId Executable::Impl::last_plan(std::size_t readable) const {
   if (computed_by[readable].present()) return computed_by[readable];
+  if (std::ranges::none_of(plans, [&](const Planned& p) { return p.readables[readable]; })) {
+    throw RunError(fmt::format(
+        "{}: no step computes \"{}\": it was compiled to evaluate alone{}; add mt::train "
+        "to CompileOptions::modes{}",
+        prefix(), first().readables()[readable].name,
+        is_gradient(readable) ? ", which computes no gradients" : "",
+        is_gradient(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
+  }
   throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
                              first().readables()[readable].name));
 }
@@ -136,11 +179,12 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
 
 at::Tensor Executable::Impl::fill(InputPlace place) {
   const std::size_t index = memory.inputs_of[place.shape][place.input];
-  InputMemory& input = memory.inputs[index];
+  const InputMemory& input = memory.inputs[index];
   if (input.filled && !input.handed_out) engine->fetch_input(index);
   shape = place.shape;
-  input.filled = input.handed_out = true;
-  return tensor_over(input.block.data(), input.type);
+  memory.hand_out(index);
+  mark_filled(index);
+  return tensor_in({&input.block}, input.type);
 }
 
 void Executable::Impl::set_storage(std::size_t storage, const at::Tensor& tensor) {
@@ -172,7 +216,7 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
 
 at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
   engine->fetch(storage);
-  return tensor_over(memory.storage_blocks[storage].data(), memory.storages[storage].type);
+  return tensor_in({&memory.storage_blocks[storage]}, memory.storages[storage].type);
 }
 
 std::int64_t Executable::Impl::counter(std::size_t storage) const {

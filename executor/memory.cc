@@ -16,6 +16,16 @@ std::size_t Memory::find(const Input& input) const {
   throw InternalError("no input memory for \"" + input.input + "\"");
 }
 
+void Memory::hand_out(std::size_t input) {
+  if (inputs[input].handed_out) return;
+  inputs[input].handed_out = true;
+  const std::byte* begin = inputs[input].block.data();
+  const std::size_t bytes = inputs[input].type.bytes();
+  if (bytes == 0) return;
+  const auto after = std::ranges::upper_bound(handed_out, begin, {}, &HandedOut::begin);
+  handed_out.insert(after, {begin, begin + bytes, input});
+}
+
 std::vector<std::size_t> Memory::storages_of(const Graph& graph) const {
   std::vector<std::size_t> indices;
   for (const Storage& s : graph.storages()) {

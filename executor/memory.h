@@ -22,6 +22,13 @@ struct InputMemory {
   bool handed_out = false;  ///< the user may write to the block before any step
 };
 
+/// The memory of an input that users have tensors over.
+struct HandedOut {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  std::size_t input = 0;  ///< index into `Memory::inputs`
+};
+
 /// Bytes that live beside the arena.
 struct Memory {
   /// Those of all plans, each path once: the declared ones first, then the optimizer's moments.
@@ -30,10 +37,13 @@ struct Memory {
   std::vector<InputMemory> inputs;
   /// [declared graph][input, in the order of the first graph]: index into `inputs`.
   std::vector<std::vector<std::size_t>> inputs_of;
+  std::vector<HandedOut> handed_out;  ///< by address; those of no bytes are left out
 
   /// Input memory of an `Input` node; throws InternalError for one that was not declared.
   std::size_t find(const Input& input) const;
   std::byte* input(const Input& node) const { return inputs[find(node)].block.data(); }
+  /// Notes that the input's memory may be written to before any step.
+  void hand_out(std::size_t input);
   /// [StorageId of the graph]: index into `storages`.
   std::vector<std::size_t> storages_of(const Graph& graph) const;
 };

@@ -11,8 +11,8 @@
 
 namespace metronome {
 
-/// `Runner` has run(), plan(), readable(index) (bytes) and readable_type(index); its kernels report
-/// to `faults()`, from `next_place()` on.
+/// `Runner` has run(), plan(), readable(index) (an InBlock) and readable_type(index); its kernels
+/// report to `faults()`, from `next_place()` on.
 template <class Runner>
 class PerPlan : public Engine {
  public:
@@ -25,7 +25,7 @@ class PerPlan : public Engine {
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
   at::Tensor readable(PlanId plan, std::size_t index) const override {
-    return tensor_over(of(plan).readable(index), of(plan).readable_type(index));
+    return tensor_in(of(plan).readable(index), of(plan).readable_type(index));
   }
   bool faulted() const override { return faults_.any(); }
   std::optional<std::string> fault() const override {
@@ -36,7 +36,7 @@ class PerPlan : public Engine {
     return describe(*found, plans, memory_);
   }
   double scalar(PlanId plan, std::size_t index) const override {
-    return number_at(of(plan).readable(index), of(plan).readable_type(index).element);
+    return number_at(of(plan).readable(index).data(), of(plan).readable_type(index).element);
   }
 
  protected:

@@ -61,8 +61,14 @@ class Walk {
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
-  std::byte* readable(std::size_t index) const {
-    return address(plan_.graph.readables()[index].value);
+  InBlock readable(std::size_t index) const {
+    ValueId value = plan_.graph.readables()[index].value;
+    std::size_t offset = 0;
+    while (const auto view = view_of(plan_.graph, value)) {
+      value = view->of;
+      offset += view->offset;
+    }
+    return {&values_[value.node][value.output], offset};
   }
 
  private:

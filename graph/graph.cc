@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "graph/error.h"
@@ -106,11 +107,25 @@ GraphState& Graph::state(Line line) const {
                    line.known() ? to_string(line) + ": " : "")});
 }
 
+namespace {
+
+/// As of `wrong_type`; frameworks with shapes that a step decides write -1 for a batch.
+std::optional<Requirement> wrong_input(const Type& type) {
+  auto wrong = wrong_type(type);
+  if (wrong && std::ranges::find(type.shape, -1) != type.shape.end()) {
+    wrong->way_out =
+        "declare the graph once for each batch size, and compile them together: compile({&a, &b})";
+  }
+  return wrong;
+}
+
+}  // namespace
+
 Value Graph::input(std::string name, Element element, Shape shape, Line line) {
   const Type type{element, std::move(shape)};
   const std::string what = fmt::format("input \"{}\" cannot be made", name);
   if (name.empty()) return mistake(&state(line), line, what, {}, {"a name of one letter or more"});
-  if (auto wrong = wrong_type(type)) return mistake(&state(line), line, what, {}, *wrong);
+  if (auto wrong = wrong_input(type)) return mistake(&state(line), line, what, {}, *wrong);
   for (const Node& node : state(line).nodes) {
     if (const Input* other = node.op->as<Input>(); other != nullptr && other->input == name) {
       return mistake(&state(line), line, what, {},

@@ -68,7 +68,13 @@ TEST_CASE("a wrong feed is one error; nothing of it is copied, and the next step
     step.run({{s.x, filled(1)}, {s.t, filled(1)}});
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, filled(9)}, {s.t, at::zeros({3})}}),
-        "graph \"scaled\": feed of \"t\": requires f32[2], but the tensor is f32[3]", RunError);
+        "graph \"scaled\": feed of \"t\": requires f32[2], but the tensor is f32[3]; for batches "
+        "of several sizes declare the graph once for each size and compile them together: "
+        "compile({&a, &b})",
+        RunError);
+    CHECK_THROWS_WITH_AS(
+        step.run({{s.x, at::zeros({2, 1})}}),
+        "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is f32[2, 1]", RunError);
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, at::zeros({2}, at::kDouble)}}),
         "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is f64[2]", RunError);
@@ -123,10 +129,37 @@ TEST_CASE("reading what no step has produced, or what is not kept") {
         step.read_scalar(s.y),
         "graph \"scaled\": read_scalar requires one element, but \"y\" is f32[2]; use read",
         RunError);
+    CHECK_THROWS_WITH_AS(step.read(Value()),
+                         "graph \"scaled\": the value that is read is absent; kept are \"loss\", "
+                         "\"y\"",
+                         RunError);
+    const Value later = s.y * 2.0;
+    CHECK_THROWS_WITH_AS(step.read(later),
+                         "graph \"scaled\": the value that is read was declared after the graph "
+                         "was compiled; kept are \"loss\", \"y\"",
+                         RunError);
     Scaled other;
     CHECK_THROWS_WITH_AS(step.read(other.loss),
                          "graph \"scaled\": the value that is read is not one of its values; kept "
                          "are \"loss\", \"y\"",
+                         RunError);
+  }
+}
+
+TEST_CASE("the loss of a graph that minimises none") {
+  for (const Target target : kTargets) {
+    Graph g("forgotten");
+    const Value x = g.input("x", f32, {2});
+    g.output("y", x * g.parameter("w", Type{f32, {}}, ones()));
+    Executable step = compile(g, target, plain());
+    step.run({{x, filled(1)}});
+    CHECK_THROWS_WITH_AS(step.read_scalar(g.loss()),
+                         "graph \"forgotten\": the value that is read is absent (without "
+                         "Graph::minimize there is no loss); kept are \"y\"",
+                         RunError);
+    CHECK_THROWS_WITH_AS(step.read("loss"),
+                         "graph \"forgotten\" keeps no value \"loss\" (without Graph::minimize "
+                         "there is no loss); it keeps \"y\"",
                          RunError);
   }
 }

@@ -123,7 +123,14 @@ TEST_CASE("types of what is declared") {
           g.input("x", f32, {4, -1}, at(1));
         }) ==
         "tower.cc:1: input \"x\" cannot be made\n"
-        "  requires   sizes of 0 or more, but [4, -1]");
+        "  requires   sizes of 0 or more, but [4, -1]\n"
+        "  way out    declare the graph once for each batch size, and compile them together: "
+        "compile({&a, &b})");
+  CHECK(mistake_of([](Graph& g) {
+          g.input("x", f32, {-2, 4}, at(1));
+        }) ==
+        "tower.cc:1: input \"x\" cannot be made\n"
+        "  requires   sizes of 0 or more, but [-2, 4]");
   CHECK(mistake_of([](Graph& g) {
           g.parameter("w", Type{i64, {4}}, {}, at(1));
         }) ==

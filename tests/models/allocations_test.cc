@@ -2,6 +2,7 @@
 // allocating functions: this program's own definitions come first for all libraries.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "benchmarks/batches.h"
 #include "models/models.h"
@@ -171,6 +173,37 @@ TEST_CASE("at small scale 100 replays allocate nothing at all") {
   for (const models::ModelEntry& entry : models::all_models()) {
     CAPTURE(entry.name);
     CHECK(text(replay(entry, Scale::small, 100, {.threads = 1, .tune = Tune::off})) == "");
+  }
+}
+
+TEST_CASE("feeding 64 inputs, by value or by name, and reading a number allocate nothing") {
+  constexpr int kInputs = 64;
+  for (const Target& target : {cpu_replay(), stepwise()}) {
+    Graph g("wide");
+    Values xs;
+    std::vector<Feed> by_value, by_name;
+    for (int i = 0; i < kInputs; ++i) {
+      const std::string name = fmt::format("an input whose name is long {}", i);
+      xs.push_back(g.input(name, f32, {4}));
+      by_value.push_back({xs.back(), at::full({4}, static_cast<double>(i))});
+      by_name.push_back({name, at::full({4}, static_cast<double>(i)).reshape({2, 2}).t().reshape({4})});
+    }
+    const Value total = sum(concat(xs, 0));
+    g.output("total", total);
+    Executable step = compile(g, target, {.threads = 1, .tune = Tune::off});
+    step.input(xs[0]);  // one whose memory is handed out
+    double last = 0;
+    const auto run = [&] {
+      step.run(by_value);
+      step.run(by_name);
+      step.run();
+      last = step.read_scalar(total);
+    };
+    run();
+    CHECK(text(allocations([&] {
+            for (int i = 0; i < 10; ++i) run();
+          })) == "");
+    CHECK(last == 4.0 * kInputs * (kInputs - 1) / 2);
   }
 }
 
