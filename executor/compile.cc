@@ -6,6 +6,7 @@
 #include <chrono>
 #include <set>
 
+#include "executor/compile_checks.h"
 #include "executor/cpu_engine.h"
 #include "executor/cuda/cuda_kernels.h"
 #include "executor/cuda/cuda_replay.h"
@@ -17,6 +18,7 @@
 #include "executor/tuning.h"
 #include "graph/error.h"
 #include "graph/passes/for_mode.h"
+#include "graph/passes/prune.h"
 #include "graph/structural.h"
 #include "ops/cpu/table.h"
 #include "ops/cuda/table.h"
@@ -143,51 +145,23 @@ Executable::Impl::DeclaredGraph kept(const Graph& graph, const Graph& first) {
   return result;
 }
 
-void check(std::span<const Graph* const> graphs, const CompileOptions& options) {
-  if (graphs.empty()) throw RunError("there is no graph to compile; give one or more");
-  for (std::size_t k = 0; k < graphs.size(); ++k) {
-    if (graphs[k] != nullptr) continue;
-    throw RunError(
-        fmt::format("graph {} of the {} to compile is a null pointer", k, graphs.size()));
-  }
-  for (const Graph* graph : graphs) graph->validate();
-  check_agreement(graphs);
-  const std::string& name = graphs[0]->name();
-  if (options.modes.empty()) {
-    throw RunError(
-        fmt::format("graph \"{}\": CompileOptions::modes is empty; give mt::train, "
-                    "mt::evaluate or both",
-                    name));
-  }
-  if (options.threads < 0) {
-    throw RunError(
-        fmt::format("graph \"{}\": CompileOptions::threads is {}; give 1 or more, or 0 for "
-                    "as many as libtorch uses",
-                    name, options.threads));
-  }
-}
-
-}  // namespace
-
-Executable compile(const Graph& graph, Target target, CompileOptions options) {
-  return compile({&graph}, std::move(target), std::move(options));
-}
-
-Executable compile(std::initializer_list<const Graph*> graphs, Target target,
-                   CompileOptions options) {
-  return compile(std::span(graphs.begin(), graphs.size()), std::move(target), std::move(options));
-}
-
-Executable compile(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
+/// `needs` becomes what the plans need, as soon as that is known.
+Executable made(std::span<const Graph* const> graphs, Target target, CompileOptions options,
+                Needs& needs) {
   const auto begin = std::chrono::steady_clock::now();
-  check(graphs, options);
   const Graph& first = *graphs[0];
   check(target.cuda, first.name());
   if (plans_for_device(target) && target.driver == nullptr) {
     target.driver = open_cuda(target.device.index);
   }
   if (options.threads == 0) options.threads = at::get_num_threads();
+  const auto room = room_of_process();
+  require_room(first.name(), needs, room);
+  // eager runs no plan; it is made all the same, for its storages and for the report beside
+  // eager's.
+  if (target.kind == Target::Kind::eager) options.tune = Tune::off;
   if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
+  if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);
 
   auto impl = std::make_unique<Executable::Impl>();
   for (const Graph* graph : graphs) impl->declared.push_back(kept(*graph, first));
@@ -200,7 +174,7 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
 
   Settings settings;
   settings.evaluate = evaluate_constants;
-  SelectOptions select_options{options.tune, options.tuning_file};
+  SelectOptions select_options{options.tune, options.tuning_file, {}};
   std::unique_ptr<Kernels> kernels;
   if (plans_for_device(target)) {
     settings.alignment = kDeviceAlignment;
@@ -212,15 +186,15 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
   } else {
     settings.skips = true;
     kernels = cpu_kernels(options.threads);
+    if (target.device.kind == Device::Kind::cpu) select_options.room = room;
   }
-  // eager runs no plan; it is made all the same, for its storages and for the report beside
-  // eager's.
-  if (target.kind == Target::Kind::eager) select_options.tune = Tune::off;
   std::vector<Plan> plans;
   for (std::size_t shape = 0; shape < graphs.size(); ++shape) {
-    const Declared declared{*graphs[shape], shape, impl->shapes->describe(shape)};
+    const Graph evaluated = limited_to(*graphs[shape], options.evaluate_outputs);
     for (const Mode mode : options.modes) {
       settings.mode = mode;
+      const Declared declared{mode == Mode::evaluate ? evaluated : *graphs[shape], shape,
+                              impl->shapes->describe(shape)};
       plans.push_back(plans_for_device(target)
                           ? plan_for_device(declared, settings, *kernels, select_options,
                                             options.memory_budget, report)
@@ -233,7 +207,10 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
           static_cast<std::int32_t>(plans.size()) - 1};
     }
   }
-  impl->memory = make_memory(graphs, all_storages(plans), options.seed);
+  std::vector<Storage> storages = all_storages(plans);
+  needs = host_needs(graphs, storages, plans, target);
+  require_room(first.name(), needs, room_of_process());
+  impl->memory = make_memory(graphs, std::move(storages), options.seed);
   for (const Storage& s : impl->memory.storages) {
     report.storage_bytes += s.type.bytes();
     if (s.kind == StorageKind::parameter) {
@@ -267,7 +244,11 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
         settings.mode = plan.mode;
         std::set<StorageId> updated;
         for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
-        eager.push_back({plan.mode, for_mode(*graphs[plan.shape], settings), std::move(updated)});
+        Graph graph = for_mode(*graphs[plan.shape], settings);
+        if (plan.mode == Mode::evaluate && !options.evaluate_outputs.empty()) {
+          graph = prune(limited_to(graph, options.evaluate_outputs), settings);
+        }
+        eager.push_back({plan.mode, std::move(graph), std::move(updated)});
       }
       impl->engine = make_eager(std::move(eager), impl->memory, target.device, options.watch);
       break;
@@ -276,6 +257,27 @@ Executable compile(std::span<const Graph* const> graphs, Target target, CompileO
   report.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return Executable(std::move(impl));
+}
+
+}  // namespace
+
+Executable compile(const Graph& graph, Target target, CompileOptions options) {
+  return compile({&graph}, std::move(target), std::move(options));
+}
+
+Executable compile(std::initializer_list<const Graph*> graphs, Target target,
+                   CompileOptions options) {
+  return compile(std::span(graphs.begin(), graphs.size()), std::move(target), std::move(options));
+}
+
+Executable compile(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
+  check_arguments(graphs, target, options);
+  Needs needs = declared_needs(graphs);
+  try {
+    return made(graphs, std::move(target), std::move(options), needs);
+  } catch (const std::bad_alloc&) {
+    refuse_for_room(graphs[0]->name(), needs);
+  }
 }
 
 }  // namespace metronome

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "executor/compile_checks.h"
 #include "executor/log.h"
 #include "executor/plan.h"
 #include "graph/error.h"
@@ -149,6 +150,7 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   summary.mode = settings.mode;
   summary.batch = declared.batch;
   Graph graph = run_passes(declared, settings, summary, report);
+  if (options.room) require_room(graph.name(), biggest_value(graph), options.room);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
   Schedule order = schedule(graph, settings);
   std::vector<std::size_t> scratch_bytes;

@@ -23,6 +23,20 @@ std::string describe(const Node& node, std::span<const Type> inputs) {
                      fmt::join(texts, " x "));
 }
 
+namespace {
+
+/// What timing the candidates takes: operands, results and each candidate's scratch.
+std::size_t bench_bytes(std::span<const Type> inputs, const Node& node,
+                        std::span<const Candidate> candidates) {
+  std::size_t bytes = 0;
+  for (const Type& type : inputs) bytes += type.bytes();
+  for (const Type& type : node.types) bytes += type.bytes();
+  for (const Candidate& candidate : candidates) bytes += candidate.scratch_bytes;
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
                               const SelectOptions& options, Report& report) {
   std::optional<TuningFile> file;
@@ -52,7 +66,8 @@ std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
       if (named != candidates.end()) {
         chosen = static_cast<std::size_t>(named - candidates.begin());
         how = "tuning file";
-      } else if (options.tune == Tune::measure) {
+      } else if (options.tune == Tune::measure &&
+                 (!options.room || bench_bytes(inputs, node, candidates) <= options.room->bytes)) {
         chosen = kernels.fastest(node, inputs, candidates);
         file->add(key, candidates[chosen].name);
         how = "timed";

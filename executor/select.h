@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "executor/report.h"
+#include "executor/room.h"
 #include "executor/target.h"
 #include "graph/graph.h"
 #include "ops/candidate.h"
@@ -32,14 +34,16 @@ std::unique_ptr<Kernels> cpu_kernels(int threads);
 
 struct SelectOptions {
   Tune tune = Tune::measure;
-  std::string tuning_file;
+  std::string tuning_file;  ///< empty: none
+  /// What values on the host may take, and candidates that are timed there; absent: not asked.
+  std::optional<Room> room = {};
 };
 
 /// One choice per node of the graph (empty for nodes without a kernel): the tuning file's entry,
-/// else the fastest candidate timed on scratch memory, else the op's fixed rule. Each distinct (op,
-/// types) is decided once. New timings are added to the tuning file; one that
-/// cannot be written is a warning. `report` gains one line per
-/// decision among several candidates.
+/// else the fastest candidate timed on scratch memory (where there is room), else the op's fixed
+/// rule. Each distinct (op, types) is decided once. New timings are added to the tuning file; one
+/// that cannot be written is a warning. `report` gains one line per decision among several
+/// candidates.
 std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
                               const SelectOptions& options, Report& report);
 

@@ -76,12 +76,18 @@ Target eager(Device device = cpu);
 struct CompileOptions {
   std::vector<Mode> modes = {Mode::train};
   std::uint64_t seed = 0;
-  /// Threads a kernel may use; 0: as many as libtorch uses (`at::get_num_threads`).
+  /// What evaluation computes, by the names that `read` takes: it asks for no input that only other
+  /// values need, such as the target of the loss. Empty: every value that can be read.
+  std::vector<std::string> evaluate_outputs = {};
+  /// Threads a kernel may use; 0: as many as libtorch uses (`at::get_num_threads`). As with
+  /// libtorch, more than the machine has cores are slow but right, and give the bits of a larger
+  /// machine; more than 4 for each core, and more than 16, are refused.
   int threads = 0;
   /// Most bytes of the arena; compile says the smallest that is feasible where it is exceeded.
   std::optional<std::size_t> memory_budget = {};
   Tune tune = Tune::measure;
   /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.
+  /// One that is damaged is set aside, as FILE.damaged, with a warning.
   std::string tuning_file = {};
   /// Report the first node that makes a number that is not finite (`Executable::fault`), on every
   /// target by the same rule: a NaN where nothing that the node reads holds one, an infinity where

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 
 #include "executor/atomic_file.h"
+#include "executor/log.h"
 #include "graph/error.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/versions.h"
@@ -18,18 +21,39 @@ namespace {
 
 constexpr const char* kFormat = "metronome-tuning-1";
 
-std::map<std::string, std::string> read_choices(const std::string& path) {
+/// Why a file cannot be used.
+struct Wrong {
+  std::string why;
+  bool damaged = false;  ///< it was read, and makes no sense
+};
+
+/// The file's bytes; nothing where there is no such file.
+std::optional<std::string> text_of(const std::string& path) {
+  const auto unreadable = [](int error) {
+    return Wrong{fmt::format("it cannot be read: {}", std::generic_category().message(error))};
+  };
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
+  if (error) throw unreadable(error.value());
+  if (std::filesystem::is_directory(status)) throw Wrong{"it is a directory"};
+  if (!std::filesystem::is_regular_file(status)) throw Wrong{"it is not a regular file"};
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
   std::stringstream text;
   text << in.rdbuf();
-  const auto refuse = [&](const std::string& why) {
-    throw RunError(
-        fmt::format("{}: cannot be used as a tuning file: {}; delete it, or name another "
-                    "one with METRONOME_TUNING",
-                    path, why));
-  };
-  const nlohmann::json json = nlohmann::json::parse(text.str(), nullptr, false);
+  if (!in.is_open() || in.bad()) throw unreadable(errno == 0 ? EIO : errno);
+  return text.str();
+}
+
+/// Throws Wrong.
+std::map<std::string, std::string> choices_in(const std::string& path) {
+  if (path.empty()) return {};
+  const std::optional<std::string> text = text_of(path);
+  if (!text) return {};
+  const auto refuse = [](std::string why) { throw Wrong{std::move(why), true}; };
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
+  if (text->empty()) refuse("it is empty");
   if (json.is_discarded()) refuse("it is not JSON");
   if (!json.is_object() || json.value("format", "") != kFormat) {
     refuse(fmt::format("its \"format\" is not \"{}\"", kFormat));
@@ -43,6 +67,17 @@ std::map<std::string, std::string> read_choices(const std::string& path) {
   return choices;
 }
 
+std::map<std::string, std::string> read_choices(const std::string& path) {
+  try {
+    return choices_in(path);
+  } catch (const Wrong& wrong) {
+    throw RunError(
+        fmt::format("{}: cannot be used as a tuning file: {}; delete it, or name another "
+                    "one with METRONOME_TUNING",
+                    path, wrong.why));
+  }
+}
+
 std::string cpu_model() {
   std::ifstream in("/proc/cpuinfo");
   std::string line;
@@ -53,6 +88,28 @@ std::string cpu_model() {
 }
 
 }  // namespace
+
+std::string TuningFile::usable(const std::string& path) {
+  try {
+    choices_in(path);
+    return path;
+  } catch (const Wrong& wrong) {
+    const std::string aside = path + ".damaged";
+    std::error_code error;
+    if (wrong.damaged) std::filesystem::rename(path, aside, error);
+    if (wrong.damaged && !error) {
+      logger().warn("the tuning file {} is set aside as {}: {}; kernels are timed anew", path,
+                    aside, wrong.why);
+      return path;
+    }
+    // Another process may have set it aside meanwhile.
+    if (error == std::errc::no_such_file_or_directory) return path;
+    logger().warn("the tuning file {} is not used: {}{}; name another one with METRONOME_TUNING",
+                  path, wrong.why,
+                  error ? fmt::format(", and cannot be set aside: {}", error.message()) : "");
+    return "";
+  }
+}
 
 TuningFile::TuningFile(std::string path) : path_(std::move(path)), choices_(read_choices(path_)) {}
 
@@ -66,7 +123,7 @@ void TuningFile::add(const std::string& key, const std::string& choice) {
 }
 
 void TuningFile::save() {
-  if (added_.empty()) return;
+  if (added_.empty() || path_.empty()) return;
   std::map<std::string, std::string> all = read_choices(path_);
   for (const auto& [key, choice] : added_) all[key] = choice;
   const nlohmann::json json = {{"format", kFormat}, {"choices", all}};

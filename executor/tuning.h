@@ -12,7 +12,13 @@ namespace metronome {
 /// machines.
 class TuningFile {
  public:
-  /// Reads the file where it exists. Throws RunError where it is damaged.
+  /// `path` where it can be used: it is whole, or not there yet. A damaged file is renamed to
+  /// `path`.damaged, with one line of warning; one that cannot be read or set aside is left alone,
+  /// with one line too, and the answer is empty: no file.
+  static std::string usable(const std::string& path);
+
+  /// Reads the file where it exists. Throws RunError where it cannot be read or is damaged. An
+  /// empty path: nothing is read and nothing kept.
   explicit TuningFile(std::string path);
 
   std::optional<std::string> find(const std::string& key) const;

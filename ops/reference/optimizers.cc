@@ -59,7 +59,21 @@ Tensors chosen(const Tensors& all, const std::vector<double>& rates, double rate
   return tensors;
 }
 
+/// Calls `run` with the optimizer's rule and the step that libtorch has for it; false where it has
+/// none.
+template <class Run>
+bool with_step(const OptimizerRule& optimizer, const Run& run) {
+  if (const auto* rule = optimizer.as<Adam>()) return run(*rule, adam_step<Adam>), true;
+  if (const auto* rule = optimizer.as<AdamW>()) return run(*rule, adam_step<AdamW>), true;
+  if (const auto* rule = optimizer.as<Sgd>()) return run(*rule, sgd_step), true;
+  return false;
+}
+
 }  // namespace
+
+bool has_reference(const OptimizerRule& optimizer) {
+  return with_step(optimizer, [](const auto&, const auto&) {});
+}
 
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
                     const std::vector<Tensors>& slots, std::int64_t update,
@@ -76,9 +90,7 @@ void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, T
            rate);
     }
   };
-  if (const auto* rule = optimizer.as<Adam>()) return run(*rule, adam_step<Adam>);
-  if (const auto* rule = optimizer.as<AdamW>()) return run(*rule, adam_step<AdamW>);
-  if (const auto* rule = optimizer.as<Sgd>()) return run(*rule, sgd_step);
+  if (with_step(optimizer, run)) return;
   throw InternalError(fmt::format("the optimizer {} has no libtorch form", optimizer.name()));
 }
 

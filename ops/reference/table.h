@@ -20,6 +20,8 @@ Element from_torch(c10::ScalarType type);
 /// Returns the visible outputs.
 Tensors reference(const Op& op, const Tensors& inputs);
 
+/// True for the optimizers that `reference_step` knows.
+bool has_reference(const OptimizerRule& optimizer);
 /// An optimizer through libtorch's fused kernels, in place.
 /// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts
 /// the updates made before this one. `rates[i]` multiplies the learning rate of parameter i; empty:

@@ -173,6 +173,15 @@ TEST_CASE("two graphs of one shape, and graphs without inputs") {
                        GraphError);
 }
 
+TEST_CASE("one graph given twice") {
+  Declared a(8, 10), b(3, 20);
+  for (Declared* d : {&a, &b}) d->g.output("y", d->x * 2.0);
+  CHECK_THROWS_WITH_AS(compile({&a.g, &b.g, &a.g}),
+                       "graphs 0 and 2 to compile are one and the same, \"net\"; give each graph "
+                       "once, each for inputs of other shapes",
+                       RunError);
+}
+
 TEST_CASE("no graph, a null pointer, or a mistake in the second graph") {
   CHECK_THROWS_WITH_AS(compile(std::vector<const Graph*>{}),
                        "there is no graph to compile; give one or more", RunError);

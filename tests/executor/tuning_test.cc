@@ -1,6 +1,14 @@
 // The tuning file: kept choices, damage, and what a second compile reads.
 #include "executor/tuning.h"
 
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "executor/log.h"
 #include "executor/metronome.h"
 #include "graph/error.h"
 #include "tests/doctest.h"
@@ -8,6 +16,24 @@
 
 namespace metronome {
 namespace {
+
+/// What is logged while it lives, a line each: "warning text".
+class Warnings {
+ public:
+  Warnings() : sink_(std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)) {
+    sink_->set_pattern("%l %v");
+    logger().sinks().push_back(sink_);
+  }
+  ~Warnings() { logger().sinks().pop_back(); }
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  std::string text() const { return stream_.str(); }
+
+ private:
+  std::ostringstream stream_;
+  std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_;
+};
 
 TEST_CASE("a choice is found again, beside those of other writers") {
   const TemporaryFolder folder;
@@ -40,10 +66,68 @@ TEST_CASE("a damaged file is refused with its name and the reason") {
            "; delete it, or name another one with METRONOME_TUNING";
   };
   CHECK(refusal("{") == whole("it is not JSON"));
+  CHECK(refusal("") == whole("it is empty"));
   CHECK(refusal("{}") == whole("its \"format\" is not \"metronome-tuning-1\""));
   CHECK(refusal("{\"format\": \"metronome-tuning-1\"}") == whole("it has no \"choices\""));
   CHECK(refusal("{\"format\": \"metronome-tuning-1\", \"choices\": {\"a\": 1}}") ==
         whole("the choice of \"a\" is not a string"));
+}
+
+/// One linear layer, compiled with the tuning file of this name; how its kernel was chosen.
+std::string compiled_with(const std::string& path) {
+  Graph g("g");
+  g.output("y", g.input("x", f32, {8, 16}).through(linear(24)));
+  CompileOptions options;
+  options.modes = {train, evaluate};  // two plans, which share the file
+  options.threads = 1;
+  options.tuning_file = path;
+  const std::vector<std::string> choices = compile(g, cpu_replay(), options).report().choices;
+  return choices[0].substr(choices[0].find('('));
+}
+
+TEST_CASE("a damaged or empty file is set aside with one line, and compile goes on") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tuning.json"), aside = path + ".damaged";
+  const auto line = [&](const std::string& why) {
+    return "warning the tuning file " + path + " is set aside as " + aside + ": " + why +
+           "; kernels are timed anew\n";
+  };
+  const struct {
+    std::string text, why;
+  } kCases[] = {{"", "it is empty"},
+                {"{\"format\": \"metronome-tun", "it is not JSON"},
+                {"[]", "its \"format\" is not \"metronome-tuning-1\""}};
+  for (const auto& damaged : kCases) {
+    CAPTURE(damaged.text);
+    write_file(path, damaged.text);
+    const Warnings warnings;
+    CHECK(compiled_with(path) == "(timed)");
+    CHECK(warnings.text() == line(damaged.why));
+    CHECK(read_file(aside) == damaged.text);
+    CHECK(compiled_with(path) == "(tuning file)");  // a whole one stands there again
+    CHECK(warnings.text() == line(damaged.why));
+  }
+}
+
+TEST_CASE("a file that cannot be read is left alone with one line, and compile goes on") {
+  const TemporaryFolder folder;
+  const auto line = [](const std::string& path, const std::string& why) {
+    return "warning the tuning file " + path + " is not used: " + why +
+           "; name another one with METRONOME_TUNING\n";
+  };
+  const std::string directory = folder.file("directory"), loop = folder.file("loop");
+  std::filesystem::create_directory(directory);
+  std::filesystem::create_symlink(loop, loop);
+  const auto warned = [](const std::string& path) {
+    const Warnings warnings;
+    CHECK(compiled_with(path) == "(timed)");
+    return warnings.text();
+  };
+  CHECK(warned(directory) == line(directory, "it is a directory"));
+  CHECK(warned(loop) == line(loop, "it cannot be read: Too many levels of symbolic links"));
+  CHECK(warned("/dev/null") == line("/dev/null", "it is not a regular file"));
+  CHECK(std::filesystem::is_directory(directory));
+  CHECK(std::filesystem::is_symlink(loop));
 }
 
 TEST_CASE("compile times once, keeps the choice, and reads it the next time") {

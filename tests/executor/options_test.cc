@@ -1,0 +1,235 @@
+// Options of compile: what evaluation computes, threads, optimizers that eager has not.
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "executor/metronome.h"
+#include "graph/error.h"
+#include "tests/cuda/host_driver.h"
+#include "tests/doctest.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace metronome {
+namespace {
+
+/// A classifier: only the loss reads the labels.
+struct Classifier {
+  Graph g{"classifier"};
+  Value x = g.input("x", f32, {4, 3});
+  Value labels = g.input("labels", i64, {4});
+  Value logits = x.through(linear(5));
+  Value best = argmax(logits, 1);
+  Classifier() {
+    g.output("logits", logits);
+    g.output("best", best);
+    g.gradient(x);
+    g.minimize(cross_entropy_loss(logits, labels), Sgd{.lr = 0.1});
+  }
+};
+
+CompileOptions plain(std::vector<Mode> modes = {train, evaluate},
+                     std::vector<std::string> outputs = {}) {
+  CompileOptions options;
+  options.modes = std::move(modes);
+  options.evaluate_outputs = std::move(outputs);
+  options.tune = Tune::off;
+  options.threads = 1;
+  return options;
+}
+
+std::vector<Target> targets() {
+  std::vector<Target> all = {cpu_replay(), stepwise(), eager()};
+  for (Target target : {cuda_graph(), stepwise(cuda_device())}) {
+    target.driver = std::make_shared<HostDriver>();
+    target.cuda.fuse = false;  // each group would be compiled
+    all.push_back(target);
+  }
+  return all;
+}
+
+TEST_CASE("evaluation asks for the inputs of what it computes, and for no others") {
+  const at::Tensor x = at::arange(12, at::kFloat).reshape({4, 3});
+  for (const Target& target : targets()) {
+    const Classifier c;
+    Executable all = compile(c.g, target, plain());
+    CHECK_THROWS_WITH_AS(all.evaluate({{c.x, x}}),
+                         "graph \"classifier\": input \"labels\" i64[4] was never fed", RunError);
+    Executable some = compile(c.g, target, plain({train, evaluate}, {"logits", "best"}));
+    some.evaluate({{c.x, x}});
+    all.evaluate({{c.x, x}, {c.labels, at::zeros({4}, at::kLong)}});
+    // Another plan may put the bias elsewhere, and so round elsewhere.
+    CHECK(at::allclose(some.read("logits"), all.read("logits"), 1e-6, 1e-6));
+    CHECK(some.read(c.best).equal(all.read(c.best)));
+    CHECK_THROWS_WITH_AS(
+        some.read_scalar(c.g.loss()),
+        "graph \"classifier\": no step has produced \"loss\" yet; call run() first", RunError);
+    CHECK_THROWS_WITH_AS(
+        some.read_scalar(c.g.loss(), 0),
+        "graph \"classifier\": no step has produced \"loss\" yet; call run() first", RunError);
+    // Training computes all of them.
+    some.run({{c.labels, at::zeros({4}, at::kLong)}});
+    all.run();
+    CHECK(some.read_scalar(c.g.loss()) == all.read_scalar(c.g.loss()));
+    some.evaluate();
+    CHECK_THROWS_WITH_AS(some.read_scalar(c.g.loss(), 2),
+                         "graph \"classifier\": step 2 was one to evaluate, which computes no "
+                         "\"loss\"",
+                         RunError);
+  }
+}
+
+TEST_CASE("the loss may be all that evaluation computes") {
+  const Classifier c;
+  Executable step = compile(c.g, cpu_replay(), plain({evaluate}, {"loss"}));
+  Executable all = compile(c.g, cpu_replay(), plain());
+  for (Executable* each : {&step, &all}) {
+    each->evaluate({{c.x, at::ones({4, 3})}, {c.labels, at::zeros({4}, at::kLong)}});
+  }
+  CHECK(step.read_scalar(c.g.loss()) == all.read_scalar(c.g.loss()));
+  CHECK_THROWS_WITH_AS(
+      step.read("best"),
+      "graph \"classifier\": no step computes \"best\": it was compiled to evaluate "
+      "alone; add mt::train to CompileOptions::modes, or it to "
+      "CompileOptions::evaluate_outputs",
+      RunError);
+  CHECK_THROWS_WITH_AS(
+      step.read("gradient of x"),
+      "graph \"classifier\": no step computes \"gradient of x\": it was compiled to "
+      "evaluate alone, which computes no gradients; add mt::train to "
+      "CompileOptions::modes",
+      RunError);
+}
+
+TEST_CASE("fewer outputs, fewer kernels") {
+  const Classifier c;
+  const Executable all = compile(c.g, cpu_replay(), plain());
+  const Executable some = compile(c.g, cpu_replay(), plain({train, evaluate}, {"logits"}));
+  CHECK(some.report().plan(evaluate).kernels < all.report().plan(evaluate).kernels);
+  CHECK(some.report().plan(train).kernels == all.report().plan(train).kernels);
+}
+
+TEST_CASE("names that evaluation does not know, and no evaluation to limit") {
+  const Classifier c;
+  for (const Target& target : {cpu_replay(), eager()}) {
+    for (const char* name : {"logit", "gradient of x", ""}) {
+      CHECK_THROWS_WITH_AS(
+          compile(c.g, target, plain({train, evaluate}, {"logits", name})),
+          fmt::format("graph \"classifier\": CompileOptions::evaluate_outputs names \"{}\", but an "
+                      "evaluation keeps \"logits\", \"best\", \"loss\"",
+                      name)
+              .c_str(),
+          RunError);
+    }
+    CHECK_THROWS_WITH_AS(compile(c.g, target, plain({train}, {"logits"})),
+                         "graph \"classifier\": CompileOptions::evaluate_outputs is given, but no "
+                         "evaluation; add mt::evaluate to CompileOptions::modes",
+                         RunError);
+  }
+}
+
+TEST_CASE("a graph that keeps nothing") {
+  Graph g("idle");
+  const Value x = g.input("x", f32, {2});
+  relu(x);
+  for (const Target& target : {cpu_replay(), stepwise(), eager(), null()}) {
+    CHECK_THROWS_WITH_AS(
+        compile(g, target, plain({train})),
+        "graph \"idle\" computes nothing that is kept\n"
+        "  requires   a loss, an output, a named value, or a state or buffer that is assigned\n"
+        "  way out    declare what to read: Graph::output(name, value)",
+        GraphError);
+  }
+  x.named("h");
+  compile(g, cpu_replay(), plain({train}));
+  Graph counts("counts");
+  const Value n = counts.state("n", Type{f32, {}});
+  counts.feed(n, n + 1.0);
+  Executable step = compile(counts, cpu_replay(), plain({train}));
+  step.run();
+  CHECK(step.get("n").item<float>() == 1);
+}
+
+TEST_CASE("threads far beyond the cores are refused, a few more are not") {
+  const Classifier c;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int most = std::max(16, 4 * cores);
+  const std::string machine = fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    CompileOptions options = plain();
+    for (const int threads : {100000, most + 1}) {
+      options.threads = threads;
+      CHECK_THROWS_WITH_AS(
+          compile(c.g, target, options),
+          fmt::format(
+              "graph \"classifier\": CompileOptions::threads is {}, but this machine has {}; "
+              "give {} or fewer, best {}, or 0 for as many as libtorch uses",
+              threads, machine, most, cores)
+              .c_str(),
+          RunError);
+    }
+    options.threads = cores + 1;
+    CHECK(compile(c.g, target, options).report().threads == cores + 1);
+  }
+}
+
+TEST_CASE("so are as many as libtorch was told to use") {
+  const Classifier c;
+  CompileOptions options = plain();
+  options.threads = 0;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int most = std::max(16, 4 * cores), before = at::get_num_threads();
+  at::set_num_threads(most + 1);
+  CHECK_THROWS_WITH_AS(
+      compile(c.g, cpu_replay(), options),
+      fmt::format("graph \"classifier\": libtorch uses {} threads, but this machine has {} core{}; "
+                  "call at::set_num_threads, set OMP_NUM_THREADS or give "
+                  "CompileOptions::threads: at most {}",
+                  most + 1, cores, cores == 1 ? "" : "s", most)
+          .c_str(),
+      RunError);
+  at::set_num_threads(before);
+}
+
+/// p - lr * sign(g): Bernstein et al., "signSGD", 2018.
+struct SignSgd {
+  static constexpr std::string_view name = "sign_sgd";
+  double lr = 0.5;
+  bool operator==(const SignSgd&) const = default;
+  std::string attributes() const { return fmt::format("lr={}", lr); }
+  std::vector<Slot> slots() const { return {}; }
+  Values scalars(Value, double) const { return {}; }
+  Values update(Value parameter, Value gradient, std::span<const Value>,
+                std::span<const Value>) const {
+    return {parameter - sign(gradient) * lr};
+  }
+};
+
+TEST_CASE("an optimizer of the user's own: planned by Metronome, refused where libtorch trains") {
+  Graph g("own");
+  const Value x = g.input("x", f32, {2});
+  g.minimize(sum(x * g.parameter("w", Type{f32, {2}}, ones())), SignSgd{});
+  for (const Target& target : {cpu_replay(), stepwise()}) {
+    Executable step = compile(g, target, plain({train}));
+    step.run({{x, at::tensor({3.0f, -2.0f})}});
+    CHECK(step.get("w").equal(at::tensor({0.5f, 1.5f})));
+  }
+  CHECK_THROWS_WITH_AS(
+      compile(g, eager(), plain({train})),
+      "graph \"own\": eager trains by libtorch's own optimizers, and the optimizer \"sign_sgd\" is "
+      "none of them; compile for another target, such as cpu_replay or stepwise, or minimize with "
+      "Adam, AdamW or Sgd",
+      RunError);
+  Executable evaluated = compile(g, eager(), plain({evaluate}));
+  evaluated.evaluate({{x, at::tensor({3.0f, -2.0f})}});
+  CHECK(evaluated.read_scalar(g.loss()) == 1);
+}
+
+}  // namespace
+}  // namespace metronome
