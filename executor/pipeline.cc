@@ -152,10 +152,9 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   Graph graph = run_passes(declared, settings, summary, report);
   if (options.room) require_room(graph.name(), biggest_value(graph), options.room);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
-  Schedule order = schedule(graph, settings);
   std::vector<std::size_t> scratch_bytes;
   for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
-  MemoryPlan memory = plan_memory(graph, order, scratch_bytes, settings);
+  auto [order, memory] = plan_step(graph, scratch_bytes, settings);
   if (const auto wrong = check(graph, order, scratch_bytes, memory, settings)) {
     throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
   }

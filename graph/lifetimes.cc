@@ -12,8 +12,13 @@ std::size_t round_up(std::size_t bytes, std::size_t alignment) {
 class Walk {
  public:
   Walk(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-       const NumberedGuards& guards, std::size_t alignment)
-      : graph_(graph), uses_(uses), order_(order), guards_(guards), alignment_(alignment) {
+       const NumberedGuards& guards, std::size_t alignment, Takeover takeover)
+      : graph_(graph),
+        uses_(uses),
+        order_(order),
+        guards_(guards),
+        alignment_(alignment),
+        takeover_(takeover) {
     result_.places.resize(uses.ids.size());
     result_.lives.resize(uses.ids.size());
     step_of_.resize(uses.runs.size());
@@ -102,6 +107,7 @@ class Walk {
         continue;
       }
       const std::int32_t block = result_.places[root].index;
+      if (!may_take_over(node, right, result_.blocks[block])) continue;
       if (taken >= 0 && !join(taken, block, step_of_[node])) continue;
       --life.end;
       if (taken < 0) {
@@ -111,6 +117,12 @@ class Walk {
       }
     }
     return taken;
+  }
+
+  bool may_take_over(std::int32_t node, const InPlace& right, const HeldBlock& block) const {
+    const std::int32_t guard = guards_.of_node[node];
+    return takeover_ == Takeover::any || guard < 0 || guard == block.spans.back().guard ||
+           graph_.nodes()[node].op->idle_unless(right) >= 0;
   }
 
   /// Makes `other`, which is held to `step`, a part of `block`, if the two never meet before.
@@ -169,6 +181,7 @@ class Walk {
   const std::vector<std::int32_t>& order_;
   const NumberedGuards& guards_;
   const std::size_t alignment_;
+  const Takeover takeover_;
   std::vector<std::int32_t> step_of_;  // [node]
   std::vector<std::int32_t> joined_;   // [block] the block that it became a part of, or itself
   Lifetimes result_;
@@ -178,8 +191,8 @@ class Walk {
 
 Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
                        const std::vector<bool>& in_place, const NumberedGuards& guards,
-                       std::size_t alignment) {
-  return Walk(graph, uses, order, guards, alignment).run(in_place);
+                       std::size_t alignment, Takeover takeover) {
+  return Walk(graph, uses, order, guards, alignment, takeover).run(in_place);
 }
 
 }  // namespace metronome

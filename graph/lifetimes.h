@@ -29,6 +29,14 @@ struct Lifetimes {
   std::vector<Life> lives;    ///< [value]; of roots in the arena
 };
 
+/// Which bytes a node that runs under a guard may take over.
+enum class Takeover : std::uint8_t {
+  any,
+  /// Those of its own guard, so that blocks of several guards share more. What would be copied all
+  /// the same where nothing is taken over (`Op::idle_unless`) takes over any.
+  same_guard,
+};
+
 /// An output takes over the bytes of an input where its op allows it and the input dies there; of
 /// several such inputs whose guards exclude each other, the bytes of all, which are then the same:
 ///
@@ -37,6 +45,6 @@ struct Lifetimes {
 ///   always          [= merge]
 Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
                        const std::vector<bool>& in_place, const NumberedGuards& guards,
-                       std::size_t alignment);
+                       std::size_t alignment, Takeover takeover = Takeover::any);
 
 }  // namespace metronome

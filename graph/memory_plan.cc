@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "graph/error.h"
 #include "graph/exclusions.h"
@@ -34,59 +36,132 @@ std::vector<Holder> biggest_at(const Peak& peak, const Uses& uses, const Numbere
   return holders;
 }
 
+/// What is to be placed for one order: the values' blocks, then those of scratch.
+struct Draft {
+  const Schedule* schedule = nullptr;
+  Lifetimes lifetimes;
+  std::vector<std::int32_t> scratch_nodes;
+  std::vector<HeldBlock> blocks;
+  Peak peak;
+  Placement placement;
+};
+
+/// Drafts, of which at most so many are searched for a better placement: each may take long.
+constexpr std::size_t kSearched = 4;
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+          const Settings& settings)
+      : graph_(graph),
+        scratch_bytes_(scratch_bytes),
+        alignment_(settings.alignment),
+        uses_(uses_of(graph)),
+        guards_(number_guards(graph, settings)) {
+    const std::size_t nodes = graph.nodes().size();
+    if (!scratch_bytes.empty() && scratch_bytes.size() != nodes) {
+      throw InternalError(
+          fmt::format("scratch bytes of {} nodes for a graph of {}", scratch_bytes.size(), nodes));
+    }
+  }
+
+  /// The smallest plan of any of the schedules, which are sorted by peak.
+  StepPlan best_of(std::span<const Schedule> schedules) const {
+    std::vector<Draft> drafts;
+    std::size_t least = SIZE_MAX;
+    for (const Schedule& s : schedules) {
+      if (static_cast<std::size_t>(s.peak_bytes) >= least) break;
+      for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
+        if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
+        Draft draft = drafted(s, takeover);
+        if (draft.peak.bytes >= least) continue;
+        draft.placement = place(draft.blocks, guards_.excludes, Effort::greedy);
+        least = std::min(least, draft.placement.bytes);
+        drafts.push_back(std::move(draft));
+      }
+    }
+    std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+      return a.placement.bytes < b.placement.bytes;
+    });
+    if (drafts.size() > kSearched) drafts.resize(kSearched);
+    const Draft* best = &drafts[0];
+    for (Draft& draft : drafts) {
+      if (near_peak(best->placement.bytes, draft.peak.bytes)) continue;
+      draft.placement = place(draft.blocks, guards_.excludes);
+      if (draft.placement.bytes < best->placement.bytes) best = &draft;
+    }
+    return {*best->schedule, finished(*best)};
+  }
+
+ private:
+  Draft drafted(const Schedule& schedule, Takeover takeover) const {
+    Draft draft{&schedule, {}, {}, {}, {}, {}};
+    draft.lifetimes = lifetimes_of(graph_, uses_, schedule.order, schedule.in_place, guards_,
+                                   alignment_, takeover);
+    draft.blocks = draft.lifetimes.blocks;
+    add_scratch(schedule.order, draft);
+    draft.peak = peak_of(draft.blocks, guards_.excludes);
+    return draft;
+  }
+
+  /// Scratch is a block that is held for the one step of its node.
+  void add_scratch(const std::vector<std::int32_t>& order, Draft& draft) const {
+    for (std::size_t step = 0; step < order.size() && !scratch_bytes_.empty(); ++step) {
+      const std::int32_t node = order[step];
+      if (scratch_bytes_[node] == 0) continue;
+      const std::size_t bytes = (scratch_bytes_[node] + alignment_ - 1) / alignment_ * alignment_;
+      const auto now = static_cast<std::int32_t>(step);
+      draft.blocks.push_back({now, now, bytes});
+      if (guards_.of_node[node] >= 0)
+        draft.blocks.back().spans = {{now, now, guards_.of_node[node]}};
+      draft.scratch_nodes.push_back(node);
+    }
+  }
+
+  MemoryPlan finished(const Draft& draft) const {
+    const auto& [schedule, lifetimes, scratch_nodes, blocks, peak, placement] = draft;
+    MemoryPlan plan;
+    plan.arena_bytes = placement.bytes;
+    plan.lower_bound = peak.bytes;
+    plan.biggest = biggest_at(peak, uses_, guards_, lifetimes);
+    plan.places.resize(graph_.nodes().size());
+    for (std::int32_t value = 0; value < uses_.values(); ++value) {
+      Place place = lifetimes.places[value];
+      if (place.in == Place::In::arena) {
+        place.offset += placement.offsets[place.index];
+        place.index = -1;
+      }
+      plan.places[uses_.ids[value].node].push_back(place);
+    }
+    plan.scratch_offsets.resize(graph_.nodes().size());
+    for (std::size_t i = 0; i < scratch_nodes.size(); ++i) {
+      plan.scratch_offsets[scratch_nodes[i]] = placement.offsets[lifetimes.blocks.size() + i];
+    }
+    plan.readable_bytes.resize(graph_.readables().size());
+    for (std::int32_t value = 0; value < uses_.values(); ++value) {
+      if (uses_.views[value].root != value || uses_.homes[value] != Uses::Home::readable) continue;
+      plan.readable_bytes[uses_.home_index[value]] = uses_.bytes[value];
+    }
+    return plan;
+  }
+
+  const Graph& graph_;
+  const std::vector<std::size_t>& scratch_bytes_;
+  const std::size_t alignment_;
+  const Uses uses_;
+  const NumberedGuards guards_;
+};
+
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
                        const std::vector<std::size_t>& scratch_bytes, const Settings& settings) {
-  const std::size_t nodes = graph.nodes().size();
-  if (!scratch_bytes.empty() && scratch_bytes.size() != nodes) {
-    throw InternalError(
-        fmt::format("scratch bytes of {} nodes for a graph of {}", scratch_bytes.size(), nodes));
-  }
-  const std::size_t alignment = settings.alignment;
-  const Uses uses = uses_of(graph);
-  const NumberedGuards guards = number_guards(graph, settings);
-  const Lifetimes lifetimes =
-      lifetimes_of(graph, uses, schedule.order, schedule.in_place, guards, alignment);
+  return Planner(graph, scratch_bytes, settings).best_of({&schedule, 1}).memory;
+}
 
-  // Scratch is a block that is held for the one step of its node.
-  std::vector<HeldBlock> blocks = lifetimes.blocks;
-  std::vector<std::int32_t> scratch_nodes;
-  for (std::size_t step = 0; step < schedule.order.size() && !scratch_bytes.empty(); ++step) {
-    const std::int32_t node = schedule.order[step];
-    if (scratch_bytes[node] == 0) continue;
-    const std::size_t bytes = (scratch_bytes[node] + alignment - 1) / alignment * alignment;
-    const auto now = static_cast<std::int32_t>(step);
-    blocks.push_back({now, now, bytes});
-    if (guards.of_node[node] >= 0) blocks.back().spans = {{now, now, guards.of_node[node]}};
-    scratch_nodes.push_back(node);
-  }
-  const Placement placement = place(blocks, guards.excludes);
-  const Peak peak = peak_of(blocks, guards.excludes);
-
-  MemoryPlan plan;
-  plan.arena_bytes = placement.bytes;
-  plan.lower_bound = peak.bytes;
-  plan.biggest = biggest_at(peak, uses, guards, lifetimes);
-  plan.places.resize(nodes);
-  for (std::int32_t value = 0; value < uses.values(); ++value) {
-    Place place = lifetimes.places[value];
-    if (place.in == Place::In::arena) {
-      place.offset += placement.offsets[place.index];
-      place.index = -1;
-    }
-    plan.places[uses.ids[value].node].push_back(place);
-  }
-  plan.scratch_offsets.resize(nodes);
-  for (std::size_t i = 0; i < scratch_nodes.size(); ++i) {
-    plan.scratch_offsets[scratch_nodes[i]] = placement.offsets[lifetimes.blocks.size() + i];
-  }
-  plan.readable_bytes.resize(graph.readables().size());
-  for (std::int32_t value = 0; value < uses.values(); ++value) {
-    if (uses.views[value].root != value || uses.homes[value] != Uses::Home::readable) continue;
-    plan.readable_bytes[uses.home_index[value]] = uses.bytes[value];
-  }
-  return plan;
+StepPlan plan_step(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+                   const Settings& settings) {
+  return Planner(graph, scratch_bytes, settings).best_of(schedules(graph, settings));
 }
 
 }  // namespace metronome

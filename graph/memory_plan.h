@@ -48,7 +48,7 @@ struct MemoryPlan {
   std::vector<std::vector<Place>> places;  ///< [node][output]
   std::size_t arena_bytes = 0;
   /// Largest sum of live bytes over the order, scratch included, sizes rounded up to the alignment:
-  /// no plan of this order takes fewer.
+  /// no plan of this order takes fewer in which the same values take over others' bytes.
   std::size_t lower_bound = 0;
   std::vector<Holder> biggest;  ///< largest values live at the peak, largest first; at most ten
   /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful where the
@@ -60,12 +60,23 @@ struct MemoryPlan {
   bool operator==(const MemoryPlan&) const = default;
 };
 
-/// Offsets from a portfolio of greedy placements and a bounded search; stops at the lower bound;
+/// Offsets from a portfolio of greedy placements and bounded searches; stops at the lower bound;
 /// deterministic. `scratch_bytes` has one entry per node (bytes that the chosen kernel needs while
 /// it runs), or is empty. Throws InternalError where a readable or assigned value is an input or a
 /// storage's old value, or a view of one: `materialize` puts a copy there.
 MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
                        const std::vector<std::size_t>& scratch_bytes, const Settings& settings);
+
+/// An order and its memory.
+struct StepPlan {
+  Schedule schedule;
+  MemoryPlan memory;
+};
+
+/// Of all `schedules`, the one whose plan takes the fewest bytes: where blocks of several guards
+/// share bytes, the order of the lowest bound need not be the one that can be laid out best.
+StepPlan plan_step(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+                   const Settings& settings);
 
 /// Checks a schedule and a plan, knowing nothing of the planner: derives lifetimes, views and
 /// rights to overwrite itself, from the graph and the order. Returns the first fault, naming the

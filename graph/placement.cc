@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -12,8 +13,12 @@ namespace {
 /// Comparisons of two blocks that all attempts together may make, some half a second of work; the
 /// first attempt is made in any case.
 constexpr std::size_t kBudget = 100'000'000;
-/// Rounds of the search after the portfolio: what it finds, it mostly finds early.
+/// Rounds of one search: what it finds, it mostly finds early.
 constexpr int kSearchRounds = 400;
+/// Rounds after which a search returns to the best that it has found.
+constexpr int kPatience = 25;
+/// Greedy placements around which it is searched: another beginning finds more than more rounds.
+constexpr std::size_t kSearches = 4;
 
 enum class Fit { first, best };
 
@@ -180,23 +185,37 @@ std::vector<Order> greedy_orders(std::span<const HeldBlock> blocks, const Exclus
   };
 }
 
-/// The block that reaches the top is moved towards the front of the order, where the low offsets
-/// are, and every third time to the very front, so that rounds do not return to where they were.
-void improve(std::span<const HeldBlock> blocks, std::size_t bound, Order order, Fit fit,
-             Greedy& greedy, Placement& best) {
-  std::vector<std::size_t> offsets = best.offsets;
-  std::size_t height = best.bytes;
-  for (int round = 0; round < kSearchRounds && best.bytes > bound && !greedy.exhausted(); ++round) {
-    const auto top = std::find_if(order.begin(), order.end(), [&](std::int32_t i) {
-      return offsets[i] + blocks[i].bytes == height;
-    });
-    const auto goal = order.begin() + (round % 3 == 2 ? 0 : (top - order.begin()) * 2 / 3);
-    std::rotate(goal, top, top + 1);
-    Placement placement = greedy.run(order, fit);
-    offsets = placement.offsets;
-    height = placement.bytes;
-    if (height < best.bytes) best = std::move(placement);
+/// A placement, and the order in which blocks were placed.
+struct Attempt {
+  Order order;
+  Fit fit = Fit::first;
+  Placement placement;
+};
+
+/// The block that reaches the top, and in turn any block that ends above the bound, is moved to
+/// some place before in the order, where the offsets are lower. What has led nowhere for a while is
+/// given up for the best order so far. Returns the best placement.
+Placement search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best,
+                 Greedy& greedy) {
+  std::minstd_rand random;
+  Attempt now = best;
+  std::vector<std::size_t> high;  // places in the order of blocks that end above a line
+  for (int round = 0; round < kSearchRounds && best.placement.bytes > bound; ++round) {
+    if (greedy.exhausted()) break;
+    if (round % kPatience == kPatience - 1) now = best;
+    const std::size_t line = round % 2 == 0 ? now.placement.bytes - 1 : bound;
+    high.clear();
+    for (std::size_t i = 0; i < now.order.size(); ++i) {
+      const std::int32_t block = now.order[i];
+      if (now.placement.offsets[block] + blocks[block].bytes > line) high.push_back(i);
+    }
+    const auto from = now.order.begin() + static_cast<std::ptrdiff_t>(high[random() % high.size()]);
+    const auto places = static_cast<std::size_t>(from - now.order.begin()) + 1;
+    std::rotate(now.order.begin() + static_cast<std::ptrdiff_t>(random() % places), from, from + 1);
+    now.placement = greedy.run(now.order, now.fit);
+    if (now.placement.bytes <= best.placement.bytes) best = now;
   }
+  return best.placement;
 }
 
 }  // namespace
@@ -219,25 +238,27 @@ Peak peak_of(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   return peak;
 }
 
-Placement place(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
+Placement place(std::span<const HeldBlock> blocks, const Exclusions& excludes, Effort effort) {
   const std::size_t bound = peak_of(blocks, excludes).bytes;
   Greedy greedy(blocks, excludes);
-  Placement best;
-  Order best_order;
-  Fit best_fit = Fit::first;
+  std::vector<Attempt> attempts;
   for (const Order& order : greedy_orders(blocks, excludes)) {
     for (const Fit fit : {Fit::best, Fit::first}) {
-      const bool first = best_order.empty();
-      if (!first && greedy.exhausted()) break;
-      Placement placement = greedy.run(order, fit);
-      if (!first && placement.bytes >= best.bytes) continue;
-      best = std::move(placement);
-      best_order = order;
-      best_fit = fit;
-      if (best.bytes == bound) return best;
+      if (!attempts.empty() && greedy.exhausted()) break;
+      attempts.push_back({order, fit, greedy.run(order, fit)});
+      if (attempts.back().placement.bytes == bound) return attempts.back().placement;
     }
   }
-  improve(blocks, bound, best_order, best_fit, greedy, best);
+  std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
+    return a.placement.bytes < b.placement.bytes;
+  });
+  Placement best = attempts[0].placement;
+  if (effort == Effort::greedy) return best;
+  for (std::size_t i = 0; i < std::min(attempts.size(), kSearches); ++i) {
+    if (i > 0 && near_peak(best.bytes, bound)) break;
+    Placement found = search(blocks, bound, std::move(attempts[i]), greedy);
+    if (found.bytes < best.bytes) best = std::move(found);
+  }
   return best;
 }
 

@@ -62,8 +62,18 @@ struct Peak {
 };
 Peak peak_of(std::span<const HeldBlock> blocks, const Exclusions& excludes = {});
 
-/// The best of several greedy orders, then of a bounded search around the best one; stops at the
-/// peak. Deterministic. Blocks share bytes where they do not meet.
-Placement place(std::span<const HeldBlock> blocks, const Exclusions& excludes = {});
+/// How long `place` looks.
+enum class Effort : std::uint8_t {
+  greedy,  ///< the best of several greedy orders
+  search,  ///< then the best of a bounded search around the better ones of them
+};
+
+/// True where a placement is as good as any that is worth looking for: within 1 % of the peak.
+constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= peak + peak / 100; }
+
+/// Stops at the peak, and between searches near it. Deterministic. Blocks share bytes where they do
+/// not meet.
+Placement place(std::span<const HeldBlock> blocks, const Exclusions& excludes = {},
+                Effort effort = Effort::search);
 
 }  // namespace metronome

@@ -1,7 +1,6 @@
 #include "graph/schedule.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "graph/exclusions.h"
@@ -12,10 +11,26 @@
 
 namespace metronome {
 
-/// How much higher the peak may be for few regions.
+namespace {
+
+/// How much higher the peak may be for few regions, where a region costs something.
 constexpr double kRoomForFewRegions = 1.1;
 
-Schedule schedule(const Graph& graph, const Settings& settings) {
+/// By peak bytes, the earlier one of equals first, each order once.
+std::vector<Schedule> sorted(std::vector<Schedule> schedules) {
+  std::stable_sort(schedules.begin(), schedules.end(), [](const Schedule& a, const Schedule& b) {
+    return a.peak_bytes < b.peak_bytes;
+  });
+  std::vector<Schedule> distinct;
+  for (Schedule& s : schedules) {
+    if (std::ranges::find(distinct, s) == distinct.end()) distinct.push_back(std::move(s));
+  }
+  return distinct;
+}
+
+}  // namespace
+
+std::vector<Schedule> schedules(const Graph& graph, const Settings& settings) {
   const std::size_t alignment = settings.alignment;
   const Uses uses = uses_of(graph);
   const Precedence precedence = precedence_of(graph, uses);
@@ -29,12 +44,9 @@ Schedule schedule(const Graph& graph, const Settings& settings) {
     const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);
     return Schedule{std::move(order), precedence.in_place, peak};
   };
-  const auto keep_lower = [](std::optional<Schedule>& best, Schedule found) {
-    if (!best || found.peak_bytes < best->peak_bytes) best = std::move(found);
-  };
   const bool regions = std::any_of(graph.nodes().begin(), graph.nodes().end(),
                                    [](const Node& node) { return node.guard.present(); });
-  std::optional<Schedule> best, together;
+  std::vector<Schedule> found, together;
   for (const std::vector<std::int32_t>& running : {
            declared_order(problem),
            early_updates_order(problem, alignment),
@@ -43,14 +55,22 @@ Schedule schedule(const Graph& graph, const Settings& settings) {
            depth_first_order(problem, Sinks::declared),
            depth_first_order(problem, Sinks::reversed),
        }) {
-    keep_lower(best, scheduled(running));
-    if (regions) keep_lower(together, scheduled(regions_together(problem, graph, running)));
+    found.push_back(scheduled(running));
+    if (regions) together.push_back(scheduled(regions_together(problem, graph, running)));
   }
-  if (!together) return *best;
-  // A target that skips does so by a jump, which costs nothing.
-  const double room = settings.skips ? 1 : kRoomForFewRegions;
-  const double most = room * static_cast<double>(best->peak_bytes);
-  return static_cast<double>(together->peak_bytes) <= most ? *together : *best;
+  if (settings.skips || !regions) {
+    // Skipping is a jump, which costs nothing; few regions are welcome all the same.
+    together.insert(together.end(), found.begin(), found.end());
+    return sorted(std::move(together));
+  }
+  found = sorted(std::move(found));
+  together = sorted(std::move(together));
+  const double most = kRoomForFewRegions * static_cast<double>(found[0].peak_bytes);
+  return static_cast<double>(together[0].peak_bytes) <= most ? together : found;
+}
+
+Schedule schedule(const Graph& graph, const Settings& settings) {
+  return std::move(schedules(graph, settings)[0]);
 }
 
 }  // namespace metronome

@@ -278,6 +278,36 @@ TEST_CASE("what is held in any case shares bytes with no branch, until a branch 
   CHECK(offset(m) == offset(z));
 }
 
+TEST_CASE("a branch does not take bytes over where others then share less") {
+  // x - z - a - m - y      step  4  5  6  7  8  9
+  //      \- b -/  /        z     [======]                in any case
+  //  \------- c -/         a           [===== m ======]  a where `zero` holds, b where `one` does
+  //                         b        [======]
+  //                         c              [=========]   in any case
+  // Were a made over z, b would need other bytes, and c those beside both.
+  Graph g("apart");
+  const Value x = g.input("x", f32, {16});
+  const Value which = node(g, "which", Blend{Type{bool_, {}}}, {x});
+  const Value zero = guard(g, "zero", which, 0);
+  const Value one = guard(g, "one", which, 1);
+  const Value z = node(g, "z", Blend{floats(64)}, {x});
+  const Value b = node_under(g, one, "b", Blend{floats(64)}, {z});
+  const Value a = node_under(g, zero, "a", Scale{2}, {z});
+  const Value c = node(g, "c", Blend{floats(64)}, {x});
+  const Value m = node(g, "m", Merge{1, true}, {zero, a, b});
+  g.output("y", node(g, "y", Blend{floats(16)}, {m, c}));
+  Schedule order = schedule(g, kSkips);
+  order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const MemoryPlan plan = plan_memory(g, order, {}, kSkips);
+  CHECK(check(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
+  const auto offset = [&](Value value) { return plan.places[value.id().node][0].offset; };
+  CHECK(plan.arena_bytes == 256 + 256 + 2 * 64);  // and two guards
+  CHECK(plan.lower_bound == plan.arena_bytes);
+  CHECK(offset(a) != offset(z));
+  CHECK(offset(a) == offset(b));
+  CHECK(offset(m) == offset(a));
+}
+
 TEST_CASE(
     "where another branch runs, neither its scratch nor the report counts this one's values") {
   Choice c;
