@@ -13,15 +13,14 @@
 #include "executor/cuda/cuda_steps.h"
 #include "executor/eager.h"
 #include "executor/executable_impl.h"
-#include "executor/fold_constants.h"
 #include "executor/plan.h"
+#include "executor/target_settings.h"
 #include "executor/tuning.h"
 #include "graph/error.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/prune.h"
 #include "graph/structural.h"
 #include "ops/cpu/table.h"
-#include "ops/cuda/table.h"
 
 namespace metronome {
 namespace {
@@ -39,11 +38,6 @@ std::string name_of(const Target& target) {
       return on_device ? "eager on a GPU" : "eager";
   }
   throw InternalError("a target out of range");
-}
-
-/// True where the plan is for a device's kernels.
-bool plans_for_device(const Target& target) {
-  return target.kind != Target::Kind::eager && target.device.kind == Device::Kind::cuda;
 }
 
 void check(const CudaOptions& options, const std::string& graph) {
@@ -160,6 +154,7 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
   // eager runs no plan; it is made all the same, for its storages and for the report beside
   // eager's.
   if (target.kind == Target::Kind::eager) options.tune = Tune::off;
+  if (options.kernels == Family::usual) options.kernels = family_of_environment();
   if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
   if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);
 
@@ -172,27 +167,21 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
   report.isa = cpu_table().isa();
   report.threads = options.threads;
 
-  Settings settings;
-  settings.evaluate = evaluate_constants;
-  SelectOptions select_options{options.tune, options.tuning_file, {}};
+  SelectOptions select_options{.tune = options.tune, .tuning_file = options.tuning_file};
   std::unique_ptr<Kernels> kernels;
   if (plans_for_device(target)) {
-    settings.alignment = kDeviceAlignment;
-    if (target.cuda.fuse) {
-      settings.fuses = [](const Op& op) { return cuda_table().has(op); };
-    }
     kernels = cuda_kernels(*target.driver, target.cuda.tf32);
     if (!target.driver->computes()) select_options.tune = Tune::off;
   } else {
-    settings.skips = true;
     kernels = cpu_kernels(options.threads);
+    select_options.family = options.kernels;
     if (target.device.kind == Device::Kind::cpu) select_options.room = room;
   }
   std::vector<Plan> plans;
   for (std::size_t shape = 0; shape < graphs.size(); ++shape) {
     const Graph evaluated = limited_to(*graphs[shape], options.evaluate_outputs);
     for (const Mode mode : options.modes) {
-      settings.mode = mode;
+      const Settings settings = settings_for(target, mode);
       const Declared declared{mode == Mode::evaluate ? evaluated : *graphs[shape], shape,
                               impl->shapes->describe(shape)};
       plans.push_back(plans_for_device(target)
@@ -241,7 +230,7 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
     case Target::Kind::eager: {
       std::vector<EagerPlan> eager;
       for (const Plan& plan : plans) {
-        settings.mode = plan.mode;
+        const Settings settings = settings_for(target, plan.mode);
         std::set<StorageId> updated;
         for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
         Graph graph = for_mode(*graphs[plan.shape], settings);

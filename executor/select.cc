@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -13,6 +15,36 @@
 #include "graph/hash.h"
 
 namespace metronome {
+
+namespace {
+
+struct FamilyName {
+  Family family;
+  std::string_view name;       ///< for users
+  std::string_view candidate;  ///< of its kernels
+};
+constexpr FamilyName kFamilies[] = {
+    {Family::own, "own", "direct"},
+    {Family::mkl, "mkl", "mkl"},
+    {Family::onednn, "onednn", "onednn"},
+};
+
+/// The name of its candidates; empty for `usual`.
+std::string_view candidate_of(Family family) {
+  const auto* found = std::ranges::find(kFamilies, family, &FamilyName::family);
+  return found == std::end(kFamilies) ? "" : found->candidate;
+}
+
+}  // namespace
+
+Family family_of_environment() {
+  const char* wanted = std::getenv("METRONOME_KERNELS");
+  if (wanted == nullptr || *wanted == '\0') return Family::usual;
+  const auto* found = std::ranges::find(kFamilies, wanted, &FamilyName::name);
+  if (found != std::end(kFamilies)) return found->family;
+  throw RunError(fmt::format(
+      "METRONOME_KERNELS={}: no such family of kernels; it is own, mkl or onednn", wanted));
+}
 
 std::string describe(const Node& node, std::span<const Type> inputs) {
   std::vector<std::string> texts;
@@ -58,13 +90,20 @@ std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
     const std::vector<Candidate> candidates = kernels.candidates(node, inputs);
     std::size_t chosen = 0;
     if (candidates.size() > 1) {
+      const auto index_of = [&](std::string_view name) {
+        const auto found = std::ranges::find(candidates, name, &Candidate::name);
+        return static_cast<std::size_t>(found - candidates.begin());
+      };
       const std::string key = fmt::format("{} | {}", machine, what);
       const auto kept = file ? file->find(key) : std::nullopt;
-      const auto named = std::find_if(candidates.begin(), candidates.end(),
-                                      [&](const auto& c) { return kept && c.name == *kept; });
+      const std::size_t of_family = index_of(candidate_of(options.family));
+      const std::size_t of_file = kept ? index_of(*kept) : candidates.size();
       std::string_view how = "fixed rule";
-      if (named != candidates.end()) {
-        chosen = static_cast<std::size_t>(named - candidates.begin());
+      if (of_family < candidates.size()) {
+        chosen = of_family;
+        how = "asked for";
+      } else if (of_file < candidates.size()) {
+        chosen = of_file;
         how = "tuning file";
       } else if (options.tune == Tune::measure &&
                  (!options.room || bench_bytes(inputs, node, candidates) <= options.room->bytes)) {

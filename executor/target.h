@@ -21,6 +21,14 @@ enum class Tune : std::uint8_t {
   off,      ///< the fixed rule
 };
 
+/// Who wrote a CPU kernel, where one op has several.
+enum class Family : std::uint8_t {
+  usual,   ///< whichever `Tune` says
+  own,     ///< Metronome
+  mkl,     ///< the MKL in libtorch
+  onednn,  ///< oneDNN
+};
+
 /// Where a step runs.
 struct Device {
   enum class Kind : std::uint8_t { cpu, cuda };
@@ -95,6 +103,9 @@ struct CompileOptions {
   /// outside (inputs, storages, constants) nobody made: a NaN there is told of at the first node
   /// that reads it, an infinity not at all.
   bool watch = false;
+  /// On a CPU: the family that runs every op for which it has a kernel, neither timed nor looked up
+  /// in the tuning file; `usual`: METRONOME_KERNELS (own, mkl or onednn), else none is preferred.
+  Family kernels = Family::usual;
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
 };

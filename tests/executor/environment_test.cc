@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "executor/log.h"
 #include "executor/metronome.h"
 #include "graph/error.h"
+#include "ops/layers.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -17,14 +22,16 @@ namespace {
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
     setenv(name, value.c_str(), 1);
   }
-  ~Variable() { unsetenv(name_); }
+  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;
 
  private:
   const char* name_;
+  std::optional<std::string> before_;
 };
 
 Graph declared() {
@@ -62,6 +69,46 @@ TEST_CASE("METRONOME_LOG names a level") {
                        "METRONOME_LOG=loud: no such level; give trace, debug, info, warn, error, "
                        "critical or off",
                        RunError);
+}
+
+TEST_CASE("METRONOME_KERNELS names a family of kernels, which runs what it has kernels for") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {64, 256});
+  g.output("y", (x * 2.0).through(linear(512)));
+  CompileOptions options = plain();
+  options.threads = 1;
+  std::set<std::uint64_t> hashes;
+  const auto choice = [&] {
+    const Executable step = compile(g, cpu_replay(), options);
+    REQUIRE(step.report().choices.size() == 1);
+    hashes.insert(step.report().choices_hash);
+    return step.report().choices[0];
+  };
+  const std::string product = "linear f32[64, 256] x f32[512, 256] x f32[512] -> ";
+  for (const auto& [family, candidate] :
+       {std::pair("own", "direct"), std::pair("mkl", "mkl"), std::pair("onednn", "onednn")}) {
+    const Variable kernels("METRONOME_KERNELS", family);
+    // Though kernels may be timed, and kept choices read.
+    for (const Tune tune : {Tune::off, Tune::measure, Tune::file}) {
+      options.tune = tune;
+      const bool offered = family != std::string("own");  // 17 MFLOP are too many for it
+      const std::string text = choice();
+      CAPTURE(text);
+      if (offered) CHECK(text == product + candidate + " (asked for)");
+      if (!offered) CHECK_FALSE(text.ends_with("(asked for)"));
+    }
+  }
+  CHECK(hashes.size() == 2);
+  const Variable kernels("METRONOME_KERNELS", "mkl");
+  options.kernels = Family::onednn;
+  CHECK(choice() == product + "onednn (asked for)");
+}
+
+TEST_CASE("METRONOME_KERNELS of no family is refused") {
+  const Variable kernels("METRONOME_KERNELS", "blas");
+  CHECK_THROWS_WITH_AS(
+      compile(declared(), cpu_replay(), plain()),
+      "METRONOME_KERNELS=blas: no such family of kernels; it is own, mkl or onednn", RunError);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Parameters that are frozen, or trained at rates of their own.
+#include "executor/target_settings.h"
 #include "graph/group.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/differentiate.h"
@@ -75,7 +76,7 @@ TEST_CASE("a parameter's first update by SGD is its rate times what it would be"
 
 TEST_CASE("updates at all rates run as one node of a device") {
   Tower tower(Adam{.clip_norm = 1.0});
-  Settings settings;
+  Settings settings = settings_for(cuda_graph(), train);
   settings.buckets = 1;
   Graph g = tower.g.copy();
   for (const auto pass : {lower, differentiate, update, fold, share, prune, batch}) {

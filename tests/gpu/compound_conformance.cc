@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "executor/target_settings.h"
 #include "graph/group.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/differentiate.h"
@@ -14,7 +15,6 @@
 #include "graph/passes/prune.h"
 #include "graph/passes/update.h"
 #include "graph/passes/verify.h"
-#include "ops/cuda/table.h"
 #include "ops/ops.h"
 #include "ops/optimizers.h"
 #include "tests/gpu/device_runs.h"
@@ -114,9 +114,7 @@ Graph between_maps(const Case& c, Element element, bool keeps) {
 
 Trouble check_group(DevicePools pools, const Case& c, Element element, bool keeps) {
   const Graph before = between_maps(c, element, keeps);
-  Settings settings;
-  settings.fuses = [](const Op& op) { return cuda_table().has(op); };
-  const Graph after = fuse(before, settings);
+  const Graph after = fuse(before, settings_for(cuda_graph(), train));
   verify(after, "fuse");
   const bool empty = before.nodes()[0].types[0].numel() == 0;
   if (!empty && count<Group>(after) != 1) {

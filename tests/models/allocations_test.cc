@@ -209,10 +209,8 @@ TEST_CASE("feeding 64 inputs, by value or by name, and reading a number allocate
 
 TEST_CASE("at full scale a replay allocates nothing but what libraries do in their own calls") {
   constexpr int kSteps = 3;
-  // Measured choices, so that oneDNN runs what it is best at; a tuning file of this test's own.
-  const std::string tuning = fmt::format("{}/tuning.json", std::getenv("TEST_TMPDIR"));
-  Counts counts =
-      replay(models::find_model("mlp"), Scale::full, kSteps, {.threads = 2, .tuning_file = tuning});
+  // Measured choices, so that oneDNN runs what it is best at.
+  Counts counts = replay(models::find_model("mlp"), Scale::full, kSteps, {.threads = 2});
   for (const auto& [library, count] : counts) {
     fmt::print("mlp at full scale: {:.1f} allocations a step by {}\n",
                static_cast<double>(count) / kSteps, library);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/target_settings.h"
 #include "graph/group.h"
 #include "graph/passes/differentiate.h"
 #include "graph/passes/fold.h"
@@ -18,7 +19,6 @@
 #include "graph/passes/update.h"
 #include "graph/passes/verify.h"
 #include "graph/scope.h"
-#include "ops/cuda/table.h"
 #include "ops/dropout.h"
 #include "ops/functions.h"
 #include "ops/init.h"
@@ -36,11 +36,7 @@
 namespace metronome {
 namespace {
 
-Settings fusing() {
-  Settings settings;
-  settings.fuses = [](const Op& op) { return cuda_table().has(op); };
-  return settings;
-}
+Settings fusing() { return settings_for(cuda_graph(), train); }
 
 /// That fusing kept the bits, whatever order threads run in.
 void check_same(const Graph& before, const Graph& after) {
