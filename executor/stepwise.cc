@@ -46,23 +46,36 @@ class Walk {
       if (!watch) continue;
       if (CpuKernel look = watch->after(step)) add(std::move(look), runs_if);
     }
+    for (const Assignment& a : graph.assignments()) {
+      assigned_.push_back(
+          {storages_[a.storage.index], address(a.value), graph.type(a.value).bytes()});
+    }
+    for (const Readable& r : graph.readables()) {
+      readables_.push_back(r.value.present() ? in_block(r.value) : InBlock{});
+    }
   }
 
   void run() const {
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       if (guards_[i] == nullptr || *guards_[i]) kernels_[i]();
     }
-    for (const Assignment& a : plan_.graph.assignments()) {
-      std::memcpy(storages_[a.storage.index], address(a.value), plan_.graph.type(a.value).bytes());
-    }
+    for (const Copied& c : assigned_) std::memcpy(c.to, c.from, c.bytes);
   }
 
   const Plan& plan() const { return plan_; }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
-  InBlock readable(std::size_t index) const {
-    ValueId value = plan_.graph.readables()[index].value;
+  InBlock readable(std::size_t index) const { return readables_[index]; }
+
+ private:
+  struct Copied {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+
+  InBlock in_block(ValueId value) const {
     std::size_t offset = 0;
     while (const auto view = view_of(plan_.graph, value)) {
       value = view->of;
@@ -70,8 +83,6 @@ class Walk {
     }
     return {&values_[value.node][value.output], offset};
   }
-
- private:
   void add(CpuKernel kernel, const bool* guard) {
     kernels_.push_back(std::move(kernel));
     guards_.push_back(guard);
@@ -90,6 +101,8 @@ class Walk {
   std::vector<std::byte*> storages_;        // [StorageId of the graph]
   std::vector<std::vector<Block>> values_;  // [node][output]
   std::vector<Block> scratch_;
+  std::vector<Copied> assigned_;    // at the end of a step
+  std::vector<InBlock> readables_;  // no block where the plan does not compute it
   std::vector<CpuKernel> kernels_;
   std::vector<const bool*> guards_;  // [kernel] null: always
 };

@@ -18,7 +18,7 @@
 namespace metronome {
 namespace {
 
-constexpr std::int64_t kMany = 1 << 16;  // elements: freed memory of this size goes to the system
+constexpr std::int64_t kMany = 1 << 12;  // elements: freed blocks of this size are written to
 
 /// y = w x, beside views of all that lasts.
 struct Wide {

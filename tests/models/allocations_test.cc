@@ -186,7 +186,8 @@ TEST_CASE("feeding 64 inputs, by value or by name, and reading a number allocate
       const std::string name = fmt::format("an input whose name is long {}", i);
       xs.push_back(g.input(name, f32, {4}));
       by_value.push_back({xs.back(), at::full({4}, static_cast<double>(i))});
-      by_name.push_back({name, at::full({4}, static_cast<double>(i)).reshape({2, 2}).t().reshape({4})});
+      by_name.push_back(
+          {name, at::full({4}, static_cast<double>(i)).reshape({2, 2}).t().reshape({4})});
     }
     const Value total = sum(concat(xs, 0));
     g.output("total", total);
