@@ -21,7 +21,7 @@ Tensors reference(const Elementwise& op, const Tensors& in) {
     case Function::div:
       return {x / y};
     case Function::div_grad:
-      return {-(x * y / z)};
+      return {-(x * (y / z))};
     case Function::neg:
       return {-x};
     case Function::abs:
@@ -67,7 +67,7 @@ Tensors reference(const Elementwise& op, const Tensors& in) {
     case Function::square:
       return {at::square(x)};
     case Function::square_grad:
-      return {x * 2 * y};
+      return {2 * (x * y)};
     case Function::sqrt:
       return {at::sqrt(x)};
     case Function::sqrt_grad:
@@ -93,8 +93,8 @@ Tensors reference(const Elementwise& op, const Tensors& in) {
     case Function::pow_grad_base:
       return {at::where(at::eq(z, 0), at::zeros({}, x.options()), x * (z * at::pow(y, z - 1)))};
     case Function::pow_grad_exponent:
-      return {at::where(at::logical_and(at::eq(y, 0), at::le(z, 1)), at::zeros({}, x.options()),
-                        x * (z * at::log(y)))};
+      return {x * at::where(at::logical_and(at::eq(y, 0), at::le(at::abs(z), 1)),
+                            at::zeros({}, x.options()), z * at::log(y))};
     case Function::pow_scalar:
       return {at::pow(x, op.a)};
     case Function::pow_scalar_grad:

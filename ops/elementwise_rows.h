@@ -17,11 +17,11 @@ METRONOME_ROW(add,      2, numbers,  0, (x + y),         g, g)
 METRONOME_ROW(sub,      2, numbers,  0, (x - y),         g, neg({g}))
 METRONOME_ROW(mul,      2, numbers,  0, (x * y),         g * y, g * x)
 METRONOME_ROW(div,      2, floating, 0, (x / y),         g / y, div_grad({g, out, y}))
-METRONOME_ROW(div_grad, 3, floating, 0, (neg(x * y / z)), undefined())
+METRONOME_ROW(div_grad, 3, floating, 0, (neg(x * (y / z))), undefined())
 METRONOME_ROW(neg,      1, numbers,  0, (neg(x)),        neg({g}))
 METRONOME_ROW(abs,      1, numbers,  0, (abs(x)),        abs_grad({g, x}))
 METRONOME_ROW(abs_grad, 2, floating, 0,
-              (select(y > V(0), x, select(y < V(0), neg(x), V(0)))), undefined())
+              (select(y > V(0), x, select(y < V(0), neg(x), x * V(0)))), undefined())
 METRONOME_ROW(sign,     1, numbers,  0,
               (select(x > V(0), V(1), V(0)) - select(x < V(0), V(1), V(0))), none)
 METRONOME_ROW(minimum,  2, numbers,  0,
@@ -29,9 +29,9 @@ METRONOME_ROW(minimum,  2, numbers,  0,
 METRONOME_ROW(maximum,  2, numbers,  0,
               (maximum(x, y)), maximum_grad({g, x, y}), maximum_grad({g, y, x}))
 METRONOME_ROW(minimum_grad, 3, floating, 0,
-              (select(y < z, x, select(y == z, x * V(0.5), V(0)))), undefined())
+              (select(y > z, V(0), select(y == z, x * V(0.5), x))), undefined())
 METRONOME_ROW(maximum_grad, 3, floating, 0,
-              (select(y > z, x, select(y == z, x * V(0.5), V(0)))), undefined())
+              (select(y < z, V(0), select(y == z, x * V(0.5), x))), undefined())
 METRONOME_ROW(clamp,      1, numbers,  2, (minimum(maximum(x, a), b)), clamp_grad({g, x}, a, b))
 METRONOME_ROW(clamp_grad, 2, floating, 2, (select((y >= a) & (y <= b), x, V(0))), undefined())
 
@@ -50,13 +50,13 @@ METRONOME_ROW(where,         3, chosen,   0,
 
 // Powers, exponentials, logarithms.
 METRONOME_ROW(square,          1, numbers,  0, (x * x),             square_grad({g, x}))
-METRONOME_ROW(square_grad,     2, floating, 0, (V(2) * x * y),      undefined())
+METRONOME_ROW(square_grad,     2, floating, 0, (V(2) * (x * y)),    undefined())
 METRONOME_ROW(sqrt,            1, floating, 0, (sqrt(x)),           sqrt_grad({g, out}))
 METRONOME_ROW(sqrt_grad,       2, floating, 0, (x / (V(2) * y)),    undefined())
 METRONOME_ROW(rsqrt,           1, floating, 0, (V(1) / sqrt(x)),    rsqrt_grad({g, out}))
-METRONOME_ROW(rsqrt_grad,      2, floating, 0, (V(-0.5) * x * (y * y * y)), undefined())
+METRONOME_ROW(rsqrt_grad,      2, floating, 0, (V(-0.5) * (x * y) * y * y), undefined())
 METRONOME_ROW(reciprocal,      1, floating, 0, (V(1) / x),          reciprocal_grad({g, out}))
-METRONOME_ROW(reciprocal_grad, 2, floating, 0, (neg(x) * (y * y)),  undefined())
+METRONOME_ROW(reciprocal_grad, 2, floating, 0, (neg(x) * y * y),    undefined())
 METRONOME_ROW(exp,             1, floating, 0, (exp(x)),            g * out)
 METRONOME_ROW(log,             1, floating, 0, (log(x)),            g / x)
 METRONOME_ROW(sin,             1, floating, 0, (sin(x)),            g * cos({x}))
@@ -66,7 +66,7 @@ METRONOME_ROW(pow,             2, floating, 0,
 METRONOME_ROW(pow_grad_base,   3, floating, 0,
               (select(z == V(0), V(0), x * (z * pow(y, z - V(1))))), undefined())
 METRONOME_ROW(pow_grad_exponent, 3, floating, 0,
-              (select((y == V(0)) & (z <= V(1)), V(0), x * (z * log(y)))), undefined())
+              (x * select((y == V(0)) & (abs(z) <= V(1)), V(0), z * log(y))), undefined())
 METRONOME_ROW(pow_scalar,      1, floating, 1, (pow(x, a)),         pow_scalar_grad({g, x}, a))
 METRONOME_ROW(pow_scalar_grad, 2, floating, 1,
               (select(a == V(0), V(0), x * (a * pow(y, a - V(1))))), undefined())
@@ -80,7 +80,7 @@ METRONOME_ROW(sigmoid,       1, floating, 0, (sigmoid(x)),             sigmoid_g
 METRONOME_ROW(sigmoid_grad,  2, floating, 0, (x * (y * (V(1) - y))),   undefined())
 METRONOME_ROW(gelu,          1, floating, 0, (gelu(x)),                gelu_grad({g, x}))
 METRONOME_ROW(gelu_grad,     2, floating, 0, (x * gelu_slope(y)),      undefined())
-METRONOME_ROW(silu,          1, floating, 0, (x / (V(1) + exp(neg(x)))), silu_grad({g, x}))
+METRONOME_ROW(silu,          1, floating, 0, (silu(x)),                silu_grad({g, x}))
 METRONOME_ROW(silu_grad,     2, floating, 0, (x * silu_slope(y)),      undefined())
 METRONOME_ROW(softplus,      1, floating, 0,
               (maximum(x, V(0)) + log1p(exp(neg(abs(x))))), softplus_grad({g, x}))

@@ -69,9 +69,10 @@ Values Reduce::vjp(const Vjp& v) const {
       return {elementwise(Function::square_grad, {g, x})};
     case Kind::max:
     case Kind::min: {
-      const Value hit = equal(x, v.out(0).reshape(kept));
+      const Value out = v.out(0).reshape(kept), hit = equal(x, out);
       const Value count = sum(hit.cast(x.element()), axes, true);
-      return {where(hit, g / count, 0.0)};
+      // Nothing equals a NaN: then it is the gradient of all, as libtorch has it.
+      return {where(hit, g / count, where(equal(out, out), 0.0, out))};
     }
   }
   throw InternalError("a reduction's kind out of range");
@@ -185,6 +186,7 @@ std::vector<Case> ArgMax::cases() {
 }
 
 Value argmax(Value x, std::int64_t axis, Line line) {
+  static_cast<void>(x.graph(line));  // where it was destroyed, the line is told
   if (axis < 0 && axis >= -x.rank()) axis += x.rank();
   return apply(ArgMax{axis}, {x}, line);
 }

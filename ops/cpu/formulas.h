@@ -58,24 +58,29 @@ template <class T>
 inline Vector<T> pow(const Vector<T>& x, const Vector<T>& y) {
   return x.pow(y);
 }
+/// By exp(-|x|), which does not overflow: the tail keeps its digits.
 template <class T>
 inline Vector<T> sigmoid(const Vector<T>& x) {
-  return Vector<T>(1) / (Vector<T>(1) + exp(neg(x)));
+  const Vector<T> e = exp(neg(x.abs()));
+  return if_less(x, Vector<T>(0), e, Vector<T>(1)) / (Vector<T>(1) + e);
 }
-/// x * Phi(x), Phi the normal distribution function: (1 + erf(x / sqrt(2))) / 2.
+/// x * sigmoid(x), rounded once less.
+template <class T>
+inline Vector<T> silu(const Vector<T>& x) {
+  const Vector<T> e = exp(neg(x.abs()));
+  return x * if_less(x, Vector<T>(0), e, Vector<T>(1)) / (Vector<T>(1) + e);
+}
+/// x * Phi(x), Phi the normal distribution function.
 template <class T>
 inline Vector<T> gelu(const Vector<T>& x) {
-  return Vector<T>(0.5) * x * (Vector<T>(1) + erf(x * Vector<T>(0.70710678118654752440)));
+  return x * normal(x).below;
 }
-/// Phi(x) + x * phi(x), phi the density. Beyond +-10 it is 0 or 1 to within 1e-21; the tail itself
-/// would sink into subnormal numbers, which slow this kernel and every product that reads them.
+/// Phi(x) + x * phi(x), phi the density.
 template <class T>
 inline Vector<T> gelu_slope(const Vector<T>& x) {
-  const Vector<T> inside = at::vec::clamp(x, Vector<T>(-10), Vector<T>(10));
-  const Vector<T> cdf =
-      Vector<T>(0.5) * (Vector<T>(1) + erf(inside * Vector<T>(0.70710678118654752440)));
-  const Vector<T> pdf = Vector<T>(0.39894228040143267794) * exp(Vector<T>(-0.5) * inside * inside);
-  return cdf + inside * pdf;
+  const Normal<T> at_x = normal(x);
+  const Vector<T> inside = at::vec::clamp(x, Vector<T>(-kNormalEnd<T>), Vector<T>(kNormalEnd<T>));
+  return at_x.below + inside * (Vector<T>(0.39894228040143267794) * at_x.bell);
 }
 template <class T>
 inline Vector<T> silu_slope(const Vector<T>& x) {

@@ -38,6 +38,10 @@ struct Simd<float> {
   static Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   /// x where the mask is set, else y.
   static Reg select(Mask m, Reg x, Reg y) { return _mm512_mask_blend_ps(m, y, x); }
+  /// yes where a < b, else no.
+  static Reg if_less(Reg a, Reg b, Reg yes, Reg no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+  }
   static float sum(Reg x) { return _mm512_reduce_add_ps(x); }
   static float maximum(Reg x) { return _mm512_reduce_max_ps(x); }
 };
@@ -58,6 +62,10 @@ struct Simd<double> {
   static Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
   static Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
   static Reg select(Mask m, Reg x, Reg y) { return _mm512_mask_blend_pd(m, y, x); }
+  /// yes where a < b, else no.
+  static Reg if_less(Reg a, Reg b, Reg yes, Reg no) {
+    return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ), no, yes);
+  }
   static double sum(Reg x) { return _mm512_reduce_add_pd(x); }
   static double maximum(Reg x) { return _mm512_reduce_max_pd(x); }
 };
@@ -85,6 +93,9 @@ struct Simd<float> {
   static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
   static Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   static Reg select(Mask m, Reg x, Reg y) { return _mm256_blendv_ps(y, x, _mm256_castsi256_ps(m)); }
+  static Reg if_less(Reg a, Reg b, Reg yes, Reg no) {
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
   static float sum(Reg x) {
     __m128 s = _mm256_castps256_ps128(x) + _mm256_extractf128_ps(x, 1);
     s = s + _mm_movehl_ps(s, s);
@@ -115,6 +126,9 @@ struct Simd<double> {
   static Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }
   static Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
   static Reg select(Mask m, Reg x, Reg y) { return _mm256_blendv_pd(y, x, _mm256_castsi256_pd(m)); }
+  static Reg if_less(Reg a, Reg b, Reg yes, Reg no) {
+    return _mm256_blendv_pd(no, yes, _mm256_cmp_pd(a, b, _CMP_LT_OQ));
+  }
   static double sum(Reg x) {
     const __m128d s = _mm256_castpd256_pd128(x) + _mm256_extractf128_pd(x, 1);
     return _mm_cvtsd_f64(s + _mm_unpackhi_pd(s, s));

@@ -29,7 +29,7 @@ struct Launch {
     Blocks blocks;
     for (const at::Tensor& x : operands) {
       blocks.push_back(std::make_unique<GuardedBytes>(x.nbytes()));
-      std::memcpy(blocks.back()->data(), x.data_ptr(), x.nbytes());
+      if (x.nbytes() > 0) std::memcpy(blocks.back()->data(), x.data_ptr(), x.nbytes());
     }
     return blocks;
   }
