@@ -51,6 +51,7 @@ std::vector<Case> Chunk::cases() {
 }
 
 Values chunk(Value x, std::int64_t n, std::int64_t axis, Line line) {
+  static_cast<void>(x.graph(line));  // where it was destroyed, the line is told
   if (x.present() && !x.poisoned() && axis < 0 && axis >= -x.rank()) axis += x.rank();
   return apply(make_op(Chunk{axis, n}), {&x, 1}, line,
                static_cast<std::size_t>(std::clamp<std::int64_t>(n, 1, kMostCopies)));

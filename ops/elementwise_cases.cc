@@ -50,7 +50,9 @@ Case make(Function function, std::string name, Element element, const std::vecto
   const Row& row = row_of(function);
   Elementwise op{function};
   if (row.numbers == 1) op.a = 1.7;
-  if (row.numbers == 2) op.a = -0.6, op.b = 0.9;
+  if (row.numbers == 2) {
+    op.a = is_floating(element) ? -0.6 : -1, op.b = is_floating(element) ? 0.9 : 1;
+  }
   Case result{.name = fmt::format("{} {}", row.name, name), .op = make_op(op), .inputs = {}};
   for (int i = 0; i < row.operands; ++i) {
     const bool condition = row.elements == Elements::chosen && i == 0;

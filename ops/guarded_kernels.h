@@ -70,7 +70,9 @@ struct AccumulateIf {
         to[i] = watched(c, watch, sum[i] + contribution[i]);
       }
     } else if (to != sum) {
-      for (Index i = first(c); i < count; i += stride(c)) to[i] = sum[i];
+      for (Index i = first(c); i < count; i += stride(c)) {
+        to[i] = watched(c, watch, sum[i]);
+      }
     }
   }
 };

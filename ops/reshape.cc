@@ -64,6 +64,7 @@ std::vector<Case> Reshape::cases() {
 }
 
 Value Value::reshape(Shape shape, Line line) const {
+  static_cast<void>(graph(line));  // where it was destroyed, the line is told
   if (std::count(shape.begin(), shape.end(), -1) == 1) {
     try {
       const std::int64_t others = elements_beside_free(element(), shape);

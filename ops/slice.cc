@@ -150,6 +150,7 @@ std::vector<Case> SliceGrad::cases() {
 }
 
 Value Value::slice(std::int64_t axis, std::int64_t begin, std::int64_t end, Line line) const {
+  static_cast<void>(graph(line));  // where it was destroyed, the line is told
   if (axis >= -rank() && axis < rank()) {
     if (axis < 0) axis += rank();
     const std::int64_t n = size(axis);

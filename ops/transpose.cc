@@ -92,6 +92,7 @@ std::vector<Case> Transpose::cases() {
 }
 
 Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
+  static_cast<void>(x.graph(line));  // where it was destroyed, the line is told
   for (std::int64_t& axis : axes) {
     if (axis < 0 && axis >= -x.rank()) axis += x.rank();
   }
@@ -99,6 +100,7 @@ Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
 }
 
 Value Value::transpose(std::int64_t a, std::int64_t b, Line line) const {
+  static_cast<void>(graph(line));  // where it was destroyed, the line is told
   const auto inside = [&](std::int64_t axis) { return axis >= -rank() && axis < rank(); };
   std::vector<std::int64_t> axes(static_cast<std::size_t>(rank()));
   std::iota(axes.begin(), axes.end(), 0);

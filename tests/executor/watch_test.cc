@@ -34,7 +34,10 @@ TEST_CASE("off, nothing is told of numbers that are not finite") {
 }
 
 TEST_CASE("the node that makes a NaN or an infinity is told of, not those that read it") {
-  const Watched w([](Graph&, Value x) { return tanh(log(x) * 2.0) + exp(x); });
+  const Watched w([](Graph&, Value x) {
+    const Value left = tanh(log(x) * 2.0);  // before exp, whatever the compiler does first
+    return left + exp(x);
+  });
   CHECK(told(w.g, {w.step(1)}, true) == "nothing");
   for (const auto& [number, text] :
        {std::pair(-1.0, "log \"log\" (train.cc:12): made a NaN"),
@@ -136,7 +139,7 @@ TEST_CASE("a gradient that is not finite is told of") {
   const Value p = g.parameter("p", {f64, {4}}, constant(0.0));
   g.minimize(sum(sqrt(p)), Sgd{.lr = 1.0});
   const std::string text = told(g, {{}}, true);
-  CHECK(text == "sqrt_grad \"sqrt.grad/sqrt_grad\" (train.cc:12): made an infinity");
+  CHECK(text == "sqrt_grad \"sqrt.grad/sqrt_grad/sqrt_grad\" (train.cc:12): made an infinity");
   CHECK(told_by_eager(g, {{}}, true) == "gradient of \"p\" (train.cc:12): made an infinity");
 }
 

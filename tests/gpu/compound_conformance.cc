@@ -56,7 +56,7 @@ Graph updates(const Optimizer& optimizer) {
       const Value parameter = g.parameter("p_" + name, {element, shape}, {});
       const Value gradient = g.input("g_" + name, element, shape);
       const Value part = sum(parameter * gradient).cast(f64);
-      loss = loss ? loss + part : part;
+      loss = loss.present() ? loss + part : part;
     }
   }
   g.minimize(loss, optimizer);

@@ -114,7 +114,8 @@ class RandomGraph {
     const Value parent = regions_[in].guard;
     const int other = below(regions_.size());
     const Value decided = regions_[other].guard;
-    if (decided && decided.node().op->as<Guard>() != nullptr && other != in && below(3) == 0) {
+    if (decided.present() && decided.node().op->as<Guard>() != nullptr && other != in &&
+        below(3) == 0) {
       const int when = below(2);
       const Value both = guard(graph, path, decided, when, 2, parent);
       regions_.push_back({both, when == 1 ? std::vector{in, other} : std::vector{in}});

@@ -104,7 +104,7 @@ struct CaseGraph {
       names.push_back(name);
       tensors.push_back(filled(type, {.low = 0.5, .high = 1.5}, numbers));
       const Value part = sum(outputs[k] * weights);
-      loss = loss ? loss + part : part;
+      loss = loss.present() ? loss + part : part;
     }
     graph.minimize(loss, Sgd{});
   }
