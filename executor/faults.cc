@@ -9,6 +9,7 @@
 
 #include "executor/cuda/blame.h"
 #include "graph/error.h"
+#include "graph/guarded.h"
 #include "graph/structural.h"
 
 namespace metronome {
@@ -125,6 +126,20 @@ std::string describe_number(std::int64_t value, const Memory& memory) {
   return fmt::format("read a NaN from \"{}\"", memory.storages.at(place).path);
 }
 
+namespace {
+
+/// All guards of a choice look at its selector, in an order that is each plan's own: the first one
+/// that was declared is told of.
+const Node& told_of(const Graph& graph, const Node& node) {
+  if (node.op->as<Guard>() == nullptr) return node;
+  for (const Node& other : graph.nodes()) {
+    if (other.op->as<Guard>() != nullptr && other.inputs[0] == node.inputs[0]) return other;
+  }
+  return node;
+}
+
+}  // namespace
+
 std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const> plans,
                      const Memory& memory) {
   auto place = static_cast<std::size_t>(fault.place / kFaultKinds);
@@ -134,7 +149,7 @@ std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const>
       place -= order.size();
       continue;
     }
-    const Node& node = plan->graph.nodes()[order[place]];
+    const Node& node = told_of(plan->graph, plan->graph.nodes()[order[place]]);
     if (fault.place % kFaultKinds == static_cast<int>(FaultKind::number)) {
       return fmt::format("{}: {}", describe(node), describe_number(fault.value, memory));
     }

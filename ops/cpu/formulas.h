@@ -26,7 +26,9 @@ inline U select(std::uint8_t mask, U yes, U no) {
 
 template <class T>
 inline Vector<T> neg(const Vector<T>& x) {
-  return x.neg();
+  // A NaN stays the one it is, so that bits do not depend on which operand of a product comes
+  // first.
+  return Vector<T>(T(-0.0)) - x;
 }
 template <class T>
 inline Vector<T> abs(const Vector<T>& x) {

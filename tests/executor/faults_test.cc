@@ -6,7 +6,6 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <sstream>
@@ -176,15 +175,11 @@ TEST_CASE("a selector out of range is told with its value, by eager too") {
     return Feeds{{x, at::ones({4}, at::TensorOptions(at::kDouble))},
                  {which, at::full({}, selector, at::TensorOptions(at::kInt))}};
   };
-  // All guards look at the selector; the first one in the plan's order is told of.
-  const std::vector<std::string> texts = {
-      "guard {when=0 of 3} \"choose/guard\" (train.cc:12): selector 7 is out of range 0 to 2",
-      "guard {when=1 of 3} \"choose/guard_1\" (train.cc:12): selector 7 is out of range 0 to 2"};
+  const std::string text =
+      "guard {when=0 of 3} \"choose/guard\" (train.cc:12): selector 7 is out of range 0 to 2";
   CHECK(told(g, {step(0), step(2)}) == "nothing");
-  const std::string replayed = told(g, {step(0), step(7), step(-3)});
-  CAPTURE(replayed);
-  CHECK(std::count(texts.begin(), texts.end(), replayed) == 1);
-  CHECK(told_by_eager(g, {step(0), step(7), step(-3)}) == texts[0]);
+  CHECK(told(g, {step(0), step(7), step(-3)}) == text);
+  CHECK(told_by_eager(g, {step(0), step(7), step(-3)}) == text);
 }
 
 TEST_CASE("a step that eager refuses changes no storage") {
