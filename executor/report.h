@@ -19,7 +19,7 @@ struct PlanReport {
       0;  ///< what eager would launch: kernels after differentiate and update, before other passes
   std::size_t kernels = 0;      ///< kernels of a replay
   std::size_t arena_bytes = 0;  ///< this plan's need
-  std::size_t lower_bound = 0;  ///< bytes that no order-preserving plan can undercut
+  std::size_t lower_bound = 0;  ///< bytes that the weighed orders' values hold at least
   std::size_t copies = 0;       ///< copies of assigned values at the end of the step
   std::vector<std::string>
       biggest;  ///< "f32[256, 2048]  2.0 MiB  linear_1" at the fullest moment, largest first

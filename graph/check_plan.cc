@@ -336,7 +336,11 @@ class Checker {
       held[step] += guards_.heaviest({guarded[step].begin(), guarded[step].end()});
     }
     const std::size_t bound = *std::max_element(held.begin(), held.end());
-    if (bound == plan_.lower_bound) return std::nullopt;
+    if (bound != plan_.held_bytes) {
+      return fmt::format("the plan says that its values hold {} bytes, but they hold {}",
+                         plan_.held_bytes, bound);
+    }
+    if (plan_.lower_bound <= bound) return std::nullopt;
     return fmt::format("the plan's lower bound is {} bytes, but its values hold {}",
                        plan_.lower_bound, bound);
   }

@@ -68,12 +68,13 @@ class Planner {
   /// The smallest plan of any of the schedules, which are sorted by peak.
   StepPlan best_of(std::span<const Schedule> schedules) const {
     std::vector<Draft> drafts;
-    std::size_t least = SIZE_MAX;
+    std::size_t least = SIZE_MAX, bound = SIZE_MAX;
     for (const Schedule& s : schedules) {
       if (static_cast<std::size_t>(s.peak_bytes) >= least) break;
       for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
         if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
         Draft draft = drafted(s, takeover);
+        bound = std::min(bound, draft.peak.bytes);
         if (draft.peak.bytes >= least) continue;
         draft.placement = place(draft.blocks, guards_.excludes, Effort::greedy);
         least = std::min(least, draft.placement.bytes);
@@ -90,7 +91,9 @@ class Planner {
       draft.placement = place(draft.blocks, guards_.excludes);
       if (draft.placement.bytes < best->placement.bytes) best = &draft;
     }
-    return {*best->schedule, finished(*best)};
+    StepPlan plan{*best->schedule, finished(*best)};
+    plan.memory.lower_bound = bound;
+    return plan;
   }
 
  private:
@@ -122,7 +125,7 @@ class Planner {
     const auto& [schedule, lifetimes, scratch_nodes, blocks, peak, placement] = draft;
     MemoryPlan plan;
     plan.arena_bytes = placement.bytes;
-    plan.lower_bound = peak.bytes;
+    plan.held_bytes = peak.bytes;
     plan.biggest = biggest_at(peak, uses_, guards_, lifetimes);
     plan.places.resize(graph_.nodes().size());
     for (std::int32_t value = 0; value < uses_.values(); ++value) {

@@ -47,8 +47,10 @@ struct Holder {
 struct MemoryPlan {
   std::vector<std::vector<Place>> places;  ///< [node][output]
   std::size_t arena_bytes = 0;
-  /// Largest sum of live bytes over the order, scratch included, sizes rounded up to the alignment:
-  /// no plan of this order takes fewer in which the same values take over others' bytes.
+  /// Largest sum of live bytes over the order, scratch included, sizes rounded up to the alignment.
+  std::size_t held_bytes = 0;
+  /// The least that is held by any of the plans that were weighed, which differ in the order and in
+  /// which values take over others' bytes: no placement of any of them takes fewer bytes.
   std::size_t lower_bound = 0;
   std::vector<Holder> biggest;  ///< largest values live at the peak, largest first; at most ten
   /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful where the
@@ -60,8 +62,8 @@ struct MemoryPlan {
   bool operator==(const MemoryPlan&) const = default;
 };
 
-/// Offsets from a portfolio of greedy placements and bounded searches; stops at the lower bound;
-/// deterministic. `scratch_bytes` has one entry per node (bytes that the chosen kernel needs while
+/// Offsets from a portfolio of greedy placements and bounded searches; stops where no byte that is
+/// held at the fullest moment is wasted; deterministic. `scratch_bytes` has one entry per node (bytes that the chosen kernel needs while
 /// it runs), or is empty. Throws InternalError where a readable or assigned value is an input or a
 /// storage's old value, or a view of one: `materialize` puts a copy there.
 MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,

@@ -117,8 +117,8 @@ TEST_CASE("scratch over what the other branch holds, and over what its own does"
 TEST_CASE("a bound that counts what exclude each other") {
   Branches b;
   Planned p = b.planned();
-  p.plan.lower_bound = 448;
-  CHECK(p.check() == "the plan's lower bound is 448 bytes, but its values hold 384");
+  p.plan.held_bytes = 448;
+  CHECK(p.check() == "the plan says that its values hold 448 bytes, but they hold 384");
 }
 
 }  // namespace

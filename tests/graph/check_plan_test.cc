@@ -247,11 +247,16 @@ TEST_CASE("scratch over what lives on, over an input, over an output, past the e
   CHECK(p.check() == "scratch of \"c\" lies at arena bytes [256, 320), but the arena ends at 256");
 }
 
-TEST_CASE("a bound that is not the largest sum of live bytes") {
+TEST_CASE("another number of held bytes than the largest sum of live ones, or a bound above it") {
   Views v;
   Planned p = v.planned();
+  p.plan.held_bytes = 128;
+  CHECK(p.check() == "the plan says that its values hold 128 bytes, but they hold 192");
+  p.plan.held_bytes = 192;
+  p.plan.lower_bound = 256;
+  CHECK(p.check() == "the plan's lower bound is 256 bytes, but its values hold 192");
   p.plan.lower_bound = 128;
-  CHECK(p.check() == "the plan's lower bound is 128 bytes, but its values hold 192");
+  CHECK(p.check() == "no fault");
 }
 
 TEST_CASE("a plan of another graph") {
