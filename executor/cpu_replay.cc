@@ -63,10 +63,10 @@ class Replay {
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
       add(describe(plan_.graph.nodes()[node]),
           bind_node(plan_, node, locate, scratch,
-                    {&faults, fault_place(base + step, FaultKind::lookup)}),
+                    {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if);
       if (watch) {
-        if (CpuKernel look = watch->after(step)) add("watch", std::move(look), runs_if);
+        if (CpuKernel look = watch->after(node)) add("watch", std::move(look), runs_if);
       }
       if (checks.poison) add("poison", CpuKernel(poisons[step]));
     }

@@ -63,8 +63,7 @@ CpuKernel CpuWatch::begin() const {
   });
 }
 
-CpuKernel CpuWatch::after(std::size_t step) const {
-  const std::int32_t index = plan_.schedule.order[step];
+CpuKernel CpuWatch::after(std::int32_t index) const {
   if (!makes_numbers(plan_.graph, index)) return CpuKernel();
   const Node& node = plan_.graph.nodes()[index];
   std::vector<Tensor> made;
@@ -74,7 +73,7 @@ CpuKernel CpuWatch::after(std::size_t step) const {
     made.push_back({data, node.types[k]});
   }
   CpuFault fault = fault_;
-  fault.place = fault_place(base_ + step, FaultKind::number);
+  fault.place = fault_place(base_ + index, FaultKind::number);
   return CpuKernel([state = state_, made, index, fault] {
     NonFinite found;
     for (const Tensor& tensor : made) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "executor/binding.h"
@@ -14,15 +15,14 @@ namespace metronome {
 /// once more, and each input and storage at the beginning of a step.
 class CpuWatch {
  public:
-  /// The plan's order begins at place `base`. What it is given lives longer.
+  /// The plan's nodes count from `base` on. What it is given lives longer.
   CpuWatch(const Plan& plan, const Memory& memory, const Locate& locate, FaultSlot& faults,
            std::size_t base);
 
   /// Runs before a step's kernels.
   CpuKernel begin() const;
-  /// Runs behind the kernel at place `step` of the order, under its guard; empty where there is
-  /// nothing to look at.
-  CpuKernel after(std::size_t step) const;
+  /// Runs behind the node's kernel, under its guard; empty where there is nothing to look at.
+  CpuKernel after(std::int32_t node) const;
 
  private:
   struct State;

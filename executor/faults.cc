@@ -126,30 +126,16 @@ std::string describe_number(std::int64_t value, const Memory& memory) {
   return fmt::format("read a NaN from \"{}\"", memory.storages.at(place).path);
 }
 
-namespace {
-
-/// All guards of a choice look at its selector, in an order that is each plan's own: the first one
-/// that was declared is told of.
-const Node& told_of(const Graph& graph, const Node& node) {
-  if (node.op->as<Guard>() == nullptr) return node;
-  for (const Node& other : graph.nodes()) {
-    if (other.op->as<Guard>() != nullptr && other.inputs[0] == node.inputs[0]) return other;
-  }
-  return node;
-}
-
-}  // namespace
-
 std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const> plans,
                      const Memory& memory) {
   auto place = static_cast<std::size_t>(fault.place / kFaultKinds);
   for (const Plan* plan : plans) {
-    const auto& order = plan->schedule.order;
-    if (place >= order.size()) {
-      place -= order.size();
+    const auto nodes = plan->graph.nodes();
+    if (place >= nodes.size()) {
+      place -= nodes.size();
       continue;
     }
-    const Node& node = told_of(plan->graph, plan->graph.nodes()[order[place]]);
+    const Node& node = nodes[place];
     if (fault.place % kFaultKinds == static_cast<int>(FaultKind::number)) {
       return fmt::format("{}: {}", describe(node), describe_number(fault.value, memory));
     }
@@ -162,7 +148,7 @@ std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const>
 
 std::size_t node_count(std::span<const Plan> plans) {
   std::size_t nodes = 0;
-  for (const Plan& plan : plans) nodes += plan.schedule.order.size();
+  for (const Plan& plan : plans) nodes += plan.graph.nodes().size();
   return nodes;
 }
 

@@ -1,8 +1,9 @@
 // What steps met and went on with, in words; and how a number that is not finite finds its maker.
 //
-// A fault has a place: nodes are counted through the orders of an executable's plans, one plan
-// after the other, and each has a place of either kind. Of a step the least place is kept, and the
-// first step that met any is the one that is told of.
+// A fault has a place: nodes are counted through the graphs of an executable's plans, one plan after
+// the other, and each has a place of either kind. Of a step the least place is kept, so that the
+// node that was declared first is told of, in whatever order a target runs them; and the first step
+// that met any is the one that is told of.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ enum class FaultKind : std::uint8_t {
   number,  ///< a number that is not finite; its value says how (`blame`)
 };
 constexpr int kFaultKinds = 2;
-/// Of the node at place `node` of all plans' orders.
+/// Of node number `node` of all plans' graphs.
 constexpr int fault_place(std::size_t node, FaultKind kind) {
   return kFaultKinds * static_cast<int>(node) + static_cast<int>(kind);
 }
@@ -33,7 +34,7 @@ std::string describe(const Indexing& lookup, std::int64_t index);
 /// `log "log" (train.cc:9): made a NaN`. Plans in the order in which their places count.
 std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const> plans,
                      const Memory& memory);
-/// Places that the orders of all plans take.
+/// Nodes of all plans' graphs.
 std::size_t node_count(std::span<const Plan> plans);
 /// "made a NaN", "made an infinity", "read a NaN from input "x"".
 std::string describe_number(std::int64_t value, const Memory& memory);

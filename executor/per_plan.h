@@ -41,11 +41,11 @@ class PerPlan : public Engine {
 
  protected:
   FaultSlot& faults() { return faults_; }
-  /// Where the order of the plan that is added next begins.
+  /// From where on the nodes of the plan that is added next count.
   std::size_t next_place() const { return next_place_; }
   /// In the order of the plans.
   void add(std::unique_ptr<Runner> runner) {
-    next_place_ += runner->plan().schedule.order.size();
+    next_place_ += runner->plan().graph.nodes().size();
     runners_.push_back(std::move(runner));
   }
   const Runner& of(PlanId plan) const { return *runners_[plan.index]; }

@@ -41,10 +41,10 @@ class Walk {
       const bool* runs_if =
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
       add(bind_node(plan_, node, locate, scratch_.back().data(),
-                    {&faults, fault_place(base + step, FaultKind::lookup)}),
+                    {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if);
       if (!watch) continue;
-      if (CpuKernel look = watch->after(step)) add(std::move(look), runs_if);
+      if (CpuKernel look = watch->after(node)) add(std::move(look), runs_if);
     }
     for (const Assignment& a : graph.assignments()) {
       assigned_.push_back(

@@ -253,7 +253,7 @@ class CudaReplay final : public Engine {
     std::size_t nodes = 0;
     for (Plan& plan : plans) {
       replays_.push_back(std::make_unique<Replay>(std::move(plan), shared_, arena_.data(), nodes));
-      nodes += replays_.back()->plan().schedule.order.size();
+      nodes += replays_.back()->plan().graph.nodes().size();
     }
     for (std::size_t i = 0; i < replays_.size(); ++i) replays_[i]->choose_form(report.plans[i]);
     last_step_.resize(replays_.size(), -1);

@@ -133,7 +133,7 @@ class CudaStepwise final : public Engine {
         faults_(*driver_, stream_, memory, constants_, node_count(plans), watches) {
     std::size_t base = 0;
     for (Plan& plan : plans) {
-      const std::size_t nodes = plan.schedule.order.size();
+      const std::size_t nodes = plan.graph.nodes().size();
       walks_.push_back(std::make_unique<CudaWalk>(*driver_, stream_, std::move(plan), state_,
                                                   options.tf32, constants_, faults_, base));
       base += nodes;

@@ -63,25 +63,18 @@ cuda::FaultTable DeviceFaults::table(const Plan& plan, std::size_t base) const {
   cuda::FaultTable table{};
   table.value = value_;
   if (!watches()) return table;
-  const auto& order = plan.schedule.order;
-  std::vector<int> place_of(plan.graph.nodes().size(), -1);
-  for (std::size_t i = 0; i < order.size(); ++i) place_of[order[i]] = static_cast<int>(i);
-  const auto placed = [&](std::vector<int> makers) {
-    for (int& maker : makers) maker = maker >= 0 ? place_of[maker] : maker;
-    return makers;
-  };
   const auto makers = makers_of(plan.graph, memory_);
   Lists read, assigned;
   std::vector<char> makes;
-  for (const std::int32_t node : order) {
-    read.add(placed(makers[node]));
-    makes.push_back(makes_numbers(plan.graph, node));
+  for (std::size_t node = 0; node < makers.size(); ++node) {
+    read.add(makers[node]);
+    makes.push_back(makes_numbers(plan.graph, static_cast<std::int32_t>(node)));
   }
   std::vector<std::vector<int>> next(memory_.storages.size());
   for (std::size_t s = 0; s < next.size(); ++s) next[s] = {-1 - source_of_storage(s, memory_)};
   const std::vector<std::size_t> storages = memory_.storages_of(plan.graph);
   for (const Assignment& a : plan.graph.assignments()) {
-    next[storages[a.storage.index]] = placed(makers_of(plan.graph, a.value, memory_));
+    next[storages[a.storage.index]] = makers_of(plan.graph, a.value, memory_);
   }
   for (const auto& list : next) assigned.add(list);
 
@@ -95,7 +88,7 @@ cuda::FaultTable DeviceFaults::table(const Plan& plan, std::size_t base) const {
   table.assigned = keep(assigned.begins);
   table.assignments = assigned.all.empty() ? nullptr : keep(assigned.all);
   table.base = static_cast<int>(base);
-  table.nodes = static_cast<int>(order.size());
+  table.nodes = static_cast<int>(makers.size());
   table.input_count = static_cast<int>(memory_.inputs.size());
   table.storage_count = static_cast<int>(memory_.storages.size());
   return table;

@@ -15,16 +15,16 @@ namespace metronome {
 /// Of one executable: the control block and what its kernels report to.
 class DeviceFaults {
  public:
-  /// `nodes`: of all plans' orders. `watches`: numbers that are not finite are looked for.
+  /// `nodes`: of all plans' graphs. `watches`: numbers that are not finite are looked for.
   DeviceFaults(CudaDriver& driver, CudaStream stream, const Memory& memory,
                DeviceConstants& constants, std::size_t nodes, bool watches);
 
   cuda::Control* control() const { return control_; }
   bool watches() const { return met_ != nullptr; }
-  /// Of the node at place `node` of all plans' orders; reported where `guard` is null or true.
+  /// Of node number `node` of all plans' graphs; reported where `guard` is null or true.
   cuda::Lookups lookups(std::size_t node, const bool* guard) const;
   cuda::Watch watch(std::size_t node, const bool* guard) const;
-  /// For the last kernel of a plan whose order begins at place `base`.
+  /// For the last kernel of a plan whose nodes count from `base` on.
   cuda::FaultTable table(const Plan& plan, std::size_t base) const;
   /// For the first kernel of a step; null where numbers are not watched.
   cuda::Index* seen_inputs() const { return inputs_; }

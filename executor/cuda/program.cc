@@ -61,8 +61,8 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
   cuda::Watch watch;
   cuda::Lookups lookups;
   if (binding.faults != nullptr) {
-    watch = binding.faults->watch(binding.base + step, reported_if);
-    lookups = binding.faults->lookups(binding.base + step, reported_if);
+    watch = binding.faults->watch(binding.base + index, reported_if);
+    lookups = binding.faults->lookups(binding.base + index, reported_if);
   }
   CommandList commands;
   cuda_table().of(*node.op).record(

@@ -4,7 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <spdlog/sinks/ostream_sink.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <functional>
@@ -17,6 +16,7 @@
 #include "ops/reference/table.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/executor/temporary_folder.h"
 #include "tests/executor/told.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.
@@ -143,6 +143,26 @@ TEST_CASE("every op that reads by index tells of one that is out of range") {
   }
 }
 
+TEST_CASE("of several lookups it is the one that was declared first, in whatever order they run") {
+  // early is read last: plans that spare memory look it up last.
+  Graph g("several");
+  const Value index = g.input("index", i64, {5}),
+              table = g.parameter("table", {f64, {3, 4}}, ones());
+  const Value early = embedding_lookup(table, index, kHere);
+  Value h = table;
+  for (int i = 0; i < 3; ++i) {
+    const Value late = embedding_lookup(h, index, kHere);
+    h = h * sum(late * late);
+  }
+  g.minimize(sum(h) + sum(early), Sgd{.lr = 0.1});
+  at::Tensor numbers = at::ones({5}, at::kLong);
+  const Feeds good = {{index, numbers.clone()}};
+  numbers[2] = 3;
+  const std::string text = "embedding \"embedding\" (train.cc:12): index 3 is out of range 0 to 2";
+  CHECK(told(g, {good, {{index, numbers}}}) == text);
+  CHECK(told_by_eager(g, {good, {{index, numbers}}}) == "RunError: graph \"several\": " + text);
+}
+
 TEST_CASE("an index that a cast made of a NaN is told of") {
   Graph g("cast");
   const Value x = g.input("x", f64, {2}), table = g.parameter("table", {f64, {3, 4}}, ones());
@@ -214,7 +234,8 @@ class Logged {
 
 TEST_CASE("read, read_scalar and save warn of a fault, once") {
   const Labelled l;
-  const std::string file = "/tmp/metronome_faults_" + std::to_string(::getpid());
+  const TemporaryFolder folder;
+  const std::string file = folder.file("saved");
   const std::vector<std::function<void(Executable&)>> readers = {
       [&](Executable& e) { e.read(l.g.loss()); }, [&](Executable& e) { e.read_scalar(l.g.loss()); },
       [&](Executable& e) { e.read_scalar(l.g.loss(), e.steps() - 1); },
@@ -236,7 +257,6 @@ TEST_CASE("read, read_scalar and save warn of a fault, once") {
       CHECK(logged.text() == once);
     }
   }
-  std::remove(file.c_str());
 }
 
 TEST_CASE("a warning waits for no step of a device") {
