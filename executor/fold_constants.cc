@@ -14,7 +14,7 @@ std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
   std::vector<void*> input_data, output_data;
   for (const Bytes& bytes : inputs) {
     blocks.emplace_back(bytes.size());
-    std::memcpy(blocks.back().data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(blocks.back().data(), bytes.data(), bytes.size());
     input_data.push_back(blocks.back().data());
   }
   for (const Type& type : outputs) {

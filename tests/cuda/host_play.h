@@ -47,9 +47,12 @@ class HostPlayer {
     if (from < to + c.bytes && to < from + c.bytes) {
       throw InternalError(fmt::format("a copy of {} bytes overlaps its source", c.bytes));
     }
-    std::memcpy(c.to, c.from, c.bytes);
+    if (c.bytes > 0) std::memcpy(c.to, c.from, c.bytes);
   }
-  void run(const ZeroCommand& c) { std::memset(c.to, 0, c.bytes); }
+  // Of no bytes, at no address, in nodes that only wait for others.
+  void run(const ZeroCommand& c) {
+    if (c.bytes > 0) std::memset(c.to, 0, c.bytes);
+  }
   void run(const GemmCommand& c) { host_gemm(c); }
 
   RunOrder order_;

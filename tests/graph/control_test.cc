@@ -20,16 +20,6 @@ namespace {
 
 using namespace testing;
 
-struct Descent {
-  static constexpr std::string_view name = "descent";
-  std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {}; }
-  Values scalars(Value, double) const { return {}; }
-  Values update(Value p, Value g, std::span<const Value>, std::span<const Value>) const {
-    return {plus(p, g)};
-  }
-};
-
 /// A decision of a value.
 struct Decide {
   static constexpr std::string_view name = "decide";

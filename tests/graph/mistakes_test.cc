@@ -13,16 +13,6 @@ namespace {
 
 using namespace testing;
 
-struct Descent {
-  static constexpr std::string_view name = "descent";
-  std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {}; }
-  Values scalars(Value, double) const { return {}; }
-  Values update(Value p, Value g, std::span<const Value>, std::span<const Value>) const {
-    return {plus(p, g)};
-  }
-};
-
 Value weight(Graph& g) { return g.parameter("w", Type{f32, {4}}, {}, at(2)); }
 Value vector(Graph& g, std::string name = "x", int line = 1) {
   return g.input(std::move(name), f32, {4}, at(line));

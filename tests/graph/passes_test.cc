@@ -41,8 +41,8 @@ struct Moody {
   Value fold(std::span<const Value> in) const { return factor == 1 ? in[0] : Value(); }
 };
 
-struct Descent {
-  static constexpr std::string_view name = "descent";
+struct HeavyBall {
+  static constexpr std::string_view name = "heavy_ball";
   std::string attributes() const { return ""; }
   std::vector<Slot> slots() const { return {{"velocity", {}}}; }
   Values scalars(Value, double) const { return {}; }
@@ -98,7 +98,7 @@ TEST_CASE("for_mode takes evaluation forms and drops assignments and gradients")
 TEST_CASE("differentiate walks backwards and joins contributions") {
   Graph g("g");
   const Value w = g.parameter("w", Type{f32, {}}, {});
-  g.minimize(plus(scale(w, 2), w), Descent{});
+  g.minimize(plus(scale(w, 2), w), HeavyBall{});
   const Graph d = differentiate(g, {});
   CHECK(d.print() ==
         "graph \"g\"\n"
@@ -117,7 +117,7 @@ TEST_CASE("gradients carry the line of the node they belong to") {
   Graph g("g");
   const Value w = g.parameter("w", Type{f32, {}}, {});
   const Value loss = scale(w, 2, Line{"user.cc", 7});
-  g.minimize(loss, Descent{});
+  g.minimize(loss, HeavyBall{});
   const Graph d = differentiate(g, {});
   for (const Node& n : d.nodes()) {
     if (n.path.starts_with("scale")) CHECK(to_string(n.line) == "user.cc:7");
@@ -129,7 +129,7 @@ TEST_CASE("a gradient flows neither into frozen parameters nor through stop_grad
   const Value a = g.parameter("a", Type{f32, {}}, {});
   const Value b = g.parameter("b", Type{f32, {}}, {});
   const Value c = g.parameter("c", Type{f32, {}}, {});
-  g.minimize(plus(plus(a, stop_gradient(b)), c), Descent{});
+  g.minimize(plus(plus(a, stop_gradient(b)), c), HeavyBall{});
   g.freeze("c");
   const Graph d = differentiate(g, {});
   REQUIRE(d.parameter_gradients().size() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("a declared gradient is kept; one that the loss does not reach is zero
   const Value w = g.parameter("w", Type{f32, {}}, {});
   const Value h = scale(w, 2);
   const Value apart = scale(w, 3);
-  g.minimize(scale(h, 5), Descent{});
+  g.minimize(scale(h, 5), HeavyBall{});
   g.gradient(h);
   g.gradient(apart);
   const Graph d = differentiate(g, {});
@@ -163,7 +163,7 @@ TEST_CASE("a declared gradient is kept; one that the loss does not reach is zero
 TEST_CASE("update assigns parameters, moments and counters") {
   Graph g("g");
   const Value w = g.parameter("w", Type{f32, {}}, {});
-  g.minimize(scale(w, 2), Descent{});
+  g.minimize(scale(w, 2), HeavyBall{});
   CHECK(update(differentiate(g, {}), {}).print() ==
         "graph \"g\"\n"
         "  %0 = read w : f32[]\n"

@@ -5,7 +5,9 @@
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -104,6 +106,18 @@ inline Value scale(Value x, double factor, Line line = Line::here()) {
 inline Value head(Value x, std::int64_t begin, std::int64_t rows, Line line = Line::here()) {
   return apply(Head{begin, rows}, {x}, line);
 }
+
+/// An optimizer: parameter + gradient, without state.
+struct Descent {
+  static constexpr std::string_view name = "descent";
+  std::string attributes() const { return ""; }
+  std::vector<Slot> slots() const { return {}; }
+  Values scalars(Value, double) const { return {}; }
+  Values update(Value parameter, Value gradient, std::span<const Value>,
+                std::span<const Value>) const {
+    return {plus(parameter, gradient)};
+  }
+};
 
 /// Output 0 of a new node at exactly `path`, so that a drawing can name it.
 template <OpRules T>
