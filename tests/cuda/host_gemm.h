@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -37,16 +38,19 @@ void host_gemm(const GemmCommand& command) {
     const T* bias = static_cast<const T*>(command.bias);
     T* d = static_cast<T*>(command.d) + batch * p.stride_d;
     for (std::int64_t i = 0; i < p.m; ++i) {
-      for (std::int64_t j = 0; j < p.n; ++j) {
-        sums[j] = (p.accumulate ? d[i * p.n + j] : T(0)) + (p.bias ? bias[j] : 0.0);
-      }
+      std::fill(sums.begin(), sums.end(), 0.0);
       for (std::int64_t k = 0; k < p.k; ++k) {
         const double left = number(p.transpose_a ? a[k * p.m + i] : a[i * p.k + k]);
         for (std::int64_t j = 0; j < p.n; ++j) {
           sums[j] += left * number(p.transpose_b ? b[j * p.k + k] : b[k * p.n + j]);
         }
       }
-      for (std::int64_t j = 0; j < p.n; ++j) d[i * p.n + j] = static_cast<T>(sums[j]);
+      // Sums are kept in f64, but what a library adds at the end it adds to a T.
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        T& to = d[i * p.n + j];
+        to = static_cast<T>(sums[j]) + (p.accumulate ? to : T(0));
+        if (p.bias) to += bias[j];
+      }
     }
   }
 }

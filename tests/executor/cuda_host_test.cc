@@ -144,6 +144,10 @@ TEST_CASE("fused gives the same bits as unfused") {
     fused.run({{s.x, x}, {s.t, t}});
     plain.run({{s.x, x}, {s.t, t}});
     CHECK(fused.read_scalar(s.g.loss()) == plain.read_scalar(s.g.loss()));
+    for (const std::string& path : fused.storages()) {
+      CAPTURE(path);
+      CHECK(fused.get(path).equal(plain.get(path)));
+    }
   }
   CHECK(fused.report().plan(Mode::train).kernels < plain.report().plan(Mode::train).kernels);
 }
