@@ -1,8 +1,14 @@
 // Rows [N, C]: up to four registers of neighbouring channels, all rows down. Images [N, C, plane]:
 // one channel after the other, chunk by chunk of what fits the first-level cache.
+//
+// A mean far from zero, rounded to T, is off by a good part of what differs from it. So every pass
+// that subtracts the rounded mean also sums what is left, d = x - mean, and takes its average out.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ops/batch_norm.h"
@@ -44,28 +50,77 @@ void for_chunks(const Extent& e, std::int64_t c, const F& f) {
     }
     return;
   }
-  const std::int64_t runs = std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, e.plane));
+  const std::int64_t runs =
+      std::clamp<std::int64_t>(kChunk / std::max<std::int64_t>(1, e.plane), 1, kRowsTogether);
   for (std::int64_t i = 0; i < e.n; i += runs) {
     f(i * image + c * e.plane, e.plane, std::min(runs, e.n - i));
   }
 }
 
+// f(place) for every element of channel c.
+template <class F>
+void for_elements(const Extent& e, std::int64_t c, const F& f) {
+  for (std::int64_t i = 0; i < e.n; ++i) {
+    const std::int64_t at = (i * e.channels + c) * e.plane;
+    for (std::int64_t k = 0; k < e.plane; ++k) f(at + k);
+  }
+}
+
+// add(i, part) for each row i < n; `total` of K sums over V registers gets what is added to parts.
+template <class T, int K, int V, class Add>
+inline __attribute__((always_inline)) void sum_rows(std::int64_t n,
+                                                    typename Simd<T>::Reg (&total)[K][V],
+                                                    const Add& add) {
+  for (auto& sums : total) {
+    for (auto& sum : sums) sum = Simd<T>::zero();
+  }
+  for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
+    typename Simd<T>::Reg part[K][V];
+    for (auto& sums : part) {
+      for (auto& sum : sums) sum = Simd<T>::zero();
+    }
+    for (std::int64_t i = begin; i < begin + count; ++i) add(i, part);
+    for (int k = 0; k < K; ++k) {
+      for (int v = 0; v < V; ++v) total[k][v] = total[k][v] + part[k][v];
+    }
+  });
+}
+
+// y = (x - center) * scale + shift.
 template <class T>
-struct Channel {
-  T mean, rstd, gamma, beta;
+struct Line {
+  T center, scale, shift;
 };
 
 template <class T>
-void write_image_channel(const Extent& e, std::int64_t c, const Channel<T>& channel, const T* x,
-                         T* y) {
+void write_image_channel(const Extent& e, std::int64_t c, const Line<T>& line, const T* x, T* y) {
   using S = Simd<T>;
-  const auto mean = S::set(channel.mean), rstd = S::set(channel.rstd);
-  const auto scale = S::set(channel.gamma), shift = S::set(channel.beta);
+  const auto center = S::set(line.center), scale = S::set(line.scale), shift = S::set(line.shift);
   for (std::int64_t i = 0; i < e.n; ++i) {
     const std::int64_t at = (i * e.channels + c) * e.plane;
     for_registers<T>(e.plane, [&](const auto& load, const auto& store, const auto&) {
-      store(y + at, S::fma((load(x + at) - mean) * rstd, scale, shift));
+      store(y + at, S::fma(load(x + at) - center, scale, shift));
     });
+  }
+}
+
+// The same of V registers of neighbouring channels of [N, C].
+template <int V, class T, class Load, class Store>
+void write_row_channels(const Extent& e, std::int64_t c, const T* centers, const T* scales,
+                        const T* shifts, const T* x, T* y, const Load& load, const Store& store) {
+  using S = Simd<T>;
+  typename S::Reg center[V], scale[V], shift[V];
+  for (int v = 0; v < V; ++v) {
+    center[v] = S::load(centers + v * S::kWidth);
+    scale[v] = S::load(scales + v * S::kWidth);
+    shift[v] = S::load(shifts + v * S::kWidth);
+  }
+  for (std::int64_t i = 0; i < e.n; ++i) {
+    const std::int64_t at = i * e.channels + c;
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      store(y + at, v, S::fma(load(x + at, v) - center[v], scale[v], shift[v]));
+    }
   }
 }
 
@@ -86,7 +141,8 @@ struct Forward {
   double momentum;
 
   // `m2`: the sum of the squares of what differs from the mean.
-  Channel<T> finish(std::int64_t c, double mean, double m2) const {
+  Line<T> finish(std::int64_t c, double mean, double m2) const {
+    if (!(m2 < std::numeric_limits<double>::infinity())) std::tie(mean, m2) = in_double(c);
     const auto count = static_cast<double>(e.each());
     const double rstd = 1 / std::sqrt(m2 / count + eps);
     const double unbiased = m2 / (count - 1);
@@ -94,7 +150,19 @@ struct Forward {
     new_variance[c] = static_cast<T>((1 - momentum) * running_variance[c] + momentum * unbiased);
     if (saved_mean) saved_mean[c] = static_cast<T>(mean);
     if (saved_rstd) saved_rstd[c] = static_cast<T>(rstd);
-    return {static_cast<T>(mean), static_cast<T>(rstd), gamma[c], beta[c]};
+    const T center = static_cast<T>(mean);
+    const double scale = rstd * gamma[c], rest = mean - static_cast<double>(center);
+    const double moved = rest == 0 ? 0 : rest * scale;  // an infinite gamma makes no NaN here
+    return {center, static_cast<T>(scale), static_cast<T>(beta[c] - moved)};
+  }
+
+  // Mean and m2 of numbers whose sums or squares are beyond T's range.
+  std::pair<double, double> in_double(std::int64_t c) const {
+    double sum = 0, m2 = 0;
+    for_elements(e, c, [&](std::int64_t at) { sum += x[at]; });
+    const double mean = sum / static_cast<double>(e.each());
+    for_elements(e, c, [&](std::int64_t at) { m2 += (x[at] - mean) * (x[at] - mean); });
+    return {mean, m2};
   }
 
   // Chunks' means and squares are joined as in Chan, Golub and LeVeque (1979): one pass over
@@ -140,41 +208,36 @@ struct Forward {
                     const Store& store) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
-    const Reg size = S::set(static_cast<T>(e.n));
-    Reg mean[V], squares[V], rstd[V], scale[V], shift[V];
-    for (int v = 0; v < V; ++v) mean[v] = squares[v] = S::zero();
-    for (std::int64_t i = 0; i < e.n; ++i) {
-      const T* const row = x + i * e.channels + c;
+    const T rows = static_cast<T>(e.n);
+    Reg total[1][V], center[V], sums[2][V];
+    sum_rows<T>(e.n, total, [&](std::int64_t i, Reg(&part)[1][V]) {
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) mean[v] = mean[v] + load(row, v);
-    }
-    for (int v = 0; v < V; ++v) mean[v] = mean[v] / size;
-    for (std::int64_t i = 0; i < e.n; ++i) {
-      const T* const row = x + i * e.channels + c;
+      for (int v = 0; v < V; ++v) part[0][v] = part[0][v] + load(x + i * e.channels + c, v);
+    });
+    for (int v = 0; v < V; ++v) center[v] = total[0][v] / S::set(rows);
+    sum_rows<T>(e.n, sums, [&](std::int64_t i, Reg(&part)[2][V]) {
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) {
-        const Reg d = load(row, v) - mean[v];
-        squares[v] = S::fma(d, d, squares[v]);
+        const Reg d = load(x + i * e.channels + c, v) - center[v];
+        part[0][v] = S::fma(d, d, part[0][v]);
+        part[1][v] = part[1][v] + d;
       }
-    }
-    alignas(64) T means[V * S::kWidth], m2[V * S::kWidth], rstds[V * S::kWidth] = {};
+    });
+    constexpr int kWidth = V * S::kWidth;
+    alignas(64) T centers[kWidth], squares[kWidth], rests[kWidth];
+    alignas(64) T scales[kWidth] = {}, shifts[kWidth] = {};
     for (int v = 0; v < V; ++v) {
-      S::store(means + v * S::kWidth, mean[v]);
-      S::store(m2 + v * S::kWidth, squares[v]);
+      S::store(centers + v * S::kWidth, center[v]);
+      S::store(squares + v * S::kWidth, sums[0][v]);
+      S::store(rests + v * S::kWidth, sums[1][v]);
     }
-    for (std::int64_t k = 0; k < count; ++k) rstds[k] = finish(c + k, means[k], m2[k]).rstd;
-    for (int v = 0; v < V; ++v) {
-      rstd[v] = S::load(rstds + v * S::kWidth);
-      scale[v] = load(gamma + c, v);
-      shift[v] = load(beta + c, v);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const double size = static_cast<double>(e.n), rest = rests[k] / size;
+      const double m2 = std::max(squares[k] - rest * rest * size, 0.0);
+      const Line<T> line = finish(c + k, centers[k] + rest, m2);
+      centers[k] = line.center, scales[k] = line.scale, shifts[k] = line.shift;
     }
-    for (std::int64_t i = 0; i < e.n; ++i) {
-      const std::int64_t at = i * e.channels + c;
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        store(y + at, v, S::fma((load(x + at, v) - mean[v]) * rstd[v], scale[v], shift[v]));
-      }
-    }
+    write_row_channels<V>(e, c, centers, scales, shifts, x, y, load, store);
   }
 };
 
@@ -190,77 +253,120 @@ struct Backward {
   T* dgamma;
   T* dbeta;
 
-  // dx = gamma rstd (g - average(g) - n average(g n)) with n = (x - mean) rstd.
+  // Of a channel, over d = x - mean: the sums of g, of g d and of d.
+  struct Sums {
+    double g, product, rest;
+  };
+
+  // dx = (g - (d * slope + base)) * factor.
+  struct Coefficients {
+    T factor, slope, base;
+  };
+
+  // dx = gamma rstd (g - average(g) - n average(g n)) with n = (d - average(d)) rstd.
+  Coefficients finish(std::int64_t c, Sums s) const {
+    if (!std::isfinite(s.product + s.rest)) s = in_double(c);
+    const auto count = static_cast<double>(e.each());
+    const double rest = left_of_mean(s.rest / count, mean[c]);
+    const double product = (s.product - rest * s.g) * rstd[c], slope = product / count * rstd[c];
+    dbeta[c] = static_cast<T>(s.g);
+    dgamma[c] = static_cast<T>(product);
+    return {static_cast<T>(static_cast<double>(gamma[c]) * rstd[c]), static_cast<T>(slope),
+            static_cast<T>(s.g / count - rest * slope)};
+  }
+
+  // Where they are beyond T's range.
+  Sums in_double(std::int64_t c) const {
+    Sums s{0, 0, 0};
+    for_elements(e, c, [&](std::int64_t at) {
+      const double d = static_cast<double>(x[at]) - mean[c];
+      s.g += g[at];
+      s.product += g[at] * d;
+      s.rest += d;
+    });
+    return s;
+  }
+
   void image_channel(std::int64_t c) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
     const std::int64_t image = e.channels * e.plane;
-    const Reg center = S::set(mean[c]), scale = S::set(rstd[c]);
-    double sum = 0, product = 0;
+    const Reg center = S::set(mean[c]);
+    Sums total{0, 0, 0};
     for_chunks(e, c, [&](std::int64_t begin, std::int64_t length, std::int64_t runs) {
-      Reg sums[2] = {S::zero(), S::zero()};
+      Reg sums[3] = {S::zero(), S::zero(), S::zero()};
       for (std::int64_t r = 0; r < runs; ++r) {
         const std::int64_t at = begin + r * image;
-        for_registers<T>(length, [&](const auto& load, const auto&, const auto&) {
-          const Reg grad = load(g + at);
+        for_registers<T>(length, [&](const auto& load, const auto&, const auto& cut) {
+          const Reg grad = load(g + at), d = cut(load(x + at) - center);
           sums[0] = sums[0] + grad;
-          sums[1] = S::fma(grad, load(x + at) - center, sums[1]);
+          sums[1] = S::fma(grad, d, sums[1]);
+          sums[2] = sums[2] + d;
         });
       }
-      sum += S::sum(sums[0]);
-      product += S::sum(sums[1]);
+      total.g += S::sum(sums[0]);
+      total.product += S::sum(sums[1]);
+      total.rest += S::sum(sums[2]);
     });
-    product *= rstd[c];
-    dbeta[c] = static_cast<T>(sum);
-    dgamma[c] = static_cast<T>(product);
-    const auto count = static_cast<double>(e.each());
-    const Reg average = S::set(static_cast<T>(sum / count));
-    const Reg slope = S::set(static_cast<T>(product / count));
-    const Reg factor = S::set(gamma[c] * rstd[c]);
+    const Coefficients k = finish(c, total);
+    const Reg factor = S::set(k.factor), slope = S::set(k.slope), base = S::set(k.base);
     for (std::int64_t i = 0; i < e.n; ++i) {
       const std::int64_t at = (i * e.channels + c) * e.plane;
       for_registers<T>(e.plane, [&](const auto& load, const auto& store, const auto&) {
-        const Reg normal = (load(x + at) - center) * scale;
-        store(dx + at, (load(g + at) - average - normal * slope) * factor);
+        const Reg d = load(x + at) - center;
+        store(dx + at, (load(g + at) - S::fma(d, slope, base)) * factor);
       });
     }
   }
 
   template <int V, class Load, class Store>
-  void row_channels(std::int64_t c, std::int64_t, const Load& load, const Store& store) const {
+  void row_channels(std::int64_t c, std::int64_t count, const Load& load,
+                    const Store& store) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
+    Reg center[V], sums[3][V];
+    for (int v = 0; v < V; ++v) center[v] = load(mean + c, v);
+    sum_rows<T>(e.n, sums, [&](std::int64_t i, Reg(&part)[3][V]) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const std::int64_t at = i * e.channels + c;
+        const Reg grad = load(g + at, v), d = load(x + at, v) - center[v];
+        part[0][v] = part[0][v] + grad;
+        part[1][v] = S::fma(grad, d, part[1][v]);
+        part[2][v] = part[2][v] + d;
+      }
+    });
     const Reg size = S::set(static_cast<T>(e.n));
-    Reg center[V], scale[V], sum[V], product[V], average[V], slope[V], factor[V];
+    Reg factor[V], slope[V], base[V], beyond = S::zero();
     for (int v = 0; v < V; ++v) {
-      center[v] = load(mean + c, v);
-      scale[v] = load(rstd + c, v);
-      sum[v] = product[v] = S::zero();
+      const Reg scale = load(rstd + c, v);
+      const Reg rest = left_of_mean<T>(sums[2][v] / size, center[v]);
+      const Reg product = (sums[1][v] - rest * sums[0][v]) * scale;
+      factor[v] = load(gamma + c, v) * scale;
+      slope[v] = product / size * scale;
+      base[v] = sums[0][v] / size - rest * slope[v];
+      store(dgamma + c, v, product);
+      store(dbeta + c, v, sums[0][v]);
+      beyond = beyond + (sums[1][v] + sums[2][v]) * S::zero();
     }
+    if (S::sum(beyond) != T(0)) return one_by_one(c, count);
     for (std::int64_t i = 0; i < e.n; ++i) {
       const std::int64_t at = i * e.channels + c;
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) {
-        const Reg grad = load(g + at, v);
-        sum[v] = sum[v] + grad;
-        product[v] = S::fma(grad, load(x + at, v) - center[v], product[v]);
+        const Reg d = load(x + at, v) - center[v];
+        store(dx + at, v, (load(g + at, v) - S::fma(d, slope[v], base[v])) * factor[v]);
       }
     }
-    for (int v = 0; v < V; ++v) {
-      product[v] = product[v] * scale[v];
-      average[v] = sum[v] / size;
-      slope[v] = product[v] / size;
-      factor[v] = load(gamma + c, v) * scale[v];
-      store(dgamma + c, v, product[v]);
-      store(dbeta + c, v, sum[v]);
-    }
-    for (std::int64_t i = 0; i < e.n; ++i) {
-      const std::int64_t at = i * e.channels + c;
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        const Reg normal = (load(x + at, v) - center[v]) * scale[v];
-        store(dx + at, v, (load(g + at, v) - average[v] - normal * slope[v]) * factor[v]);
-      }
+  }
+
+  // Channels of [N, C] of which some have sums beyond T's range.
+  void one_by_one(std::int64_t c, std::int64_t count) const {
+    for (const std::int64_t end = c + count; c < end; ++c) {
+      const Coefficients k = finish(c, in_double(c));
+      for_elements(e, c, [&](std::int64_t at) {
+        dx[at] = (g[at] - std::fma(x[at] - mean[c], k.slope, k.base)) * k.factor;
+      });
     }
   }
 };
@@ -276,32 +382,22 @@ struct Evaluate {
   T* y;
   T eps;
 
-  void image_channel(std::int64_t c) const {
-    const T rstd = T(1) / std::sqrt(variance[c] + eps);
-    write_image_channel<T>(e, c, {mean[c], rstd, gamma[c], beta[c]}, x, y);
+  Line<T> line_of(std::int64_t c) const {
+    return {mean[c], gamma[c] / std::sqrt(variance[c] + eps), beta[c]};
   }
+
+  void image_channel(std::int64_t c) const { write_image_channel<T>(e, c, line_of(c), x, y); }
 
   template <int V, class Load, class Store>
   void row_channels(std::int64_t c, std::int64_t count, const Load& load,
                     const Store& store) const {
-    using S = Simd<T>;
-    using Reg = typename S::Reg;
-    alignas(64) T rstds[V * S::kWidth] = {};
-    for (std::int64_t k = 0; k < count; ++k) rstds[k] = T(1) / std::sqrt(variance[c + k] + eps);
-    Reg center[V], rstd[V], scale[V], shift[V];
-    for (int v = 0; v < V; ++v) {
-      center[v] = load(mean + c, v);
-      rstd[v] = S::load(rstds + v * S::kWidth);
-      scale[v] = load(gamma + c, v);
-      shift[v] = load(beta + c, v);
+    constexpr int kWidth = V * Simd<T>::kWidth;
+    alignas(64) T centers[kWidth] = {}, scales[kWidth] = {}, shifts[kWidth] = {};
+    for (std::int64_t k = 0; k < count; ++k) {
+      const Line<T> line = line_of(c + k);
+      centers[k] = line.center, scales[k] = line.scale, shifts[k] = line.shift;
     }
-    for (std::int64_t i = 0; i < e.n; ++i) {
-      const std::int64_t at = i * e.channels + c;
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        store(y + at, v, S::fma((load(x + at, v) - center[v]) * rstd[v], scale[v], shift[v]));
-      }
-    }
+    write_row_channels<V>(e, c, centers, scales, shifts, x, y, load, store);
   }
 };
 

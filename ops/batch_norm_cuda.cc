@@ -50,12 +50,7 @@ Plan plan_channels(const Type& x) {
 std::size_t scratch_for(const Type& x) {
   const cuda::Channels e = plan_channels(x).channels;
   if (e.slices <= 1) return 0;
-  return static_cast<std::size_t>((2 * e.slices + 1) * e.channels) * sizeof(double);
-}
-
-cuda::ChannelPartials partials_in(void* scratch, const cuda::Channels& e) {
-  double* const at = static_cast<double*>(scratch);
-  return {at, at + e.slices * e.channels, at + 2 * e.slices * e.channels};
+  return static_cast<std::size_t>(cuda::kBatchNormSums * e.slices * e.channels) * sizeof(double);
 }
 
 template <class T>
@@ -68,7 +63,7 @@ void record_forward(const BatchNorm& op, const CudaLaunch& l) {
     l.commands.launch(cuda::BatchNormForward<T>{tensors, channels}, shape);
     return;
   }
-  const cuda::ChannelPartials partials = partials_in(l.scratch, channels);
+  const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
   l.commands.launch(cuda::BatchNormStatistics<T>{tensors, channels, partials}, shape);
   l.commands.launch(cuda::BatchNormApply<T>{tensors, channels, partials}, shape);
 }
@@ -83,7 +78,7 @@ void record_backward(const CudaLaunch& l) {
     l.commands.launch(cuda::BatchNormBackward<T>{tensors, channels}, shape);
     return;
   }
-  const cuda::ChannelPartials partials = partials_in(l.scratch, channels);
+  const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
   l.commands.launch(cuda::BatchNormGradSums<T>{tensors, channels, partials}, shape);
   l.commands.launch(cuda::BatchNormGradApply<T>{tensors, channels, partials}, shape);
 }

@@ -29,16 +29,14 @@ struct ChannelSlice {
   Index place;
 };
 
-/// What a slice leaves behind: sums of the channel `c` at [place * channels + c]. `shift`, one for
-/// each channel, is what was taken from its elements before they were summed.
-struct ChannelPartials {
-  double* sums = nullptr;
-  double* others = nullptr;
-  double* shift = nullptr;
-};
-
 /// Numbers that are summed at once.
 constexpr int kBatchNormSums = 3;
+
+/// What a slice leaves behind: sum k of the channel `c` at [(place * kBatchNormSums + k) * channels
+/// + c].
+struct ChannelPartials {
+  double* sums = nullptr;
+};
 
 /// kernel.slice(c, tile, slice) for each slice of each tile of channels of this block.
 template <class Context, class Kernel>
@@ -85,24 +83,35 @@ METRONOME_DEVICE void walk_slice(const Channels& x, const Tile& tile, const Chan
   }
 }
 
-/// Two sums over a slice, or over a channel once all slices are added up.
+/// Sums over a slice, or over a channel once all slices are added up.
 struct ChannelSums {
-  double a, b;
+  double of[kBatchNormSums];
 };
+
+/// Leaves a slice's sums behind.
+METRONOME_DEVICE void keep_slice(const Tile& tile, const Channels& x,
+                                 const ChannelPartials& partials, const ChannelSlice& w,
+                                 const ChannelSums& sums) {
+  if (tile.rank != 0 || w.channel >= x.channels) return;
+  for (int k = 0; k < kBatchNormSums; ++k) {
+    partials.sums[(w.place * kBatchNormSums + k) * x.channels + w.channel] = sums.of[k];
+  }
+}
 
 /// Adds up what slices left behind: each thread of a channel's gets all of it, in one order.
 template <class Context>
 METRONOME_DEVICE ChannelSums all_slices(Context& c, Tile& tile, const Channels& x,
                                         const ChannelPartials& partials, const ChannelSlice& w) {
-  double total[2] = {};
+  ChannelSums total{};
   if (w.channel < x.channels) {
     for (Index s = tile.rank; s < x.slices; s += tile.size) {
-      total[0] += partials.sums[s * x.channels + w.channel];
-      total[1] += partials.others[s * x.channels + w.channel];
+      for (int k = 0; k < kBatchNormSums; ++k) {
+        total.of[k] += partials.sums[(s * kBatchNormSums + k) * x.channels + w.channel];
+      }
     }
   }
-  reduce<Sum, 2>(c, tile, total);
-  return {total[0], total[1]};
+  reduce<Sum, kBatchNormSums>(c, tile, total.of);
+  return total;
 }
 
 /// What the forward form is told besides.
@@ -122,37 +131,35 @@ struct BatchNormTensors {
   double eps;
   double momentum;
 
-  struct Sums {
-    double d, squares;  // of d = x - shift
-    double shift;
-  };
-
-  // `shift` is one of the channel's own elements: no cancellation however far from zero they lie.
-  // It comes back through the sums, to which the first thread gives it, so that no thread needs to
-  // read x again for it after another has begun to write y over x.
+  // Of d = x - shift, of its square, and `shift` once. It is one of the channel's own elements, if
+  // that is finite: no cancellation however far from zero they lie. It comes back through the sums,
+  // to which the first thread gives it, so that no thread needs to read x again for it after
+  // another has begun to write y over x.
   template <class Context>
-  METRONOME_DEVICE Sums sums(Context& c, Tile& tile, const Channels& e,
-                             const ChannelSlice& w) const {
-    const double shift = w.channel < e.channels ? double(x[w.channel * e.plane]) : 0.0;
-    double total[kBatchNormSums] = {0, 0, tile.rank == 0 ? shift : 0.0};
+  METRONOME_DEVICE ChannelSums sums(Context& c, Tile& tile, const Channels& e,
+                                    const ChannelSlice& w) const {
+    const T first = w.channel < e.channels ? x[w.channel * e.plane] : T(0);
+    const double shift = first - first == T(0) ? double(first) : 0.0;
+    const bool gives = tile.rank == 0 && w.place == 0;
+    ChannelSums total{{0, 0, gives ? shift : 0.0}};
     walk_slice<T>(
         e, tile, w, [&](Index at) { return x[at]; },
         [&](Index, T v) {
           const double d = double(v) - shift;
-          total[0] += d;
-          total[1] = fma_of(d, d, total[1]);
+          total.of[0] += d;
+          total.of[1] = fma_of(d, d, total.of[1]);
         });
-    reduce<Sum, kBatchNormSums>(c, tile, total);
-    return {total[0], total[1], total[2]};
+    reduce<Sum, kBatchNormSums>(c, tile, total.of);
+    return total;
   }
 
   template <class Context>
   METRONOME_DEVICE void write(Context& c, const Tile& tile, const Channels& e,
-                              const ChannelSlice& w, Sums s) const {
+                              const ChannelSlice& w, const ChannelSums& s) const {
     if (w.channel >= e.channels) return;
     const double count = double(e.each());
-    const double rest = s.d / count, mean = s.shift + rest;
-    const double squares = s.squares - s.d * rest;
+    const double rest = s.of[0] / count, mean = s.of[2] + rest;
+    const double squares = s.of[1] - s.of[0] * rest;
     const double m2 = squares < 0 ? 0 : squares;  // keeps a NaN
     const double rstd = 1 / sqrt_of(m2 / count + eps);
     if (tile.rank == 0 && w.place == 0) {
@@ -165,12 +172,14 @@ struct BatchNormTensors {
       if (saved_mean != nullptr) saved_mean[i] = T(mean);
       if (saved_rstd != nullptr) saved_rstd[i] = T(rstd);
     }
-    const T center = T(mean), factor = T(rstd), scale = gamma[w.channel], move = beta[w.channel];
+    // A mean far from zero, rounded to T, is off by a good part of what differs from it.
+    const T center = T(mean), factor = T(rstd * double(gamma[w.channel]));
+    const double left = mean - double(center);
+    const double moved = left == 0 ? 0 : left * double(factor);  // infinite gamma makes no NaN here
+    const T move = T(double(beta[w.channel]) - moved);
     walk_slice<T>(
         e, tile, w, [&](Index at) { return x[at]; },
-        [&](Index at, T v) {
-          y[at] = watched(c, watch, fma_of((v - center) * factor, scale, move));
-        });
+        [&](Index at, T v) { y[at] = watched(c, watch, fma_of(v - center, factor, move)); });
   }
 };
 
@@ -204,11 +213,7 @@ struct BatchNormStatistics {
   }
   template <class Context>
   METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    const auto sums = tensors.sums(c, tile, channels, w);
-    if (tile.rank != 0 || w.channel >= channels.channels) return;
-    partials.sums[w.place * channels.channels + w.channel] = sums.d;
-    partials.others[w.place * channels.channels + w.channel] = sums.squares;
-    if (w.place == 0) partials.shift[w.channel] = sums.shift;
+    keep_slice(tile, channels, partials, w, tensors.sums(c, tile, channels, w));
   }
 };
 
@@ -225,9 +230,7 @@ struct BatchNormApply {
   }
   template <class Context>
   METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    const ChannelSums sums = all_slices(c, tile, channels, partials, w);
-    const double shift = w.channel < channels.channels ? partials.shift[w.channel] : 0.0;
-    tensors.write(c, tile, channels, w, {sums.a, sums.b, shift});
+    tensors.write(c, tile, channels, w, all_slices(c, tile, channels, partials, w));
   }
 };
 
@@ -248,45 +251,48 @@ struct BatchNormGradTensors {
     T g, x;
   };
 
-  // Sums of g and g (x - mean).
+  // Sums of g, of g d and of d = x - mean, whose average is what rounding the mean left over.
   template <class Context>
   METRONOME_DEVICE ChannelSums sums(Context& c, Tile& tile, const Channels& e,
                                     const ChannelSlice& w) const {
     const double center = w.channel < e.channels ? double(mean[w.channel]) : 0.0;
-    double total[2] = {};
+    ChannelSums total{};
     walk_slice<Pair>(
         e, tile, w,
         [&](Index at) {
           return Pair{g[at], x[at]};
         },
         [&](Index, Pair v) {
-          total[0] += double(v.g);
-          total[1] = fma_of(double(v.g), double(v.x) - center, total[1]);
+          const double d = double(v.x) - center;
+          total.of[0] += double(v.g);
+          total.of[1] = fma_of(double(v.g), d, total.of[1]);
+          total.of[2] += d;
         });
-    reduce<Sum, 2>(c, tile, total);
-    return {total[0], total[1]};
+    reduce<Sum, kBatchNormSums>(c, tile, total.of);
+    return total;
   }
 
   template <class Context>
   METRONOME_DEVICE void write(Context& c, const Tile& tile, const Channels& e,
-                              const ChannelSlice& w, ChannelSums s) const {
+                              const ChannelSlice& w, const ChannelSums& s) const {
     if (w.channel >= e.channels) return;
     const T center = mean[w.channel], scale = rstd[w.channel];
-    const double product = s.b * double(scale), count = double(e.each());
+    const double count = double(e.each()), rest = left_of_mean(s.of[2] / count, center);
+    const double product = (s.of[1] - rest * s.of[0]) * double(scale);
     if (tile.rank == 0 && w.place == 0) {
       dgamma[w.channel] = watched(c, watch, T(product));
-      dbeta[w.channel] = watched(c, watch, T(s.a));
+      dbeta[w.channel] = watched(c, watch, T(s.of[0]));
     }
-    const T average = T(s.a / count), slope = T(product / count);
-    const T factor = gamma[w.channel] * scale;
+    const double steep = product / count * double(scale);
+    const T factor = gamma[w.channel] * scale, slope = T(steep);
+    const T base = T(s.of[0] / count - rest * steep);
     walk_slice<Pair>(
         e, tile, w,
         [&](Index at) {
           return Pair{g[at], x[at]};
         },
         [&](Index at, Pair v) {
-          const T normal = (v.x - center) * scale;
-          dx[at] = watched(c, watch, (v.g - average - normal * slope) * factor);
+          dx[at] = watched(c, watch, (v.g - fma_of(v.x - center, slope, base)) * factor);
         });
   }
 };
@@ -321,10 +327,7 @@ struct BatchNormGradSums {
   }
   template <class Context>
   METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    const ChannelSums sums = tensors.sums(c, tile, channels, w);
-    if (tile.rank != 0 || w.channel >= channels.channels) return;
-    partials.sums[w.place * channels.channels + w.channel] = sums.a;
-    partials.others[w.place * channels.channels + w.channel] = sums.b;
+    keep_slice(tile, channels, partials, w, tensors.sums(c, tile, channels, w));
   }
 };
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "ops/cpu/launch.h"
@@ -26,6 +28,29 @@ std::int64_t rows_of(const Type& x) {
 std::int64_t grain_of(std::int64_t width) {
   const std::int64_t rows = std::max<std::int64_t>(1, kElementsPerPart / width);
   return (rows + kRows - 1) / kRows * kRows;
+}
+
+// total[k][r] is the sum over row r's registers of what add(begin, load, cut, part) adds to
+// part[k][r]: `load` reads from begin on.
+template <class T, int K, int R, class Add>
+inline __attribute__((always_inline)) void sum_row(std::int64_t width,
+                                                   typename Simd<T>::Reg (&total)[K][R],
+                                                   const Add& add) {
+  for (auto& sums : total) {
+    for (auto& sum : sums) sum = Simd<T>::zero();
+  }
+  for_parts(width, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
+    typename Simd<T>::Reg part[K][R];
+    for (auto& sums : part) {
+      for (auto& sum : sums) sum = Simd<T>::zero();
+    }
+    for_registers<T>(count, [&](const auto& load, const auto&, const auto& cut) {
+      add([&](const T* p) { return load(p + begin); }, cut, part);
+    });
+    for (int k = 0; k < K; ++k) {
+      for (int r = 0; r < R; ++r) total[k][r] = total[k][r] + part[k][r];
+    }
+  });
 }
 
 // f(std::integral_constant<int, R>, row) for blocks of R rows.
@@ -57,43 +82,60 @@ struct Forward {
   std::int64_t width;
   T eps;
 
-  // Mean first, then the squares of what differs from it: no cancellation.
+  // Mean and rstd of a row whose sum or squares are beyond T's range.
+  std::pair<double, double> in_double(const T* from) const {
+    double sum = 0, squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) sum += from[i];
+    const double center = sum / static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i) squares += (from[i] - center) * (from[i] - center);
+    return {center, 1 / std::sqrt(squares / static_cast<double>(width) + eps)};
+  }
+
+  // Mean first, then the squares of what differs from it: no cancellation. A mean far from zero,
+  // rounded to T, is off by a good part of what differs from it, so what is left of the differences
+  // is summed, too, and its average taken out.
   template <int R>
   void block(std::int64_t row) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
     const T* const from = x + row * width;
     T* const to = y + row * width;
-    Reg total[R];
-    for (int r = 0; r < R; ++r) total[r] = S::zero();
-    for_registers<T>(width, [&](const auto& load, const auto&, const auto&) {
+    Reg total[1][R], differences[2][R];
+    sum_row<T>(width, total, [&](const auto& load, const auto&, Reg(&part)[1][R]) {
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) total[r] = total[r] + load(from + r * width);
+      for (int r = 0; r < R; ++r) part[0][r] = part[0][r] + load(from + r * width);
     });
-    std::array<T, 4> m = sums<T, R>(total);
+    std::array<T, 4> m = sums<T, R>(total[0]);
     for (T& each : m) each /= static_cast<T>(width);
 
-    Reg center[R], scale[R];
-    for (int r = 0; r < R; ++r) {
-      center[r] = S::set(m[static_cast<std::size_t>(r)]);
-      total[r] = S::zero();
-    }
-    for_registers<T>(width, [&](const auto& load, const auto&, const auto& cut) {
+    Reg center[R], scale[R], shift[R];
+    for (int r = 0; r < R; ++r) center[r] = S::set(m[static_cast<std::size_t>(r)]);
+    sum_row<T>(width, differences, [&](const auto& load, const auto& cut, Reg(&part)[2][R]) {
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const Reg d = cut(load(from + r * width) - center[r]);
-        total[r] = S::fma(d, d, total[r]);
+        part[0][r] = S::fma(d, d, part[0][r]);
+        part[1][r] = part[1][r] + d;
       }
     });
-    std::array<T, 4> s = sums<T, R>(total);
-    for (T& each : s) each = T(1) / std::sqrt(each / static_cast<T>(width) + eps);
-
-    for (int r = 0; r < R; ++r) scale[r] = S::set(s[static_cast<std::size_t>(r)]);
+    std::array<T, 4> s = sums<T, R>(differences[0]), rest = sums<T, R>(differences[1]);
+    for (std::size_t r = 0; r < R; ++r) {
+      rest[r] /= static_cast<T>(width);
+      const T variance = s[r] / static_cast<T>(width) - rest[r] * rest[r];
+      s[r] = T(1) / std::sqrt(std::max(variance, T(0)) + eps);
+      if (!(variance < std::numeric_limits<T>::infinity())) {
+        const auto [mean, rstd] = in_double(from + static_cast<std::int64_t>(r) * width);
+        m[r] = static_cast<T>(mean), s[r] = static_cast<T>(rstd);
+        rest[r] = static_cast<T>(mean - static_cast<double>(m[r]));
+      }
+      center[r] = S::set(m[r]), scale[r] = S::set(s[r]), shift[r] = S::set(-rest[r] * s[r]);
+      m[r] += rest[r];
+    }
     for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
       const Reg g = load(gamma), b = load(beta);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
-        const Reg normal = (load(from + r * width) - center[r]) * scale[r];
+        const Reg normal = S::fma(load(from + r * width) - center[r], scale[r], shift[r]);
         store(to + r * width, S::fma(normal, g, b));
       }
     });
@@ -112,36 +154,41 @@ struct Backward {
   T* dx;
   std::int64_t width;
 
-  // dx = rstd (h - average(h) - n average(h n)) with h = g gamma and n = (x - mean) rstd; adds g n
-  // and g of these rows to the sums, or begins them.
+  // dx = rstd (h - average(h) - n average(h n)) with h = g gamma, n = (d - average(d)) rstd and
+  // d = x - mean; adds g n and g of these rows to the sums, or begins them.
   template <int R>
   void block(std::int64_t row, bool begins, T* dgamma, T* dbeta) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
     const T *const gs = g + row * width, *const xs = x + row * width;
     T* const to = dx + row * width;
-    Reg center[R], scale[R], total[R], product[R];
+    Reg center[R], scale[R], shift[R], total[3][R];
     for (int r = 0; r < R; ++r) {
       center[r] = S::set(mean[row + r]);
       scale[r] = S::set(rstd[row + r]);
-      total[r] = product[r] = S::zero();
     }
     // Beyond the row gamma is zero, and with it h.
-    for_registers<T>(width, [&](const auto& load, const auto&, const auto&) {
+    sum_row<T>(width, total, [&](const auto& load, const auto& cut, Reg(&part)[3][R]) {
       const Reg weight = load(gamma);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const Reg h = load(gs + r * width) * weight;
-        total[r] = total[r] + h;
-        product[r] = S::fma(h, load(xs + r * width) - center[r], product[r]);
+        const Reg d = cut(load(xs + r * width) - center[r]);
+        part[0][r] = part[0][r] + h;
+        part[1][r] = S::fma(h, d, part[1][r]);
+        part[2][r] = part[2][r] + d;
       }
     });
-    std::array<T, 4> a = sums<T, R>(total), b = sums<T, R>(product);
+    const std::array<T, 4> a = sums<T, R>(total[0]), b = sums<T, R>(total[1]),
+                           c = sums<T, R>(total[2]);
     Reg average[R], slope[R];
-    for (int r = 0; r < R; ++r) {
-      const T s = rstd[row + r] / static_cast<T>(width);
-      average[r] = S::set(a[static_cast<std::size_t>(r)] / static_cast<T>(width));
-      slope[r] = S::set(b[static_cast<std::size_t>(r)] * s);
+    for (std::size_t r = 0; r < R; ++r) {
+      const std::int64_t at = row + static_cast<std::int64_t>(r);
+      const T own = rstd[at];
+      const T rest = static_cast<T>(left_of_mean<T>(c[r] / static_cast<T>(width), mean[at]));
+      shift[r] = S::set(-rest * own);
+      average[r] = S::set(a[r] / static_cast<T>(width));
+      slope[r] = S::set((b[r] - rest * a[r]) * (own / static_cast<T>(width)));
     }
     for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
       const Reg weight = load(gamma);
@@ -150,7 +197,7 @@ struct Backward {
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const Reg grad = load(gs + r * width);
-        const Reg normal = (load(xs + r * width) - center[r]) * scale[r];
+        const Reg normal = S::fma(load(xs + r * width) - center[r], scale[r], shift[r]);
         of_gamma = S::fma(grad, normal, of_gamma);
         of_beta = of_beta + grad;
         const Reg h = grad * weight - average[r] - normal * slope[r];
@@ -196,6 +243,7 @@ CpuKernel bind_backward(const CpuLaunch& l) {
     }
     // The first part sums in the outputs, the others in scratch, added in their order.
     parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
+      // One thread has no scratch.
       T* const own = part == 0 ? nullptr : scratch + (part - 1) * partial_stride(width);
       T* const of_gamma = part == 0 ? dgamma : own;
       T* const of_beta = part == 0 ? dbeta : own + width;

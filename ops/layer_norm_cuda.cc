@@ -24,7 +24,7 @@ template <class T>
 void record_forward(const LayerNorm& op, const CudaLaunch& l) {
   cuda::NormRows rows = rows_of(l.inputs[0]);
   KernelShape shape{.threads = block_for(rows.count, rows.threads),
-                    .shared_bytes = cuda::team_bytes(1, sizeof(T))};
+                    .shared_bytes = cuda::team_bytes(cuda::LayerNormForward<T>::kSums, sizeof(T))};
   const Index teams = shape.threads / rows.threads;
   shape.blocks = std::min(ceil_div(rows.count, teams), kMostBlocks);
   rows.kept = rows.width <= kKeptBytes / static_cast<Index>(teams * sizeof(T));
@@ -61,7 +61,7 @@ BackwardPlan plan_backward(const Type& x) {
       std::max<Index>({1, ceil_div(rows.count, most), std::min(teams, rows.count)});
   plan.shape.blocks = ceil_div(rows.count, plan.rows_of_block);
 
-  plan.shape.shared_bytes = cuda::team_bytes(2 * Kernel::kRows, sizeof(T));
+  plan.shape.shared_bytes = cuda::team_bytes(Kernel::kSums, sizeof(T));
   Index left = kKeptBytes;
   const auto keep = [&](Index bytes) {
     if (rows.width > left / bytes) return false;

@@ -21,6 +21,7 @@ template <class T, class X = Load<T>, class Y = Store<T>>
 struct LayerNormForward {
   static constexpr const char* name = "layer_norm";
   static constexpr const char* header = "ops/layer_norm_kernels.h";
+  static constexpr int kSums = 2;  ///< at once
   X x;
   Y y;
   const T* gamma;
@@ -36,9 +37,9 @@ struct LayerNormForward {
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    Team team = make_team<T>(c, rows.threads, 1);
+    Team team = make_team<T>(c, rows.threads, kSums);
     const int teams = c.threads() / team.size;
-    T* const kept = reinterpret_cast<T*>(c.shared() + team_bytes(1, sizeof(T))) +
+    T* const kept = reinterpret_cast<T*>(c.shared() + team_bytes(kSums, sizeof(T))) +
                     (rows.kept ? team.index * rows.width : 0);
     const Index step = Index(c.blocks()) * teams;
     // All teams of a block take part in each turn, also those beyond the last row.
@@ -51,7 +52,7 @@ struct LayerNormForward {
   METRONOME_DEVICE void row(Context& c, Team& team, Index row, T* kept) const {
     const Index offset = row * rows.width, count = row < rows.count ? rows.width : 0;
     const T width = T(rows.width);
-    T total[kTogether] = {}, squares[kTogether] = {};
+    T total[kTogether] = {}, squares[kTogether] = {}, rests[kTogether] = {};
     walk<T>(
         team.rank, team.size, count, [&](Index i) { return x.first(c, offset + i); },
         [&](int k, Index i, T v) {
@@ -65,9 +66,19 @@ struct LayerNormForward {
     walk<T>(team.rank, team.size, count, element, [&](int k, Index, T v) {
       const T d = v - center;
       squares[k] = fma_of(d, d, squares[k]);
+      rests[k] += d;
     });
-    const T m2 = reduce<Sum>(c, team, joined<Sum>(squares));
-    const T scale = T(1) / sqrt_of(m2 / width + eps);
+    // What rounding the mean left over is taken out.
+    T found[2] = {joined<Sum>(squares), joined<Sum>(rests)};
+    reduce<Sum, 2>(c, team, found);
+    const T rest = found[1] / width, left = found[0] / width - rest * rest;
+    T scale = T(1) / sqrt_of((left < T(0) ? T(0) : left) + eps);
+    const bool beyond = !(left < Range<T>::highest());
+    if (c.ballot(beyond) != 0) {
+      const T found_again = scale_again(c, team, count, center, element);
+      if (beyond) scale = found_again;
+    }
+    const T shift = -rest * scale;
 
     walk<Loaded>(
         team.rank, team.size, count,
@@ -75,23 +86,38 @@ struct LayerNormForward {
           return Loaded{element(i), gamma[i], beta[i]};
         },
         [&](int, Index i, Loaded v) {
-          y(c, offset + i, fma_of((v.x - center) * scale, v.gamma, v.beta));
+          y(c, offset + i, fma_of(fma_of(v.x - center, scale, shift), v.gamma, v.beta));
         });
     if (team.rank == 0 && count > 0) {
-      if (mean != nullptr) mean[row] = center;
+      if (mean != nullptr) mean[row] = center + rest;
       if (rstd != nullptr) rstd[row] = scale;
     }
   }
+
+  // rstd of a row whose squares are beyond T's range, from smaller numbers. All lanes of a warp
+  // take part.
+  template <class Context, class Element>
+  METRONOME_DEVICE T scale_again(Context& c, Team& team, Index count, T center,
+                                 const Element& element) const {
+    const T smaller = T(sizeof(T) == 4 ? 0x1p-80 : 0x1p-600);
+    T squares[kTogether] = {};
+    walk<T>(team.rank, team.size, count, element, [&](int k, Index, T v) {
+      const T d = (v - center) * smaller;
+      squares[k] = fma_of(d, d, squares[k]);
+    });
+    return smaller / sqrt_of(reduce<Sum>(c, team, joined<Sum>(squares)) / T(rows.width));
+  }
 };
 
-/// dx = rstd (h - average(h) - n average(h n)) with h = g gamma and n = (x - mean) rstd; and the
-/// sums of g n and g over each block's rows.
+/// dx = rstd (h - average(h) - n average(h n)) with h = g gamma, n = (d - average(d)) rstd and
+/// d = x - mean; and the sums of g n and g over each block's rows.
 template <class T, class G = Load<T>, class X = Load<T>, class D = Store<T>>
 struct LayerNormBackward {
   static constexpr const char* name = "layer_norm_grad";
   static constexpr const char* header = "ops/layer_norm_kernels.h";
   /// NormRows that a team works on at once: their loads and sums wait together.
   static constexpr int kRows = 2;
+  static constexpr int kSums = 3 * kRows;  ///< at once
 
   G g;
   X x;
@@ -125,9 +151,9 @@ struct LayerNormBackward {
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    Team team = make_team<T>(c, rows.threads, 2 * kRows);
+    Team team = make_team<T>(c, rows.threads, kSums);
     const int teams = c.threads() / team.size;
-    unsigned char* free = c.shared() + team_bytes(2 * kRows, sizeof(T));
+    unsigned char* free = c.shared() + team_bytes(kSums, sizeof(T));
     T* const sums = reinterpret_cast<T*>(free);
     if (sums_kept) free += teams * 2 * rows.width * sizeof(T);
     const Index begin = c.block() * rows_of_block;
@@ -160,15 +186,16 @@ struct LayerNormBackward {
 
   template <class Context>
   METRONOME_DEVICE void add_rows(Context& c, Team& team, const Own& own) const {
-    T center[kRows], scale[kRows];
+    T center[kRows], scale[kRows], shift[kRows];
     METRONOME_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const bool real = own.first + r < own.last;
       center[r] = real ? mean[own.first + r] : T(0);
       scale[r] = real ? rstd[own.first + r] : T(0);
     }
-    // Of h and h (x - mean); rows beyond the last are zeros.
-    T total[2 * kRows] = {};
+    // Of h, h d and d = x - mean, whose average is what rounding the mean left over; rows beyond
+    // the last are zeros.
+    T total[kSums] = {};
     walk<Loaded>(
         team.rank, team.size, rows.width,
         [&](Index i) {
@@ -185,19 +212,23 @@ struct LayerNormBackward {
           METRONOME_UNROLL
           for (int r = 0; r < kRows; ++r) {
             const T h = v.of[r].g * v.gamma;
-            total[2 * r] += h;
-            total[2 * r + 1] = fma_of(h, v.of[r].x - center[r], total[2 * r + 1]);
+            const T d = v.of[r].x - center[r];
+            total[3 * r] += h;
+            total[3 * r + 1] = fma_of(h, d, total[3 * r + 1]);
+            total[3 * r + 2] += d;
             if (rows.kept) own.kept[r * rows.width + i] = v.of[r];
           }
         });
-    reduce<Sum, 2 * kRows>(c, team, total);
+    reduce<Sum, kSums>(c, team, total);
 
     const T width = T(rows.width);
     T average[kRows], slope[kRows];
     METRONOME_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      average[r] = total[2 * r] / width;
-      slope[r] = total[2 * r + 1] * (scale[r] / width);
+      const T rest = T(left_of_mean(double(total[3 * r + 2] / width), center[r]));
+      average[r] = total[3 * r] / width;
+      slope[r] = (total[3 * r + 1] - rest * total[3 * r]) * (scale[r] / width);
+      shift[r] = -rest * scale[r];
     }
     walk<Loaded>(
         team.rank, team.size, rows.width,
@@ -221,7 +252,7 @@ struct LayerNormBackward {
           METRONOME_UNROLL
           for (int r = 0; r < kRows; ++r) {
             const T grad = v.of[r].g;
-            const T normal = (v.of[r].x - center[r]) * scale[r];
+            const T normal = fma_of(v.of[r].x - center[r], scale[r], shift[r]);
             of_gamma = fma_of(grad, normal, of_gamma);
             of_beta += grad;
             const T h = grad * v.gamma - average[r] - normal * slope[r];

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <vector>
 
 #include "graph/error.h"
@@ -158,6 +160,31 @@ struct ColumnKernel : Kernel<kKind, T> {
     for (std::int64_t c = 0; c < width; ++c) {
       to[c] = this->finished(static_cast<typename F::Total>(total[c]));
     }
+    if constexpr (F::kWidens) {
+      if (all_finite(total, width)) return;
+      for (std::int64_t c = 0; c < width; ++c) {
+        if (!std::isfinite(total[c])) to[c] = this->finished(again(p + c, rows));
+      }
+    }
+  }
+
+  // A column once more, in f64.
+  double again(const T* p, const Loop& rows) const {
+    double total = 0;
+    for (std::int64_t r = 0; r < this->l.reduced_count; r += rows.size) {
+      total += F::again(p + offset(this->l.reduced, r), rows.size, rows.step);
+    }
+    return total;
+  }
+
+  static bool all_finite(const float* x, std::int64_t n) {
+    std::uint32_t found = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      constexpr std::uint32_t kExponent = 0x7F800000;
+      found |=
+          static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
+    }
+    return found == 0;
   }
 };
 
@@ -188,6 +215,9 @@ struct SplitKernel : Kernel<kKind, T> {
       for (std::int64_t c = 0; c < chunks; ++c) {
         total =
             F::join_one(total, static_cast<typename F::Total>(this->scratch[c * width + column]));
+      }
+      if constexpr (F::kWidens) {
+        if (!std::isfinite(total)) total = F::again(this->from + column, rows.size, rows.step);
       }
       this->to[column] = this->finished(total);
     }

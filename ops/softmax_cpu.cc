@@ -55,23 +55,24 @@ void forward_row(const T* x, T* y, std::int64_t n, bool log) {
   const Reg<T> max = S::set(S::maximum(top));
 
   Reg<T> total = S::zero();
-  if (log) {
-    for_registers<T>(n, [&](const auto& load, const auto&, const auto& cut) {
-      total = total + cut(exp_of<T>(load(x) - max));
+  for_parts(n, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for_registers<T>(count, [&](const auto& load, const auto& store, const auto& cut) {
+      const Reg<T> e = exp_of<T>(load(x + begin) - max);
+      part = part + cut(e);
+      if (!log) store(y + begin, e);
     });
+    total = total + part;
+  });
+  if (log) {
     const Reg<T> shift = S::set(std::log(S::sum(total)));
     for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
       store(y, load(x) - max - shift);
     });
   } else {
-    for_registers<T>(n, [&](const auto& load, const auto& store, const auto& cut) {
-      const Reg<T> e = exp_of<T>(load(x) - max);
-      total = total + cut(e);
-      store(y, e);
-    });
-    const Reg<T> scale = S::set(T(1) / S::sum(total));
+    const Reg<T> sum = S::set(S::sum(total));
     for_registers<T>(
-        n, [&](const auto& load, const auto& store, const auto&) { store(y, load(y) * scale); });
+        n, [&](const auto& load, const auto& store, const auto&) { store(y, load(y) / sum); });
   }
 }
 
@@ -79,8 +80,12 @@ template <class T>
 void backward_row(const T* g, const T* y, T* dx, std::int64_t n, bool log) {
   using S = Simd<T>;
   Reg<T> total = S::zero();
-  for_registers<T>(n, [&](const auto& load, const auto&, const auto&) {
-    total = log ? total + load(g) : S::fma(load(g), load(y), total);
+  for_parts(n, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for_registers<T>(count, [&](const auto& load, const auto&, const auto&) {
+      part = log ? part + load(g + begin) : S::fma(load(g + begin), load(y + begin), part);
+    });
+    total = total + part;
   });
   const Reg<T> sum = S::set(S::sum(total));
   for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
@@ -96,15 +101,19 @@ void forward_column(std::int64_t n, std::int64_t step, bool log_form, const T* x
   Reg<T> max = load(x);
   for (std::int64_t i = 1; i < n; ++i) max = S::max(load(x + i * step), max);
   Reg<T> total = S::zero();
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Reg<T> e = exp_of<T>(load(x + i * step) - max);
-    total = total + e;
-    if (!log_form) store(y + i * step, e);
-  }
-  const Reg<T> last = log_form ? log_of<T>(total) : S::set(T(1)) / total;
+  for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      const Reg<T> e = exp_of<T>(load(x + i * step) - max);
+      part = part + e;
+      if (!log_form) store(y + i * step, e);
+    }
+    total = total + part;
+  });
+  const Reg<T> last = log_form ? log_of<T>(total) : total;
   for (std::int64_t i = 0; i < n; ++i) {
     T* const to = y + i * step;
-    store(to, log_form ? load(x + i * step) - max - last : load(to) * last);
+    store(to, log_form ? load(x + i * step) - max - last : load(to) / last);
   }
 }
 
@@ -113,10 +122,14 @@ void backward_column(std::int64_t n, std::int64_t step, bool log_form, const T* 
                      T* dx, const Load& load, const Store& store) {
   using S = Simd<T>;
   Reg<T> total = S::zero();
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Reg<T> grad = load(g + i * step);
-    total = log_form ? total + grad : S::fma(grad, load(y + i * step), total);
-  }
+  for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      const Reg<T> grad = load(g + i * step);
+      part = log_form ? part + grad : S::fma(grad, load(y + i * step), part);
+    }
+    total = total + part;
+  });
   for (std::int64_t i = 0; i < n; ++i) {
     const Reg<T> grad = load(g + i * step), result = load(y + i * step);
     store(dx + i * step, log_form ? grad - exp_of<T>(result) * total : result * (grad - total));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -20,6 +22,9 @@ struct Fold {
   static constexpr bool kMax = kKind == Reduce::Kind::max;
   static constexpr bool kMin = kKind == Reduce::Kind::min;
   static constexpr std::int64_t kBlock = 4096;
+  // Vectors that are added before their sum is added to others', and so on: long sums keep their
+  // digits.
+  static constexpr std::int64_t kRows = 16;
 
   template <class S>
   static constexpr S start() {
@@ -81,28 +86,45 @@ struct Fold {
 
   static T block(const T* p, std::int64_t n) {
     constexpr std::int64_t kStep = kLanes<T>;
-    V a(start<T>());
-    if (n >= 4 * kStep) {
-      V b = a, c = a, d = a;
-      for (; n >= 4 * kStep; n -= 4 * kStep, p += 4 * kStep) {
+    V sum(start<T>());
+    while (n >= 4 * kStep) {
+      V a(start<T>()), b = a, c = a, d = a;
+      const T* const end = p + std::min(n / (4 * kStep), kRows) * (4 * kStep);
+      n -= end - p;
+      for (; p != end; p += 4 * kStep) {
         a = join(a, count(load(p)));
         b = join(b, count(load(p + kStep)));
         c = join(c, count(load(p + 2 * kStep)));
         d = join(d, count(load(p + 3 * kStep)));
       }
-      a = join(join(a, b), join(c, d));
+      sum = join(sum, join(join(a, b), join(c, d)));
     }
+    V a = sum;
     for (; n >= kStep; n -= kStep, p += kStep) a = join(a, count(load(p)));
     if (n > 0) a = join(a, part(p, n));
     return lanes(a);
   }
 
+  /// Sums of floats that leave T's range on the way, though all of them together may not, are made
+  /// again in f64.
+  static constexpr bool kWidens = std::is_same_v<T, float> && !kMax && !kMin;
+
+  /// Of n elements, `step` apart, in f64.
+  static Total again(const T* p, std::int64_t n, std::int64_t step) {
+    Total total = start<Total>();
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Total x = static_cast<Total>(p[i * step]);
+      total = join_one(total, kKind == Reduce::Kind::sum_squares ? x * x : x);
+    }
+    return total;
+  }
+
   /// A run of n elements.
   static Total run(const T* p, std::int64_t n) {
-    if (n <= kBlock) return static_cast<Total>(block(p, n));
+    if (n <= kBlock) return whole_block(p, n);
     Total total = start<Total>();
     for (std::int64_t i = 0; i < n; i += kBlock) {
-      total = join_one(total, static_cast<Total>(block(p + i, std::min(kBlock, n - i))));
+      total = join_one(total, whole_block(p + i, std::min(kBlock, n - i)));
     }
     return total;
   }
@@ -121,37 +143,67 @@ struct Fold {
   }
 
  private:
-  // Rows that are added before their sum is added to the sum of all: keeps long sums accurate.
-  static constexpr std::int64_t kRows = 256;
+  static Total whole_block(const T* p, std::int64_t n) {
+    const T sum = block(p, n);
+    if constexpr (kWidens) {
+      if (!std::isfinite(sum)) return again(p, n, 1);
+    }
+    return static_cast<Total>(sum);
+  }
+
+  /// N neighbouring vectors of at most kRows^levels rows, read by `at`.
+  template <int N, int kLevels, class At>
+  static std::array<V, N> rows_of(const T* p, std::int64_t rows, std::int64_t step, const At& at) {
+    std::array<V, N> sum;
+    sum.fill(V(start<T>()));
+    if constexpr (kLevels == 1) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (int k = 0; k < N; ++k) {
+          sum[k] = join(sum[k], count(at(p + r * step + k * kLanes<T>)));
+        }
+      }
+    } else {
+      constexpr std::int64_t kPart = kLevels == 2 ? kRows : kRows * kRows;
+      for (std::int64_t begin = 0; begin < rows; begin += kPart) {
+        const auto part =
+            rows_of<N, kLevels - 1>(p + begin * step, std::min(kPart, rows - begin), step, at);
+        for (int k = 0; k < N; ++k) sum[k] = join(sum[k], part[k]);
+      }
+    }
+    return sum;
+  }
+
+  template <int N, class At, class Put>
+  static void add_rows(T* total, const T* p, std::int64_t rows, std::int64_t step, const At& at,
+                       const Put& put) {
+    constexpr std::int64_t kPart = kRows * kRows * kRows;
+    for (std::int64_t begin = 0; begin < rows; begin += kPart) {
+      const T* const from = p + begin * step;
+      const std::int64_t count = std::min(kPart, rows - begin);
+      const auto sum = count <= kRows ? rows_of<N, 1>(from, count, step, at)
+                                      : rows_of<N, 3>(from, count, step, at);
+      for (int k = 0; k < N; ++k) {
+        put(total + k * kLanes<T>, join(at(total + k * kLanes<T>), sum[k]));
+      }
+    }
+  }
 
   static void whole_strip(T* total, const T* p, std::int64_t rows, std::int64_t step) {
-    for (std::int64_t begin = 0; begin < rows; begin += kRows) {
-      V a(start<T>()), b = a, c = a, d = a;
-      for (std::int64_t r = begin; r < std::min(rows, begin + kRows); ++r) {
-        const T* row = p + r * step;
-        a = join(a, count(load(row)));
-        b = join(b, count(load(row + kLanes<T>)));
-        c = join(c, count(load(row + 2 * kLanes<T>)));
-        d = join(d, count(load(row + 3 * kLanes<T>)));
-      }
-      store(total, join(load(total), a));
-      store(total + kLanes<T>, join(load(total + kLanes<T>), b));
-      store(total + 2 * kLanes<T>, join(load(total + 2 * kLanes<T>), c));
-      store(total + 3 * kLanes<T>, join(load(total + 3 * kLanes<T>), d));
-    }
+    add_rows<kStripVectors>(
+        total, p, rows, step, [](const T* q) { return load(q); },
+        [](T* q, const V& x) { store(q, x); });
   }
 
   static void one_vector(T* total, const T* p, std::int64_t rows, std::int64_t step,
                          std::int64_t width) {
-    const bool full = width == kLanes<T>;
-    const auto at = [&](const T* q) { return full ? load(q) : load(q, width); };
-    for (std::int64_t begin = 0; begin < rows; begin += kRows) {
-      V a(start<T>());
-      for (std::int64_t r = begin; r < std::min(rows, begin + kRows); ++r) {
-        a = join(a, count(at(p + r * step)));
-      }
-      const V sum = join(at(total), a);
-      full ? store(total, sum) : store(total, sum, width);
+    if (width == kLanes<T>) {
+      add_rows<1>(
+          total, p, rows, step, [](const T* q) { return load(q); },
+          [](T* q, const V& x) { store(q, x); });
+    } else {
+      add_rows<1>(
+          total, p, rows, step, [width](const T* q) { return load(q, width); },
+          [width](T* q, const V& x) { store(q, x, width); });
     }
   }
 };

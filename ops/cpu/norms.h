@@ -1,8 +1,11 @@
 // What row kernels share: walking a row register by register, and sums of several rows at once.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "ops/cpu/simd.h"
 
@@ -15,6 +18,27 @@ constexpr std::int64_t kElementsPerPart = 16 * 1024;
 /// Threads for a kernel over `elements`: all of them or one.
 inline int threads_for_elements(std::int64_t elements, int threads) {
   return elements >= 2 * kElementsPerPart ? threads : 1;
+}
+
+/// What rounding the mean of x to T left of the average of x - mean. More than that means that the
+/// mean is of something else, and is to be taken as it is: then 0.
+template <class T>
+inline double left_of_mean(double average, T mean) {
+  using Limits = std::numeric_limits<T>;
+  const double most = std::abs(static_cast<double>(mean)) * static_cast<double>(Limits::epsilon()) +
+                      static_cast<double>(Limits::denorm_min());
+  return std::abs(average) <= most ? average : 0;
+}
+
+/// The same of a register of averages and means.
+template <class T>
+inline typename Simd<T>::Reg left_of_mean(typename Simd<T>::Reg average,
+                                          typename Simd<T>::Reg mean) {
+  using S = Simd<T>;
+  using Limits = std::numeric_limits<T>;
+  const auto size = [](auto x) { return S::max(x, S::zero() - x); };
+  const auto most = S::fma(size(mean), S::set(Limits::epsilon()), S::set(Limits::denorm_min()));
+  return S::if_less(most, size(average), S::zero(), average);
 }
 
 /// f(i, load, store) for each register of a row of n elements; load(p) reads the register at p + i,
@@ -35,6 +59,16 @@ inline __attribute__((always_inline)) void for_registers(std::int64_t n, const F
     [i, mask](T* p, Reg x) { S::store(p + i, mask, x); },
     [mask](Reg x) { return S::select(mask, x, S::zero()); });
 }
+
+/// f(begin, count) for the parts of n elements, or rows, of which at most `most` are added up before
+/// their sum joins those of the other parts: long sums keep their digits.
+template <class F>
+inline __attribute__((always_inline)) void for_parts(std::int64_t n, std::int64_t most,
+                                                     const F& f) {
+  for (std::int64_t begin = 0; begin < n; begin += most) f(begin, std::min(most, n - begin));
+}
+constexpr std::int64_t kElementsTogether = 512;
+constexpr std::int64_t kRowsTogether = 32;
 
 /// The sums of up to four registers; a register's sum has the same bits in every place.
 template <class T, int R>

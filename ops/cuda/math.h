@@ -26,6 +26,17 @@ METRONOME_DEVICE float fma_of(float x, float y, float z) { return __builtin_fmaf
 METRONOME_DEVICE double fma_of(double x, double y, double z) { return __builtin_fma(x, y, z); }
 #endif
 
+/// What rounding the mean of x to T left of the average of x - mean. More than that means that the
+/// mean is of something else, and is to be taken as it is: then 0.
+METRONOME_DEVICE double left_of_mean(double average, float mean) {
+  const double size = mean < 0 ? -double(mean) : double(mean), most = size * 0x1p-23 + 0x1p-149;
+  return average <= most && average >= -most ? average : 0;
+}
+METRONOME_DEVICE double left_of_mean(double average, double mean) {
+  const double size = mean < 0 ? -mean : mean, most = size * 0x1p-52;
+  return average <= most && average >= -most ? average : 0;
+}
+
 /// The ends of a type's range: infinities of floating types.
 template <class T>
 struct Range;
