@@ -1,9 +1,9 @@
 // What steps met and went on with, in words; and how a number that is not finite finds its maker.
 //
-// A fault has a place: nodes are counted through the graphs of an executable's plans, one plan after
-// the other, and each has a place of either kind. Of a step the least place is kept, so that the
-// node that was declared first is told of, in whatever order a target runs them; and the first step
-// that met any is the one that is told of.
+// A fault has a place: nodes are counted through the graphs of an executable's plans, one plan
+// after the other, and each has a place of either kind. Of a step the least place is kept, so that
+// the node that was declared first is told of, in whatever order a target runs them; and the first
+// step that met any is the one that is told of.
 #pragma once
 
 #include <cstdint>

@@ -30,27 +30,30 @@ std::int64_t grain_of(std::int64_t width) {
   return (rows + kRows - 1) / kRows * kRows;
 }
 
-// total[k][r] is the sum over row r's registers of what add(begin, load, cut, part) adds to
-// part[k][r]: `load` reads from begin on.
+// total[k][r] is the sum over row r's registers of what add(load, cut, sums) adds to sums[k][r].
 template <class T, int K, int R, class Add>
 inline __attribute__((always_inline)) void sum_row(std::int64_t width,
                                                    typename Simd<T>::Reg (&total)[K][R],
                                                    const Add& add) {
-  for (auto& sums : total) {
-    for (auto& sum : sums) sum = Simd<T>::zero();
-  }
-  for_parts(width, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
-    typename Simd<T>::Reg part[K][R];
+  using Sums = typename Simd<T>::Reg[K][R];
+  const auto part_of = [&](std::int64_t begin, std::int64_t count, Sums& part) {
     for (auto& sums : part) {
       for (auto& sum : sums) sum = Simd<T>::zero();
     }
     for_registers<T>(count, [&](const auto& load, const auto&, const auto& cut) {
       add([&](const T* p) { return load(p + begin); }, cut, part);
     });
-    for (int k = 0; k < K; ++k) {
-      for (int r = 0; r < R; ++r) total[k][r] = total[k][r] + part[k][r];
-    }
-  });
+  };
+  part_of(0, std::min(width, kElementsTogether), total);
+  if (width <= kElementsTogether) return;
+  for_parts(width - kElementsTogether, kElementsTogether,
+            [&](std::int64_t begin, std::int64_t count) {
+              Sums part;
+              part_of(begin + kElementsTogether, count, part);
+              for (int k = 0; k < K; ++k) {
+                for (int r = 0; r < R; ++r) total[k][r] = total[k][r] + part[k][r];
+              }
+            });
 }
 
 // f(std::integral_constant<int, R>, row) for blocks of R rows.
@@ -119,15 +122,26 @@ struct Forward {
       }
     });
     std::array<T, 4> s = sums<T, R>(differences[0]), rest = sums<T, R>(differences[1]);
-    for (std::size_t r = 0; r < R; ++r) {
-      rest[r] /= static_cast<T>(width);
-      const T variance = s[r] / static_cast<T>(width) - rest[r] * rest[r];
-      s[r] = T(1) / std::sqrt(std::max(variance, T(0)) + eps);
-      if (!(variance < std::numeric_limits<T>::infinity())) {
+    // Loops over four, which are one vector.
+    std::array<T, 4> variance{};
+    for (T& each : rest) each /= static_cast<T>(width);
+    for (std::size_t r = 0; r < 4; ++r) {
+      variance[r] = s[r] / static_cast<T>(width) - rest[r] * rest[r];
+    }
+    for (std::size_t r = 0; r < 4; ++r) {
+      s[r] = T(1) / std::sqrt((variance[r] < T(0) ? T(0) : variance[r]) + eps);
+    }
+    T worst = 0;
+    for (const T each : variance) worst += each;
+    if (!(worst < std::numeric_limits<T>::infinity())) {
+      for (std::size_t r = 0; r < R; ++r) {
+        if (variance[r] < std::numeric_limits<T>::infinity()) continue;
         const auto [mean, rstd] = in_double(from + static_cast<std::int64_t>(r) * width);
         m[r] = static_cast<T>(mean), s[r] = static_cast<T>(rstd);
         rest[r] = static_cast<T>(mean - static_cast<double>(m[r]));
       }
+    }
+    for (std::size_t r = 0; r < R; ++r) {
       center[r] = S::set(m[r]), scale[r] = S::set(s[r]), shift[r] = S::set(-rest[r] * s[r]);
       m[r] += rest[r];
     }
@@ -179,16 +193,22 @@ struct Backward {
         part[2][r] = part[2][r] + d;
       }
     });
-    const std::array<T, 4> a = sums<T, R>(total[0]), b = sums<T, R>(total[1]),
-                           c = sums<T, R>(total[2]);
+    std::array<T, 4> a = sums<T, R>(total[0]), b = sums<T, R>(total[1]), c = sums<T, R>(total[2]);
     Reg average[R], slope[R];
+    std::array<T, 4> m{}, s{};
+    std::copy_n(mean + row, R, m.begin());
+    std::copy_n(rstd + row, R, s.begin());
+    for (T& each : a) each /= static_cast<T>(width);
+    for (std::size_t r = 0; r < 4; ++r) {
+      c[r] = left_of_mean<T>(c[r] / static_cast<T>(width), m[r]);
+    }
+    for (std::size_t r = 0; r < 4; ++r) {
+      b[r] = (b[r] / static_cast<T>(width) - c[r] * a[r]) * s[r];
+    }
     for (std::size_t r = 0; r < R; ++r) {
-      const std::int64_t at = row + static_cast<std::int64_t>(r);
-      const T own = rstd[at];
-      const T rest = static_cast<T>(left_of_mean<T>(c[r] / static_cast<T>(width), mean[at]));
-      shift[r] = S::set(-rest * own);
-      average[r] = S::set(a[r] / static_cast<T>(width));
-      slope[r] = S::set((b[r] - rest * a[r]) * (own / static_cast<T>(width)));
+      shift[r] = S::set(-c[r] * s[r]);
+      average[r] = S::set(a[r]);
+      slope[r] = S::set(b[r]);
     }
     for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
       const Reg weight = load(gamma);

@@ -22,11 +22,11 @@ inline int threads_for_elements(std::int64_t elements, int threads) {
 
 /// What rounding the mean of x to T left of the average of x - mean. More than that means that the
 /// mean is of something else, and is to be taken as it is: then 0.
-template <class T>
-inline double left_of_mean(double average, T mean) {
+template <class T, class Average>
+inline Average left_of_mean(Average average, T mean) {
   using Limits = std::numeric_limits<T>;
-  const double most = std::abs(static_cast<double>(mean)) * static_cast<double>(Limits::epsilon()) +
-                      static_cast<double>(Limits::denorm_min());
+  const Average most = std::abs(static_cast<Average>(mean)) * Limits::epsilon() +
+                       static_cast<Average>(Limits::denorm_min());
   return std::abs(average) <= most ? average : 0;
 }
 
@@ -60,8 +60,8 @@ inline __attribute__((always_inline)) void for_registers(std::int64_t n, const F
     [mask](Reg x) { return S::select(mask, x, S::zero()); });
 }
 
-/// f(begin, count) for the parts of n elements, or rows, of which at most `most` are added up before
-/// their sum joins those of the other parts: long sums keep their digits.
+/// f(begin, count) for the parts of n elements, or rows, of which at most `most` are added up
+/// before their sum joins those of the other parts: long sums keep their digits.
 template <class F>
 inline __attribute__((always_inline)) void for_parts(std::int64_t n, std::int64_t most,
                                                      const F& f) {
