@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "benchmarks/batches.h"
 #include "benchmarks/gpu_check/cupti_counter.h"
@@ -62,11 +63,10 @@ void count_calls(Outcome& outcome, CuptiCounter& counter, Replay& replay, bool r
                   kSteps, taken, waited, event_waits(calls), listed(calls));
 }
 
-int check(const std::optional<std::string>& json) {
+int check(const std::vector<std::string>& names, const std::optional<std::string>& json) {
   const auto device = device_or_reason();
   if (!device) return kUnavailable;
-  Outcomes outcomes;
-  outcomes.device = *device;
+  Outcomes outcomes(*device, json);
   std::unique_ptr<CuptiCounter> counter;
   try {
     counter = std::make_unique<CuptiCounter>();
@@ -80,7 +80,8 @@ int check(const std::optional<std::string>& json) {
     const Calls calls = counter->count([&] { compile(model.graph, cuda_graph()); });
     outcome.passed = allocations(calls) > 0 && synchronizations(calls) > 0;
   });
-  for (const models::ModelEntry& entry : models::all_models()) {
+  for (const std::string& name : names) {
+    const models::ModelEntry& entry = models::find_model(name);
     for (const models::Scale scale : {models::Scale::small, models::Scale::full}) {
       const models::Model model = entry.make(scale, f32);
       const std::string subject = fmt::format("{}, {}", entry.name, models::name_of(scale));
@@ -95,19 +96,22 @@ int check(const std::optional<std::string>& json) {
                    [&](Outcome& outcome) { count_calls(outcome, *counter, *replay, true); });
     }
   }
-  return outcomes.finish(json);
+  return outcomes.finish();
 }
 
 }  // namespace
 }  // namespace metronome::gpu_check
 
 int main(int argc, char** argv) {
+  std::vector<std::string> all, names;
+  for (const auto& entry : metronome::models::all_models()) all.emplace_back(entry.name);
   std::optional<std::string> json;
   CLI::App app("Counts the CUDA calls that replayed steps make.", "gpu_allocations");
-  app.add_option("--json", json, "Also write what was found to a file");
+  app.add_option("--models", names, "All by default")->check(CLI::IsMember(all));
+  app.add_option("--json", json, "Also write what was found to a file, line by line");
   CLI11_PARSE(app, argc, argv);
   try {
-    return metronome::gpu_check::check(json);
+    return metronome::gpu_check::check(names.empty() ? all : names, json);
   } catch (const std::exception& error) {
     fmt::print("{}\n", error.what());
     return 1;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Puts the GPU checks into a folder that runs on another machine, and packs it.
 #
-#   bundle.sh FOLDER PROGRAM...    makes FOLDER and FOLDER.tar.gz
+#   bundle.sh FOLDER GPU_KERNELS PROGRAM...    makes FOLDER and FOLDER.tar.gz
 #
 # What programs load beside libtorch and the C and C++ libraries goes along; libtorch is the other
-# machine's own.
+# machine's own. GPU_KERNELS, which stays here, compiles what the models' steps would compile there.
 set -euo pipefail
 
 # It must travel by mail-sized ways.
@@ -12,14 +12,15 @@ readonly MOST_BYTES=$((40 * 1024 * 1024))
 
 here=$(dirname "${BASH_SOURCE[0]}")
 folder=$1
-shift
+kernels=$2
+shift 2
 
 if [[ -n $(ls -A "$folder" 2>/dev/null) && ! -e $folder/run.sh ]]; then
   echo "bundle.sh: $folder is there already and is no bundle" >&2
   exit 1
 fi
 rm -rf "$folder" "$folder.tar.gz"
-mkdir -p "$folder/bin" "$folder/lib" "$folder/peers"
+mkdir -p "$folder"/{bin,lib,peers,kernels}
 
 # Own libraries of a program: the rest comes from torch, from CUDA and from the system.
 libraries_of() {
@@ -32,14 +33,19 @@ for program in "$@"; do
   while read -r name file; do
     [[ -e $folder/lib/$name ]] || cp -L "$file" "$folder/lib/$name"
   done < <(libraries_of "$program" || true)
+  case ${program##*/} in
+    gpu_conformance) "$program" --list >"$folder/ops" ;;
+    gpu_models) "$program" --list >"$folder/models" ;;
+  esac
 done
 chmod -R u+w "$folder"
 strip --strip-all "$folder"/bin/* "$folder"/lib/*
-cp -L "$here"/{run.sh,check.py,dry.py,parts.py} "$folder/"
+cp -L "$here"/*.py "$here/run.sh" "$folder/"
 cp -L "$here"/../peers/*.py "$folder/peers/"
 chmod +x "$folder/run.sh"
 printf '%s\n' "${METRONOME_COMMIT:-unknown}" >"$folder/commit"
 "${METRONOME_PYTHON:-python3}" -c 'import importlib.metadata as m; print(m.version("torch"))' >"$folder/torch"
+"$kernels" "$folder/kernels" || (($? == 3)) # a build without CUDA has none
 
 tar -C "$(dirname "$folder")" --sort=name --owner=0 --group=0 -cf - "$(basename "$folder")" |
   gzip >"$folder.tar.gz"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The bundle is small enough, and on a machine without a GPU its script finds everything in order and
-# reports every part as unavailable: bundle_test.sh PROGRAM...
+# The bundle is small enough; its script goes through all pieces on a device made of the host, with some
+# that crash, hang and come too late; and without a GPU it reports every piece as unavailable:
+# bundle_test.sh GPU_KERNELS PROGRAM...
 set -euo pipefail
 
 fail() {
@@ -24,7 +25,6 @@ tar -tzf "$bundle.tar.gz" >/dev/null || fail "the archive is damaged"
 # As if it had been unpacked elsewhere.
 there=$TEST_TMPDIR/elsewhere
 mv "$bundle" "$there"
-cd /
 run=$there/run.sh
 
 without=$("$there/bin/gpu_models") || true
@@ -33,24 +33,30 @@ if [[ $without == "this build has no CUDA"* ]]; then
   exit 0
 fi
 
-dry=$("$run" --dry) || fail "the dry run failed: $dry"
+dry=$("$run" --dry --host tests/on_host) || fail "the dry run failed: $dry"
 grep -q '^dry run: 0 wrong$' <<<"$dry" || fail "the dry run ends otherwise: $dry"
-for part in conformance models allocations sanitizer compare peers; do
-  grep -q "^$part " <<<"$dry" || fail "the dry run says nothing of $part: $dry"
+for said in \
+  'ok     crash: failed: ended by SIGSEGV; its last line: before' \
+  'ok     hang: failed: hangs: it took more than 2 s; its last line: before' \
+  'ok     come-late: unfinished: not begun: it takes about 4000 s, ' \
+  'ok     op-layer_norm: passed: ' 'ok     small-feedback_adaptive-every: passed: ' \
+  'ok     memcheck-layer_norm: passed: ' 'conformance ' 'models-full ' 'peers ' 'sanitizers '; do
+  grep -qF "$said" <<<"$dry" || fail "the dry run does not say \"$said\": $dry"
 done
+cd /
 
 # A library that only this machine has; a program that is none and knows none of its arguments.
 mv "$there/lib/libdnnl.so.3" "$there/bin/gpu_models" "$TEST_TMPDIR"
 printf '#!/bin/sh\nexit 1\n' >"$there/bin/gpu_models"
 chmod +x "$there/bin/gpu_models"
 if dry=$("$run" --dry); then fail "a dry run passes without a library and a program: $dry"; fi
-for wrong in 'finds its libraries, libdnnl.so.3: ' 'gpu_models holds kernels' 'models-small is underst'; do
+for wrong in 'finds its libraries, libdnnl.so.3: ' 'gpu_models holds kernels' 'small-mlp-masked is und'; do
   grep -q "^WRONG .*$wrong" <<<"$dry" || fail "the dry run does not find wrong \"$wrong\": $dry"
 done
 mv "$TEST_TMPDIR/libdnnl.so.3" "$there/lib"
 mv -f "$TEST_TMPDIR/gpu_models" "$there/bin"
 
-refuses 'there is no part "speed": say conformance, models, ' "$run" speed
+refuses 'there is no part "speed": say device, conformance, models-small, ' "$run" speed
 refuses 'unrecognized arguments: --fast' "$run" --fast
 refuses 'cannot be written (Not a directory): say --results FOLDER' "$run" --results /dev/null/x
 refuses 'there is no /no/python: name a Python that has torch' env METRONOME_PYTHON=/no/python "$run"
@@ -68,11 +74,16 @@ results=$TEST_TMPDIR/results
 said=$("$run" --results "$results") || fail "without a GPU it fails: $said"
 grep -qE '^0 passed, 0 failed, [1-9][0-9]* unavailable, 0 unfinished$' <<<"$said" ||
   fail "it ends otherwise: $said"
-grep -q '"commit": "a-commit"' "$results/gpu-check.json" || fail "the JSON lacks its commit"
+grep -q '"commit": "a-commit"' "$results/gpu-check.jsonl" || fail "the JSON lacks its commit"
+grep -q '^No GPU; .* commit a-commit, bundle ' "$results/gpu-check.md" || fail "the page lacks its head"
+echo "# changed" >>"$there/page.py"
+echo another >"$there/commit"
+refuses "(commit a-commit), and this is " "$run" --results "$results"
 
 # Programs say in their last line what is missing.
-for program in gpu_models gpu_allocations gpu_conformance; do
+for program in gpu_device gpu_models gpu_allocations 'gpu_conformance add'; do
   status=0
-  said=$(LD_LIBRARY_PATH=$there/lib "$there/bin/$program") || status=$?
+  # shellcheck disable=SC2086  # a program and its argument
+  said=$(LD_LIBRARY_PATH=$there/lib "$there"/bin/$program) || status=$?
   [[ $status == 3 && $said == *NVIDIA* ]] || fail "$program ends with status $status: $said"
 done

@@ -4,9 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from parts import Piece
+from pieces import PARTS, Piece, Places, all_pieces
+from rehearsal import rehearse
 
 # What programs and libraries load by name when they need it, beside what `ldd` shows.
 LOADED_LATE = (
@@ -107,28 +110,47 @@ def check_piece(report: Report, piece: Piece) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         report.check(False, f"{piece.name}: {error}")
         return
-    last = ((said.stdout + said.stderr).strip().splitlines() or [""])[-1]
-    right = said.returncode == expected
+    text = said.stdout + said.stderr
+    last = (text.strip().splitlines() or [""])[-1]
+    refused = any(refusal in text for refusal in piece.refusals)
+    right = said.returncode == expected or refused
     report.check(right, f"{piece.name} is understood (status {said.returncode}: {last[:120]})")
 
 
-def dry(bundle: Path, parts: dict[str, list[Piece]], device: str | None) -> int:
-    """Checks, and says what each part would do. Returns the exit status."""
+def dry(bundle: Path, host: Path | None, who: dict) -> int:
+    """Checks; goes through the pieces where there are programs that run on the host; and says what
+    each part would do. Returns the exit status."""
     report = Report()
     libraries = os.environ["METRONOME_LIBRARIES"]
     programs = sorted((bundle / "bin").iterdir())
-    for program in programs:
-        check_program(report, program, libraries)
-    check_libraries(report, programs, libraries, device is not None)
-    for pieces in parts.values():
-        for piece in pieces:
+    with tempfile.TemporaryDirectory(prefix="metronome-dry-") as name:
+        places = Places(
+            bundle=bundle,
+            programs=bundle / "bin",
+            work=Path(name),
+            tuning=Path(name) / "tuning.json",
+            python=sys.executable,
+            libraries=libraries,
+            ops=(bundle / "ops").read_text().split(),
+            models=(bundle / "models").read_text().split(),
+        )
+        for program in programs:
+            check_program(report, program, libraries)
+        check_libraries(report, programs, libraries, who["device"] is not None)
+        kernels = len(list((bundle / "kernels").glob("*.cubin")))
+        report.check(kernels > 0, f"{kernels} kernels are compiled ahead")
+        pieces = all_pieces(places)
+        for piece in {piece.kind: piece for piece in reversed(pieces)}.values():
             check_piece(report, piece)
-    print(f"device  {device or 'none: the parts would report themselves as unavailable'}")
-    for part, pieces in parts.items():
-        for piece in pieces:
-            print(f"{part:<12} {piece.what}: at most {piece.seconds} s")
-            if piece.needs and shutil.which(piece.needs) is None:
-                print(f"             unavailable here: there is no {piece.needs}")
+        if host:
+            rehearse(report, replace(places, programs=host.resolve()), who)
+    print(f"device  {who['device'] or 'none: the parts would report themselves as unavailable'}")
+    for part in PARTS:
+        of = [piece for piece in pieces if piece.part == part]
+        seconds = sum(piece.about for piece in of)
+        print(f"{part:<14} {len(of):3} pieces, about {seconds:4.0f} s one by one: {of[0].what}")
+    if shutil.which("compute-sanitizer") is None:
+        print("sanitizers     are unavailable here: there is no compute-sanitizer")
     print(f"python  {sys.executable}")
     print(f"dry run: {report.wrong} wrong")
     return 1 if report.wrong else 0

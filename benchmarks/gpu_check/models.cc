@@ -1,5 +1,5 @@
 // gpu_models: each model on a GPU, replayed, stepwise and eager. Exit status 3: no GPU.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -8,6 +8,7 @@
 
 #include "benchmarks/gpu_check/control.h"
 #include "benchmarks/gpu_check/outcomes.h"
+#include "benchmarks/gpu_check/place.h"
 #include "benchmarks/gpu_check/steps.h"
 
 namespace metronome::gpu_check {
@@ -16,45 +17,53 @@ namespace {
 using models::ModelEntry;
 using models::Scale;
 
-constexpr int kDevice = 0;
-
 struct Arguments {
   std::vector<std::string> models;
   std::vector<std::string> scales = {"small", "full"};
   std::vector<std::string> checks = {"untouched", "schedule", "control", "replay", "eager"};
+  std::string forms = "every";
+  bool list = false;
   int steps = 100;
   std::optional<std::string> json;
 };
+
+// The simplest form alone, or all that are timed and the fastest of them kept.
+Target replay_in(const std::string& forms) {
+  if (forms == "every") return placed(cuda_graph());
+  return placed(cuda_graph({.streams = 1, .conditions = Conditions::masked}));
+}
 
 // What warm-up, timing and acceptance did, compile undid: storage is as a CPU's compile leaves it,
 // which runs nothing.
 void untouched(Outcome& outcome) {
   const models::Model model = everything_moves();
   const CompileOptions options{.modes = {Mode::train, Mode::evaluate}, .seed = 5};
-  const Executable on_gpu = compile(model.graph, cuda_graph({.device = kDevice}), options);
+  const Executable on_gpu = compile(model.graph, placed(cuda_graph()), options);
   const Executable on_cpu = compile(model.graph, cpu_replay(), options);
   outcome.detail = different_storage(on_gpu, on_cpu);
   if (on_gpu.replays() != 0 || on_gpu.updates() != 0) outcome.detail = "a counter";
   outcome.passed = outcome.detail.empty();
 }
 
-void replay_is_stepwise(Outcome& outcome, const models::Model& model, int steps) {
-  Executable replay = compile(model.graph, cuda_graph({.device = kDevice}));
+void replay_is_stepwise(Outcome& outcome, const models::Model& model, const Target& target,
+                        int steps) {
+  Executable replay = compile(model.graph, target);
   // After replay: it finds replay's choices in the tuning file.
-  Executable stepwise_steps = compile(model.graph, stepwise(cuda_device(kDevice)));
+  Executable stepwise_steps = compile(model.graph, placed(stepwise(cuda_device())));
   outcome.detail = different_steps(replay, stepwise_steps, model, steps);
   outcome.passed = outcome.detail.empty();
   if (outcome.passed) {
-    outcome.detail = fmt::format("{} steps, {} graph nodes", steps,
-                                 replay.report().plan(Mode::train).graph_nodes);
+    const PlanReport& plan = replay.report().plan(Mode::train);
+    outcome.detail = fmt::format("{} steps, {} graph nodes; {}", steps, plan.graph_nodes,
+                                 fmt::join(plan.forms, "; "));
   }
 }
 
 // At each step from equal storage where `together`, else each from its own.
-void replay_agrees_with_eager(Outcome& outcome, const models::Model& model, int steps,
-                              bool together, double tolerance) {
-  Executable replay = compile(model.graph, cuda_graph({.device = kDevice}));
-  Executable eager_steps = compile(model.graph, eager(cuda_device(kDevice)));
+void replay_agrees_with_eager(Outcome& outcome, const models::Model& model, const Target& target,
+                              int steps, bool together, double tolerance) {
+  Executable replay = compile(model.graph, target);
+  Executable eager_steps = compile(model.graph, placed(eager(cuda_device())));
   const benchmarks::Batches batches(model);
   const Value loss = model.graph.loss();
   double worst = 0;
@@ -86,47 +95,48 @@ bool wanted(const std::vector<std::string>& names, std::string_view name) {
 void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntry& entry,
                  Scale scale) {
   const models::Model model = entry.make(scale, f32);
+  const Target target = replay_in(arguments.forms);
   const std::string subject = fmt::format("{}, {}", entry.name, models::name_of(scale));
   const bool small = scale == Scale::small;
   if (wanted(arguments.checks, "replay")) {
     outcomes.run(subject, "replay equals stepwise, bit for bit", [&](Outcome& outcome) {
-      replay_is_stepwise(outcome, model, small ? arguments.steps : std::min(arguments.steps, 20));
+      replay_is_stepwise(outcome, model, target,
+                         small ? arguments.steps : std::min(arguments.steps, 20));
     });
   }
   if (!wanted(arguments.checks, "eager")) return;
   // All of a large model's storage passes through the host at each step: few of them.
   const int together = small ? arguments.steps : std::min(arguments.steps, 5);
   outcomes.run(subject, "replay agrees with eager from equal storage", [&](Outcome& outcome) {
-    replay_agrees_with_eager(outcome, model, together, true, 1e-5);
+    replay_agrees_with_eager(outcome, model, target, together, true, 1e-5);
   });
   // Free-running, rounding grows where Adam divides what is zero but for it.
   outcomes.run(subject, "replay agrees with eager, both running free", [&](Outcome& outcome) {
-    replay_agrees_with_eager(outcome, model, arguments.steps, false, 1e-3);
+    replay_agrees_with_eager(outcome, model, target, arguments.steps, false, 1e-3);
   });
 }
 
 void check_control(Outcomes& outcomes, int steps) {
   const std::string subject = "a loop, a choice and sparse routing";
-  const Place place = [](Target target) {
-    target.device.index = target.cuda.device = kDevice;
-    return target;
-  };
   for (const auto& [conditions, name] :
        {std::pair(Conditions::masked, "masked"), std::pair(Conditions::flat, "flat"),
         std::pair(Conditions::nested, "nested")}) {
     outcomes.run(
         subject, fmt::format("{} regions equal stepwise, bit for bit", name),
-        [&](Outcome& outcome) { regions_are_stepwise(outcome, place, conditions, steps); });
+        [&](Outcome& outcome) { regions_are_stepwise(outcome, placed, conditions, steps); });
   }
   outcomes.run(subject, "rounds that do not run save time",
-               [&](Outcome& outcome) { skipping_shows(outcome, place, steps); });
+               [&](Outcome& outcome) { skipping_shows(outcome, placed, steps); });
 }
 
 int check(const Arguments& arguments) {
+  if (arguments.list) {
+    for (const ModelEntry& entry : models::all_models()) fmt::print("{}\n", entry.name);
+    return 0;
+  }
   const auto device = device_or_reason();
   if (!device) return kUnavailable;
-  Outcomes outcomes;
-  outcomes.device = *device;
+  Outcomes outcomes(*device, arguments.json);
   if (wanted(arguments.checks, "untouched")) {
     outcomes.run("batch norm and dropout", "warm-up and acceptance leave storage as it was",
                  untouched);
@@ -134,7 +144,8 @@ int check(const Arguments& arguments) {
   if (wanted(arguments.checks, "schedule")) {
     outcomes.run("schedule, clipping, dropout, batch norm", "replay equals stepwise, bit for bit",
                  [&](Outcome& outcome) {
-                   replay_is_stepwise(outcome, everything_moves(), arguments.steps);
+                   replay_is_stepwise(outcome, everything_moves(), replay_in(arguments.forms),
+                                      arguments.steps);
                  });
   }
   if (wanted(arguments.checks, "control")) check_control(outcomes, arguments.steps);
@@ -144,7 +155,7 @@ int check(const Arguments& arguments) {
       check_model(outcomes, arguments, entry, models::scale_of(scale));
     }
   }
-  return outcomes.finish(arguments.json);
+  return outcomes.finish();
 }
 
 }  // namespace
@@ -153,13 +164,20 @@ int check(const Arguments& arguments) {
 int main(int argc, char** argv) {
   metronome::gpu_check::Arguments arguments;
   CLI::App app("Checks the shipped models on a GPU.", "gpu_models");
-  app.add_option("--models", arguments.models,
-                 metronome::models::model_names() + "; all by default");
-  app.add_option("--scale", arguments.scales, "small, full; both by default");
-  app.add_option("--checks", arguments.checks,
-                 "untouched, schedule, control, replay, eager; all by default");
+  std::vector<std::string> names;
+  for (const auto& entry : metronome::models::all_models()) names.emplace_back(entry.name);
+  app.add_option("--models", arguments.models, "All by default")->check(CLI::IsMember(names));
+  app.add_option("--scale", arguments.scales, "Both by default")
+      ->check(CLI::IsMember({"small", "full"}));
+  app.add_option("--checks", arguments.checks, "All by default")
+      ->check(CLI::IsMember({"untouched", "schedule", "control", "replay", "eager"}));
+  app.add_option("--forms", arguments.forms,
+                 "masked: regions run all the same, on one stream; every: all forms are timed")
+      ->check(CLI::IsMember({"masked", "every"}))
+      ->capture_default_str();
+  app.add_flag("--list", arguments.list, "Name the models, and check none");
   app.add_option("--steps", arguments.steps, "Steps of a check")->capture_default_str();
-  app.add_option("--json", arguments.json, "Also write what was found to a file");
+  app.add_option("--json", arguments.json, "Also write what was found to a file, line by line");
   CLI11_PARSE(app, argc, argv);
   try {
     return metronome::gpu_check::check(arguments);

@@ -1,10 +1,9 @@
-// What a program of the GPU check finds: printed as it goes, and kept as JSON.
+// What a program of the GPU check finds: printed, and kept as JSON lines, as it goes.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <fstream>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace metronome::gpu_check {
 
@@ -18,9 +17,13 @@ struct Outcome {
 
 class Outcomes {
  public:
-  /// Prints it too. What throws while it is checked fails, with the exception's text.
-  void add(Outcome outcome);
-  /// Runs `check`, which gives what was seen and whether that is right.
+  /// Each outcome becomes one line of `file`, where there is one, at once: what comes after may
+  /// crash. Throws RunError where it cannot be written.
+  Outcomes(std::string device, const std::optional<std::string>& file);
+
+  void add(const Outcome& outcome);
+  /// Runs `check`, which gives what was seen and whether that is right. What it throws fails it,
+  /// with the exception's text.
   template <class Check>
   void run(std::string subject, std::string name, Check check) {
     Outcome outcome{std::move(subject), std::move(name), false, ""};
@@ -30,17 +33,17 @@ class Outcomes {
       outcome.passed = false;
       outcome.detail = error.what();
     }
-    add(std::move(outcome));
+    add(outcome);
   }
 
-  /// {"device", "passed", "failed", "outcomes": [...]}, written to `file` where there is one.
-  /// Returns the program's exit status: 0, or 1 where anything failed or nothing was checked.
-  int finish(const std::optional<std::string>& file) const;
-
-  std::string device;
+  /// Prints the counts. Returns the program's exit status: 0, or 1 where anything failed or nothing
+  /// was checked.
+  int finish() const;
 
  private:
-  std::vector<Outcome> outcomes_;
+  std::string device_;
+  std::optional<std::ofstream> lines_;
+  int passed_ = 0, failed_ = 0;
 };
 
 /// The exit status of a program that cannot do its work on this machine; its last line says why.

@@ -11,6 +11,6 @@ OpConformance check_batches(DevicePools pools);
 
 /// "group": each reduction's cases, with maps before what it walks over and after what it makes of
 /// it, as one kernel. Bit for bit.
-OpConformance check_groups(DevicePools pools);
+OpConformance check_groups(DevicePools pools, const CaseLimits& limits);
 
 }  // namespace metronome

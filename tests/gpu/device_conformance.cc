@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <typeinfo>
 #include <utility>
@@ -85,13 +86,26 @@ OpConformance check_cases(const std::vector<Case>& cases, DevicePools pools) {
   return result;
 }
 
+std::int64_t largest_operand(const Case& c) {
+  std::int64_t most = 0;
+  for (const CaseInput& input : c.inputs) most = std::max(most, input.type.numel());
+  return most;
+}
+
+void limit(std::vector<Case>& cases, const CaseLimits& limits) {
+  const Case smallest = *std::ranges::min_element(cases, {}, largest_operand);
+  std::erase_if(cases, [&](const Case& c) { return !limits.hold(c); });
+  if (cases.empty()) cases.push_back(smallest);
+}
+
 /// A table's ops have names of their own.
 template <class Op>
-void add_checks_of(std::vector<OpCheck>& checks) {
+void add_checks_of(const CaseLimits& limits, std::vector<OpCheck>& checks) {
   std::map<std::string, std::vector<Case>> named;
   for (Case& c : CasesOf<Op>::cases()) named[std::string(c.op->name())].push_back(std::move(c));
   if (named.empty()) throw InternalError(fmt::format("{} has no cases", typeid(Op).name()));
   for (auto& [name, cases] : named) {
+    limit(cases, limits);
     checks.push_back({name, [cases = std::move(cases)](DevicePools pools) {
                         return check_cases(cases, pools);
                       }});
@@ -99,8 +113,8 @@ void add_checks_of(std::vector<OpCheck>& checks) {
 }
 
 template <class... Ops>
-void add_checks(OpList<Ops...>, std::vector<OpCheck>& checks) {
-  (add_checks_of<Ops>(checks), ...);
+void add_checks(OpList<Ops...>, const CaseLimits& limits, std::vector<OpCheck>& checks) {
+  (add_checks_of<Ops>(limits, checks), ...);
 }
 
 }  // namespace
@@ -117,13 +131,15 @@ Trouble check_on_device(const Case& c, Element element, DevicePools pools) {
   }
 }
 
-std::vector<OpCheck> all_op_checks() {
+bool CaseLimits::hold(const Case& c) const { return largest_operand(c) <= elements; }
+
+std::vector<OpCheck> all_op_checks(const CaseLimits& limits) {
   std::vector<OpCheck> checks;
-  add_checks(KernelOps{}, checks);
-  add_checks(ViewOps{}, checks);
-  add_checks(CompositeOps{}, checks);
+  add_checks(KernelOps{}, limits, checks);
+  add_checks(ViewOps{}, limits, checks);
+  add_checks(CompositeOps{}, limits, checks);
   checks.push_back({"batch", check_batches});
-  checks.push_back({"group", check_groups});
+  checks.push_back({"group", [limits](DevicePools pools) { return check_groups(pools, limits); }});
   return checks;
 }
 

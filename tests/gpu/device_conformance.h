@@ -1,6 +1,7 @@
 // Every op's kernels on a device beside libtorch's on the CPU.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,6 +23,15 @@ struct OpConformance {
   std::vector<std::string> troubles;  ///< "softmax(axis=1) \"odd sizes\" f32: output 0: ..."
 };
 
+/// Which cases are checked.
+struct CaseLimits {
+  std::int64_t elements = INT64_MAX;  ///< that an operand of a case may have
+
+  bool hold(const Case& c) const;
+};
+/// Several blocks of threads, and little for a sanitizer that watches each access.
+inline constexpr CaseLimits kSmallCases{4096};
+
 /// Checks the cases of one op.
 struct OpCheck {
   std::string op;  ///< by name
@@ -30,7 +40,7 @@ struct OpCheck {
 
 /// Of all ops that have cases: those with kernels, views, composites (as their expansions), and
 /// "batch" and "group". Throws InternalError for an op of the list without cases, which would be
-/// one that nothing checks.
-std::vector<OpCheck> all_op_checks();
+/// one that nothing checks. An op whose cases all break the limits has its smallest one.
+std::vector<OpCheck> all_op_checks(const CaseLimits& limits = {});
 
 }  // namespace metronome

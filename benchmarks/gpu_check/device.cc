@@ -1,0 +1,73 @@
+// gpu_device: what the GPU and its libraries are, and whether bytes come back from it. Exit status
+// 3: no GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "benchmarks/gpu_check/outcomes.h"
+#include "benchmarks/machine.h"
+#include "executor/cuda/driver.h"
+#include "graph/error.h"
+
+namespace metronome::gpu_check {
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{1} << 20;
+
+void bytes_come_back(Outcome& outcome, CudaDriver& driver) {
+  std::vector<std::uint8_t> sent(kBytes), found(kBytes);
+  std::iota(sent.begin(), sent.end(), std::uint8_t{0});
+  const CudaStream stream = driver.make_stream();
+  std::byte* const memory = driver.device_memory(kBytes);
+  driver.upload(memory, sent.data(), kBytes, stream);
+  driver.download(found.data(), memory, kBytes, stream);
+  driver.release(memory);
+  const auto wrong = std::mismatch(sent.begin(), sent.end(), found.begin()).first - sent.begin();
+  outcome.passed = sent == found;
+  outcome.detail = outcome.passed ? fmt::format("{} bytes", kBytes)
+                                  : fmt::format("byte {} of {} is another", wrong, kBytes);
+}
+
+int check(const std::optional<std::string>& json) {
+  std::unique_ptr<CudaDriver> driver;
+  try {
+    driver = open_cuda(0);
+  } catch (const RunError& error) {
+    fmt::print("{}\n", error.what());
+    return kUnavailable;
+  }
+  const DeviceFacts& facts = driver->facts();
+  Outcomes outcomes(facts.name, json);
+  outcomes.run(facts.name, "is a device of ours", [&](Outcome& outcome) {
+    outcome.passed = true;
+    outcome.detail = fmt::format(
+        "compute capability {}.{}, {} multiprocessors, {:.1f} GiB; {}, libtorch {}", facts.major,
+        facts.minor, facts.multiprocessors, static_cast<double>(facts.memory_bytes) / (1 << 30),
+        facts.library_versions, benchmarks::this_machine().libtorch);
+  });
+  outcomes.run(facts.name, "what is copied there comes back",
+               [&](Outcome& outcome) { bytes_come_back(outcome, *driver); });
+  return outcomes.finish();
+}
+
+}  // namespace
+}  // namespace metronome::gpu_check
+
+int main(int argc, char** argv) {
+  std::optional<std::string> json;
+  CLI::App app("Says what the GPU and its libraries are.", "gpu_device");
+  app.add_option("--json", json, "Also write what was found to a file, line by line");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return metronome::gpu_check::check(json);
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}

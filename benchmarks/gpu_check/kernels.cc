@@ -1,0 +1,96 @@
+// gpu_kernels: compiles what the shipped models' steps would compile at run time. Needs no GPU.
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "benchmarks/gpu_check/control.h"
+#include "benchmarks/gpu_check/steps.h"
+#include "executor/cuda/null_driver.h"
+#include "executor/cuda/runtime/nvrtc.h"
+#include "models/models.h"
+
+#ifdef METRONOME_NO_CUDA
+
+int main() {
+  fmt::print("{}\n", METRONOME_NO_CUDA);
+  return 3;
+}
+
+#else
+
+namespace metronome::gpu_check {
+namespace {
+
+constexpr const char* kArchitectures[] = {"sm_80", "sm_90"};
+
+/// Compiles what it is asked to prepare, for each architecture: sources are the same for all. It
+/// says that it computes, so that every candidate is prepared, as where they are timed.
+class Compiling final : public NullDriver {
+ public:
+  explicit Compiling(CodeCache& cache) : cache_(cache) {}
+
+  bool computes() const override { return true; }
+  CapturedAs prepare(const Command& command) override {
+    if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
+      if (sources_.insert(*generated->source).second) {
+        for (const char* each : kArchitectures) cached_cubin(*generated->source, each, cache_);
+      }
+    }
+    return NullDriver::prepare(command);
+  }
+  std::size_t count() const { return sources_.size(); }
+
+ private:
+  CodeCache& cache_;
+  std::set<std::string> sources_;
+};
+
+void fill(CodeCache& cache, const std::string& tuning) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto driver = std::make_shared<Compiling>(cache);
+  const auto compiled = [&](const Graph& graph) {
+    Target target = cuda_graph({.conditions = Conditions::masked});
+    target.driver = driver;
+    compile(graph, target, {.tuning_file = tuning});
+  };
+  compiled(everything_moves().graph);
+  compiled(Steered().graph);
+  for (const models::ModelEntry& entry : models::all_models()) {
+    for (const auto scale : {models::Scale::small, models::Scale::full}) {
+      compiled(entry.make(scale, f32).graph);
+    }
+  }
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  fmt::print("{} kernels for each of {} in {:.1f} s\n", driver->count(),
+             fmt::join(kArchitectures, " and "), taken.count());
+}
+
+}  // namespace
+}  // namespace metronome::gpu_check
+
+int main(int argc, char** argv) {
+  std::string folder;
+  CLI::App app("Compiles the shipped models' generated kernels for sm_80 and sm_90.",
+               "gpu_kernels");
+  app.add_option("folder", folder, "Where the code goes")->required();
+  CLI11_PARSE(app, argc, argv);
+  const std::string tuning = folder + "/no-tuning.json";  // of times that nobody measured
+  try {
+    metronome::CodeCache cache(folder);
+    metronome::gpu_check::fill(cache, tuning);
+    std::filesystem::remove(tuning);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}
+
+#endif

@@ -1,0 +1,220 @@
+"""The results as a page for people: `gpu-check.md`."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from pieces import PARTS
+from results import Results
+
+STATES = ("passed", "failed", "unavailable", "unfinished")
+# Of a profile, that the page shows.
+LONGEST = 15
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    """Left-aligned first column, the others to the right."""
+    lines = [" | ".join(head), " | ".join(["---", *["---:"] * (len(head) - 1)])]
+    lines += [" | ".join(cell.replace("|", "/") for cell in row) for row in rows]
+    return [f"| {line} |" for line in lines] + [""]
+
+
+def ms(samples: dict | None, unit: float = 1) -> str:
+    if not samples:
+        return "-"
+    median, spread = unit * samples["median"], 1.4826 * unit * samples["mad"]
+    digits = 4 if median < 1 else 2 if median < 100 else 1
+    return f"{median:.{digits}f} +- {spread:.{digits}f}"
+
+
+def number(value, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def parts_in(records: Iterable[dict]) -> list[str]:
+    found = {record["part"] for record in records}
+    return [part for part in PARTS if part in found] + sorted(found - set(PARTS))
+
+
+def counts(records: list[dict]) -> list[str]:
+    rows = []
+    for part in parts_in(records):
+        states = [record["status"] for record in records if record["part"] == part]
+        seconds = sum(record["seconds"] for record in records if record["part"] == part)
+        rows.append([part, *(str(states.count(s)) for s in STATES), f"{seconds:.0f}"])
+    return table(["part", *STATES, "s"], rows)
+
+
+def failed(records: list[dict]) -> list[str]:
+    lines = []
+    for record in records:
+        if record["status"] != "failed":
+            continue
+        lines.append(f"- **{record['piece']}** ({record['what']}): {record['detail']}")
+        results = record.get("results")
+        for outcome in results if isinstance(results, list) else []:
+            if not outcome.get("passed", True):
+                first = (outcome["detail"].splitlines() or [""])[0]
+                lines.append(f"  - {outcome['subject']}: {outcome['check']}: {first}")
+    return ["## Failed", "", *(lines or ["Nothing."]), ""]
+
+
+def others(records: list[dict], state: str, title: str) -> list[str]:
+    """By part and reason: one that holds for many is told once."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        if record["status"] == state:
+            reasons.setdefault((record["part"], record["detail"]), []).append(record["piece"])
+    if not reasons:
+        return []
+    lines = []
+    for (part, reason), names in reasons.items():
+        named = ", ".join(names) if len(names) <= 4 else f"{len(names)} of {part}"
+        lines.append(f"- {named}: {reason}")
+    return [f"## {title}", "", *lines, ""]
+
+
+def kept_form(result: dict) -> str:
+    forms = [form for form in result.get("forms", []) if form.endswith(", kept")]
+    return forms[0].partition(":")[0] if forms else "-"
+
+
+def comparisons(records: list[dict], scale: str) -> list[str]:
+    found = [
+        result
+        for record in records
+        if record["part"] == f"compare-{scale}" and isinstance(record.get("results"), dict)
+        for result in record["results"].get("results", [])
+    ]
+    if not found:
+        return []
+    head = ["model", "eager ms", "planned ms", "eager / planned", "floor ms", "planned / floor"]
+    rows = [
+        [
+            result["model"],
+            ms(result["eager_ms"]),
+            ms(result["planned_ms"]),
+            f"{result['ratio']:.2f} ({result['verdict']})",
+            number(result.get("floor_ms"), ".4f"),
+            number(result.get("over_floor"), ".2f"),
+            ms(result.get("host_us")),
+            str(result.get("graph_nodes", result["kernels_planned"])),
+            kept_form(result),
+            "yes" if result["agree"] else f"NO: {result['disagreement']}",
+        ]
+        for result in found
+    ]
+    return [
+        f"## A training step beside libtorch's eager one, {scale}",
+        "",
+        *table([*head, "host us", "nodes", "form", "agrees"], rows),
+    ]
+
+
+def peers(records: list[dict]) -> list[str]:
+    lines = []
+    for record in records:
+        if record["part"] != "peers" or not isinstance(record.get("results"), dict):
+            continue
+        rows = []
+        for result in record["results"].get("results", []):
+            for row in result["peers"]:
+                said = row.get("unavailable")
+                time = f"unavailable: {said}" if said else ms(row.get("ms"))
+                agrees = "-" if said else "yes" if row.get("agree") else "NO"
+                ratio = number(row.get("ratio"), ".2f")
+                rows.append([result["model"], row["label"], time, ratio, agrees])
+        lines += [f"## {record['what']}", ""]
+        lines += table(["model", "peer", "ms", "eager / it", "agrees"], rows)
+    return lines
+
+
+def floors(records: list[dict]) -> dict[tuple[str, str], float]:
+    """(model, scale) -> ms, as the comparison measured it."""
+    return {
+        (result["model"], result["scale"]): result["floor_ms"]
+        for record in records
+        if record["part"].startswith("compare-") and isinstance(record.get("results"), dict)
+        for result in record["results"].get("results", [])
+        if "floor_ms" in result
+    }
+
+
+def profiles(records: list[dict]) -> list[str]:
+    """Of each model: its kernels, longest first, and what its step takes at least. A profile is
+    {"kernels": [{"kernel": "layer_norm", "us": 2.5}, ...]}, microseconds a step."""
+    lines, least = [], floors(records)
+    for record in records:
+        found = record.get("results")
+        if record["part"] != "profiles" or not isinstance(found, dict):
+            continue
+        _, scale, model = record["piece"].split("-", 2)
+        kernels = sorted(found.get("kernels", []), key=lambda each: -each["us"])
+        total = sum(each["us"] for each in kernels)
+        floor = least.get((model, scale))
+        beside = "not measured" if floor is None else f"{1e3 * floor:.1f} us"
+        lines += [f"### {model}, {scale}: {total:.1f} us in kernels; floor {beside}", ""]
+        rows = [
+            [each["kernel"], f"{each['us']:.2f}", f"{100 * each['us'] / total:.1f} %"]
+            for each in kernels[:LONGEST]
+        ]
+        if len(kernels) > LONGEST:
+            rest = sum(each["us"] for each in kernels[LONGEST:])
+            rows.append([f"{len(kernels) - LONGEST} more", f"{rest:.2f}", f"{100 * rest / total:.1f} %"])
+        lines += table(["kernel", "us a step", "share"], rows)
+    return ["## Where a step's time goes", "", *lines] if lines else []
+
+
+def seen(records: list[dict], parts: tuple[str, ...], title: str) -> list[str]:
+    """What checks saw, in their own words."""
+    rows = [
+        [outcome["subject"], outcome["check"], (outcome["detail"].splitlines() or [""])[0]]
+        for record in records
+        if record["part"] in parts and isinstance(record.get("results"), list)
+        for outcome in record["results"]
+        if outcome.get("passed")
+    ]
+    if not rows:
+        return []
+    lines = [f"- {subject}: {check}{': ' if detail else ''}{detail}" for subject, check, detail in rows]
+    return [f"## {title}", "", *lines, ""]
+
+
+def page(results: Results) -> str:
+    who, records = results.identity, list(results.records.values())
+    order = {part: i for i, part in enumerate(PARTS)}
+    records.sort(key=lambda record: order.get(record["part"], len(order)))
+    machine = who["machine"]
+    lines = [
+        "# What the GPU check found",
+        "",
+        f"{who['device'] or 'No GPU'}; {machine['cpu']}, {machine['cores']} cores; driver "
+        f"{machine.get('driver', 'unknown')}; commit {who['commit']}, bundle {who['bundle']}.",
+        "Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.",
+        "",
+        *counts(records),
+        *failed(records),
+        *others(records, "unavailable", "Unavailable"),
+        *others(records, "unfinished", "Not reached: call it again"),
+        *comparisons(records, "small"),
+        *comparisons(records, "full"),
+        *profiles(records),
+        *peers(records),
+        *seen(records, ("device",), "The device"),
+        *seen(records, ("models-small", "models-full"), "Models"),
+        *seen(records, ("allocations",), "CUDA calls of a replay"),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write_page(results: Results) -> str | None:
+    """What hindered it, where it failed: the run whose results it shows must go on."""
+    try:
+        text = page(results)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        return f"gpu-check.md is not written: {type(error).__name__}: {error}"
+    file: Path = results.folder / "gpu-check.md"
+    partial = file.with_name(file.name + ".partial")
+    partial.write_text(text)
+    os.replace(partial, file)
+    return None

@@ -1,0 +1,275 @@
+"""The pieces of the check, in the order in which they are worth the time: what each runs, how long
+that takes, and what it needs."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# One that is given less is not begun.
+LEAST_OF_RESUMED = 60
+TOOLS = ("memcheck", "racecheck", "synccheck")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One command, in a process of its own. It may write JSON, or JSON lines, to `file`. Exit status
+    0 passes, and 3 says on its last line why it cannot run here."""
+
+    name: str
+    part: str
+    what: str
+    command: list[str]
+    about: float  # seconds, as long as none of its kind has run
+    limit: float  # seconds after which it hangs
+    kind: str  # pieces of one kind take about as long
+    file: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    needs: str | None = None  # a tool that may be missing
+    gate: str | None = None  # where that piece is unavailable, this one is for the same reason
+    together: bool = False  # with others of its part at once: nothing is timed
+    kept: bool = False  # time is kept for it: the first call must reach it
+    resumes: bool = False  # takes a `--limit` in seconds, and goes on where it was stopped
+    refusals: tuple[str, ...] = ()  # what is said where it cannot be done
+
+    def program(self) -> list[str]:
+        """The command without the tool that watches it."""
+        if self.needs is None:
+            return self.command
+        return self.command[self.command.index("--") + 1 :]
+
+
+@dataclass(frozen=True)
+class Places:
+    bundle: Path
+    programs: Path  # the bundle's, or those that run on the host
+    work: Path  # for this machine alone
+    tuning: Path  # kernel choices that were timed
+    python: str
+    libraries: str  # library path of the programs; the peers' Python keeps its own
+    ops: list[str]
+    models: list[str]
+
+    def program(self, name: str) -> str:
+        return str(self.programs / name)
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "LD_LIBRARY_PATH": self.libraries,
+            "METRONOME_TUNING": str(self.tuning),
+            "METRONOME_CACHE": str(self.work / "cache"),
+        }
+
+    def environment_of_ops(self) -> dict[str, str]:
+        """Kernels of single cases are many, and no step uses them: they stay on this machine."""
+        return self.environment() | {"METRONOME_CACHE": str(self.work / "cache-of-ops")}
+
+
+class Maker:
+    """Makes pieces of the programs. All but the device's own wait for its word."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+
+    def piece(self, part: str, name: str, what: str, command: list[str], **more) -> Piece:
+        file = self.places.work / f"{name}.json"
+        environment = self.places.environment() | more.pop("environment", {})
+        return Piece(
+            name=name,
+            part=part,
+            what=what,
+            command=[self.places.program(command[0]), *command[1:], "--json", str(file)],
+            file=file,
+            environment=environment,
+            **{"kind": part, "gate": "device"} | more,
+        )
+
+    def device(self) -> list[Piece]:
+        what = "the GPU, its libraries, and bytes that are copied there and back"
+        command = ["gpu_device"]
+        more = {"about": 5, "limit": 60, "gate": None, "kept": True}
+        return [self.piece("device", "device", what, command, **more)]
+
+    def conformance(self) -> list[Piece]:
+        def of(op: str) -> Piece:
+            more = {"about": 6, "limit": 90, "together": True}
+            more["environment"] = self.places.environment_of_ops()
+            if op == "group":  # compiles a kernel for each of its cases
+                more |= {"about": 40, "limit": 200, "kind": "conformance of groups"}
+            what = f"kernels of {op} against libtorch's"
+            return self.piece("conformance", f"op-{op}", what, ["gpu_conformance", op], **more)
+
+        # The long one first: the others go beside it.
+        ops = sorted(self.places.ops, key=lambda op: op != "group")
+        return [of(op) for op in ops]
+
+    def models(self, part: str, name: str, what: str, *arguments: str, **more) -> Piece:
+        return self.piece(part, name, what, ["gpu_models", *arguments], **more)
+
+    def models_small(self) -> list[Piece]:
+        def of(model: str, forms: str, what: str) -> Piece:
+            arguments = ["--models", model, "--scale", "small", "--forms", forms]
+            return self.models(
+                "models-small",
+                f"small-{model}-{forms}",
+                f"{model}, small: replay, stepwise and eager steps; {what}",
+                *(*arguments, "--checks", "replay", "eager"),
+                kind=f"models-small {forms}",
+                about=10,
+                limit=90,
+            )
+
+        names = self.places.models
+        moving = "batch norm, dropout, clipping, a schedule: nothing frozen, nothing left behind"
+        steered = "a loop and branches that data decide: every form; what skipping saves"
+        common = {"about": 15, "limit": 90}
+        return [
+            *(of(m, "masked", "masked, one stream") for m in names),
+            self.models(
+                *("models-small", "moving", moving, "--checks", "untouched", "schedule"),
+                **common,
+            ),
+            self.models(*("models-small", "control", steered, "--checks", "control"), **common),
+            *(of(m, "every", "every form that is timed") for m in names),
+        ]
+
+    def models_full(self) -> list[Piece]:
+        return [
+            self.models(
+                "models-full",
+                f"full-{model}",
+                f"{model}, full: replay, stepwise and eager steps",
+                *("--models", model, "--scale", "full", "--checks", "replay", "eager"),
+                about=25,
+                limit=120,
+            )
+            for model in self.places.models
+        ]
+
+    def compare(self, scale: str) -> list[Piece]:
+        return [
+            self.piece(
+                f"compare-{scale}",
+                f"compare-{scale}-{model}",
+                f"{model}, {scale}: planned steps beside libtorch's eager ones, and their floor",
+                ["metronome", "compare", model, "--device", "cuda", "--scale", scale],
+                about=8 if scale == "small" else 25,
+                limit=90 if scale == "small" else 150,
+                kept=scale == "small",
+            )
+            for model in self.places.models
+        ]
+
+    def profiles(self) -> list[Piece]:
+        return [
+            self.piece(
+                "profiles",
+                f"profile-{scale}-{model}",
+                f"{model}, {scale}: a step kernel by kernel",
+                ["metronome", "plan", model, "--scale", scale, "--device", "cuda", "--profile"],
+                about=8,
+                limit=90,
+                refusals=("plan knows no ",),
+            )
+            for scale in ("small", "full")
+            for model in self.places.models
+        ]
+
+    def peers(self) -> list[Piece]:
+        def of(scale: str, *more: str) -> Piece:
+            name = "-".join(["peers", scale, *(option.strip("-") for option in more)])
+            places, file = self.places, self.places.work / f"{name}.json"
+            command = [places.python, "-m", "peers", "--device", "cuda", "--scale", scale, *more]
+            precision = "TF32" if more else "IEEE fp32"
+            return Piece(
+                name=name,
+                part="peers",
+                what=f"PyTorch (eager, compiled, captured), JAX, Metronome: {scale}, {precision}",
+                command=[*command, "--cache", str(places.work / "peers"), "--json", str(file)],
+                about=LEAST_OF_RESUMED,
+                limit=240,
+                kind=name,
+                file=file,
+                gate="device",
+                resumes=True,
+                environment={
+                    "METRONOME_PEER": str(places.bundle / "bin" / "metronome_peer"),
+                    "METRONOME_LIBRARY_PATH": places.libraries,
+                    # Before the folders where torch may lie.
+                    "PYTHONPATH": f"{places.bundle}:{os.environ.get('PYTHONPATH', '')}".strip(":"),
+                    "METRONOME_TUNING": places.environment()["METRONOME_TUNING"],
+                    "METRONOME_CACHE": places.environment()["METRONOME_CACHE"],
+                },
+            )
+
+        return [of("small"), of("full"), of("full", "--tf32")]
+
+    def allocations(self) -> list[Piece]:
+        return [
+            self.piece(
+                "allocations",
+                f"allocations-{model}",
+                f"{model}: CUDA calls during replay",
+                ["gpu_allocations", "--models", model],
+                about=12,
+                limit=90,
+            )
+            for model in self.places.models
+        ]
+
+    def sanitizers(self) -> list[Piece]:
+        """Over small cases of each op. Nothing is tuned: each kernel that could run is run."""
+        ops = self.places.ops
+
+        def of(tool: str, op: str) -> Piece:
+            watch = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9"]
+            if tool == "memcheck":
+                # Errors of calls are not what it is for: an answer "not yet" is one.
+                watch += ["--report-api-errors", "no"]
+            return Piece(
+                name=f"{tool}-{op}",
+                part="sanitizers",
+                what=f"compute-sanitizer ({tool}) over the kernels of {op}",
+                command=[*watch, "--", self.places.program("gpu_conformance"), op, "--small"],
+                about=15,
+                limit=240,
+                kind=f"{tool} of groups" if op == "group" else tool,
+                environment=self.places.environment_of_ops(),
+                needs="compute-sanitizer",
+                gate="device" if op == ops[0] else f"{tool}-{ops[0]}",
+                together=True,
+                refusals=("Device not supported", "not supported on this device", "Unable to find"),
+            )
+
+        return [of(tool, op) for tool in TOOLS for op in ops]
+
+    def all(self) -> list[Piece]:
+        return [
+            *self.device(),
+            *self.conformance(),
+            *self.models_small(),
+            *self.compare("small"),
+            *self.profiles(),
+            *self.compare("full"),
+            *self.models_full(),
+            *self.peers(),
+            *self.allocations(),
+            *self.sanitizers(),
+        ]
+
+
+PARTS = (
+    "device",
+    "conformance",
+    "models-small",
+    "compare-small",
+    "profiles",
+    "compare-full",
+    "models-full",
+    "peers",
+    "allocations",
+    "sanitizers",
+)
+
+
+def all_pieces(places: Places) -> list[Piece]:
+    return Maker(places).all()

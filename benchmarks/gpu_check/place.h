@@ -1,0 +1,11 @@
+// Where the checks run: CUDA device 0, or in the dry run a device made of the host.
+#pragma once
+
+#include "executor/target.h"
+
+namespace metronome::gpu_check {
+
+/// The target on that device; libtorch's eager steps beside it.
+Target placed(Target target);
+
+}  // namespace metronome::gpu_check

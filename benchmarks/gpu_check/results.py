@@ -1,0 +1,183 @@
+"""A folder of results: what each piece gave, line by line as it came, and what the next call takes up.
+
+    gpu-check.jsonl   who measured what, then a line when a piece begins and one when it ends
+    gpu-check.md      the same for people (page.py)
+    gpu-check.log     what the pieces said
+    tuning.json       kernel choices that were timed
+    kernels.tar       kernels that were compiled there
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+NAME = "gpu-check.jsonl"
+OTHERS = ("gpu-check.log", "tuning.json", "kernels.tar")
+# Of one piece's words, that the log keeps.
+MOST_LOGGED = 100_000
+FORMAT = 1
+
+
+class Refused(Exception):
+    """What is wrong with a folder, in one sentence."""
+
+
+def lines_of(file: Path) -> list[dict]:
+    """A run that was killed may have left half a line."""
+    lines = []
+    for line in file.read_text(errors="replace").splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            lines.append(value)
+    return lines
+
+
+def require_same(file: Path, head: dict, identity: dict) -> None:
+    elsewhere = "name another folder with --results"
+    if head.get("gpu_check") != FORMAT:
+        raise Refused(f"{file} is not of this check (format {FORMAT}): {elsewhere}")
+    if head["bundle"] != identity["bundle"]:
+        raise Refused(
+            f"{file} is of bundle {head['bundle']} (commit {head['commit']}), and this is "
+            f"{identity['bundle']} (commit {identity['commit']}): {elsewhere}"
+        )
+    if head["device"] != identity["device"]:
+        raise Refused(
+            f"{file} is of the device {head['device']}, and here is {identity['device']}: "
+            f"{elsewhere}"
+        )
+
+
+def head_of(file: Path) -> dict:
+    with file.open(errors="replace") as lines:
+        try:
+            head = json.loads(lines.readline())
+        except ValueError:
+            return {}
+    return head if isinstance(head, dict) else {}
+
+
+def writable(folder: Path) -> Path:
+    folder = folder.resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise Refused(
+            f"{folder} cannot be written ({error.strerror}): say --results FOLDER"
+        ) from None
+    return folder
+
+
+class Results:
+    """Throws Refused where the folder, or the one that is taken up, is not of this bundle and
+    device; nothing is changed then. `identity`: "bundle", "commit", "device" and "machine"."""
+
+    def __init__(self, folder: Path, identity: dict, earlier: Path | None = None) -> None:
+        self.folder, self.identity = writable(folder), identity
+        self.file = self.folder / NAME
+        if earlier is not None:
+            self.take_up(earlier.resolve())
+        if self.file.exists() and self.file.stat().st_size > 0:
+            require_same(self.file, head_of(self.file), identity)
+        try:
+            self.out = self.file.open("a")
+        except OSError as error:
+            raise Refused(
+                f"{self.file} cannot be written ({error.strerror}): say --results FOLDER"
+            ) from None
+        try:
+            fcntl.flock(self.out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.out.close()
+            raise Refused(f"{self.file} is written by another run at this moment") from None
+        if self.file.stat().st_size == 0:
+            self.write({"gpu_check": FORMAT, **identity})
+        elif not self.file.read_bytes().endswith(b"\n"):
+            self.out.write("\n")
+        self.records: dict[str, dict] = {}
+        self.interrupted: set[str] = set()
+        for line in lines_of(self.file)[1:]:
+            if "begun" in line:
+                self.interrupted.add(line["begun"])
+            elif "piece" in line:
+                self.interrupted.discard(line["piece"])
+                self.records[line["piece"]] = line
+
+    def take_up(self, earlier: Path) -> None:
+        file = earlier / NAME
+        if self.file.exists():
+            raise Refused(f"{self.file} is there already: leave out --from, or name an empty folder")
+        if not file.is_file():
+            raise Refused(f"--from {earlier}: there is no {NAME} in it")
+        require_same(file, head_of(file), self.identity)
+        for name in (*OTHERS, NAME):  # the one that counts last
+            if (earlier / name).exists():
+                partial = self.folder / f"{name}.partial"
+                shutil.copyfile(earlier / name, partial)
+                os.replace(partial, self.folder / name)
+
+    def write(self, line: dict) -> None:
+        self.out.write(json.dumps(line) + "\n")
+        self.out.flush()
+        os.fsync(self.out.fileno())
+
+    def begin(self, piece: str) -> None:
+        self.write({"begun": piece})
+
+    def add(self, record: dict) -> None:
+        self.records[record["piece"]] = record
+        self.write(record)
+
+    def finished(self, piece: str) -> bool:
+        return self.records.get(piece, {}).get("status", "unfinished") != "unfinished"
+
+    def log(self, piece: str, text: str) -> None:
+        with (self.folder / "gpu-check.log").open("a") as out:
+            out.write(f"==== {piece}\n{text[-MOST_LOGGED:]}\n")
+
+
+class KernelCache:
+    """Where programs find compiled kernels: those of the bundle, of earlier calls, and new ones,
+    which are added to `kernels.tar`."""
+
+    def __init__(self, bundle: Path, work: Path, results: Path) -> None:
+        self.bundle = bundle
+        self.folder, self.tar = work / "cache" / "kernels", results / "kernels.tar"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.known: set[str] = set()
+        for file in sorted((bundle / "kernels").glob("*.cubin")):
+            self.known.add(file.name)
+            if not (self.folder / file.name).exists():
+                shutil.copyfile(file, self.folder / file.name)
+        if self.tar.exists():
+            self.unpack()
+
+    def unpack(self) -> None:
+        try:
+            with tarfile.open(self.tar) as tar:
+                for member in tar:
+                    content = tar.extractfile(member)
+                    if content and "/" not in member.name:
+                        (self.folder / member.name).write_bytes(content.read())
+                        self.known.add(member.name)
+        except (tarfile.TarError, OSError, EOFError):
+            # The end of one that was cut off; it is written anew with what was whole.
+            self.tar.unlink()
+            self.known = {file.name for file in (self.bundle / "kernels").glob("*.cubin")}
+
+    def keep_new(self) -> None:
+        new = [file for file in sorted(self.folder.glob("*.cubin")) if file.name not in self.known]
+        if not new:
+            return
+        with tarfile.open(self.tar, "a") as tar:
+            for file in new:
+                tar.add(file, file.name)
+                self.known.add(file.name)

@@ -1,0 +1,351 @@
+"""The GPU check's runner, results and page, with commands of a few lines in place of its programs."""
+
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "gpu_check"
+sys.path[:0] = [str(CHECK), str(CHECK.parent)]
+import check  # noqa: E402
+import page  # noqa: E402
+import pieces  # noqa: E402
+import results  # noqa: E402
+import runner  # noqa: E402
+
+WHO = {
+    "bundle": "b1",
+    "commit": "c1",
+    "device": "a GPU",
+    "machine": {"cpu": "a processor", "cores": 2},
+}
+
+
+def piece(name, code="print('done')", part="conformance", **more):
+    more = {"about": 0.1, "limit": 20, "kind": name} | more
+    return pieces.Piece(name, part, f"what {name} does", [sys.executable, "-c", code], **more)
+
+
+class Folders(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = pathlib.Path(folder.name).resolve()
+        self.work, self.folder = self.place / "work", self.place / "results"
+        self.work.mkdir()
+        self.said = []
+
+    def run_pieces(self, *of, seconds=30, who=WHO, earlier=None):
+        found = results.Results(self.folder, who, earlier)
+        kernels = results.KernelCache(self.place / "bundle", self.work, found.folder)
+        end = time.monotonic() + seconds
+        runner.Runner(list(of), found, kernels, self.work, self.place, end, self.said.append).run()
+        found.out.close()
+        return found
+
+    def states(self, found):
+        return {name: (r["status"], r["detail"]) for name, r in found.records.items()}
+
+    def refused(self, *arguments):
+        with self.assertRaises(results.Refused) as caught:
+            results.Results(*arguments)
+        return str(caught.exception)
+
+
+class Runs(Folders):
+    def test_each_end_of_a_piece_is_told_apart_and_poisons_no_other(self):
+        found = self.run_pieces(
+            piece("good"),
+            piece("bad", "print('FAILED  mlp: other bits\\n0 passed, 1 failed'); exit(1)"),
+            piece("crash", "import os; print('before', flush=True); os.kill(os.getpid(), 11)"),
+            piece("hang", "import time; print('before', flush=True); time.sleep(60)", limit=1),
+            piece("stubborn", "import signal, time; signal.signal(15, signal.SIG_IGN); "
+                  "print('deaf', flush=True); time.sleep(60)", limit=1),
+            piece("none", "print('no NVIDIA driver'); exit(3)"),
+            piece("refused", "print('Error: Device not supported'); exit(1)",
+                  refusals=("Device not supported",)),
+            piece("toolless", needs="no-such-tool"),
+            piece("last"),
+        )
+        self.assertEqual(self.states(found), {
+            "good": ("passed", "done"),
+            "bad": ("failed", "FAILED  mlp: other bits"),
+            "crash": ("failed", "ended by SIGSEGV; its last line: before"),
+            "hang": ("failed", "hangs: it took more than 1 s; its last line: before"),
+            "stubborn": ("failed", "hangs: it took more than 1 s; its last line: deaf"),
+            "none": ("unavailable", "no NVIDIA driver"),
+            "refused": ("unavailable", "Error: Device not supported"),
+            "toolless": ("unavailable", "there is no no-such-tool here"),
+            "last": ("passed", "done"),
+        })
+
+    def test_what_a_crashed_program_had_found_is_kept(self):
+        file = self.work / "crash.json"
+        code = f"open({str(file)!r}, 'w').write('{{\"check\": 1}}\\n{{\"che'); import os; os.abort()"
+        found = self.run_pieces(piece("crash", code, file=file))
+        self.assertEqual(found.records["crash"]["results"], [{"check": 1}])
+
+    def test_what_does_not_fit_is_not_begun_and_the_figures_have_their_time(self):
+        found = self.run_pieces(
+            piece("long", about=25),
+            piece("figures", part="compare-small", about=10, kept=True),
+            piece("short", about=5),
+            seconds=30,
+        )
+        self.assertEqual(found.records["long"]["status"], "passed")  # behind the figures
+        begun = [line["begun"] for line in results.lines_of(found.file) if "begun" in line]
+        self.assertEqual(begun, ["figures", "long", "short"])
+        found = self.run_pieces(piece("day", about=86400), seconds=7)
+        self.assertEqual(found.records["day"]["detail"],
+                         "not begun: it takes about 86400 s, 7 s are left")
+
+    def test_an_estimate_follows_what_others_of_its_kind_took(self):
+        found = self.run_pieces(
+            piece("first", "import time; time.sleep(2)", kind="k"),
+            piece("second", kind="k"),
+            seconds=4,
+        )
+        self.assertEqual(found.records["second"]["status"], "unfinished")
+        self.assertRegex(found.records["second"]["detail"],
+                         r"^not begun: it takes about 3 s, [12] s are left$")
+
+    def test_the_end_of_the_time_is_no_hang(self):
+        found = self.run_pieces(piece("slow", "import time; time.sleep(60)"), seconds=1)
+        self.assertEqual(self.states(found),
+                         {"slow": ("unfinished", "the time was over; its last line: it said nothing")})
+
+    def test_a_run_that_is_ended_from_outside_ends_what_it_runs_and_keeps_what_that_found(self):
+        file = self.work / "slow.json"
+        code = f"open({str(file)!r}, 'w').write('{{\"check\": 1}}\\n'); import time; time.sleep(60)"
+
+        def ended(_):
+            while not file.exists() or not file.stat().st_size:
+                time.sleep(0.01)
+            raise SystemExit(143)
+
+        with mock.patch.object(runner.Runner, "wait_for_one", ended):
+            with self.assertRaises(SystemExit):
+                self.run_pieces(piece("slow", code, file=file))
+        record = results.lines_of(self.folder / results.NAME)[-1]
+        self.assertEqual((record["status"], record["results"]), ("unfinished", [{"check": 1}]))
+
+    def test_a_gate_speaks_for_those_behind_it(self):
+        found = self.run_pieces(
+            piece("device", "print('no GPU'); exit(3)", part="device"),
+            *(piece(name, gate="device") for name in ("a", "b")),
+        )
+        self.assertEqual(self.states(found)["b"], ("unavailable", "no GPU"))
+        self.assertIn("2 of conformance", self.said[-1])
+
+    @mock.patch("os.cpu_count", lambda: 4)
+    def test_pieces_that_time_nothing_run_together(self):
+        code = "import time; time.sleep(1)"
+        begun = time.monotonic()
+        self.run_pieces(*(piece(name, code, together=True) for name in "abcd"))
+        self.assertLess(time.monotonic() - begun, 3)
+
+
+class Calls(Folders):
+    def test_the_next_call_goes_on(self):
+        self.run_pieces(piece("a"), piece("b", "exit(1)"), piece("c", about=900))
+        with (self.folder / results.NAME).open("a") as out:
+            out.write('{"piece": "a", "status": "fai')  # killed in the middle of a line
+        found = self.run_pieces(piece("a", "exit(1)"), piece("b"), piece("c"))
+        self.assertEqual([self.states(found)[name][0] for name in "abc"],
+                         ["passed", "failed", "passed"])
+        lines = (self.folder / results.NAME).read_text().splitlines()
+        self.assertEqual(sum('{"begun": "a"}' == line for line in lines), 1)
+
+    def test_what_killed_a_run_comes_last_in_the_next(self):
+        self.run_pieces(piece("a"))
+        with (self.folder / results.NAME).open("a") as out:
+            out.write('{"begun": "b"}\n')
+        found = self.run_pieces(piece("b"), piece("c"))
+        begun = [line["begun"] for line in results.lines_of(found.file) if "begun" in line]
+        self.assertEqual(begun, ["a", "b", "c", "b"])
+
+    def test_kernels_and_choices_go_from_call_to_call(self):
+        kernels = self.work / "cache" / "kernels"
+        (self.place / "bundle" / "kernels").mkdir(parents=True)
+        (self.place / "bundle" / "kernels" / "ahead.cubin").write_text("ahead")
+        self.run_pieces(piece("a", f"open({str(kernels / 'new.cubin')!r}, 'w').write('new')"))
+        (self.folder / "tuning.json").write_text("{}")
+        before = sorted(file.name for file in self.folder.iterdir())
+        self.work, first = self.place / "other-work", self.folder
+        self.folder = self.place / "other-results"
+        self.work.mkdir()
+        found = self.run_pieces(piece("a"), earlier=first)
+        self.assertEqual(found.records["a"]["status"], "passed")
+        there = self.work / "cache" / "kernels"
+        self.assertEqual(sorted(file.name for file in there.iterdir()), ["ahead.cubin", "new.cubin"])
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir()), before)
+        with (self.folder / "kernels.tar").open("r+b") as tar:  # cut off in the middle
+            tar.truncate(700)
+        self.work = self.place / "third-work"
+        self.work.mkdir()
+        self.run_pieces(piece("a"))
+
+
+class Refusals(Folders):
+    def test_a_folder_of_another_version_is_left_as_it_is(self):
+        file = self.run_pieces(piece("a")).file
+        before = file.read_bytes()
+        self.assertEqual(
+            self.refused(self.folder, WHO | {"bundle": "b2", "commit": "c2"}),
+            f"{file} is of bundle b1 (commit c1), and this is b2 (commit c2): name another folder "
+            "with --results",
+        )
+        self.assertEqual(
+            self.refused(self.folder, WHO | {"device": "another GPU"}),
+            f"{file} is of the device a GPU, and here is another GPU: name another folder with "
+            "--results",
+        )
+        self.assertEqual(file.read_bytes(), before)
+        file.write_text("x\n")
+        self.assertEqual(
+            self.refused(self.folder, WHO),
+            f"{file} is not of this check (format 1): name another folder with --results",
+        )
+        self.assertEqual(file.read_text(), "x\n")
+
+    def test_a_folder_that_cannot_be_written(self):
+        file = self.place / "file"
+        file.touch()
+        self.assertEqual(
+            self.refused(file / "x", WHO),
+            f"{file}/x cannot be written (Not a directory): say --results FOLDER",
+        )
+
+    def test_two_runs_at_once(self):
+        first = results.Results(self.folder, WHO)
+        self.assertEqual(
+            self.refused(self.folder, WHO),
+            f"{first.file} is written by another run at this moment",
+        )
+        first.out.close()
+
+    def test_what_is_taken_up_must_be_there_and_must_not_replace_anything(self):
+        self.assertEqual(
+            self.refused(self.folder, WHO, self.place / "none"),
+            f"--from {self.place}/none: there is no gpu-check.jsonl in it",
+        )
+        file = self.run_pieces(piece("a")).file
+        self.assertEqual(
+            self.refused(self.folder, WHO, self.folder),
+            f"{file} is there already: leave out --from, or name an empty folder",
+        )
+
+    def test_arguments(self):
+        parts = ", ".join(pieces.PARTS)
+        for arguments, message in {
+            ("speed",): f'there is no part "speed": say {parts}',
+            ("--fast",): "unrecognized arguments: --fast",
+            ("--limit", "soon"): 'argument --limit: "soon" is no number of seconds above zero',
+            ("--limit", "-1"): 'argument --limit: "-1" is no number of seconds above zero',
+            ("--host", "x"): "--host needs --dry: it measures nothing",
+        }.items():
+            said = io.StringIO()
+            with mock.patch.object(sys, "argv", ["run.sh", *arguments]):
+                with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as end:
+                    check.arguments()
+            self.assertEqual((end.exception.code, said.getvalue()), (2, f"run.sh: {message}\n"))
+
+
+def samples(median):
+    return {"median": median, "mad": median / 100, "samples": [median]}
+
+
+COMPARED = {
+    "model": "mlp",
+    "scale": "small",
+    "eager_ms": samples(0.5),
+    "planned_ms": samples(0.05),
+    "ratio": 10,
+    "verdict": "faster",
+    "floor_ms": 0.01,
+    "over_floor": 5,
+    "host_us": samples(3),
+    "graph_nodes": 40,
+    "kernels_planned": 40,
+    "forms": ["one graph, 1 stream: 50.0 us a step, kept", "uncaptured: 90.0 us a step"],
+    "agree": True,
+}
+PAGE = """\
+# What the GPU check found
+
+a GPU; a processor, 2 cores; driver unknown; commit c1, bundle b1.
+Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.
+
+| part | passed | failed | unavailable | unfinished | s |
+| --- | ---: | ---: | ---: | ---: | ---: |
+| conformance | 0 | 1 | 0 | 0 | 2 |
+| compare-small | 1 | 0 | 0 | 0 | 2 |
+| profiles | 1 | 0 | 0 | 0 | 2 |
+| sanitizers | 0 | 0 | 1 | 1 | 4 |
+
+## Failed
+
+- **op-add** (what op-add does): FAILED  add: 3 cases are right: f32: output 0
+  - add: 3 cases are right: f32: output 0
+
+## Unavailable
+
+- memcheck-add: Device not supported
+
+## Not reached: call it again
+
+- racecheck-add: not begun: it takes about 9 s, 3 s are left
+
+## A training step beside libtorch's eager one, small
+
+| model | eager ms | planned ms | eager / planned | floor ms | planned / floor | host us | nodes | form | agrees |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| mlp | 0.5000 +- 0.0074 | 0.0500 +- 0.0007 | 10.00 (faster) | 0.0100 | 5.00 | 3.00 +- 0.04 | 40 | \
+one graph, 1 stream | yes |
+
+## Where a step's time goes
+
+### mlp, small: 4.0 us in kernels; floor 10.0 us
+
+| kernel | us a step | share |
+| --- | ---: | ---: |
+| gemm | 3.00 | 75.0 % |
+| gelu | 1.00 | 25.0 % |
+"""
+
+
+class Page(Folders):
+    def test_it_tells_what_passed_what_failed_and_what_was_measured(self):
+        found = results.Results(self.folder, WHO)
+        outcome = {"subject": "add", "check": "3 cases are right", "passed": False,
+                   "detail": "f32: output 0\nf64: output 0"}
+        kernels = [{"kernel": "gelu", "us": 1.0}, {"kernel": "gemm", "us": 3.0}]
+        for name, part, status, detail, measured in (
+            ("op-add", "conformance", "failed", "FAILED  add: 3 cases are right: f32: output 0", [outcome]),
+            ("compare-small-mlp", "compare-small", "passed", "", {"results": [COMPARED]}),
+            ("profile-small-mlp", "profiles", "passed", "", {"kernels": kernels}),
+            ("memcheck-add", "sanitizers", "unavailable", "Device not supported", None),
+            ("racecheck-add", "sanitizers", "unfinished", "not begun: it takes about 9 s, 3 s are left", None),
+        ):
+            found.add({"piece": name, "part": part, "kind": part, "what": f"what {name} does",
+                       "status": status, "seconds": 2.0, "detail": detail, "results": measured})
+        self.maxDiff = None
+        self.assertEqual(page.page(found), PAGE)
+        page.write_page(found)
+        self.assertEqual((self.folder / "gpu-check.md").read_text(), PAGE)
+        found.out.close()
+
+    def test_a_page_that_fails_says_so_and_leaves_the_last_one(self):
+        found = results.Results(self.folder, WHO)
+        found.add({"piece": "profile-small-mlp", "part": "profiles", "what": "", "status": "passed",
+                   "seconds": 1, "detail": "", "results": {"kernels": [{"name": "of another form"}]}})
+        self.assertEqual(page.write_page(found), "gpu-check.md is not written: KeyError: 'us'")
+        found.out.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

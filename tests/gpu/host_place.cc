@@ -1,0 +1,24 @@
+// Stands in for a GPU in the programs of the GPU check's dry run: they are linked to this in place
+// of the CUDA runtime's `open_cuda`.
+#include <memory>
+
+#include "benchmarks/gpu_check/place.h"
+#include "tests/cuda/host_driver.h"
+
+namespace metronome {
+
+std::unique_ptr<CudaDriver> open_cuda(int) { return std::make_unique<HostDriver>(); }
+
+namespace gpu_check {
+
+Target placed(Target target) {
+  if (target.kind == Target::Kind::eager) {
+    target.device = cpu;
+  } else {
+    target.cuda.fuse = false;  // groups would be compiled
+  }
+  return target;
+}
+
+}  // namespace gpu_check
+}  // namespace metronome
