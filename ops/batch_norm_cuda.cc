@@ -32,7 +32,7 @@ Plan plan_channels(const Type& x) {
 
   if (e.plane == 1) e.width = tile_for(1, e.channels, static_cast<Index>(size_of(x.element)));
   const Index tile = e.each() * e.width;
-  plan.shape.threads = power_of_two(ceil_div(tile, kEach), 32, 512);
+  plan.shape.threads = power_of_two(ceil_div(tile, kEach), 32, cuda::kMostThreads);
   const Index most = tile / (plan.shape.threads * kEach);
   if (most >= 2) {
     const Index slices = std::min(most, ceil_div(2 * kFullDevice, e.tiles()));

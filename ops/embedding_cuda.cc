@@ -33,7 +33,7 @@ void record_scatter(const EmbeddingGrad& op, const CudaLaunch& launch) {
   const std::int64_t width = launch.outputs[0].shape[1], count = launch.inputs[1].numel();
   if (launch.outputs[0].numel() == 0) return;
   if (count == 0) return launch.commands.zero(launch.output_data[0], launch.outputs[0].bytes());
-  const std::int64_t warps = std::min<std::int64_t>(op.rows, 32);
+  const std::int64_t warps = std::min<std::int64_t>(op.rows, Kernel::most_threads / cuda::kWarp);
   const std::int64_t groups = (op.rows + warps - 1) / warps;
   const std::int64_t strips = (width + Kernel::kStrip - 1) / Kernel::kStrip;
   const int threads = static_cast<int>(warps) * cuda::kWarp;

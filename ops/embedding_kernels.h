@@ -41,10 +41,11 @@ struct Embedding {
 template <class T, class I>
 struct EmbeddingGrad {
   static constexpr const char* name = "embedding_grad";
-  static constexpr int kVotes = 4;                 ///< indices that a thread votes on in a round
-  static constexpr int kColumns = 32 / sizeof(T);  ///< of a lane
-  static constexpr int kStrip = kWarp * kColumns;  ///< columns of a block
-  static constexpr int kHits = 2;                  ///< gradients loaded together
+  static constexpr int most_threads = kWarp * kWarp;  ///< `hits` keeps a row's number in 5 bits
+  static constexpr int kVotes = 4;                    ///< indices that a thread votes on in a round
+  static constexpr int kColumns = 32 / sizeof(T);     ///< of a lane
+  static constexpr int kStrip = kWarp * kColumns;     ///< columns of a block
+  static constexpr int kHits = 2;                     ///< gradients loaded together
   T* to;
   const T* from;
   const I* index;

@@ -84,8 +84,8 @@ void record_maps(const Group& group, const CudaLaunch& launch) {
   const int threads = static_cast<int>(std::min<std::int64_t>(warps * cuda::kWarp, kThreads));
   Arguments arguments;
   append(arguments, group, part, launch);
-  add_generated(launch, map_kernel_text(group, part, pack), group.names(), std::move(arguments),
-                spread(packs, threads, launch.device));
+  add_generated(launch, map_kernel_text(group, part, pack, threads), group.names(),
+                std::move(arguments), spread(packs, threads, launch.device));
 }
 
 // ---- maps around a reduction -----------------------------------------------------------------
@@ -284,6 +284,7 @@ class FusedReduction {
     arguments.insert(arguments.end(), kernel.arguments.begin() + plain, kernel.arguments.end());
     text += fmt::format(
         "struct Kernel {{\n"
+        "{}"
         "  {} kernel;\n"
         "\n"
         "  template <class Context>\n"
@@ -293,7 +294,7 @@ class FusedReduction {
         "}};\n"
         "\n"
         "}}  // namespace metronome::cuda\n",
-        with_functors(type_of(kernel), functors));
+        bound_text(kernel.shape.threads), with_functors(type_of(kernel), functors));
     add_generated(launch_, std::move(text), group_.names(), std::move(arguments), kernel.shape);
   }
 

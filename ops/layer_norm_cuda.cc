@@ -107,7 +107,8 @@ void record_backward(const CudaLaunch& l) {
                     plan.shape);
   if (blocks == 1) return;
   const int tile = tile_for(1, 2 * width, sizeof(T));
-  const int threads = tile * power_of_two(ceil_div(blocks, 4), 32 / tile, 32);
+  const int threads =
+      tile * power_of_two(ceil_div(blocks, 4), 32 / tile, std::min(32, cuda::kMostThreads / tile));
   l.commands.launch(
       cuda::LayerNormSums<T>{partials, l.out<T>(1), l.out<T>(2), blocks, width, tile, l.watch},
       {.blocks = std::min(ceil_div(2 * width, tile), kMostBlocks),

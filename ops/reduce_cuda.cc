@@ -20,7 +20,6 @@ using cuda::Index;
 constexpr Index kSplitRuns = 8192;
 // Rows of one thread, in the largest block, from which columns are split likewise.
 constexpr Index kSplitColumns = 32;
-constexpr int kMostThreads = 1024;
 // Parts of a result that one thread joins, before more threads do.
 constexpr Index kPartsOfThread = 4;
 
@@ -51,7 +50,7 @@ void share_columns(Plan& plan, Index element_bytes) {
   const Index rows = plan.results / plan.width;
   plan.sharing = tile_for(rows, plan.width, element_bytes);
   const Index tiles = rows * ceil_div(plan.width, plan.sharing);
-  const Index threads_of_column = kMostThreads / plan.sharing;
+  const Index threads_of_column = cuda::kMostThreads / plan.sharing;
   if (plan.count >= kSplitColumns * threads_of_column && tiles < kFullDevice) {
     plan.parts = std::min(ceil_div(plan.count, kSplitColumns / 4 * threads_of_column),
                           ceil_div(2 * kFullDevice, tiles));
@@ -59,7 +58,7 @@ void share_columns(Plan& plan, Index element_bytes) {
     plan.parts = ceil_div(plan.count, plan.part);
   }
   plan.threads = plan.sharing * power_of_two(ceil_div(plan.part, 4), cuda::kWarp / plan.sharing,
-                                             kMostThreads / plan.sharing);
+                                             cuda::kMostThreads / plan.sharing);
   plan.blocks = tiles * plan.parts;
 }
 
@@ -115,7 +114,7 @@ void record_fold(const Reduce& op, const CudaLaunch& launch) {
   target.partials = nullptr;
   const int tile = tile_for(1, plan.results, kBytes);
   const int threads = tile * power_of_two(ceil_div(plan.parts, kPartsOfThread), cuda::kWarp / tile,
-                                          kMostThreads / tile);
+                                          cuda::kMostThreads / tile);
   launch.commands.launch(cuda::ReduceParts<Fold>{partials, plan.parts, tile, target},
                          {std::min(ceil_div(plan.results, tile), kMostBlocks), threads,
                           cuda::tile_bytes(threads, tile, 1, kBytes)});
@@ -189,8 +188,8 @@ void record(const ArgMax& op, const CudaLaunch& launch) {
   } else {
     sharing =
         tile_for(results / inner, inner, static_cast<Index>(size_of(launch.inputs[0].element)));
-    const int threads =
-        sharing * power_of_two(ceil_div(count, 4), cuda::kWarp / sharing, kMostThreads / sharing);
+    const int threads = sharing * power_of_two(ceil_div(count, 4), cuda::kWarp / sharing,
+                                               cuda::kMostThreads / sharing);
     grid = {results / inner * ceil_div(inner, sharing), threads,
             cuda::tile_bytes(threads, sharing, 1, sizeof(Index))};
   }

@@ -35,7 +35,8 @@ Plan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, cuda::I
     plan.shape.shared_bytes = cuda::team_bytes(1, static_cast<int>(element));
   } else {
     l.width = tile_for(l.outer, l.inner, element);
-    plan.shape.threads = l.width * power_of_two(ceil_div(l.size, 4), 32 / l.width, 512 / l.width);
+    plan.shape.threads =
+        l.width * power_of_two(ceil_div(l.size, 4), 32 / l.width, cuda::kMostThreads / l.width);
     lines_of_block = l.width;
     plan.shape.blocks = l.outer * ceil_div(l.inner, l.width);
     plan.shape.shared_bytes =

@@ -54,6 +54,12 @@ void check_shape(std::string_view kernel, const KernelShape& shape) {
   }
 }
 
+void check_bound(std::string_view kernel, const KernelShape& shape, int most_threads) {
+  if (shape.threads <= most_threads) return;
+  throw InternalError(fmt::format("{} is launched with {} threads a block and compiled for {}",
+                                  kernel, shape.threads, most_threads));
+}
+
 void CommandList::add(Command command) {
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     check_shape(kernel->name, kernel->shape);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/type.h"
+#include "ops/cuda/bound.h"
 #include "ops/cuda/kernel.h"
 
 namespace metronome {
@@ -38,8 +39,9 @@ struct KernelCommand {
 ///   struct Kernel { ... template <class Context> METRONOME_DEVICE void operator()(Context&) const;
 ///   };
 ///
-/// in namespace metronome::cuda, whose members are those that `arguments` lays out; it may include
-/// the headers that kernels may (ops/cuda/*.h, ops/*_kernels.h).
+/// in namespace metronome::cuda, whose members are those that `arguments` lays out, and whose
+/// `static constexpr int most_threads` are the threads that it is compiled for; it may include the
+/// headers that kernels may (ops/cuda/*.h, ops/*_kernels.h).
 struct GeneratedCommand {
   std::shared_ptr<const std::string> source;
   std::string name;  ///< for people: "add gelu layer_norm"
@@ -98,6 +100,8 @@ std::string name_of(const Command& command);
 
 /// Throws InternalError where a kernel's shape breaks the bounds of `KernelShape`, or has no block.
 void check_shape(std::string_view kernel, const KernelShape& shape);
+/// Throws InternalError where a kernel's blocks have more threads than it is compiled for.
+void check_bound(std::string_view kernel, const KernelShape& shape, int most_threads);
 
 class CommandList {
  public:
@@ -106,6 +110,7 @@ class CommandList {
     static_assert(std::is_trivially_copyable_v<Kernel>);
     static_assert(sizeof(Kernel) <= 4096, "a kernel's arguments take at most 4 KiB");
     if (shape.blocks == 0) return;  // an empty tensor
+    check_bound(Kernel::name, shape, cuda::most_threads<Kernel>());
     std::vector<std::byte> arguments(sizeof(Kernel));
     std::memcpy(arguments.data(), &kernel, sizeof(Kernel));
     KernelCommand command{typeid(Kernel), Kernel::name, std::move(arguments), shape};

@@ -4,6 +4,7 @@
 
 #include <typeinfo>
 
+#include "ops/cuda/bound.h"
 #include "ops/cuda/context.h"
 #include "ops/cuda/device_kernels.h"
 #include "ops/cuda/kernel.h"
@@ -11,9 +12,12 @@
 namespace metronome::cuda {
 
 /// Arguments stay in the constant bank (`__grid_constant__`), also where a body indexes an array of
-/// them. Registers suffice for the largest block, so that no shape can fail to launch.
+/// them. Registers suffice for the largest block that rules may ask for, so that no shape can fail
+/// to launch; one block a multiprocessor is enough: asked for no number, the assembler spills
+/// registers to make room for more of them.
 template <class Kernel>
-__global__ void __launch_bounds__(1024) entry(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(most_threads<Kernel>(), 1)
+    entry(const __grid_constant__ Kernel kernel) {
   DeviceContext context;
   kernel(context);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/cuda/bound.h"
 #include "ops/cuda/kernel.h"
 
 namespace metronome {
@@ -31,7 +32,7 @@ constexpr int power_of_two(cuda::Index n, int low, int high) {
 constexpr int team_for(cuda::Index width) {
   return width <= 32    ? power_of_two(width, 1, 32)
          : width <= 256 ? 32
-                        : power_of_two(ceil_div(width, 4), 128, 1024);
+                        : power_of_two(ceil_div(width, 4), 128, cuda::kMostThreads);
 }
 
 /// Threads of a block of teams: those of a wide row, else as many as leave two blocks for each

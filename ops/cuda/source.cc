@@ -251,7 +251,11 @@ std::string indented(const std::string& lines, std::size_t spaces) {
   return text;
 }
 
-std::string map_kernel_text(const Group& group, const GroupPart& part, int pack) {
+std::string bound_text(int threads) {
+  return fmt::format("  static constexpr int most_threads = {};\n", threads);
+}
+
+std::string map_kernel_text(const Group& group, const GroupPart& part, int pack, int threads) {
   std::string body;
   if (pack == 1) {
     body = fmt::format("    for (Index i = first(c); i < {}LL; i += stride(c)) {{\n{}    }}\n",
@@ -301,6 +305,7 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack)
       "\n"
       "struct Kernel {{\n"
       "{}"
+      "{}"
       "\n"
       "  template <class Context>\n"
       "  METRONOME_DEVICE void operator()(Context& c) const {{\n"
@@ -309,7 +314,8 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack)
       "}};\n"
       "\n"
       "}}  // namespace metronome::cuda\n",
-      group.attributes(), to_string(group.domain), members_text(group, part), body);
+      group.attributes(), to_string(group.domain), bound_text(threads), members_text(group, part),
+      body);
 }
 
 }  // namespace metronome

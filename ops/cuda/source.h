@@ -55,7 +55,10 @@ std::string element_text(const Group& group, const GroupPart& part, bool stores)
 /// The lines of a text, each after so many spaces.
 std::string indented(const std::string& lines, std::size_t spaces);
 
-/// A kernel that is all maps, over packs of `pack` elements.
-std::string map_kernel_text(const Group& group, const GroupPart& part, int pack);
+/// The member of a kernel that says for how many threads a block it is compiled.
+std::string bound_text(int threads);
+
+/// A kernel that is all maps, over packs of `pack` elements, for blocks of `threads`.
+std::string map_kernel_text(const Group& group, const GroupPart& part, int pack, int threads);
 
 }  // namespace metronome

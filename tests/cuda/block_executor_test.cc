@@ -282,5 +282,24 @@ TEST_CASE("shapes out of bounds") {
                        InternalError);
 }
 
+struct Plain {
+  static constexpr const char* name = "plain";
+};
+struct Wide {
+  static constexpr const char* name = "wide";
+  static constexpr int most_threads = 1024;
+};
+
+TEST_CASE("no kernel is launched with more threads than it is compiled for") {
+  CommandList commands;
+  commands.launch(Plain{}, {.threads = 512});
+  commands.launch(Wide{}, {.threads = 1024});
+  CHECK_THROWS_WITH_AS(commands.launch(Plain{}, {.threads = 544}),
+                       "Metronome made a mistake of its own, please report it: plain is launched "
+                       "with 544 threads a block and compiled for 512",
+                       InternalError);
+  CHECK(commands.commands().size() == 2);
+}
+
 }  // namespace
 }  // namespace metronome

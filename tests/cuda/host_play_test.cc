@@ -67,6 +67,7 @@ const char* const kReverseWithin = R"(
 namespace metronome::cuda {
 
 struct Kernel {
+  static constexpr int most_threads = 64;
   const int* x;
   int* y;
   template <class Context>
@@ -132,7 +133,7 @@ TEST_CASE("a source's kernel keeps the rules of kernels") {
   std::vector<int> x(64), y(64);
   CHECK_THROWS_WITH_AS(player.play(generated(source.c_str(), {x.data(), y.data()})),
                        "reverse within, block 0: thread 40 has returned where thread 32 is at "
-                       "shuffle_xor by 31 of source:11",
+                       "shuffle_xor by 31 of source:12",
                        KernelError);
 }
 

@@ -31,6 +31,7 @@ METRONOME_SKIPPED("compiling at run time", METRONOME_NO_CUDA)
 const std::string kTwice = R"(#include "ops/cuda/kernel.h"
 namespace metronome::cuda {
 struct Kernel {
+  static constexpr int most_threads = 256;
   const float* x;
   float* y;
   Index count;
@@ -91,11 +92,25 @@ TEST_CASE("a source that does not compile is shown with the compiler's words") {
     FAIL("it compiled");
   } catch (const InternalError& error) {
     const std::string said = error.what();
-    CHECK(said.find("a generated kernel does not compile for sm_90:\nkernel.cu(9): error: ") !=
+    CHECK(said.find("a generated kernel does not compile for sm_90:\nkernel.cu(10): error: ") !=
           std::string::npos);
     CHECK(said.find("\"z\" is undefined") != std::string::npos);
-    CHECK(said.find("   9 |     for (Index i = first(c); i < count; i += stride(c)) y[i] = 2 * "
+    CHECK(said.find("  10 |     for (Index i = first(c); i < count; i += stride(c)) y[i] = 2 * "
                     "z[i];\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("a source that does not say for how many threads it is compiled does not compile") {
+  std::string source = kTwice;
+  const std::string bound = "  static constexpr int most_threads = 256;\n";
+  source.erase(source.find(bound), bound.size());
+  try {
+    compile_cubin(source, "sm_90");
+    FAIL("it compiled");
+  } catch (const InternalError& error) {
+    const std::string said = error.what();
+    CHECK(said.find("class \"metronome::cuda::Kernel\" has no member \"most_threads\"") !=
+          std::string::npos);
   }
 }
 

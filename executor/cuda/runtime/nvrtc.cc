@@ -15,10 +15,13 @@
 namespace metronome {
 namespace {
 
-/// Stands after a source. The kernel's arguments stay in the constant bank.
+/// Stands after a source. The kernel's arguments stay in the constant bank. One block a
+/// multiprocessor is enough (the bound's second number): asked for no number, the assembler spills
+/// registers of small blocks to make room for more of them.
 constexpr const char* kWrapper = R"(
 #include "ops/cuda/context.h"
-extern "C" __global__ void metronome_entry(const __grid_constant__ metronome::cuda::Kernel kernel) {
+extern "C" __global__ void __launch_bounds__(metronome::cuda::Kernel::most_threads, 1)
+    metronome_entry(const __grid_constant__ metronome::cuda::Kernel kernel) {
   metronome::cuda::DeviceContext context;
   kernel(context);
 }
