@@ -9,6 +9,7 @@
 
 #include "executor/cuda/io_device.h"
 #include "executor/cuda/runtime/graph_nodes.h"
+#include "executor/cuda/runtime/kernel_code.h"
 #include "executor/cuda/runtime/nvrtc.h"
 #include "graph/error.h"
 
@@ -49,6 +50,17 @@ DeviceFacts facts_of(int index, const CublasLt& cublaslt) {
           .memory_bytes = properties.totalGlobalMem,
           .library_versions = fmt::format("CUDA {}.{}, cuBLASLt {}", runtime / 1000,
                                           runtime % 1000 / 10, cublaslt.version())};
+}
+
+/// Loads the kernel's code, which the first question about it does, and looks whether it can be
+/// launched so.
+void load_code(const std::string& name, const void* kernel, const KernelShape& shape) {
+  cudaFuncAttributes code = {};
+  check(cudaFuncGetAttributes(&code, kernel), "load the kernel " + name);
+  require_launchable(name, shape,
+                     {.threads = code.maxThreadsPerBlock,
+                      .registers = code.numRegs,
+                      .shared_bytes = code.maxDynamicSharedSizeBytes});
 }
 
 void launch_kernel(const void* kernel, const KernelShape& shape,
@@ -240,11 +252,10 @@ const void* RuntimeDriver::load(const GeneratedCommand& command) {
 CapturedAs RuntimeDriver::prepare(const Command& command) {
   enter_outside_capture("preparing a command");
   const Measured measured(other_bytes_);
-  cudaFuncAttributes ignored;
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
-    check(cudaFuncGetAttributes(&ignored, loaded(*kernel)), "load a kernel");
+    load_code(kernel->name, loaded(*kernel), kernel->shape);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
-    check(cudaFuncGetAttributes(&ignored, load(*generated)), "load a generated kernel");
+    load_code(generated->name, load(*generated), generated->shape);
   } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
     cublaslt_->prepare(*gemm);
   }

@@ -1,0 +1,23 @@
+#include "executor/cuda/runtime/kernel_code.h"
+
+#include <fmt/format.h>
+
+#include "graph/error.h"
+
+namespace metronome {
+
+void require_launchable(std::string_view kernel, const cuda::KernelShape& shape,
+                        const KernelCode& code) {
+  if (shape.threads > code.threads) {
+    throw InternalError(fmt::format(
+        "{} is launched with {} threads a block, and its code, of {} registers a thread, allows {}",
+        kernel, shape.threads, code.registers, code.threads));
+  }
+  if (shape.shared_bytes > code.shared_bytes) {
+    throw InternalError(
+        fmt::format("{} is launched with {} bytes of shared memory, and its code allows {}", kernel,
+                    shape.shared_bytes, code.shared_bytes));
+  }
+}
+
+}  // namespace metronome
