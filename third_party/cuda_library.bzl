@@ -13,27 +13,44 @@ _FLAGS = [
     "arch=compute_80,code=sm_80",
     "-gencode",
     "arch=compute_90,code=[sm_90,compute_90]",
+    "-Xptxas",
+    "-v",
     "-Xcompiler",
     "-fPIC,-ffp-contract=off",
     "-I.",
 ]
 
+# What the compiler says goes into the report, and all but the assembler's lines about resources onto
+# the error stream too.
+_COMPILE = """
+report=$1
+shift
+status=0
+"$@" 2>"$report" || status=$?
+grep -vE '^(ptxas info|ptxas +[.]|    [0-9]+ bytes stack frame)' "$report" >&2 || true
+exit $status
+"""
+
 def _cuda_objects_impl(ctx):
     headers = depset(transitive = [d[CcInfo].compilation_context.headers for d in ctx.attr.deps])
     objects = []
+    reports = []
     for source in ctx.files.srcs:
-        out = ctx.actions.declare_file("{}/{}.o".format(ctx.label.name, source.basename[:-len(".cu")]))
-        ctx.actions.run(
-            executable = CUDA_NVCC,
-            arguments = _FLAGS + ["-c", source.path, "-o", out.path],
+        stem = "{}/{}".format(ctx.label.name, source.basename[:-len(".cu")])
+        out = ctx.actions.declare_file(stem + ".o")
+        report = ctx.actions.declare_file(stem + ".resources.txt")
+        ctx.actions.run_shell(
+            command = _COMPILE,
+            arguments = [report.path, CUDA_NVCC] + _FLAGS + ["-c", source.path, "-o", out.path],
             inputs = depset([source, ctx.file._version] + ctx.files.hdrs, transitive = [headers]),
-            outputs = [out],
+            outputs = [out, report],
             mnemonic = "Nvcc",
             progress_message = "Compiling {} for devices".format(source.short_path),
             use_default_shell_env = True,
         )
         objects.append(out)
-    return [DefaultInfo(files = depset(objects))]
+        reports.append(report)
+    return [DefaultInfo(files = depset(objects)), OutputGroupInfo(resources = depset(reports))]
 
 _cuda_objects = rule(
     implementation = _cuda_objects_impl,
@@ -46,7 +63,12 @@ _cuda_objects = rule(
 )
 
 def _once_impl(ctx):
-    return [DefaultInfo(files = depset(transitive = [o[DefaultInfo].files for o in ctx.attr.objects]))]
+    return [
+        DefaultInfo(files = depset(transitive = [o[DefaultInfo].files for o in ctx.attr.objects])),
+        OutputGroupInfo(
+            resources = depset(transitive = [o[OutputGroupInfo].resources for o in ctx.attr.objects]),
+        ),
+    ]
 
 # The objects, built in one place for all configurations: a build with sanitizers, which concern only
 # g++, takes them from the plain one.
@@ -58,6 +80,9 @@ _once = rule(
 def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kwargs):
     """A library of kernels for devices.
 
+    Also NAME_resources: for each of `srcs` a file STEM.resources.txt, in which the assembler says
+    what registers, spills and shared memory its kernels take (`ptxas -v`); none without a toolkit.
+
     Args:
       name: the library that others depend on.
       srcs: .cu files, compiled for sm_80, sm_90 and PTX; each is one action.
@@ -68,6 +93,7 @@ def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kw
       **kwargs: of cc_library (visibility, tags, ...).
     """
     if not CUDA_AVAILABLE:
+        native.filegroup(name = name + "_resources")
         cc_library(name = name, srcs = stub, hdrs = hdrs, deps = deps, **kwargs)
         return
     objects = []
@@ -85,6 +111,11 @@ def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kw
             objects = [name + "_compiled"],
             visibility = ["//visibility:private"],
         )
+    native.filegroup(
+        name = name + "_resources",
+        srcs = objects,
+        output_group = "resources",
+    )
     cc_library(
         name = name,
         srcs = cc_srcs + objects,

@@ -1,22 +1,15 @@
-// What the shipped models' fused groups are on a device: every source compiles there, and fusing
-// takes reductions in. No device takes part.
+// What the shipped models' fused groups are: fusing takes reductions in. That every source compiles
+// for devices tests/gpu/model_limits_test.cc shows.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "executor/cuda/null_driver.h"
 #include "executor/metronome.h"
 #include "models/models.h"
 #include "tests/doctest.h"
-#include "tests/skipped.h"
-
-#ifndef METRONOME_NO_CUDA
-#include "executor/cuda/runtime/nvrtc.h"
-#endif
 
 namespace metronome {
 namespace {
@@ -72,35 +65,6 @@ TEST_CASE("fusing takes in maps and reductions of every model, so that fewer ker
     CHECK(reductions > 0);
   }
 }
-
-#ifdef METRONOME_NO_CUDA
-
-METRONOME_SKIPPED("compiling the models' generated kernels", METRONOME_NO_CUDA)
-
-#else
-
-TEST_CASE("the generated kernels of every model compile for a device") {
-  using Clock = std::chrono::steady_clock;
-  std::set<std::string> compiled;
-  Clock::duration compiling{};
-  for (const models::Scale scale : {models::Scale::small, models::Scale::full}) {
-    for (const models::ModelEntry& entry : models::all_models()) {
-      const Planned plan = planned(entry, scale, true);
-      CHECK_FALSE(plan.sources.empty());
-      for (const auto& [source, name] : plan.sources) {
-        if (!compiled.insert(source).second) continue;
-        INFO(entry.name, ", ", models::name_of(scale), ": ", name);
-        const Clock::time_point begin = Clock::now();
-        CHECK_NOTHROW(compile_cubin(source, "sm_90"));
-        compiling += Clock::now() - begin;
-      }
-    }
-  }
-  fmt::print("{} sources compiled in {:.1f} s\n", compiled.size(),
-             std::chrono::duration<double>(compiling).count());
-}
-
-#endif
 
 }  // namespace
 }  // namespace metronome

@@ -114,6 +114,17 @@ TEST_CASE("a source that does not say for how many threads it is compiled does n
   }
 }
 
+TEST_CASE("what code takes is told of each of several sources") {
+  std::string thrice = kTwice;
+  thrice.replace(thrice.find("2 * x"), 5, "3 * x");
+  const std::string said = resource_report(std::vector{kTwice, thrice}, "sm_80");
+  for (const char* entry : {"metronome_entry_0", "metronome_entry_1"}) {
+    CHECK(said.find(std::string("Compiling entry function '") + entry + "' for 'sm_80'\n") !=
+          std::string::npos);
+  }
+  CHECK(said.find(" registers, used 0 barriers") != std::string::npos);
+}
+
 TEST_CASE("an architecture that NVRTC does not know is named") {
   CHECK_THROWS_WITH_AS(compile_cubin(kTwice, "sm_10"),
                        "NVRTC cannot compile for sm_10: NVRTC_ERROR_INVALID_OPTION", RunError);

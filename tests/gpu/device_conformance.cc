@@ -28,7 +28,7 @@ Trouble check_values(const Case& c, Element element, DevicePools pools) {
   const Graph graph = lower(declared.graph, {});
   const Tensors operands(declared.tensors.begin(),
                          declared.tensors.begin() + static_cast<int>(declared.operands()));
-  const Tensors expected = reference(declared.op(), operands);
+  const Tensors expected = compute(pools) ? reference(declared.op(), operands) : Tensors{};
   const double allowed = tolerance(declared.op(), c.name, element, c.sums);
   DeviceRun run{.values = results_of(graph), .in_place = true};
   std::size_t kernels = 1, kernel = 0;
@@ -44,7 +44,8 @@ Trouble check_values(const Case& c, Element element, DevicePools pools) {
     for (kernel = 0; kernel < kernels; ++kernel) {
       Trouble trouble;
       try {
-        trouble = compare(run_on(pools, graph, feeds_of(declared), run), expected, allowed);
+        const Tensors found = run_on(pools, graph, feeds_of(declared), run);
+        if (compute(pools)) trouble = compare(found, expected, allowed);
       } catch (const std::exception& error) {
         trouble = error.what();
       }
@@ -60,6 +61,7 @@ Trouble check_gradients(const Case& c, Element element, DevicePools pools) {
   DeviceRun run;
   for (const ParameterGradient& g : graph.parameter_gradients()) run.values.push_back(g.value);
   const Tensors found = run_on(pools, graph, feeds_of(declared), run);
+  if (!compute(pools)) return std::nullopt;
   const Tensors expected = autograd(declared, graph);
   const double allowed = tolerance(declared.op(), c.name, element, c.sums);
   for (std::size_t k = 0; k < expected.size(); ++k) {

@@ -14,7 +14,8 @@ namespace metronome {
 
 /// Values by every kernel that could run the op, on aligned operands and on operands that are
 /// views, each result beside the operands and over those that it may lie over; and the gradients.
-/// Within the tolerance table, and nothing written outside of outputs and scratch.
+/// Within the tolerance table, and nothing written outside of outputs and scratch. On a device that
+/// computes nothing only what cannot be launched is a trouble.
 Trouble check_on_device(const Case& c, Element element, DevicePools pools);
 
 /// What was found of one op.

@@ -39,6 +39,8 @@ std::vector<ValueId> results_of(const Graph& graph) {
   return values;
 }
 
+bool compute(DevicePools pools) { return pools[0]->driver().computes(); }
+
 Tensors run_on(DevicePools pools, const Graph& graph, const Feeds& feeds, const DeviceRun& run) {
   Tensors first;
   for (std::size_t p = 0; p < pools.size(); ++p) {

@@ -35,6 +35,10 @@ struct DeviceRun {
 /// bits, and where DeviceInterpreter does.
 Tensors run_on(DevicePools pools, const Graph& graph, const Feeds& feeds, const DeviceRun& run);
 
+/// Whether they run kernels. On others nothing that is found means anything: a run shows only what
+/// would be launched.
+bool compute(DevicePools pools);
+
 /// What differs, to the bit, where a pass made `after` of `before`: on aligned operands and on
 /// operands that are views, results beside operands and over them.
 Trouble other_bits(DevicePools pools, const Graph& before, const Graph& after, const Feeds& feeds);

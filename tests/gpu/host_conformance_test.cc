@@ -5,33 +5,13 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
 
 #include "tests/doctest.h"
 #include "tests/gpu/device_conformance.h"
 #include "tests/gpu/host_device.h"
+#include "tests/gpu/shards.h"
 
 namespace metronome {
-namespace {
-
-std::size_t environment_number(const char* name, std::size_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
-}
-
-/// Of Bazel's shards.
-struct Share {
-  std::size_t index = environment_number("TEST_SHARD_INDEX", 0);
-  std::size_t count = environment_number("TEST_TOTAL_SHARDS", 1);
-  Share() {
-    // Tells Bazel that this program knows of shards.
-    if (const char* file = std::getenv("TEST_SHARD_STATUS_FILE")) std::ofstream{file};
-  }
-};
-
-}  // namespace
-
 TEST_CASE("every op's kernels are right, whatever order threads run in") {
   at::set_num_threads(1);
   HostDevice first, second({RunOrder::Kind::reverse}), third({RunOrder::Kind::random, 7});

@@ -111,16 +111,14 @@ std::uint64_t key_of(const std::string& source, const std::string& architecture)
   return hash.value();
 }
 
-}  // namespace
-
-std::string architecture(int major, int minor) { return fmt::format("sm_{}{}", major, minor); }
-
-std::vector<char> compile_cubin(const std::string& source, const std::string& architecture) {
-  const std::string whole = source + kWrapper;
-  const Program program = make_program(whole);
+/// What libnvrtc made of a source with its wrapper, with an option more than those of all.
+Program compiled(const std::string& whole, const std::string& architecture,
+                 const char* option = nullptr) {
+  Program program = make_program(whole);
   const std::string target = "--gpu-architecture=" + architecture;
   std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
   options.push_back(target.c_str());
+  if (option != nullptr) options.push_back(option);
   const nvrtcResult result =
       nvrtc().nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
   if (result == NVRTC_ERROR_COMPILATION) {
@@ -128,11 +126,33 @@ std::vector<char> compile_cubin(const std::string& source, const std::string& ar
                                     architecture, log_of(program), numbered(whole)));
   }
   nvrtc().check(result, "compile for " + architecture);
+  return program;
+}
+
+}  // namespace
+
+std::string architecture(int major, int minor) { return fmt::format("sm_{}{}", major, minor); }
+
+std::vector<char> compile_cubin(const std::string& source, const std::string& architecture) {
+  const Program program = compiled(source + kWrapper, architecture);
   std::size_t size = 0;
   nvrtc().check(nvrtc().nvrtcGetCUBINSize(program.get(), &size), "give its code");
   std::vector<char> code(size);
   nvrtc().check(nvrtc().nvrtcGetCUBIN(program.get(), code.data()), "give its code");
   return code;
+}
+
+std::string resource_report(std::span<const std::string> sources, const std::string& architecture) {
+  // All define these names: Kernel, and the functors of a group (ops/group_cuda.cc).
+  constexpr const char* kNames[] = {kGeneratedEntry, "Kernel",  "Operand0", "Operand1",
+                                    "Operand2",      "Result0", "Result1"};
+  std::string whole;
+  for (std::size_t k = 0; k < sources.size(); ++k) {
+    for (const char* name : kNames) whole += fmt::format("#define {0} {0}_{1}\n", name, k);
+    whole += sources[k] + kWrapper;
+    for (const char* name : kNames) whole += fmt::format("#undef {}\n", name);
+  }
+  return log_of(compiled(whole, architecture, "--ptxas-options=-v"));
 }
 
 std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,
