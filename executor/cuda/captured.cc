@@ -47,8 +47,7 @@ StepForm::StepForm(CudaDriver& driver, std::span<const Task> tasks, StreamPlan p
       plan_(std::move(plan)),
       streams_(std::move(streams)),
       captured_(captured),
-      name_(fmt::format("{}, {} stream{}", captured ? "one graph" : "uncaptured", plan_.streams,
-                        plan_.streams == 1 ? "" : "s")) {
+      name_(name_of(plan_, captured)) {
   if (plan_.start_recorded) start_ = driver_->make_event();
   events_.resize(tasks_.size());
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -122,6 +121,11 @@ void StepForm::play() const {
   for (const std::int32_t last : plan_.joins) driver_->wait(streams_[0], events_[last]);
 }
 
+std::string name_of(const StreamPlan& plan, bool captured) {
+  return fmt::format("{}, {} stream{}", captured ? "one graph" : "uncaptured", plan.streams,
+                     plan.streams == 1 ? "" : "s");
+}
+
 std::string name_of(const RegionParts& regions) {
   const int count = regions_in(regions), depth = depth_of(regions);
   return fmt::format("one graph, {} region{}{}", count, count == 1 ? "" : "s",
@@ -156,6 +160,15 @@ int prepare(CudaDriver& driver, std::span<Task> tasks) {
     });
   }
   return nodes;
+}
+
+void run_one_by_one(CudaDriver& driver, std::span<const Task> tasks, CudaStream stream) {
+  for (const Task& task : tasks) {
+    naming(task, "running", [&] {
+      for (const Command& command : task.commands) driver.enqueue(command, stream);
+      driver.synchronize(stream);
+    });
+  }
 }
 
 }  // namespace metronome

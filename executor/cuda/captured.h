@@ -49,6 +49,8 @@ class StepForm {
   CudaGraphExec graph_;
 };
 
+/// "one graph, 3 streams", "uncaptured, 1 stream".
+std::string name_of(const StreamPlan& plan, bool captured);
 /// "one graph, 9 regions, 3 deep".
 std::string name_of(const RegionParts& regions);
 
@@ -58,5 +60,9 @@ std::vector<std::vector<std::int32_t>> order_of(std::span<const Task> tasks);
 /// Makes each task's commands ready, and says which may be conditional; gives the number of graph
 /// nodes that they capture to.
 int prepare(CudaDriver& driver, std::span<Task> tasks);
+
+/// Runs the tasks one by one, whatever their guards say, and waits for each: an error names the
+/// task whose kernels failed.
+void run_one_by_one(CudaDriver& driver, std::span<const Task> tasks, CudaStream stream);
 
 }  // namespace metronome

@@ -2,9 +2,11 @@
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "executor/cuda/cuda_steps.h"
 #include "executor/cuda/step_forms.h"
@@ -111,10 +113,14 @@ class Replay {
     warm_up(before);
     auto [forms, notes] =
         make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams, shared_.options, nodes_);
+    if (forms.empty()) {
+      throw RunError(fmt::format("graph \"{}\", {}: no form of the step can be made: {}",
+                                 plan_.graph.name(), name_of(plan_.report),
+                                 fmt::join(notes, "; ")));
+    }
     std::vector<double> times;
     if (shared_.driver->computes()) {
-      const Outcome expected = stepwise(before);
-      for (const StepForm& form : forms) accept(form, before, expected);
+      keep_accepted(forms, notes, before);
       times = measure(forms, before);
     } else {
       times.assign(forms.size(), 0);
@@ -145,11 +151,7 @@ class Replay {
 
  private:
   void warm_up(std::span<const std::byte> before) {
-    CudaDriver& driver = *shared_.driver;
-    for (const Task& task : tasks_) {
-      for (const Command& command : task.commands) driver.enqueue(command, shared_.streams[0]);
-    }
-    driver.synchronize(shared_.streams[0]);
+    run_one_by_one(*shared_.driver, tasks_, shared_.streams[0]);
     restore(before);
   }
 
@@ -181,7 +183,28 @@ class Replay {
     return result;
   }
 
+  /// Leaves out forms that fail, or give other bits than the kernels one by one, with a note each.
+  /// Throws what the first one threw where none is left, or the driver is strict.
+  void keep_accepted(std::vector<StepForm>& forms, std::vector<std::string>& notes,
+                     std::span<const std::byte> before) {
+    const Outcome expected = stepwise(before);
+    std::exception_ptr first;
+    std::erase_if(forms, [&](const StepForm& form) {
+      try {
+        accept(form, before, expected);
+        return false;
+      } catch (const std::exception& error) {
+        if (shared_.driver->strict()) throw;
+        notes.push_back(fmt::format("{}: failed: {}", form.name(), error.what()));
+        if (first == nullptr) first = std::current_exception();
+        return true;
+      }
+    });
+    if (forms.empty()) std::rethrow_exception(first);
+  }
+
   void accept(const StepForm& form, std::span<const std::byte> before, const Outcome& expected) {
+    restore(before);  // the form before may have failed halfway
     form.launch();
     shared_.driver->synchronize(shared_.streams[0]);
     const Outcome actual = outcome(

@@ -44,11 +44,14 @@ class CudaDriver : public GemmLibrary {
   virtual const DeviceFacts& facts() const = 0;
   /// False where what is enqueued is only written down.
   virtual bool computes() const { return true; }
+  /// True where a form of a step that fails ends the compile; else it is left out, with a note.
+  virtual bool strict() const { return false; }
 
   /// Zeroed device memory, 256-byte aligned.
   virtual std::byte* device_memory(std::size_t bytes) = 0;
-  /// Gives `device_memory` back, when nothing that is enqueued uses it any more.
-  virtual void release(std::byte* device_memory) = 0;
+  /// Gives `device_memory` back, when nothing that is enqueued uses it any more. Destructors call
+  /// it, also behind a fault of the device: what cannot be given back now is when the driver ends.
+  virtual void release(std::byte* device_memory) noexcept = 0;
   /// Zeroed page-locked host memory that the device can address, 256-byte aligned.
   virtual MappedMemory mapped_memory(std::size_t bytes) = 0;
 

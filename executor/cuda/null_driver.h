@@ -30,7 +30,7 @@ class NullDriver : public CudaDriver {
   const DeviceFacts& facts() const override { return facts_; }
   bool computes() const override { return false; }
   std::byte* device_memory(std::size_t bytes) override;
-  void release(std::byte* device_memory) override;
+  void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   CudaStream make_stream() override;
   CudaEvent make_event() override;

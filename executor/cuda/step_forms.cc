@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "graph/error.h"
 
@@ -18,19 +20,15 @@ class Maker {
   void on_streams(int count, bool captured) {
     StreamPlan plan = assign_streams(after_, count);
     if (count > 1 && plan.streams == 1) return;
-    made_.forms.emplace_back(driver_, tasks_, std::move(plan), streams_, captured, nodes_);
+    const std::string name = name_of(plan, captured);
+    add(name, driver_.strict(), std::move(plan), streams_, captured);
   }
 
   /// Only where there is a region in a region if not `alone`; else refusals are the caller's.
   void with_regions(const Guards& guards, Nesting nesting, bool alone) {
     const RegionParts regions = make_regions(tasks_, after_, guards, nesting);
     if (!alone && nesting == Nesting::nested && depth_of(regions) < 2) return;
-    try {
-      made_.forms.emplace_back(driver_, tasks_, regions, streams_[0], nodes_);
-    } catch (const RunError& error) {  // what a library captures may not be conditional
-      if (alone) throw;
-      made_.notes.push_back(fmt::format("{}: not possible: {}", name_of(regions), error.what()));
-    }
+    add(name_of(regions), alone, regions, streams_[0]);
   }
 
   /// What runs in no region though it has a guard.
@@ -45,6 +43,20 @@ class Maker {
   StepForms take() { return std::move(made_); }
 
  private:
+  /// What libraries capture may not be conditional: that is no failure, however strict the driver.
+  template <class... Parts>
+  void add(const std::string& name, bool throws, Parts&&... parts) {
+    try {
+      made_.forms.emplace_back(driver_, tasks_, std::forward<Parts>(parts)..., nodes_);
+    } catch (const RunError& error) {
+      if (throws) throw;
+      made_.notes.push_back(fmt::format("{}: not possible: {}", name, error.what()));
+    } catch (const std::exception& error) {
+      if (throws || driver_.strict()) throw;
+      made_.notes.push_back(fmt::format("{}: failed: {}", name, error.what()));
+    }
+  }
+
   CudaDriver& driver_;
   std::span<const Task> tasks_;
   const std::vector<CudaStream>& streams_;

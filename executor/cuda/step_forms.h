@@ -13,12 +13,13 @@ namespace metronome {
 
 struct StepForms {
   std::vector<StepForm> forms;     ///< of equal times the first is to be kept
-  std::vector<std::string> notes;  ///< what the device refuses, and why
+  std::vector<std::string> notes;  ///< what was left out, and why
 };
 
-/// Captures the step in each form that the options let be measured. `tasks`, of a plan of `graph`,
-/// are prepared, capture to `nodes` nodes and have run once. Throws RunError where the options ask
-/// for one form, which the device refuses.
+/// Captures the step in each form that the options let be measured; one that fails, whatever it
+/// throws, is left out with a note. `tasks`, of a plan of `graph`, are prepared, capture to `nodes`
+/// nodes and have run once. Throws what the form threw where the options ask for no other, and
+/// where the driver is strict.
 StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const Task> tasks,
                      const std::vector<CudaStream>& streams, const CudaOptions& options, int nodes);
 

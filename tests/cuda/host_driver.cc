@@ -74,18 +74,23 @@ MappedMemory HostDriver::mapped_memory(std::size_t bytes) {
   return {data, data};
 }
 
-void HostDriver::release(std::byte* device_memory) {
-  forbid_in_capture("memory is released");
-  check();
+void HostDriver::release(std::byte* device_memory) noexcept {
   const auto block = memory_.find(device_memory);
-  if (block == memory_.end()) {
-    throw InternalError("memory is released that was not handed out");
+  if (capturing_) {
+    wrong_release_ = "memory is released while a graph is captured";
+  } else if (block == memory_.end()) {
+    wrong_release_ = "memory is released that was not handed out";
+  } else if (!block->second.intact()) {
+    wrong_release_ =
+        fmt::format("something was written beside {} bytes of device memory", block->second.size());
   }
+  if (!wrong_release_.empty() || block == memory_.end()) return;
   device_bytes_ -= block->second.size();
   memory_.erase(block);
 }
 
 void HostDriver::check() const {
+  if (!wrong_release_.empty()) throw InternalError(wrong_release_);
   for (const auto& [data, block] : memory_) {
     if (!block.intact()) {
       throw InternalError(

@@ -32,6 +32,7 @@ struct HostSettings {
   RunOrder order = {};           ///< of the threads within kernels, where there is no seed
   bool gemm_bias = true;         ///< whether the library offers products with a bias
   bool conditional_gemm = true;  ///< whether its products may stand in conditional nodes
+  bool strict = true;            ///< whether a form of a step that fails ends the compile
   DeviceFacts facts = {.name = "the host",
                        .multiprocessors = 4,
                        .memory_bytes = 1 << 30,
@@ -60,15 +61,17 @@ class HostDriver final : public CudaDriver {
   explicit HostDriver(HostSettings settings = {}, HostKernels& kernels = host_kernels());
 
   const HostCounts& counts() const { return counts_; }
-  /// Throws InternalError where something was written beside memory that was handed out. So do
-  /// `synchronize` and `release`.
+  /// Throws InternalError where something was written beside memory that was handed out, or memory
+  /// was released that was not, or in a capture. So does `synchronize`.
   void check() const;
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
 
   const DeviceFacts& facts() const override { return settings_.facts; }
+  bool strict() const override { return settings_.strict; }
   std::byte* device_memory(std::size_t bytes) override;
-  void release(std::byte* device_memory) override;
+  /// What is wrong with it `check` tells.
+  void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   CudaStream make_stream() override;
   CudaEvent make_event() override;
@@ -190,6 +193,7 @@ class HostDriver final : public CudaDriver {
 
   std::map<const std::byte*, GuardedBytes> memory_;
   std::size_t device_bytes_ = 0;  // held; mapped memory is not among them
+  std::string wrong_release_;     // the last one, as destructors may not throw
   std::vector<Stream> streams_;
   std::vector<Event> events_;
   std::vector<Graph> graphs_;

@@ -108,7 +108,8 @@ TEST_CASE("memory ends, and is given back") {
                        RunError);
   driver.release(memory);
   driver.device_memory(1000);
-  CHECK_REFUSED(driver.release(memory + 1), "memory is released that was not handed out");
+  driver.release(memory + 1);
+  CHECK_REFUSED(driver.check(), "memory is released that was not handed out");
 }
 
 TEST_CASE("eager work is done at once, lazy work when the host waits") {
@@ -207,7 +208,6 @@ TEST_CASE("what a capture may not do") {
   long long number = 0;
   CHECK_REFUSED(b.driver.device_memory(1), refused("memory is asked for"));
   CHECK_REFUSED(b.driver.mapped_memory(1), refused("mapped memory is asked for"));
-  CHECK_REFUSED(b.driver.release(nullptr), refused("memory is released"));
   CHECK_REFUSED(b.driver.make_stream(), refused("a stream is made"));
   CHECK_REFUSED(b.driver.make_event(), refused("an event is made"));
   CHECK_REFUSED(b.driver.done(b.events[2]), refused("an event is asked for"));

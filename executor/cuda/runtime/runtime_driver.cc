@@ -126,11 +126,10 @@ std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
   return static_cast<std::byte*>(made);
 }
 
-void RuntimeDriver::release(std::byte* device_memory) {
-  enter_outside_capture("releasing device memory");
-  const std::size_t erased =
-      std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
-  if (erased == 0) throw InternalError("device memory that is not held was released");
+void RuntimeDriver::release(std::byte* device_memory) noexcept {
+  if (capturing_) return;  // freeing would break the capture: it is held until the driver ends
+  static_cast<void>(cudaSetDevice(index_));
+  std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
 }
 
 MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
@@ -309,6 +308,7 @@ void RuntimeDriver::begin_capture(CudaStream stream) {
   enter_outside_capture("beginning a capture");
   check(cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeThreadLocal), "begin a capture");
   capturing_ = stream;
+  body_nodes_ = 0;
 }
 
 CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
@@ -337,15 +337,24 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
 void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
   if (capturing_ != stream) return;
   capturing_.reset();
-  body_nodes_ = 0;
   static_cast<void>(cudaSetDevice(index_));
+  if (!std::exchange(open_, {}).empty()) return leave_behind(stream);
   cudaGraph_t recorded = nullptr;
-  if (!std::exchange(open_, {}).empty()) {
-    static_cast<void>(cudaStreamEndCapture(bodies_.get(), &recorded));
-  }
   static_cast<void>(cudaStreamEndCapture(of(stream), &recorded));
   const RecordedGraph graph(recorded);
   static_cast<void>(cudaGetLastError());
+}
+
+// Ending a capture in whose conditional body something failed crashes some drivers
+// (github.com/NVIDIA/cuda-python, issue 2918): streams and graph are never touched again.
+void RuntimeDriver::leave_behind(CudaStream stream) noexcept {
+  static_cast<void>(cudaGetLastError());
+  for (Stream* left : {&streams_[static_cast<std::size_t>(stream.index)], &bodies_}) {
+    cudaStream_t made = nullptr;
+    static_cast<void>(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+    static_cast<void>(left->release());
+    left->reset(made);
+  }
 }
 
 void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {

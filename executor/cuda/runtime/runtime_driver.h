@@ -28,14 +28,14 @@ class RuntimeDriver : public CudaDriver {
   /// The device `index`, which can be used (see refusal.h). Throws RunError where it is taken or in
   /// error, or where a library is missing.
   explicit RuntimeDriver(int index);
-  /// Waits for what the device still does.
+  /// Waits for what the device still does; a device in error is left as it is.
   ~RuntimeDriver() override;
 
   const DeviceFacts& facts() const override { return facts_; }
   std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override;
 
   std::byte* device_memory(std::size_t bytes) override;
-  void release(std::byte* device_memory) override;
+  void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
 
   CudaStream make_stream() override;
@@ -87,6 +87,7 @@ class RuntimeDriver : public CudaDriver {
   void play(const Command& command, cudaStream_t stream);
   CapturedAs captured_alone(const Command& command);
 
+  void leave_behind(CudaStream stream) noexcept;
   void begin_body(cudaGraph_t body, const cudaGraphNode_t* after);
   void end_body(bool whole);
 
