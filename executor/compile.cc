@@ -53,8 +53,10 @@ void check(const CudaOptions& options, const std::string& graph) {
 /// Into how many batches the updates of many parameters may go, few first: one launch in place of
 /// many, but all gradients live at once.
 constexpr std::size_t kBuckets[] = {1, 4, 16};
-/// How much larger an arena may be than the smallest, for fewer launches.
+/// How much larger an arena may be than the smallest, for fewer launches: by this factor, or by
+/// these bytes where they are more. A launch in a graph takes as long as moving some MiB.
 constexpr double kRoomForFewBuckets = 1.1;
+constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
 
 /// The plan of one mode for a device: the fewest batches of updates that memory allows.
 Plan plan_for_device(const Declared& declared, Settings settings, const Kernels& kernels,
@@ -75,7 +77,8 @@ Plan plan_for_device(const Declared& declared, Settings settings, const Kernels&
   std::size_t least = SIZE_MAX;
   for (const Plan& plan : plans) least = std::min(least, plan.memory.arena_bytes);
   const auto room = budget ? static_cast<double>(std::max(least, *budget))
-                           : kRoomForFewBuckets * static_cast<double>(least);
+                           : std::max(kRoomForFewBuckets * static_cast<double>(least),
+                                      static_cast<double>(least + kBytesForFewBuckets));
   std::size_t chosen = 0;
   while (static_cast<double>(plans[chosen].memory.arena_bytes) > room) ++chosen;
   report = std::move(reports[chosen]);

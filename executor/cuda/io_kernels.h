@@ -70,7 +70,7 @@ struct LoadInputs {
   static constexpr const char* name = "load_inputs";
   static constexpr Index kChunk = 16384;  ///< bytes
 
-  struct Word {
+  struct alignas(16) Word {  // one load of 16 bytes: slots and inputs begin at multiples of 256
     unsigned a, b, c, d;
   };
 
