@@ -58,6 +58,8 @@ class Pair {
         batches_(checked_.model, 10),
         planned_(compile(checked_.model.graph, replay_on(device), {.threads = threads})),
         eager_(compile(checked_.model.graph, eager(device), {.threads = threads})) {
+    result_.planned = planned_.report().target;
+    result_.eager = eager_.report().target;
     // What the loss never reaches is not trained: there is nothing to compare.
     const std::vector<std::string>& unreached = planned_.report().unreached;
     std::erase_if(checked_.parameters, [&](const Parameter& p) {

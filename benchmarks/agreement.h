@@ -15,6 +15,8 @@ struct Agreement {
   double max_difference = 0;
   std::string disagreement;    ///< the first one, with both numbers; empty where all agree
   std::vector<double> losses;  ///< of the planned steps
+  std::string planned;         ///< the target of the one side: "cpu_replay"
+  std::string eager;           ///< of the other: "eager"
 };
 
 /// Ten f32 steps, eager's storage set to planned's before each of them. Losses agree to 1e-5

@@ -54,7 +54,8 @@ void check(const CudaOptions& options, const std::string& graph) {
 /// many, but all gradients live at once.
 constexpr std::size_t kBuckets[] = {1, 4, 16};
 /// How much larger an arena may be than the smallest, for fewer launches: by this factor, or by
-/// these bytes where they are more. A launch in a graph takes as long as moving some MiB.
+/// these bytes where they are more. Reckoned, not measured: a node of a graph takes some
+/// microseconds, in which a device moves some MiB.
 constexpr double kRoomForFewBuckets = 1.1;
 constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
 

@@ -50,7 +50,7 @@ std::byte* NullDriver::device_memory(std::size_t bytes) {
 }
 
 void NullDriver::release(std::byte* device_memory) noexcept {
-  if (blocks_.erase(device_memory) > 0) write("release");
+  write(blocks_.erase(device_memory) > 0 ? "release" : "release of memory that is not held");
 }
 
 MappedMemory NullDriver::mapped_memory(std::size_t bytes) {

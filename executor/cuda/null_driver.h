@@ -19,11 +19,11 @@ class NullDriver : public CudaDriver {
   explicit NullDriver(DeviceFacts facts = {});
 
   /// What was asked for, a line each:
-  ///   "memory 1024 bytes", "release", "mapped 4096 bytes", "stream 1", "event 3",
-  ///   "begin capture on stream 0", "layer_norm <<<256, 32, 0>>> on stream 1", "gemm f32 ... on
-  ///   stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0", "record event 3 on
-  ///   stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if", "end capture: graph 0
-  ///   of 57 nodes", "launch graph 0 on stream 0"
+  ///   "memory 1024 bytes", "release", "release of memory that is not held", "mapped 4096 bytes",
+  ///   "stream 1", "event 3", "begin capture on stream 0", "layer_norm <<<256, 32, 0>>> on stream
+  ///   1", "gemm f32 ... on stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0",
+  ///   "record event 3 on stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if",
+  ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0"
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 

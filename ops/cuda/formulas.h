@@ -6,15 +6,18 @@
 #include "ops/cuda/kernel.h"
 #include "ops/cuda/math.h"
 
-// The device's own functions have C's names; the host's compiler knows them as builtins.
+// The device's own functions have C's names; the host's compiler knows them as builtins. On the host
+// those of f32 are f64's, rounded: how exact a C library is differs from machine to machine.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define METRONOME_MATH(function) ::function
+#define METRONOME_MATH_F32(function) ::function##f
 #else
 #define METRONOME_MATH(function) __builtin_##function
+#define METRONOME_MATH_F32(function) (float)__builtin_##function
 #endif
 
-#define METRONOME_FUNCTION(function)                                                  \
-  METRONOME_DEVICE float function(float x) { return METRONOME_MATH(function##f)(x); } \
+#define METRONOME_FUNCTION(function)                                                     \
+  METRONOME_DEVICE float function(float x) { return METRONOME_MATH_F32(function)(x); }   \
   METRONOME_DEVICE double function(double x) { return METRONOME_MATH(function)(x); }
 
 namespace metronome::cuda::formula {
@@ -25,7 +28,7 @@ METRONOME_FUNCTION(sin)
 METRONOME_FUNCTION(cos)
 METRONOME_FUNCTION(tanh)
 
-METRONOME_DEVICE float pow(float x, float y) { return METRONOME_MATH(powf)(x, y); }
+METRONOME_DEVICE float pow(float x, float y) { return METRONOME_MATH_F32(pow)(x, y); }
 METRONOME_DEVICE double pow(double x, double y) { return METRONOME_MATH(pow)(x, y); }
 
 template <class T>
@@ -41,7 +44,7 @@ METRONOME_DEVICE T sqrt(T x) {
   return sqrt_of(x);
 }
 
-METRONOME_DEVICE float abs(float x) { return METRONOME_MATH(fabsf)(x); }
+METRONOME_DEVICE float abs(float x) { return METRONOME_MATH_F32(fabs)(x); }
 METRONOME_DEVICE double abs(double x) { return METRONOME_MATH(fabs)(x); }
 template <class T>
 METRONOME_DEVICE T abs(T x) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <type_traits>
@@ -76,21 +78,29 @@ MappedMemory HostDriver::mapped_memory(std::size_t bytes) {
 
 void HostDriver::release(std::byte* device_memory) noexcept {
   const auto block = memory_.find(device_memory);
+  std::string wrong;
   if (capturing_) {
-    wrong_release_ = "memory is released while a graph is captured";
+    wrong = "memory is released while a graph is captured";
   } else if (block == memory_.end()) {
-    wrong_release_ = "memory is released that was not handed out";
+    wrong = "memory is released that was not handed out";
   } else if (!block->second.intact()) {
-    wrong_release_ =
+    wrong =
         fmt::format("something was written beside {} bytes of device memory", block->second.size());
   }
-  if (!wrong_release_.empty() || block == memory_.end()) return;
+  if (wrong_release_.empty()) wrong_release_ = wrong;
+  if (block == memory_.end() || capturing_) return;
   device_bytes_ -= block->second.size();
   memory_.erase(block);
 }
 
+HostDriver::~HostDriver() {
+  if (wrong_release_.empty()) return;
+  fmt::print(stderr, "host device: {}\n", wrong_release_);
+  std::abort();
+}
+
 void HostDriver::check() const {
-  if (!wrong_release_.empty()) throw InternalError(wrong_release_);
+  if (!wrong_release_.empty()) throw InternalError(std::exchange(wrong_release_, {}));
   for (const auto& [data, block] : memory_) {
     if (!block.intact()) {
       throw InternalError(

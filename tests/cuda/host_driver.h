@@ -61,8 +61,11 @@ class HostDriver final : public CudaDriver {
   explicit HostDriver(HostSettings settings = {}, HostKernels& kernels = host_kernels());
 
   const HostCounts& counts() const { return counts_; }
+  /// Aborts, with the words on stderr, where a wrong release was never told of.
+  ~HostDriver() override;
+
   /// Throws InternalError where something was written beside memory that was handed out, or memory
-  /// was released that was not, or in a capture. So does `synchronize`.
+  /// was released that was not, or in a capture: of a release it tells once. So does `synchronize`.
   void check() const;
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
@@ -193,7 +196,7 @@ class HostDriver final : public CudaDriver {
 
   std::map<const std::byte*, GuardedBytes> memory_;
   std::size_t device_bytes_ = 0;  // held; mapped memory is not among them
-  std::string wrong_release_;     // the last one, as destructors may not throw
+  mutable std::string wrong_release_;  // the first not told of, as destructors may not throw
   std::vector<Stream> streams_;
   std::vector<Event> events_;
   std::vector<Graph> graphs_;

@@ -132,6 +132,21 @@ TEST_CASE("fusing and batching leave a fraction of the kernels, each of them a n
   }
 }
 
+TEST_CASE("the updates of many small parameters are one launch") {
+  Graph g("deep");
+  const Value x = g.input("x", f32, {8, 16});
+  Value h = x;
+  for (int i = 0; i < 24; ++i) h = tanh(h.through(linear(16)));
+  g.minimize(mse_loss(h, x), Adam{.lr = 1e-3});
+  CompileOptions options = both_modes();
+  options.modes = {Mode::train};
+  const Compiled compiled(g, {.streams = 1}, options);
+  const Lines lines = compiled.driver->record_lines();
+  const std::size_t steps = count(lines, "store_reads");  // enqueued, and captured
+  CHECK(steps == 2);
+  CHECK(count(lines, "adam_update") == steps);
+}
+
 TEST_CASE("what cannot be asked of a device is refused with the values in it") {
   Graph g("refused");
   const Value x = g.input("x", f32, {2});

@@ -36,7 +36,7 @@ at::Tensor filled(double number) { return at::full({2}, number); }
 const Target kTargets[] = {cpu_replay(), stepwise(), eager()};
 
 TEST_CASE("a step computes the loss and updates the parameter, on every target") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     Executable step = compile(s.g, target, plain());
     step.run({{s.x, filled(1)}, {s.t, filled(3)}});
@@ -50,7 +50,7 @@ TEST_CASE("a step computes the loss and updates the parameter, on every target")
 }
 
 TEST_CASE("feeding by name, through the input's memory, or not again") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     Executable step = compile(s.g, target, plain());
     step.run({{"x", filled(1)}, {"t", filled(1)}});
@@ -62,7 +62,7 @@ TEST_CASE("feeding by name, through the input's memory, or not again") {
 }
 
 TEST_CASE("a wrong feed is one error; nothing of it is copied, and the next step runs") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     Executable step = compile(s.g, target, plain());
     step.run({{s.x, filled(1)}, {s.t, filled(1)}});
@@ -110,7 +110,7 @@ TEST_CASE("an input that was never fed") {
 }
 
 TEST_CASE("reading what no step has produced, or what is not kept") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     Executable step = compile(s.g, target, plain());
     CHECK_THROWS_WITH_AS(step.read_scalar(s.loss),
@@ -147,7 +147,7 @@ TEST_CASE("reading what no step has produced, or what is not kept") {
 }
 
 TEST_CASE("the loss of a graph that minimises none") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Graph g("forgotten");
     const Value x = g.input("x", f32, {2});
     g.output("y", x * g.parameter("w", Type{f32, {}}, ones()));
@@ -188,7 +188,7 @@ TEST_CASE("a mode that was not compiled") {
 }
 
 TEST_CASE("evaluation updates nothing and advances no counter") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     CompileOptions options = plain();
     options.modes = {train, evaluate};
@@ -246,7 +246,7 @@ TEST_CASE("an invalid graph does not compile") {
 }
 
 TEST_CASE("states are fed back, and states that swap read both before either changes") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Graph g("swap");
     const Value a = g.state("a", Type{f32, {}}, constant(1));
     const Value b = g.state("b", Type{f32, {}}, constant(2));
@@ -264,7 +264,7 @@ TEST_CASE("states are fed back, and states that swap read both before either cha
 }
 
 TEST_CASE("a declared gradient is read after a step") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     const Value gradient = s.g.gradient(s.y);
     Executable step = compile(s.g, target, plain());
@@ -287,7 +287,7 @@ TEST_CASE("a declared gradient of an input, in every step anew") {
 }
 
 TEST_CASE("a parameter that the loss does not reach keeps its value and is reported") {
-  for (const Target target : kTargets) {
+  for (const Target& target : kTargets) {
     Scaled s;
     const Value unused = s.g.parameter("unused", Type{f32, {}}, ones());
     s.g.output("aside", unused * 2.0);

@@ -32,12 +32,12 @@ struct Model {
     graph.minimize(mse_loss(y, x), Adam{.lr = 1e-3});
   }
   /// Bytes of the arena as `compile` plans, which skips branches, or where all of them run.
-  PlanReport planned(Mode mode, bool skips) const {
+  Plan planned(Mode mode, bool skips) const {
     Settings settings = settings_for(cpu_replay(), mode);
     settings.skips = skips;
     const SelectOptions options{.tune = Tune::off, .family = family_of_environment()};
     Report report;
-    return make_plan({graph}, settings, *cpu_kernels(1), options, report).report;
+    return make_plan({graph}, settings, *cpu_kernels(1), options, report);
   }
 
   Graph graph{"branches"};
@@ -49,15 +49,19 @@ struct Model {
 TEST_CASE("the arena with sharing between branches is smaller than without") {
   const Model model;
   for (const Mode mode : {train, evaluate}) {
-    const PlanReport shared = model.planned(mode, true), apart = model.planned(mode, false);
+    const Plan with_sharing = model.planned(mode, true);
+    const PlanReport& shared = with_sharing.report;
+    const PlanReport apart = model.planned(mode, false).report;
     MESSAGE(name_of(mode), ": arena ", shared.arena_bytes, " bytes (at least ", shared.lower_bound,
             ") with sharing between branches, ", apart.arena_bytes, " (at least ",
             apart.lower_bound, ") without");
     CHECK(shared.arena_bytes < apart.arena_bytes);
     CHECK(shared.arena_bytes >= shared.lower_bound);
-    // Own and MKL's kernels: 1.00. oneDNN's scratch: 1.052, as the blocks of branches meet two by
-    // two, though never all at once, so that no placement of the order of the least bound reaches
-    // it.
+    // Little is wasted of what the chosen order holds at once.
+    CHECK(shared.arena_bytes <= 1.02 * static_cast<double>(with_sharing.memory.held_bytes));
+    // Of all orders' least bound: own and MKL's kernels 1.00. oneDNN's scratch 1.052, as the blocks
+    // of branches meet two by two, though never all at once, so that no placement of the order of
+    // the least bound reaches it.
     CHECK(shared.arena_bytes <= 1.06 * static_cast<double>(shared.lower_bound));
     const Executable replay =
         compile(model.graph, cpu_replay(), {.modes = {mode}, .threads = 1, .tune = Tune::off});

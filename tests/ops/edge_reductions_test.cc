@@ -17,11 +17,9 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "tests/doctest.h"
-#include "tests/gpu/device_interpreter.h"
-#include "tests/gpu/host_device.h"
 #include "tests/ops/case_graph.h"
+#include "tests/ops/edge_runners.h"
 #include "tests/ops/edge_values.h"
-#include "tests/ops/interpreter.h"
 
 namespace metronome {
 namespace {
@@ -89,9 +87,6 @@ struct Results {
   Tensors outputs, gradients;
 };
 
-using Runner = std::function<Tensors(const Graph&, const std::map<std::string, at::Tensor>&,
-                                     const std::vector<ValueId>&)>;
-
 Results by_graph(const Subject& s, const Runner& run) {
   Graph graph("edges");
   Values operands;
@@ -130,16 +125,6 @@ Results by_graph(const Subject& s, const Runner& run) {
   Tensors found = run(whole, feed, values);
   return {{found.begin(), found.begin() + static_cast<std::ptrdiff_t>(outputs)},
           {found.begin() + static_cast<std::ptrdiff_t>(outputs), found.end()}};
-}
-
-Tensors on_cpu(const Graph& graph, const std::map<std::string, at::Tensor>& feed,
-               const std::vector<ValueId>& values) {
-  Interpreter run(graph);
-  for (const auto& [name, tensor] : feed) run.set(name, tensor);
-  run.run();
-  Tensors results;
-  for (const ValueId id : values) results.push_back(run.tensor(id).clone());
-  return results;
 }
 
 Results by_libtorch(const Subject& s, at::ScalarType type) {
@@ -406,17 +391,7 @@ TEST_CASE("the device's reductions, softmax and norms are as near to f64's as li
   at::set_num_threads(1);
   HostDevice device;
   print_heading("a device made of the host");
-  check_all(
-      [&](const Graph& graph, const std::map<std::string, at::Tensor>& feed,
-          const std::vector<ValueId>& values) {
-        DeviceInterpreter run(graph, device.pool, false);
-        for (const auto& [name, tensor] : feed) run.set(name, tensor);
-        run.run();
-        Tensors results;
-        for (const ValueId id : values) results.push_back(run.tensor(id));
-        return results;
-      },
-      false);
+  check_all(on(device), false);
 }
 
 }  // namespace metronome

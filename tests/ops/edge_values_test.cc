@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "tests/doctest.h"
-#include "tests/gpu/device_interpreter.h"
-#include "tests/gpu/host_device.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/edge_functions.h"
-#include "tests/ops/interpreter.h"
+#include "tests/ops/edge_runners.h"
 
 namespace metronome {
 namespace {
@@ -63,18 +61,6 @@ at::Tensor tensor_of(const std::vector<T>& numbers) {
 /// A row's value, and its gradient by each operand.
 using Results = std::vector<at::Tensor>;
 using Feed = std::map<std::string, at::Tensor>;
-/// Runs a graph on a feed and fetches values.
-using Runner =
-    std::function<Results(const Graph&, const Feed& feed, const std::vector<ValueId>& values)>;
-
-Results on_cpu(const Graph& graph, const Feed& feed, const std::vector<ValueId>& values) {
-  Interpreter run(graph);
-  for (const auto& [name, tensor] : feed) run.set(name, tensor);
-  run.run();
-  Results results;
-  for (const ValueId id : values) results.push_back(run.tensor(id).clone());
-  return results;
-}
 
 template <class T>
 Results by_graph(const Elementwise& op, const Points<T>& points, const Runner& run) {
@@ -113,7 +99,7 @@ Results by_libtorch(const Elementwise& op, const Points<T>& points) {
 }
 
 template <class T>
-void check_row(const ExactRow<Wider<T>>& row, const Runner& run, double least = 2) {
+void check_row(const ExactRow<Wider<T>>& row, const Runner& run) {
   const Elementwise op{row.function, row.a, row.b};
   const Points<T> points = points_of<T>(row.operands());
   const Results ours = by_graph(op, points, run), theirs = by_libtorch(op, points);
@@ -132,7 +118,7 @@ void check_row(const ExactRow<Wider<T>>& row, const Runner& run, double least = 
                 fmt::format("({:.9g}, {:.9g}) g {:.9g}", x, y, g),
                 k == 0 || !std::isfinite(g) ? 0 : std::abs(g) * Wider<T>(row.steep));
     }
-    const std::string trouble = tally.judge(least);
+    const std::string trouble = tally.judge(2);
     INFO(trouble);
     CHECK(trouble.empty());
   }
@@ -153,17 +139,7 @@ TEST_CASE("elementwise rows are as near to the true function as libtorch's, f64"
 TEST_CASE("the device's rows are as near to the true function as libtorch's") {
   HostDevice device;
   print_heading("f32, a device made of the host");
-  const Runner on_device = [&](const Graph& graph, const Feed& feed,
-                               const std::vector<ValueId>& values) {
-    DeviceInterpreter run(graph, device.pool, false);
-    for (const auto& [name, tensor] : feed) run.set(name, tensor);
-    run.run();
-    Results results;
-    for (const ValueId id : values) results.push_back(run.tensor(id));
-    return results;
-  };
-  // Its tanh is the C library's, off by up to 2 ulp, and slopes multiply that.
-  for (const auto& row : exact_rows<double>()) check_row<float>(row, on_device, 8);
+  for (const auto& row : exact_rows<double>()) check_row<float>(row, on(device));
 }
 
 TEST_CASE("every row with a gradient is compared with the true function") {

@@ -177,7 +177,7 @@ TEST_CASE("compiled replays, and eager ones, make the same 100 updates") {
   const Problem problem;
   const auto check = [&](const Optimizer& optimizer) {
     const Tensors expected = unplanned(problem, fused(optimizer));
-    for (const Target target : {cpu_replay(), eager()}) {
+    for (const Target& target : {cpu_replay(), eager()}) {
       Executable step = compile(declared(problem, optimizer), target, {.tune = Tune::off});
       step.set("a", problem.a), step.set("b", problem.b);
       for (int update = 0; update < kUpdates; ++update) {

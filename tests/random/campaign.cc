@@ -134,8 +134,9 @@ std::string to_string(const Tally& t) {
         std::ranges::min_element(t.misfed, {}, [](const auto& kind) { return kind.second; });
     text += fmt::format(
         "{} programs that something wrong was fed to, of {} kinds, each {} times or more; {} of "
-        "them in a region that was skipped\n",
-        misfed, t.misfed.size(), least->second, t.skipped);
+        "them in a region that was skipped; {} more left out, whose own selectors leave their "
+        "range\n",
+        misfed, t.misfed.size(), least->second, t.skipped, t.own_faults);
   }
   std::int64_t mistaken = 0;
   for (const auto& [name, count] : t.mistakes) mistaken += count;

@@ -34,6 +34,7 @@ struct Tally {
   std::int64_t unreached = 0;                    ///< those in layers that are never called
   std::map<std::string, std::int64_t> misfed;    ///< wrongly fed programs, by what they feed
   std::int64_t skipped = 0;                      ///< of them: in a region that the step skipped
+  std::int64_t own_faults = 0;  ///< left out: a selector leaves its range before anything is wrong
 };
 
 /// The property that does not hold, and the numbers.
@@ -62,7 +63,8 @@ std::optional<Failure> check_on_device(const Program& program, Tally* tally = nu
 std::optional<Failure> check_mistaken(const Program& program, Tally* tally = nullptr);
 
 /// What is fed wrongly is told of in one set of words by replay, stepwise and a device made of the
-/// host, with the line and the value; nothing is told before.
+/// host, with the line and the value; before, nothing is told but of a selector that the program
+/// computes, and that in the same words too.
 std::optional<Failure> check_misfed(const Program& program, Tally* tally = nullptr);
 
 /// The program as text, with what is wrong with it where it cannot be built.

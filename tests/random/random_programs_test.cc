@@ -73,6 +73,7 @@ TEST_CASE("what is fed wrongly is told of by replay, stepwise and a device in th
   std::int64_t all = 0;
   for (const auto& [name, count] : tally.misfed) all += count;
   CHECK(all > 2 * tally.skipped);
+  CHECK(all > 5 * tally.own_faults);
 }
 
 TEST_CASE("every wrong feed is told of in the smallest program") {

@@ -11,6 +11,7 @@
 #include "executor/cuda/runtime/graph_nodes.h"
 #include "executor/cuda/runtime/kernel_code.h"
 #include "executor/cuda/runtime/nvrtc.h"
+#include "executor/log.h"
 #include "graph/error.h"
 
 namespace metronome {
@@ -129,7 +130,9 @@ std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
 void RuntimeDriver::release(std::byte* device_memory) noexcept {
   if (capturing_) return;  // freeing would break the capture: it is held until the driver ends
   static_cast<void>(cudaSetDevice(index_));
-  std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
+  const auto released =
+      std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
+  if (released == 0) logger().error("device memory is released that is not held");
 }
 
 MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
