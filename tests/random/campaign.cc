@@ -135,8 +135,8 @@ std::string to_string(const Tally& t) {
     text += fmt::format(
         "{} programs that something wrong was fed to, of {} kinds, each {} times or more; {} of "
         "them in a region that was skipped; {} more left out, whose own selectors leave their "
-        "range\n",
-        misfed, t.misfed.size(), least->second, t.skipped, t.own_faults);
+        "range, and {} that read it for nothing\n",
+        misfed, t.misfed.size(), least->second, t.skipped, t.own_faults, t.unread);
   }
   std::int64_t mistaken = 0;
   for (const auto& [name, count] : t.mistakes) mistaken += count;

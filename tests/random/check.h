@@ -34,6 +34,7 @@ struct Tally {
   std::int64_t unreached = 0;                    ///< those in layers that are never called
   std::map<std::string, std::int64_t> misfed;    ///< wrongly fed programs, by what they feed
   std::int64_t skipped = 0;                      ///< of them: in a region that the step skipped
+  std::int64_t unread = 0;      ///< left out: nothing that is made hangs on what is fed wrongly
   std::int64_t own_faults = 0;  ///< left out: a selector leaves its range before anything is wrong
 };
 
