@@ -2,8 +2,11 @@
 #include "tests/cuda/host_driver.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <set>
 
@@ -110,6 +113,25 @@ TEST_CASE("memory ends, and is given back") {
   driver.device_memory(1000);
   driver.release(memory + 1);
   CHECK_REFUSED(driver.check(), "memory is released that was not handed out");
+  driver.check();  // told once
+}
+
+TEST_CASE("a wrong release that nobody was told of ends the process") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);  // not the test's own handler
+    {
+      HostDriver driver({}, kernels());
+      std::byte other{};
+      driver.release(&other);
+    }
+    _exit(0);  // it went on
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGABRT);
 }
 
 TEST_CASE("eager work is done at once, lazy work when the host waits") {

@@ -147,6 +147,15 @@ TEST_CASE("the updates of many small parameters are one launch") {
   CHECK(count(lines, "adam_update") == steps);
 }
 
+TEST_CASE("memory that is not held, or no longer, is not released in silence") {
+  NullDriver driver;
+  std::byte* memory = driver.device_memory(64);
+  driver.release(memory);
+  driver.release(memory);
+  CHECK(driver.record_lines() ==
+        Lines{"memory 64 bytes", "release", "release of memory that is not held"});
+}
+
 TEST_CASE("what cannot be asked of a device is refused with the values in it") {
   Graph g("refused");
   const Value x = g.input("x", f32, {2});
