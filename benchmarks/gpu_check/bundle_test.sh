@@ -40,7 +40,8 @@ for said in \
   'ok     hang: failed: hangs: it took more than 2 s; its last line: before' \
   'ok     come-late: unfinished: not begun: it takes about 4000 s, ' \
   'ok     op-layer_norm: passed: ' 'ok     small-feedback_adaptive-every: passed: ' \
-  'ok     memcheck-layer_norm: passed: ' 'conformance ' 'models-full ' 'peers ' 'sanitizers '; do
+  'ok     memcheck-layer_norm: passed: ' 'ok     profile-small-mlp: passed: ' \
+  'ok     the page shows where each model' 'conformance ' 'models-full ' 'peers ' 'sanitizers '; do
   grep -qF "$said" <<<"$dry" || fail "the dry run does not say \"$said\": $dry"
 done
 cd /

@@ -168,7 +168,6 @@ class Maker:
                 ["metronome", "plan", model, "--scale", scale, "--device", "cuda", "--profile"],
                 about=8,
                 limit=90,
-                refusals=("plan knows no ",),
             )
             for scale in ("small", "full")
             for model in self.places.models

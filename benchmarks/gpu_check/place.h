@@ -5,7 +5,7 @@
 
 namespace metronome::gpu_check {
 
-/// The target on that device; libtorch's eager steps beside it.
+/// The target on that device; libtorch's eager steps beside it. So are the profiles of `plan`.
 Target placed(Target target);
 
 }  // namespace metronome::gpu_check

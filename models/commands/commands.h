@@ -11,7 +11,7 @@ void add_train(CLI::App& app, Action& chosen);
 /// compare: planned steps beside eager ones. Exit status 1 where a model disagrees or is too slow.
 void add_compare(CLI::App& app, Action& chosen);
 
-/// plan: what compile decides for a model, without running it.
+/// plan: what compile decides for a model, without running it but to profile it.
 void add_plan(CLI::App& app, Action& chosen);
 
 }  // namespace metronome::commands

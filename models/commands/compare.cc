@@ -6,9 +6,8 @@
 #include <optional>
 
 #include "benchmarks/table.h"
-#include "executor/cuda/driver.h"
-#include "graph/error.h"
 #include "models/commands/commands.h"
+#include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/models.h"
 
@@ -29,15 +28,10 @@ struct Arguments {
 
 constexpr int kSmallRounds = 21, kFullRounds = 9;
 
-// Its name, or why there is none.
 void find_device(benchmarks::Machine& machine) {
-  try {
-    const std::unique_ptr<CudaDriver> driver = open_cuda(0);
-    machine.device = driver->facts().name;
-    machine.device_libraries = driver->facts().library_versions;
-  } catch (const RunError& error) {
-    throw NoDevice(error.what());
-  }
+  const std::unique_ptr<CudaDriver> driver = open_device();
+  machine.device = driver->facts().name;
+  machine.device_libraries = driver->facts().library_versions;
 }
 
 int compare(const Arguments& arguments) {

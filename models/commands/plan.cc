@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/gpu_check/place.h"
 #include "models/commands/commands.h"
+#include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/commands/profile.h"
 #include "models/digits.h"
@@ -17,7 +19,9 @@ namespace {
 struct Arguments {
   std::string model;
   std::string scale = "small";
+  std::string device = "cpu";
   std::optional<std::string> dot;
+  std::optional<std::string> json;
   int threads = 0;
   bool print = false;
   bool profile = false;
@@ -45,19 +49,34 @@ std::vector<std::string> names() {
   return names;
 }
 
+Target target_of(const std::string& device) {
+  if (device == "cpu") return cpu_replay();
+  Target target = gpu_check::placed(cuda_graph());
+  target.driver = open_device();
+  return target;
+}
+
 int plan(const Arguments& arguments) {
   if (arguments.model.empty()) {
     throw UsageError(fmt::format("say which model to plan: {}.", listed(names())));
   }
+  if (arguments.json && !arguments.profile) {
+    throw UsageError("--json needs --profile: what it writes is the profile.");
+  }
+  if (arguments.json) expect_writable(*arguments.json);
+  const Target target = target_of(arguments.device);
   const Model model = model_of(arguments);
   const Graph& graph = model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());
   CompileOptions options{.threads = arguments.threads};
   if (arguments.model == "digits") options.modes = {train, evaluate};
-  Executable executable = compile(graph, cpu_replay(), options);
+  Executable executable = compile(graph, target, options);
   fmt::print("{}", to_string(executable.report()));
-  if (arguments.profile) fmt::print("{}", profile_of(executable, model.inputs));
+  if (!arguments.profile) return 0;
+  const Profile profile = profile_of(executable, model.inputs);
+  fmt::print("{}", to_string(profile));
+  if (arguments.json) write_whole(*arguments.json, to_json(profile));
   return 0;
 }
 
@@ -74,6 +93,10 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("--scale", arguments->scale, "small (launch-bound) or full; digits has one size")
       ->check(one_of({"small", "full"}))
       ->capture_default_str();
+  verb->add_option("--device", arguments->device,
+                   "What is planned for: cpu, or cuda, where it must be there")
+      ->check(one_of({"cpu", "cuda"}))
+      ->capture_default_str();
   verb->add_option("--threads", arguments->threads,
                    "Threads a kernel may use; by default all cores")
       ->check(whole_number(1, 1024));
@@ -81,6 +104,8 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_flag("--print", arguments->print, "Print the declared graph, one line a node");
   verb->add_flag("--profile", arguments->profile,
                  "Take some steps on random numbers, and say where their time goes");
+  verb->add_option("--json", arguments->json,
+                   "Also write the profile, every kernel of it, to a file");
 }
 
 }  // namespace metronome::commands

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -30,12 +31,20 @@ std::string temporary(const std::string& name) {
   return fmt::format("{}/{}", std::getenv("TEST_TMPDIR"), name);
 }
 
+Outcome run(const std::string& command) {
+  const std::string out = temporary("out"), error = temporary("error");
+  const int status = std::system(fmt::format("{} >{} 2>{}", command, out, error).c_str());
+  return {WEXITSTATUS(status), read(out), read(error)};
+}
+
 // Runs the program with arguments, in an environment with more or other variables.
 Outcome metronome(const std::string& arguments, const std::string& environment = "") {
-  const std::string out = temporary("out"), error = temporary("error");
-  const int status = std::system(
-      fmt::format("{} models/metronome {} >{} 2>{}", environment, arguments, out, error).c_str());
-  return {WEXITSTATUS(status), read(out), read(error)};
+  return run(fmt::format("{} models/metronome {}", environment, arguments));
+}
+
+// The same program, whose GPU is made of the host.
+Outcome metronome_on_host(const std::string& arguments) {
+  return run("tests/on_host/metronome " + arguments);
 }
 
 // The whole of what a wrong command line is answered with.
@@ -74,6 +83,8 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
       "plan towers",
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
       "feedback_fixed, feedback_adaptive, routed_sparse or digits.");
+  refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
+  refuses("plan mlp --json profile.json", "--json needs --profile: what it writes is the profile.");
 }
 
 TEST_CASE("--help says what there is, and status 0") {
@@ -193,12 +204,65 @@ TEST_CASE("plan says where a step's time goes") {
   }
 }
 
-TEST_CASE("without a GPU, compare on one says why in a line, and status 3") {
+// The kernels' microseconds, added up; each is told of once.
+double total_in(const std::string& file) {
+  const auto json = nlohmann::json::parse(read(file));
+  std::set<std::string> names;
+  double total = 0;
+  for (const auto& kernel : json["kernels"]) {
+    CHECK(names.insert(kernel["kernel"]).second);
+    CHECK(kernel["us"] >= 0);
+    total += kernel["us"].get<double>();
+  }
+  CHECK(names.size() > 10);
+  return total;
+}
+
+TEST_CASE("plan writes the profile that it shows, whole") {
+  const std::string file = temporary("profile.json");
+  const Outcome outcome = metronome("plan mlp --profile --threads 1 --json " + file);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.error == "");
+  const std::string shown =
+      fmt::format("profile of 20 steps on 1 thread: {:.1f} us a step in kernels\n", total_in(file));
+  CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
+
+  const Outcome unwritable = metronome("plan mlp --profile --json /no/profile.json");
+  CHECK(unwritable.status == 1);
+  CHECK(unwritable.out == "");
+  CHECK(unwritable.error ==
+        "metronome: /no/profile.json: cannot be written: /no: No such file or directory\n");
+}
+
+TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
+  const std::string file = temporary("device.json");
+  const Outcome outcome = metronome_on_host("plan mlp --device cuda --profile --json " + file);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.error == "");
+  const std::string shown =
+      fmt::format("profile of 20 steps on the host: {:.1f} us a step in kernels\n", total_in(file));
+  CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
+  CHECK(outcome.out.find("graph \"mlp\" on cuda_graph (") == 0);
+  const auto kernels = nlohmann::json::parse(read(file))["kernels"];
+  CHECK(kernels.front()["kernel"] == "load_inputs");
+  CHECK(kernels.back()["kernel"] == "store_reads");
+  for (const auto& kernel : kernels) CHECK(kernel["us"] > 0);
+  CHECK(metronome_on_host("plan digits --device cuda").status == 0);
+}
+
+TEST_CASE("without a GPU, verbs on one say why in a line, the same, and status 3") {
   const Outcome outcome = metronome("compare --device cuda", "CUDA_VISIBLE_DEVICES=");
   CHECK(outcome.status == 3);
   CHECK(outcome.out == "");
   CHECK(outcome.error.starts_with("metronome: "));
   CHECK(std::count(outcome.error.begin(), outcome.error.end(), '\n') == 1);
+  for (const char* more : {"", " --profile"}) {
+    const Outcome plan =
+        metronome(fmt::format("plan mlp --device cuda{}", more), "CUDA_VISIBLE_DEVICES=");
+    CHECK(plan.status == 3);
+    CHECK(plan.out == "");
+    CHECK(plan.error == outcome.error);
+  }
 }
 
 TEST_CASE("compare prints a row a model and writes them as JSON") {
