@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "benchmarks/products.h"
-#include "benchmarks/statistics.h"
 #include "executor/cuda/driver.h"
+#include "executor/cuda/stopwatch.h"
 
 namespace metronome::benchmarks {
 namespace {
 
-constexpr int kCopies = 20;  // of a command in one graph: enough to hide how long a launch takes
 constexpr int kRounds = 5;
 constexpr std::size_t kLargeCopy = std::size_t{256} << 20;  // bytes; several times any cache
 
@@ -34,27 +34,10 @@ class Block {
 class Bench {
  public:
   explicit Bench(CudaDriver& driver)
-      : driver_(driver),
-        stream_(driver.make_stream()),
-        begin_(driver.make_event()),
-        end_(driver.make_event()) {}
+      : driver_(driver), stream_(driver.make_stream()), watch_(driver, stream_) {}
 
-  // Of one command, when nothing else runs.
   double milliseconds(const Command& command) {
-    const int nodes = driver_.prepare(command).nodes;
-    driver_.begin_capture(stream_);
-    for (int i = 0; i < kCopies; ++i) driver_.enqueue(command, stream_);
-    const CudaGraphExec graph = driver_.end_capture(stream_, kCopies * nodes);
-    Samples samples;
-    driver_.launch(graph, stream_);  // warm-up
-    for (int round = 0; round < kRounds; ++round) {
-      driver_.record(begin_, stream_);
-      driver_.launch(graph, stream_);
-      driver_.record(end_, stream_);
-      driver_.synchronize(end_);
-      samples.values.push_back(driver_.milliseconds(begin_, end_) / kCopies);
-    }
-    return samples.median();
+    return Repeated(watch_, std::span(&command, 1)).milliseconds(kRounds);
   }
 
   double milliseconds(GemmProblem problem) {
@@ -100,7 +83,7 @@ class Bench {
 
   CudaDriver& driver_;
   CudaStream stream_;
-  CudaEvent begin_, end_;
+  Stopwatch watch_;
 };
 
 double gemm_ms(Bench& bench, const Product& p, bool tf32) {

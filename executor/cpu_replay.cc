@@ -99,7 +99,7 @@ class Replay {
         const auto begin = Clock::now();
         steps_[i].function(steps_[i].arguments);
         const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-        times.push_back({names_[i], took.count()});
+        times.push_back({names_[i], took.count(), TimedBy::host_clock});
       }
     }
     return times;

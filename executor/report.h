@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/timed_by.h"
 #include "graph/passes/settings.h"
 
 namespace metronome {
@@ -36,6 +37,7 @@ struct KernelTime {
   std::string
       kernel;  ///< `layer_norm "tower/3/layer_norm" (tower.cc:50)`, or what the executor does
   double microseconds = 0;
+  TimedBy by = TimedBy::host_clock;
 };
 
 struct Report {

@@ -107,9 +107,10 @@ std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
         how = "tuning file";
       } else if (options.tune == Tune::measure &&
                  (!options.room || bench_bytes(inputs, node, candidates) <= options.room->bytes)) {
-        chosen = kernels.fastest(node, inputs, candidates);
+        const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
+        chosen = fastest.index;
         file->add(key, candidates[chosen].name);
-        how = "timed";
+        how = fastest.by == TimedBy::launches ? "timed by launches" : "timed";
       }
       report.choices.push_back(fmt::format("{} -> {} ({})", what, candidates[chosen].name, how));
     }

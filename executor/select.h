@@ -10,6 +10,7 @@
 #include "executor/report.h"
 #include "executor/room.h"
 #include "executor/target.h"
+#include "executor/timed_by.h"
 #include "graph/graph.h"
 #include "ops/candidate.h"
 
@@ -24,9 +25,13 @@ class Kernels {
   /// What could run a node, the fixed rule's choice first.
   virtual std::vector<Candidate> candidates(const Node& node,
                                             std::span<const Type> inputs) const = 0;
-  /// Index of the fastest, timed on scratch memory.
-  virtual std::size_t fastest(const Node& node, std::span<const Type> inputs,
-                              std::span<const Candidate> candidates) const = 0;
+  struct Fastest {
+    std::size_t index = 0;
+    TimedBy by = TimedBy::host_clock;  ///< all of them alike
+  };
+  /// The fastest candidate, timed on scratch memory.
+  virtual Fastest fastest(const Node& node, std::span<const Type> inputs,
+                          std::span<const Candidate> candidates) const = 0;
 };
 
 /// The CPU's kernels, on at most so many threads.
@@ -47,7 +52,8 @@ Family family_of_environment();
 /// where there is one, else the tuning file's entry, else the fastest candidate timed on scratch
 /// memory (where there is room), else the op's fixed rule. Each distinct (op, types) is decided
 /// once. New timings are added to the tuning file; one that cannot be written is a warning.
-/// `report` gains one line per decision among several candidates.
+/// `report` gains one line per decision among several candidates: "... -> mkl (timed)"; "(timed by
+/// launches)" where a device's commands could not be captured, so that the host's part is in it.
 std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
                               const SelectOptions& options, Report& report);
 

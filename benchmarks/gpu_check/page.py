@@ -142,7 +142,8 @@ def floors(records: list[dict]) -> dict[tuple[str, str], float]:
 
 def profiles(records: list[dict]) -> list[str]:
     """Of each model: its kernels, longest first, and what its step takes at least. A profile is
-    {"kernels": [{"kernel": "layer_norm", "us": 2.5}, ...]}, microseconds a step."""
+    {"kernels": [{"kernel": "layer_norm", "us": 2.5, "timed_by": "launches"}, ...]}, microseconds a
+    step."""
     lines, least = [], floors(records)
     for record in records:
         found = record.get("results")
@@ -153,7 +154,8 @@ def profiles(records: list[dict]) -> list[str]:
         total = sum(each["us"] for each in kernels)
         floor = least.get((model, scale))
         beside = "not measured" if floor is None else f"{1e3 * floor:.1f} us"
-        lines += [f"### {model}, {scale}: {total:.1f} us in kernels; floor {beside}", ""]
+        ways = ", ".join(dict.fromkeys(each["timed_by"] for each in kernels)) or "nothing"
+        lines += [f"### {model}, {scale}: {total:.1f} us in kernels, by {ways}; floor {beside}", ""]
         rows = [
             [each["kernel"], f"{each['us']:.2f}", f"{100 * each['us'] / total:.1f} %"]
             for each in kernels[:LONGEST]

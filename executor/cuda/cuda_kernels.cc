@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/cuda/device_state.h"
+#include "executor/cuda/stopwatch.h"
 #include "executor/log.h"
 #include "ops/cuda/table.h"
 
@@ -44,7 +45,6 @@ class Bench {
                                                   .constants = constants_,
                                                   .commands = commands,
                                                   .tf32 = tf32_});
-    for (const Command& command : commands.commands()) driver_.prepare(command);
     return commands;
   }
 
@@ -80,11 +80,7 @@ class Bench {
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(CudaDriver& driver, bool tf32)
-      : driver_(driver),
-        tf32_(tf32),
-        stream_(driver.make_stream()),
-        begin_(driver.make_event()),
-        end_(driver.make_event()) {}
+      : driver_(driver), tf32_(tf32), stream_(driver.make_stream()), watch_(driver, stream_) {}
 
   std::string machine() const override {
     const DeviceFacts& facts = driver_.facts();
@@ -98,46 +94,39 @@ class CudaKernels final : public Kernels {
 
   /// A later candidate must win by 3 %: the library's own first choice stands where the difference
   /// is noise.
-  std::size_t fastest(const Node& node, std::span<const Type> inputs,
-                      std::span<const Candidate> candidates) const override {
-    if (!driver_.computes()) return 0;
+  Fastest fastest(const Node& node, std::span<const Type> inputs,
+                  std::span<const Candidate> candidates) const override {
+    if (!driver_.computes()) return {};
     Bench bench(driver_, stream_, node, inputs, tf32_);
     std::vector<CommandList> lists;
-    for (const Candidate& candidate : candidates) {
-      lists.push_back(bench.record(candidate));
-      milliseconds(lists.back(), 2);  // first touch, clocks
+    for (const Candidate& candidate : candidates) lists.push_back(bench.record(candidate));
+    std::vector<Repeated> runs;
+    for (const CommandList& list : lists) runs.emplace_back(watch_, list.commands());
+    const auto by_launches = [](const Repeated& run) { return run.by() == TimedBy::launches; };
+    if (std::ranges::any_of(runs, by_launches)) {  // then all, or it would lose for that alone
+      for (Repeated& run : runs) run.use_launches();
     }
     std::vector<double> best(candidates.size(), 1e30);
-    constexpr int kRounds = 5, kCalls = 10;
+    constexpr int kRounds = 5;
     for (int round = 0; round < kRounds; ++round) {
-      for (std::size_t i = 0; i < lists.size(); ++i) {
-        best[i] = std::min(best[i], milliseconds(lists[i], kCalls));
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        best[i] = std::min(best[i], runs[i].milliseconds());
       }
     }
-    std::size_t winner = 0;
+    Fastest found{0, runs[0].by()};
     for (std::size_t i = 0; i < best.size(); ++i) {
-      logger().debug("{}: {} {:.2f} us", describe(node, inputs), candidates[i].name,
-                     best[i] / kCalls * 1e3);
-      if (best[i] < 0.97 * best[winner]) winner = i;
+      logger().debug("{}: {} {:.2f} us by {}", describe(node, inputs), candidates[i].name,
+                     best[i] * 1e3, name_of(found.by));
+      if (best[i] < 0.97 * best[found.index]) found.index = i;
     }
-    return winner;
+    return found;
   }
 
  private:
-  double milliseconds(const CommandList& list, int calls) const {
-    driver_.record(begin_, stream_);
-    for (int i = 0; i < calls; ++i) {
-      for (const Command& command : list.commands()) driver_.enqueue(command, stream_);
-    }
-    driver_.record(end_, stream_);
-    driver_.synchronize(end_);
-    return driver_.milliseconds(begin_, end_);
-  }
-
   CudaDriver& driver_;
   bool tf32_;
   CudaStream stream_;
-  CudaEvent begin_, end_;
+  Stopwatch watch_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "executor/cuda/cuda_steps.h"
 #include "executor/cuda/step_forms.h"
 #include "executor/cuda/step_io.h"
+#include "executor/cuda/step_times.h"
 #include "executor/log.h"
 #include "graph/error.h"
 #include "ops/reference/table.h"
@@ -58,20 +59,14 @@ struct Outcome {
 class Replay {
  public:
   Replay(Plan plan, Shared& shared, std::byte* arena, std::size_t base)
-      : plan_(std::move(plan)), shared_(shared) {
-    std::vector<std::byte*> scalars;
+      : plan_(std::move(plan)), shared_(shared), base_(base) {
     bases_ = shared.state.bases(plan_.graph);
     bases_.arena = arena;
     for (const std::size_t bytes : plan_.memory.readable_bytes) {
       readable_blocks_.emplace_back(*shared.driver, bytes);
       bases_.readables.push_back(readable_blocks_.back().data());
     }
-    for (const Readable& r : plan_.graph.readables()) {
-      const bool number = r.value.present() && plan_.graph.type(r.value).numel() == 1;
-      scalars.push_back(number ? address_of(plan_, bases_, r.value) : nullptr);
-    }
-    reads_.emplace(*shared.driver, plan_.graph, scalars, shared.constants, shared.faults.control(),
-                   shared.faults.table(plan_, base), shared.options.slots);
+    reads_.emplace(make_reads());
     tasks_.push_back(shared.inputs.task(plan_.shape));
     for (Task& task : tasks_of(plan_, bases_,
                                {shared.driver->facts(), shared.constants, &shared.faults, base,
@@ -87,21 +82,15 @@ class Replay {
   const ReadSlots& reads() const { return *reads_; }
   void launch() const { form_->launch(); }
 
-  /// One step, its tasks one by one, whatever their guards say.
+  /// What each of the step's tasks takes alone, whatever their guards say; then one step.
   std::vector<KernelTime> profile() {
-    CudaDriver& driver = *shared_.driver;
-    const CudaStream stream = shared_.streams[0];
-    while (marks_.size() <= tasks_.size()) marks_.push_back(driver.make_event());
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      driver.record(marks_[i], stream);
-      for (const Command& command : tasks_[i].commands) driver.enqueue(command, stream);
+    if (!times_) {
+      timed_reads_.emplace(make_reads());
+      times_.emplace(Stopwatch(*shared_.driver, shared_.streams[0]), shared_.state, shared_.faults,
+                     tasks_, timed_reads_->task());
     }
-    driver.record(marks_.back(), stream);
-    driver.synchronize(stream);
-    std::vector<KernelTime> times;
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      times.push_back({tasks_[i].name, 1e3 * driver.milliseconds(marks_[i], marks_[i + 1])});
-    }
+    std::vector<KernelTime> times = times_->measure();
+    launch();
     return times;
   }
 
@@ -150,6 +139,21 @@ class Replay {
   }
 
  private:
+  ReadSlots make_reads() const {
+    std::vector<std::byte*> numbers;
+    for (const Readable& r : plan_.graph.readables()) {
+      const bool number = r.value.present() && plan_.graph.type(r.value).numel() == 1;
+      numbers.push_back(number ? address_of(plan_, bases_, r.value) : nullptr);
+    }
+    return {*shared_.driver,
+            plan_.graph,
+            numbers,
+            shared_.constants,
+            shared_.faults.control(),
+            shared_.faults.table(plan_, base_),
+            shared_.options.slots};
+  }
+
   void warm_up(std::span<const std::byte> before) {
     run_one_by_one(*shared_.driver, tasks_, shared_.streams[0]);
     restore(before);
@@ -228,19 +232,18 @@ class Replay {
     }
   }
 
-  /// Milliseconds a step of each form: the median of interleaved rounds.
+  /// Milliseconds a step of each form: the median of interleaved rounds. The host's part belongs to
+  /// it: steps are launched as users' are.
   std::vector<double> measure(std::span<const StepForm> forms, std::span<const std::byte> before) {
     constexpr int kRounds = 5, kSteps = 5;
-    CudaDriver& driver = *shared_.driver;
-    const CudaEvent begin = driver.make_event(), end = driver.make_event();
+    const Stopwatch watch(*shared_.driver, shared_.streams[0]);
     std::vector<std::vector<double>> times(forms.size());
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < forms.size(); ++i) {
-        driver.record(begin, shared_.streams[0]);
-        for (int step = 0; step < kSteps; ++step) forms[i].launch();
-        driver.record(end, shared_.streams[0]);
-        driver.synchronize(end);
-        times[i].push_back(driver.milliseconds(begin, end) / kSteps);
+        const double ms = watch.milliseconds([&] {
+          for (int step = 0; step < kSteps; ++step) forms[i].launch();
+        });
+        times[i].push_back(ms / kSteps);
       }
     }
     restore(before);
@@ -254,13 +257,16 @@ class Replay {
 
   Plan plan_;
   Shared& shared_;
+  std::size_t base_;  ///< of the plan's order, among all plans'
   Bases bases_;
   std::vector<DeviceBlock> readable_blocks_;
   std::optional<ReadSlots> reads_;
   std::vector<Task> tasks_;
   int nodes_ = 0;
   std::optional<StepForm> form_;
-  std::vector<CudaEvent> marks_;  ///< before each task and behind the last; made when first needed
+  // Made by the first profile.
+  std::optional<ReadSlots> timed_reads_;  ///< whose numbers nobody reads
+  std::optional<StepTimes> times_;
 };
 
 class CudaReplay final : public Engine {

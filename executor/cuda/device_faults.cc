@@ -117,6 +117,16 @@ void DeviceFaults::reset() {
   for (std::size_t s = 0; s < memory_.storages.size(); ++s) stored(s);
 }
 
+std::vector<std::byte> DeviceFaults::snapshot() const {
+  std::vector<std::byte> bytes(block_.bytes());
+  driver_.download(bytes.data(), block_.data(), bytes.size(), stream_);
+  return bytes;
+}
+
+void DeviceFaults::restore(std::span<const std::byte> snapshot) {
+  upload(block_.data(), snapshot.data(), snapshot.size());
+}
+
 void DeviceFaults::stored(std::size_t storage) {
   if (!watches()) return;
   const NonFinite found =

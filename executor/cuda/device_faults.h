@@ -31,6 +31,9 @@ class DeviceFaults {
 
   /// Step 0 comes next, and nothing was met.
   void reset();
+  /// All of it, to put back.
+  std::vector<std::byte> snapshot() const;
+  void restore(std::span<const std::byte> snapshot);
   /// A storage was written by the host.
   void stored(std::size_t storage);
   /// An input was copied by the host, and by no first kernel of a step.

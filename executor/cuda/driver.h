@@ -38,13 +38,14 @@ struct MappedMemory {
 };
 
 /// Calls throw RunError where the device or the system refuses, InternalError where the executor
-/// broke a rule of capture. Everything handed out lives as long as the driver.
+/// broke a rule of capture. Everything handed out lives as long as the driver, or until `release`.
 class CudaDriver : public GemmLibrary {
  public:
   virtual const DeviceFacts& facts() const = 0;
   /// False where what is enqueued is only written down.
   virtual bool computes() const { return true; }
-  /// True where a form of a step that fails ends the compile; else it is left out, with a note.
+  /// True where a form of a step that fails ends the compile, and commands that are timed must be
+  /// captured; else the form is left out, with a note, and the commands are timed by launches.
   virtual bool strict() const { return false; }
 
   /// Zeroed device memory, 256-byte aligned.
@@ -96,6 +97,8 @@ class CudaDriver : public GemmLibrary {
   /// Ends a capture that failed midway and forgets it; does not throw.
   virtual void abandon_capture(CudaStream stream) noexcept = 0;
   virtual void launch(CudaGraphExec graph, CudaStream stream) = 0;
+  /// Gives a graph back that no stream runs, and that is never launched again.
+  virtual void release(CudaGraphExec graph) noexcept = 0;
 
   /// Bytes taken on the device outside of `device_memory`: modules, handles, graphs.
   virtual std::size_t other_bytes() const = 0;

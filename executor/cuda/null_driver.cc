@@ -196,6 +196,10 @@ void NullDriver::launch(CudaGraphExec graph, CudaStream stream) {
   write(fmt::format("launch graph {} on stream {}", graph.index, stream.index));
 }
 
+void NullDriver::release(CudaGraphExec graph) noexcept {
+  write(fmt::format("release graph {}", graph.index));
+}
+
 std::vector<Candidate> NullDriver::gemm_candidates(const GemmProblem&) const {
   constexpr std::size_t kWorkspace = 4 << 20;  // what cuBLAS itself takes by default, about
   return {{"lt", kWorkspace}};

@@ -23,7 +23,7 @@ class NullDriver : public CudaDriver {
   ///   "stream 1", "event 3", "begin capture on stream 0", "layer_norm <<<256, 32, 0>>> on stream
   ///   1", "gemm f32 ... on stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0",
   ///   "record event 3 on stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if",
-  ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0"
+  ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0", "release graph 0"
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 
@@ -51,6 +51,7 @@ class NullDriver : public CudaDriver {
   void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
+  void release(CudaGraphExec graph) noexcept override;
   std::size_t other_bytes() const override { return 0; }
   std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override;
 

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "benchmarks/products.h"
@@ -36,20 +37,43 @@ TEST_CASE("bytes that must move: what lies between products, and Adam's seven fo
   CHECK(benchmarks::bytes_moved(two_layers()) == 4 * (first + second + 7 * parameters));
 }
 
-// A device on which a graph takes 40 ms, whatever is in it.
-class SlowDriver final : public NullDriver {
+// A device on which a command takes 2 us in a graph, and 6 us where the host launches it.
+class TickingDriver final : public NullDriver {
  public:
-  double milliseconds(CudaEvent, CudaEvent) override { return 40; }
+  void record(CudaEvent event, CudaStream) override { at_[event.index] = now_; }
+  double milliseconds(CudaEvent begin, CudaEvent end) override {
+    return (at_[end.index] - at_[begin.index]) / 1e3;
+  }
+  void enqueue(const Command& command, CudaStream stream) override {
+    NullDriver::enqueue(command, stream);
+    (captured_ ? *captured_ : now_) += captured_ ? 2 : 6;
+  }
+  void begin_capture(CudaStream stream) override {
+    NullDriver::begin_capture(stream);
+    captured_ = 0;
+  }
+  CudaGraphExec end_capture(CudaStream stream, int expected) override {
+    graphs_.push_back(captured_.value());
+    captured_.reset();
+    return NullDriver::end_capture(stream, expected);
+  }
+  void launch(CudaGraphExec graph, CudaStream) override { now_ += graphs_[graph.index]; }
+
+ private:
+  double now_ = 0;  // us
+  std::optional<double> captured_;
+  std::map<int, double> at_;
+  std::vector<double> graphs_;
 };
 
 TEST_CASE("the floor is all products alone, and the bytes at the speed of a large copy") {
-  SlowDriver driver;
+  TickingDriver driver;
   const Graph graph = two_layers();
   const benchmarks::Floor floor = benchmarks::floor_of(graph, driver, false);
-  CHECK(floor.gemm_ms == (2 + 3) * 2);
+  CHECK(floor.gemm_ms == doctest::Approx((2 + 3) * 2e-3));
   CHECK(floor.bytes == benchmarks::bytes_moved(graph));
-  CHECK(floor.bytes_per_ms == 2.0 * (256 << 20) / 2);
-  CHECK(floor.ms() == doctest::Approx(10 + floor.bytes / (256 << 20)));
+  CHECK(floor.bytes_per_ms == doctest::Approx(2.0 * (256 << 20) / 2e-3));
+  CHECK(floor.ms() == doctest::Approx(floor.gemm_ms + floor.bytes / floor.bytes_per_ms));
 }
 
 TEST_CASE("a row of a GPU has its own columns, in the table and in JSON") {

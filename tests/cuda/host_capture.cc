@@ -124,8 +124,28 @@ void HostDriver::launch(CudaGraphExec graph, CudaStream stream) {
   if (graph.index < 0 || graph.index >= static_cast<int>(graphs_.size())) {
     throw InternalError(fmt::format("there is no graph {}", graph.index));
   }
+  if (graphs_[graph.index].released) {
+    throw InternalError(fmt::format("graph {} is launched, and was released", graph.index));
+  }
   ++counts_.launches;
   put(Launch{graph.index, graphs_[graph.index].launched++}, stream);
+}
+
+void HostDriver::release(CudaGraphExec graph) noexcept {
+  const bool known = graph.index >= 0 && graph.index < static_cast<int>(graphs_.size());
+  std::string wrong;
+  if (capturing_) {
+    wrong = "a graph is released while another is captured";
+  } else if (!known || graphs_[graph.index].released) {
+    wrong = "a graph is released that was not handed out";
+  } else if (graphs_[graph.index].finished < graphs_[graph.index].launched) {
+    wrong = "a graph is released that is not over";
+  }
+  if (wrong_release_.empty()) wrong_release_ = wrong;
+  if (!wrong.empty()) return;
+  ++counts_.released;
+  graphs_[graph.index] = {};
+  graphs_[graph.index].released = true;
 }
 
 }  // namespace metronome

@@ -15,9 +15,6 @@
 namespace metronome {
 namespace {
 
-constexpr double kAloneMs = 0.002;
-constexpr double kInGraphMs = 0.001;
-
 template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
@@ -338,7 +335,7 @@ void HostDriver::advance_stream(Stream& stream) {
   const auto finished =
       std::visit(Overloaded{[&](const Command& command) {
                               play(command);
-                              clock_ += kAloneMs;
+                              clock_ += settings_.alone_us / 1e3;
                               return true;
                             },
                             [&](const Transfer& t) {
@@ -391,7 +388,7 @@ bool HostDriver::advance_graph(Graph& graph) {
     const int node = *chosen;
     graph.ready.erase(chosen);
     if (run_node(graph, graph.nodes[node])) {
-      clock_ += kInGraphMs;
+      clock_ += settings_.in_graph_us / 1e3;
     } else {
       ++counts_.skipped;
     }

@@ -32,7 +32,9 @@ struct HostSettings {
   RunOrder order = {};           ///< of the threads within kernels, where there is no seed
   bool gemm_bias = true;         ///< whether the library offers products with a bias
   bool conditional_gemm = true;  ///< whether its products may stand in conditional nodes
-  bool strict = true;            ///< whether a form of a step that fails ends the compile
+  bool strict = true;            ///< CudaDriver::strict
+  double alone_us = 2;           ///< on the clock: of a command that is enqueued alone
+  double in_graph_us = 1;        ///< and of a node of a graph
   DeviceFacts facts = {.name = "the host",
                        .multiprocessors = 4,
                        .memory_bytes = 1 << 30,
@@ -49,7 +51,8 @@ struct HostCounts {
   int captured = 0;  ///< commands in captures
   int graphs = 0;
   int launches = 0;
-  int skipped = 0;  ///< nodes in cases of conditions that were not taken
+  int skipped = 0;   ///< nodes in cases of conditions that were not taken
+  int released = 0;  ///< graphs
   bool operator==(const HostCounts&) const = default;
 };
 
@@ -83,7 +86,7 @@ class HostDriver final : public CudaDriver {
   bool done(CudaEvent event) override;
   void synchronize(CudaEvent event) override;
   void synchronize(CudaStream stream) override;
-  /// Of a clock that counts work: 2 us a command that is enqueued alone, 1 us one in a graph.
+  /// Of a clock that counts work, as the settings say.
   double milliseconds(CudaEvent begin, CudaEvent end) override;
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
@@ -96,6 +99,8 @@ class HostDriver final : public CudaDriver {
   void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
+  /// What is wrong with it `check` tells.
+  void release(CudaGraphExec graph) noexcept override;
   std::size_t other_bytes() const override { return 0; }
   std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override {
     return library_.gemm_candidates(problem);
@@ -157,6 +162,7 @@ class HostDriver final : public CudaDriver {
     std::vector<Condition> conditions;
     int launched = 0;
     int finished = 0;
+    bool released = false;
     // Of the launch under way:
     bool runs = false;
     std::vector<int> missing;  // [node] nodes that it still waits for

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -76,6 +78,78 @@ TEST_CASE("on a device all kernels run, and the executor's own beside them") {
   CHECK(times.back().kernel == "store_reads");
   CHECK(count(times, "exp ") + count(times, "tanh ") == 2);
   CHECK(std::ranges::all_of(times, [](const KernelTime& time) { return time.microseconds > 0; }));
+}
+
+/// A device on which a launch takes 6 us, and a node of a graph 1.
+std::shared_ptr<HostDriver> slow_to_launch() {
+  return std::make_shared<HostDriver>(HostSettings{.seed = 9, .alone_us = 6});
+}
+
+Executable compiled_for(const std::shared_ptr<HostDriver>& driver, const Graph& graph) {
+  Target target = cuda_graph({.fuse = false});
+  target.driver = driver;
+  return compile(graph, target, plain_options());
+}
+
+TEST_CASE("on a device a kernel's time is without its launch, and graphs are captured once") {
+  const Small model;
+  const auto driver = slow_to_launch();
+  Executable step = compiled_for(driver, model.g);
+  double sum = 0;
+  for (const KernelTime& time : step.profile(model.feeds(0, 0))) {
+    CAPTURE(time.kernel);
+    CHECK(time.by == TimedBy::copies);
+    const double nodes = std::round(time.microseconds);
+    CHECK(time.microseconds == doctest::Approx(nodes));
+    sum += nodes;
+  }
+  CHECK(sum == step.report().plan(Mode::train).graph_nodes);
+  // Once more: nothing is captured again.
+  const HostCounts before = driver->counts();
+  step.profile(model.feeds(1, 1));
+  CHECK(driver->counts().graphs == before.graphs);
+  CHECK(driver->counts().allocations == before.allocations);
+  driver->check();
+}
+
+TEST_CASE("a kernel that cannot be captured in copies is timed by launches, and says so") {
+  const Small model;
+  HostSettings settings{.seed = 9, .strict = false, .alone_us = 6};
+  const auto driver = std::make_shared<HostDriver>(settings);
+  Executable step = compiled_for(driver, model.g);
+  // The fourth command of a profile is the first in a capture.
+  driver->on_enqueue = [count = 0](const Command&, CudaStream) mutable {
+    if (++count == 4) throw RunError("this may not be captured");
+  };
+  const auto times = step.profile(model.feeds(0, 0));
+  CHECK(times[0].kernel == "load_inputs");
+  CHECK(times[0].by == TimedBy::launches);
+  CHECK(times[0].microseconds == doctest::Approx(6));
+  for (std::size_t i = 1; i < times.size(); ++i) CHECK(times[i].by == TimedBy::copies);
+  driver->check();
+}
+
+TEST_CASE("a profile of a device changes nothing that a step meets or is fed") {
+  Graph g("watched");
+  const Value x = g.input("x", f64, {2, 4}), kept = g.input("kept", f64, {2, 4});
+  g.output("y", sum(log(x) * kept));
+  g.minimize(mean(square(x.through(linear(2)))), Sgd{.lr = 0.1});
+  CompileOptions options = plain_options();
+  options.watch = true;
+  Executable profiled = compile(g, device_of_host(), options);
+  Executable plain = compile(g, device_of_host(), options);
+  const auto fed = [](double least) {
+    return (at::arange(8, at::TensorOptions(at::kDouble)) + least).reshape({2, 4});
+  };
+  for (const double least : {1.0, -2.0, 3.0}) {  // the second meets a NaN
+    const std::vector<Feed> first = {{x, fed(least)}, {kept, fed(5)}}, later = {{x, fed(least)}};
+    const auto& feeds = least == 1.0 ? first : later;
+    plain.run(feeds);
+    profiled.profile(feeds);
+    for (const char* name : {"x", "kept"}) CHECK(profiled.input(name).equal(plain.input(name)));
+    CHECK(profiled.fault() == plain.fault());
+  }
+  CHECK(plain.fault().has_value());
 }
 
 TEST_CASE("other targets refuse, and nothing has changed") {

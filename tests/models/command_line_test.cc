@@ -223,8 +223,9 @@ TEST_CASE("plan writes the profile that it shows, whole") {
   const Outcome outcome = metronome("plan mlp --profile --threads 1 --json " + file);
   CHECK(outcome.status == 0);
   CHECK(outcome.error == "");
-  const std::string shown =
-      fmt::format("profile of 20 steps on 1 thread: {:.1f} us a step in kernels\n", total_in(file));
+  const std::string shown = fmt::format(
+      "profile of 20 steps on 1 thread: {:.1f} us a step in kernels, by the host's clock\n",
+      total_in(file));
   CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
 
   const Outcome unwritable = metronome("plan mlp --profile --json /no/profile.json");
@@ -239,14 +240,18 @@ TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
   const Outcome outcome = metronome_on_host("plan mlp --device cuda --profile --json " + file);
   CHECK(outcome.status == 0);
   CHECK(outcome.error == "");
-  const std::string shown =
-      fmt::format("profile of 20 steps on the host: {:.1f} us a step in kernels\n", total_in(file));
+  const std::string shown = fmt::format(
+      "profile of 5 steps on the host: {:.1f} us a step in kernels, by copies in a graph\n",
+      total_in(file));
   CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
   CHECK(outcome.out.find("graph \"mlp\" on cuda_graph (") == 0);
   const auto kernels = nlohmann::json::parse(read(file))["kernels"];
   CHECK(kernels.front()["kernel"] == "load_inputs");
   CHECK(kernels.back()["kernel"] == "store_reads");
-  for (const auto& kernel : kernels) CHECK(kernel["us"] > 0);
+  for (const auto& kernel : kernels) {
+    CHECK(kernel["us"] > 0);
+    CHECK(kernel["timed_by"] == "copies in a graph");
+  }
   CHECK(metronome_on_host("plan digits --device cuda").status == 0);
 }
 

@@ -25,7 +25,7 @@ Profile two_steps() {
 
 TEST_CASE("a profile is shown by kind and by kernel, each longest first, a step") {
   CHECK(to_string(two_steps()) ==
-        "profile of 2 steps on 2 threads: 10.0 us a step in kernels\n"
+        "profile of 2 steps on 2 threads: 10.0 us a step in kernels, by the host's clock\n"
         "   us a step    share     runs  kernel\n"
         "         7.0   70.0 %      2.0  linear\n"
         "         1.5   15.0 %      0.5  tanh\n"
@@ -53,9 +53,24 @@ TEST_CASE("only the ten longest are shown, and all are written, in the order in 
   }
 }
 
+TEST_CASE("kernels that were timed in several ways are counted by them") {
+  Profile profile{"a GPU", 1, {{"exp", 1, 1}, {"tanh", 1, 1}, {"log", 1, 1}}};
+  for (auto& kernel : profile.kernels) kernel.by = metronome::TimedBy::copies;
+  const auto first_line = [&] {
+    return to_string(profile).substr(0, to_string(profile).find('\n'));
+  };
+  CHECK(first_line() ==
+        "profile of 1 steps on a GPU: 3.0 us a step in kernels, by copies in a graph");
+  profile.kernels[1].by = metronome::TimedBy::launches;
+  CHECK(first_line() ==
+        "profile of 1 steps on a GPU: 3.0 us a step in kernels, by copies in a graph (2), launches "
+        "(1)");
+}
+
 TEST_CASE("what is written has every kernel, its microseconds and its runs a step") {
   Profile profile = two_steps();
   profile.kernels.resize(2);
+  profile.kernels[1].by = metronome::TimedBy::launches;
   CHECK(to_json(profile) ==
         "{\n"
         " \"steps\": 2,\n"
@@ -63,12 +78,14 @@ TEST_CASE("what is written has every kernel, its microseconds and its runs a ste
         "  {\n"
         "   \"kernel\": \"linear \\\"linear\\\" (a.cc:1)\",\n"
         "   \"us\": 3.0,\n"
-        "   \"runs\": 1.0\n"
+        "   \"runs\": 1.0,\n"
+        "   \"timed_by\": \"the host's clock\"\n"
         "  },\n"
         "  {\n"
         "   \"kernel\": \"exp \\\"choose/0/exp\\\" (a.cc:2)\",\n"
         "   \"us\": 0.5,\n"
-        "   \"runs\": 0.5\n"
+        "   \"runs\": 0.5,\n"
+        "   \"timed_by\": \"launches\"\n"
         "  }\n"
         " ]\n"
         "}\n");

@@ -365,4 +365,13 @@ void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {
   check(cudaGraphLaunch(graphs_.at(graph.index).exec.get(), of(stream)), "launch a graph");
 }
 
+void RuntimeDriver::release(CudaGraphExec graph) noexcept {
+  if (capturing_) return;  // destroying would break the capture: it is held until the driver ends
+  static_cast<void>(cudaSetDevice(index_));
+  const std::size_t before = free_bytes();
+  graphs_[static_cast<std::size_t>(graph.index)] = {};
+  const std::size_t after = free_bytes();
+  if (after > before) other_bytes_ -= std::min(other_bytes_, after - before);
+}
+
 }  // namespace metronome

@@ -60,6 +60,7 @@ class RuntimeDriver : public CudaDriver {
   void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
+  void release(CudaGraphExec graph) noexcept override;
 
   std::size_t other_bytes() const override { return other_bytes_; }
 

@@ -1,0 +1,19 @@
+#include "executor/timed_by.h"
+
+#include "graph/error.h"
+
+namespace metronome {
+
+std::string_view name_of(TimedBy by) {
+  switch (by) {
+    case TimedBy::host_clock:
+      return "the host's clock";
+    case TimedBy::launches:
+      return "launches";
+    case TimedBy::copies:
+      return "copies in a graph";
+  }
+  throw InternalError("a way of timing out of range");
+}
+
+}  // namespace metronome

@@ -1,0 +1,18 @@
+// What times of kernels were taken from.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace metronome {
+
+enum class TimedBy : std::uint8_t {
+  host_clock,  ///< the host's clock, around each call
+  launches,    ///< the device's events, around launches: below some 4 us it is the host's time
+  copies,      ///< the same around a graph of many copies, divided by their number
+};
+
+/// "the host's clock", "launches", "copies in a graph".
+std::string_view name_of(TimedBy by);
+
+}  // namespace metronome

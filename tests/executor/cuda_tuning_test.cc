@@ -1,0 +1,51 @@
+// Candidates of a device are timed in graphs of copies; the report says where they were not.
+#include <memory>
+#include <string>
+
+#include "executor/metronome.h"
+#include "graph/error.h"
+#include "tests/cuda/host_driver.h"
+#include "tests/doctest.h"
+#include "tests/executor/temporary_folder.h"
+
+// Last: libtorch defines a CHECK too, which counts nothing.
+
+namespace metronome {
+namespace {
+
+/// One linear layer, of four candidates, compiled for the driver without a tuning file; its choice.
+std::string choice_for(const std::shared_ptr<HostDriver>& driver) {
+  const TemporaryFolder folder;
+  Graph g("g");
+  g.output("y", g.input("x", f32, {8, 16}).through(linear(24)));
+  Target target = cuda_graph({.streams = 1, .fuse = false});
+  target.driver = driver;
+  const Executable e = compile(g, target, {.modes = {evaluate}, .tuning_file = folder.file("t")});
+  REQUIRE(e.report().choices.size() == 1);
+  return e.report().choices[0];
+}
+
+TEST_CASE("candidates are timed in graphs of copies, which are given back") {
+  const auto driver = std::make_shared<HostDriver>(HostSettings{.alone_us = 6});
+  CHECK(choice_for(driver) == "linear f32[8, 16] x f32[24, 16] x f32[24] -> lt plain (timed)");
+  // The captured step remains.
+  CHECK(driver->counts().released == driver->counts().graphs - 1);
+  CHECK(driver->counts().released >= 4);
+  driver->check();
+}
+
+TEST_CASE("where one cannot be captured all are timed by launches, and the report says so") {
+  HostSettings settings{.strict = false, .alone_us = 6};
+  const auto driver = std::make_shared<HostDriver>(settings);
+  // The fourth command is the first in a capture.
+  driver->on_enqueue = [count = 0](const Command&, CudaStream) mutable {
+    if (++count == 4) throw RunError("this may not be captured");
+  };
+  CHECK(choice_for(driver) ==
+        "linear f32[8, 16] x f32[24, 16] x f32[24] -> lt plain (timed by launches)");
+  CHECK(driver->counts().released == driver->counts().graphs - 1);
+  driver->check();
+}
+
+}  // namespace
+}  // namespace metronome
