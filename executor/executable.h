@@ -61,10 +61,11 @@ class Executable {
   void evaluate(std::span<const Feed> feeds);
 
   /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
-  /// ran. On a CPU what a condition skips is not among them. On a GPU each kernel is timed alone and
-  /// with its operands in the caches, before the step, whose results are those of `run`: what
-  /// conditions skip is among them, and what streams run side by side is not seen. Throws RunError
-  /// for `stepwise` and `eager`.
+  /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after the
+  /// other: what conditions skip is among them, and what streams run side by side is not seen. Times
+  /// there are the device's own records (CUPTI); where there are none, each kernel is timed alone,
+  /// with its operands in the caches, before the step (`KernelTime::by`). Throws RunError for
+  /// `stepwise` and `eager`.
   std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
   std::vector<KernelTime> profile(std::span<const Feed> feeds);
 

@@ -12,6 +12,8 @@ std::string_view name_of(TimedBy by) {
       return "launches";
     case TimedBy::copies:
       return "copies in a graph";
+    case TimedBy::records:
+      return "the device's records";
   }
   throw InternalError("a way of timing out of range");
 }

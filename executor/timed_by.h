@@ -10,9 +10,10 @@ enum class TimedBy : std::uint8_t {
   host_clock,  ///< the host's clock, around each call
   launches,    ///< the device's events, around launches: below some 4 us it is the host's time
   copies,      ///< the same around a graph of many copies, divided by their number
+  records,     ///< the device's own records of the kernel in a step, its beginning and its end
 };
 
-/// "the host's clock", "launches", "copies in a graph".
+/// "the host's clock", "launches", "copies in a graph", "the device's records".
 std::string_view name_of(TimedBy by);
 
 }  // namespace metronome

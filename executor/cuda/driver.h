@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "ops/cuda/launch.h"
 
@@ -99,6 +101,16 @@ class CudaDriver : public GemmLibrary {
   virtual void launch(CudaGraphExec graph, CudaStream stream) = 0;
   /// Gives a graph back that no stream runs, and that is never launched again.
   virtual void release(CudaGraphExec graph) noexcept = 0;
+
+  /// Enqueues pieces of work, whose commands are prepared, one after the other on the stream, and
+  /// waits: the microseconds that each took by the device's own records, 0 where one has no record.
+  /// Nothing where the device tells of none: then nothing was enqueued.
+  virtual std::optional<std::vector<double>> recorded(
+      std::span<const std::span<const Command>> work, CudaStream stream) {
+    static_cast<void>(work);
+    static_cast<void>(stream);
+    return std::nullopt;
+  }
 
   /// Bytes taken on the device outside of `device_memory`: modules, handles, graphs.
   virtual std::size_t other_bytes() const = 0;

@@ -287,6 +287,19 @@ void HostDriver::enqueue(const Command& command, CudaStream stream) {
   put(command, stream);
 }
 
+std::optional<std::vector<double>> HostDriver::recorded(
+    std::span<const std::span<const Command>> work, CudaStream stream) {
+  forbid_in_capture("what is done is recorded");
+  if (!settings_.records) return std::nullopt;
+  std::vector<double> microseconds;
+  for (const std::span<const Command> piece : work) {
+    for (const Command& command : piece) enqueue(command, stream);
+    microseconds.push_back(static_cast<double>(piece.size()) * settings_.in_graph_us);
+  }
+  synchronize(stream);
+  return microseconds;
+}
+
 void HostDriver::play(const Command& command) {
   if (settings_.seed) player_.set_order({RunOrder::Kind::random, random_()});
   player_.play(command);

@@ -33,6 +33,7 @@ struct HostSettings {
   bool gemm_bias = true;         ///< whether the library offers products with a bias
   bool conditional_gemm = true;  ///< whether its products may stand in conditional nodes
   bool strict = true;            ///< CudaDriver::strict
+  bool records = false;          ///< whether it tells of what it did: in_graph_us a command
   double alone_us = 2;           ///< on the clock: of a command that is enqueued alone
   double in_graph_us = 1;        ///< and of a node of a graph
   DeviceFacts facts = {.name = "the host",
@@ -101,6 +102,8 @@ class HostDriver final : public CudaDriver {
   void launch(CudaGraphExec graph, CudaStream stream) override;
   /// What is wrong with it `check` tells.
   void release(CudaGraphExec graph) noexcept override;
+  std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
+                                              CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
   std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override {
     return library_.gemm_candidates(problem);

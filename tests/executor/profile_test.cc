@@ -129,6 +129,30 @@ TEST_CASE("a kernel that cannot be captured in copies is timed by launches, and 
   driver->check();
 }
 
+TEST_CASE("a device that records what it does is believed, of the kernels of the step itself") {
+  const Small model;
+  const auto driver =
+      std::make_shared<HostDriver>(HostSettings{.seed = 9, .records = true, .alone_us = 6});
+  Executable step = compiled_for(driver, model.g);
+  Executable plain = compile(model.g, device_of_host(), plain_options());
+  const HostCounts before = driver->counts();
+  for (int i = 0; i < 2; ++i) {
+    const auto feeds = model.feeds(i, i);
+    const auto times = step.profile(feeds);
+    plain.run(feeds);
+    for (const KernelTime& time : times) {
+      CAPTURE(time.kernel);
+      CHECK(time.by == TimedBy::records);
+      CHECK(time.microseconds >= 1);
+    }
+    CHECK(times.size() == step.profile(feeds).size());
+    plain.run(feeds);
+    CHECK(step.read_scalar(model.g.loss()) == plain.read_scalar(model.g.loss()));
+  }
+  CHECK(driver->counts().graphs == before.graphs);
+  CHECK(driver->counts().launches == before.launches);
+}
+
 TEST_CASE("a profile of a device changes nothing that a step meets or is fed") {
   Graph g("watched");
   const Value x = g.input("x", f64, {2, 4}), kept = g.input("kept", f64, {2, 4});

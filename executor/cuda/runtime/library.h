@@ -11,9 +11,10 @@ namespace metronome {
 class Library {
  public:
   /// Loads `name` ("libnvrtc.so.13") from the folder METRONOME_CUDA, under lib64 or lib, else from
-  /// where the loader looks. Throws RunError that says where it looked, why it failed, and what to
-  /// install: `package` of PyPI.
-  Library(const std::string& name, const std::string& package);
+  /// where the loader looks; before both, where `loaded`, one of that name that the process has
+  /// loaded already, as libtorch has. Throws RunError that says where it looked, why it failed, and
+  /// what to install: `package` of PyPI.
+  Library(const std::string& name, const std::string& package, bool loaded = false);
 
   /// `library.function<decltype(nvrtcVersion)>("nvrtcVersion")`. Throws RunError where the library
   /// has none of that name.

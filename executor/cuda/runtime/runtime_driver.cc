@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <utility>
 #include <variant>
 
@@ -372,6 +373,53 @@ void RuntimeDriver::release(CudaGraphExec graph) noexcept {
   graphs_[static_cast<std::size_t>(graph.index)] = {};
   const std::size_t after = free_bytes();
   if (after > before) other_bytes_ -= std::min(other_bytes_, after - before);
+}
+
+/// Whether CUPTI serves: a memset must be among its records.
+bool RuntimeDriver::records() {
+  if (activities_ != nullptr || std::exchange(no_activities_, true)) return activities_ != nullptr;
+  constexpr std::uint64_t kLabel = 1;
+  try {
+    auto tried = std::make_unique<Activities>();
+    std::byte* const place = device_memory(sizeof(int));
+    tried->begin();
+    tried->label(kLabel);
+    const cudaError_t zeroed = cudaMemsetAsync(place, 0, sizeof(int), counting_.get());
+    const cudaError_t over = cudaStreamSynchronize(counting_.get());
+    const auto found = tried->end();
+    release(place);
+    check(zeroed, "enqueue a zeroing");
+    check(over, "wait for a stream");
+    if (!found.contains(kLabel)) throw RunError("CUPTI tells of nothing that the device did");
+    activities_ = std::move(tried);
+  } catch (const RunError& error) {
+    logger().info("no records of the device: {}", error.what());
+  }
+  return activities_ != nullptr;
+}
+
+std::optional<std::vector<double>> RuntimeDriver::recorded(
+    std::span<const std::span<const Command>> work, CudaStream stream) {
+  enter_outside_capture("recording what the device does");
+  if (!records()) return std::nullopt;
+  activities_->begin();
+  std::exception_ptr failed;
+  try {
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      activities_->label(i);
+      for (const Command& command : work[i]) enqueue(command, stream);
+    }
+    synchronize(stream);
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  const auto found = activities_->end();
+  if (failed != nullptr) std::rethrow_exception(failed);
+  std::vector<double> microseconds(work.size());
+  for (const auto& [label, us] : found) {
+    if (label < microseconds.size()) microseconds[label] = us;
+  }
+  return microseconds;
 }
 
 }  // namespace metronome

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executor/cuda/driver.h"
+#include "executor/cuda/runtime/activity.h"
 #include "executor/cuda/runtime/code_cache.h"
 #include "executor/cuda/runtime/cublaslt.h"
 #include "executor/cuda/runtime/handle.h"
@@ -62,6 +63,10 @@ class RuntimeDriver : public CudaDriver {
   void launch(CudaGraphExec graph, CudaStream stream) override;
   void release(CudaGraphExec graph) noexcept override;
 
+  /// By CUPTI; the first call says in the log why there is none.
+  std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
+                                              CudaStream stream) override;
+
   std::size_t other_bytes() const override { return other_bytes_; }
 
  private:
@@ -88,6 +93,7 @@ class RuntimeDriver : public CudaDriver {
   void play(const Command& command, cudaStream_t stream);
   CapturedAs captured_alone(const Command& command);
 
+  bool records();
   void leave_behind(CudaStream stream) noexcept;
   void begin_body(cudaGraph_t body, const cudaGraphNode_t* after);
   void end_body(bool whole);
@@ -106,6 +112,8 @@ class RuntimeDriver : public CudaDriver {
     std::vector<cudaGraph_t> bodies;
     std::size_t body = 0;  // the one being captured
   };
+  std::unique_ptr<Activities> activities_;
+  bool no_activities_ = false;  // it was tried
   std::vector<OpenNode> open_;  // outer first
   int body_nodes_ = 0;          // in all bodies of the capture so far
   CodeCache cache_;

@@ -1,0 +1,38 @@
+// What the device did and how long it took, by its own records: CUPTI's activities.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "executor/cuda/runtime/library.h"
+
+namespace metronome {
+
+/// Activities of this process, told apart by labels that the host gives to what it enqueues. One at
+/// a time in a process. CUPTI is loaded when it is made; once it has recorded it stays attached,
+/// and each call of CUDA takes a little longer until the program ends.
+class Activities {
+ public:
+  /// Throws RunError where CUPTI cannot be loaded, or refuses: another tool watches this process,
+  /// or there is no driver.
+  Activities();
+  ~Activities();
+  Activities(const Activities&) = delete;
+  Activities& operator=(const Activities&) = delete;
+
+  /// Records from here on. Throws RunError where CUPTI refuses.
+  void begin();
+  /// What this thread enqueues from here on, until the next label.
+  void label(std::uint64_t label);
+  /// Ends it. The device is through with what was enqueued. Microseconds that kernels, copies and
+  /// memsets of each label took, added up; labels of which there is no record are not among them.
+  std::map<std::uint64_t, double> end();
+
+ private:
+  void disable() noexcept;
+
+  Library library_;
+  bool labelled_ = false;
+};
+
+}  // namespace metronome

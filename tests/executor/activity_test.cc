@@ -1,0 +1,107 @@
+// What CUPTI tells of a device. No device takes part.
+#include "executor/cuda/runtime/activity.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+#include "graph/error.h"
+#include "tests/skipped.h"
+
+#if !defined(METRONOME_NO_CUDA) && __has_include(<cupti.h>)
+#include "executor/cuda/runtime/activity_records.h"
+#define METRONOME_CUPTI 1
+#endif
+
+namespace metronome {
+namespace {
+
+#ifndef METRONOME_CUPTI
+
+METRONOME_SKIPPED("records of activities", "this build has no CUPTI")
+
+#else
+
+template <class Record>
+const CUpti_Activity& as_activity(const Record& record) {
+  return *static_cast<const CUpti_Activity*>(static_cast<const void*>(&record));
+}
+
+/// A call, and the label under which it was made.
+void take_call(ActivityRecords& records, std::uint32_t call, std::uint64_t label,
+               CUpti_ExternalCorrelationKind kind = ActivityRecords::kLabels) {
+  CUpti_ActivityExternalCorrelation record{};
+  record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  record.externalKind = kind;
+  record.externalId = label;
+  record.correlationId = call;
+  records.take(as_activity(record));
+}
+
+/// What a call made the device do, from one nanosecond to another.
+template <class Record>
+void take(ActivityRecords& records, CUpti_ActivityKind kind, std::uint32_t call,
+          std::uint64_t begin, std::uint64_t end) {
+  Record record{};
+  record.kind = kind;
+  record.correlationId = call;
+  record.start = begin;
+  record.end = end;
+  records.take(as_activity(record));
+}
+constexpr auto take_kernel = take<CUpti_ActivityKernel10>;
+
+constexpr CUpti_ActivityKind kKernel = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+
+TEST_CASE(
+    "what the device did is counted under the label of the call, whichever record comes first") {
+  ActivityRecords records;
+  take_call(records, 7, 0);
+  take_call(records, 8, 0);
+  take_kernel(records, kKernel, 7, 1000, 2500);
+  take_kernel(records, kKernel, 8, 3000, 3500);  // one command, two kernels
+  take_kernel(records, kKernel, 9, 4000, 4250);
+  take_call(records, 9, 1);
+  take<CUpti_ActivityMemcpy6>(records, CUPTI_ACTIVITY_KIND_MEMCPY, 10, 5000, 6000);
+  take_call(records, 10, 2);
+  take_call(records, 11, 2);
+  take<CUpti_ActivityMemset4>(records, CUPTI_ACTIVITY_KIND_MEMSET, 11, 6000, 6125);
+  const std::map<std::uint64_t, double> expected = {{0, 2.0}, {1, 0.25}, {2, 1.125}};
+  CHECK((records.by_label() == expected));
+}
+
+TEST_CASE("what has no label of ours, or has not ended, or is no activity, counts for nothing") {
+  ActivityRecords records;
+  take_kernel(records, kKernel, 1, 1000, 2000);
+  take_call(records, 2, 0, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1);
+  take_kernel(records, kKernel, 2, 1000, 2000);
+  take_call(records, 3, 1);
+  take_kernel(records, kKernel, 3, 1000, 0);
+  take_kernel(records, kKernel, 3, 0, 0);
+  CUpti_ActivityAPI call{};
+  call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  call.correlationId = 3;
+  call.start = 1;
+  call.end = 2;
+  records.take(as_activity(call));
+  CHECK(records.by_label().empty());
+}
+
+TEST_CASE("without a driver CUPTI refuses in a sentence; with one, nothing was done yet") {
+  std::string said;
+  try {
+    Activities activities;
+    activities.begin();
+    CHECK(activities.end().empty());
+  } catch (const RunError& error) {
+    said = error.what();
+  }
+  CAPTURE(said);
+  CHECK((said.empty() || said.starts_with("CUPTI refuses to ")));
+}
+
+#endif
+
+}  // namespace
+}  // namespace metronome
