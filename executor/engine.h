@@ -47,6 +47,12 @@ class Engine {
   /// Host memory that the next step takes input `index` of `Memory` from; waits until it may be
   /// written.
   virtual std::byte* feed(std::size_t index) = 0;
+  /// The first `bytes` of that memory hold what is fed: the engine may begin to carry them away.
+  /// Called behind each part of a large feed and at its end, with more bytes each time.
+  virtual void fed(std::size_t index, std::size_t bytes) {
+    static_cast<void>(index);
+    static_cast<void>(bytes);
+  }
   /// Brings the block of input `index` of `Memory` up to date with what was fed last.
   virtual void fetch_input(std::size_t index) const { static_cast<void>(index); }
   /// Brings a storage's block up to date with the last step.

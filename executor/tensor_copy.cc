@@ -44,13 +44,17 @@ bool differs_in_batch(at::IntArrayRef a, at::IntArrayRef b) {
   return a.size() == b.size() && !a.empty() && a[0] != b[0] && a.slice(1).equals(b.slice(1));
 }
 
-void copy_into(void* to, const at::Tensor& from, const Type& type) {
-  if (type.bytes() == 0) return;
+const std::byte* stored_bytes(const at::Tensor& tensor) {
   // libtorch also keeps tensors whose numbers are the negatives of their bytes, or all zero and
   // without bytes.
-  const bool as_stored = !from.is_neg() && !from._is_zerotensor();
-  if (as_stored && from.is_contiguous()) {
-    std::memmove(to, from.const_data_ptr(), type.bytes());
+  const bool as_stored = !tensor.is_neg() && !tensor._is_zerotensor() && tensor.is_contiguous();
+  return as_stored ? static_cast<const std::byte*>(tensor.const_data_ptr()) : nullptr;
+}
+
+void copy_into(void* to, const at::Tensor& from, const Type& type) {
+  if (type.bytes() == 0) return;
+  if (const std::byte* stored = stored_bytes(from)) {
+    std::memmove(to, stored, type.bytes());
     return;
   }
   const auto* bytes = static_cast<const std::byte*>(to);

@@ -28,6 +28,10 @@ bool differs_in_batch(at::IntArrayRef a, at::IntArrayRef b);
 /// Row-major: what `from` held before, also where its elements lie among the bytes at `to`.
 void copy_into(void* to, const at::Tensor& from, const Type& type);
 
+/// The bytes of a tensor that has them row-major, one after the other, as it shows them; null where
+/// it has not.
+const std::byte* stored_bytes(const at::Tensor& tensor);
+
 /// The bytes from a tensor's first element to its last one, in memory; empty where it has none.
 struct Extent {
   const std::byte* begin = nullptr;

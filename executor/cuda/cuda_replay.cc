@@ -318,6 +318,9 @@ class CudaReplay final : public Engine {
   std::int64_t steps() const override { return slots_.next(); }
 
   std::byte* feed(std::size_t index) override { return shared_.inputs.feed(begin_step(), index); }
+  void fed(std::size_t index, std::size_t bytes) override {
+    shared_.inputs.fed(begin_step(), index, bytes);
+  }
 
   at::Tensor readable(PlanId plan, std::size_t index) const override {
     const Type& type = of(plan).readable_type(index);
@@ -378,6 +381,7 @@ class CudaReplay final : public Engine {
       const InputMemory& input = shared_.memory.inputs[i];
       if (!input.handed_out || input.type.bytes() == 0) continue;
       std::memcpy(shared_.inputs.feed(slot, i), input.block.data(), input.type.bytes());
+      shared_.inputs.fed(slot, i, input.type.bytes());
     }
     shared_.inputs.send(slot, shared_.streams[0]);
     launch();

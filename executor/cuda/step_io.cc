@@ -1,5 +1,6 @@
 #include "executor/cuda/step_io.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -30,32 +31,29 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
       constants_(constants),
       faults_(faults),
       slots_(slots) {
-  std::size_t device_bytes = 0;
-  for (const InputMemory& input : memory.inputs) {
-    Place place;
-    place.bytes = input.type.bytes();
-    place.pitch = device_aligned(place.bytes);
-    if (place.bytes > 0) place.mapped = driver.mapped_memory(place.pitch * slots);
-    mapped_bytes_ += place.pitch * slots;
-    if (place.bytes > kSmall) device_bytes += place.pitch * slots;
-    places_.push_back(place);
+  for (const InputMemory& input : memory.inputs) places_.push_back({.bytes = input.type.bytes()});
+  for (const bool large : {false, true}) {
+    if (large) large_begin_ = slot_bytes_;
+    for (Place& place : places_) {
+      if (place.large() != large) continue;
+      place.begin = slot_bytes_;
+      slot_bytes_ += device_aligned(place.bytes);
+    }
   }
-  device_slots_ = DeviceBlock(driver, device_bytes);
-  fed_ = driver.mapped_memory(std::max<std::size_t>(places_.size(), 1) * slots * sizeof(int));
+  flag_bytes_ = device_aligned(std::max<std::size_t>(places_.size(), 1) * slots * sizeof(int));
+  mapped_ = driver.mapped_memory(mapped_bytes());
+  device_slots_ = DeviceBlock(driver, device_pitch() * slots);
   for (int slot = 0; slot < slots; ++slot) sent_.push_back(driver.make_event());
 
   std::vector<cuda::InputSlot> table;
-  std::byte* next = device_slots_.data();
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    if (place.bytes > kSmall) {
-      place.device = next;
-      next += place.pitch * slots;
-    }
-    const std::byte* from = place.device != nullptr ? place.device : place.mapped.device;
+    const Place& place = places_[i];
+    const std::byte* from = place.large() ? device_slots_.data() + place.begin - large_begin_
+                                          : mapped_.device + slot_begin(0) + place.begin;
+    const std::size_t pitch = place.large() ? device_pitch() : slot_bytes_;
     table.push_back({reinterpret_cast<const unsigned char*>(from),
                      reinterpret_cast<unsigned char*>(state.input(i)),
-                     static_cast<cuda::Index>(place.pitch), static_cast<cuda::Index>(place.bytes),
+                     static_cast<cuda::Index>(pitch), static_cast<cuda::Index>(place.bytes),
                      floating_bytes(memory.inputs[i].type), 0});
   }
   if (!table.empty()) table_ = keep(constants, table);
@@ -75,36 +73,59 @@ Task InputSlots::task(std::size_t shape) const {
   if (chunks.empty()) return task;
   CommandList commands;
   commands.launch(cuda::LoadInputs{faults_.control(), table_, keep(constants_, chunks),
-                                   reinterpret_cast<const int*>(fed_.device),
+                                   reinterpret_cast<const int*>(mapped_.device),
                                    static_cast<int>(places_.size()), slots_, faults_.seen_inputs()},
                   {static_cast<cuda::Index>(chunks.size()), kThreads, 0});
   task.commands = commands.commands();
   return task;
 }
 
-std::byte* InputSlots::feed(int slot, std::size_t index) {
-  reinterpret_cast<int*>(fed_.host)[slot * places_.size() + index] = 1;
-  const Place& place = places_[index];
-  return place.mapped.host + slot * place.pitch;
+void InputSlots::clear(int slot) {
+  std::fill_n(flags(slot), places_.size(), 0);
+  for (Place& place : places_) place.written = place.sent = 0;
+  sending_ = false;
 }
 
-void InputSlots::clear(int slot) {
-  std::memset(fed_.host + slot * places_.size() * sizeof(int), 0, places_.size() * sizeof(int));
+std::byte* InputSlots::feed(int slot, std::size_t index) {
+  Place& place = places_[index];
+  // Of a call that failed before its step was launched a copy may be under way still.
+  if (place.sent > 0) driver_.synchronize(stream_);
+  place.written = place.sent = 0;
+  flags(slot)[index] = 1;
+  return mapped_.host + slot_begin(slot) + place.begin;
+}
+
+void InputSlots::fed(int slot, std::size_t index, std::size_t bytes) {
+  Place& place = places_[index];
+  place.written = bytes;
+  if (!place.large() || place.written - place.sent < kAhead) return;
+  upload(slot, place.begin + place.sent, place.begin + place.written);
+  place.sent = place.written;
 }
 
 void InputSlots::send(int slot, CudaStream stream) {
-  bool any = false;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    const bool fed = reinterpret_cast<const int*>(fed_.host)[slot * places_.size() + i] != 0;
-    if (!fed || place.device == nullptr) continue;
-    driver_.upload(place.device + slot * place.pitch, place.mapped.host + slot * place.pitch,
-                   place.bytes, stream_);
-    any = true;
+  std::size_t begin = 0, end = 0;  // of the copy that is put together
+  for (Place& place : places_) {
+    if (!place.large() || place.sent == place.written) continue;
+    if (const std::size_t first = place.begin + place.sent; first != device_aligned(end)) {
+      upload(slot, begin, end);
+      begin = first;
+    }
+    end = place.begin + place.written;
+    place.sent = place.written;
   }
-  if (!any) return;
+  upload(slot, begin, end);
+  if (!sending_) return;
   driver_.record(sent_[slot], stream_);
   driver_.wait(stream, sent_[slot]);
+}
+
+/// Bytes of a slot, all of them of large inputs.
+void InputSlots::upload(int slot, std::size_t begin, std::size_t end) {
+  if (begin == end) return;
+  driver_.upload(device_slots_.data() + slot * device_pitch() + begin - large_begin_,
+                 mapped_.host + slot_begin(slot) + begin, end - begin, stream_);
+  sending_ = true;
 }
 
 ReadSlots::ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte* const> addresses,

@@ -16,36 +16,56 @@ namespace metronome {
 /// Inputs of steps in flight. The host fills the slot of the next step while earlier ones run; a
 /// step's first kernel copies what was fed from its slot to the input's memory, so a captured
 /// step's addresses never change. Small inputs are read where the host writes them, in mapped
-/// memory; large ones are copied ahead to slots on the device, by a stream of their own.
+/// memory; large ones are copied ahead to slots on the device, by a stream of their own, whose
+/// copies of one step the step waits for by one event.
+///
+///   mapped memory   [fed?][ a b | X Y ][ a b | X Y ]     a, b small, X, Y large; two slots
+///   on the device                [ X Y ]      [ X Y ]     X and Y go up in one copy
 class InputSlots {
  public:
   InputSlots(CudaDriver& driver, const Memory& memory, const DeviceState& state,
              DeviceConstants& constants, const DeviceFaults& faults, int slots);
 
-  /// Host memory of input `index` in a slot that `clear` was called for; marks it as fed.
-  std::byte* feed(int slot, std::size_t index);
-  /// Begins a slot: nothing is fed.
+  /// Begins a slot, whose last step is over: nothing is fed.
   void clear(int slot);
-  /// Copies large inputs of the slot to the device; `stream` waits for them.
+  /// Host memory of input `index` in the slot that was begun last; marks it as fed.
+  std::byte* feed(int slot, std::size_t index);
+  /// The first `bytes` of it are written. Those of a large input begin to go up once there are
+  /// kAhead of them, while the host writes the rest.
+  void fed(int slot, std::size_t index, std::size_t bytes);
+  /// Copies to the device what is left of large inputs, neighbours in one copy; `stream` waits for
+  /// all of the slot's copies.
   void send(int slot, CudaStream stream);
 
   /// The first task of a step of the declared graph `shape`: it copies those of its inputs that
   /// were fed.
   Task task(std::size_t shape) const;
-  std::size_t mapped_bytes() const { return mapped_bytes_; }
+  std::size_t mapped_bytes() const { return flag_bytes_ + slots_ * slot_bytes_; }
   std::size_t device_bytes() const { return device_slots_.bytes(); }
 
   /// Larger inputs are copied to the device ahead: read over the bus by a kernel they would hold up
   /// the step.
   static constexpr std::size_t kSmall = 64 << 10;  // bytes
+  /// The host takes far longer to write so much than to ask for one copy more.
+  static constexpr std::size_t kAhead = 1 << 20;  // bytes
 
  private:
+  /// An input's place in each slot: small ones first, then from `large_begin_` on the large ones,
+  /// each group in the order of the inputs, so that a batch's inputs are neighbours.
   struct Place {
-    MappedMemory mapped;
-    std::size_t pitch = 0;
+    std::size_t begin = 0;  ///< a multiple of kDeviceAlignment
     std::size_t bytes = 0;
-    std::byte* device = nullptr;  ///< null where the step reads the mapped memory
+    // Of the slot that was begun last:
+    std::size_t written = 0;  ///< bytes
+    std::size_t sent = 0;     ///< of these: on their way to the device, or there
+
+    bool large() const { return bytes > kSmall; }
   };
+
+  int* flags(int slot) { return reinterpret_cast<int*>(mapped_.host) + slot * places_.size(); }
+  std::size_t slot_begin(int slot) const { return flag_bytes_ + slot * slot_bytes_; }
+  std::size_t device_pitch() const { return slot_bytes_ - large_begin_; }
+  void upload(int slot, std::size_t begin, std::size_t end);
 
   CudaDriver& driver_;
   CudaStream stream_;
@@ -56,9 +76,12 @@ class InputSlots {
   int slots_;
   std::vector<CudaEvent> sent_;  ///< [slot]
   std::vector<Place> places_;
+  std::size_t large_begin_ = 0;  ///< bytes from the beginning of a slot
+  std::size_t slot_bytes_ = 0;
+  std::size_t flag_bytes_ = 0;  ///< before the first slot: [slot][input] whether it was fed
+  MappedMemory mapped_;
   DeviceBlock device_slots_;
-  MappedMemory fed_;
-  std::size_t mapped_bytes_ = 0;
+  bool sending_ = false;                    ///< something of the slot that was begun last
   const cuda::InputSlot* table_ = nullptr;  ///< on the device
 };
 
