@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace metronome {
 
@@ -26,6 +27,10 @@ class Block {
                                        [](std::byte* p) { std::free(p); });
     std::memset(taken, 0, rounded);
   }
+
+  /// Bytes that `data` owns, zeroed and aligned as these are.
+  Block(std::shared_ptr<std::byte> data, std::size_t bytes)
+      : data_(std::move(data)), bytes_(bytes) {}
 
   std::byte* data() const { return data_.get(); }
   std::size_t bytes() const { return bytes_; }

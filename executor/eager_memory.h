@@ -44,16 +44,15 @@ class EagerMemory {
 
   /// Where the next step takes an input from.
   std::byte* feed(std::size_t index) {
-    if (!on_device()) return memory_.inputs[index].block.data();
-    staged_[index].fed = true;
-    return static_cast<std::byte*>(staged_[index].tensor.data_ptr());
+    const InputMemory& input = memory_.inputs[index];
+    return on_device() && !input.handed_out ? stage(index) : input.block.data();
   }
   /// Copies what these inputs were fed to the device.
   void send(std::span<const std::size_t> inputs) {
     if (!on_device()) return;
     for (const std::size_t i : inputs) {
       const InputMemory& input = memory_.inputs[i];
-      if (input.handed_out) std::memcpy(feed(i), input.block.data(), input.type.bytes());
+      if (input.handed_out) std::memcpy(stage(i), input.block.data(), input.type.bytes());
       if (staged_[i].fed) inputs_[i].copy_(staged_[i].tensor);
       staged_[i].fed = false;
     }
@@ -66,6 +65,10 @@ class EagerMemory {
   }
 
  private:
+  std::byte* stage(std::size_t index) {
+    staged_[index].fed = true;
+    return static_cast<std::byte*>(staged_[index].tensor.data_ptr());
+  }
   at::Tensor host(std::size_t index) const {
     return tensor_in({&memory_.storage_blocks[index]}, memory_.storages[index].type);
   }

@@ -44,14 +44,20 @@ class Engine {
   /// Steps begun, of all plans.
   virtual std::int64_t steps() const = 0;
 
-  /// Host memory that the next step takes input `index` of `Memory` from; waits until it may be
-  /// written.
+  /// Host memory that the next step takes input `index` of `Memory` from, which of an input that
+  /// was handed out is its block; waits until it may be written.
   virtual std::byte* feed(std::size_t index) = 0;
   /// The first `bytes` of that memory hold what is fed: the engine may begin to carry them away.
   /// Called behind each part of a large feed and at its end, with more bytes each time.
   virtual void fed(std::size_t index, std::size_t bytes) {
     static_cast<void>(index);
     static_cast<void>(bytes);
+  }
+  /// A block for input `index` of `Memory`, about to be handed out, that steps can take it from
+  /// without a copy by the host; absent where that in `Memory` is as good.
+  virtual Block block_to_fill(std::size_t index) {
+    static_cast<void>(index);
+    return {};
   }
   /// Brings the block of input `index` of `Memory` up to date with what was fed last.
   virtual void fetch_input(std::size_t index) const { static_cast<void>(index); }

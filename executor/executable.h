@@ -71,7 +71,8 @@ class Executable {
 
   /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
   /// what it shows. Picks the value's graph for the next step; of a name it is the graph picked
-  /// last, at first the first.
+  /// last, at first the first. On a GPU large inputs go to the device from there, with no copy on
+  /// the way; `run` returns when they are there, so that they may be filled again at once.
   at::Tensor input(Value input);
   at::Tensor input(std::string_view name);
 

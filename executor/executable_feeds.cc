@@ -126,25 +126,23 @@ std::vector<at::Tensor> Executable::Impl::set_aside(std::size_t k,
 }
 
 /// A large feed is copied in parts, each of which the engine may send on while the next is copied.
-/// Gives the place that it was copied to.
-std::byte* Executable::Impl::copy_feed(std::size_t index, const at::Tensor& from) {
+void Executable::Impl::copy_feed(std::size_t index, const at::Tensor& from) {
   constexpr std::size_t kPart = 1 << 20;  // bytes; its copy takes far longer than telling of it
   const Type& type = memory.inputs[index].type;
   const std::size_t bytes = type.bytes();
   std::byte* const to = engine->feed(index);
   const std::byte* const stored = stored_bytes(from);
+  if (stored == to) return;  // it was filled in place
   const bool apart = stored != nullptr && (to + bytes <= stored || stored + bytes <= to);
   if (!apart) {
     copy_into(to, from, type);
-    engine->fed(index, bytes);
-    return to;
+    return engine->fed(index, bytes);
   }
   for (std::size_t at = 0; at < bytes; at += kPart) {
     const std::size_t part = std::min(kPart, bytes - at);
     std::memcpy(to + at, stored + at, part);
     engine->fed(index, at + part);
   }
-  return to;
 }
 
 void Executable::Impl::copy_feeds(std::size_t k, std::span<const Feed> feeds) {
@@ -153,12 +151,7 @@ void Executable::Impl::copy_feeds(std::size_t k, std::span<const Feed> feeds) {
     const bool moved = !aside.empty() && aside[f].defined();
     const at::Tensor& from = moved ? aside[f] : feeds[f].tensor;
     const std::size_t index = memory.inputs_of[k][fed.inputs[f]];
-    const InputMemory& input = memory.inputs[index];
-    const std::byte* const to = copy_feed(index, from);
-    // A place that was handed out shows what was fed last.
-    if (input.handed_out && to != input.block.data()) {
-      copy_into(input.block.data(), from, input.type);
-    }
+    copy_feed(index, from);
     mark_filled(index);
   }
 }

@@ -179,8 +179,11 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
 
 at::Tensor Executable::Impl::fill(InputPlace place) {
   const std::size_t index = memory.inputs_of[place.shape][place.input];
-  const InputMemory& input = memory.inputs[index];
-  if (input.filled && !input.handed_out) engine->fetch_input(index);
+  InputMemory& input = memory.inputs[index];
+  if (!input.handed_out) {
+    if (Block better = engine->block_to_fill(index)) input.block = std::move(better);
+    if (input.filled) engine->fetch_input(index);
+  }
   shape = place.shape;
   memory.hand_out(index);
   mark_filled(index);

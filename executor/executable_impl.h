@@ -132,7 +132,7 @@ struct Executable::Impl {
   std::size_t pick(std::span<const Feed> feeds) const;
   bool takes(std::size_t shape, std::span<const Feed> feeds) const;
   [[noreturn]] void refuse_feeds(std::span<const Feed> feeds) const;
-  std::byte* copy_feed(std::size_t index, const at::Tensor& from);
+  void copy_feed(std::size_t index, const at::Tensor& from);
   void copy_feeds(std::size_t shape, std::span<const Feed> feeds);
   std::vector<at::Tensor> set_aside(std::size_t shape, std::span<const Feed> feeds) const;
   void require_filled(const Planned& plan) const;

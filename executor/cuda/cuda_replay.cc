@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 #include "executor/cuda/cuda_steps.h"
@@ -317,9 +316,17 @@ class CudaReplay final : public Engine {
   }
   std::int64_t steps() const override { return slots_.next(); }
 
-  std::byte* feed(std::size_t index) override { return shared_.inputs.feed(begin_step(), index); }
+  std::byte* feed(std::size_t index) override {
+    const InputMemory& input = shared_.memory.inputs[index];
+    return input.handed_out ? input.block.data() : shared_.inputs.feed(begin_step(), index);
+  }
   void fed(std::size_t index, std::size_t bytes) override {
-    shared_.inputs.fed(begin_step(), index, bytes);
+    if (!shared_.memory.inputs[index].handed_out) shared_.inputs.fed(begin_step(), index, bytes);
+  }
+  Block block_to_fill(std::size_t index) override {
+    const std::size_t bytes = shared_.memory.inputs[index].type.bytes();
+    if (bytes <= InputSlots::kSmall) return {};  // the host copies it to a slot
+    return {shared_.driver->page_locked_memory(bytes), bytes};
   }
 
   at::Tensor readable(PlanId plan, std::size_t index) const override {
@@ -380,8 +387,7 @@ class CudaReplay final : public Engine {
     for (const std::size_t i : shared_.memory.inputs_of[of(plan).plan().shape]) {
       const InputMemory& input = shared_.memory.inputs[i];
       if (!input.handed_out || input.type.bytes() == 0) continue;
-      std::memcpy(shared_.inputs.feed(slot, i), input.block.data(), input.type.bytes());
-      shared_.inputs.fed(slot, i, input.type.bytes());
+      shared_.inputs.take(slot, i, input.block.data());
     }
     shared_.inputs.send(slot, shared_.streams[0]);
     launch();
@@ -390,6 +396,7 @@ class CudaReplay final : public Engine {
     begun_ = false;
     last_step_[plan.index] = number;
     ran_[slot] = plan;
+    shared_.inputs.wait_until_taken(slot);
   }
 
   /// The slot of the next step, waited for and cleared once.

@@ -40,7 +40,8 @@ struct MappedMemory {
 };
 
 /// Calls throw RunError where the device or the system refuses, InternalError where the executor
-/// broke a rule of capture. Everything handed out lives as long as the driver, or until `release`.
+/// broke a rule of capture. Everything handed out lives as long as the driver, or until `release`,
+/// unless it says else.
 class CudaDriver : public GemmLibrary {
  public:
   virtual const DeviceFacts& facts() const = 0;
@@ -57,6 +58,10 @@ class CudaDriver : public GemmLibrary {
   virtual void release(std::byte* device_memory) noexcept = 0;
   /// Zeroed page-locked host memory that the device can address, 256-byte aligned.
   virtual MappedMemory mapped_memory(std::size_t bytes) = 0;
+
+  /// Zeroed page-locked host memory at a multiple of 64 bytes, from which copies go to the device
+  /// without a stop. It lives until its last owner is gone, which may be after the driver.
+  virtual std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) = 0;
 
   /// Streams do not block on the default stream.
   virtual CudaStream make_stream() = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "executor/block.h"
 #include "graph/error.h"
 
 namespace metronome {
@@ -60,6 +61,12 @@ MappedMemory NullDriver::mapped_memory(std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(mapped_.back().get());
   auto* at = reinterpret_cast<std::byte*>((begin + kAlignment - 1) / kAlignment * kAlignment);
   return {at, at};
+}
+
+std::shared_ptr<std::byte> NullDriver::page_locked_memory(std::size_t bytes) {
+  outside_capture("page-locked memory was asked for");
+  write(fmt::format("page-locked {} bytes", bytes));
+  return Block(bytes).owner();
 }
 
 CudaStream NullDriver::make_stream() {

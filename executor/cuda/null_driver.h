@@ -23,7 +23,8 @@ class NullDriver : public CudaDriver {
   ///   "stream 1", "event 3", "begin capture on stream 0", "layer_norm <<<256, 32, 0>>> on stream
   ///   1", "gemm f32 ... on stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0",
   ///   "record event 3 on stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if",
-  ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0", "release graph 0"
+  ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0", "release graph 0",
+  ///   "page-locked 4096 bytes"
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 
@@ -32,6 +33,7 @@ class NullDriver : public CudaDriver {
   std::byte* device_memory(std::size_t bytes) override;
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
+  std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
   CudaStream make_stream() override;
   CudaEvent make_event() override;
   void record(CudaEvent event, CudaStream stream) override;

@@ -83,7 +83,7 @@ Task InputSlots::task(std::size_t shape) const {
 void InputSlots::clear(int slot) {
   std::fill_n(flags(slot), places_.size(), 0);
   for (Place& place : places_) place.written = place.sent = 0;
-  sending_ = false;
+  sending_ = taking_ = false;
 }
 
 std::byte* InputSlots::feed(int slot, std::size_t index) {
@@ -103,6 +103,17 @@ void InputSlots::fed(int slot, std::size_t index, std::size_t bytes) {
   place.sent = place.written;
 }
 
+void InputSlots::take(int slot, std::size_t index, const std::byte* from) {
+  const Place& place = places_[index];
+  if (!place.large()) {
+    std::memcpy(feed(slot, index), from, place.bytes);
+    return;
+  }
+  flags(slot)[index] = 1;
+  upload(slot, place.begin, from, place.bytes);
+  taking_ = true;
+}
+
 void InputSlots::send(int slot, CudaStream stream) {
   std::size_t begin = 0, end = 0;  // of the copy that is put together
   for (Place& place : places_) {
@@ -120,11 +131,20 @@ void InputSlots::send(int slot, CudaStream stream) {
   driver_.wait(stream, sent_[slot]);
 }
 
+void InputSlots::wait_until_taken(int slot) {
+  if (taking_) driver_.synchronize(sent_[slot]);
+}
+
 /// Bytes of a slot, all of them of large inputs.
 void InputSlots::upload(int slot, std::size_t begin, std::size_t end) {
   if (begin == end) return;
-  driver_.upload(device_slots_.data() + slot * device_pitch() + begin - large_begin_,
-                 mapped_.host + slot_begin(slot) + begin, end - begin, stream_);
+  upload(slot, begin, mapped_.host + slot_begin(slot) + begin, end - begin);
+}
+
+/// From elsewhere to the place that begins `begin` bytes into the slot.
+void InputSlots::upload(int slot, std::size_t begin, const std::byte* from, std::size_t bytes) {
+  driver_.upload(device_slots_.data() + slot * device_pitch() + begin - large_begin_, from, bytes,
+                 stream_);
   sending_ = true;
 }
 

@@ -33,9 +33,14 @@ class InputSlots {
   /// The first `bytes` of it are written. Those of a large input begin to go up once there are
   /// kAhead of them, while the host writes the rest.
   void fed(int slot, std::size_t index, std::size_t bytes);
+  /// In place of `feed`, for memory that users fill in place and `CudaDriver::page_locked_memory`
+  /// gave where the input is large: it goes up from there. A small input is copied at once.
+  void take(int slot, std::size_t index, const std::byte* from);
   /// Copies to the device what is left of large inputs, neighbours in one copy; `stream` waits for
   /// all of the slot's copies.
   void send(int slot, CudaStream stream);
+  /// Returns when nothing reads any more what `take` was given for the slot, which was sent.
+  void wait_until_taken(int slot);
 
   /// The first task of a step of the declared graph `shape`: it copies those of its inputs that
   /// were fed.
@@ -66,6 +71,7 @@ class InputSlots {
   std::size_t slot_begin(int slot) const { return flag_bytes_ + slot * slot_bytes_; }
   std::size_t device_pitch() const { return slot_bytes_ - large_begin_; }
   void upload(int slot, std::size_t begin, std::size_t end);
+  void upload(int slot, std::size_t begin, const std::byte* from, std::size_t bytes);
 
   CudaDriver& driver_;
   CudaStream stream_;
@@ -81,8 +87,10 @@ class InputSlots {
   std::size_t flag_bytes_ = 0;  ///< before the first slot: [slot][input] whether it was fed
   MappedMemory mapped_;
   DeviceBlock device_slots_;
-  bool sending_ = false;                    ///< something of the slot that was begun last
   const cuda::InputSlot* table_ = nullptr;  ///< on the device
+  // Of the slot that was begun last:
+  bool sending_ = false;  ///< something goes up
+  bool taking_ = false;   ///< some of it from what `take` was given
 };
 
 /// The numbers of one plan that users read: a step's last kernel writes them to mapped memory, each

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "executor/block.h"
 #include "graph/error.h"
 
 namespace metronome {
@@ -71,6 +72,12 @@ MappedMemory HostDriver::mapped_memory(std::size_t bytes) {
   forbid_in_capture("mapped memory is asked for");
   std::byte* data = allocate(bytes);
   return {data, data};
+}
+
+std::shared_ptr<std::byte> HostDriver::page_locked_memory(std::size_t bytes) {
+  forbid_in_capture("page-locked memory is asked for");
+  ++counts_.allocations;
+  return Block(bytes).owner();
 }
 
 void HostDriver::release(std::byte* device_memory) noexcept {

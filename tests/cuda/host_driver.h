@@ -44,7 +44,7 @@ struct HostSettings {
 
 /// What a HostDriver was asked for.
 struct HostCounts {
-  int allocations = 0;  ///< device and mapped memory
+  int allocations = 0;  ///< device, mapped and page-locked memory
   int synchronizations = 0;
   int uploads = 0;
   int downloads = 0;
@@ -80,6 +80,7 @@ class HostDriver final : public CudaDriver {
   /// What is wrong with it `check` tells.
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
+  std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
   CudaStream make_stream() override;
   CudaEvent make_event() override;
   void record(CudaEvent event, CudaStream stream) override;

@@ -166,5 +166,89 @@ TEST_CASE("steps in flight see what was fed for them, whenever the copies are ma
   run_some_steps(Sums({3, 16400, (1 << 18) + 64, 16400}), 2, 7);  // one goes up in two parts
 }
 
+/// Notes where uploads read.
+struct Listening final : NullDriver {
+  std::vector<const void*> read;
+  void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override {
+    read.push_back(from);
+    NullDriver::upload(to, from, bytes, stream);
+  }
+};
+
+TEST_CASE("a large input that is filled in place goes up from there, copied by nobody on the way") {
+  const Sums sums({kLarge, 4, kLarge});
+  const auto driver = std::make_shared<Listening>();
+  Target target = cuda_graph({.streams = 1});
+  target.driver = driver;
+  Executable step = compile(sums.g, target, untuned());
+  const auto read_by = [&](const std::vector<Feed>& feeds) {
+    driver->read.clear();
+    step.run(feeds);
+    return driver->read;
+  };
+  CHECK(read_by(sums.feeds(1)).size() == 1);
+  const at::Tensor x = step.input(sums.inputs[0]), small = step.input(sums.inputs[1]);
+  const std::vector<const void*> in_place = {x.const_data_ptr()};
+  x.fill_(3);
+  CHECK(read_by({}) == in_place);
+  CHECK(read_by({{sums.inputs[0], x}, {sums.inputs[1], small}}) == in_place);
+  const at::Tensor other = at::full({kLarge}, 4.0);
+  CHECK(read_by({{sums.inputs[0], other}}) == in_place);
+  CHECK(x.equal(other));
+  CHECK(read_by({sums.feed(2, 1)}).size() == 2);  // beside one that is not
+}
+
+TEST_CASE("what was handed out may be filled again at once, whenever the copies are made") {
+  const Sums sums({16400, 5, 16400});
+  for (const int slots : {1, 2, 3}) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+      CAPTURE(slots);
+      CAPTURE(seed);
+      const auto driver = std::make_shared<HostDriver>(HostSettings{.lazy = true, .seed = seed});
+      Target target = cuda_graph({.slots = slots, .streams = 1, .fuse = false});
+      target.driver = driver;
+      Executable step = compile(sums.g, target, untuned());
+      step.run(sums.feeds(1));
+      const at::Tensor large = step.input(sums.inputs[0]), small = step.input(sums.inputs[1]);
+      CHECK(large.equal(at::full({16400}, 1.0)));  // what was fed before
+      std::mt19937_64 random(seed);
+      for (int i = 1; i < 8; ++i) {
+        large.fill_(i);
+        small.fill_(2 * i);
+        const int before = driver->counts().synchronizations;
+        step.run({sums.feed(2, i)});
+        CHECK(driver->counts().synchronizations - before <= 2);  // its slot, and what it takes
+        large.fill_(-1);
+        small.fill_(-1);
+        if (random() % 2 > 0) continue;
+        CHECK(step.read_scalar(sums.sums[0]) == 16400 * i);
+        CHECK(step.read_scalar(sums.sums[1]) == 5 * 2 * i);
+        CHECK(step.read_scalar(sums.sums[2]) == 16400 * (i + 2));
+      }
+      step.run({{sums.inputs[0], at::full({16400}, 9.0)}});
+      CHECK(large.equal(at::full({16400}, 9.0)));
+      CHECK(step.read_scalar(sums.sums[0]) == 16400 * 9);
+      driver->check();
+    }
+  }
+}
+
+TEST_CASE("it outlives the executable and the device") {
+  at::Tensor x;
+  {
+    const Sums sums({kLarge});
+    Target target = cuda_graph({.streams = 1, .fuse = false});
+    target.driver = std::make_shared<HostDriver>();
+    Executable step = compile(sums.g, target, untuned());
+    x = step.input(sums.inputs[0]);
+    CHECK(x.equal(at::zeros({kLarge})));
+    x.fill_(2);
+    step.run();
+    CHECK(step.read_scalar(sums.sums[0]) == 2 * kLarge);
+  }
+  CHECK(x.equal(at::full({kLarge}, 2.0)));
+  x.fill_(7);
+}
+
 }  // namespace
 }  // namespace metronome

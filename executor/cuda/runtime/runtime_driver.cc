@@ -149,6 +149,15 @@ MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
   return {host, static_cast<std::byte*>(device)};
 }
 
+std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) {
+  enter_outside_capture("allocating page-locked memory");
+  bytes = std::max<std::size_t>(bytes, 1);
+  void* made = nullptr;
+  check(cudaHostAlloc(&made, bytes, cudaHostAllocDefault), "allocate page-locked memory");
+  std::fill_n(static_cast<std::byte*>(made), bytes, std::byte{0});
+  return {static_cast<std::byte*>(made), Calls<cudaFreeHost>()};
+}
+
 CudaStream RuntimeDriver::make_stream() {
   enter_outside_capture("making a stream");
   streams_.push_back(make_nonblocking());

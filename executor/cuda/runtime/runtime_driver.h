@@ -38,6 +38,7 @@ class RuntimeDriver : public CudaDriver {
   std::byte* device_memory(std::size_t bytes) override;
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
+  std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
 
   CudaStream make_stream() override;
   CudaEvent make_event() override;
