@@ -48,12 +48,11 @@ struct FaultTable {
 };
 
 /// One input: R places that the host (or a copy from the host) fills in turn, and the place that
-/// the step reads.
+/// the step reads. Each has room for whole words of 16 bytes, and zeros behind the input's bytes.
 struct InputSlot {
   const unsigned char* slots;  ///< place s begins s * pitch bytes on; 16-byte aligned
   unsigned char* to;           ///< 16-byte aligned
   Index pitch;
-  Index bytes;
   int floating;  ///< bytes of an element that may not be finite, 4 or 8; else 0
   int unused;
 };
@@ -61,14 +60,13 @@ struct InputSlot {
 /// Which part of which input a block copies.
 struct InputChunk {
   int input;
-  int unused;
+  int words;    ///< of 16 bytes; the last may go beyond the input
   Index begin;  ///< bytes; a multiple of 16
 };
 
 /// Copies the inputs that were fed for this step from the step's slot. One block for each chunk.
 struct LoadInputs {
   static constexpr const char* name = "load_inputs";
-  static constexpr Index kChunk = 16384;  ///< bytes
 
   struct alignas(16) Word {  // one load of 16 bytes: slots and inputs begin at multiples of 256
     unsigned a, b, c, d;
@@ -89,23 +87,14 @@ struct LoadInputs {
     if (fed[slot * count + chunk.input] == 0) return;  // no barrier follows
     const InputSlot input = inputs[chunk.input];
     const unsigned char* from = input.slots + slot * input.pitch;
-    const Index end = chunk.begin + kChunk < input.bytes ? chunk.begin + kChunk : input.bytes;
-    const Index words = (end - chunk.begin) / 16;
     Index* const stamps = seen == nullptr || input.floating == 0 ? nullptr : seen + 3 * chunk.input;
     if (stamps != nullptr && chunk.begin == 0 && c.thread() == 0) stamps[0] = control->step;
-    for (Index i = c.thread(); i < words; i += c.threads()) {
+    for (int i = c.thread(); i < chunk.words; i += c.threads()) {
       const Word word = reinterpret_cast<const Word*>(from + chunk.begin)[i];
       reinterpret_cast<Word*>(input.to + chunk.begin)[i] = word;
       if (stamps == nullptr) continue;
       look(stamps, input.floating, word.a, word.b);
       look(stamps, input.floating, word.c, word.d);
-    }
-    const Index rest = chunk.begin + words * 16;
-    for (Index i = rest + c.thread(); i < end; i += c.threads()) input.to[i] = from[i];
-    if (stamps == nullptr || c.thread() != 0) return;
-    for (Index i = rest; i < end; i += input.floating) {
-      const unsigned* const number = reinterpret_cast<const unsigned*>(from + i);
-      look(stamps, input.floating, number[0], input.floating == 8 ? number[1] : 0);
     }
   }
 

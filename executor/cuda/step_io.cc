@@ -16,6 +16,13 @@ const T* keep(DeviceConstants& constants, const std::vector<T>& table) {
 
 constexpr int kThreads = 256;
 
+constexpr std::size_t kWord = sizeof(cuda::LoadInputs::Word);
+/// Words that a block copies of an input on the device: some a thread.
+constexpr std::size_t kWords = 4 * kThreads;
+/// Of one that is read over the bus: one a thread, so that all are asked for at once. A thread asks
+/// for its next word when the last has come, and the bus is slow to answer.
+constexpr std::size_t kBusWords = kThreads;
+
 int floating_bytes(const Type& type) {
   return is_floating(type.element) ? static_cast<int>(size_of(type.element)) : 0;
 }
@@ -53,8 +60,7 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
     const std::size_t pitch = place.large() ? device_pitch() : slot_bytes_;
     table.push_back({reinterpret_cast<const unsigned char*>(from),
                      reinterpret_cast<unsigned char*>(state.input(i)),
-                     static_cast<cuda::Index>(pitch), static_cast<cuda::Index>(place.bytes),
-                     floating_bytes(memory.inputs[i].type), 0});
+                     static_cast<cuda::Index>(pitch), floating_bytes(memory.inputs[i].type), 0});
   }
   if (!table.empty()) table_ = keep(constants, table);
 }
@@ -63,11 +69,14 @@ Task InputSlots::task(std::size_t shape) const {
   Task task{"load_inputs", {}, {}};
   std::vector<cuda::InputChunk> chunks;
   for (const std::size_t i : memory_.inputs_of[shape]) {
-    const auto bytes = static_cast<cuda::Index>(places_[i].bytes);
-    for (cuda::Index at = 0; at < bytes; at += cuda::LoadInputs::kChunk) {
-      chunks.push_back({static_cast<int>(i), 0, at});
+    const Place& place = places_[i];
+    const std::size_t words = (place.bytes + kWord - 1) / kWord;
+    const std::size_t each = place.large() ? kWords : kBusWords;
+    for (std::size_t at = 0; at < words; at += each) {
+      chunks.push_back({static_cast<int>(i), static_cast<int>(std::min(each, words - at)),
+                        static_cast<cuda::Index>(at * kWord)});
     }
-    if (bytes > 0) task.touched.writes.push_back({state_.input(i), places_[i].bytes});
+    if (words > 0) task.touched.writes.push_back({state_.input(i), words * kWord});
   }
   task.touched.reads.push_back({faults_.control(), sizeof(cuda::Control)});
   if (chunks.empty()) return task;
