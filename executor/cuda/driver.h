@@ -65,14 +65,17 @@ class CudaDriver : public GemmLibrary {
 
   /// Streams do not block on the default stream.
   virtual CudaStream make_stream() = 0;
+  /// For streams that wait for each other, and to ask whether something is done.
   virtual CudaEvent make_event() = 0;
+  /// For `milliseconds` too. Each time it is recorded the device writes down when.
+  virtual CudaEvent make_timed_event() = 0;
   virtual void record(CudaEvent event, CudaStream stream) = 0;
   virtual void wait(CudaStream stream, CudaEvent event) = 0;
   virtual bool done(CudaEvent event) = 0;
   /// Blocks the host until the event has happened; at once where it was never recorded.
   virtual void synchronize(CudaEvent event) = 0;
   virtual void synchronize(CudaStream stream) = 0;
-  /// Between two recorded events that have happened.
+  /// Between two timed events that were recorded and have happened.
   virtual double milliseconds(CudaEvent begin, CudaEvent end) = 0;
 
   /// Host to device and back. `upload` may return before the copy is made: `from` is mapped memory

@@ -24,7 +24,7 @@ class NullDriver : public CudaDriver {
   ///   1", "gemm f32 ... on stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0",
   ///   "record event 3 on stream 1", "wait for event 3 on stream 0", "if on stream 0", "end if",
   ///   "end capture: graph 0 of 57 nodes", "launch graph 0 on stream 0", "release graph 0",
-  ///   "page-locked 4096 bytes"
+  ///   "page-locked 4096 bytes", "timed event 4"
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 
@@ -36,6 +36,7 @@ class NullDriver : public CudaDriver {
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
   CudaStream make_stream() override;
   CudaEvent make_event() override;
+  CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
   void wait(CudaStream stream, CudaEvent event) override;
   bool done(CudaEvent event) override;

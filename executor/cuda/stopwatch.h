@@ -13,7 +13,10 @@ namespace metronome {
 class Stopwatch {
  public:
   Stopwatch(CudaDriver& driver, CudaStream stream)
-      : driver_(&driver), stream_(stream), begin_(driver.make_event()), end_(driver.make_event()) {}
+      : driver_(&driver),
+        stream_(stream),
+        begin_(driver.make_timed_event()),
+        end_(driver.make_timed_event()) {}
 
   CudaDriver& driver() const { return *driver_; }
   CudaStream stream() const { return stream_; }

@@ -173,6 +173,12 @@ CudaEvent HostDriver::make_event() {
   return {static_cast<int>(events_.size()) - 1};
 }
 
+CudaEvent HostDriver::make_timed_event() {
+  const CudaEvent event = make_event();
+  at(event).timed = true;
+  return event;
+}
+
 void HostDriver::record(CudaEvent event, CudaStream stream) {
   Event& e = at(event);
   if (const Stream& s = at(stream); s.captures) {
@@ -232,6 +238,9 @@ void HostDriver::synchronize(CudaStream stream) {
 
 double HostDriver::milliseconds(CudaEvent begin, CudaEvent end) {
   for (const CudaEvent event : {begin, end}) {
+    if (!at(event).timed) {
+      throw InternalError(fmt::format("event {} was made without timing", event.index));
+    }
     if (const Event& e = at(event); e.recorded == 0 || e.happened < e.recorded) {
       throw InternalError(fmt::format("event {} has not happened", event.index));
     }

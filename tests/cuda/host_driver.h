@@ -83,6 +83,7 @@ class HostDriver final : public CudaDriver {
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
   CudaStream make_stream() override;
   CudaEvent make_event() override;
+  CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
   void wait(CudaStream stream, CudaEvent event) override;
   bool done(CudaEvent event) override;
@@ -144,6 +145,7 @@ class HostDriver final : public CudaDriver {
     std::vector<Case> cases;  // that are open in the capture, outer first
   };
   struct Event {
+    bool timed = false;
     int recorded = 0;
     int happened = 0;
     double at = 0;    // clock, of the last occasion

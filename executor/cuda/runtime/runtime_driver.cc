@@ -164,11 +164,14 @@ CudaStream RuntimeDriver::make_stream() {
   return {static_cast<int>(streams_.size()) - 1};
 }
 
-CudaEvent RuntimeDriver::make_event() {
+CudaEvent RuntimeDriver::make_event() { return make_event(cudaEventDisableTiming); }
+
+CudaEvent RuntimeDriver::make_timed_event() { return make_event(cudaEventDefault); }
+
+CudaEvent RuntimeDriver::make_event(unsigned flags) {
   enter_outside_capture("making an event");
   cudaEvent_t made = nullptr;
-  // With timing: any two may be given to `milliseconds`.
-  check(cudaEventCreateWithFlags(&made, cudaEventDefault), "make an event");
+  check(cudaEventCreateWithFlags(&made, flags), "make an event");
   events_.emplace_back(made);
   return {static_cast<int>(events_.size()) - 1};
 }

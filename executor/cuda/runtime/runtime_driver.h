@@ -42,6 +42,7 @@ class RuntimeDriver : public CudaDriver {
 
   CudaStream make_stream() override;
   CudaEvent make_event() override;
+  CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
   void wait(CudaStream stream, CudaEvent event) override;
   bool done(CudaEvent event) override;
@@ -95,6 +96,7 @@ class RuntimeDriver : public CudaDriver {
   CapturedAs captured_alone(const Command& command);
 
   bool records();
+  CudaEvent make_event(unsigned flags);
   void leave_behind(CudaStream stream) noexcept;
   void begin_body(cudaGraph_t body, const cudaGraphNode_t* after);
   void end_body(bool whole);
