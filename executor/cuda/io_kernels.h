@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/cuda/blame.h"
+#include "ops/cuda/index.h"
 #include "ops/cuda/kernel.h"
 
 namespace metronome::cuda {
@@ -235,6 +236,18 @@ struct ClearGuards {
     if (c.thread() < count) *guards[c.thread()] = false;
   }
 };
+
+/// The place of the first guard that is true, or `count`. For a block of one warp, which asks for 32
+/// guards at once; all lanes get the place.
+template <class Context>
+METRONOME_DEVICE int first_true(Context& c, const bool* const* guards, int count) {
+  for (int base = 0; base < count; base += kWarp) {
+    const int i = base + c.thread();
+    const unsigned votes = c.ballot(i < count && *guards[i]);
+    if (votes != 0) return base + lowest_bit(votes);
+  }
+  return count;
+}
 
 using IoKernels = KernelList<LoadInputs, StoreReads, ClearGuards, Examine<float>, Examine<double>>;
 

@@ -124,10 +124,10 @@ TEST_CASE("devices launch every kernel that is compiled ahead, with all threads 
   std::map<std::string, Launched> entries;
   add_entries(entries, cuda::AllKernels{});
   add_entries(entries, cuda::IoKernels{});
-  // It is no kernel of a list, and launched with one thread (io.cu).
+  // It is no kernel of a list, and launched with one warp (io.cu).
   entries
       ["metronome::cuda::(anonymous namespace)::set_condition_entry(unsigned long long, "
-       "metronome::cuda::Cases)"] = {.name = "set_condition", .bound = 1024, .threads = 1};
+       "metronome::cuda::Cases)"] = {.name = "set_condition", .bound = 1024, .threads = 32};
   const std::string said = reports();
   KernelTable table;
   for (const char* architecture : kArchitectures) {
