@@ -41,8 +41,8 @@ struct RouteChoices {
   }
 };
 
-/// The places. A block of one warp has an expert and reads all choices in their order, so that
-/// places depend on nothing else.
+/// The places. A block has an expert and reads all choices in their order, a round at a time, so
+/// that places depend on nothing else. Its shared memory holds an int for each warp.
 struct RouteSlots {
   static constexpr const char* name = "route_slots";
   static constexpr int kVotes = 4;  ///< choices that a lane votes on in a round
@@ -54,31 +54,45 @@ struct RouteSlots {
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    const Index expert = c.block();
-    const int lane = c.thread();
+    const Index expert = c.block(), count = top * rows;
+    const int lane = c.thread() % kWarp, warp = c.thread() / kWarp, warps = c.threads() / kWarp;
+    int* const hits_of_warp = reinterpret_cast<int*>(c.shared());
     Index taken = 0;
-    for (Index k = 0; k < top; ++k) {
-      for (Index base = 0; base < rows; base += kWarp * kVotes) {
-        bool mine[kVotes];
-        METRONOME_UNROLL
-        for (int v = 0; v < kVotes; ++v) {
-          const Index row = base + v * kWarp + lane;
-          mine[v] = row < rows && choice[k * rows + row] == row * experts + expert;
-        }
-        METRONOME_UNROLL
-        for (int v = 0; v < kVotes; ++v) {
-          const Index row = base + v * kWarp + lane;
-          const unsigned votes = c.ballot(mine[v]);
-          const Index place = taken + bit_count(votes & ((1u << lane) - 1));
-          if (mine[v]) put(k * rows + row, row, expert, place);
-          taken += bit_count(votes);
-        }
+    for (Index base = 0; base < count; base += Index(c.threads()) * kVotes) {
+      const Index begin = base + warp * kWarp * kVotes + lane;
+      Index row[kVotes];  // -1 where another expert is chosen
+      unsigned votes[kVotes];
+      int mine = 0;
+      METRONOME_UNROLL
+      for (int v = 0; v < kVotes; ++v) {
+        const Index i = begin + v * kWarp, chosen = i < count ? choice[i] : 0;
+        row[v] = quotient(chosen, experts);
+        if (i >= count || chosen != row[v] * experts + expert) row[v] = -1;
+      }
+      METRONOME_UNROLL
+      for (int v = 0; v < kVotes; ++v) {
+        votes[v] = c.ballot(row[v] >= 0);
+        mine += bit_count(votes[v]);
+      }
+      if (lane == 0) hits_of_warp[warp] = mine;
+      c.barrier();
+      Index place = taken;
+      for (int w = 0; w < warps; ++w) {
+        if (w < warp) place += hits_of_warp[w];
+        taken += hits_of_warp[w];
+      }
+      c.barrier();
+      METRONOME_UNROLL
+      for (int v = 0; v < kVotes; ++v) {
+        const int before = bit_count(votes[v] & ((1u << lane) - 1));
+        if (row[v] >= 0) put(begin + v * kWarp, row[v], expert, place + before);
+        place += bit_count(votes[v]);
       }
     }
-    for (Index place = taken + lane; place < slots; place += kWarp) {
+    for (Index place = taken + c.thread(); place < slots; place += c.threads()) {
       row_of[expert * slots + place] = 0;
     }
-    if (lane == 0) load[expert] = taken;
+    if (c.thread() == 0) load[expert] = taken;
   }
 
  private:

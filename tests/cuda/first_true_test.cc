@@ -21,9 +21,7 @@ std::vector<int> found_among(int count, const std::vector<int>& true_ones, const
   BlockExecutor blocks;
   blocks.run(
       "first_true", {.blocks = 1, .threads = cuda::kWarp},
-      [&](cuda::HostContext& c) {
-        found[c.thread()] = cuda::first_true(c, guards.data(), count);
-      },
+      [&](cuda::HostContext& c) { found[c.thread()] = cuda::first_true(c, guards.data(), count); },
       order);
   return found;
 }
