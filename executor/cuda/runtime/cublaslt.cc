@@ -157,7 +157,7 @@ struct CublasLt::Product {
   Product(const Library& lt, const GemmProblem& problem, const void* bias)
       : Product(lt, problem, bias, column_major(problem)) {}
 
-  std::vector<cublasLtMatmulHeuristicResult_t> offers(const Library& lt,
+  std::vector<cublasLtMatmulHeuristicResult_t> offers(const Library& lt, const GemmProblem& of,
                                                       const Alignments& alignments,
                                                       std::size_t workspace) const;
 
@@ -190,9 +190,10 @@ CublasLt::Product::Product(const Library& lt, const GemmProblem& problem, const 
   }
 }
 
-/// What the library offers, its own first choice first.
+/// What the library offers, its own first choice first; nothing, with a note, where it refuses.
 std::vector<cublasLtMatmulHeuristicResult_t> CublasLt::Product::offers(
-    const Library& lt, const Alignments& alignments, std::size_t workspace) const {
+    const Library& lt, const GemmProblem& of, const Alignments& alignments,
+    std::size_t workspace) const {
   const auto preference = lt.make<Library::Preference>(lt.cublasLtMatmulPreferenceDestroy,
                                                        lt.cublasLtMatmulPreferenceCreate);
   lt.set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace});
@@ -206,8 +207,16 @@ std::vector<cublasLtMatmulHeuristicResult_t> CublasLt::Product::offers(
   const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
       lt.context.get(), operation.get(), first.get(), second.get(), result.get(), result.get(),
       preference.get(), kAlgorithms, found.data(), &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
-  lt.check(status, "choose an algorithm");
+  // Where it has nothing the header promises "not supported", but of combinations that it does not
+  // know (a type, an epilogue) the library says other things too ("invalid value":
+  // github.com/NVIDIA/CUDALibrarySamples, issue 274). Without the bias it can be had all the same;
+  // whoever needs what is refused says so.
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    logger().log(of.bias ? spdlog::level::debug : spdlog::level::warn,
+                 "{}: cuBLASLt offers no algorithm: {}", to_string(of),
+                 lt.cublasLtGetStatusString(status));
+    return {};
+  }
   found.resize(static_cast<std::size_t>(count));
   std::erase_if(found, [&](const cublasLtMatmulHeuristicResult_t& offer) {
     return offer.state != CUBLAS_STATUS_SUCCESS || offer.workspaceSize > workspace ||
@@ -231,7 +240,7 @@ std::vector<Candidate> CublasLt::candidates(const GemmProblem& problem) const {
   const Product product(*library_, problem, bias);
   std::vector<Candidate> candidates;
   const Alignments alignments = alignments_of(problem, nullptr, nullptr, nullptr);
-  for (const auto& offer : product.offers(*library_, alignments, kWorkspace)) {
+  for (const auto& offer : product.offers(*library_, problem, alignments, kWorkspace)) {
     candidates.push_back({.name = "lt " + to_text(std::bit_cast<AlgorithmWords>(offer.algo)),
                           .scratch_bytes = offer.workspaceSize});
   }
@@ -268,7 +277,7 @@ void CublasLt::prepare(const GemmCommand& command) {
     }
   }
   if (!named) {
-    const auto offers = product->offers(*library_, alignments, command.workspace_bytes);
+    const auto offers = product->offers(*library_, problem, alignments, command.workspace_bytes);
     if (offers.empty()) {
       throw RunError(fmt::format("{}: cuBLASLt {} offers no algorithm with {} bytes of workspace",
                                  to_string(problem), version(), command.workspace_bytes));
