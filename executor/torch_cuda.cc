@@ -19,9 +19,9 @@ void load_torch_cuda(int device) {
   }
   if (!at::detail::getCUDAHooks().hasCUDART()) {
     throw RunError(
-        "eager on a GPU: libtorch differentiated on the CPU before its CUDA half was loaded, and "
-        "looks for a GPU once only; compile for eager on a GPU first, or set "
-        "LD_PRELOAD=libtorch_cuda.so");
+        "eager on a GPU: libtorch looked for a GPU before its CUDA half was loaded, and looks once "
+        "only (a backward pass on the CPU makes it look, and at::manual_seed); compile for eager "
+        "on a GPU first, or set LD_PRELOAD=libtorch_cuda.so");
   }
   const std::size_t devices = at::getNumGPUs();
   if (device >= static_cast<int>(devices)) {
