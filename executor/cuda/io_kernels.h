@@ -48,24 +48,20 @@ struct FaultTable {
   }
 };
 
-/// One input: R places that the host (or a copy from the host) fills in turn, and the place that
-/// the step reads. Each has room for whole words of 16 bytes, and zeros behind the input's bytes.
-struct InputSlot {
+/// A part of an input that a block copies: R places that the host (or a copy from the host) fills
+/// in turn, and the place that the step reads. Each has room for whole words of 16 bytes, and zeros
+/// behind the input's bytes.
+struct InputPart {
   const unsigned char* slots;  ///< place s begins s * pitch bytes on; 16-byte aligned
   unsigned char* to;           ///< 16-byte aligned
   Index pitch;
+  int words;     ///< of 16 bytes; the last may go beyond the input
+  int input;     ///< its number
+  int number;    ///< of the part, from 0 in each input
   int floating;  ///< bytes of an element that may not be finite, 4 or 8; else 0
-  int unused;
 };
 
-/// Which part of which input a block copies.
-struct InputChunk {
-  int input;
-  int words;    ///< of 16 bytes; the last may go beyond the input
-  Index begin;  ///< bytes; a multiple of 16
-};
-
-/// Copies the inputs that were fed for this step from the step's slot. One block for each chunk.
+/// Copies the inputs that were fed for this step from the step's slot. One block for each part.
 struct LoadInputs {
   static constexpr const char* name = "load_inputs";
 
@@ -74,8 +70,7 @@ struct LoadInputs {
   };
 
   const Control* control;
-  const InputSlot* inputs;
-  const InputChunk* chunks;
+  const InputPart* parts;
   const int* fed;  ///< [slot][input]: not zero where the input was fed
   int count;       ///< inputs
   int slots;
@@ -84,18 +79,18 @@ struct LoadInputs {
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     const int slot = static_cast<int>(control->step % slots);
-    const InputChunk chunk = chunks[c.block()];
-    if (fed[slot * count + chunk.input] == 0) return;  // no barrier follows
-    const InputSlot input = inputs[chunk.input];
-    const unsigned char* from = input.slots + slot * input.pitch;
-    Index* const stamps = seen == nullptr || input.floating == 0 ? nullptr : seen + 3 * chunk.input;
-    if (stamps != nullptr && chunk.begin == 0 && c.thread() == 0) stamps[0] = control->step;
-    for (int i = c.thread(); i < chunk.words; i += c.threads()) {
-      const Word word = reinterpret_cast<const Word*>(from + chunk.begin)[i];
-      reinterpret_cast<Word*>(input.to + chunk.begin)[i] = word;
+    const InputPart part = parts[c.block()];
+    if (fed[slot * count + part.input] == 0) return;  // no barrier follows
+    const Word* const from = reinterpret_cast<const Word*>(part.slots + slot * part.pitch);
+    Word* const to = reinterpret_cast<Word*>(part.to);
+    Index* const stamps = seen == nullptr || part.floating == 0 ? nullptr : seen + 3 * part.input;
+    if (stamps != nullptr && part.number == 0 && c.thread() == 0) stamps[0] = control->step;
+    for (int i = c.thread(); i < part.words; i += c.threads()) {
+      const Word word = from[i];
+      to[i] = word;
       if (stamps == nullptr) continue;
-      look(stamps, input.floating, word.a, word.b);
-      look(stamps, input.floating, word.c, word.d);
+      look(stamps, part.floating, word.a, word.b);
+      look(stamps, part.floating, word.c, word.d);
     }
   }
 
@@ -237,8 +232,8 @@ struct ClearGuards {
   }
 };
 
-/// The place of the first guard that is true, or `count`. For a block of one warp, which asks for 32
-/// guards at once; all lanes get the place.
+/// The place of the first guard that is true, or `count`. For a block of one warp, which asks for
+/// 32 guards at once; all lanes get the place.
 template <class Context>
 METRONOME_DEVICE int first_true(Context& c, const bool* const* guards, int count) {
   for (int base = 0; base < count; base += kWarp) {

@@ -51,40 +51,36 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
   mapped_ = driver.mapped_memory(mapped_bytes());
   device_slots_ = DeviceBlock(driver, device_pitch() * slots);
   for (int slot = 0; slot < slots; ++slot) sent_.push_back(driver.make_event());
-
-  std::vector<cuda::InputSlot> table;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    const std::byte* from = place.large() ? device_slots_.data() + place.begin - large_begin_
-                                          : mapped_.device + slot_begin(0) + place.begin;
-    const std::size_t pitch = place.large() ? device_pitch() : slot_bytes_;
-    table.push_back({reinterpret_cast<const unsigned char*>(from),
-                     reinterpret_cast<unsigned char*>(state.input(i)),
-                     static_cast<cuda::Index>(pitch), floating_bytes(memory.inputs[i].type), 0});
-  }
-  if (!table.empty()) table_ = keep(constants, table);
 }
 
 Task InputSlots::task(std::size_t shape) const {
   Task task{"load_inputs", {}, {}};
-  std::vector<cuda::InputChunk> chunks;
+  std::vector<cuda::InputPart> parts;
   for (const std::size_t i : memory_.inputs_of[shape]) {
     const Place& place = places_[i];
+    const std::byte* slots = place.large() ? device_slots_.data() + place.begin - large_begin_
+                                           : mapped_.device + slot_begin(0) + place.begin;
+    const std::size_t pitch = place.large() ? device_pitch() : slot_bytes_;
     const std::size_t words = (place.bytes + kWord - 1) / kWord;
     const std::size_t each = place.large() ? kWords : kBusWords;
     for (std::size_t at = 0; at < words; at += each) {
-      chunks.push_back({static_cast<int>(i), static_cast<int>(std::min(each, words - at)),
-                        static_cast<cuda::Index>(at * kWord)});
+      parts.push_back({.slots = reinterpret_cast<const unsigned char*>(slots + at * kWord),
+                       .to = reinterpret_cast<unsigned char*>(state_.input(i) + at * kWord),
+                       .pitch = static_cast<cuda::Index>(pitch),
+                       .words = static_cast<int>(std::min(each, words - at)),
+                       .input = static_cast<int>(i),
+                       .number = static_cast<int>(at / each),
+                       .floating = floating_bytes(memory_.inputs[i].type)});
     }
     if (words > 0) task.touched.writes.push_back({state_.input(i), words * kWord});
   }
   task.touched.reads.push_back({faults_.control(), sizeof(cuda::Control)});
-  if (chunks.empty()) return task;
+  if (parts.empty()) return task;
   CommandList commands;
-  commands.launch(cuda::LoadInputs{faults_.control(), table_, keep(constants_, chunks),
+  commands.launch(cuda::LoadInputs{faults_.control(), keep(constants_, parts),
                                    reinterpret_cast<const int*>(mapped_.device),
                                    static_cast<int>(places_.size()), slots_, faults_.seen_inputs()},
-                  {static_cast<cuda::Index>(chunks.size()), kThreads, 0});
+                  {static_cast<cuda::Index>(parts.size()), kThreads, 0});
   task.commands = commands.commands();
   return task;
 }

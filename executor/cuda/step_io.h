@@ -87,7 +87,6 @@ class InputSlots {
   std::size_t flag_bytes_ = 0;  ///< before the first slot: [slot][input] whether it was fed
   MappedMemory mapped_;
   DeviceBlock device_slots_;
-  const cuda::InputSlot* table_ = nullptr;  ///< on the device
   // Of the slot that was begun last:
   bool sending_ = false;  ///< something goes up
   bool taking_ = false;   ///< some of it from what `take` was given
