@@ -27,7 +27,7 @@ std::vector<DeclaredInput> inputs_of(const Graph& graph);
 /// of them the same shapes of inputs.
 void check_agreement(std::span<const Graph* const> graphs);
 
-/// The shapes of inputs that graphs were declared for. Of one graph there is nothing to tell.
+/// The shapes of inputs that graphs were declared for, as far as they tell the graphs apart.
 class BatchShapes {
  public:
   /// Graphs that agree.

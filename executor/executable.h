@@ -61,18 +61,19 @@ class Executable {
   void evaluate(std::span<const Feed> feeds);
 
   /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
-  /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after the
-  /// other: what conditions skip is among them, and what streams run side by side is not seen. Times
-  /// there are the device's own records (CUPTI); where there are none, each kernel is timed alone,
-  /// with its operands in the caches, before the step (`KernelTime::by`). Throws RunError for
-  /// `stepwise` and `eager`.
+  /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after
+  /// the other: what conditions skip is among them, and what streams run side by side is not seen.
+  /// Times there are the device's own records (CUPTI); where there are none, each kernel is timed
+  /// alone, with its operands in the caches, before the step (`KernelTime::by`). Throws RunError
+  /// for `stepwise` and `eager`.
   std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
   std::vector<KernelTime> profile(std::span<const Feed> feeds);
 
   /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
-  /// what it shows. Picks the value's graph for the next step; of a name it is the graph picked
-  /// last, at first the first. On a GPU large inputs go to the device from there, with no copy on
-  /// the way; `run` returns when they are there, so that they may be filled again at once.
+  /// what it shows. A value picks its graph for the next step; a name keeps the graph that was
+  /// picked last, which is the first one before any was. On a GPU large inputs go to the device
+  /// from there, with no copy on the way; `run` returns when they are there, so that they may be
+  /// filled again at once.
   at::Tensor input(Value input);
   at::Tensor input(std::string_view name);
 
@@ -109,13 +110,14 @@ class Executable {
   std::int64_t replays() const;
   std::int64_t updates() const;
 
-  /// What went wrong without stopping a step: of the first step that met anything the first node,
-  /// in plan order, that looked up an index which is not there (a label, an embedding's index, a
-  /// selector of `choose`) or, where `CompileOptions::watch` is on, made a number that is not
-  /// finite. As `pick {ignored=-100} "cross_entropy_loss/pick" (train.cc:12): target 10 is out of
-  /// range 0 to 9 (-100 is ignored)`, or `log "tower/log" (tower.cc:50): made a NaN`. Of several
-  /// indices it is the least. `read`, `read_scalar` and `save` log it once, as a warning. `eager`
-  /// throws RunError for an index instead, but for a selector.
+  /// What went wrong without stopping a step. It is told of the first step that met anything, and
+  /// there of the node that was declared first: one that looked up an index which is not there (a
+  /// label, an embedding's index, a selector of `choose`) or, where `CompileOptions::watch` is on,
+  /// made a number that is not finite. As `pick {ignored=-100} "cross_entropy_loss/pick"
+  /// (train.cc:12): target 10 is out of range 0 to 9 (-100 is ignored)`, or `log "tower/log"
+  /// (tower.cc:50): made a NaN`. Of several indices it is the least. `read`, `read_scalar` and
+  /// `save` log it once, as a warning. `eager` throws RunError for an index instead, but for a
+  /// selector.
   std::optional<std::string> fault() const;
 
   /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then

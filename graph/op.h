@@ -131,8 +131,11 @@ class Op {
   /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
   /// Empty: it is always read.
   virtual std::vector<Condition> read_if(std::size_t operand) const = 0;
-  /// The boolean operand without which nothing is left to do once an output lies over an operand
-  /// as `placed` says, or -1.
+  /// A boolean operand. Where it is false, and an output lies over an operand as `placed` says, the
+  /// op has nothing to do, and executors skip it. -1: there is none.
+  ///   y = accumulate_if(sum, part, guard)   y over sum, {0, 0}: 2, the guard
+  ///   y = merge(guard, value, otherwise)    y over otherwise, {0, 2}: 0, the guard
+  ///                                         y over value, {0, 1}: -1, it may have to copy
   virtual int idle_unless(InPlace placed) const = 0;
   /// What the op looks up by index and reports where there is no such thing; absent for ops that
   /// look nothing up, and for gradients, whose lookup reports the same elements in the same step.
@@ -147,9 +150,12 @@ class Op {
   virtual std::optional<Fusion> fusion(std::span<const Type> inputs) const = 0;
   /// An equal value (rounding apart) by several ops, the last of which has a `fusion` rule where
   /// this one has none; or absent. Of ops with one output.
+  ///   linear(x, w, b)  becomes  matmul(x, w^T) + b    the sum can join what follows it
   virtual Value loosen(std::span<const Value> inputs) const = 0;
   /// An op that computes `consumer` as well, where the consumer reads this op's only output as
   /// operand `operand`: its inputs are this op's, then the consumer's others in order. Or null.
+  ///   p = matmul(a, b), s = accumulate(sum, p)   matmul.absorb(accumulate, 1) is a product that
+  ///                                              adds: s = that(a, b, sum)
   virtual OpPtr absorb(const Op& consumer, std::size_t operand) const = 0;
   /// True where several nodes of this op (equal attributes, other operands) may run as one `Batch`.
   virtual bool batches() const = 0;

@@ -207,7 +207,7 @@ class HostDriver final : public CudaDriver {
   double clock_ = 0;  // ms
 
   std::map<const std::byte*, GuardedBytes> memory_;
-  std::size_t device_bytes_ = 0;  // held; mapped memory is not among them
+  std::size_t device_bytes_ = 0;       // held; mapped memory is not among them
   mutable std::string wrong_release_;  // the first not told of, as destructors may not throw
   std::vector<Stream> streams_;
   std::vector<Event> events_;
