@@ -94,7 +94,9 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ValueId guard = inputs[i].node().guard;
     if (guard == node.guard || !guard.present()) continue;
-    if (!Guards(graph->nodes).implies(read_under(node, i), guard)) {
+    std::vector<GuardFact> read_where_skipped = read_under(node, i);
+    read_where_skipped.push_back({guard, false});
+    if (possible(graph->nodes, graph->consequences, read_where_skipped)) {
       return refuse(needs_computed(inputs[i], i));
     }
   }

@@ -1,5 +1,5 @@
 // Which guards can be true in one step, for the checker of plans. It shares no code with the
-// planner: it tries the outcomes of what decides.
+// planner: it asks how what decides must come out, and where that is open, tries.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,20 @@ class GuardFacts {
 
   int of(std::int32_t node) const { return of_node_[node]; }
   /// True where no step has both.
-  bool exclude(int a, int b) const { return a >= 0 && b >= 0 && excluded_[a][b]; }
+  bool exclude(int a, int b) const;
   /// The most bytes that are held under guards of which no two exclude each other.
   std::size_t heaviest(Held held) const;
 
  private:
-  /// What decides, and among how many cases; 0 where it is a guard of no rule, itself.
+  /// A value that decides, clamped to so many cases; or a boolean guard without a rule, with 0.
   using Decider = std::pair<ValueId, std::int64_t>;
-  using Outcomes = std::map<Decider, std::int64_t>;
+  /// Of each decider as many bits as it has cases, one after the other.
+  using Bits = std::vector<std::uint64_t>;
+  /// How some deciders come out.
+  struct Outcomes {
+    Bits known;  ///< all cases of those deciders
+    Bits is;     ///< the case that it is
+  };
   /// A guard is true where all outcomes are so and all of `never` are false.
   struct Rule {
     Outcomes outcomes;
@@ -39,17 +45,27 @@ class GuardFacts {
     bool contradicts = false;  ///< itself: it is never true
   };
   enum class Truth { no, yes, open };
+  enum class Asked : std::uint8_t { never, apart, together };
 
   std::size_t heaviest_of_part(Held part) const;
-  const Rule& rule(ValueId guard);
+  bool find_exclusion(int a, int b) const;
+  const Rule& rule(ValueId guard) const;
+  Rule rule_of(ValueId guard) const;
+  void settle(Rule& rule) const;
+  std::size_t number(const Decider& decider) const;
+  void set(Outcomes& outcomes, const Decider& decider, std::int64_t outcome) const;
   static void require(Rule& rule, const Rule& also);
-  Truth truth(ValueId guard, const Outcomes& known, Decider& open);
-  bool possible(const std::set<ValueId>& never, Outcomes& known);
+  Truth truth(ValueId guard, const Outcomes& known, std::size_t& open) const;
+  bool possible(const std::set<ValueId>& never, const Outcomes& known) const;
 
   const Graph& graph_;
   std::vector<int> of_node_;
-  std::map<ValueId, Rule> rules_;
-  std::vector<std::vector<bool>> excluded_;
+  std::vector<ValueId> guards_;
+  // What was asked is kept.
+  mutable std::map<Decider, std::size_t> numbers_;
+  mutable std::vector<Decider> decider_of_;  // [bit]
+  mutable std::map<ValueId, Rule> rules_;
+  mutable std::vector<std::vector<Asked>> asked_;  // [a][b], a > b
 };
 
 }  // namespace metronome

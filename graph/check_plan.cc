@@ -313,14 +313,20 @@ class Checker {
 
   // ---- the bound
   // ---------------------------------------------------------------------------------
-  Fault check_bound() const {
-    Sizes held(static_cast<std::size_t>(steps()) + 1);
-    std::vector<std::map<int, std::size_t>> guarded(held.size());
+  /// Bytes that are held from a step on, under a guard or (-1) in any case; fewer: it wraps.
+  struct Change {
+    int step;
+    int guard;
+    std::size_t bytes;
+  };
+
+  std::vector<Change> changes() const {
+    std::vector<Change> changes;
     const auto hold = [&](std::size_t bytes, int guard, int first, int last) {
       const std::size_t rounded = (bytes + alignment_ - 1) / alignment_ * alignment_;
-      for (int step = first; step <= last && rounded > 0; ++step) {
-        (guard < 0 ? held[step] : guarded[step][guard]) += rounded;
-      }
+      if (last < first || rounded == 0) return;
+      changes.push_back({first, guard, rounded});
+      changes.push_back({last + 1, guard, 0 - rounded});
     };
     for (const auto& [id, fact] : facts_.all()) {
       if (fact.root != id || place_of(id).in != Place::In::arena) continue;
@@ -332,10 +338,57 @@ class Checker {
       const std::int32_t index = schedule_.order[step];
       hold(scratch_[index], guards_.of(index), step, step);
     }
-    for (std::size_t step = 0; step < held.size(); ++step) {
-      held[step] += guards_.heaviest({guarded[step].begin(), guarded[step].end()});
-    }
-    const std::size_t bound = *std::max_element(held.begin(), held.end());
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const Change& x, const Change& y) { return x.step < y.step; });
+    return changes;
+  }
+
+  /// The most that is held at any step. What guards exclude is asked only of the step that is
+  /// fullest without it, and then of steps that without it hold more than the most so far.
+  std::size_t most_held() const {
+    const std::vector<Change> all = changes();
+    const auto walk = [&](const auto& visit) {  // visit(step, sum, what is held by guard)
+      std::map<int, std::size_t> held;
+      std::size_t sum = 0;
+      for (auto change = all.begin(); change != all.end();) {
+        const int step = change->step;
+        for (; change != all.end() && change->step == step; ++change) {
+          sum += change->bytes;
+          const auto of_guard = held.try_emplace(change->guard, 0).first;
+          of_guard->second += change->bytes;
+          if (of_guard->second == 0) held.erase(of_guard);
+        }
+        visit(step, sum, held);
+      }
+    };
+    const auto exact = [&](const std::map<int, std::size_t>& held) {
+      GuardFacts::Held guarded;
+      std::size_t always = 0;
+      for (const auto& [guard, bytes] : held) {
+        if (guard < 0) {
+          always = bytes;
+        } else {
+          guarded.emplace_back(guard, bytes);
+        }
+      }
+      return always + guards_.heaviest(std::move(guarded));
+    };
+    std::size_t fullest = 0, most = 0;
+    int at = -1;
+    walk([&](int step, std::size_t sum, const auto&) {
+      if (sum > fullest) fullest = sum, at = step;
+    });
+    walk([&](int step, std::size_t, const auto& held) {
+      if (step == at) most = exact(held);
+    });
+    walk([&](int, std::size_t sum, const auto& held) {
+      if (sum > most) most = std::max(most, exact(held));
+    });
+    return most;
+  }
+
+  Fault check_bound() const {
+    const std::size_t bound = most_held();
     if (bound != plan_.held_bytes) {
       return fmt::format("the plan says that its values hold {} bytes, but they hold {}",
                          plan_.held_bytes, bound);

@@ -39,8 +39,20 @@ int common(const Bits& a, const Bits& b) {
 
 int count(const Bits& bits) { return common(bits, bits); }
 
+bool has(const Bits& bits, std::int32_t guard) {
+  return (bits[static_cast<std::size_t>(guard) / 64] >> (guard % 64) & 1) != 0;
+}
+
 void insert(Bits& bits, std::int32_t guard) {
   bits[static_cast<std::size_t>(guard) / 64] |= std::uint64_t{1} << (guard % 64);
+}
+
+void erase(Bits& bits, std::int32_t guard) {
+  bits[static_cast<std::size_t>(guard) / 64] &= ~(std::uint64_t{1} << (guard % 64));
+}
+
+void insert(Bits& bits, const Bits& others) {
+  for (std::size_t word = 0; word < bits.size(); ++word) bits[word] |= others[word];
 }
 
 void remove(Bits& bits, const Bits& others) {
@@ -56,17 +68,6 @@ Exclusions::Exclusions(std::int32_t guards)
 void Exclusions::add(std::int32_t a, std::int32_t b) {
   insert(excluded_[a], b);
   insert(excluded_[b], a);
-}
-
-Exclusions::Heaviest Exclusions::heaviest(std::span<const std::size_t> weights) const {
-  Bits open(excluded_.empty() ? 0 : excluded_[0].size());
-  for (std::int32_t guard = 0; guard < guards(); ++guard) {
-    if (weights[guard] > 0) insert(open, guard);
-  }
-  Heaviest chosen;
-  choose(std::move(open), weights, chosen);
-  std::sort(chosen.guards.begin(), chosen.guards.end());
-  return chosen;
 }
 
 /// Parts that exclude nothing of each other add up; of parts that exclude all of each other the
@@ -131,25 +132,103 @@ Bits Exclusions::connected(std::int32_t guard, const Bits& among, bool by_exclus
   return part;
 }
 
+HeaviestHeld::HeaviestHeld(const Exclusions& excludes)
+    : excludes_(excludes),
+      weights_(static_cast<std::size_t>(excludes.guards())),
+      excluded_(weights_.size()),
+      tangled_(excludes.excluded_.empty() ? 0 : excludes.excluded_[0].size()) {}
+
+void HeaviestHeld::add(std::int32_t guard, std::size_t weight) {
+  const std::size_t before = weights_[guard], after = before + weight;
+  weights_[guard] = after;
+  if (before == 0 && after > 0) begin(guard);
+  if (before > 0 && after == 0) {
+    weights_[guard] = before;
+    end(guard);
+    weights_[guard] = 0;
+  }
+  if (before == 0 || after == 0) return;
+  if (excluded_[guard] == 0) {
+    loose_ += weight;
+  } else {
+    changed_ = true;
+  }
+}
+
+void HeaviestHeld::begin(std::int32_t guard) {
+  each(excludes_.excluded_[guard], [&](std::int32_t other) {
+    if (excluded_[other]++ > 0 || weights_[other] == 0) return;
+    loose_ -= weights_[other];
+    insert(tangled_, other);
+  });
+  if (excluded_[guard] == 0) {
+    loose_ += weights_[guard];
+  } else {
+    insert(tangled_, guard);
+    changed_ = true;
+  }
+}
+
+void HeaviestHeld::end(std::int32_t guard) {
+  if (excluded_[guard] == 0) {
+    loose_ -= weights_[guard];
+  } else {
+    erase(tangled_, guard);
+    changed_ = true;
+  }
+  each(excludes_.excluded_[guard], [&](std::int32_t other) {
+    if (--excluded_[other] > 0 || weights_[other] == 0) return;
+    loose_ += weights_[other];
+    erase(tangled_, other);
+  });
+}
+
+std::size_t HeaviestHeld::weight() {
+  if (changed_) {
+    chosen_ = {};
+    excludes_.choose(tangled_, weights_, chosen_);
+    changed_ = false;
+  }
+  return loose_ + chosen_.weight;
+}
+
+std::vector<std::int32_t> HeaviestHeld::guards() {
+  static_cast<void>(weight());
+  std::vector<std::int32_t> all = chosen_.guards;
+  for (std::int32_t guard = 0; guard < excludes_.guards(); ++guard) {
+    if (weights_[guard] > 0 && excluded_[guard] == 0) all.push_back(guard);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 namespace {
 
-/// Every pair of a graph's guards, asked only where it does not follow from earlier pairs: a guard
-/// excludes what a guard that it implies excludes.
+/// Every pair of a graph's guards. Two exclude each other where what is known of the one
+/// contradicts what is known of the other. A guard knows what those know that it implies, and some
+/// facts more: so what it excludes is what those exclude, and the guards that deny one of its own
+/// facts.
 class Pairs {
  public:
   explicit Pairs(const Graph& graph) : graph_(graph), says_(graph.state().nodes) {
     for (const Node& node : graph.nodes()) add(node.guard);
     std::int32_t next = 0;
     for (auto& [guard, number] : number_) number = next++;  // what a guard implies comes earlier
-    excluded_.assign(number_.size(), std::vector<bool>(number_.size()));
-    implied_ = excluded_;
-    for (const auto& [guard, number] : number_) compare(guard, number);
+    excluded_.assign(number_.size(), Bits((number_.size() + 63) / 64));
+    exclude_what_contradicts();
+    for (const auto& [guard, number] : number_) search(guard, number);
+    for (const auto& [guard, number] : number_) erase(excluded_[number], number);
   }
 
   const std::map<ValueId, std::int32_t>& guards() const { return number_; }
-  bool exclude(std::int32_t a, std::int32_t b) const { return excluded_[a][b]; }
+  bool exclude(std::int32_t a, std::int32_t b) const { return has(excluded_[a], b); }
 
  private:
+  /// Facts that a guard adds to those of the guards that it implies.
+  struct Own {
+    std::vector<std::size_t> holds, fails;
+  };
+
   void add(ValueId guard) {
     if (!guard.present() || !number_.emplace(guard, -1).second) return;
     for (const ValueId implied : implied_at_once(guard)) add(implied);
@@ -167,38 +246,71 @@ class Pairs {
     return implied;
   }
 
-  void compare(ValueId guard, std::int32_t number) {
-    std::vector<bool>& implied = implied_[number];
-    for (const ValueId id : implied_at_once(guard)) {
-      const std::int32_t before = number_.at(id);
-      implied[before] = true;
-      for (std::int32_t other = 0; other < number; ++other) {
-        if (implied_[before][other]) implied[other] = true;
-        if (excluded_[before][other]) excluded_[number][other] = true;
+  Own own_facts(ValueId guard) const {
+    const Known& known = says_.known(guard);
+    Numbers holds = known.holds, fails = known.fails;
+    for (const ValueId implied : implied_at_once(guard)) {
+      holds.remove(says_.known(implied).holds);
+      fails.remove(says_.known(implied).fails);
+    }
+    return {holds.all(), fails.all()};
+  }
+
+  void exclude_what_contradicts() {
+    std::vector<Own> own;
+    for (const auto& [guard, number] : number_) own.push_back(own_facts(guard));
+    // [guard] itself and all that imply it: they know what it knows.
+    std::vector<Bits> knowing(number_.size(), Bits(excluded_.empty() ? 0 : excluded_[0].size()));
+    for (auto it = number_.rbegin(); it != number_.rend(); ++it) {
+      insert(knowing[it->second], it->second);
+      for (const ValueId implied : implied_at_once(it->first)) {
+        insert(knowing[number_.at(implied)], knowing[it->second]);
       }
     }
-    std::optional<bool> possible;
-    for (auto it = number_.begin(); it->first != guard; ++it) {
-      const auto [id, other] = *it;
-      bool exclude = excluded_[number][other];
-      for (const ValueId before : implied_at_once(id)) {
-        exclude = exclude || excluded_[number][number_.at(before)];
+    // [fact] the guards that know that it holds, or that it fails.
+    std::map<std::size_t, Bits> hold, fail;
+    const auto know = [&](std::map<std::size_t, Bits>& all, std::size_t fact, const Bits& guards) {
+      insert(all.try_emplace(fact, guards.size()).first->second, guards);
+    };
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      for (const std::size_t fact : own[i].holds) know(hold, fact, knowing[i]);
+      for (const std::size_t fact : own[i].fails) know(fail, fact, knowing[i]);
+    }
+    for (const auto& [guard, number] : number_) {
+      Bits& excluded = excluded_[number];
+      for (const ValueId implied : implied_at_once(guard)) {
+        insert(excluded, excluded_[number_.at(implied)]);
       }
-      if (!exclude && implied[other]) {
-        if (!possible) possible = says_.possible(std::vector<GuardFact>{{guard, true}});
-        exclude = !*possible;
-      } else if (!exclude) {
-        exclude = says_.exclude(guard, id);
-      }
-      excluded_[number][other] = excluded_[other][number] = exclude;
+      const auto contradict = [&](const std::map<std::size_t, Bits>& all, std::size_t fact) {
+        if (const auto found = all.find(fact); found != all.end()) insert(excluded, found->second);
+      };
+      for (const std::size_t fact : own[number].holds) contradict(fail, fact);
+      for (const std::size_t fact : own[number].fails) contradict(hold, fact);
+      if (says_.known(guard).contradicts) never_with_any(number);
+    }
+  }
+
+  void never_with_any(std::int32_t number) {
+    for (std::int32_t other = 0; other < static_cast<std::int32_t>(excluded_.size()); ++other) {
+      insert(excluded_[number], other);
+      insert(excluded_[other], number);
+    }
+  }
+
+  /// Where more may follow than is known.
+  void search(ValueId guard, std::int32_t number) {
+    if (says_.known(guard).complete) return;
+    for (const auto& [id, other] : number_) {
+      if (other == number || exclude(number, other) || !says_.exclude(guard, id)) continue;
+      insert(excluded_[number], other);
+      insert(excluded_[other], number);
     }
   }
 
   const Graph& graph_;
   const Guards says_;
   std::map<ValueId, std::int32_t> number_;
-  std::vector<std::vector<bool>> excluded_;
-  std::vector<std::vector<bool>> implied_;
+  std::vector<Bits> excluded_;  // [guard]
 };
 
 }  // namespace

@@ -217,7 +217,15 @@ class Search {
 
 Guards::Guards(const Graph& graph) : nodes_(&graph.state().nodes) {}
 
-bool Guards::possible(std::span<const GuardFact> facts) const { return Search(*nodes_).run(facts); }
+bool possible(const std::vector<Node>& nodes, Consequences& consequences,
+              std::span<const GuardFact> facts) {
+  if (const auto known = consequences.possible(nodes, facts)) return *known;
+  return Search(nodes).run(facts);
+}
+
+bool Guards::possible(std::span<const GuardFact> facts) const {
+  return metronome::possible(*nodes_, consequences_, facts);
+}
 
 bool Guards::implies(std::vector<GuardFact> facts, ValueId b) const {
   if (!b.present()) return true;
@@ -227,16 +235,12 @@ bool Guards::implies(std::vector<GuardFact> facts, ValueId b) const {
 
 bool Guards::implies(ValueId a, ValueId b) const {
   if (a == b || !b.present()) return true;
-  const auto [found, is_new] = implied_.emplace(std::pair(a, b), false);
-  if (is_new) found->second = implies(std::vector<GuardFact>{{a, true}}, b);
-  return found->second;
+  return implies(std::vector<GuardFact>{{a, true}}, b);
 }
 
 bool Guards::exclude(ValueId a, ValueId b) const {
   if (a == b || !a.present() || !b.present()) return false;
-  const auto [found, is_new] = excluded_.emplace(std::minmax(a, b), false);
-  if (is_new) found->second = !possible(std::vector<GuardFact>{{a, true}, {b, true}});
-  return found->second;
+  return !possible(std::vector<GuardFact>{{a, true}, {b, true}});
 }
 
 std::vector<GuardFact> read_under(const Node& node, std::size_t operand) {

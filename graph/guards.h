@@ -1,24 +1,15 @@
 // What guards say of each other: which implies which, which can never both be true.
 #pragma once
 
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "graph/consequences.h"
 #include "graph/node.h"
 
 namespace metronome {
 
 class Graph;
-
-/// A guard that is true in a step, or is not. An absent guard is always true.
-struct GuardFact {
-  ValueId guard;
-  bool holds = true;
-
-  auto operator<=>(const GuardFact&) const = default;
-};
 
 /// Reads the `Guard` nodes of a graph: a guard is "the decider's outcome is so, and the parent is
 /// true". Deciders that are no guards may have any outcome.
@@ -36,11 +27,18 @@ class Guards {
   bool implies(std::vector<GuardFact> facts, ValueId b) const;
   /// True where no step has both.
   bool exclude(ValueId a, ValueId b) const;
+  /// What follows where the guard, which is present, is true.
+  const Known& known(ValueId guard) const { return consequences_.of(*nodes_, guard); }
 
  private:
   const std::vector<Node>* nodes_;
-  mutable std::map<std::pair<ValueId, ValueId>, bool> implied_, excluded_;
+  mutable Consequences consequences_;
 };
+
+/// True where all facts can hold in one step. `consequences` is what was asked of these nodes, or
+/// of the first of them, before.
+bool possible(const std::vector<Node>& nodes, Consequences& consequences,
+              std::span<const GuardFact> facts);
 
 /// Facts under which operand `operand` of a node is read: its guard, and what the op's `read_if`
 /// says.

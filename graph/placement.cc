@@ -1,6 +1,7 @@
 #include "graph/placement.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -128,21 +129,18 @@ std::vector<std::size_t> held_in_any_case(std::span<const HeldBlock> blocks,
   return held;
 }
 
-/// Calls `visit(step, bytes, guards)` for each step.
+/// Calls `visit(step, bytes, heaviest)` for each step: what is held, and under which guards.
 template <class Visit>
 void each_step(std::span<const HeldBlock> blocks, const Exclusions& excludes, Visit visit) {
   std::vector<Change> changes;
   const std::vector<std::size_t> always = held_in_any_case(blocks, changes);
-  std::vector<std::size_t> weights(static_cast<std::size_t>(excludes.guards()));
-  Exclusions::Heaviest heaviest;
+  HeaviestHeld heaviest(excludes);
   auto change = changes.begin();
   for (std::size_t step = 0; step < always.size(); ++step) {
-    const auto before = change;
     for (; change != changes.end() && change->step == static_cast<std::int32_t>(step); ++change) {
-      weights[change->guard] += change->bytes;
+      heaviest.add(change->guard, change->bytes);
     }
-    if (change != before) heaviest = excludes.heaviest(weights);
-    visit(step, always[step] + heaviest.weight, heaviest.guards);
+    visit(step, always[step] + heaviest.weight(), heaviest);
   }
 }
 
@@ -150,17 +148,39 @@ void each_step(std::span<const HeldBlock> blocks, const Exclusions& excludes, Vi
 std::vector<std::size_t> held_bytes(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   std::vector<std::size_t> held;
   each_step(blocks, excludes,
-            [&](std::size_t, std::size_t bytes, const auto&) { held.push_back(bytes); });
+            [&](std::size_t, std::size_t bytes, HeaviestHeld&) { held.push_back(bytes); });
   return held;
 }
 
+/// The largest of any range of numbers: of two ranges of 2^k numbers that cover it.
+class LargestOf {
+ public:
+  explicit LargestOf(std::vector<std::size_t> numbers) : of_{std::move(numbers)} {
+    for (std::size_t width = 2; width <= of_[0].size(); width *= 2) {
+      const std::vector<std::size_t>& half = of_.back();
+      std::vector<std::size_t> whole(of_[0].size() - width + 1);
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        whole[i] = std::max(half[i], half[i + width / 2]);
+      }
+      of_.push_back(std::move(whole));
+    }
+  }
+  /// From `begin` to `end`, both included.
+  std::size_t operator()(std::int32_t begin, std::int32_t end) const {
+    const auto log = std::bit_width(static_cast<std::size_t>(end - begin + 1)) - 1;
+    return std::max(of_[log][begin], of_[log][end + 1 - (1 << log)]);
+  }
+
+ private:
+  std::vector<std::vector<std::size_t>> of_;  // [log of the width][begin]
+};
+
 /// Blocks of the fullest step first, largest first, then those of the next fullest.
 Order by_fullest_step(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
-  const std::vector<std::size_t> held = held_bytes(blocks, excludes);
+  const LargestOf held(held_bytes(blocks, excludes));
   std::vector<std::size_t> fullest(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    fullest[i] =
-        *std::max_element(held.begin() + blocks[i].begin, held.begin() + blocks[i].end + 1);
+    fullest[i] = held(blocks[i].begin, blocks[i].end);
   }
   Order order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
@@ -232,8 +252,8 @@ bool meet(const HeldBlock& a, const HeldBlock& b, const Exclusions& excludes) {
 
 Peak peak_of(std::span<const HeldBlock> blocks, const Exclusions& excludes) {
   Peak peak;
-  each_step(blocks, excludes, [&](std::size_t step, std::size_t bytes, const auto& guards) {
-    if (bytes > peak.bytes) peak = {bytes, static_cast<std::int32_t>(step), guards};
+  each_step(blocks, excludes, [&](std::size_t step, std::size_t bytes, HeaviestHeld& heaviest) {
+    if (bytes > peak.bytes) peak = {bytes, static_cast<std::int32_t>(step), heaviest.guards()};
   });
   return peak;
 }

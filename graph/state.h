@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/consequences.h"
 #include "graph/graph.h"
 #include "graph/identity.h"
 
@@ -43,7 +44,8 @@ struct GraphState {
   std::vector<std::string> mistakes;
 
   std::vector<Scope> scopes = std::vector<Scope>(1);
-  ValueId guard;  ///< what new nodes run under
+  ValueId guard;              ///< what new nodes run under
+  Consequences consequences;  ///< of the nodes' guards, as far as they were asked for
   /// Of a loop's result: the iterations that always run, and the guards of the others.
   struct Iterations {
     int always = 0;
