@@ -20,17 +20,17 @@ ValueId parent_of(const std::vector<Node>& nodes, ValueId guard) {
 
 }  // namespace
 
-void Numbers::insert(const Numbers& others) {
+void NumberSet::insert(const NumberSet& others) {
   if (words_.size() < others.words_.size()) words_.resize(others.words_.size());
   for (std::size_t i = 0; i < others.words_.size(); ++i) words_[i] |= others.words_[i];
 }
 
-void Numbers::remove(const Numbers& others) {
+void NumberSet::remove(const NumberSet& others) {
   const std::size_t both = std::min(words_.size(), others.words_.size());
   for (std::size_t i = 0; i < both; ++i) words_[i] &= ~others.words_[i];
 }
 
-bool Numbers::meets(const Numbers& others) const {
+bool NumberSet::meets(const NumberSet& others) const {
   const std::size_t both = std::min(words_.size(), others.words_.size());
   for (std::size_t i = 0; i < both; ++i) {
     if ((words_[i] & others.words_[i]) != 0) return true;
@@ -38,7 +38,7 @@ bool Numbers::meets(const Numbers& others) const {
   return false;
 }
 
-std::vector<std::size_t> Numbers::all() const {
+std::vector<std::size_t> NumberSet::all() const {
   std::vector<std::size_t> numbers;
   for (std::size_t word = 0; word < words_.size(); ++word) {
     for (std::uint64_t rest = words_[word]; rest != 0; rest &= rest - 1) {

@@ -30,7 +30,7 @@ struct GuardFact {
 };
 
 /// A set of numbers from 0 on.
-class Numbers {
+class NumberSet {
  public:
   bool has(std::size_t number) const {
     return number / 64 < words_.size() && (words_[number / 64] >> (number % 64) & 1) != 0;
@@ -39,9 +39,9 @@ class Numbers {
     if (number / 64 >= words_.size()) words_.resize(number / 64 + 1);
     words_[number / 64] |= std::uint64_t{1} << (number % 64);
   }
-  void insert(const Numbers& others);
-  void remove(const Numbers& others);
-  bool meets(const Numbers& others) const;
+  void insert(const NumberSet& others);
+  void remove(const NumberSet& others);
+  bool meets(const NumberSet& others) const;
   /// Ascending.
   std::vector<std::size_t> all() const;
 
@@ -51,7 +51,7 @@ class Numbers {
 
 /// What is known in a step.
 struct Known {
-  Numbers holds, fails;
+  NumberSet holds, fails;
   bool contradicts = false;  ///< itself: there is no such step
   /// False where a guard is false for one of several reasons, or a decider of many cases comes out
   /// as none of some: more may follow than is known.

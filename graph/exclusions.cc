@@ -248,7 +248,7 @@ class Pairs {
 
   Own own_facts(ValueId guard) const {
     const Known& known = says_.known(guard);
-    Numbers holds = known.holds, fails = known.fails;
+    NumberSet holds = known.holds, fails = known.fails;
     for (const ValueId implied : implied_at_once(guard)) {
       holds.remove(says_.known(implied).holds);
       fails.remove(says_.known(implied).fails);
