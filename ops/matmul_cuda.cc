@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::string_view kLibrary = "lt";
 constexpr std::string_view kBiasApart = ", bias apart";
+/// What cuBLASLt's kernels that add a bias ask of its address; marian-nmt met faults on an A100
+/// below that, and the library does not say it of an algorithm.
+constexpr std::uintptr_t kBiasAlignment = 16;
 
 /// Elements from the first matrix of each operand.
 struct Place {
@@ -138,7 +141,8 @@ std::string algorithm_of(std::string_view name) {
   return std::string(name);
 }
 
-void record_product(const Products& products, const CudaLaunch& launch, const void* bias) {
+void record_product(const Products& products, const CudaLaunch& launch, const void* bias,
+                    const std::string& algorithm) {
   const std::size_t bytes = size_of(products.problem.element);
   const auto at = [&](const void* data, std::int64_t element) {
     return static_cast<const std::byte*>(data) + static_cast<std::size_t>(element) * bytes;
@@ -152,7 +156,7 @@ void record_product(const Products& products, const CudaLaunch& launch, const vo
         .d = launch.out<std::byte>(0) + static_cast<std::size_t>(place.d) * bytes,
         .workspace = launch.scratch,
         .workspace_bytes = launch.choice.scratch_bytes,
-        .algorithm = algorithm_of(launch.choice.name),
+        .algorithm = algorithm,
     });
   }
 }
@@ -190,7 +194,9 @@ void record(const Matmul& op, const CudaLaunch& launch) {
   if (op.accumulate && launch.output_data[0] != launch.input_data[2]) {
     launch.commands.copy(launch.output_data[0], launch.input_data[2], d.bytes());
   }
-  if (!nothing) record_product(products_of(op, launch.inputs, d, launch.tf32), launch, nullptr);
+  if (nothing) return;
+  record_product(products_of(op, launch.inputs, d, launch.tf32), launch, nullptr,
+                 algorithm_of(launch.choice.name));
 }
 
 /// With the bias in the library's kernel where it offers that, then with the bias added by a kernel
@@ -215,13 +221,18 @@ void record(const Linear& op, const CudaLaunch& launch) {
   if (d.numel() == 0) return;
   const bool bias = launch.inputs.size() > 2;
   const bool nothing = sums_nothing(launch.inputs[0], launch.inputs[1], d);
-  const bool apart = bias && (nothing || launch.choice.name.ends_with(kBiasApart));
+  // A view may lie anywhere.
+  const bool misplaced = bias && address(launch.input_data[2]) % kBiasAlignment != 0;
+  const bool apart = bias && (nothing || misplaced || launch.choice.name.ends_with(kBiasApart));
   if (nothing) {
     launch.commands.zero(launch.output_data[0], d.bytes());
   } else {
     Products product{problem_of(op, launch.inputs, d, launch.tf32)};
     product.problem.bias = bias && !apart;
-    record_product(product, launch, product.problem.bias ? launch.input_data[2] : nullptr);
+    // An algorithm that was found for a product with its bias need not serve one without.
+    const bool found_for_it = !apart || launch.choice.name.ends_with(kBiasApart);
+    record_product(product, launch, product.problem.bias ? launch.input_data[2] : nullptr,
+                   found_for_it ? algorithm_of(launch.choice.name) : "");
   }
   if (!apart) return;
   d.element == f64 ? record_bias<double>(launch) : record_bias<float>(launch);

@@ -246,6 +246,21 @@ TEST_CASE("random shapes against sums by index") {
   }
 }
 
+TEST_CASE(
+    "a bias that does not begin at 16 bytes is added apart, by whatever algorithm then serves") {
+  for (const std::size_t shift : {0, 1, 2}) {  // elements of 8 bytes
+    Subject<Linear> layer(Linear{}, {t({6, 4}), t({5, 4}), t({5})}, shift);
+    const std::vector<Command> commands = layer.record({.name = "lt plain"});
+    const bool misplaced = reinterpret_cast<std::uintptr_t>(layer.in(2)) % 16 != 0;
+    CHECK(misplaced == (shift == 1));
+    REQUIRE(commands.size() == (misplaced ? 2 : 1));
+    const auto& product = std::get<GemmCommand>(commands[0]);
+    CHECK(product.problem.bias == !misplaced);
+    CHECK(product.algorithm == (misplaced ? "" : "lt plain"));
+    if (misplaced) CHECK(name_of(commands[1]) == "add_bias");
+  }
+}
+
 TEST_CASE("a bias that is added apart, packed and element by element") {
   for (const std::int64_t width : {1, 2, 7, 64, 1000}) {
     for (const std::size_t shift : {0, 1}) {
