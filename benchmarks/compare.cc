@@ -12,7 +12,7 @@
 #include "benchmarks/batches.h"
 #include "benchmarks/library_share.h"
 #include "benchmarks/memory.h"
-#include "executor/cuda/driver.h"
+#include "executor/cuda/driver/driver.h"
 
 namespace metronome::benchmarks {
 namespace {

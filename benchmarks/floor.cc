@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "benchmarks/products.h"
-#include "executor/cuda/driver.h"
-#include "executor/cuda/stopwatch.h"
+#include "executor/cuda/driver/driver.h"
+#include "executor/cuda/driver/stopwatch.h"
 
 namespace metronome::benchmarks {
 namespace {

@@ -25,7 +25,7 @@ struct Floor {
 double bytes_moved(const Graph& declared);
 
 /// Measures both on the driver's device: each product with the library's fastest algorithm for it,
-/// in graphs of many copies (executor/cuda/stopwatch.h).
+/// in graphs of many copies (executor/cuda/driver/stopwatch.h).
 Floor floor_of(const Graph& declared, CudaDriver& driver, bool tf32);
 
 }  // namespace metronome::benchmarks

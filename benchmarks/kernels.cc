@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/op_model.h"
-#include "ops/batch_norm.h"
+#include "graph/ir/op_model.h"
+#include "ops/batch_norm/batch_norm.h"
 #include "ops/cpu/table.h"
-#include "ops/layer_norm.h"
-#include "ops/matmul.h"
-#include "ops/softmax.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/softmax/softmax.h"
 
 namespace metronome::benchmarks {
 namespace {

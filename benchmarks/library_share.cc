@@ -4,8 +4,8 @@
 
 #include "benchmarks/products.h"
 #include "benchmarks/statistics.h"
-#include "graph/scope.h"
-#include "ops/matmul.h"
+#include "graph/builder/scope.h"
+#include "ops/matmul/matmul.h"
 
 namespace metronome::benchmarks {
 namespace {

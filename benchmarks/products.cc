@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "graph/structural.h"
-#include "ops/matmul.h"
+#include "graph/ir/structural.h"
+#include "ops/matmul/matmul.h"
 
 namespace metronome::benchmarks {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "executor/batches.h"
-#include "graph/error.h"
+#include "executor/run/batches.h"
+#include "graph/ir/error.h"
 
 namespace metronome::models {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome::models {
 namespace {

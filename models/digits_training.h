@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "executor/batches.h"
+#include "executor/run/batches.h"
 #include "models/digits.h"
 #include "models/digits_data.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome::models {
 namespace {

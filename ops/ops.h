@@ -2,29 +2,29 @@
 // compile error there.
 #pragma once
 
-#include "graph/structural.h"
-#include "ops/batch_norm.h"
-#include "ops/cast.h"
-#include "ops/chunk.h"
-#include "ops/concat.h"
-#include "ops/dropout.h"
-#include "ops/elementwise.h"
-#include "ops/embedding.h"
-#include "ops/expand.h"
-#include "ops/group.h"
-#include "ops/guarded_rules.h"
-#include "ops/layer_norm.h"
-#include "ops/losses.h"
-#include "ops/matmul.h"
-#include "ops/optimizer_updates.h"
-#include "ops/pick.h"
-#include "ops/reduce.h"
-#include "ops/reshape.h"
-#include "ops/route.h"
-#include "ops/slice.h"
-#include "ops/softmax.h"
-#include "ops/structural_rules.h"
-#include "ops/transpose.h"
+#include "graph/ir/structural.h"
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/cast/cast.h"
+#include "ops/chunk/chunk.h"
+#include "ops/concat/concat.h"
+#include "ops/dropout/dropout.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/embedding/embedding.h"
+#include "ops/expand/expand.h"
+#include "ops/group/group.h"
+#include "ops/guarded/guarded_rules.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/losses/losses.h"
+#include "ops/matmul/matmul.h"
+#include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/pick/pick.h"
+#include "ops/reduce/reduce.h"
+#include "ops/reshape/reshape.h"
+#include "ops/route/route.h"
+#include "ops/slice/slice.h"
+#include "ops/softmax/softmax.h"
+#include "ops/structural/structural_rules.h"
+#include "ops/transpose/transpose.h"
 
 namespace metronome {
 
@@ -33,9 +33,9 @@ struct OpList {};
 
 /// Ops with kernels.
 using KernelOps = OpList<
-    // graph/structural.h
+    // graph/ir/structural.h
     Fill, Constant, Accumulate, Increment, Copy,
-    // graph/guarded.h
+    // graph/ir/guarded.h
     Guard, Merge, AccumulateIf,
     // elementwise
     Elementwise, Cast, Dropout,

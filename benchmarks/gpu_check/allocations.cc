@@ -9,7 +9,7 @@
 #include "benchmarks/batches.h"
 #include "benchmarks/gpu_check/cupti_counter.h"
 #include "benchmarks/gpu_check/outcomes.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "models/models.h"
 
 namespace metronome::gpu_check {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 #if __has_include(<cupti.h>)
 #include <cupti.h>

@@ -12,8 +12,8 @@
 
 #include "benchmarks/gpu_check/outcomes.h"
 #include "benchmarks/machine.h"
-#include "executor/cuda/driver.h"
-#include "graph/error.h"
+#include "executor/cuda/driver/driver.h"
+#include "graph/ir/error.h"
 
 namespace metronome::gpu_check {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "benchmarks/gpu_check/control.h"
 #include "benchmarks/gpu_check/steps.h"
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "executor/cuda/runtime/nvrtc.h"
 #include "models/models.h"
 
@@ -34,13 +34,14 @@ constexpr const char* kArchitectures[] = {"sm_80", "sm_90"};
 /// says that it computes, so that every candidate is prepared, as where they are timed.
 class Compiling final : public NullDriver {
  public:
-  explicit Compiling(CodeCache& cache) : cache_(cache) {}
+  explicit Compiling(executor::runtime::CodeCache& cache) : cache_(cache) {}
 
   bool computes() const override { return true; }
   CapturedAs prepare(const Command& command) override {
     if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
       if (sources_.insert(*generated->source).second) {
-        for (const char* each : kArchitectures) cached_cubin(*generated->source, each, cache_);
+        for (const char* each : kArchitectures)
+          executor::runtime::cached_cubin(*generated->source, each, cache_);
       }
     }
     return NullDriver::prepare(command);
@@ -48,11 +49,11 @@ class Compiling final : public NullDriver {
   std::size_t count() const { return sources_.size(); }
 
  private:
-  CodeCache& cache_;
+  executor::runtime::CodeCache& cache_;
   std::set<std::string> sources_;
 };
 
-void fill(CodeCache& cache, const std::string& tuning) {
+void fill(executor::runtime::CodeCache& cache, const std::string& tuning) {
   const auto begin = std::chrono::steady_clock::now();
   const auto driver = std::make_shared<Compiling>(cache);
   const auto compiled = [&](const Graph& graph) {
@@ -83,7 +84,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const std::string tuning = folder + "/no-tuning.json";  // of times that nobody measured
   try {
-    metronome::CodeCache cache(folder);
+    metronome::executor::runtime::CodeCache cache(folder);
     metronome::gpu_check::fill(cache, tuning);
     std::filesystem::remove(tuning);
     return 0;

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "executor/cuda/driver.h"
-#include "graph/error.h"
+#include "executor/cuda/driver/driver.h"
+#include "graph/ir/error.h"
 
 namespace metronome::gpu_check {
 

@@ -1,7 +1,7 @@
 // Where the checks run: CUDA device 0, or in the dry run a device made of the host.
 #pragma once
 
-#include "executor/target.h"
+#include "executor/metronome.h"
 
 namespace metronome::gpu_check {
 

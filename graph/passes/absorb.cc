@@ -5,7 +5,7 @@
 
 #include "graph/passes/copier.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 /// [node] How often its values are asked for: by operands, guards, readers, assignments.
@@ -76,4 +76,4 @@ Graph absorb(const Graph& graph, const Settings&) {
   return copier.finish();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

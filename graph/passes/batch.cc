@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "graph/group.h"
-#include "graph/op_model.h"
+#include "graph/ir/batch.h"
+#include "graph/ir/group.h"
+#include "graph/ir/op_model.h"
 #include "graph/passes/contraction.h"
 #include "graph/passes/copier.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 using Members = std::vector<std::int32_t>;  // nodes
@@ -127,4 +128,4 @@ Graph batch(const Graph& graph, const Settings& settings) {
   return copier.finish();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

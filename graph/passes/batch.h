@@ -1,9 +1,9 @@
 #pragma once
 
-#include "graph/graph.h"
-#include "graph/passes/settings.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/settings.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 /// Puts independent nodes of one op (equal attributes and guards; its `batches` rule) into
 /// `settings.buckets` `Batch` nodes of about equal bytes, in the order in which their operands
@@ -11,4 +11,4 @@ namespace metronome {
 /// early.
 Graph batch(const Graph& graph, const Settings& settings);
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace metronome {
+namespace metronome::passes {
 
 Contraction::Contraction(const Graph& graph) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
@@ -74,4 +74,4 @@ bool Contraction::merge(std::int32_t a, std::int32_t b) {
   return true;
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 /// Every node begins as a group of its own. Groups are named by numbers that a merge may retire;
 /// `of` knows the present one.
@@ -41,4 +41,4 @@ class Contraction {
   std::int32_t search_ = 0;
 };
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 Copier::Copier(const Graph& from) : from(from), to(Graph::like(from)), map_(from.nodes().size()) {
   for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(from.nodes()[i].types.size());
@@ -73,4 +73,4 @@ Graph Copier::finish() {
   return std::move(to);
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 class Copier {
  public:
@@ -38,4 +38,4 @@ class Copier {
   std::vector<std::vector<ValueId>> map_;
 };
 
-}  // namespace metronome
+}  // namespace metronome::passes

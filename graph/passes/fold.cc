@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "graph/builder/state.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
-#include "graph/state.h"
-#include "graph/structural.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 /// The elements of a small constant, or nothing.
@@ -61,4 +61,4 @@ Graph fold(const Graph& graph, const Settings& settings) {
   return copier.finish();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -6,13 +6,13 @@
 #include <set>
 #include <string>
 
-#include "graph/error.h"
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
-#include "graph/scope.h"
-#include "graph/state.h"
-#include "graph/structural.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 namespace {
 
@@ -62,4 +62,4 @@ Graph for_mode(const Graph& graph, const Settings& settings) {
   return result;
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -8,14 +8,14 @@
 #include <set>
 #include <utility>
 
-#include "graph/group.h"
-#include "graph/op_model.h"
+#include "graph/ir/group.h"
+#include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/contraction.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
-#include "graph/structural.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 // A kernel's arguments take at most 4 KiB, most of them addresses; and the more members a group
@@ -363,4 +363,4 @@ Graph fuse(const Graph& graph, const Settings& settings) {
   return Fuser(graph, settings).run();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "graph/graph.h"
-#include "graph/passes/settings.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/settings.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 /// Puts ops that `settings.fuses` and that have a `fusion` rule into `Group` nodes, so that what
 /// one makes and the next reads stays in registers. A group has one domain, one guard and at most
@@ -11,4 +11,4 @@ namespace metronome {
 /// are. Values are the same to the bit.
 Graph fuse(const Graph& graph, const Settings& settings);
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/builder/state.h"
 #include "graph/passes/copier.h"
-#include "graph/state.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 /// True where `reader` can be computed together with an elementwise op that makes its operand.
@@ -58,4 +58,4 @@ Graph loosen(const Graph& graph, const Settings& settings) {
   return copier.finish();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

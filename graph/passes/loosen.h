@@ -1,13 +1,13 @@
 #pragma once
 
-#include "graph/graph.h"
-#include "graph/passes/settings.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/settings.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 /// Where a target that fuses could compute a part of an op together with one of its readers, the
 /// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
 /// and the matrix product stays.
 Graph loosen(const Graph& graph, const Settings& settings);
 
-}  // namespace metronome
+}  // namespace metronome::passes

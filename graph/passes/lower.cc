@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "graph/builder/state.h"
 #include "graph/passes/copier.h"
-#include "graph/state.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 bool expands(const Node& node, const Settings& settings) {
@@ -37,4 +37,4 @@ Graph lower(const Graph& graph, const Settings& settings) {
   return result;
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -3,12 +3,12 @@
 #include <map>
 #include <set>
 
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
-#include "graph/scope.h"
-#include "graph/state.h"
-#include "graph/structural.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 /// The value whose bytes `id` is or views.
@@ -57,4 +57,4 @@ Graph materialize(const Graph& graph, const Settings&) {
   return result;
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "graph/graph.h"
-#include "graph/passes/settings.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/settings.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 /// After it no readable and no assigned value is the memory of an input or of a storage (or a view
 /// of it), and no two assignments name one value: a `copy` stands between. The planner relies on
 /// it.
 Graph materialize(const Graph& graph, const Settings& settings);
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -2,7 +2,7 @@
 
 #include "graph/passes/copier.h"
 
-namespace metronome {
+namespace metronome::passes {
 
 Graph prune(const Graph& graph, const Settings&) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
@@ -25,4 +25,4 @@ Graph prune(const Graph& graph, const Settings&) {
   return copier.finish();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -4,11 +4,11 @@
 
 #include <unordered_map>
 
-#include "graph/guards.h"
+#include "graph/control/guards.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
-#include "graph/structural.h"
 
-namespace metronome {
+namespace metronome::passes {
 namespace {
 
 bool equal(const Node& a, const Node& b) {
@@ -26,7 +26,7 @@ std::string fingerprint(const Node& node) {
 
 Graph share(const Graph& graph, const Settings&) {
   Copier copier(graph);
-  const Guards guards(copier.to);
+  const control::Guards guards(copier.to.nodes());
   std::unordered_multimap<std::string, std::int32_t> seen;  // fingerprint -> node of copier.to
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     Node node = graph.nodes()[i];
@@ -52,4 +52,4 @@ Graph share(const Graph& graph, const Settings&) {
   return copier.finish();
 }
 
-}  // namespace metronome
+}  // namespace metronome::passes

@@ -1,6 +1,6 @@
 #include "models/commands/device.h"
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "models/commands/arguments.h"
 
 namespace metronome::commands {

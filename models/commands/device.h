@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "executor/cuda/driver.h"
+#include "executor/cuda/driver/driver.h"
 
 namespace metronome::commands {
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome::commands {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "models/commands/beside_eager.h"
 #include "models/commands/commands.h"
 #include "models/commands/files.h"

@@ -1,5 +1,5 @@
-// Five short compositions, each with the numbers that it learns from. `bazel run //models:train_gallery`
-// trains them.
+// Five short compositions, each with the numbers that it learns from. `bazel run
+// //models:train_gallery` trains them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

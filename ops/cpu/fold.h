@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "ops/cpu/vector.h"
-#include "ops/reduce.h"
+#include "ops/reduce/reduce.h"
 
 namespace metronome::METRONOME_ISA {
 

@@ -1,6 +1,6 @@
-// The functions that the table of elementwise functions (ops/elementwise_rows.h) is written in,
-// over vectors. Only what is written as fmadd is fused, so a row gives the same bits wherever it
-// stands.
+// The functions that the table of elementwise functions (ops/elementwise/elementwise_rows.h) is
+// written in, over vectors. Only what is written as fmadd is fused, so a row gives the same bits
+// wherever it stands.
 #pragma once
 
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/type.h"
+#include "graph/ir/type.h"
 #include "ops/cpu/launch.h"
 
 namespace metronome::METRONOME_ISA {

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/op.h"
-#include "graph/type.h"
-#include "ops/candidate.h"
-#include "ops/fault.h"
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
+#include "ops/rules/candidate.h"
+#include "ops/rules/fault.h"
 
 namespace metronome {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 

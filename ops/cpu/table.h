@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "ops/cpu/launch.h"
 
 namespace metronome {

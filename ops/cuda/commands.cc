@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {

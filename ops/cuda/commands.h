@@ -15,9 +15,9 @@
 #include <variant>
 #include <vector>
 
-#include "graph/type.h"
-#include "ops/cuda/bound.h"
-#include "ops/cuda/kernel.h"
+#include "graph/ir/type.h"
+#include "ops/kernel/bound.h"
+#include "ops/kernel/kernel.h"
 
 namespace metronome {
 
@@ -29,8 +29,8 @@ struct KernelCommand {
   std::string name;                  ///< "layer_norm"
   std::vector<std::byte> arguments;  ///< the struct, as the kernel's one parameter
   KernelShape shape;
-  /// Where a kernel is defined that takes functors (ops/cuda/reduce.h), so that a group can give it
-  /// others; else empty.
+  /// Where a kernel is defined that takes functors (ops/kernel/reduce.h), so that a group can give
+  /// it others; else empty.
   std::string header = "";
 };
 

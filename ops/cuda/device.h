@@ -1,13 +1,13 @@
 // Compiles a list of kernels for devices: `METRONOME_DEVICE_KERNELS(softmax, SoftmaxKernels)` is
-// all that softmax.cu says. Only for nvcc.
+// all that the source says which the build makes for softmax_kernels.h. Only for nvcc.
 #pragma once
 
 #include <typeinfo>
 
-#include "ops/cuda/bound.h"
-#include "ops/cuda/context.h"
 #include "ops/cuda/device_kernels.h"
-#include "ops/cuda/kernel.h"
+#include "ops/kernel/bound.h"
+#include "ops/kernel/context.h"
+#include "ops/kernel/kernel.h"
 
 namespace metronome::cuda {
 

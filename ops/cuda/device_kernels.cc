@@ -1,5 +1,5 @@
-// METRONOME_STEMS(STEM) is STEM(softmax) STEM(layer_norm) ..., one for each .cu file: BUILD.bazel
-// defines it.
+// METRONOME_STEMS(STEM) is STEM(softmax) STEM(layer_norm) ..., one for each <stem>_kernels.h:
+// BUILD.bazel defines it.
 #include "ops/cuda/device_kernels.h"
 
 namespace metronome {

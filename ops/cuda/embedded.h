@@ -7,7 +7,7 @@
 namespace metronome {
 
 struct EmbeddedHeader {
-  const char* name;  ///< as in #include: "ops/cuda/kernel.h"
+  const char* name;  ///< as in #include: "ops/kernel/kernel.h"
   const char* text;
 };
 

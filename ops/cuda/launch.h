@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/op.h"
-#include "graph/type.h"
-#include "ops/candidate.h"
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
 #include "ops/cuda/commands.h"
+#include "ops/rules/candidate.h"
 
 namespace metronome {
 

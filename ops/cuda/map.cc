@@ -1,7 +1,7 @@
 #include "ops/cuda/map.h"
 
-#include "graph/group.h"
-#include "ops/group.h"
+#include "graph/ir/group.h"
+#include "ops/group/group.h"
 
 namespace metronome {
 

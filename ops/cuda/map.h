@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "graph/op.h"
-#include "graph/type.h"
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
 #include "ops/cuda/launch.h"
 
 namespace metronome {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/cuda/bound.h"
-#include "ops/cuda/kernel.h"
+#include "ops/kernel/bound.h"
+#include "ops/kernel/kernel.h"
 
 namespace metronome {
 

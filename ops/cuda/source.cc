@@ -12,7 +12,7 @@
 
 #include "ops/cuda/map.h"
 #include "ops/cuda/table.h"
-#include "ops/nest.h"
+#include "ops/language/nest.h"
 
 namespace metronome {
 namespace {
@@ -299,7 +299,7 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack,
   }
   return fmt::format(
       "// {} over {}.\n"
-      "#include \"ops/cuda/rows.h\"\n"
+      "#include \"ops/kernel/rows.h\"\n"
       "\n"
       "namespace metronome::cuda {{\n"
       "\n"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/group.h"
-#include "graph/type.h"
+#include "graph/ir/group.h"
+#include "graph/ir/type.h"
 
 namespace metronome {
 

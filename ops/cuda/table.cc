@@ -5,7 +5,7 @@
 #include <concepts>
 #include <type_traits>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/ops.h"
 
 namespace metronome {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/map.h"
 

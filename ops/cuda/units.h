@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "ops/cuda/index.h"
+#include "ops/kernel/index.h"
 
 namespace metronome {
 

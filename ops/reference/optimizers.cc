@@ -7,8 +7,8 @@
 #include <set>
 #include <type_traits>
 
-#include "graph/error.h"
-#include "ops/optimizers.h"
+#include "graph/ir/error.h"
+#include "ops/language/optimizers.h"
 #include "ops/reference/table.h"
 
 namespace metronome {

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <string>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/ops.h"
 
 namespace metronome {

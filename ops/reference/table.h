@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/op.h"
-#include "graph/optimizer.h"
-#include "ops/rules.h"
+#include "graph/ir/op.h"
+#include "graph/ir/optimizer.h"
+#include "ops/rules/rules.h"
 
 namespace metronome {
 

@@ -7,7 +7,7 @@
 
 #include "benchmarks/products.h"
 #include "benchmarks/table.h"
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "tests/doctest.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.

@@ -1,6 +1,6 @@
 // Runs a kernel's body on the host: each thread of a block is a fiber that runs until it meets
 // others, so a body that forgets a barrier gives other results in another order, and one that
-// breaks the rules of ops/cuda/kernel.h ends with a sentence that says where.
+// breaks the rules of ops/kernel/kernel.h ends with a sentence that says where.
 //
 //   BlockExecutor blocks;
 //   blocks.run("scale", {.blocks = 4, .threads = 128}, [&](HostContext& c) { kernel(c); }, {});

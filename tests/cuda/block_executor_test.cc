@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {

@@ -6,8 +6,8 @@
 #include <typeindex>
 #include <vector>
 
-#include "executor/cuda/io_device.h"
-#include "executor/cuda/io_kernels.h"
+#include "executor/cuda/program/io_device.h"
+#include "executor/cuda/program/io_kernels.h"
 #include "ops/cuda/device_kernels.h"
 #include "ops/cuda/kernel_lists.h"
 #include "tests/skipped.h"

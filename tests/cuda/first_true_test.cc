@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "executor/cuda/io_kernels.h"
+#include "executor/cuda/program/io_kernels.h"
 #include "tests/cuda/block_executor.h"
 
 namespace metronome {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 
 namespace metronome {

@@ -1,12 +1,12 @@
-// The context of kernels on the host: see ops/cuda/kernel.h for what it promises. It holds no state
-// of a block but asks the block through an interface, so that code compiled at run time can use it
-// without linking to anything.
+// The context of kernels on the host: see ops/kernel/kernel.h for what it promises. It holds no
+// state of a block but asks the block through an interface, so that code compiled at run time can
+// use it without linking to anything.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#include "ops/cuda/kernel.h"
+#include "ops/kernel/kernel.h"
 
 namespace metronome::cuda {
 

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "executor/block.h"
-#include "graph/error.h"
+#include "executor/engine/block.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {
@@ -77,7 +77,7 @@ MappedMemory HostDriver::mapped_memory(std::size_t bytes) {
 std::shared_ptr<std::byte> HostDriver::page_locked_memory(std::size_t bytes) {
   forbid_in_capture("page-locked memory is asked for");
   ++counts_.allocations;
-  return Block(bytes).owner();
+  return executor::Block(bytes).owner();
 }
 
 void HostDriver::release(std::byte* device_memory) noexcept {

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "executor/cuda/driver.h"
+#include "executor/cuda/driver/driver.h"
 #include "tests/cuda/host_gemm.h"
 #include "tests/cuda/host_play.h"
 #include "tests/guarded_bytes.h"

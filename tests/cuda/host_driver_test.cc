@@ -10,7 +10,7 @@
 #include <cstring>
 #include <set>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {

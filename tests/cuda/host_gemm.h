@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
 #include "ops/cuda/launch.h"
 

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "executor/cuda/io_kernels.h"
-#include "graph/error.h"
+#include "executor/cuda/program/io_kernels.h"
+#include "graph/ir/error.h"
 #include "ops/cuda/embedded.h"
 #include "ops/cuda/kernel_lists.h"
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
 #include "tests/cuda/block_executor.h"
 #include "tests/cuda/host_gemm.h"

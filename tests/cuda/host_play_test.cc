@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {
@@ -62,7 +62,7 @@ TEST_CASE("a copy onto itself") {
 }
 
 const char* const kReverseWithin = R"(
-#include "ops/cuda/kernel.h"
+#include "ops/kernel/kernel.h"
 
 namespace metronome::cuda {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/route_kernels.h"
+#include "ops/route/route_kernels.h"
 #include "tests/cuda/block_executor.h"
 
 namespace metronome {

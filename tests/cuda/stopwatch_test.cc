@@ -1,10 +1,10 @@
 // Short commands are timed without the host's part in them.
-#include "executor/cuda/stopwatch.h"
+#include "executor/cuda/driver/stopwatch.h"
 
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 

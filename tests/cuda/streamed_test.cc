@@ -1,4 +1,4 @@
-// The protocol of streamed operands and results (ops/cuda/reduce.h), which fused groups rely on:
+// The protocol of streamed operands and results (ops/kernel/reduce.h), which fused groups rely on:
 // every element of an operand is asked for first exactly once and before it is read again, every
 // element of a result is written exactly once and after the last read.
 #include <doctest/doctest.h>
@@ -11,12 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "graph/type.h"
+#include "graph/ir/type.h"
 #include "ops/cuda/launch.h"
-#include "ops/layer_norm.h"
-#include "ops/layer_norm_kernels.h"
-#include "ops/softmax.h"
-#include "ops/softmax_kernels.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/layer_norm/layer_norm_kernels.h"
+#include "ops/softmax/softmax.h"
+#include "ops/softmax/softmax_kernels.h"
 #include "tests/cuda/block_executor.h"
 
 namespace metronome {

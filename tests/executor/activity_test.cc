@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/skipped.h"
 
 #if !defined(METRONOME_NO_CUDA) && __has_include(<cupti.h>)
@@ -29,8 +29,8 @@ const CUpti_Activity& as_activity(const Record& record) {
 }
 
 /// A call, and the label under which it was made.
-void take_call(ActivityRecords& records, std::uint32_t call, std::uint64_t label,
-               CUpti_ExternalCorrelationKind kind = ActivityRecords::kLabels) {
+void take_call(executor::runtime::ActivityRecords& records, std::uint32_t call, std::uint64_t label,
+               CUpti_ExternalCorrelationKind kind = executor::runtime::ActivityRecords::kLabels) {
   CUpti_ActivityExternalCorrelation record{};
   record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
   record.externalKind = kind;
@@ -41,7 +41,7 @@ void take_call(ActivityRecords& records, std::uint32_t call, std::uint64_t label
 
 /// What a call made the device do, from one nanosecond to another.
 template <class Record>
-void take(ActivityRecords& records, CUpti_ActivityKind kind, std::uint32_t call,
+void take(executor::runtime::ActivityRecords& records, CUpti_ActivityKind kind, std::uint32_t call,
           std::uint64_t begin, std::uint64_t end) {
   Record record{};
   record.kind = kind;
@@ -56,7 +56,7 @@ constexpr CUpti_ActivityKind kKernel = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 
 TEST_CASE(
     "what the device did is counted under the label of the call, whichever record comes first") {
-  ActivityRecords records;
+  executor::runtime::ActivityRecords records;
   take_call(records, 7, 0);
   take_call(records, 8, 0);
   take_kernel(records, kKernel, 7, 1000, 2500);
@@ -72,7 +72,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what has no label of ours, or has not ended, or is no activity, counts for nothing") {
-  ActivityRecords records;
+  executor::runtime::ActivityRecords records;
   take_kernel(records, kKernel, 1, 1000, 2000);
   take_call(records, 2, 0, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1);
   take_kernel(records, kKernel, 2, 1000, 2000);
@@ -91,7 +91,7 @@ TEST_CASE("what has no label of ours, or has not ended, or is no activity, count
 TEST_CASE("without a driver CUPTI refuses in a sentence; with one, nothing was done yet") {
   std::string said;
   try {
-    Activities activities;
+    executor::runtime::Activities activities;
     activities.begin();
     CHECK(activities.end().empty());
   } catch (const RunError& error) {

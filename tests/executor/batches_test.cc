@@ -1,4 +1,4 @@
-#include "executor/batches.h"
+#include "executor/run/batches.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 using namespace metronome;
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 #include "tests/executor/temporary_folder.h"
 
 using namespace metronome;
@@ -23,7 +23,7 @@ struct Model {
   std::vector<float> weight = std::vector<float>(kElements);
   std::int64_t replay = 0;
 
-  std::vector<Checkpointed> storages() {
+  std::vector<executor::checkpoint::Checkpointed> storages() {
     return {{"weight",
              {f32, {static_cast<std::int64_t>(kElements)}},
              StorageKind::parameter,
@@ -34,7 +34,7 @@ struct Model {
   void save(const std::string& file, std::int64_t version) {
     std::ranges::fill(weight, static_cast<float>(version));
     replay = version;
-    save_checkpoint(file, storages(), {});
+    executor::checkpoint::save_checkpoint(file, storages(), {});
   }
   bool whole() const {
     return std::ranges::all_of(weight, [&](float w) { return w == static_cast<float>(replay); });
@@ -76,7 +76,7 @@ TEST_CASE("a save that is killed leaves a whole checkpoint, the old or the new o
     REQUIRE(WIFSIGNALED(status));  // it was saving to the end
 
     Model loaded;
-    CHECK(load_checkpoint(file, loaded.storages(), {}).empty());
+    CHECK(executor::checkpoint::load_checkpoint(file, loaded.storages(), {}).empty());
     CHECK(loaded.whole());
     CHECK(loaded.replay >= version);
     version = loaded.replay;
@@ -87,6 +87,6 @@ TEST_CASE("a save that is killed leaves a whole checkpoint, the old or the new o
   // What killed saves left behind harms neither the next save nor the next load.
   model.save(file, version + 1);
   Model loaded;
-  CHECK(load_checkpoint(file, loaded.storages(), {}).empty());
+  CHECK(executor::checkpoint::load_checkpoint(file, loaded.storages(), {}).empty());
   CHECK(loaded.replay == version + 1);
 }

@@ -1,4 +1,4 @@
-#include "executor/checkpoint.h"
+#include "executor/checkpoint/checkpoint.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <map>
 
-#include "executor/safetensors.h"
-#include "graph/error.h"
+#include "executor/checkpoint/safetensors.h"
+#include "graph/ir/error.h"
 #include "tests/executor/temporary_folder.h"
 
 using namespace metronome;
@@ -41,8 +41,9 @@ class Storages {
   }
 
   // Of this object's own memory, copied or not.
-  std::vector<Checkpointed>& list() {
-    for (Checkpointed& storage : list_) storage.data = memory_.at(storage.path).data();
+  std::vector<executor::checkpoint::Checkpointed>& list() {
+    for (executor::checkpoint::Checkpointed& storage : list_)
+      storage.data = memory_.at(storage.path).data();
     return list_;
   }
   const std::map<std::string, std::vector<std::byte>>& memory() const { return memory_; }
@@ -55,7 +56,7 @@ class Storages {
 
  private:
   std::map<std::string, std::vector<std::byte>> memory_;
-  std::vector<Checkpointed> list_;
+  std::vector<executor::checkpoint::Checkpointed> list_;
 };
 
 constexpr auto parameter = StorageKind::parameter;
@@ -81,34 +82,35 @@ Storages fresh() {
   return s;
 }
 
-constexpr CheckpointInfo kInfo = {.seed = 42, .choices_hash = 0xABC};
+constexpr executor::checkpoint::CheckpointInfo kInfo = {.seed = 42, .choices_hash = 0xABC};
 
 struct Saved {
   TemporaryFolder folder;
   std::string file = folder.file("model.safetensors");
 
-  explicit Saved(Storages storages = trained(), CheckpointInfo info = kInfo) {
-    save_checkpoint(file, storages.list(), info);
+  explicit Saved(Storages storages = trained(), executor::checkpoint::CheckpointInfo info = kInfo) {
+    executor::checkpoint::save_checkpoint(file, storages.list(), info);
   }
   // Loading says why not, and changes nothing.
   void refuses(Storages& storages, const std::string& reason) const {
     const auto before = storages.memory();
-    CHECK_THROWS_WITH_AS(load_checkpoint(file, storages.list(), kInfo),
+    CHECK_THROWS_WITH_AS(executor::checkpoint::load_checkpoint(file, storages.list(), kInfo),
                          (file + ": cannot be loaded: " + reason).c_str(), RunError);
     CHECK(storages.memory() == before);
   }
   void refuses(Storages&& storages, const std::string& reason) const { refuses(storages, reason); }
   // Writes the file again with other metadata.
-  void edit(const std::function<void(Metadata&)>& change) const {
+  void edit(const std::function<void(executor::checkpoint::Metadata&)>& change) const {
     Storages s = trained();
-    Metadata metadata = SafetensorsFile(file).metadata();
+    executor::checkpoint::Metadata metadata =
+        executor::checkpoint::SafetensorsFile(file).metadata();
     change(metadata);
-    std::vector<TensorBytes> tensors;
-    for (const Checkpointed& storage : s.list()) {
+    std::vector<executor::checkpoint::TensorBytes> tensors;
+    for (const executor::checkpoint::Checkpointed& storage : s.list()) {
       if (storage.path == "seed") continue;
       tensors.push_back({storage.path, storage.type, {storage.data, storage.type.bytes()}});
     }
-    write_safetensors(file, tensors, metadata);
+    executor::checkpoint::write_safetensors(file, tensors, metadata);
   }
 };
 
@@ -117,13 +119,13 @@ struct Saved {
 TEST_CASE("everything comes back, without a notice") {
   const Saved saved;
   Storages s = fresh();
-  CHECK(load_checkpoint(saved.file, s.list(), kInfo) == Lines{});
+  CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) == Lines{});
   CHECK(s.memory() == trained().memory());
 }
 
 TEST_CASE("the file holds each storage under its path and the rest as metadata") {
   const Saved saved;
-  const SafetensorsFile file(saved.file);
+  const executor::checkpoint::SafetensorsFile file(saved.file);
   Lines names;
   for (const auto& [name, entry] : file.tensors())
     names.push_back(name + " " + to_string(entry.type));
@@ -131,21 +133,21 @@ TEST_CASE("the file holds each storage under its path and the rest as metadata")
                        "optimizer/exp_avg/linear/weight f32[4]",
                        "optimizer/exp_avg_sq/linear/weight f32[4]", "replay i64[]",
                        "update i64[]"});
-  Metadata metadata = file.metadata();
+  executor::checkpoint::Metadata metadata = file.metadata();
   CHECK(metadata.at("fingerprint").size() == 16);
   CHECK(metadata.at("checksum").size() == 16);
   metadata.erase("fingerprint");
   metadata.erase("checksum");
-  CHECK(metadata == Metadata{{"format", "metronome checkpoint"},
-                             {"version", "1"},
-                             {"seed", "42"},
-                             {"choices", "0000000000000abc"}});
+  CHECK(metadata == executor::checkpoint::Metadata{{"format", "metronome checkpoint"},
+                                                   {"version", "1"},
+                                                   {"seed", "42"},
+                                                   {"choices", "0000000000000abc"}});
 }
 
 TEST_CASE("the fingerprint is of parameters and buffers only, in any order") {
   const auto fingerprint = [](Storages s) {
     const Saved saved(std::move(s));
-    return SafetensorsFile(saved.file).metadata().at("fingerprint");
+    return executor::checkpoint::SafetensorsFile(saved.file).metadata().at("fingerprint");
   };
   const auto model = [](float weight, float mean) {
     return Storages().add("w", parameter, {weight}).add("m", buffer, {mean});
@@ -161,7 +163,8 @@ TEST_CASE("the fingerprint is of parameters and buffers only, in any order") {
 
 TEST_CASE("without a seed storage the seed of the options is recorded") {
   const Saved saved(Storages().add("w", parameter, {1}), {.seed = ~0ull, .choices_hash = 0});
-  CHECK(SafetensorsFile(saved.file).metadata().at("seed") == "18446744073709551615");
+  CHECK(executor::checkpoint::SafetensorsFile(saved.file).metadata().at("seed") ==
+        "18446744073709551615");
 }
 
 TEST_CASE("a state of another shape or type, or a new one, starts from its initial value") {
@@ -172,7 +175,7 @@ TEST_CASE("a state of another shape or type, or a new one, starts from its initi
   s.add("optimizer/exp_avg/linear/weight", moment, {0, 0, 0, 0});
   s.add("optimizer/exp_avg_sq/linear/weight", moment, {0, 0, 0, 0});
   CHECK(
-      load_checkpoint(saved.file, s.list(), kInfo) ==
+      executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
       Lines{
           saved.file + ": state \"h\" is f32[2] here and f32[3] in the file: it starts from its "
                        "initial value",
@@ -189,7 +192,7 @@ TEST_CASE("an executable without optimizer and counters ignores the file's, in o
   Storages s;
   s.add("linear/weight", parameter, {0, 0, 0, 0}).add("norm/mean", buffer, {0, 0});
   s.add("h", state, {0, 0, 0});
-  CHECK(load_checkpoint(saved.file, s.list(), kInfo) ==
+  CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
         Lines{saved.file + ": ignored 2 tensors of an optimizer that is not here"});
   CHECK(s.numbers("linear/weight") == std::vector<float>{1, 2, 3, 4});
   CHECK(s.numbers("h") == std::vector<float>{7, 8, 9});
@@ -201,7 +204,7 @@ TEST_CASE("moments that the file lacks start from their initial values, even ove
   without.add("h", state, {7, 8, 9}).counter("replay", 12).counter("update", 10);
   const Saved saved(std::move(without));
   Storages s = trained();
-  CHECK(load_checkpoint(saved.file, s.list(), kInfo) ==
+  CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
         Lines{saved.file +
               ": lacks 2 of the optimizer's 2 tensors: they start from their initial values"});
   CHECK(s.numbers("optimizer/exp_avg/linear/weight") == std::vector<float>{0, 0, 0, 0});
@@ -214,7 +217,7 @@ TEST_CASE("another optimizer: its moments are ignored, these start anew") {
   s.add("linear/weight", parameter, {0, 0, 0, 0}).add("norm/mean", buffer, {0, 0});
   s.add("h", state, {0, 0, 0}).counter("replay", 0).counter("update", 0);
   s.add("optimizer/momentum/linear/weight", moment, {3, 3, 3, 3});
-  CHECK(load_checkpoint(saved.file, s.list(), kInfo) ==
+  CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
         Lines{saved.file + ": ignored 2 tensors of an optimizer that is not here",
               saved.file +
                   ": lacks 1 of the optimizer's 1 tensors: they start from their initial values"});
@@ -225,7 +228,8 @@ TEST_CASE("another seed and other kernel choices are said, and the file's seed h
   const Saved saved;
   Storages s = fresh();
   CHECK(
-      load_checkpoint(saved.file, s.list(), {.seed = 7, .choices_hash = 0xDEF}) ==
+      executor::checkpoint::load_checkpoint(saved.file, s.list(),
+                                            {.seed = 7, .choices_hash = 0xDEF}) ==
       Lines{saved.file + ": was saved under seed 42, not 7: random numbers go on with 42",
             saved.file +
                 ": was saved under kernel choices 0000000000000abc, not 0000000000000def: bits may "
@@ -287,40 +291,42 @@ TEST_CASE("a file that is no checkpoint of this version says so") {
   const Saved saved;
   const std::string no_checkpoint =
       "it is a safetensors file, but no Metronome checkpoint: its metadata has ";
-  const auto refuses = [&](const std::function<void(Metadata&)>& change,
+  const auto refuses = [&](const std::function<void(executor::checkpoint::Metadata&)>& change,
                            const std::string& reason) {
     const std::string before = read_file(saved.file);
     saved.edit(change);
     saved.refuses(fresh(), reason);
     write_file(saved.file, before);
   };
-  refuses([](Metadata& m) { m.erase("format"); },
+  refuses([](executor::checkpoint::Metadata& m) { m.erase("format"); },
           no_checkpoint + "nothing as \"format\", not \"metronome checkpoint\"");
-  refuses([](Metadata& m) { m.clear(); },
+  refuses([](executor::checkpoint::Metadata& m) { m.clear(); },
           no_checkpoint + "nothing as \"format\", not \"metronome checkpoint\"");
-  refuses([](Metadata& m) { m["format"] = "pt"; },
+  refuses([](executor::checkpoint::Metadata& m) { m["format"] = "pt"; },
           no_checkpoint + "\"pt\" as \"format\", not \"metronome checkpoint\"");
-  refuses([](Metadata& m) { m["version"] = "2"; },
+  refuses([](executor::checkpoint::Metadata& m) { m["version"] = "2"; },
           "it is a checkpoint of version 2, and this program reads version 1");
-  refuses([](Metadata& m) { m.erase("seed"); }, "its metadata has no \"seed\"");
-  refuses([](Metadata& m) { m["seed"] = "-1"; },
+  refuses([](executor::checkpoint::Metadata& m) { m.erase("seed"); },
+          "its metadata has no \"seed\"");
+  refuses([](executor::checkpoint::Metadata& m) { m["seed"] = "-1"; },
           "its metadata has \"-1\" as \"seed\", which must be a number");
-  refuses([](Metadata& m) { m["choices"] = "12 "; },
+  refuses([](executor::checkpoint::Metadata& m) { m["choices"] = "12 "; },
           "its metadata has \"12 \" as \"choices\", which must be a number");
-  refuses([](Metadata& m) { m["fingerprint"] = ""; },
+  refuses([](executor::checkpoint::Metadata& m) { m["fingerprint"] = ""; },
           "its metadata has \"\" as \"fingerprint\", which must be a number");
 }
 
 TEST_CASE("numbers that differ from those that were saved are found") {
   const Saved saved;
   const auto differs = [&](const std::string& key, const std::string& what) {
-    const Metadata before = SafetensorsFile(saved.file).metadata();
-    saved.edit([&](Metadata& m) { m[key] = "1234"; });
+    const executor::checkpoint::Metadata before =
+        executor::checkpoint::SafetensorsFile(saved.file).metadata();
+    saved.edit([&](executor::checkpoint::Metadata& m) { m[key] = "1234"; });
     saved.refuses(fresh(),
                   fmt::format("it is damaged: the {} is {}, but was 0000000000001234 when it "
                               "was saved",
                               what, before.at(key)));
-    saved.edit([&](Metadata& m) { m = before; });
+    saved.edit([&](executor::checkpoint::Metadata& m) { m = before; });
   };
   differs("fingerprint", "fingerprint of its parameters and buffers");
   differs("checksum", "checksum of its other tensors");
@@ -344,7 +350,7 @@ TEST_CASE("one flipped bit anywhere is refused, and nothing is changed") {
     write_file(saved.file, flipped);
     Storages s = fresh();
     try {
-      load_checkpoint(saved.file, s.list(), kInfo);
+      executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo);
       ++loaded;
       CAPTURE(flipped);
       CHECK(s.memory() == trained().memory());  // "abc" and "ABC" are one number
@@ -359,7 +365,7 @@ TEST_CASE("a file that another process cuts short between check and copy resets 
   const Saved saved;
   Storages s = trained();
   const auto size = std::filesystem::file_size(saved.file);
-  for (Checkpointed& storage : s.list()) {
+  for (executor::checkpoint::Checkpointed& storage : s.list()) {
     if (storage.path != "h") continue;
     storage.type = {f32, {1}};  // is reset first of all: the moment for the other process
     storage.reset = [&, reset = storage.reset](std::byte* data) {
@@ -368,7 +374,7 @@ TEST_CASE("a file that another process cuts short between check and copy resets 
     };
   }
   CHECK_THROWS_WITH_AS(
-      load_checkpoint(saved.file, s.list(), kInfo),
+      executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo),
       fmt::format(
           "{}: cannot be loaded: it had {} bytes when it was opened, but ends at byte {} now; "
           "as it had been checked before, every storage is back at its initial value",

@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "executor/metronome.h"
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 #include "tests/doctest.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
 #include "models/models.h"
 #include "tests/cuda/host_driver.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "models/models.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "models/models.h"
 #include "tests/doctest.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 

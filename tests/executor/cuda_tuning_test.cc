@@ -3,7 +3,7 @@
 #include <string>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "executor/log.h"
 #include "executor/metronome.h"
-#include "graph/error.h"
-#include "ops/layers.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
+#include "ops/language/layers.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -63,9 +63,9 @@ TEST_CASE("METRONOME_DUMP names a folder that exists") {
 }
 
 TEST_CASE("METRONOME_LOG names a level") {
-  CHECK(level_of("debug") == spdlog::level::debug);
-  CHECK(level_of("off") == spdlog::level::off);
-  CHECK_THROWS_WITH_AS(level_of("loud"),
+  CHECK(executor::level_of("debug") == spdlog::level::debug);
+  CHECK(executor::level_of("off") == spdlog::level::off);
+  CHECK_THROWS_WITH_AS(executor::level_of("loud"),
                        "METRONOME_LOG=loud: no such level; give trace, debug, info, warn, error, "
                        "critical or off",
                        RunError);

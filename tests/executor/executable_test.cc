@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 
 namespace metronome {

@@ -9,10 +9,10 @@
 #include <functional>
 #include <sstream>
 
-#include "executor/log.h"
 #include "executor/metronome.h"
-#include "graph/error.h"
-#include "graph/scope.h"
+#include "executor/support/log.h"
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
 #include "ops/reference/table.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
@@ -223,9 +223,9 @@ class Logged {
   Logged() {
     auto sink = std::make_shared<spdlog::sinks::ostream_sink_st>(text_);
     sink->set_pattern("%l: %v");
-    logger().sinks().push_back(std::move(sink));
+    executor::logger().sinks().push_back(std::move(sink));
   }
-  ~Logged() { logger().sinks().pop_back(); }
+  ~Logged() { executor::logger().sinks().pop_back(); }
   std::string text() const { return text_.str(); }
 
  private:

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/executor/targets.h"
 #include "tests/executor/temporary_folder.h"
 

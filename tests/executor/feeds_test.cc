@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
 #include "tests/skipped.h"
 
@@ -26,8 +26,8 @@ METRONOME_SKIPPED("matrix products as cuBLASLt sees them", METRONOME_NO_CUDA)
 using Numbers = std::vector<int>;
 
 /// Element (row, column) of op(matrix) of one product of a batch, as a column-major library reads.
-int read(const Numbers& data, const ColumnMatrix& matrix, bool transposed, std::int64_t product,
-         std::int64_t row, std::int64_t column) {
+int read(const Numbers& data, const executor::runtime::ColumnMatrix& matrix, bool transposed,
+         std::int64_t product, std::int64_t row, std::int64_t column) {
   if (transposed) std::swap(row, column);
   REQUIRE(row < matrix.rows);
   REQUIRE(column < matrix.columns);
@@ -35,9 +35,10 @@ int read(const Numbers& data, const ColumnMatrix& matrix, bool transposed, std::
 }
 
 /// What the library computes, by its definition: D = op(A) op(B) + bias, which runs along D's rows.
-Numbers column_product(const ColumnGemm& gemm, std::int64_t inner, std::int64_t batch,
-                       const Numbers& first, const Numbers& second, const Numbers& bias) {
-  const ColumnMatrix& d = gemm.result;
+Numbers column_product(const executor::runtime::ColumnGemm& gemm, std::int64_t inner,
+                       std::int64_t batch, const Numbers& first, const Numbers& second,
+                       const Numbers& bias) {
+  const executor::runtime::ColumnMatrix& d = gemm.result;
   Numbers result(static_cast<std::size_t>(batch * d.rows * d.columns));
   for (std::int64_t p = 0; p < batch; ++p) {
     for (std::int64_t row = 0; row < d.rows; ++row) {
@@ -86,33 +87,34 @@ TEST_CASE("a row-major product is a column-major one of its operands in turn") {
     g.stride_a = 10, g.stride_b = 0, g.stride_d = 6;  // one b for all
     CAPTURE(transposes);
     const Numbers a = counted(40), b = counted(15), bias = counted(3);
-    CHECK(column_product(column_major(g), g.k, g.batch, b, a, bias) == row_product(g, a, b, bias));
+    CHECK(column_product(executor::runtime::column_major(g), g.k, g.batch, b, a, bias) ==
+          row_product(g, a, b, bias));
   }
 }
 
 TEST_CASE("the alignment of a batch is that of its worst matrix, and 16 at most") {
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<const void*>(address); };
-  CHECK(alignment_of(at(0x1000), 0, 4) == 16);
-  CHECK(alignment_of(nullptr, 0, 4) == 16);
-  CHECK(alignment_of(at(0x1008), 0, 4) == 8);
-  CHECK(alignment_of(at(0x1004), 64, 4) == 4);
-  CHECK(alignment_of(at(0x1000), 3, 4) == 4);
-  CHECK(alignment_of(at(0x1000), 3, 8) == 8);
+  CHECK(executor::runtime::alignment_of(at(0x1000), 0, 4) == 16);
+  CHECK(executor::runtime::alignment_of(nullptr, 0, 4) == 16);
+  CHECK(executor::runtime::alignment_of(at(0x1008), 0, 4) == 8);
+  CHECK(executor::runtime::alignment_of(at(0x1004), 64, 4) == 4);
+  CHECK(executor::runtime::alignment_of(at(0x1000), 3, 4) == 4);
+  CHECK(executor::runtime::alignment_of(at(0x1000), 3, 8) == 8);
 }
 
 TEST_CASE("an algorithm is text and back") {
-  const AlgorithmWords words = {0x42, 0x0123456789abcdef, 0, 0x10};
+  const executor::runtime::AlgorithmWords words = {0x42, 0x0123456789abcdef, 0, 0x10};
   const std::string text =
       "0000000000000042"
       "0123456789abcdef"
       "0000000000000000"
       "000000000000001";
-  CHECK(to_text(words) == text);
-  CHECK(to_words(text) == words);
-  CHECK(to_words("lt " + text) == words);
-  const AlgorithmWords full = {~0ull, 1, 2, 3, 4, 5, 6, ~0ull};
-  CHECK(to_text(full).size() == 128);
-  CHECK(to_words(to_text(full)) == full);
+  CHECK(executor::runtime::to_text(words) == text);
+  CHECK(executor::runtime::to_words(text) == words);
+  CHECK(executor::runtime::to_words("lt " + text) == words);
+  const executor::runtime::AlgorithmWords full = {~0ull, 1, 2, 3, 4, 5, 6, ~0ull};
+  CHECK(executor::runtime::to_text(full).size() == 128);
+  CHECK(executor::runtime::to_words(executor::runtime::to_text(full)) == full);
 }
 
 TEST_CASE("text that is no algorithm is refused") {
@@ -120,7 +122,7 @@ TEST_CASE("text that is no algorithm is refused") {
                                   std::string("12G4"), std::string(129, '1')}) {
     const std::string whole =
         "\"" + text + "\" is no algorithm of cuBLASLt; delete the tuning file that names it";
-    CHECK_THROWS_WITH_AS(to_words(text), whole.c_str(), RunError);
+    CHECK_THROWS_WITH_AS(executor::runtime::to_words(text), whole.c_str(), RunError);
   }
 }
 

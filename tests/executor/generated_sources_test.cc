@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
 #include "models/models.h"
 #include "tests/doctest.h"

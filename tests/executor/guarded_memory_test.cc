@@ -2,10 +2,12 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "executor/compile/pipeline.h"
+#include "executor/compile/select.h"
+#include "executor/compile/target_settings.h"
+#include "executor/cpu/cpu_kernels.h"
+#include "executor/engine/plan.h"
 #include "executor/metronome.h"
-#include "executor/plan.h"
-#include "executor/select.h"
-#include "executor/target_settings.h"
 #include "tests/doctest.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.
@@ -32,12 +34,14 @@ struct Model {
     graph.minimize(mse_loss(y, x), Adam{.lr = 1e-3});
   }
   /// Bytes of the arena as `compile` plans, which skips branches, or where all of them run.
-  Plan planned(Mode mode, bool skips) const {
-    Settings settings = settings_for(cpu_replay(), mode);
+  executor::Plan planned(Mode mode, bool skips) const {
+    Settings settings = executor::compile::settings_for(cpu_replay(), mode);
     settings.skips = skips;
-    const SelectOptions options{.tune = Tune::off, .family = family_of_environment()};
+    const executor::compile::SelectOptions options{
+        .tune = Tune::off, .family = executor::compile::family_of_environment()};
     Report report;
-    return make_plan({graph}, settings, *cpu_kernels(1), options, report);
+    return executor::compile::make_plan({graph}, settings, *executor::cpu::cpu_kernels(1), options,
+                                        report);
   }
 
   Graph graph{"branches"};
@@ -49,7 +53,7 @@ struct Model {
 TEST_CASE("the arena with sharing between branches is smaller than without") {
   const Model model;
   for (const Mode mode : {train, evaluate}) {
-    const Plan with_sharing = model.planned(mode, true);
+    const executor::Plan with_sharing = model.planned(mode, true);
     const PlanReport& shared = with_sharing.report;
     const PlanReport apart = model.planned(mode, false).report;
     MESSAGE(name_of(mode), ": arena ", shared.arena_bytes, " bytes (at least ", shared.lower_bound,

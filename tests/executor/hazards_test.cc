@@ -1,5 +1,5 @@
 // What comes before what, against a checker that looks at every pair and every byte.
-#include "executor/cuda/hazards.h"
+#include "executor/cuda/program/hazards.h"
 
 #include <doctest/doctest.h>
 
@@ -12,13 +12,13 @@ namespace {
 using Before = std::vector<std::vector<std::int32_t>>;
 
 /// Bytes [begin, end) of a memory that nothing looks into.
-ByteRange bytes(std::size_t begin, std::size_t end) {
+executor::program::ByteRange bytes(std::size_t begin, std::size_t end) {
   static const std::byte memory[4096] = {};
   return {memory + begin, end - begin};
 }
 
 TEST_CASE("a reader comes after the writer, a writer after readers and writers") {
-  const Work items[] = {
+  const executor::program::Work items[] = {
       {{}, {bytes(0, 8)}},                   // 0
       {{bytes(0, 8)}, {bytes(8, 16)}},       // 1
       {{bytes(0, 8)}, {bytes(16, 24)}},      // 2
@@ -26,11 +26,11 @@ TEST_CASE("a reader comes after the writer, a writer after readers and writers")
       {{}, {bytes(0, 8)}},                   // 4 over what nothing read
       {{bytes(100, 108)}, {bytes(32, 40)}},  // 5 touches nothing of theirs
   };
-  CHECK(hazards(items) == Before{{}, {0}, {0}, {1, 2}, {3}, {}});
+  CHECK(executor::program::hazards(items) == Before{{}, {0}, {0}, {1, 2}, {3}, {}});
 }
 
 TEST_CASE("ranges that overlap in part are told apart by byte") {
-  const Work items[] = {
+  const executor::program::Work items[] = {
       {{}, {bytes(0, 10)}},   // 0
       {{}, {bytes(10, 20)}},  // 1
       {{}, {bytes(5, 15)}},   // 2 over halves of both
@@ -39,30 +39,30 @@ TEST_CASE("ranges that overlap in part are told apart by byte") {
       {{bytes(0, 20)}, {}},   // 5 all three
       {{bytes(20, 30)}, {}},  // 6 behind them
   };
-  CHECK(hazards(items) == Before{{}, {}, {0, 1}, {0}, {2}, {2}, {}});
+  CHECK(executor::program::hazards(items) == Before{{}, {}, {0, 1}, {0}, {2}, {2}, {}});
 }
 
 TEST_CASE("what another hazard implies is left out") {
-  const Work items[] = {
+  const executor::program::Work items[] = {
       {{}, {bytes(0, 8)}},                           // 0
       {{bytes(0, 8)}, {bytes(8, 16)}},               // 1
       {{bytes(0, 8), bytes(8, 16)}, {bytes(0, 8)}},  // 2 after 1, so after 0
   };
-  CHECK(hazards(items) == Before{{}, {0}, {1}});
+  CHECK(executor::program::hazards(items) == Before{{}, {0}, {1}});
 }
 
 TEST_CASE("an item in place comes after the writer, not after itself; empty ranges touch nothing") {
-  const Work items[] = {
+  const executor::program::Work items[] = {
       {{}, {bytes(0, 8)}},
       {{bytes(0, 8)}, {bytes(0, 8), bytes(0, 4)}},
       {{bytes(4, 4), {}}, {bytes(2, 2), {}}},
   };
-  CHECK(hazards(items) == Before{{}, {0}, {}});
+  CHECK(executor::program::hazards(items) == Before{{}, {0}, {}});
 }
 
 /// Pairs of items that clash, and through which items: all pairs, all bytes.
 struct Checker {
-  explicit Checker(std::span<const Work> items) : reach(items.size()) {
+  explicit Checker(std::span<const executor::program::Work> items) : reach(items.size()) {
     for (std::size_t i = 0; i < items.size(); ++i) {
       reach[i].resize(items.size());
       for (std::size_t j = 0; j < i; ++j) {
@@ -72,16 +72,19 @@ struct Checker {
       }
     }
   }
-  static bool meet(std::span<const ByteRange> a, std::span<const ByteRange> b) {
-    for (const ByteRange& x : a) {
-      for (const ByteRange& y : b) {
-        const auto at = [](const ByteRange& r) { return static_cast<const std::byte*>(r.begin); };
+  static bool meet(std::span<const executor::program::ByteRange> a,
+                   std::span<const executor::program::ByteRange> b) {
+    for (const executor::program::ByteRange& x : a) {
+      for (const executor::program::ByteRange& y : b) {
+        const auto at = [](const executor::program::ByteRange& r) {
+          return static_cast<const std::byte*>(r.begin);
+        };
         if (std::max(at(x), at(y)) < std::min(at(x) + x.bytes, at(y) + y.bytes)) return true;
       }
     }
     return false;
   }
-  static bool clash(const Work& a, const Work& b) {
+  static bool clash(const executor::program::Work& a, const executor::program::Work& b) {
     return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
   }
   std::vector<std::vector<bool>> reach;
@@ -92,8 +95,8 @@ TEST_CASE("random items: every clash is ordered, nothing else is, and no edge is
   const auto below = [&](int end) { return static_cast<int>(random() % end); };
   for (int round = 0; round < 300; ++round) {
     const int span = 20 + below(400);
-    std::vector<Work> items(1 + below(60));
-    for (Work& item : items) {
+    std::vector<executor::program::Work> items(1 + below(60));
+    for (executor::program::Work& item : items) {
       for (auto* list : {&item.reads, &item.writes}) {
         for (int i = below(4); i > 0; --i) {
           const int begin = below(span);
@@ -101,7 +104,7 @@ TEST_CASE("random items: every clash is ordered, nothing else is, and no edge is
         }
       }
     }
-    const Before found = hazards(items);
+    const Before found = executor::program::hazards(items);
     const Checker checker(items);
     std::vector<std::vector<bool>> reach(items.size(), std::vector<bool>(items.size()));
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -118,13 +121,13 @@ TEST_CASE("random items: every clash is ordered, nothing else is, and no edge is
 }
 
 TEST_CASE("thousands of items over large ranges") {
-  std::vector<Work> items;
+  std::vector<executor::program::Work> items;
   const auto* base = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 32);
   const std::size_t large = std::size_t{1} << 30;
   for (std::size_t i = 0; i < 8000; ++i) {
     items.push_back({{{base + i * large, large}, {base, 64}}, {{base + (i + 1) * large, large}}});
   }
-  const Before found = hazards(items);
+  const Before found = executor::program::hazards(items);
   CHECK(found[0].empty());
   bool chain = true;
   for (std::int32_t i = 1; i < 8000; ++i) chain &= found[i] == std::vector<std::int32_t>{i - 1};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 
 namespace metronome {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "executor/cuda/runtime/code_cache.h"
-#include "executor/log.h"
-#include "graph/error.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/skipped.h"
 
@@ -28,7 +28,7 @@ METRONOME_SKIPPED("compiling at run time", METRONOME_NO_CUDA)
 
 #else
 
-const std::string kTwice = R"(#include "ops/cuda/kernel.h"
+const std::string kTwice = R"(#include "ops/kernel/kernel.h"
 namespace metronome::cuda {
 struct Kernel {
   static constexpr int most_threads = 256;
@@ -48,14 +48,16 @@ bool is_code(const std::vector<char>& code) {
   return bytes.starts_with(
              "\x7f"
              "ELF") &&
-         bytes.find(kGeneratedEntry) != std::string_view::npos;
+         bytes.find(executor::runtime::kGeneratedEntry) != std::string_view::npos;
 }
 
 /// Collects the log's lines for as long as it lives.
 class Heard {
  public:
-  Heard() { logger().sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(text_)); }
-  ~Heard() { logger().sinks().pop_back(); }
+  Heard() {
+    executor::logger().sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(text_));
+  }
+  ~Heard() { executor::logger().sinks().pop_back(); }
   Heard(const Heard&) = delete;
   Heard& operator=(const Heard&) = delete;
 
@@ -76,9 +78,9 @@ std::string only_file(const TemporaryFolder& folder) {
 }
 
 TEST_CASE("a source becomes code for each architecture") {
-  CHECK(architecture(9, 0) == "sm_90");
-  const auto older = compile_cubin(kTwice, "sm_80");
-  const auto newer = compile_cubin(kTwice, "sm_90");
+  CHECK(executor::runtime::architecture(9, 0) == "sm_90");
+  const auto older = executor::runtime::compile_cubin(kTwice, "sm_80");
+  const auto newer = executor::runtime::compile_cubin(kTwice, "sm_90");
   CHECK(is_code(older));
   CHECK(is_code(newer));
   CHECK(older != newer);
@@ -88,7 +90,7 @@ TEST_CASE("a source that does not compile is shown with the compiler's words") {
   std::string source = kTwice;
   source.replace(source.find("2 * x"), 5, "2 * z");
   try {
-    compile_cubin(source, "sm_90");
+    executor::runtime::compile_cubin(source, "sm_90");
     FAIL("it compiled");
   } catch (const InternalError& error) {
     const std::string said = error.what();
@@ -105,7 +107,7 @@ TEST_CASE("a source that does not say for how many threads it is compiled does n
   const std::string bound = "  static constexpr int most_threads = 256;\n";
   source.erase(source.find(bound), bound.size());
   try {
-    compile_cubin(source, "sm_90");
+    executor::runtime::compile_cubin(source, "sm_90");
     FAIL("it compiled");
   } catch (const InternalError& error) {
     const std::string said = error.what();
@@ -117,7 +119,7 @@ TEST_CASE("a source that does not say for how many threads it is compiled does n
 TEST_CASE("what code takes is told of each of several sources") {
   std::string thrice = kTwice;
   thrice.replace(thrice.find("2 * x"), 5, "3 * x");
-  const std::string said = resource_report(std::vector{kTwice, thrice}, "sm_80");
+  const std::string said = executor::runtime::resource_report(std::vector{kTwice, thrice}, "sm_80");
   for (const char* entry : {"metronome_entry_0", "metronome_entry_1"}) {
     CHECK(said.find(std::string("Compiling entry function '") + entry + "' for 'sm_80'\n") !=
           std::string::npos);
@@ -126,14 +128,14 @@ TEST_CASE("what code takes is told of each of several sources") {
 }
 
 TEST_CASE("an architecture that NVRTC does not know is named") {
-  CHECK_THROWS_WITH_AS(compile_cubin(kTwice, "sm_10"),
+  CHECK_THROWS_WITH_AS(executor::runtime::compile_cubin(kTwice, "sm_10"),
                        "NVRTC cannot compile for sm_10: NVRTC_ERROR_INVALID_OPTION", RunError);
 }
 
 TEST_CASE("kept code is found by source and architecture, and not compiled again") {
   const TemporaryFolder folder;
-  CodeCache cache(folder.path());
-  const auto made = cached_cubin(kTwice, "sm_90", cache);
+  executor::runtime::CodeCache cache(folder.path());
+  const auto made = executor::runtime::cached_cubin(kTwice, "sm_90", cache);
   CHECK(is_code(made));
   const std::uint64_t key =
       std::stoull(std::filesystem::path(only_file(folder)).stem(), nullptr, 16);
@@ -142,16 +144,16 @@ TEST_CASE("kept code is found by source and architecture, and not compiled again
   // What no compiler made shows that none ran.
   const std::vector<char> other = {'k', 'e', 'p', 't'};
   cache.keep(key, other);
-  CHECK(cached_cubin(kTwice, "sm_90", cache) == other);
-  CHECK(is_code(cached_cubin(kTwice, "sm_80", cache)));
-  CHECK(is_code(cached_cubin(kTwice + "// another\n", "sm_90", cache)));
+  CHECK(executor::runtime::cached_cubin(kTwice, "sm_90", cache) == other);
+  CHECK(is_code(executor::runtime::cached_cubin(kTwice, "sm_80", cache)));
+  CHECK(is_code(executor::runtime::cached_cubin(kTwice + "// another\n", "sm_90", cache)));
   CHECK(folder.files() == 3);
 }
 
 TEST_CASE("a damaged file is a warning, and is replaced") {
   const TemporaryFolder folder;
-  CodeCache cache(folder.path());
-  const auto made = cached_cubin(kTwice, "sm_90", cache);
+  executor::runtime::CodeCache cache(folder.path());
+  const auto made = executor::runtime::cached_cubin(kTwice, "sm_90", cache);
   const std::string file = only_file(folder);
   const std::string whole = read_file(file);
   std::string flipped = whole;
@@ -161,7 +163,7 @@ TEST_CASE("a damaged file is a warning, and is replaced") {
     INFO(damaged.size(), " bytes");
     write_file(file, damaged);
     const Heard heard;
-    CHECK(cached_cubin(kTwice, "sm_90", cache) == made);
+    CHECK(executor::runtime::cached_cubin(kTwice, "sm_90", cache) == made);
     CHECK(heard.says(file + ": this compiled kernel is damaged; it is compiled anew"));
     CHECK(read_file(file) == whole);
   }
@@ -170,10 +172,10 @@ TEST_CASE("a damaged file is a warning, and is replaced") {
 TEST_CASE("a folder that cannot be written is one warning") {
   const TemporaryFolder folder;
   write_file(folder.file("file"), "");
-  CodeCache cache(folder.file("file/kernels"));
+  executor::runtime::CodeCache cache(folder.file("file/kernels"));
   const Heard heard;
-  CHECK(is_code(cached_cubin(kTwice, "sm_90", cache)));
-  CHECK(is_code(cached_cubin(kTwice, "sm_80", cache)));
+  CHECK(is_code(executor::runtime::cached_cubin(kTwice, "sm_90", cache)));
+  CHECK(is_code(executor::runtime::cached_cubin(kTwice, "sm_80", cache)));
   CHECK(heard.lines() == 1);
   CHECK(
       heard.says(".cubin: cannot be saved: Not a directory; kernels are compiled again the next "
@@ -184,7 +186,7 @@ TEST_CASE("METRONOME_CACHE names the folder") {
   const char* given = std::getenv("METRONOME_CACHE");
   const std::string before = given == nullptr ? "" : given;
   setenv("METRONOME_CACHE", "/somewhere", 1);
-  CHECK(CodeCache::default_folder() == "/somewhere/kernels");
+  CHECK(executor::runtime::CodeCache::default_folder() == "/somewhere/kernels");
   if (given == nullptr) {
     unsetenv("METRONOME_CACHE");
   } else {

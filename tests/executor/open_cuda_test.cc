@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "executor/cuda/driver.h"
-#include "graph/error.h"
+#include "executor/cuda/driver/driver.h"
+#include "graph/ir/error.h"
 #include "tests/executor/temporary_folder.h"
 
 #ifndef METRONOME_NO_CUDA
@@ -34,56 +34,61 @@ TEST_CASE("a build without CUDA says so") {
 
 #else
 
-FoundDevices two_devices() {
+executor::runtime::FoundDevices two_devices() {
   return {.driver = 13000, .count = 2, .name = "NVIDIA H100 80GB HBM3", .major = 9, .minor = 0};
 }
 
 TEST_CASE("devices that can be used are not refused") {
-  CHECK(refusal(two_devices(), 0) == "");
-  CHECK(refusal(two_devices(), 1) == "");
-  FoundDevices oldest = two_devices();
+  CHECK(executor::runtime::refusal(two_devices(), 0) == "");
+  CHECK(executor::runtime::refusal(two_devices(), 1) == "");
+  executor::runtime::FoundDevices oldest = two_devices();
   oldest.major = 8;
-  CHECK(refusal(oldest, 0) == "");
+  CHECK(executor::runtime::refusal(oldest, 0) == "");
 }
 
 TEST_CASE("no driver") {
-  CHECK(refusal({}, 0) == "this machine has no NVIDIA driver; CUDA needs driver 580 or newer");
+  CHECK(executor::runtime::refusal({}, 0) ==
+        "this machine has no NVIDIA driver; CUDA needs driver 580 or newer");
 }
 
 TEST_CASE("a driver that is too old") {
-  FoundDevices found = two_devices();
+  executor::runtime::FoundDevices found = two_devices();
   found.driver = 12080;
-  CHECK(refusal(found, 0) ==
+  CHECK(executor::runtime::refusal(found, 0) ==
         "the NVIDIA driver is too old: it serves CUDA 12.8, and CUDA 13.0 is needed; install "
         "driver 580 or newer");
 }
 
 TEST_CASE("a driver that does not work") {
-  FoundDevices found{.driver = 13000, .error = "unknown error (cudaErrorUnknown)"};
-  CHECK(refusal(found, 0) == "the NVIDIA driver does not work: unknown error (cudaErrorUnknown)");
+  executor::runtime::FoundDevices found{.driver = 13000,
+                                        .error = "unknown error (cudaErrorUnknown)"};
+  CHECK(executor::runtime::refusal(found, 0) ==
+        "the NVIDIA driver does not work: unknown error (cudaErrorUnknown)");
 }
 
 TEST_CASE("no device") {
-  FoundDevices found{.driver = 13000};
-  CHECK(refusal(found, 0) == "this machine has no CUDA device that the driver shows");
+  executor::runtime::FoundDevices found{.driver = 13000};
+  CHECK(executor::runtime::refusal(found, 0) ==
+        "this machine has no CUDA device that the driver shows");
   found.visible = "";
-  CHECK(refusal(found, 0) ==
+  CHECK(executor::runtime::refusal(found, 0) ==
         "this machine has no CUDA device that the driver shows (CUDA_VISIBLE_DEVICES=)");
 }
 
 TEST_CASE("an index out of range") {
-  CHECK(refusal(two_devices(), 2) ==
+  CHECK(executor::runtime::refusal(two_devices(), 2) ==
         "there is no CUDA device 2: the driver shows 2, numbered from 0");
-  FoundDevices found = two_devices();
+  executor::runtime::FoundDevices found = two_devices();
   found.visible = "0,3";
-  CHECK(refusal(found, -1) ==
+  CHECK(executor::runtime::refusal(found, -1) ==
         "there is no CUDA device -1: the driver shows 2, numbered from 0 "
         "(CUDA_VISIBLE_DEVICES=0,3)");
 }
 
 TEST_CASE("a device that is too old") {
-  const FoundDevices found{.driver = 13000, .count = 1, .name = "Tesla T4", .major = 7, .minor = 5};
-  CHECK(refusal(found, 0) ==
+  const executor::runtime::FoundDevices found{
+      .driver = 13000, .count = 1, .name = "Tesla T4", .major = 7, .minor = 5};
+  CHECK(executor::runtime::refusal(found, 0) ==
         "CUDA device 0 (Tesla T4) has compute capability 7.5, and 8.0 or newer is needed");
 }
 
@@ -116,7 +121,7 @@ TEST_CASE("a library that is nowhere: where it was looked for, and what brings i
       "libnowhere.so.13: cannot open shared object file: No such file or directory";
   const CudaFolder unset("");
   CHECK_THROWS_WITH_AS(
-      Library("libnowhere.so.13", "nvidia-nowhere"),
+      executor::runtime::Library("libnowhere.so.13", "nvidia-nowhere"),
       ("libnowhere.so.13 cannot be loaded: " + reason +
        "; it was looked for in METRONOME_CUDA (which is not set), in LD_LIBRARY_PATH and in the "
        "program's own library path; install the CUDA 13.0 toolkit, or nvidia-nowhere of PyPI, and "
@@ -125,7 +130,7 @@ TEST_CASE("a library that is nowhere: where it was looked for, and what brings i
       RunError);
   const CudaFolder given("/opt/cuda");
   CHECK_THROWS_WITH_AS(
-      Library("libnowhere.so.13", "nvidia-nowhere"),
+      executor::runtime::Library("libnowhere.so.13", "nvidia-nowhere"),
       ("libnowhere.so.13 cannot be loaded: " + reason +
        "; it was looked for in /opt/cuda/lib64 and /opt/cuda/lib (METRONOME_CUDA), in "
        "LD_LIBRARY_PATH and in the program's own library path; install the CUDA 13.0 toolkit, or "
@@ -140,7 +145,7 @@ TEST_CASE("a library in METRONOME_CUDA that is not one") {
   const std::string file = folder.file("lib/libbroken.so.13");
   write_file(file, "not a library, but longer than a header of one would have to be at the least");
   const CudaFolder given(folder.path());
-  CHECK_THROWS_WITH_AS(Library("libbroken.so.13", "nvidia-broken"),
+  CHECK_THROWS_WITH_AS(executor::runtime::Library("libbroken.so.13", "nvidia-broken"),
                        ("libbroken.so.13 cannot be loaded: " + file +
                         ": invalid ELF header; METRONOME_CUDA=" + folder.path().string() +
                         " names a folder whose libraries do not serve this machine")
@@ -150,7 +155,7 @@ TEST_CASE("a library in METRONOME_CUDA that is not one") {
 
 TEST_CASE("a library of another version") {
   const CudaFolder unset("");
-  const Library library("libc.so.6", "nothing");
+  const executor::runtime::Library library("libc.so.6", "nothing");
   CHECK(library.function<decltype(::getenv)>("getenv")("PATH") != nullptr);
   CHECK_THROWS_WITH_AS(library.function<void()>("cublasLtMatmul"),
                        "libc.so.6 has no cublasLtMatmul: it is of another version than CUDA 13.0's",

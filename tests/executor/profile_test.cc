@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/executor/targets.h"
 
 namespace metronome {

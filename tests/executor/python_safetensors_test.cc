@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/checkpoint.h"
-#include "executor/safetensors.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/safetensors.h"
 #include "tests/executor/temporary_folder.h"
 
 using namespace metronome;
@@ -101,7 +101,8 @@ std::vector<T> counted(std::size_t size, double step) {
 }
 
 template <class T>
-TensorBytes tensor(std::string name, Element element, Shape shape, const std::vector<T>& numbers) {
+executor::checkpoint::TensorBytes tensor(std::string name, Element element, Shape shape,
+                                         const std::vector<T>& numbers) {
   return {std::move(name), {element, std::move(shape)}, std::as_bytes(std::span(numbers))};
 }
 
@@ -124,12 +125,13 @@ TEST_CASE("Python reads what we write" * doctest::skip(!python().missing.empty()
   const auto step = std::vector<std::int64_t>{17};
   const auto mask = std::vector<std::uint8_t>{1, 0, 1, 1};
   const auto none = std::vector<float>{};
-  const std::vector<TensorBytes> tensors = {
+  const std::vector<executor::checkpoint::TensorBytes> tensors = {
       tensor("a/mask", bool_, {4}, mask),     tensor("b/weight", f32, {2, 3}, weight),
       tensor("c/wide", f64, {5, 1, 1}, wide), tensor("d/small", i32, {2, 2}, small),
       tensor("e/größe", i64, {3}, large),     tensor("f/step", i64, {}, step),
       tensor("g/none", f32, {0, 3}, none)};
-  write_safetensors(folder.file("ours"), tensors, {{"note", "zwölf"}, {"k", "v"}});
+  executor::checkpoint::write_safetensors(folder.file("ours"), tensors,
+                                          {{"note", "zwölf"}, {"k", "v"}});
   const std::string printed = python()(folder, R"(
 import sys
 from safetensors import safe_open
@@ -162,8 +164,8 @@ save_file({
     "none": np.zeros((3, 0), dtype=np.float64),
 }, "theirs", metadata={"note": "zwölf"})
 )");
-  const SafetensorsFile file(folder.file("theirs"));
-  CHECK(file.metadata() == Metadata{{"note", "zwölf"}});
+  const executor::checkpoint::SafetensorsFile file(folder.file("theirs"));
+  CHECK(file.metadata() == executor::checkpoint::Metadata{{"note", "zwölf"}});
   const auto check = [&](const std::string& name, const Type& type, auto expected) {
     CAPTURE(name);
     const auto& entry = file.tensors().at(name);
@@ -186,14 +188,15 @@ TEST_CASE("a checkpoint survives a copy by Python" * doctest::skip(!python().mis
   const TemporaryFolder folder;
   auto weight = counted<float>(6, .25);
   std::int64_t replay = 41;
-  const std::vector<Checkpointed> storages = {
+  const std::vector<executor::checkpoint::Checkpointed> storages = {
       {"weight",
        {f32, {6}},
        StorageKind::parameter,
        reinterpret_cast<std::byte*>(weight.data()),
        {}},
       {"replay", {i64, {}}, StorageKind::counter, reinterpret_cast<std::byte*>(&replay), {}}};
-  save_checkpoint(folder.file("ours"), storages, {.seed = 3, .choices_hash = 5});
+  executor::checkpoint::save_checkpoint(folder.file("ours"), storages,
+                                        {.seed = 3, .choices_hash = 5});
   python()(folder, R"(
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -203,7 +206,9 @@ with safe_open("ours", framework="np") as file:
 )");
   weight.assign(6, 0);
   replay = 0;
-  CHECK(load_checkpoint(folder.file("theirs"), storages, {.seed = 3, .choices_hash = 5}).empty());
+  CHECK(executor::checkpoint::load_checkpoint(folder.file("theirs"), storages,
+                                              {.seed = 3, .choices_hash = 5})
+            .empty());
   CHECK(weight == counted<float>(6, .25));
   CHECK(replay == 41);
 }

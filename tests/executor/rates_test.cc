@@ -1,13 +1,14 @@
 // Parameters that are frozen, or trained at rates of their own.
-#include "executor/target_settings.h"
-#include "graph/group.h"
+#include "executor/compile/target_settings.h"
+#include "graph/ir/batch.h"
+#include "graph/ir/group.h"
 #include "graph/passes/batch.h"
-#include "graph/passes/differentiate.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
-#include "graph/passes/update.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
 #include "tests/executor/targets.h"
 
 namespace metronome {
@@ -76,10 +77,11 @@ TEST_CASE("a parameter's first update by SGD is its rate times what it would be"
 
 TEST_CASE("updates at all rates run as one node of a device") {
   Tower tower(Adam{.clip_norm = 1.0});
-  Settings settings = settings_for(cuda_graph(), train);
+  Settings settings = executor::compile::settings_for(cuda_graph(), train);
   settings.buckets = 1;
   Graph g = tower.g.copy();
-  for (const auto pass : {lower, differentiate, update, fold, share, prune, batch}) {
+  for (const auto pass : {passes::lower, passes::differentiate, passes::update, passes::fold,
+                          passes::share, passes::prune, passes::batch}) {
     g = pass(g, settings);
   }
   std::vector<int> counts;

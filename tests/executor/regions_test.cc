@@ -1,5 +1,5 @@
 // Which tasks stand in which conditional nodes, as text: "0 if a {1 2} 3".
-#include "executor/cuda/regions.h"
+#include "executor/cuda/program/regions.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "executor/cuda/captured.h"
-#include "graph/graph.h"
-#include "graph/scope.h"
-#include "ops/functions.h"
+#include "executor/cuda/capture/captured.h"
+#include "graph/builder/graph.h"
+#include "graph/builder/scope.h"
+#include "ops/language/functions.h"
 #include "tests/doctest.h"
 
 namespace metronome {
@@ -20,7 +20,7 @@ namespace {
 /// Tasks made by hand: one byte each, written by it, at an address of its own.
 struct Step {
   Graph g{"step"};
-  std::vector<Task> tasks;
+  std::vector<executor::program::Task> tasks;
   std::map<ValueId, const bool*> places;
   std::map<const bool*, std::string> names;
 
@@ -40,7 +40,7 @@ struct Step {
 
   /// A task under a guard, or always, after those in `after`.
   int add(Value guard = {}, std::vector<int> after = {}) {
-    Task task{"task", {}, {}};
+    executor::program::Task task{"task", {}, {}};
     task.touched.writes.push_back({address(tasks.size()), 1});
     for (const int before : after) task.touched.reads.push_back({address(before), 1});
     if (guard.present()) {
@@ -51,11 +51,14 @@ struct Step {
     tasks.push_back(std::move(task));
     return static_cast<int>(tasks.size()) - 1;
   }
-  void read(Task& task, const bool* guard) { task.touched.reads.push_back({guard, 1}); }
+  void read(executor::program::Task& task, const bool* guard) {
+    task.touched.reads.push_back({guard, 1});
+  }
 
-  std::string regions(Nesting nesting) {
+  std::string regions(executor::program::Nesting nesting) {
     tasks.push_back({"store_reads", {}, {}});  // comes after all
-    const RegionParts parts = make_regions(tasks, order_of(tasks), Guards(g), nesting);
+    const executor::program::RegionParts parts = executor::program::make_regions(
+        tasks, executor::capture::order_of(tasks), control::Guards(g.nodes()), nesting);
     tasks.pop_back();
     return text(parts);
   }
@@ -65,15 +68,15 @@ struct Step {
     static const std::vector<std::byte> memory(64);
     return memory.data() + task;
   }
-  std::string text(const RegionParts& parts) const {
+  std::string text(const executor::program::RegionParts& parts) const {
     const int count = static_cast<int>(tasks.size());
     std::vector<std::string> words;
-    for (const RegionPart& part : parts) {
+    for (const executor::program::RegionPart& part : parts) {
       if (part.task >= 0) {
         if (part.task < count) words.push_back(fmt::format("{}", part.task));
         continue;
       }
-      for (const Body& body : part.bodies) {
+      for (const executor::program::Body& body : part.bodies) {
         const bool first = &body == &part.bodies.front();
         const std::string name = body.guard.present() ? " " + names.at(body.guard_at) : "";
         words.push_back(fmt::format("{}{} {{{}{}{}}}", first ? "if" : "else", name,
@@ -101,9 +104,10 @@ Step loop_of_three() {
 }
 
 TEST_CASE("a loop's iterations side by side, or each within the one before") {
-  CHECK(loop_of_three().regions(Nesting::flat) == "0 1 if a {2} 3 if b {4} 5 if b {6} if a {7} 8");
+  CHECK(loop_of_three().regions(executor::program::Nesting::flat) ==
+        "0 1 if a {2} 3 if b {4} 5 if b {6} if a {7} 8");
   // b is computed within a, and read after it: else it is false.
-  CHECK(loop_of_three().regions(Nesting::nested) ==
+  CHECK(loop_of_three().regions(executor::program::Nesting::nested) ==
         "0 1 if a {2 3 if b {4}} else {!} 5 if a {if b {6} 7} 8");
 }
 
@@ -116,7 +120,8 @@ TEST_CASE("a branch clears what earlier ones compute before it runs") {
   const int other = s.add(b, {first, 3});                     // 4: waits for c
   s.guard("d", s.decider("or"), 1, b, {other});               // 5
   s.add({}, {3, 5});                                          // 6
-  CHECK(s.regions(Nesting::nested) == "0 1 if a {2 3!} else b {!4 5} else {!} 6");
+  CHECK(s.regions(executor::program::Nesting::nested) ==
+        "0 1 if a {2 3!} else b {!4 5} else {!} 6");
 }
 
 TEST_CASE("a guard that nothing reads after its region is cleared nowhere") {
@@ -125,7 +130,7 @@ TEST_CASE("a guard that nothing reads after its region is cleared nowhere") {
   const int inside = s.add(a);                                    // 1
   const Value b = s.guard("b", s.decider("on"), 1, a, {inside});  // 2
   s.add(b, {inside});                                             // 3
-  CHECK(s.regions(Nesting::nested) == "0 if a {1 2 if b {3}}");
+  CHECK(s.regions(executor::program::Nesting::nested) == "0 if a {1 2 if b {3}}");
 }
 
 TEST_CASE("what runs only with what another guard implies takes no node of that one") {
@@ -133,7 +138,7 @@ TEST_CASE("what runs only with what another guard implies takes no node of that 
   const Value a = s.guard("a", s.decider("go"));        // 0
   const Value b = s.guard("b", s.decider("on"), 1, a);  // 1
   s.add(b);                                             // 2
-  CHECK(s.regions(Nesting::nested) == "0 1 if b {2}");
+  CHECK(s.regions(executor::program::Nesting::nested) == "0 1 if b {2}");
 }
 
 TEST_CASE("branches of one choice are cases of one node") {
@@ -145,7 +150,8 @@ TEST_CASE("branches of one choice are cases of one node") {
   for (const Value& guard : guards) s.add(guard);  // 3 4 5
   const int again = s.add(guards[0], {3});         // 6
   s.add({}, {again});
-  for (const Nesting nesting : {Nesting::flat, Nesting::nested}) {
+  for (const executor::program::Nesting nesting :
+       {executor::program::Nesting::flat, executor::program::Nesting::nested}) {
     CHECK(s.regions(nesting) == "0 1 2 if is0 {3 6} else is1 {4} else is2 {5} 7");
   }
 }
@@ -156,7 +162,7 @@ TEST_CASE("a region and its opposite are an if with an else") {
   const Value a = s.guard("a", go), b = s.guard("b", go, 0);  // 0 1
   s.add(a);                                                   // 2
   s.add(b);                                                   // 3
-  CHECK(s.regions(Nesting::flat) == "0 1 if a {2} else b {3}");
+  CHECK(s.regions(executor::program::Nesting::flat) == "0 1 if a {2} else b {3}");
 }
 
 TEST_CASE("guards that are always equal open no region in each other") {
@@ -165,7 +171,8 @@ TEST_CASE("guards that are always equal open no region in each other") {
   const Value a = s.guard("a", go), b = s.guard("b", go);  // 0 1
   const int first = s.add(a), second = s.add(b, {first});  // 2 3
   s.add(a, {second});                                      // 4
-  for (const Nesting nesting : {Nesting::flat, Nesting::nested}) {
+  for (const executor::program::Nesting nesting :
+       {executor::program::Nesting::flat, executor::program::Nesting::nested}) {
     CHECK(s.regions(nesting) == "0 1 if a {2 3 4}");
   }
 }
@@ -176,7 +183,7 @@ TEST_CASE("tasks wait for a region to come, so that it comes once") {
   s.add(a);                                       // 1
   const int always = s.add();                     // 2
   s.add(a, {always});                             // 3
-  CHECK(s.regions(Nesting::flat) == "0 2 if a {1 3}");
+  CHECK(s.regions(executor::program::Nesting::flat) == "0 2 if a {1 3}");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Memory that is not to be had: told of before any of it is taken, and where the system refuses.
-#include "executor/room.h"
+#include "executor/support/room.h"
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -37,7 +37,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20, kGiB = std::size_t{1} << 30;
 /// A system of files in which a test says what there is.
 struct System {
   TemporaryFolder folder;
-  MemoryFiles files{folder.file("proc"), folder.file("cgroup")};
+  executor::MemoryFiles files{folder.file("proc"), folder.file("cgroup")};
 
   void write(const std::string& name, const std::string& text) const {
     const std::string file = folder.file(name);
@@ -52,7 +52,7 @@ struct System {
   }
   /// The bytes in MiB, and what says so, without this folder's name.
   std::string room() const {
-    const auto room = room_of_process(files);
+    const auto room = executor::room_of_process(files);
     if (!room) return "unknown";
     std::string says = room->says;
     const std::string root = folder.path().string() + "/";
@@ -142,23 +142,23 @@ TEST_CASE("limits of the process, less what it holds") {
 }
 
 TEST_CASE("bytes as text") {
-  CHECK(in_units(0) == "0 bytes");
-  CHECK(in_units(1) == "1 byte");
-  CHECK(in_units(1023) == "1023 bytes");
-  CHECK(in_units(1536) == "1.5 KiB");
-  CHECK(in_units(3 * kGiB / 2) == "1.5 GiB");
-  CHECK(in_units(SIZE_MAX) == "16.0 EiB");
+  CHECK(executor::in_units(0) == "0 bytes");
+  CHECK(executor::in_units(1) == "1 byte");
+  CHECK(executor::in_units(1023) == "1023 bytes");
+  CHECK(executor::in_units(1536) == "1.5 KiB");
+  CHECK(executor::in_units(3 * kGiB / 2) == "1.5 GiB");
+  CHECK(executor::in_units(SIZE_MAX) == "16.0 EiB");
 }
 
 TEST_CASE("what is needed is compared with what there is") {
-  const Needs needs{{{"arena", 3 * kGiB}, {"storages", kGiB}},
-                    {{"f32[9] \"a\"", 36},
-                     {"f32[8] \"w\", a parameter", kGiB},
-                     {"f32[9] \"b\"", 2 * kGiB},
-                     {"f32[9] \"b\"", 2 * kGiB}}};
-  require_room("net", needs, std::nullopt);
-  require_room("net", needs, Room{4 * kGiB, "a test"});
-  CHECK_THROWS_WITH_AS(require_room("net", needs, Room{4 * kGiB - 1, "a test"}),
+  const executor::Needs needs{{{"arena", 3 * kGiB}, {"storages", kGiB}},
+                              {{"f32[9] \"a\"", 36},
+                               {"f32[8] \"w\", a parameter", kGiB},
+                               {"f32[9] \"b\"", 2 * kGiB},
+                               {"f32[9] \"b\"", 2 * kGiB}}};
+  executor::require_room("net", needs, std::nullopt);
+  executor::require_room("net", needs, executor::Room{4 * kGiB, "a test"});
+  CHECK_THROWS_WITH_AS(executor::require_room("net", needs, executor::Room{4 * kGiB - 1, "a test"}),
                        "graph \"net\" needs 4.0 GiB of memory, but this process can take 4.0 GiB "
                        "more, says a test\n"
                        "  3.0 GiB  arena\n"
@@ -169,14 +169,15 @@ TEST_CASE("what is needed is compared with what there is") {
                        "  36 bytes  f32[9] \"a\"\n"
                        "give it smaller shapes or a smaller batch, or more memory",
                        RunError);
-  const Needs endless{{{"arena", SIZE_MAX - 1}, {"inputs", SIZE_MAX}}, {}};
-  CHECK_THROWS_WITH_AS(require_room("net", endless, Room{SIZE_MAX - 1, "a test"}),
-                       "graph \"net\" needs 16.0 EiB of memory, but this process can take 16.0 EiB "
-                       "more, says a test\n"
-                       "  16.0 EiB  arena\n"
-                       "  16.0 EiB  inputs\n"
-                       "give it smaller shapes or a smaller batch, or more memory",
-                       RunError);
+  const executor::Needs endless{{{"arena", SIZE_MAX - 1}, {"inputs", SIZE_MAX}}, {}};
+  CHECK_THROWS_WITH_AS(
+      executor::require_room("net", endless, executor::Room{SIZE_MAX - 1, "a test"}),
+      "graph \"net\" needs 16.0 EiB of memory, but this process can take 16.0 EiB "
+      "more, says a test\n"
+      "  16.0 EiB  arena\n"
+      "  16.0 EiB  inputs\n"
+      "give it smaller shapes or a smaller batch, or more memory",
+      RunError);
 }
 
 /// What compile says; how much there is, and what says so, left out.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/scope.h"
-#include "ops/route.h"
+#include "graph/builder/scope.h"
+#include "ops/route/route.h"
 #include "tests/doctest.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.

@@ -1,4 +1,4 @@
-#include "executor/safetensors.h"
+#include "executor/checkpoint/safetensors.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <cstring>
 #include <vector>
 
-#include "executor/checkpoint.h"
-#include "executor/hash64.h"
-#include "graph/error.h"
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/support/hash64.h"
+#include "graph/ir/error.h"
 #include "tests/executor/temporary_folder.h"
 
 using namespace metronome;
@@ -26,7 +26,8 @@ std::span<const std::byte> bytes_of(const T& numbers) {
 }
 
 template <class T>
-std::vector<T> numbers_in(const SafetensorsFile& file, std::string_view name) {
+std::vector<T> numbers_in(const executor::checkpoint::SafetensorsFile& file,
+                          std::string_view name) {
   const auto& entry = file.tensors().find(name)->second;
   std::vector<T> numbers(entry.bytes() / sizeof(T));
   file.read(entry, std::as_writable_bytes(std::span(numbers)));
@@ -58,7 +59,7 @@ const std::vector<std::int32_t> kSmall = {1, -2, 3};
 const std::vector<std::int64_t> kStep = {1234567890123};
 const std::array<bool, 3> kMask = {true, false, true};
 
-std::vector<TensorBytes> one_of_each() {
+std::vector<executor::checkpoint::TensorBytes> one_of_each() {
   return {
       {"mask", {bool_, {3}}, bytes_of(kMask)},        {"weight", {f32, {2, 3}}, bytes_of(kWeight)},
       {"wide", {f64, {2, 1}}, bytes_of(kWide)},       {"small", {i32, {3}}, bytes_of(kSmall)},
@@ -70,12 +71,13 @@ std::vector<TensorBytes> one_of_each() {
 
 TEST_CASE("what is written is read again, types, names, bytes and metadata") {
   const TemporaryFolder folder;
-  const Metadata metadata = {{"format", "test"}, {"note", "zwölf \"twelve\"\n"}, {"empty", ""}};
-  write_safetensors(folder.file("a"), one_of_each(), metadata);
-  const SafetensorsFile file(folder.file("a"));
+  const executor::checkpoint::Metadata metadata = {
+      {"format", "test"}, {"note", "zwölf \"twelve\"\n"}, {"empty", ""}};
+  executor::checkpoint::write_safetensors(folder.file("a"), one_of_each(), metadata);
+  const executor::checkpoint::SafetensorsFile file(folder.file("a"));
   CHECK(file.metadata() == metadata);
   CHECK(file.tensors().size() == 7);
-  for (const TensorBytes& tensor : one_of_each()) {
+  for (const executor::checkpoint::TensorBytes& tensor : one_of_each()) {
     CAPTURE(tensor.name);
     CHECK(file.tensors().at(tensor.name).type == tensor.type);
   }
@@ -89,8 +91,8 @@ TEST_CASE("what is written is read again, types, names, bytes and metadata") {
 
 TEST_CASE("a file without tensors and without metadata") {
   const TemporaryFolder folder;
-  write_safetensors(folder.file("a"), {}, {});
-  const SafetensorsFile file(folder.file("a"));
+  executor::checkpoint::write_safetensors(folder.file("a"), {}, {});
+  const executor::checkpoint::SafetensorsFile file(folder.file("a"));
   CHECK(file.tensors().empty());
   CHECK(file.metadata().empty());
 }
@@ -100,8 +102,8 @@ TEST_CASE("the data begins at a multiple of 64 bytes and each tensor at one of i
   for (std::size_t name = 1; name < 70; ++name) {
     auto tensors = one_of_each();
     tensors.push_back({std::string(name, 'n'), {bool_, {1}}, bytes_of(kMask).first(1)});
-    write_safetensors(folder.file("a"), tensors, {});
-    const SafetensorsFile file(folder.file("a"));
+    executor::checkpoint::write_safetensors(folder.file("a"), tensors, {});
+    const executor::checkpoint::SafetensorsFile file(folder.file("a"));
     std::uint64_t data = 0;
     for (const auto& [_, entry] : file.tensors()) {
       CHECK(entry.begin % size_of(entry.type.element) == 0);
@@ -114,9 +116,9 @@ TEST_CASE("the data begins at a multiple of 64 bytes and each tensor at one of i
 TEST_CASE("the same tensors in another order make the same file") {
   const TemporaryFolder folder;
   auto tensors = one_of_each();
-  write_safetensors(folder.file("a"), tensors, {{"k", "v"}});
+  executor::checkpoint::write_safetensors(folder.file("a"), tensors, {{"k", "v"}});
   std::swap(tensors.front(), tensors.back());
-  write_safetensors(folder.file("b"), tensors, {{"k", "v"}});
+  executor::checkpoint::write_safetensors(folder.file("b"), tensors, {{"k", "v"}});
   CHECK(read_file(folder.file("a")) == read_file(folder.file("b")));
 }
 
@@ -124,9 +126,10 @@ TEST_CASE("a tensor larger than one piece is streamed whole") {
   const TemporaryFolder folder;
   std::vector<std::int32_t> numbers(1000001);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i * 7);
-  write_safetensors(folder.file("a"), {{{"n", {i32, {1000001}}, bytes_of(numbers)}}}, {});
-  const SafetensorsFile file(folder.file("a"));
-  Hash64 streamed, whole;
+  executor::checkpoint::write_safetensors(folder.file("a"),
+                                          {{{"n", {i32, {1000001}}, bytes_of(numbers)}}}, {});
+  const executor::checkpoint::SafetensorsFile file(folder.file("a"));
+  executor::Hash64 streamed, whole;
   std::size_t pieces = 0;
   file.stream(file.tensors().at("n"), [&](std::span<const std::byte> piece) {
     streamed.add(piece);
@@ -139,7 +142,7 @@ TEST_CASE("a tensor larger than one piece is streamed whole") {
 
 TEST_CASE("the hash is XXH64, however its bytes are cut") {
   const auto hash = [](std::string_view text, std::size_t piece) {
-    Hash64 hash;
+    executor::Hash64 hash;
     for (std::size_t at = 0; at < text.size(); at += piece) {
       hash.add(std::as_bytes(std::span(text.substr(at, piece))));
     }
@@ -253,9 +256,9 @@ TEST_CASE("a damaged or foreign file is refused, and nothing is changed") {
   for (const Bad& bad : table) {
     write_file(file, bad.bytes);
     std::array<float, 2> weight = {3, 4};
-    const std::vector<Checkpointed> storages = {
+    const std::vector<executor::checkpoint::Checkpointed> storages = {
         {"w", {f32, {2}}, StorageKind::parameter, reinterpret_cast<std::byte*>(weight.data()), {}}};
-    CHECK_THROWS_WITH_AS(load_checkpoint(file, storages, {}),
+    CHECK_THROWS_WITH_AS(executor::checkpoint::load_checkpoint(file, storages, {}),
                          (file + ": cannot be loaded: " + bad.reason).c_str(), RunError);
     CHECK(weight == std::array<float, 2>{3, 4});
   }
@@ -263,19 +266,19 @@ TEST_CASE("a damaged or foreign file is refused, and nothing is changed") {
 
 TEST_CASE("a file that is cut anywhere is refused") {
   const TemporaryFolder folder;
-  write_safetensors(folder.file("a"), one_of_each(), {});
+  executor::checkpoint::write_safetensors(folder.file("a"), one_of_each(), {});
   const std::string whole = read_file(folder.file("a"));
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write_file(folder.file("cut"), whole.substr(0, length));
-    CHECK_THROWS_AS(SafetensorsFile(folder.file("cut")), RunError);
+    CHECK_THROWS_AS(executor::checkpoint::SafetensorsFile(folder.file("cut")), RunError);
   }
 }
 
 TEST_CASE("what is no file to read says the system's reason") {
   const TemporaryFolder folder;
   const auto refused = [](const std::string& file, const std::string& reason) {
-    CHECK_THROWS_WITH_AS(SafetensorsFile{file}, (file + ": cannot be loaded: " + reason).c_str(),
-                         RunError);
+    CHECK_THROWS_WITH_AS(executor::checkpoint::SafetensorsFile{file},
+                         (file + ": cannot be loaded: " + reason).c_str(), RunError);
   };
   refused(folder.file("missing"), "No such file or directory");
   refused(folder.path(), "Is a directory");
@@ -286,8 +289,9 @@ TEST_CASE("what is no file to read says the system's reason") {
 
 TEST_CASE("a file that shrinks while it is read is an error, not a crash") {
   const TemporaryFolder folder;
-  write_safetensors(folder.file("a"), {{{"n", {f32, {2, 3}}, bytes_of(kWeight)}}}, {});
-  const SafetensorsFile file(folder.file("a"));
+  executor::checkpoint::write_safetensors(folder.file("a"),
+                                          {{{"n", {f32, {2, 3}}, bytes_of(kWeight)}}}, {});
+  const executor::checkpoint::SafetensorsFile file(folder.file("a"));
   const auto size = std::filesystem::file_size(folder.file("a"));
   CHECK_FALSE(file.changed());
   std::filesystem::resize_file(folder.file("a"), size - 4);
@@ -304,7 +308,7 @@ TEST_CASE("a file that shrinks while it is read is an error, not a crash") {
 TEST_CASE("a file that cannot be written leaves no traces and the old file whole") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& file, const std::string& reason) {
-    CHECK_THROWS_WITH_AS(write_safetensors(file, one_of_each(), {}),
+    CHECK_THROWS_WITH_AS(executor::checkpoint::write_safetensors(file, one_of_each(), {}),
                          (file + ": cannot be saved: " + reason).c_str(), RunError);
   };
   std::filesystem::create_directory(folder.file("folder"));
@@ -326,7 +330,7 @@ TEST_CASE("a file that cannot be written leaves no traces and the old file whole
     setrlimit(RLIMIT_FSIZE, &small);
     std::string message;
     try {
-      write_safetensors(folder.file("old"), one_of_each(), {});
+      executor::checkpoint::write_safetensors(folder.file("old"), one_of_each(), {});
     } catch (const RunError& error) {
       message = error.what();
     }
@@ -346,7 +350,7 @@ TEST_CASE("a folder that may not be written to") {
     MESSAGE("not shown: this user may write everywhere, and cannot become another");
     return;
   }
-  CHECK_THROWS_WITH_AS(write_safetensors(folder.file("a"), one_of_each(), {}),
+  CHECK_THROWS_WITH_AS(executor::checkpoint::write_safetensors(folder.file("a"), one_of_each(), {}),
                        (folder.file("a") + ": cannot be saved: Permission denied").c_str(),
                        RunError);
   if (getuid() == 0) REQUIRE(seteuid(0) == 0);
@@ -356,9 +360,10 @@ TEST_CASE("a folder that may not be written to") {
 
 TEST_CASE("a name that is not UTF-8 cannot be saved") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(
-      write_safetensors(folder.file("a"), {{{"\xff", {f32, {2, 3}}, bytes_of(kWeight)}}}, {}),
-      (folder.file("a") + ": cannot be saved: a name in it is not UTF-8").c_str(), RunError);
+  CHECK_THROWS_WITH_AS(executor::checkpoint::write_safetensors(
+                           folder.file("a"), {{{"\xff", {f32, {2, 3}}, bytes_of(kWeight)}}}, {}),
+                       (folder.file("a") + ": cannot be saved: a name in it is not UTF-8").c_str(),
+                       RunError);
   CHECK(folder.files() == 0);
 }
 
@@ -367,9 +372,9 @@ TEST_CASE("replacing follows a symbolic link and keeps the permissions") {
   write_file(folder.file("a"), "old");
   std::filesystem::permissions(folder.file("a"), std::filesystem::perms{0640});
   std::filesystem::create_symlink("a", folder.file("latest"));
-  write_safetensors(folder.file("latest"), one_of_each(), {});
+  executor::checkpoint::write_safetensors(folder.file("latest"), one_of_each(), {});
   CHECK(std::filesystem::is_symlink(folder.file("latest")));
-  CHECK(SafetensorsFile(folder.file("a")).tensors().size() == 7);
+  CHECK(executor::checkpoint::SafetensorsFile(folder.file("a")).tensors().size() == 7);
   CHECK(std::filesystem::status(folder.file("a")).permissions() == std::filesystem::perms{0640});
   CHECK(folder.files() == 2);
 }

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 

@@ -1,5 +1,5 @@
 // Slots of feeds and reads: what the host waits for, and a host and a device that race.
-#include "executor/cuda/slots.h"
+#include "executor/cuda/program/slots.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {
@@ -25,7 +25,7 @@ struct Recorded {
     slots.launched();
   }
   std::vector<std::int64_t> waits;
-  Slots slots;
+  executor::program::Slots slots;
 };
 
 TEST_CASE("a step takes the slot of the step R before it, and waits for that one only") {
@@ -97,7 +97,7 @@ TEST_CASE("reading a step that was not run, or is too old, says so") {
 
 TEST_CASE("a wait that fails leaves the slots as they were") {
   bool fail = true;
-  Slots slots(1, [&](std::int64_t) {
+  executor::program::Slots slots(1, [&](std::int64_t) {
     if (fail) throw RunError("the device is gone");
   });
   slots.acquire();
@@ -182,7 +182,7 @@ TEST_CASE("no slot is refilled while its step reads it, and no read sees another
   for (const int count : {1, 2, 3}) {
     CAPTURE(count);
     Device device(count);
-    Slots slots(count, [&](std::int64_t step) { device.wait(step); });
+    executor::program::Slots slots(count, [&](std::int64_t step) { device.wait(step); });
     std::mutex one_call;  // an executable makes one call at a time, of whichever thread
     std::atomic<int> wrong_reads = 0, too_old = 0;
 

@@ -1,5 +1,5 @@
 // Streams and events: pictures, and random work against a checker that knows only their meaning.
-#include "executor/cuda/streams.h"
+#include "executor/cuda/program/streams.h"
 
 #include <doctest/doctest.h>
 
@@ -11,10 +11,11 @@ namespace {
 
 using After = std::vector<std::vector<std::int32_t>>;
 using Waits = std::vector<std::vector<std::int32_t>>;
-constexpr std::int32_t kStart = StreamPlan::kStart;
+constexpr std::int32_t kStart = executor::program::StreamPlan::kStart;
 
 TEST_CASE("one stream needs no events") {
-  const StreamPlan plan = assign_streams(After{{}, {0}, {0}, {}, {1, 2, 3}}, 1);
+  const executor::program::StreamPlan plan =
+      executor::program::assign_streams(After{{}, {0}, {0}, {}, {1, 2, 3}}, 1);
   CHECK(plan.streams == 1);
   CHECK(plan.stream == std::vector<int>{0, 0, 0, 0, 0});
   CHECK(plan.waits == Waits(5));
@@ -24,7 +25,8 @@ TEST_CASE("one stream needs no events") {
 }
 
 TEST_CASE("a chain keeps its stream, however many there are") {
-  const StreamPlan plan = assign_streams(After{{}, {0}, {1}, {2}}, 4);
+  const executor::program::StreamPlan plan =
+      executor::program::assign_streams(After{{}, {0}, {1}, {2}}, 4);
   CHECK(plan.streams == 1);
   CHECK(plan.stream == std::vector<int>{0, 0, 0, 0});
 }
@@ -32,7 +34,8 @@ TEST_CASE("a chain keeps its stream, however many there are") {
 TEST_CASE("a fork waits for an event, and so does the join") {
   //   0 -- 1 -- 3 -- 5
   //    \-- 2 -- 4 --/
-  const StreamPlan plan = assign_streams(After{{}, {0}, {0}, {1}, {2}, {3, 4}}, 4);
+  const executor::program::StreamPlan plan =
+      executor::program::assign_streams(After{{}, {0}, {0}, {1}, {2}, {3, 4}}, 4);
   CHECK(plan.streams == 2);
   CHECK(plan.stream == std::vector<int>{0, 0, 1, 0, 1, 0});
   CHECK(plan.waits == Waits{{}, {}, {0}, {}, {}, {4}});
@@ -41,7 +44,8 @@ TEST_CASE("a fork waits for an event, and so does the join") {
 }
 
 TEST_CASE("work that comes after nothing waits for the start, and the end waits for it") {
-  const StreamPlan plan = assign_streams(After{{}, {}, {}}, 2);
+  const executor::program::StreamPlan plan =
+      executor::program::assign_streams(After{{}, {}, {}}, 2);
   CHECK(plan.stream == std::vector<int>{0, 1, 0});
   CHECK(plan.waits == Waits{{}, {kStart}, {}});
   CHECK(plan.start_recorded);
@@ -51,13 +55,14 @@ TEST_CASE("work that comes after nothing waits for the start, and the end waits 
 TEST_CASE("an event implies what its stream ran and waited for before") {
   //   stream 0:  0 -- 1 -- 4 -- 5 -- 6        6 comes after 2, 3 and 5
   //   stream 1:    \- 2 -- 3 --------/
-  const StreamPlan plan = assign_streams(After{{}, {0}, {0}, {2}, {1}, {4}, {2, 3, 5}}, 2);
+  const executor::program::StreamPlan plan =
+      executor::program::assign_streams(After{{}, {0}, {0}, {2}, {1}, {4}, {2, 3, 5}}, 2);
   CHECK(plan.stream == std::vector<int>{0, 0, 1, 1, 0, 0, 0});
   CHECK(plan.waits == Waits{{}, {}, {0}, {}, {}, {}, {3}});
 }
 
 TEST_CASE("no work") {
-  const StreamPlan plan = assign_streams(After{}, 3);
+  const executor::program::StreamPlan plan = executor::program::assign_streams(After{}, 3);
   CHECK(plan.streams == 1);
   CHECK(plan.stream.empty());
   CHECK(plan.joins.empty());
@@ -66,7 +71,7 @@ TEST_CASE("no work") {
 /// What has run when something begins, found by following streams and waits one step at a time.
 class Order {
  public:
-  explicit Order(const StreamPlan& plan)
+  explicit Order(const executor::program::StreamPlan& plan)
       : n_(static_cast<std::int32_t>(plan.stream.size())), known_(n_ + 2) {
     std::vector<std::int32_t> last(64, kStart);  // [stream]
     last[0] = n_;                                // stands for the start
@@ -117,15 +122,15 @@ TEST_CASE("random work: every order is kept, and by no event that could be left 
       after[i].erase(std::unique(after[i].begin(), after[i].end()), after[i].end());
     }
     const int streams = 1 + below(6);
-    const StreamPlan plan = assign_streams(after, streams);
-    REQUIRE(plan == assign_streams(after, streams));
+    const executor::program::StreamPlan plan = executor::program::assign_streams(after, streams);
+    REQUIRE(plan == executor::program::assign_streams(after, streams));
     REQUIRE(plan.streams <= streams);
     REQUIRE(Order(plan).satisfies(after));
 
     std::vector<bool> recorded(after.size());
     bool start_recorded = false;
     const auto check_waits = [&](const auto& waits_of) {
-      StreamPlan less = plan;
+      executor::program::StreamPlan less = plan;
       std::vector<std::int32_t>& waits = waits_of(less);
       REQUIRE(std::is_sorted(waits.begin(), waits.end()));
       for (std::size_t k = 0; k < waits.size(); ++k) {
@@ -139,9 +144,9 @@ TEST_CASE("random work: every order is kept, and by no event that could be left 
     };
     for (std::size_t i = 0; i < after.size(); ++i) {
       REQUIRE(plan.stream[i] < plan.streams);
-      check_waits([&](StreamPlan & p) -> auto& { return p.waits[i]; });
+      check_waits([&](executor::program::StreamPlan & p) -> auto& { return p.waits[i]; });
     }
-    check_waits([](StreamPlan & p) -> auto& { return p.joins; });
+    check_waits([](executor::program::StreamPlan & p) -> auto& { return p.joins; });
     REQUIRE(recorded == plan.recorded);
     REQUIRE(start_recorded == plan.start_recorded);
   }

@@ -1,5 +1,5 @@
 // The tuning file: kept choices, damage, and what a second compile reads.
-#include "executor/tuning.h"
+#include "executor/engine/tuning.h"
 
 #include <spdlog/sinks/ostream_sink.h>
 
@@ -8,9 +8,9 @@
 #include <sstream>
 #include <vector>
 
-#include "executor/log.h"
 #include "executor/metronome.h"
-#include "graph/error.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -22,9 +22,9 @@ class Warnings {
  public:
   Warnings() : sink_(std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)) {
     sink_->set_pattern("%l %v");
-    logger().sinks().push_back(sink_);
+    executor::logger().sinks().push_back(sink_);
   }
-  ~Warnings() { logger().sinks().pop_back(); }
+  ~Warnings() { executor::logger().sinks().pop_back(); }
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
 
@@ -38,12 +38,12 @@ class Warnings {
 TEST_CASE("a choice is found again, beside those of other writers") {
   const TemporaryFolder folder;
   const std::string path = folder.file("deep/tuning.json");
-  TuningFile first(path), second(path);
+  executor::TuningFile first(path), second(path);
   first.add("a", "mkl");
   second.add("b", "direct");
   first.save();
   second.save();
-  const TuningFile read(path);
+  const executor::TuningFile read(path);
   CHECK(read.find("a") == "mkl");
   CHECK(read.find("b") == "direct");
   CHECK(read.find("c") == std::nullopt);
@@ -55,7 +55,7 @@ TEST_CASE("a damaged file is refused with its name and the reason") {
   const auto refusal = [&](const std::string& text) -> std::string {
     write_file(path, text);
     try {
-      TuningFile file(path);
+      executor::TuningFile file(path);
     } catch (const RunError& error) {
       return error.what();
     }
@@ -151,10 +151,10 @@ TEST_CASE("compile times once, keeps the choice, and reads it the next time") {
 
 TEST_CASE("METRONOME_TUNING names the file") {
   // As it is for each test program: a file of its own, whatever the user's holds.
-  const std::string own = TuningFile::default_path();
+  const std::string own = executor::TuningFile::default_path();
   CHECK(own.find("metronome-test-") != std::string::npos);
   setenv("METRONOME_TUNING", "/somewhere/tuning.json", 1);
-  CHECK(TuningFile::default_path() == "/somewhere/tuning.json");
+  CHECK(executor::TuningFile::default_path() == "/somewhere/tuning.json");
   setenv("METRONOME_TUNING", own.c_str(), 1);
 }
 

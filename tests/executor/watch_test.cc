@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "executor/metronome.h"
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 #include "tests/doctest.h"
 #include "tests/executor/told.h"
 

@@ -6,17 +6,18 @@
 #include <exception>
 #include <utility>
 
-#include "executor/target_settings.h"
-#include "graph/group.h"
+#include "executor/compile/target_settings.h"
+#include "graph/check/verify.h"
+#include "graph/ir/batch.h"
+#include "graph/ir/group.h"
 #include "graph/passes/batch.h"
-#include "graph/passes/differentiate.h"
 #include "graph/passes/fuse.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
-#include "graph/passes/update.h"
-#include "graph/passes/verify.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
+#include "ops/language/optimizers.h"
 #include "ops/ops.h"
-#include "ops/optimizers.h"
 #include "tests/gpu/device_runs.h"
 #include "tests/ops/structural_cases.h"
 
@@ -62,7 +63,8 @@ Graph updates(const Optimizer& optimizer) {
   g.minimize(loss, optimizer);
   g.validate();
   Graph step = g.copy();
-  for (const auto pass : {lower, differentiate, update, prune}) step = pass(step, {});
+  for (const auto pass : {passes::lower, passes::differentiate, passes::update, passes::prune})
+    step = pass(step, {});
   return step;
 }
 
@@ -70,8 +72,8 @@ Trouble check_batch(DevicePools pools, const Optimizer& optimizer) {
   const Graph before = updates(optimizer);
   Settings settings;
   settings.buckets = 1;
-  const Graph after = batch(before, settings);
-  verify(after, "batch");
+  const Graph after = passes::batch(before, settings);
+  check::verify(after, "batch");
   if (count<Batch>(after) != 1) return fmt::format("{} batches were made", count<Batch>(after));
   Feeds feeds = numbers_for(before);
   for (auto& [name, tensor] : feeds) tensor = tensor.abs();  // second moments are squares
@@ -114,8 +116,8 @@ Graph between_maps(const Case& c, Element element, bool keeps) {
 
 Trouble check_group(DevicePools pools, const Case& c, Element element, bool keeps) {
   const Graph before = between_maps(c, element, keeps);
-  const Graph after = fuse(before, settings_for(cuda_graph(), train));
-  verify(after, "fuse");
+  const Graph after = passes::fuse(before, executor::compile::settings_for(cuda_graph(), train));
+  check::verify(after, "fuse");
   const bool empty = before.nodes()[0].types[0].numel() == 0;
   if (!empty && count<Group>(after) != 1) {
     return fmt::format("{} groups were made", count<Group>(after));

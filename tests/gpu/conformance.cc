@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "benchmarks/gpu_check/outcomes.h"
-#include "executor/cuda/driver.h"
+#include "executor/cuda/driver/driver.h"
 #include "tests/gpu/device_conformance.h"
 
 namespace {

@@ -7,9 +7,9 @@
 #include <typeinfo>
 #include <utility>
 
-#include "graph/error.h"
-#include "graph/passes/differentiate.h"
+#include "graph/ir/error.h"
 #include "graph/passes/lower.h"
+#include "graph/passes/training/differentiate.h"
 #include "ops/ops.h"
 #include "tests/gpu/compound_conformance.h"
 #include "tests/ops/structural_cases.h"
@@ -25,7 +25,7 @@ Feeds feeds_of(const CaseGraph& c) {
 
 Trouble check_values(const Case& c, Element element, DevicePools pools) {
   const CaseGraph declared(c, element, false);
-  const Graph graph = lower(declared.graph, {});
+  const Graph graph = passes::lower(declared.graph, {});
   const Tensors operands(declared.tensors.begin(),
                          declared.tensors.begin() + static_cast<int>(declared.operands()));
   const Tensors expected = compute(pools) ? reference(declared.op(), operands) : Tensors{};
@@ -57,7 +57,7 @@ Trouble check_values(const Case& c, Element element, DevicePools pools) {
 
 Trouble check_gradients(const Case& c, Element element, DevicePools pools) {
   const CaseGraph declared(c, element, true);
-  const Graph graph = differentiate(lower(declared.graph, {}), {});
+  const Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
   DeviceRun run;
   for (const ParameterGradient& g : graph.parameter_gradients()) run.values.push_back(g.value);
   const Tensors found = run_on(pools, graph, feeds_of(declared), run);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/type.h"
-#include "ops/case.h"
+#include "graph/ir/type.h"
+#include "ops/rules/case.h"
 #include "tests/gpu/device_runs.h"
 
 namespace metronome {

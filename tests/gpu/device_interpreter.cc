@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "graph/structural.h"
+#include "graph/ir/structural.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
-#include "ops/candidate.h"
+#include "graph/builder/graph.h"
+#include "ops/rules/candidate.h"
 #include "tests/gpu/device_memory.h"
 
 namespace metronome {
@@ -62,7 +62,7 @@ class DeviceInterpreter {
   const Graph& graph_;
   DevicePool& pool_;
   bool views_;
-  DeviceConstants constants_;
+  executor::program::DeviceConstants constants_;
   std::map<std::string, DeviceBytes> sources_;
   std::vector<Made> values_;
 };

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/cuda/device_state.h"
+#include "executor/cuda/program/device_state.h"
 
 namespace metronome {
 
@@ -18,7 +18,7 @@ class DevicePool {
 
   /// Aligned to 256 bytes.
   std::byte* take(std::size_t bytes) {
-    bytes = device_aligned(std::max<std::size_t>(bytes, 1));
+    bytes = executor::program::device_aligned(std::max<std::size_t>(bytes, 1));
     while (chunk_ < chunks_.size() && used_ + bytes > chunks_[chunk_].bytes()) ++chunk_, used_ = 0;
     if (chunk_ == chunks_.size()) chunks_.emplace_back(driver_, std::max(bytes, kChunk));
     used_ += bytes;
@@ -33,7 +33,7 @@ class DevicePool {
   static constexpr std::size_t kChunk = std::size_t{1} << 25;
   CudaDriver& driver_;
   CudaStream stream_;
-  std::vector<DeviceBlock> chunks_;
+  std::vector<executor::program::DeviceBlock> chunks_;
   std::size_t chunk_ = 0, used_ = 0;
 };
 

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "graph/structural.h"
+#include "graph/ir/structural.h"
 
 namespace metronome {
 namespace {

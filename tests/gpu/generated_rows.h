@@ -22,10 +22,11 @@ inline void add_generated(KernelTable& table, const std::map<std::string, Launch
   for (std::size_t begin = 0; begin < sources.size(); begin += kTogether) {
     const std::span batch =
         std::span(sources).subspan(begin, std::min(kTogether, sources.size() - begin));
-    auto found = resources_in(resource_report(batch, architecture), architecture);
+    auto found =
+        resources_in(executor::runtime::resource_report(batch, architecture), architecture);
     for (std::size_t k = 0; k < batch.size(); ++k) {
-      table.add(
-          {generated.at(batch[k]), architecture, found[fmt::format("{}_{}", kGeneratedEntry, k)]});
+      table.add({generated.at(batch[k]), architecture,
+                 found[fmt::format("{}_{}", executor::runtime::kGeneratedEntry, k)]});
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <typeindex>
 #include <vector>
 
-#include "executor/cuda/null_driver.h"
+#include "executor/cuda/driver/null_driver.h"
 #include "tests/gpu/launch_limits.h"
 
 namespace metronome {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "ops/cuda/kernel.h"
+#include "ops/kernel/kernel.h"
 
 namespace metronome {
 namespace {

@@ -14,11 +14,11 @@
 #include <string>
 #include <typeindex>
 
-#include "executor/cuda/io_kernels.h"
+#include "executor/cuda/program/io_kernels.h"
 #include "executor/metronome.h"
 #include "models/models.h"
-#include "ops/cuda/bound.h"
 #include "ops/cuda/kernel_lists.h"
+#include "ops/kernel/bound.h"
 #include "tests/doctest.h"
 #include "tests/gpu/kernel_table.h"
 #include "tests/skipped.h"
@@ -94,7 +94,8 @@ void add_entries(std::map<std::string, Launched>& entries, cuda::KernelList<Kern
 /// What the assembler said when the build compiled kernels.
 std::string reports() {
   std::stringstream text;
-  for (const char* folder : {"ops/device_kernels_compiled", "executor/io_kernels_compiled"}) {
+  for (const char* folder :
+       {"ops/device_kernels_compiled", "executor/cuda/program/io_kernels_compiled"}) {
     for (const auto& file : std::filesystem::directory_iterator(folder)) {
       if (file.path().extension() == ".txt") text << std::ifstream(file.path()).rdbuf();
     }

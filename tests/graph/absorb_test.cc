@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "graph/passes/verify.h"
-#include "graph/structural.h"
+#include "graph/check/verify.h"
+#include "graph/ir/structural.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -31,8 +31,8 @@ Value accumulate(Value sum, Value term) {
 }
 
 std::string after(const Graph& graph) {
-  const Graph result = absorb(graph, {});
-  verify(result, "absorb");
+  const Graph result = passes::absorb(graph, {});
+  check::verify(result, "absorb");
   return result.print();
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("a product takes in the sum that alone reads it, in the sum's place") 
         "  %2 = scale(%0) {factor=2} : f32[4]  \"scale\"\n"
         "  %3 = product(%0, %1, %2) {adds} : f32[4]  \"product\"\n"
         "  \"sum\" is %3\n");
-  CHECK(to_string(absorb(g, {}).nodes()[3].line) == "product.cc:1");
+  CHECK(to_string(passes::absorb(g, {}).nodes()[3].line) == "product.cc:1");
 }
 
 TEST_CASE("the product may be the sum's first operand") {
@@ -98,8 +98,8 @@ TEST_CASE("a product that something else needs is left") {
     g.output("y", sum);
   }
   SUBCASE("something else than a sum reads it") { g.output("y", plus(x, product(x, xx))); }
-  const Graph result = absorb(g, {});
-  verify(result, "absorb");
+  const Graph result = passes::absorb(g, {});
+  check::verify(result, "absorb");
   CHECK(result.print().find("= product(%0, %0) :") != std::string::npos);
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("a product under another guard than the sum's is left") {
   SUBCASE("the same is kept") {
     const ValueId sum = guarded(make_op(Accumulate{}), {x.id(), under}, go.id());
     g.output("y", or_zero(g, "y", go, g.value(sum)));
-    const Graph result = absorb(g, {});
+    const Graph result = passes::absorb(g, {});
     REQUIRE(result.nodes().size() == 4);
     CHECK(result.nodes()[2].guard == ValueId{1, 0});
     CHECK(result.nodes()[2].op->as<Product>() != nullptr);

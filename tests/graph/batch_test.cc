@@ -1,14 +1,16 @@
 // Updates that run as one node: the printed graph after the pass, and what it keeps.
+#include "graph/ir/batch.h"
 #include "graph/passes/batch.h"
+#include "graph/plan/schedules.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 #include <set>
 
-#include "graph/group.h"
-#include "graph/passes/verify.h"
-#include "graph/schedule.h"
+#include "graph/check/verify.h"
+#include "graph/ir/group.h"
+#include "graph/plan/schedule.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -62,8 +64,8 @@ Graph step(std::vector<std::int64_t> sizes, std::vector<double> decays = {},
 Graph batched(const Graph& graph, std::size_t buckets) {
   Settings settings;
   settings.buckets = buckets;
-  Graph result = batch(graph, settings);
-  verify(result, "batch");
+  Graph result = passes::batch(graph, settings);
+  check::verify(result, "batch");
   return result;
 }
 
@@ -175,7 +177,7 @@ TEST_CASE("a node that reads a result stands behind the batch") {
 TEST_CASE("every assignment of a batch can be made in place") {
   const Graph g = batched(step({4, 8, 16}), 2);
   REQUIRE(batches_of(g) == "w0 w1 | (w2)");
-  CHECK(schedule(g, {}).in_place == std::vector<bool>(6, true));
+  CHECK(plan::schedule(g, {}).in_place == std::vector<bool>(6, true));
 }
 
 TEST_CASE("a batch checks its operands") {

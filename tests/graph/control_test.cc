@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/guarded.h"
-#include "graph/guards.h"
-#include "graph/passes/differentiate.h"
+#include "graph/builder/state.h"
+#include "graph/check/verify.h"
+#include "graph/control/guards.h"
+#include "graph/ir/error.h"
+#include "graph/ir/guarded.h"
 #include "graph/passes/share.h"
-#include "graph/passes/verify.h"
-#include "graph/state.h"
+#include "graph/passes/training/differentiate.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -38,7 +38,7 @@ Value weighted(Value h) {
 }
 
 std::string printed(const Graph& graph) {
-  verify(graph, "declare");
+  check::verify(graph, "declare");
   return graph.print();
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("gradients of until: merged at each iteration, summed for shared weigh
   Graph g("g");
   const Value x = g.parameter("x", Type{f32, {}}, {}, at(1));
   g.minimize(x.loop(weighted).until(decide, 3), Descent{});
-  const Graph d = differentiate(g, {});
+  const Graph d = passes::differentiate(g, {});
   // %12 flows into iteration 2 as it is; where iteration 2 did not run it is iteration 1's.
   CHECK(printed(d) ==
         "graph \"g\"\n"
@@ -142,7 +142,7 @@ TEST_CASE("gradients of choose: one merge into what all branches read") {
     return [factor](Value h) { return scale(h, factor, at(3)); };
   };
   g.minimize(x.choose(which, {times(2), times(3)}), Descent{});
-  const Graph d = differentiate(g, {});
+  const Graph d = passes::differentiate(g, {});
   CHECK(printed(d) ==
         "graph \"g\"\n"
         "  %0 = read x : f32[]\n"
@@ -168,8 +168,8 @@ TEST_CASE("what flows back from a choice is joined once before it enters a loop"
   };
   const Value looped = x.loop(weighted).until(decide, 6);
   g.minimize(looped.choose(which, {times(2), times(3), times(4)}), Descent{});
-  const Graph d = differentiate(g, {});
-  verify(d, "differentiate");
+  const Graph d = passes::differentiate(g, {});
+  check::verify(d, "differentiate");
   const auto guards = [](const Graph& graph) {
     return std::ranges::count_if(graph.nodes(),
                                  [](const Node& n) { return n.op->as<Guard>() != nullptr; });
@@ -188,7 +188,7 @@ TEST_CASE("gradients of loops in loops take no longer than their nodes") {
   g.minimize(plus(w, w).loop(body).times(6), Descent{});
   // Some hundred exits, each reached in several ways: what covers what is a search that once took
   // minutes here.
-  CHECK(differentiate(g, {}).nodes().size() < 10 * g.nodes().size());
+  CHECK(passes::differentiate(g, {}).nodes().size() < 10 * g.nodes().size());
 }
 
 TEST_CASE("guards: what implies and excludes what") {
@@ -201,7 +201,7 @@ TEST_CASE("guards: what implies and excludes what") {
   const ValueId in_b = guard(b, 1, 2, outer), not_b = guard(b, 0, 2, outer);
   const ValueId one = guard(s, 1, 3), two = guard(s, 2, 3);
   const ValueId without = guard(Value(a.graph(), in_b), 0, 2, outer);
-  const Guards guards(g.state().nodes);
+  const control::Guards guards(g.nodes());
 
   CHECK(guards.implies(in_b, outer.id()));
   CHECK_FALSE(guards.implies(outer.id(), in_b));
@@ -224,13 +224,13 @@ TEST_CASE("share replaces a node by one that runs whenever it does, not by one t
   const auto both = [&](Value h) { return plus(doubled(h), doubled(h), at(4)); };
   const Value which = g.input("which", bool_, {}, at(2));
   g.output("y", x.choose(which, {both, doubled}));
-  CHECK(share(g, {}).nodes().size() == g.nodes().size() - 1);  // not across branches
+  CHECK(passes::share(g, {}).nodes().size() == g.nodes().size() - 1);  // not across branches
   Graph again("again");
   const Value z = again.input("x", f32, {2}, at(1));
   const Value outside = doubled(z);
   again.output("outside", outside);
   again.output("y", z.choose(again.input("which", bool_, {}, at(2)), {both, doubled}));
-  CHECK(share(again, {}).nodes().size() == again.nodes().size() - 3);
+  CHECK(passes::share(again, {}).nodes().size() == again.nodes().size() - 3);
 }
 
 TEST_CASE("a buffer assigned in a region keeps what it held where the region does not run") {

@@ -1,11 +1,11 @@
-#include "graph/exclusions.h"
+#include "graph/control/exclusions.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 #include <vector>
 
-#include "graph/check_guards.h"
+#include "graph/check/check_guards.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
 
@@ -16,8 +16,8 @@ using namespace testing;
 using Weights = std::vector<std::size_t>;
 using Numbers = std::vector<std::int32_t>;
 
-Exclusions excluding(std::int32_t guards, std::vector<std::pair<int, int>> pairs) {
-  Exclusions excludes(guards);
+control::Exclusions excluding(std::int32_t guards, std::vector<std::pair<int, int>> pairs) {
+  control::Exclusions excludes(guards);
   for (const auto& [a, b] : pairs) excludes.add(a, b);
   return excludes;
 }
@@ -27,8 +27,8 @@ struct Heaviest {
   Numbers guards;
 };
 
-Heaviest heaviest(const Exclusions& excludes, const Weights& weights) {
-  HeaviestHeld held(excludes);
+Heaviest heaviest(const control::Exclusions& excludes, const Weights& weights) {
+  control::HeaviestHeld held(excludes);
   for (std::size_t i = 0; i < weights.size(); ++i) held.add(static_cast<int>(i), weights[i]);
   return {held.weight(), held.guards()};
 }
@@ -36,18 +36,18 @@ Heaviest heaviest(const Exclusions& excludes, const Weights& weights) {
 TEST_CASE("of guards that exclude each other the heaviest counts, of others all") {
   //  0 - 1    3 - 4       two choices, and one within branch 1 of the first: 5 or 6
   //    5 6
-  const Exclusions two = excluding(7, {{0, 1}, {0, 5}, {0, 6}, {5, 6}, {3, 4}});
+  const control::Exclusions two = excluding(7, {{0, 1}, {0, 5}, {0, 6}, {5, 6}, {3, 4}});
   const auto [weight, guards] = heaviest(two, Weights{10, 3, 0, 4, 2, 6, 5});
   CHECK(weight == 10 + 4);
   CHECK(guards == Numbers{0, 3});
   const auto inner = heaviest(two, Weights{8, 3, 0, 4, 4, 6, 5});
   CHECK(inner.weight == 3 + 6 + 4);
   CHECK(inner.guards == Numbers{1, 3, 5});
-  CHECK(heaviest(Exclusions(), {}).weight == 0);
+  CHECK(heaviest(control::Exclusions(), {}).weight == 0);
 }
 
 TEST_CASE("nothing excludes what holds in any case") {
-  const Exclusions two = excluding(2, {{0, 1}});
+  const control::Exclusions two = excluding(2, {{0, 1}});
   CHECK(two(0, 1));
   CHECK(two(1, 0));
   CHECK_FALSE(two(0, 0));
@@ -61,7 +61,7 @@ TEST_CASE("the heaviest of random exclusions is that of all their subsets") {
   for (int round = 0; round < 300; ++round) {
     const int guards = 1 + below(11);
     const int density = 1 + below(9);
-    Exclusions excludes(guards);
+    control::Exclusions excludes(guards);
     for (int a = 0; a < guards; ++a) {
       for (int b = 0; b < a; ++b) {
         if (below(10) < density) excludes.add(a, b);
@@ -81,7 +81,7 @@ TEST_CASE("the heaviest of random exclusions is that of all their subsets") {
       if (together) most = std::max(most, weight);
     }
     // As they come and go: each weight is something else first.
-    HeaviestHeld held(excludes);
+    control::HeaviestHeld held(excludes);
     Weights before(weights.size());
     for (int change = 0; change < 40; ++change) {
       const int guard = below(weights.size());
@@ -103,13 +103,13 @@ TEST_CASE("the heaviest of random exclusions is that of all their subsets") {
 }
 
 TEST_CASE("a choice of 64 and a loop of 100 are quick") {
-  Exclusions choice(64);
+  control::Exclusions choice(64);
   for (int a = 0; a < 64; ++a) {
     for (int b = 0; b < a; ++b) choice.add(a, b);
   }
   CHECK(heaviest(choice, Weights(64, 5)).weight == 5);
   // Guard 100 + k says that the loop ends where guard k begins.
-  Exclusions loop(200);
+  control::Exclusions loop(200);
   Weights weights(200, 1);
   for (int k = 0; k < 100; ++k) {
     for (int after = k; after < 100; ++after) loop.add(100 + k, after);
@@ -128,15 +128,15 @@ TEST_CASE("guards that are not all true at once, as the planner and the checker 
     RandomGraph random(seed, Guarding::yes);
     const Graph graph = random.make();
     CAPTURE(graph.print());
-    const NumberedGuards planned = number_guards(graph, settings);
-    const GuardFacts checked(graph, true);
+    const control::NumberedGuards planned = control::number_guards(graph.nodes(), settings);
+    const check::GuardFacts checked(graph, true);
     const auto nodes = static_cast<std::int32_t>(graph.nodes().size());
     std::map<ValueId, std::int32_t> node_of;  // guard -> one of its nodes
     for (std::int32_t i = 0; i < nodes; ++i) {
       if (graph.nodes()[i].guard.present()) node_of[graph.nodes()[i].guard] = i;
     }
     Weights weights(static_cast<std::size_t>(planned.excludes.guards()));
-    GuardFacts::Held held;
+    check::GuardFacts::Held held;
     std::size_t free = 0;
     for (const auto& [a, i] : node_of) {
       const auto weight = static_cast<std::size_t>(random.below(100));

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/group.h"
+#include "graph/check/verify.h"
+#include "graph/ir/error.h"
+#include "graph/ir/group.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
-#include "graph/passes/verify.h"
-#include "graph/structural.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -78,14 +78,14 @@ Settings fusing() {
 }
 
 std::string fused(const Graph& graph) {
-  const Graph after = fuse(graph, fusing());
-  verify(after, "fuse");
+  const Graph after = passes::fuse(graph, fusing());
+  check::verify(after, "fuse");
   return after.print();
 }
 
 /// What the first group of a fused graph may write over what.
 std::vector<std::pair<int, int>> rights(const Graph& graph) {
-  const Graph after = fuse(graph, fusing());
+  const Graph after = passes::fuse(graph, fusing());
   std::vector<std::pair<int, int>> result;
   for (const Node& node : after.nodes()) {
     if (node.op->as<Group>() == nullptr) continue;
@@ -116,10 +116,10 @@ TEST_CASE("without ops that the target fuses nothing changes") {
   Graph g("g");
   const Value x = g.input("x", f32, {2});
   g.output("y", map({map({x})}));
-  CHECK(fuse(g, {}).print() == g.print());
+  CHECK(passes::fuse(g, {}).print() == g.print());
   Settings none = fusing();
   none.fuses = [](const Op&) { return false; };
-  CHECK(fuse(g, none).print() == g.print());
+  CHECK(passes::fuse(g, none).print() == g.print());
 }
 
 TEST_CASE("a value that leaves and comes back keeps two groups apart") {
@@ -236,7 +236,7 @@ TEST_CASE("a kernel takes no more addresses than its arguments hold") {
   Value sum = g.input("x", f32, {4});
   for (int i = 0; i < 60; ++i) sum = map({sum, g.input(fmt::format("x{}", i), f32, {4})});
   g.output("sum", sum);
-  const Graph after = fuse(g, fusing());
+  const Graph after = passes::fuse(g, fusing());
   int groups = 0;
   for (const Node& n : after.nodes()) {
     if (n.op->as<Group>() == nullptr) continue;
@@ -294,7 +294,7 @@ class Random {
     for (int i = 0; i < 5; ++i) {
       g.output(fmt::format("y{}", i), values_[values_.size() - 1 - below(values_.size() / 2)]);
     }
-    return prune(materialize(g, {}), {});
+    return passes::prune(passes::materialize(g, {}), {});
   }
 
  private:
@@ -379,9 +379,9 @@ TEST_CASE("random graphs: every value that is kept is made in the same way") {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     const Graph before = Random(seed).make(40);
-    const Graph after = fuse(before, fusing());
-    verify(after, "fuse");
-    CHECK(fuse(before, fusing()).print() == after.print());
+    const Graph after = passes::fuse(before, fusing());
+    check::verify(after, "fuse");
+    CHECK(passes::fuse(before, fusing()).print() == after.print());
     Expressions expressions;
     REQUIRE(after.readables().size() == before.readables().size());
     for (std::size_t i = 0; i < after.readables().size(); ++i) {

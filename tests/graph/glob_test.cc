@@ -1,5 +1,5 @@
 // Which paths a pattern finds.
-#include "graph/glob.h"
+#include "graph/builder/glob.h"
 
 #include <doctest/doctest.h>
 

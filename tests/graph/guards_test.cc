@@ -1,5 +1,5 @@
 // What guards say of each other, beside trying all outcomes of what decides them.
-#include "graph/guards.h"
+#include "graph/control/guards.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/guarded.h"
+#include "graph/ir/guarded.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -40,7 +40,7 @@ struct Forest {
   std::int64_t below(std::size_t n) { return static_cast<std::int64_t>(random() % n); }
 
   /// True where some outcomes of all deciders make the facts true: tries each.
-  bool possible(const std::vector<GuardFact>& facts) const {
+  bool possible(const std::vector<control::GuardFact>& facts) const {
     // A decider counts once for each number of cases that it is clamped to.
     std::map<std::pair<ValueId, std::int64_t>, std::int64_t> outcomes;
     for (const Value& guard : guards) {
@@ -79,9 +79,9 @@ TEST_CASE("random guards: what is possible is what some outcomes make true") {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     Forest forest(seed);
     const std::vector<Node> nodes(forest.graph.nodes().begin(), forest.graph.nodes().end());
-    const Guards guards(nodes);
+    const control::Guards guards(nodes);
     for (int i = 0; i < 20; ++i) {
-      std::vector<GuardFact> facts;
+      std::vector<control::GuardFact> facts;
       for (std::int64_t k = 1 + forest.below(6); k > 0; --k) {
         facts.push_back({forest.guards[forest.below(9)].id(), forest.below(3) == 0});
       }
@@ -105,14 +105,14 @@ TEST_CASE("thirty chains beside each other are searched apart") {
     inputs.insert(inputs.end(), parent.begin(), parent.end());
     return node(g, "guard", Guard{when, 2, !parent.empty()}, inputs);
   };
-  const auto possible = [&](const std::vector<GuardFact>& facts) {
+  const auto possible = [&](const std::vector<control::GuardFact>& facts) {
     const std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
-    return Guards(nodes).possible(facts);
+    return control::Guards(nodes).possible(facts);
   };
   // a or b, but neither a nor b, whatever comes of the deciders under them.
   const Value a = guard(1, decider()), b = guard(1, decider());
   const Value neither = guard(0, b, {guard(0, a)});
-  std::vector<GuardFact> facts = {{neither.id(), false}};
+  std::vector<control::GuardFact> facts = {{neither.id(), false}};
   for (const Value& either : {a, b}) {
     const Value under = decider();
     CHECK(possible(facts));
@@ -142,14 +142,14 @@ TEST_CASE("along a chain of two thousand guards an answer is a walk") {
     chain.push_back(node(g, "guard", Guard{0, 2, i > 0}, inputs));
   }
   const std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
-  const Guards guards(nodes);
+  const control::Guards guards(nodes);
   const ValueId first = chain.front().id(), middle = chain[1000].id(), last = chain.back().id();
   CHECK(guards.implies(last, first));
   CHECK_FALSE(guards.implies(first, last));
   CHECK_FALSE(guards.implies(middle, last));
   CHECK_FALSE(guards.exclude(first, last));
-  CHECK(guards.possible(std::vector<GuardFact>{{middle, true}, {last, false}}));
-  CHECK_FALSE(guards.possible(std::vector<GuardFact>{{middle, false}, {last, true}}));
+  CHECK(guards.possible(std::vector<control::GuardFact>{{middle, true}, {last, false}}));
+  CHECK_FALSE(guards.possible(std::vector<control::GuardFact>{{middle, false}, {last, true}}));
 }
 
 }  // namespace

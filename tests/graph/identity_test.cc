@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "graph/passes/verify.h"
+#include "graph/check/verify.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -50,8 +50,8 @@ Settings fusing() {
 }
 
 std::string after(const Graph& graph, const Settings& settings = fusing()) {
-  const Graph result = loosen(graph, settings);
-  verify(result, "loosen");
+  const Graph result = passes::loosen(graph, settings);
+  check::verify(result, "loosen");
   return result.print();
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("an op comes apart where a map reads it") {
 TEST_CASE("or a reduction that walks over it") {
   Drawn d;
   d.g.output("z", node(d.g, "z", Total{}, {d.layered, d.x}));
-  CHECK(loosen(d.g, fusing()).nodes()[3].path == "layered/plus");
+  CHECK(passes::loosen(d.g, fusing()).nodes()[3].path == "layered/plus");
 }
 
 TEST_CASE("an op stays whole where no part of it can be fused") {
@@ -118,7 +118,7 @@ TEST_CASE("the parts keep the guard") {
   };
   const ValueId whole = guarded(make_op(Layered{}), {x.id(), x.id()});
   g.output("z", g.value(guarded(make_op(Map{{4}}), {whole})));
-  const Graph result = loosen(g, fusing());
+  const Graph result = passes::loosen(g, fusing());
   REQUIRE(result.nodes().size() == 5);
   for (int i = 2; i < 5; ++i) CHECK(result.nodes()[i].guard == go.id());
 }

@@ -1,4 +1,8 @@
-#include "graph/memory_plan.h"
+#include "graph/plan/memory_plan.h"
+#include "graph/check/check_plan.h"
+#include "graph/plan/planner.h"
+#include "graph/plan/print_plan.h"
+#include "graph/plan/schedules.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -24,10 +28,11 @@ const Settings kSettings = aligned(64);
 /// The plan of the best schedule as text, which passes its check.
 std::string planned(const Graph& graph, const std::vector<std::size_t>& scratch = {},
                     const Settings& settings = kSettings) {
-  const Schedule order = schedule(graph, settings);
-  const MemoryPlan plan = plan_memory(graph, order, scratch, settings);
-  CHECK(check(graph, order, scratch, plan, settings).value_or("no fault") == "no fault");
-  return print(graph, order, scratch, plan);
+  const plan::Schedule order = plan::schedule(graph, settings);
+  const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);
+  CHECK(check::check_plan(graph, order, scratch, plan, settings).value_or("no fault") ==
+        "no fault");
+  return plan::print(graph, order, scratch, plan);
 }
 
 TEST_CASE("a value's bytes are free after its last reader") {
@@ -117,7 +122,7 @@ TEST_CASE("readable values lie beside the arena; names and views of one value sh
         "  1  a  readable first [0, 64)\n"
         "  2  tail  readable first [32, 64)\n"
         "  3  b  readable second [0, 64)\n");
-  const MemoryPlan plan = plan_memory(g, schedule(g, kSettings), {}, kSettings);
+  const plan::MemoryPlan plan = plan::plan_memory(g, plan::schedule(g, kSettings), {}, kSettings);
   CHECK(plan.readable_bytes == std::vector<std::size_t>{64, 64, 0, 0});
 }
 
@@ -202,9 +207,9 @@ TEST_CASE("the largest values at the fullest moment are named, largest first") {
   const Value large = node(g, "large", Blend{floats(100)}, {early, small});
   const Value scaled = node(g, "scaled", Scale{2}, {large});
   g.output("y", node(g, "y", Blend{floats(16)}, {scaled}));
-  const MemoryPlan plan = plan_memory(g, schedule(g, kSettings), {}, kSettings);
+  const plan::MemoryPlan plan = plan::plan_memory(g, plan::schedule(g, kSettings), {}, kSettings);
   CHECK(plan.biggest ==
-        std::vector<Holder>{{large.id(), 400}, {early.id(), 256}, {small.id(), 64}});
+        std::vector<plan::Holder>{{large.id(), 400}, {early.id(), 256}, {small.id(), 64}});
 }
 
 /// As a target plans that skips nodes whose guards are false.
@@ -266,10 +271,10 @@ TEST_CASE("what is held in any case shares bytes with no branch, until a branch 
   const Value c1 = node_under(g, one, "c1", Blend{floats(64)}, {x});
   const Value m = node(g, "m", Merge{1, true}, {zero, a0, c1});
   g.output("y", node(g, "y", Blend{floats(16)}, {m}));
-  Schedule order = schedule(g, kSkips);
+  plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-  const MemoryPlan plan = plan_memory(g, order, {}, kSkips);
-  CHECK(check(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
+  const plan::MemoryPlan plan = plan::plan_memory(g, order, {}, kSkips);
+  CHECK(check::check_plan(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
   // At step 5 z, b1 and both guards; from step 6 on a0 lies over z, and c1 where a0 does.
   CHECK(plan.arena_bytes == 64 + 64 + 256 + 192);
   const auto offset = [&](Value value) { return plan.places[value.id().node][0].offset; };
@@ -296,10 +301,10 @@ TEST_CASE("a branch does not take bytes over where others then share less") {
   const Value c = node(g, "c", Blend{floats(64)}, {x});
   const Value m = node(g, "m", Merge{1, true}, {zero, a, b});
   g.output("y", node(g, "y", Blend{floats(16)}, {m, c}));
-  Schedule order = schedule(g, kSkips);
+  plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-  const MemoryPlan plan = plan_memory(g, order, {}, kSkips);
-  CHECK(check(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
+  const plan::MemoryPlan plan = plan::plan_memory(g, order, {}, kSkips);
+  CHECK(check::check_plan(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
   const auto offset = [&](Value value) { return plan.places[value.id().node][0].offset; };
   CHECK(plan.arena_bytes == 256 + 256 + 2 * 64);  // and two guards
   CHECK(plan.lower_bound == plan.arena_bytes);
@@ -315,20 +320,20 @@ TEST_CASE(
   const Graph g = c.merged();
   std::vector<std::size_t> scratch(g.nodes().size());
   scratch[static_cast<std::size_t>(a1.id().node)] = 512;
-  Schedule order = schedule(g, kSkips);
+  plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};  // a1 runs after b0 and before m reads that
-  const MemoryPlan plan = plan_memory(g, order, scratch, kSkips);
-  CHECK(check(g, order, scratch, plan, kSkips).value_or("no fault") == "no fault");
+  const plan::MemoryPlan plan = plan::plan_memory(g, order, scratch, kSkips);
+  CHECK(check::check_plan(g, order, scratch, plan, kSkips).value_or("no fault") == "no fault");
   CHECK(plan.lower_bound == 64 + 64 + 192 + 512);
   CHECK(plan.arena_bytes == plan.lower_bound);
-  CHECK(plan.biggest == std::vector<Holder>{{a1.id(), 192}, {zero.id(), 1}, {one.id(), 1}});
-  CHECK(plan_memory(g, order, scratch, kSettings).lower_bound == plan.lower_bound + 128);
+  CHECK(plan.biggest == std::vector<plan::Holder>{{a1.id(), 192}, {zero.id(), 1}, {one.id(), 1}});
+  CHECK(plan::plan_memory(g, order, scratch, kSettings).lower_bound == plan.lower_bound + 128);
 }
 
 TEST_CASE("scratch for another graph is refused") {
   Graph g("other");
   g.output("y", node(g, "y", Scale{2}, {g.input("x", f32, {16})}));
-  CHECK_THROWS_WITH_AS(plan_memory(g, schedule(g, {}), {1}, {}),
+  CHECK_THROWS_WITH_AS(plan::plan_memory(g, plan::schedule(g, {}), {1}, {}),
                        "Metronome made a mistake of its own, please report it: scratch bytes of 1 "
                        "nodes for a graph of 2",
                        InternalError);

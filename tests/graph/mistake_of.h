@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
 
 namespace metronome::testing {
 

@@ -3,17 +3,17 @@
 
 #include <cstring>
 
-#include "graph/error.h"
-#include "graph/passes/differentiate.h"
+#include "graph/check/verify.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
-#include "graph/passes/update.h"
-#include "graph/passes/verify.h"
-#include "graph/structural.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -56,14 +56,14 @@ struct HeavyBall {
 std::string after(Graph (*pass)(const Graph&, const Settings&), const Graph& g,
                   const Settings& settings = {}) {
   const Graph result = pass(g, settings);
-  verify(result, "under test");
+  check::verify(result, "under test");
   return result.print();
 }
 
 TEST_CASE("lower expands a composite") {
   Graph g("g");
   g.output("y", apply(Triple{}, {g.input("x", f32, {})}, Line::here()));
-  CHECK(after(lower, g) ==
+  CHECK(after(passes::lower, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
         "  %1 = plus(%0, %0) : f32[]  \"triple/plus\"\n"
@@ -76,7 +76,7 @@ TEST_CASE("lower leaves a composite that the target keeps") {
   g.output("y", apply(Triple{}, {g.input("x", f32, {})}, Line::here()));
   Settings settings;
   settings.keeps = [](const Op& op) { return op.name() == "triple"; };
-  CHECK(after(lower, g, settings) == g.print());
+  CHECK(after(passes::lower, g, settings) == g.print());
 }
 
 TEST_CASE("for_mode takes evaluation forms and drops assignments and gradients") {
@@ -86,9 +86,9 @@ TEST_CASE("for_mode takes evaluation forms and drops assignments and gradients")
   g.feed(s, y);
   g.output("y", y);
   Settings settings;
-  CHECK(after(for_mode, g, settings) == g.print());
+  CHECK(after(passes::for_mode, g, settings) == g.print());
   settings.mode = Mode::evaluate;
-  CHECK(after(for_mode, g, settings) ==
+  CHECK(after(passes::for_mode, g, settings) ==
         "graph \"g\"\n"
         "  %0 = read s : f32[]\n"
         "  %1 = scale(%0) {factor=2} : f32[]  \"moody/scale\"\n"
@@ -99,7 +99,7 @@ TEST_CASE("differentiate walks backwards and joins contributions") {
   Graph g("g");
   const Value w = g.parameter("w", Type{f32, {}}, {});
   g.minimize(plus(scale(w, 2), w), HeavyBall{});
-  const Graph d = differentiate(g, {});
+  const Graph d = passes::differentiate(g, {});
   CHECK(d.print() ==
         "graph \"g\"\n"
         "  %0 = read w : f32[]\n"
@@ -118,7 +118,7 @@ TEST_CASE("gradients carry the line of the node they belong to") {
   const Value w = g.parameter("w", Type{f32, {}}, {});
   const Value loss = scale(w, 2, Line{"user.cc", 7});
   g.minimize(loss, HeavyBall{});
-  const Graph d = differentiate(g, {});
+  const Graph d = passes::differentiate(g, {});
   for (const Node& n : d.nodes()) {
     if (n.path.starts_with("scale")) CHECK(to_string(n.line) == "user.cc:7");
   }
@@ -131,7 +131,7 @@ TEST_CASE("a gradient flows neither into frozen parameters nor through stop_grad
   const Value c = g.parameter("c", Type{f32, {}}, {});
   g.minimize(plus(plus(a, stop_gradient(b)), c), HeavyBall{});
   g.freeze("c");
-  const Graph d = differentiate(g, {});
+  const Graph d = passes::differentiate(g, {});
   REQUIRE(d.parameter_gradients().size() == 1);
   CHECK(d.storage(d.parameter_gradients()[0].parameter).path == "a");
 }
@@ -144,7 +144,7 @@ TEST_CASE("a declared gradient is kept; one that the loss does not reach is zero
   g.minimize(scale(h, 5), HeavyBall{});
   g.gradient(h);
   g.gradient(apart);
-  const Graph d = differentiate(g, {});
+  const Graph d = passes::differentiate(g, {});
   CHECK(d.print() ==
         "graph \"g\"\n"
         "  %0 = read w : f32[]\n"
@@ -164,7 +164,7 @@ TEST_CASE("update assigns parameters, moments and counters") {
   Graph g("g");
   const Value w = g.parameter("w", Type{f32, {}}, {});
   g.minimize(scale(w, 2), HeavyBall{});
-  CHECK(update(differentiate(g, {}), {}).print() ==
+  CHECK(passes::update(passes::differentiate(g, {}), {}).print() ==
         "graph \"g\"\n"
         "  %0 = read w : f32[]\n"
         "  %1 = scale(%0) {factor=2} : f32[]  \"scale\"\n"
@@ -202,7 +202,7 @@ TEST_CASE("fold applies an op's identity and evaluates small constants") {
     std::memcpy(bytes.data(), &v, sizeof v);
     return std::vector<Bytes>{bytes};
   };
-  const Graph folded = prune(fold(g, settings), settings);
+  const Graph folded = passes::prune(passes::fold(g, settings), settings);
   CHECK(folded.print() ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
@@ -221,7 +221,7 @@ TEST_CASE("share makes equal nodes one, by attributes too") {
   const Value again = scale(x, 2);
   const Value twice = plus(once, again);
   g.output("y", plus(twice, scale(x, 3)));
-  CHECK(after(share, g) ==
+  CHECK(after(passes::share, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
         "  %1 = scale(%0) {factor=2} : f32[]  \"scale\"\n"
@@ -236,7 +236,7 @@ TEST_CASE("prune drops what nothing reads") {
   const Value x = g.input("x", f32, {});
   scale(scale(x, 2), 3);
   g.output("y", scale(x, 4));
-  CHECK(after(prune, g) ==
+  CHECK(after(passes::prune, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
         "  %1 = scale(%0) {factor=4} : f32[]  \"scale_2\"\n"
@@ -252,7 +252,7 @@ TEST_CASE("materialize copies what would be an input's or a storage's memory") {
   g.feed(a, b);
   g.feed(b, a);
   g.output("old", a);
-  CHECK(after(materialize, g) ==
+  CHECK(after(passes::materialize, g) ==
         "graph \"g\"\n"
         "  %0 = read a : f32[]\n"
         "  %1 = read b : f32[]\n"
@@ -269,7 +269,7 @@ TEST_CASE("verify names the pass and the node") {
   const Value x = g.input("x", f32, {});
   g.output("y", scale(x, 2));
   g.set_assignments({{StorageId{1}, x.id(), Line{}}});
-  CHECK_THROWS_WITH_AS(verify(g, "broken"),
+  CHECK_THROWS_WITH_AS(check::verify(g, "broken"),
                        "Metronome made a mistake of its own, please report it: after pass broken: "
                        "\"replay\" of type i64[] is assigned f32[]",
                        InternalError);

@@ -1,4 +1,4 @@
-#include "graph/placement.h"
+#include "graph/plan/placement.h"
 
 #include <doctest/doctest.h>
 
@@ -14,53 +14,55 @@ TEST_CASE("blocks whose steps touch lie apart, others share bytes") {
   //  1 |[ a  ][ b  ]
   //  0 |[ a  ][ c        ]
   //    +0  1  2  3  4  5
-  const std::vector<HeldBlock> blocks = {{0, 1, 2}, {2, 3, 2}, {2, 5, 1}};
-  const Placement placement = place(blocks);
+  const std::vector<plan::HeldBlock> blocks = {{0, 1, 2}, {2, 3, 2}, {2, 5, 1}};
+  const plan::Placement placement = plan::place(blocks);
   CHECK(placement.bytes == 3);
   CHECK(placement.offsets == Offsets{0, 0, 2});
 }
 
 TEST_CASE("both ends of a life count: a block that ends where another begins is in its way") {
-  CHECK(place(std::vector<HeldBlock>{{0, 1, 4}, {1, 2, 4}}).bytes == 8);
-  CHECK(place(std::vector<HeldBlock>{{0, 1, 4}, {2, 3, 4}}).bytes == 4);
+  CHECK(plan::place(std::vector<plan::HeldBlock>{{0, 1, 4}, {1, 2, 4}}).bytes == 8);
+  CHECK(plan::place(std::vector<plan::HeldBlock>{{0, 1, 4}, {2, 3, 4}}).bytes == 4);
 }
 
 TEST_CASE("no blocks and blocks without bytes take nothing") {
-  CHECK(place({}) == Placement{});
-  CHECK(place(std::vector<HeldBlock>{{0, 3, 0}}) == Placement{{0}, 0});
+  CHECK(plan::place({}) == plan::Placement{});
+  CHECK(plan::place(std::vector<plan::HeldBlock>{{0, 3, 0}}) == plan::Placement{{0}, 0});
 }
 
 TEST_CASE("the peak is the fullest step, the first of equals") {
-  CHECK(peak_of(std::vector<HeldBlock>{{0, 1, 4}, {1, 2, 4}, {2, 2, 4}}) == Peak{8, 1});
-  CHECK(peak_of({}) == Peak{0, 0});
+  CHECK(plan::peak_of(std::vector<plan::HeldBlock>{{0, 1, 4}, {1, 2, 4}, {2, 2, 4}}) ==
+        plan::Peak{8, 1});
+  CHECK(plan::peak_of({}) == plan::Peak{0, 0});
 }
 
 TEST_CASE("blocks of guards that exclude each other share bytes at the same time") {
   //  4 |          [ c  ]      c in any case,
   //  2 |[ a           ]       a under guard 0: bytes 0 to 4,
   //  0 |[ a and b     ]       b under guard 1: bytes 0 to 2
-  Exclusions excludes(2);
+  control::Exclusions excludes(2);
   excludes.add(0, 1);
-  const std::vector<HeldBlock> blocks = {{0, 3, 4, {{0, 3, 0}}}, {0, 3, 2, {{0, 3, 1}}}, {2, 3, 2}};
-  const Placement placement = place(blocks, excludes);
+  const std::vector<plan::HeldBlock> blocks = {
+      {0, 3, 4, {{0, 3, 0}}}, {0, 3, 2, {{0, 3, 1}}}, {2, 3, 2}};
+  const plan::Placement placement = plan::place(blocks, excludes);
   CHECK(placement.bytes == 6);
-  CHECK(peak_of(blocks, excludes) == Peak{6, 2, {0}});
-  CHECK(place(blocks, Exclusions(2)).bytes == 8);
-  CHECK(peak_of(blocks, Exclusions(2)) == Peak{8, 2, {0, 1}});
+  CHECK(plan::peak_of(blocks, excludes) == plan::Peak{6, 2, {0}});
+  CHECK(plan::place(blocks, control::Exclusions(2)).bytes == 8);
+  CHECK(plan::peak_of(blocks, control::Exclusions(2)) == plan::Peak{8, 2, {0, 1}});
 }
 
 TEST_CASE("a block under a guard for a part of its steps shares bytes only then") {
   // a is held in any case up to step 1, then under guard 0; b and c under guard 1
-  Exclusions excludes(2);
+  control::Exclusions excludes(2);
   excludes.add(0, 1);
-  const HeldBlock a = {0, 3, 4, {{0, 1, -1}, {2, 3, 0}}};
-  const HeldBlock b = {2, 3, 4, {{2, 3, 1}}};
-  const HeldBlock c = {1, 3, 4, {{1, 3, 1}}};
-  CHECK_FALSE(meet(a, b, excludes));
-  CHECK(meet(a, c, excludes));
-  CHECK(meet(b, c, excludes));
-  CHECK(place(std::vector<HeldBlock>{a, b}, excludes).bytes == 4);
-  CHECK(place(std::vector<HeldBlock>{a, c}, excludes).bytes == 8);
+  const plan::HeldBlock a = {0, 3, 4, {{0, 1, -1}, {2, 3, 0}}};
+  const plan::HeldBlock b = {2, 3, 4, {{2, 3, 1}}};
+  const plan::HeldBlock c = {1, 3, 4, {{1, 3, 1}}};
+  CHECK_FALSE(plan::meet(a, b, excludes));
+  CHECK(plan::meet(a, c, excludes));
+  CHECK(plan::meet(b, c, excludes));
+  CHECK(plan::place(std::vector<plan::HeldBlock>{a, b}, excludes).bytes == 4);
+  CHECK(plan::place(std::vector<plan::HeldBlock>{a, c}, excludes).bytes == 8);
 }
 
 TEST_CASE("a gap below is taken before the space above") {
@@ -68,29 +70,29 @@ TEST_CASE("a gap below is taken before the space above") {
   //  2 |[ b           ]
   //  1 |[ a ][ c ][ d ]
   //    +0    1    2
-  const std::vector<HeldBlock> blocks = {{0, 0, 1}, {0, 2, 2}, {1, 1, 1}, {2, 2, 1}};
-  CHECK(place(blocks).bytes == 3);
+  const std::vector<plan::HeldBlock> blocks = {{0, 0, 1}, {0, 2, 2}, {1, 1, 1}, {2, 2, 1}};
+  CHECK(plan::place(blocks).bytes == 3);
 }
 
 TEST_CASE("where largest first leaves a hole, another order of the portfolio reaches the peak") {
   // First fit by size puts the long thin block between the two large ones.
-  const std::vector<HeldBlock> blocks = {{0, 2, 3}, {2, 4, 3}, {4, 6, 3},
-                                         {0, 6, 1}, {1, 3, 2}, {3, 5, 2}};
-  CHECK(place(blocks).bytes == peak_of(blocks).bytes);
+  const std::vector<plan::HeldBlock> blocks = {{0, 2, 3}, {2, 4, 3}, {4, 6, 3},
+                                               {0, 6, 1}, {1, 3, 2}, {3, 5, 2}};
+  CHECK(plan::place(blocks).bytes == plan::peak_of(blocks).bytes);
 }
 
 TEST_CASE("twelve thousand blocks, as of a long training step, near the peak") {
   // What the forward pass makes is held until the backward pass reads it, the last first; between
   // them are values that the next step reads.
   constexpr std::int32_t kSteps = 6000;
-  std::vector<HeldBlock> blocks;
+  std::vector<plan::HeldBlock> blocks;
   for (std::int32_t step = 0; step < kSteps; ++step) {
     blocks.push_back({step, 2 * kSteps - step, static_cast<std::size_t>(64 + step % 7 * 64)});
     blocks.push_back(
         {kSteps + step, kSteps + step + 1, static_cast<std::size_t>(64 + step % 5 * 64)});
   }
-  const Placement placement = place(blocks);
-  CHECK(near_peak(placement.bytes, peak_of(blocks).bytes));
+  const plan::Placement placement = plan::place(blocks);
+  CHECK(plan::near_peak(placement.bytes, plan::peak_of(blocks).bytes));
   std::size_t shared = 0;  // bytes at the same time
   for (std::size_t a = 0; a < blocks.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {

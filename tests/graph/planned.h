@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/memory_plan.h"
+#include "graph/check/check_plan.h"
+#include "graph/plan/memory_plan.h"
+#include "graph/plan/planner.h"
+#include "graph/plan/schedules.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing {
@@ -20,23 +23,23 @@ struct Planned {
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
       order.order.push_back(static_cast<std::int32_t>(i));
     }
-    order.in_place = schedule(graph, settings).in_place;
+    order.in_place = plan::schedule(graph, settings).in_place;
     replan();
   }
   void replan() {
-    plan = plan_memory(graph, order, scratch, settings);
+    plan = plan::plan_memory(graph, order, scratch, settings);
     REQUIRE(check() == "no fault");
   }
   std::string check() const {
-    return metronome::check(graph, order, scratch, plan, settings).value_or("no fault");
+    return metronome::check::check_plan(graph, order, scratch, plan, settings).value_or("no fault");
   }
-  Place& place(Value value) { return plan.places[value.id().node][value.id().output]; }
+  plan::Place& place(Value value) { return plan.places[value.id().node][value.id().output]; }
 
   Graph graph;
   std::vector<std::size_t> scratch;
   Settings settings;
-  Schedule order;
-  MemoryPlan plan;
+  plan::Schedule order;
+  plan::MemoryPlan plan;
 };
 
 }  // namespace metronome::testing

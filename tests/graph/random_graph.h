@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
 #include "graph/passes/materialize.h"
 #include "tests/graph/test_ops.h"
 
@@ -63,7 +63,7 @@ class RandomGraph {
       assignments.push_back({*graph.find_storage(storage.node().path), next.id(), Line{}});
     }
     graph.set_assignments(std::move(assignments));
-    return materialize(graph, {});
+    return passes::materialize(graph, {});
   }
 
   int below(std::size_t end) { return static_cast<int>(random_() % end); }

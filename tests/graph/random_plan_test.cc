@@ -10,8 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "graph/memory_plan.h"
-#include "graph/passes/verify.h"
+#include "graph/check/check_plan.h"
+#include "graph/check/verify.h"
+#include "graph/plan/memory_plan.h"
+#include "graph/plan/planner.h"
+#include "graph/plan/schedules.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
 
@@ -64,12 +67,12 @@ struct FreshMemory {
 /// Memory as planned.
 struct PlannedMemory {
   const Graph& graph;
-  const MemoryPlan& plan;
+  const plan::MemoryPlan& plan;
   const std::vector<std::size_t>& scratch;
-  std::map<std::pair<Place::In, std::int32_t>, Words> memory = {};
+  std::map<std::pair<plan::Place::In, std::int32_t>, Words> memory = {};
 
   std::uint64_t* at(ValueId id) {
-    const Place& place = plan.places[id.node][id.output];
+    const plan::Place& place = plan.places[id.node][id.output];
     Words& words = memory[{place.in, place.index}];
     const std::size_t end = place.offset / 4 + words_of(graph.type(id));
     if (words.size() < end) words.resize(end);
@@ -80,11 +83,11 @@ struct PlannedMemory {
     return Words(begin, begin + words_of(graph.type(id)));
   }
   void write(ValueId id, const Words& words) {
-    if (plan.places[id.node][id.output].in == Place::In::none) return;
+    if (plan.places[id.node][id.output].in == plan::Place::In::none) return;
     std::copy(words.begin(), words.end(), at(id));
   }
   void spoil_scratch(std::int32_t index) {
-    Words& words = memory[{Place::In::arena, -1}];
+    Words& words = memory[{plan::Place::In::arena, -1}];
     const std::size_t begin = plan.scratch_offsets[index] / 4;
     const std::size_t end = begin + scratch[index] / 4;
     if (words.size() < end) words.resize(end);
@@ -95,7 +98,7 @@ struct PlannedMemory {
 
 /// Replays both ways, skipping what the setting skips. True where every value that is read, and all
 /// that outlives the step, is the same in both memories.
-bool same_as_fresh(const Graph& graph, const Schedule& order, const MemoryPlan& plan,
+bool same_as_fresh(const Graph& graph, const plan::Schedule& order, const plan::MemoryPlan& plan,
                    const std::vector<std::size_t>& scratch,
                    std::optional<std::uint64_t> number = {}) {
   const Setting setting{graph, number};
@@ -158,11 +161,12 @@ TEST_CASE("plans of random graphs are right, and the same every time") {
     CAPTURE(graph.print());
     std::vector<std::size_t> scratch(graph.nodes().size());
     if (seed % 2 == 1) scratch = random_scratch(random, graph);
-    const Schedule order = schedule(graph, settings);
-    const MemoryPlan plan = plan_memory(graph, order, scratch, settings);
-    REQUIRE(check(graph, order, scratch, plan, settings).value_or("no fault") == "no fault");
-    REQUIRE(schedule(graph, settings) == order);
-    REQUIRE(plan_memory(graph, order, scratch, settings) == plan);
+    const plan::Schedule order = plan::schedule(graph, settings);
+    const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);
+    REQUIRE(check::check_plan(graph, order, scratch, plan, settings).value_or("no fault") ==
+            "no fault");
+    REQUIRE(plan::schedule(graph, settings) == order);
+    REQUIRE(plan::plan_memory(graph, order, scratch, settings) == plan);
     REQUIRE(plan.arena_bytes >= plan.lower_bound);
     if (seed % 2 == 0) REQUIRE(order.peak_bytes == static_cast<std::int64_t>(plan.lower_bound));
     CHECK(same_as_fresh(graph, order, plan, scratch));
@@ -195,28 +199,30 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
     RandomGraph random(seed, Guarding::yes);
     const Graph graph = random.make();
     CAPTURE(graph.print());
-    verify(graph, "random");
+    check::verify(graph, "random");
     std::vector<std::size_t> scratch(graph.nodes().size());
     if (seed % 2 == 1) scratch = random_scratch(random, graph);
-    const Schedule order = schedule(graph, shared);
-    const MemoryPlan plan = plan_memory(graph, order, scratch, shared);
-    REQUIRE(check(graph, order, scratch, plan, shared).value_or("no fault") == "no fault");
-    REQUIRE(plan_memory(graph, order, scratch, shared) == plan);
+    const plan::Schedule order = plan::schedule(graph, shared);
+    const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, shared);
+    REQUIRE(check::check_plan(graph, order, scratch, plan, shared).value_or("no fault") ==
+            "no fault");
+    REQUIRE(plan::plan_memory(graph, order, scratch, shared) == plan);
     REQUIRE(plan.arena_bytes >= plan.lower_bound);
     if (seed % 2 == 0) REQUIRE(order.peak_bytes == static_cast<std::int64_t>(plan.lower_bound));
-    const StepPlan step = plan_step(graph, scratch, shared);
+    const plan::StepPlan step = plan::plan_step(graph, scratch, shared);
     REQUIRE(step.memory.lower_bound <= plan.lower_bound);
-    REQUIRE(check(graph, step.schedule, scratch, step.memory, shared).value_or("no fault") ==
-            "no fault");
+    REQUIRE(check::check_plan(graph, step.schedule, scratch, step.memory, shared)
+                .value_or("no fault") == "no fault");
     for (std::uint64_t setting = 0; setting < kSettings; ++setting) {
       CAPTURE(setting);
       REQUIRE(same_as_fresh(graph, order, plan, scratch, setting));
       REQUIRE(same_as_fresh(graph, step.schedule, step.memory, scratch, setting));
     }
-    const MemoryPlan without = plan_memory(graph, order, scratch, apart);
-    REQUIRE(check(graph, order, scratch, without, apart).value_or("no fault") == "no fault");
+    const plan::MemoryPlan without = plan::plan_memory(graph, order, scratch, apart);
+    REQUIRE(check::check_plan(graph, order, scratch, without, apart).value_or("no fault") ==
+            "no fault");
     REQUIRE(plan.lower_bound <= without.lower_bound);
-    REQUIRE(schedule(graph, shared).peak_bytes <= schedule(graph, apart).peak_bytes);
+    REQUIRE(plan::schedule(graph, shared).peak_bytes <= plan::schedule(graph, apart).peak_bytes);
     smaller += plan.arena_bytes < without.arena_bytes ? 1 : 0;
     larger += plan.arena_bytes > without.arena_bytes ? 1 : 0;
     const auto ratio = [](std::size_t a, std::size_t b) {
@@ -242,18 +248,19 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
 }
 
 /// Moves a value and its views, or scratch, or swaps two neighbours of the order.
-void spoil(RandomGraph& random, const Graph& graph, Schedule& order, MemoryPlan& plan) {
+void spoil(RandomGraph& random, const Graph& graph, plan::Schedule& order, plan::MemoryPlan& plan) {
   const int index = random.below(graph.nodes().size());
   const std::size_t offset = 64 * random.below(plan.arena_bytes / 64 + 1);
   switch (random.below(3)) {
     case 0: {
-      const Place from = plan.places[index][0];
-      if (from.in != Place::In::arena) return;
+      const plan::Place from = plan.places[index][0];
+      if (from.in != plan::Place::In::arena) return;
       const std::size_t end = from.offset + graph.nodes()[index].types[0].bytes();
       for (std::size_t i = static_cast<std::size_t>(index); i < plan.places.size(); ++i) {
-        Place& place = plan.places[i][0];
-        const bool view = graph.nodes()[i].op->name() == "head" && place.in == Place::In::arena &&
-                          place.offset >= from.offset && place.offset <= end;
+        plan::Place& place = plan.places[i][0];
+        const bool view = graph.nodes()[i].op->name() == "head" &&
+                          place.in == plan::Place::In::arena && place.offset >= from.offset &&
+                          place.offset <= end;
         if (static_cast<int>(i) == index || view)
           place.offset = place.offset - from.offset + offset;
       }
@@ -276,14 +283,14 @@ TEST_CASE("a spoilt plan that the check lets pass replays the same all the same"
     RandomGraph random(seed, settings.skips ? Guarding::yes : Guarding::no);
     const Graph graph = random.make();
     const std::vector<std::size_t> scratch = random_scratch(random, graph);
-    const Schedule order = schedule(graph, settings);
-    const MemoryPlan plan = plan_memory(graph, order, scratch, settings);
+    const plan::Schedule order = plan::schedule(graph, settings);
+    const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);
     for (int attempt = 0; attempt < 40; ++attempt) {
-      Schedule other_order = order;
-      MemoryPlan other = plan;
+      plan::Schedule other_order = order;
+      plan::MemoryPlan other = plan;
       spoil(random, graph, other_order, other);
       if (other == plan && other_order == order) continue;
-      const auto fault = check(graph, other_order, scratch, other, settings);
+      const auto fault = check::check_plan(graph, other_order, scratch, other, settings);
       bool same = settings.skips || same_as_fresh(graph, other_order, other, scratch);
       for (std::uint64_t setting = 0; same && settings.skips && setting < kSettings; ++setting) {
         same = same_as_fresh(graph, other_order, other, scratch, setting);

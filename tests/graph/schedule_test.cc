@@ -1,4 +1,7 @@
-#include "graph/schedule.h"
+#include "graph/plan/schedule.h"
+#include "graph/check/check_plan.h"
+#include "graph/plan/planner.h"
+#include "graph/plan/schedules.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -6,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/memory_plan.h"
-#include "graph/orders.h"
-#include "graph/uses.h"
+#include "graph/ir/error.h"
+#include "graph/plan/memory_plan.h"
+#include "graph/plan/orders.h"
+#include "graph/plan/uses.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome {
@@ -18,7 +21,7 @@ namespace {
 using namespace testing;
 
 /// "x a b", paths in order; assignments made in place after a bar.
-std::string drawn(const Graph& graph, const Schedule& schedule) {
+std::string drawn(const Graph& graph, const plan::Schedule& schedule) {
   std::vector<std::string> words;
   for (std::int32_t index : schedule.order) words.push_back(graph.nodes()[index].path);
   std::string text = fmt::format("{}", fmt::join(words, " "));
@@ -29,7 +32,7 @@ std::string drawn(const Graph& graph, const Schedule& schedule) {
   return text;
 }
 
-std::string order_of(const Graph& graph) { return drawn(graph, schedule(graph, {})); }
+std::string order_of(const Graph& graph) { return drawn(graph, plan::schedule(graph, {})); }
 
 void assign_all(Graph& graph, std::vector<std::pair<Value, Value>> pairs) {
   std::vector<Assignment> assignments;
@@ -48,7 +51,7 @@ TEST_CASE("the declared order stands where no other takes fewer bytes") {
   const Value b = node(g, "b", Scale{3}, {a});
   g.output("y", node(g, "y", Scale{4}, {b}));
   CHECK(order_of(g) == "x a b y");
-  CHECK(schedule(g, {}).peak_bytes == 64);
+  CHECK(plan::schedule(g, {}).peak_bytes == 64);
 }
 
 TEST_CASE("each large value is reduced before the next one is made") {
@@ -65,7 +68,7 @@ TEST_CASE("each large value is reduced before the next one is made") {
   }
   const Value sum = node(g, "sum", Plus{}, {small[0], small[1]});
   g.output("y", node(g, "y", Plus{}, {sum, small[2]}));
-  const Schedule s = schedule(g, {});
+  const plan::Schedule s = plan::schedule(g, {});
   CHECK(drawn(g, s) == "x big0 small0 big1 small1 sum big2 small2 y");
   CHECK(s.peak_bytes == 6400 + 2 * 64);
 }
@@ -99,7 +102,7 @@ TEST_CASE("a gradient is used up by its update before the next one is made") {
         {weights[i], node(g, fmt::format("u{}", i), Plus{}, {weights[i], gradients[i]})});
   }
   assign_all(g, assigned);
-  const Schedule s = schedule(g, {});
+  const plan::Schedule s = plan::schedule(g, {});
   CHECK(drawn(g, s) == "d w0 w1 w2 g0 u0 g1 u1 g2 u2 | w0 | w1 | w2");
   CHECK(s.peak_bytes == 1024);
 }
@@ -152,12 +155,12 @@ TEST_CASE("a node of several outputs updates several storages in place") {
   const Value next = node(g, "next", Momentum{}, {w, d, m});
   assign_all(g, {{w, next}, {m, output(g, next, 1)}});
   CHECK(order_of(g) == "w m d next | w | m");
-  CHECK(schedule(g, {}).peak_bytes == 0);
+  CHECK(plan::schedule(g, {}).peak_bytes == 0);
 }
 
 TEST_CASE("not in place: another op, a view of the storage, another storage, a readable value") {
   const auto in_place = [](const Graph& g) {
-    return schedule(g, {}).in_place == std::vector{true};
+    return plan::schedule(g, {}).in_place == std::vector{true};
   };
   Graph g("not");
   const Value w = g.parameter("w", floats(16), {});
@@ -187,7 +190,7 @@ TEST_CASE("every operand that is the storage needs the right to be overwritten")
   const Value part = node(g, "part", Head{8, 8}, {w});
   const auto in_place = [&](Value next) {
     assign_all(g, {{w, next}});
-    return schedule(g, {}).in_place == std::vector{true};
+    return plan::schedule(g, {}).in_place == std::vector{true};
   };
   CHECK(in_place(node(g, "w + w", Plus{}, {w, w})));
   CHECK(in_place(node(g, "w + whole", Plus{}, {w, whole})));
@@ -210,7 +213,7 @@ TEST_CASE("a guard is read by the node that it guards") {
   Node guarded{make_op(Scale{2}), {x.id()}, {}, "y", Line{}, go.id()};
   g.output("all", or_zero(g, "all", go, g.value(g.append(guarded))));
   CHECK(order_of(g) == "x go y all");
-  CHECK(schedule(g, {}).peak_bytes == 128);  // go and y; what can be read lies elsewhere
+  CHECK(plan::schedule(g, {}).peak_bytes == 128);  // go and y; what can be read lies elsewhere
 }
 
 TEST_CASE("a view under a guard comes with what it views, not with the guard") {
@@ -225,15 +228,15 @@ TEST_CASE("a view under a guard comes with what it views, not with the guard") {
   // Which of the two guards holds is told by the first alone, so the second may come last.
   g.output("y", node(g, "y", Merge{1, true}, {first, x, view}));
   const auto at = [](Value v) { return v.id().node; };
-  const Uses uses = uses_of(g);
+  const plan::Uses uses = plan::uses_of(g);
   const std::vector<std::int32_t> running = {at(h), at(which), at(first), at(view) + 1, at(second)};
-  Schedule late{with_still_nodes(g, uses, running), {}, 0};
+  plan::Schedule late{plan::with_still_nodes(g, uses, running), {}, 0};
   CHECK(drawn(g, late) == "x h view which first y second");
-  CHECK(check(g, late, {}, plan_memory(g, late, {}, {}), {}) == std::nullopt);
+  CHECK(check::check_plan(g, late, {}, plan::plan_memory(g, late, {}, {}), {}) == std::nullopt);
 }
 
 TEST_CASE("an empty graph has an empty schedule") {
-  CHECK(schedule(Graph("empty"), {}) == Schedule{});
+  CHECK(plan::schedule(Graph("empty"), {}) == plan::Schedule{});
 }
 
 TEST_CASE("a readable or assigned value that is memory already is refused") {
@@ -242,13 +245,13 @@ TEST_CASE("a readable or assigned value that is memory already is refused") {
   const Value x = g.input("x", f32, {16});
   const Value w = g.parameter("w", floats(16), {});
   assign_all(g, {{w, node(g, "view", Head{0, 16}, {x})}});
-  CHECK_THROWS_WITH_AS(schedule(g, {}),
+  CHECK_THROWS_WITH_AS(plan::schedule(g, {}),
                        (ours + "the assignment of \"w\" has no copy of input \"x\"").c_str(),
                        InternalError);
   g.set_assignments({});
   g.output("y", w);
-  CHECK_THROWS_WITH_AS(schedule(g, {}), (ours + "readable \"y\" has no copy of read \"w\"").c_str(),
-                       InternalError);
+  CHECK_THROWS_WITH_AS(plan::schedule(g, {}),
+                       (ours + "readable \"y\" has no copy of read \"w\"").c_str(), InternalError);
 }
 
 TEST_CASE("ten thousand nodes: a tower with its reverse walk and updates") {
@@ -272,7 +275,7 @@ TEST_CASE("ten thousand nodes: a tower with its reverse walk and updates") {
     assigned.push_back({weights[i], node(g, "u", Plus{}, {weights[i], gradients[i]})});
   }
   assign_all(g, assigned);
-  const Schedule s = schedule(g, {});
+  const plan::Schedule s = plan::schedule(g, {});
   CHECK(s.in_place == std::vector<bool>(kLayers, true));
   // All activations (x is an input, but the first d is one more), and one gradient beside them.
   CHECK(s.peak_bytes == kLayers * 4096 + 1024);

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "graph/graph.h"
-#include "graph/guarded.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/guarded.h"
 
 namespace metronome::testing {
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
-#include "graph/guarded.h"
-#include "graph/op_model.h"
-#include "graph/scope.h"
+#include "graph/builder/graph.h"
+#include "graph/builder/scope.h"
+#include "graph/ir/guarded.h"
+#include "graph/ir/op_model.h"
 
 namespace metronome::testing {
 

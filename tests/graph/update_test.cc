@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
-#include "graph/passes/differentiate.h"
 #include "graph/passes/for_mode.h"
-#include "graph/passes/update.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
@@ -39,7 +39,7 @@ std::string refused(const Own& optimizer) {
   g.minimize(scale(w, 2, at(3)), optimizer, at(7));
   g.validate();
   try {
-    update(differentiate(for_mode(g, {}), {}), {});
+    passes::update(passes::differentiate(passes::for_mode(g, {}), {}), {});
   } catch (const GraphError& error) {
     return error.what();
   }

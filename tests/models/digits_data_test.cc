@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "models/models.h"
 #include "tests/doctest.h"
 

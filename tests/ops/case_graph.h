@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "graph/passes/differentiate.h"
+#include "graph/builder/scope.h"
 #include "graph/passes/lower.h"
-#include "graph/scope.h"
-#include "ops/case.h"
-#include "ops/functions.h"
-#include "ops/optimizers.h"
+#include "graph/passes/training/differentiate.h"
+#include "ops/language/functions.h"
+#include "ops/language/optimizers.h"
 #include "ops/reference/table.h"
+#include "ops/rules/case.h"
 
 namespace metronome {
 

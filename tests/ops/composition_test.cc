@@ -1,10 +1,10 @@
 // What the verbs that join streams refuse, in whole messages.
 #include <string>
 
-#include "graph/error.h"
-#include "graph/graph.h"
-#include "ops/functions.h"
-#include "ops/layers.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
+#include "ops/language/functions.h"
+#include "ops/language/layers.h"
 #include "tests/doctest.h"
 
 namespace metronome {

@@ -31,7 +31,7 @@ Tensors outputs_of(const Graph& graph, const Interpreter& run) {
 // operands that are views; each twice. Writes outside of the outputs make the interpreter throw.
 Trouble check_values(const Case& c, Element element) {
   const CaseGraph declared(c, element, false);
-  const Graph graph = lower(declared.graph, {});
+  const Graph graph = passes::lower(declared.graph, {});
   const Tensors operands(declared.tensors.begin(), declared.tensors.begin() + declared.operands());
   const Tensors expected = reference(declared.op(), operands);
   const double allowed = tolerance(declared.op(), c.name, element, c.sums);
@@ -111,7 +111,7 @@ Trouble finite_differences(const CaseGraph& c, const Graph& graph, const Tensors
 
 Trouble check_gradients(const Case& c, Element element) {
   const CaseGraph declared(c, element, true);
-  const Graph graph = differentiate(lower(declared.graph, {}), {});
+  const Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < declared.operands(); ++i) {
     if (declared.parameter[i]) elements += declared.tensors[i].numel();

@@ -2,16 +2,16 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
 #include "graph/passes/absorb.h"
-#include "graph/passes/differentiate.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
-#include "graph/passes/update.h"
-#include "ops/functions.h"
-#include "ops/layers.h"
-#include "ops/optimizers.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
+#include "ops/language/functions.h"
+#include "ops/language/layers.h"
+#include "ops/language/optimizers.h"
 #include "tests/doctest.h"
 
 namespace metronome {
@@ -110,7 +110,8 @@ TEST_CASE("gradients of parts are added to their places: the whole is written on
   const Value w = g.parameter("w", {f32, {4, 6}}, {});
   const Values parts = chunk(g.input("x", f32, {4, 6}) * w, 3, 1);
   g.minimize(sum(tanh(parts[0])) + sum(exp(parts[1])) + sum(parts[2] * parts[0]), Sgd{.lr = 0.1});
-  const Graph step = absorb(prune(update(differentiate(lower(g, {}), {}), {}), {}), {});
+  const Graph step = passes::absorb(
+      passes::prune(passes::update(passes::differentiate(passes::lower(g, {}), {}), {}), {}), {});
   std::vector<std::string> grads;
   for (const Node& node : step.nodes()) {
     const std::string name(node.op->name());

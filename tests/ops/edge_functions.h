@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace metronome {
 

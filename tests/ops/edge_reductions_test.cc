@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "ops/batch_norm.h"
-#include "ops/layer_norm.h"
-#include "ops/optimizer_updates.h"
-#include "ops/reduce.h"
-#include "ops/softmax.h"
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/reduce/reduce.h"
+#include "ops/softmax/softmax.h"
 #include "tests/doctest.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/edge_runners.h"
@@ -115,7 +115,8 @@ Results by_graph(const Subject& s, const Runner& run) {
   }
   if (!s.weights.empty()) graph.minimize(loss, Sgd{});
   graph.validate();
-  const Graph whole = s.weights.empty() ? lower(graph, {}) : differentiate(lower(graph, {}), {});
+  const Graph whole = s.weights.empty() ? passes::lower(graph, {})
+                                        : passes::differentiate(passes::lower(graph, {}), {});
   std::vector<ValueId> values;
   for (const Readable& r : whole.readables()) {
     if (r.name != "loss") values.push_back(r.value);

@@ -78,7 +78,7 @@ Results by_graph(const Elementwise& op, const Points<T>& points, const Runner& r
   graph.output("out", out);
   graph.minimize(sum(out * graph.input("g", element, {n})), Sgd{});
   graph.validate();
-  const Graph whole = differentiate(lower(graph, {}), {});
+  const Graph whole = passes::differentiate(passes::lower(graph, {}), {});
   std::vector<ValueId> values;
   for (const Readable& r : whole.readables()) {
     if (r.name == "out") values.push_back(r.value);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ops/cpu/launch.h"
-#include "ops/elementwise.h"
-#include "ops/random.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/rules/random.h"
 #include "tests/doctest.h"
 
 namespace metronome {

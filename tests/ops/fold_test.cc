@@ -5,15 +5,17 @@
 
 #include <string>
 
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
 #include "graph/passes/prune.h"
-#include "ops/functions.h"
+#include "ops/language/functions.h"
 
 namespace metronome {
 namespace {
 
 /// What is left to compute of the graph's output "y".
-std::string folded(const Graph& graph) { return prune(fold(graph, {}), {}).print(); }
+std::string folded(const Graph& graph) {
+  return passes::prune(passes::fold(graph, {}), {}).print();
+}
 
 TEST_CASE("adding nothing and multiplying by one") {
   Graph g("g");

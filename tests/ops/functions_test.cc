@@ -1,6 +1,6 @@
-// What users are told when they misuse the functions of ops/functions.h: whole texts. "@1" stands
-// for the first line after the one that made `at`.
-#include "ops/functions.h"
+// What users are told when they misuse the functions of ops/language/functions.h: whole texts. "@1"
+// stands for the first line after the one that made `at`.
+#include "ops/language/functions.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <limits>
 #include <string>
 
-#include "graph/error.h"
-#include "graph/graph.h"
-#include "ops/layers.h"
-#include "ops/losses.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
+#include "ops/language/layers.h"
+#include "ops/losses/losses.h"
 #include "tests/doctest.h"
 
 namespace metronome {

@@ -7,27 +7,27 @@
 #include <utility>
 #include <vector>
 
-#include "executor/target_settings.h"
-#include "graph/group.h"
-#include "graph/passes/differentiate.h"
+#include "executor/compile/target_settings.h"
+#include "graph/builder/scope.h"
+#include "graph/check/verify.h"
+#include "graph/ir/group.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
-#include "graph/passes/update.h"
-#include "graph/passes/verify.h"
-#include "graph/scope.h"
-#include "ops/dropout.h"
-#include "ops/functions.h"
-#include "ops/init.h"
-#include "ops/layer_norm.h"
-#include "ops/layers.h"
-#include "ops/losses.h"
-#include "ops/optimizers.h"
-#include "ops/reduce.h"
-#include "ops/softmax.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
+#include "ops/dropout/dropout.h"
+#include "ops/language/functions.h"
+#include "ops/language/init.h"
+#include "ops/language/layers.h"
+#include "ops/language/optimizers.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/losses/losses.h"
+#include "ops/reduce/reduce.h"
+#include "ops/softmax/softmax.h"
 #include "tests/doctest.h"
 #include "tests/gpu/device_runs.h"
 #include "tests/gpu/host_device.h"
@@ -36,7 +36,7 @@
 namespace metronome {
 namespace {
 
-Settings fusing() { return settings_for(cuda_graph(), train); }
+Settings fusing() { return executor::compile::settings_for(cuda_graph(), train); }
 
 /// That fusing kept the bits, whatever order threads run in.
 void check_same(const Graph& before, const Graph& after) {
@@ -50,8 +50,8 @@ using Groups = std::vector<std::string>;
 
 /// Checks that fusing keeps the bits. Returns the fused graph's groups as text.
 Groups check_step(const Graph& before) {
-  const Graph after = fuse(before, fusing());
-  verify(after, "fuse");
+  const Graph after = passes::fuse(before, fusing());
+  check::verify(after, "fuse");
   check_same(before, after);
 
   Groups groups;
@@ -63,7 +63,7 @@ Groups check_step(const Graph& before) {
 
 Groups check_fused(const Graph& graph) {
   graph.validate();
-  return check_step(materialize(graph, {}));
+  return check_step(passes::materialize(graph, {}));
 }
 
 TEST_CASE("maps: operands of every way to be broadcast, in packs and one by one") {
@@ -186,8 +186,9 @@ TEST_CASE("a reduction: in two kernels") {
 /// A training step as it is before fusing.
 Graph step_of(const Graph& declared) {
   declared.validate();
-  Graph step = for_mode(declared, {});
-  for (const auto pass : {lower, differentiate, update, fold, share, prune, materialize}) {
+  Graph step = passes::for_mode(declared, {});
+  for (const auto pass : {passes::lower, passes::differentiate, passes::update, passes::fold,
+                          passes::share, passes::prune, passes::materialize}) {
     step = pass(step, {});
   }
   return step;

@@ -5,9 +5,9 @@
 #include <limits>
 #include <string>
 
-#include "graph/error.h"
-#include "graph/graph.h"
-#include "ops/init.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
+#include "ops/language/init.h"
 #include "tests/doctest.h"
 
 namespace metronome {

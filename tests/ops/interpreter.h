@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
-#include "graph/structural.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/structural.h"
 #include "ops/cpu/table.h"
 #include "ops/reference/table.h"
 #include "tests/guarded_bytes.h"

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/error.h"
-#include "graph/graph.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
 #include "graph/passes/for_mode.h"
-#include "ops/functions.h"
-#include "ops/init.h"
-#include "ops/layers.h"
+#include "ops/language/functions.h"
+#include "ops/language/init.h"
+#include "ops/language/layers.h"
 #include "tests/doctest.h"
 
 namespace metronome {
@@ -109,7 +109,7 @@ TEST_CASE("in evaluation batch_norm reads its statistics and dropout is the iden
   g.output("y", g.input("x", f32, {4, 3}).through(batch_norm()).through(dropout(0.5)));
   Settings settings;
   settings.mode = evaluate;
-  const Graph evaluation = for_mode(g, settings);
+  const Graph evaluation = passes::for_mode(g, settings);
   CHECK(evaluation.assignments().empty());
   const Value y = evaluation.value(evaluation.readables()[0].value);
   CHECK(y.node().op->name() == "batch_norm_evaluate");
@@ -223,7 +223,7 @@ TEST_CASE("batch_norm on one row: evaluated, but not trained") {
   const auto mistakes_of = [](const Graph& g) {
     g.validate();
     try {
-      for_mode(g, {});
+      passes::for_mode(g, {});
     } catch (const GraphError& error) {
       return error.mistakes();
     }
@@ -245,7 +245,7 @@ TEST_CASE("batch_norm on one row: evaluated, but not trained") {
   CHECK(found[1].starts_with("tower.cc:3: batch_norm \"batch_norm\" cannot be trained"));
   Settings settings;
   settings.mode = Mode::evaluate;
-  CHECK(for_mode(g, settings).nodes().back().op->name() == "batch_norm_evaluate");
+  CHECK(passes::for_mode(g, settings).nodes().back().op->name() == "batch_norm_evaluate");
 }
 
 TEST_CASE("batch_norm on one row among several batch shapes") {

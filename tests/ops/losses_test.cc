@@ -3,11 +3,11 @@
 #include <cmath>
 #include <functional>
 
-#include "graph/error.h"
-#include "graph/passes/differentiate.h"
+#include "graph/ir/error.h"
 #include "graph/passes/lower.h"
-#include "ops/losses.h"
-#include "ops/optimizers.h"
+#include "graph/passes/training/differentiate.h"
+#include "ops/language/optimizers.h"
+#include "ops/losses/losses.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 
@@ -29,7 +29,7 @@ double computed(const Loss& loss, const at::Tensor& a, const at::Tensor& b) {
   const Value result = loss(x, y);
   g.output("result", result);
   g.validate();
-  const Graph lowered = lower(g, {});
+  const Graph lowered = passes::lower(g, {});
   Interpreter run(lowered);
   run.set("a", a), run.set("b", b);
   run.run();
@@ -42,7 +42,7 @@ double slope(const Loss& loss, double at, double target) {
   const Value x = g.parameter("x", {f64, {1}}, {});
   const Value y = g.input("y", f64, {1});
   g.minimize(loss(x, y), Sgd{});
-  const Graph graph = differentiate(lower(g, {}), {});
+  const Graph graph = passes::differentiate(passes::lower(g, {}), {});
   Interpreter run(graph);
   run.set("x", numbers({at})), run.set("y", numbers({target}));
   run.run();

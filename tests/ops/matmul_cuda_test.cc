@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
-#include "graph/op_model.h"
-#include "graph/structural.h"
+#include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
 #include "ops/cuda/launch.h"
-#include "ops/matmul.h"
-#include "ops/matmul_kernels.h"
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/matmul_kernels.h"
 #include "tests/cuda/host_gemm.h"
 #include "tests/cuda/host_play.h"
 

@@ -9,15 +9,15 @@
 #include <algorithm>
 #include <functional>
 
-#include "executor/executable.h"
-#include "graph/passes/differentiate.h"
+#include "executor/run/executable.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
-#include "graph/passes/update.h"
-#include "ops/elementwise.h"
-#include "ops/functions.h"
-#include "ops/init.h"
-#include "ops/optimizers.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/language/functions.h"
+#include "ops/language/init.h"
+#include "ops/language/optimizers.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 
@@ -57,7 +57,9 @@ at::Tensor loss_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& t
   return a.sub(target).square().sum().mul(0.5).add(b.mul(0.3).exp().sum());
 }
 
-Graph trained(const Graph& g) { return prune(update(differentiate(lower(g, {}), {}), {}), {}); }
+Graph trained(const Graph& g) {
+  return passes::prune(passes::update(passes::differentiate(passes::lower(g, {}), {}), {}), {});
+}
 
 // Parameters after `updates` steps of the graph's own kernels.
 Tensors replayed(const Problem& problem, const Optimizer& optimizer, int updates = kUpdates) {

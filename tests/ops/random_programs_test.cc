@@ -2,15 +2,15 @@
 #include <ATen/ATen.h>
 
 #include "executor/metronome.h"
-#include "graph/passes/differentiate.h"
+#include "graph/check/verify.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
-#include "graph/passes/update.h"
-#include "graph/passes/verify.h"
-#include "ops/init.h"
+#include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/update.h"
+#include "ops/language/init.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/random_program.h"
@@ -48,14 +48,16 @@ TEST_CASE("a pass on or off: the same values") {
     CAPTURE(seed);
     const Graph declared = random_graph(seed, random_programs::Language::whole);
     declared.validate();
-    Graph whole = for_mode(declared, {});
-    for (const auto pass : {lower, differentiate, update}) whole = pass(whole, {});
+    Graph whole = passes::for_mode(declared, {});
+    for (const auto pass : {passes::lower, passes::differentiate, passes::update})
+      whole = pass(whole, {});
     const auto expected = results(whole, seed);
     for (const Optional optional :
-         {Optional{"fold", fold}, Optional{"share", share}, Optional{"prune", prune}}) {
+         {Optional{"fold", passes::fold}, Optional{"share", passes::share},
+          Optional{"prune", passes::prune}}) {
       CAPTURE(optional.name);
       const Graph changed = optional.pass(whole, {});
-      verify(changed, optional.name);
+      check::verify(changed, optional.name);
       const auto found = results(changed, seed);
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) {

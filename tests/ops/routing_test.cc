@@ -5,10 +5,11 @@
 #include <limits>
 #include <string>
 
-#include "graph/error.h"
-#include "graph/graph.h"
-#include "ops/functions.h"
-#include "ops/layers.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
+#include "ops/language/functions.h"
+#include "ops/language/layers.h"
+#include "ops/language/routing.h"
 #include "tests/doctest.h"
 
 namespace metronome {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numbers>
 
-#include "ops/schedules.h"
+#include "ops/language/schedules.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 

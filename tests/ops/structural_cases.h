@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "graph/op_model.h"
-#include "graph/structural.h"
-#include "ops/case.h"
+#include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
+#include "ops/rules/case.h"
 
 namespace metronome {
 

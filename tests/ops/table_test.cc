@@ -1,8 +1,8 @@
 // Which instruction set's table is chosen, and what is said where none fits.
 
 #include "ops/cpu/table.h"
-#include "graph/error.h"
-#include "graph/op_model.h"
+#include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
 #include "ops/ops.h"
 #include "ops/reference/table.h"
 #include "tests/doctest.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "graph/op.h"
-#include "graph/type.h"
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
 
 namespace metronome {
 

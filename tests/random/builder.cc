@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "graph/error.h"
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
 #include "tests/random/epilogue.h"
 #include "tests/random/vocabulary.h"
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/error.h"
-#include "graph/guarded.h"
+#include "graph/ir/error.h"
+#include "graph/ir/guarded.h"
 #include "tests/random/run.h"
 #include "tests/random/vocabulary.h"
 

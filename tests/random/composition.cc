@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 #include "tests/random/verbs.h"
 
 namespace metronome::random_programs {

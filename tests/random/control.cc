@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 #include "tests/random/verbs.h"
 
 namespace metronome::random_programs {

@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 #include "tests/random/verbs.h"
 
 namespace metronome::random_programs {

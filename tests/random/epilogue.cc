@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 
 namespace metronome::random_programs {
 namespace {

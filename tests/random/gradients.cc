@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/random/check.h"
 #include "tests/random/epilogue.h"
 #include "tests/random/run.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "graph/error.h"
-#include "graph/structural.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/random/check.h"
 #include "tests/random/run.h"

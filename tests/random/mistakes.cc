@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "graph/scope.h"
+#include "graph/builder/scope.h"
 #include "tests/random/vocabulary.h"
 
 namespace metronome::random_programs {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/random/check.h"
 #include "tests/random/run.h"

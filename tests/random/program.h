@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/type.h"
+#include "graph/ir/type.h"
 
 namespace metronome::random_programs {
 

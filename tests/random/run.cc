@@ -9,8 +9,8 @@
 #include <cstring>
 #include <map>
 
-#include "graph/hash.h"
-#include "graph/structural.h"
+#include "graph/ir/hash.h"
+#include "graph/ir/structural.h"
 
 namespace metronome::random_programs {
 namespace {

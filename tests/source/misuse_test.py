@@ -44,8 +44,8 @@ FINE = """
 
 
 PRELUDE = """
-#include "graph/graph.h"
-#include "ops/functions.h"
+#include "graph/builder/graph.h"
+#include "ops/language/functions.h"
 namespace mt = metronome;
 """
 BUILD = """

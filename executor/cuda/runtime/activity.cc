@@ -6,14 +6,14 @@
 #include <mutex>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 #if __has_include(<cupti.h>)
 #include "executor/cuda/runtime/activity_records.h"
 #define METRONOME_CUPTI 1
 #endif
 
-namespace metronome {
+namespace metronome::executor::runtime {
 #if defined(METRONOME_CUPTI)
 namespace {
 
@@ -135,4 +135,4 @@ void Activities::disable() noexcept {}
 
 #endif
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

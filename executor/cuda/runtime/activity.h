@@ -6,7 +6,7 @@
 
 #include "executor/cuda/runtime/library.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// Activities of this process, told apart by labels that the host gives to what it enqueues. One at
 /// a time in a process. CUPTI is loaded when it is made; once it has recorded it stays attached,
@@ -35,4 +35,4 @@ class Activities {
   bool labelled_ = false;
 };
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

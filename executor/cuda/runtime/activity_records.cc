@@ -3,7 +3,7 @@
 
 #include "executor/cuda/runtime/activity_records.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 void ActivityRecords::take(const CUpti_Activity& record) {
   const void* whole = &record;
@@ -44,6 +44,6 @@ std::map<std::uint64_t, double> ActivityRecords::by_label() const {
   return result;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime
 
 #endif

@@ -7,7 +7,7 @@
 #include <map>
 #include <unordered_map>
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// A call's number, which CUPTI gives to it, leads from what the device did to the label under
 /// which the host called.
@@ -27,4 +27,4 @@ class ActivityRecords {
   std::unordered_map<std::uint32_t, std::uint64_t> took_ns_;  // by calls
 };
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

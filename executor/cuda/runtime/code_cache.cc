@@ -11,12 +11,12 @@
 #include <span>
 #include <type_traits>
 
-#include "executor/atomic_file.h"
-#include "executor/hash64.h"
-#include "executor/log.h"
-#include "graph/error.h"
+#include "executor/support/atomic_file.h"
+#include "executor/support/hash64.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 /// Stands before the code.
@@ -97,4 +97,4 @@ std::string CodeCache::file(std::uint64_t key) const {
   return fmt::format("{}/{:016x}.cubin", folder_, key);
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// A folder of files "<key>.cubin", each with a checksum. Losing it costs time, nothing else: a
 /// damaged file, and a folder that cannot be written, are warnings. Several processes may share it.
@@ -29,4 +29,4 @@ class CodeCache {
   bool writable_ = true;  // as far as is known: one warning is enough
 };
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

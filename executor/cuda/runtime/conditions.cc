@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "executor/cuda/io_device.h"
+#include "executor/cuda/program/io_device.h"
 #include "executor/cuda/runtime/graph_nodes.h"
 #include "executor/cuda/runtime/runtime_driver.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 /// The graph that a stream is being captured into, and the nodes that its next one comes after.
@@ -135,4 +135,4 @@ void RuntimeDriver::end_cases(CudaStream stream) {
   if (!open_.empty()) begin_body(node.around, &node.node);
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

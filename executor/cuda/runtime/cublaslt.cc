@@ -13,10 +13,10 @@
 #include "executor/cuda/runtime/gemm_layout.h"
 #include "executor/cuda/runtime/handle.h"
 #include "executor/cuda/runtime/library.h"
-#include "executor/log.h"
-#include "graph/error.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 constexpr int kAlgorithms = 8;                             // asked for; each is timed
@@ -51,7 +51,7 @@ bool empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.k == 0 || p.
 
 /// What is called of libcublasLt, and its handle.
 struct CublasLt::Library {
-  metronome::Library library{"libcublasLt.so.13", "nvidia-cublas"};
+  runtime::Library library{"libcublasLt.so.13", "nvidia-cublas"};
 #define METRONOME_FUNCTION(symbol) \
   decltype(::symbol)* symbol = library.function<decltype(::symbol)>(#symbol)
   METRONOME_FUNCTION(cublasLtCreate);
@@ -317,4 +317,4 @@ const CublasLt::Product* CublasLt::find(const GemmCommand& command) const {
   return nullptr;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ops/candidate.h"
 #include "ops/cuda/commands.h"
+#include "ops/rules/candidate.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// The library on the device that is current when this is made; made once for a driver, because the
 /// handle costs device memory.
@@ -52,4 +52,4 @@ class CublasLt {
       products_;  // by the result's place
 };
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -4,9 +4,9 @@
 
 #include <charconv>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 constexpr std::size_t kDigits = 16;  // hexadecimal digits of a word
@@ -59,4 +59,4 @@ AlgorithmWords to_words(std::string_view text) {
   return words;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

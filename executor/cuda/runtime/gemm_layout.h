@@ -10,7 +10,7 @@
 
 #include "ops/cuda/commands.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// A column-major matrix: element (row, column) at row + column * ld.
 struct ColumnMatrix {
@@ -48,4 +48,4 @@ std::string to_text(const AlgorithmWords& words);
 /// other text (a damaged tuning file).
 AlgorithmWords to_words(std::string_view text);
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -4,7 +4,7 @@
 
 #include "executor/cuda/runtime/handle.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph) {
   std::size_t count = 0;
@@ -29,4 +29,4 @@ std::optional<cudaGraphNodeType> unconditional(const std::vector<cudaGraphNodeTy
   return *found;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// Nodes at the top: those in bodies of conditional nodes are not among them.
 std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph);
@@ -14,4 +14,4 @@ std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph);
 /// A type among them that a conditional node's body may not hold, as of CUDA 13.0.
 std::optional<cudaGraphNodeType> unconditional(const std::vector<cudaGraphNodeType>& types);
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 void check(cudaError_t status, std::string_view doing) {
   if (status == cudaSuccess) return;
@@ -17,4 +17,4 @@ void check(cudaError_t status, std::string_view doing) {
   throw RunError(text);
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 void require_launchable(std::string_view kernel, const cuda::KernelShape& shape,
                         const KernelCode& code) {
@@ -20,4 +20,4 @@ void require_launchable(std::string_view kernel, const cuda::KernelShape& shape,
   }
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

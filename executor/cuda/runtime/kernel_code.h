@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-#include "ops/cuda/kernel.h"
+#include "ops/kernel/kernel.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// What the CUDA runtime tells of a kernel's code on a device.
 struct KernelCode {
@@ -20,4 +20,4 @@ struct KernelCode {
 void require_launchable(std::string_view kernel, const cuda::KernelShape& shape,
                         const KernelCode& code);
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 /// Null, and the loader's words in `reason`, where it cannot be loaded.
@@ -60,4 +60,4 @@ void* Library::find(const char* symbol) const {
   return address;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// A loaded library. It stays loaded until the program ends: CUDA's libraries keep state in the
 /// driver and do not unload cleanly.
@@ -30,4 +30,4 @@ class Library {
   void* handle_ = nullptr;
 };
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

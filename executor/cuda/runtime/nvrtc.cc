@@ -8,18 +8,18 @@
 
 #include "executor/cuda/runtime/handle.h"
 #include "executor/cuda/runtime/library.h"
-#include "executor/hash64.h"
-#include "graph/error.h"
+#include "executor/support/hash64.h"
+#include "graph/ir/error.h"
 #include "ops/cuda/embedded.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 /// Stands after a source. The kernel's arguments stay in the constant bank. One block a
 /// multiprocessor is enough (the bound's second number): asked for no number, the assembler spills
 /// registers of small blocks to make room for more of them.
 constexpr const char* kWrapper = R"(
-#include "ops/cuda/context.h"
+#include "ops/kernel/context.h"
 extern "C" __global__ void __launch_bounds__(metronome::cuda::Kernel::most_threads, 1)
     metronome_entry(const __grid_constant__ metronome::cuda::Kernel kernel) {
   metronome::cuda::DeviceContext context;
@@ -143,7 +143,7 @@ std::vector<char> compile_cubin(const std::string& source, const std::string& ar
 }
 
 std::string resource_report(std::span<const std::string> sources, const std::string& architecture) {
-  // All define these names: Kernel, and the functors of a group (ops/group_cuda.cc).
+  // All define these names: Kernel, and the functors of a group (ops/group/group_cuda.cc).
   constexpr const char* kNames[] = {kGeneratedEntry, "Kernel",  "Operand0", "Operand1",
                                     "Operand2",      "Result0", "Result1"};
   std::string whole;
@@ -164,4 +164,4 @@ std::vector<char> cached_cubin(const std::string& source, const std::string& arc
   return code;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

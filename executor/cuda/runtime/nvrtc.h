@@ -8,7 +8,7 @@
 
 #include "executor/cuda/runtime/code_cache.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// The name of the kernel in what `compile_cubin` makes; its one parameter is the source's
 /// `Kernel`.
@@ -34,4 +34,4 @@ std::string resource_report(std::span<const std::string> sources, const std::str
 std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,
                                CodeCache& cache);
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -3,16 +3,16 @@
 
 #include <cstdlib>
 
-#include "executor/cuda/driver.h"
+#include "executor/cuda/driver/driver.h"
 #include "executor/cuda/runtime/refusal.h"
 #include "executor/cuda/runtime/runtime_driver.h"
-#include "graph/error.h"
+#include "graph/ir/error.h"
 
 namespace metronome {
 namespace {
 
-FoundDevices find_devices(int index) {
-  FoundDevices found;
+executor::runtime::FoundDevices find_devices(int index) {
+  executor::runtime::FoundDevices found;
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) found.visible = visible;
   if (cudaDriverGetVersion(&found.driver) != cudaSuccess) found.driver = 0;
   const cudaError_t status = cudaGetDeviceCount(&found.count);
@@ -36,9 +36,9 @@ FoundDevices find_devices(int index) {
 }  // namespace
 
 std::unique_ptr<CudaDriver> open_cuda(int index) {
-  const std::string why = refusal(find_devices(index), index);
+  const std::string why = executor::runtime::refusal(find_devices(index), index);
   if (!why.empty()) throw RunError(why);
-  return std::make_unique<RuntimeDriver>(index);
+  return std::make_unique<executor::runtime::RuntimeDriver>(index);
 }
 
 }  // namespace metronome

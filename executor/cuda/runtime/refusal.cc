@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 constexpr int kCuda = 13000;            // what this program is built for
@@ -46,4 +46,4 @@ std::string refusal(const FoundDevices& found, int index) {
   return "";
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// What the CUDA runtime tells of a machine and of one of its devices.
 struct FoundDevices {
@@ -22,4 +22,4 @@ struct FoundDevices {
 /// Empty where it can.
 std::string refusal(const FoundDevices& found, int index);
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

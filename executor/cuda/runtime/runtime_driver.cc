@@ -8,14 +8,14 @@
 #include <utility>
 #include <variant>
 
-#include "executor/cuda/io_device.h"
+#include "executor/cuda/program/io_device.h"
 #include "executor/cuda/runtime/graph_nodes.h"
 #include "executor/cuda/runtime/kernel_code.h"
 #include "executor/cuda/runtime/nvrtc.h"
-#include "executor/log.h"
-#include "graph/error.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 namespace {
 
 std::size_t free_bytes() noexcept {
@@ -434,4 +434,4 @@ std::optional<std::vector<double>> RuntimeDriver::recorded(
   return microseconds;
 }
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

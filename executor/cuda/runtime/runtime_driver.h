@@ -10,14 +10,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "executor/cuda/driver.h"
+#include "executor/cuda/driver/driver.h"
 #include "executor/cuda/runtime/activity.h"
 #include "executor/cuda/runtime/code_cache.h"
 #include "executor/cuda/runtime/cublaslt.h"
 #include "executor/cuda/runtime/handle.h"
 #include "ops/cuda/device_kernels.h"
 
-namespace metronome {
+namespace metronome::executor::runtime {
 
 /// Makes each call of CudaDriver on one device, through the CUDA runtime. Any thread may call, one
 /// at a time.
@@ -136,4 +136,4 @@ class RuntimeDriver : public CudaDriver {
   Stream bodies_;    // on which bodies of conditions are captured
 };
 
-}  // namespace metronome
+}  // namespace metronome::executor::runtime

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/cpu/simd.h"
 
 namespace metronome::METRONOME_ISA {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "graph/error.h"
+#include "graph/ir/error.h"
 #include "ops/cpu/gemm.h"
 
 namespace metronome::METRONOME_ISA {

@@ -1,0 +1,240 @@
+#include "executor/compile/compile_checks.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "executor/engine/plan_nodes.h"
+#include "executor/run/batch_shapes.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::compile {
+namespace {
+
+void check_graphs(std::span<const Graph* const> graphs) {
+  if (graphs.empty()) throw RunError("there is no graph to compile; give one or more");
+  for (std::size_t k = 0; k < graphs.size(); ++k) {
+    if (graphs[k] == nullptr) {
+      throw RunError(
+          fmt::format("graph {} of the {} to compile is a null pointer", k, graphs.size()));
+    }
+    for (std::size_t j = 0; j < k; ++j) {
+      if (graphs[j] != graphs[k]) continue;
+      throw RunError(
+          fmt::format("graphs {} and {} to compile are one and the same, \"{}\"; give "
+                      "each graph once, each for inputs of other shapes",
+                      j, k, graphs[k]->name()));
+    }
+  }
+  for (const Graph* graph : graphs) graph->validate();
+  for (const Graph* graph : graphs) {
+    if (!graph->readables().empty() || !graph->assignments().empty()) continue;
+    throw GraphError({fmt::format(
+        "graph \"{}\" computes nothing that is kept\n"
+        "  requires   a loss, an output, a named value, or a state or buffer that is assigned\n"
+        "  way out    declare what to read: Graph::output(name, value)",
+        graph->name())});
+  }
+  check_agreement(graphs);
+}
+
+/// Threads beyond the cores only wait for each other, as in libtorch; but they give a step the bits
+/// that it has on a larger machine. Beyond this many the system may refuse them, which OpenMP
+/// answers by ending the process.
+int most_threads() {
+  constexpr int kOfCore = 4, kAnywhere = 16;
+  return std::max(kAnywhere, kOfCore * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void check_threads(const std::string& graph, int threads) {
+  if (threads < 0) {
+    throw RunError(
+        fmt::format("graph \"{}\": CompileOptions::threads is {}; give 1 or more, or 0 for "
+                    "as many as libtorch uses",
+                    graph, threads));
+  }
+  const int used = threads == 0 ? at::get_num_threads() : threads;
+  if (used <= most_threads()) return;
+  const unsigned cores = std::thread::hardware_concurrency();
+  const std::string machine = fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
+  throw RunError(
+      threads == 0
+          ? fmt::format("graph \"{}\": libtorch uses {} threads, but this machine has {}; call "
+                        "at::set_num_threads, set OMP_NUM_THREADS or give CompileOptions::threads: "
+                        "at most {}",
+                        graph, used, machine, most_threads())
+          : fmt::format(
+                "graph \"{}\": CompileOptions::threads is {}, but this machine has {}; give "
+                "{} or fewer, best {}, or 0 for as many as libtorch uses",
+                graph, used, machine, most_threads(), std::max(cores, 1u)));
+}
+
+/// True where evaluation can compute it.
+bool evaluates(const Graph& graph, const Readable& readable) {
+  return graph.node(readable.declared).op->as<GradientOf>() == nullptr;
+}
+
+void check_evaluate_outputs(const Graph& graph, const CompileOptions& options) {
+  if (options.evaluate_outputs.empty()) return;
+  if (std::ranges::find(options.modes, Mode::evaluate) == options.modes.end()) {
+    throw RunError(
+        fmt::format("graph \"{}\": CompileOptions::evaluate_outputs is given, but no evaluation; "
+                    "add mt::evaluate to CompileOptions::modes",
+                    graph.name()));
+  }
+  std::vector<std::string> names;
+  for (const Readable& r : graph.readables()) {
+    if (evaluates(graph, r)) names.push_back(r.name);
+  }
+  for (const std::string& name : options.evaluate_outputs) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    throw RunError(fmt::format(
+        "graph \"{}\": CompileOptions::evaluate_outputs names \"{}\", but an evaluation keeps {}",
+        graph.name(), name,
+        names.empty() ? "nothing" : fmt::format("\"{}\"", fmt::join(names, "\", \""))));
+  }
+}
+
+void check_optimizer(const Graph& graph, const Target& target, const CompileOptions& options) {
+  const bool trains = std::ranges::find(options.modes, Mode::train) != options.modes.end();
+  if (target.kind != Target::Kind::eager || !trains || !graph.optimizer()) return;
+  const OptimizerRule& optimizer = **graph.optimizer();
+  if (has_reference(optimizer)) return;
+  throw RunError(
+      fmt::format("graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
+                  "\"{}\" is none of them; compile for another target, such as cpu_replay or "
+                  "stepwise, or minimize with Adam, AdamW or Sgd",
+                  graph.name(), optimizer.name()));
+}
+
+void add_value(Needs& needs, const Type& type, const std::string& what) {
+  needs.values.push_back({fmt::format("{} {}", to_string(type), what), type.bytes()});
+}
+
+/// Graphs that declare an input with one shape share its memory.
+std::size_t add_inputs(std::span<const Graph* const> graphs, Needs& needs) {
+  std::vector<DeclaredInput> known;
+  std::size_t bytes = 0;
+  for (const Graph* graph : graphs) {
+    for (const DeclaredInput& input : inputs_of(*graph)) {
+      const bool shared = std::ranges::any_of(known, [&](const DeclaredInput& other) {
+        return other.name == input.name && other.type == input.type;
+      });
+      if (shared) continue;
+      known.push_back(input);
+      bytes += input.type.bytes();
+      add_value(needs, input.type, fmt::format("\"{}\", an input", input.name));
+    }
+  }
+  return bytes;
+}
+
+std::size_t add_storages(std::span<const Storage> storages, Needs& needs) {
+  std::size_t bytes = 0;
+  for (const Storage& s : storages) {
+    bytes += s.type.bytes();
+    add_value(needs, s.type, fmt::format("\"{}\", a {}", s.path, name_of(s.kind)));
+  }
+  return bytes;
+}
+
+/// What `stepwise` takes: each value and each kernel's scratch in memory of its own.
+std::size_t unshared_bytes(const Plan& plan) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) {
+    const Node& node = plan.graph.nodes()[i];
+    if (!has_kernel(plan.graph, node)) continue;
+    bytes += plan.scratch_bytes[i];
+    for (std::size_t k = 0; k < node.types.size(); ++k) {
+      if (plan.memory.places[i][k].in != plan::Place::In::none) bytes += node.types[k].bytes();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void check_arguments(std::span<const Graph* const> graphs, const Target& target,
+                     const CompileOptions& options) {
+  check_graphs(graphs);
+  const Graph& first = *graphs[0];
+  if (options.modes.empty()) {
+    throw RunError(
+        fmt::format("graph \"{}\": CompileOptions::modes is empty; give mt::train, "
+                    "mt::evaluate or both",
+                    first.name()));
+  }
+  check_threads(first.name(), options.threads);
+  check_evaluate_outputs(first, options);
+  check_optimizer(first, target, options);
+}
+
+Graph limited_to(const Graph& graph, const std::vector<std::string>& outputs) {
+  Graph limited = graph.copy();
+  if (outputs.empty()) return limited;
+  bool keeps_loss = false;
+  for (std::size_t i = 0; i < graph.readables().size(); ++i) {
+    const Readable& r = graph.readables()[i];
+    const bool kept = std::ranges::find(outputs, r.name) != outputs.end();
+    keeps_loss = keeps_loss || (kept && graph.loss().present() && r.value == graph.loss().id());
+    if (!kept) limited.set_readable(i, {});
+  }
+  if (!keeps_loss) limited.set_loss({});
+  return limited;
+}
+
+Needs declared_needs(std::span<const Graph* const> graphs) {
+  Needs needs;
+  needs.parts.push_back({"storages", add_storages(graphs[0]->storages(), needs)});
+  needs.parts.push_back({"inputs", add_inputs(graphs, needs)});
+  return needs;
+}
+
+Needs biggest_value(const Graph& graph) {
+  Needs needs;
+  for (const Node& node : graph.nodes()) {
+    if (!has_kernel(graph, node)) continue;
+    add_value(needs, node.types[0], fmt::format("\"{}\"", node.path));
+  }
+  const auto biggest = std::ranges::max_element(needs.values, {}, &Needs::Part::bytes);
+  const std::size_t bytes = biggest == needs.values.end() ? 0 : biggest->bytes;
+  needs.parts.push_back({"its biggest value alone", bytes});
+  return needs;
+}
+
+Needs host_needs(std::span<const Graph* const> graphs, const std::vector<Storage>& storages,
+                 std::span<const Plan> plans, const Target& target) {
+  const bool on_device = target.device.kind == Device::Kind::cuda;
+  Needs needs;
+  std::size_t arena = 0, readables = 0, unshared = 0;
+  for (const Plan& plan : plans) {
+    arena = std::max(arena, plan.memory.arena_bytes);
+    unshared += unshared_bytes(plan);
+    for (const std::size_t bytes : plan.memory.readable_bytes) readables += bytes;
+    for (const plan::Holder& h : plan.memory.biggest) {
+      if (on_device) continue;
+      add_value(needs, plan.graph.type(h.value),
+                fmt::format("\"{}\"", plan.graph.node(h.value).path));
+    }
+  }
+  if (!on_device && target.kind == Target::Kind::stepwise) {
+    needs.parts.push_back({"values, each in memory of its own", unshared});
+  } else if (!on_device) {
+    needs.parts.push_back({"arena", arena});
+    needs.parts.push_back({"values to read", readables});
+  }
+  needs.parts.push_back({"storages", add_storages(storages, needs)});
+  const std::size_t inputs = add_inputs(graphs, needs);
+  needs.parts.push_back({"inputs", inputs});
+  if (on_device) {
+    const auto slots = static_cast<std::size_t>(target.cuda.slots);
+    needs.parts.push_back({"inputs of steps in flight", inputs * slots});
+  }
+  return needs;
+}
+
+}  // namespace metronome::executor::compile

@@ -1,0 +1,40 @@
+#include "executor/compile/make_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "executor/run/batch_shapes.h"
+#include "ops/language/init.h"
+
+namespace metronome::executor::compile {
+
+Memory make_memory(std::span<const Graph* const> declared, std::vector<Storage> storages,
+                   std::uint64_t seed) {
+  Memory memory;
+  memory.storages = std::move(storages);
+  for (const Storage& s : memory.storages) {
+    memory.storage_blocks.emplace_back(s.type.bytes());
+    initialise(s, seed, memory.storage_blocks.back().data());
+  }
+  const auto number = static_cast<std::int64_t>(seed);
+  std::memcpy(memory.storage_blocks[0].data(), &number, sizeof number);  // the counter "seed"
+  const std::vector<DeclaredInput> first = inputs_of(*declared[0]);
+  for (const Graph* graph : declared) {
+    const std::vector<DeclaredInput> own = inputs_of(*graph);
+    std::vector<std::size_t> indices;
+    for (const DeclaredInput& input : first) {
+      const Type type = std::ranges::find(own, input.name, &DeclaredInput::name)->type;
+      const auto found = std::ranges::find_if(memory.inputs, [&](const InputMemory& known) {
+        return known.name == input.name && known.type == type;
+      });
+      indices.push_back(static_cast<std::size_t>(found - memory.inputs.begin()));
+      if (found == memory.inputs.end()) {
+        memory.inputs.push_back({input.name, type, Block(type.bytes())});
+      }
+    }
+    memory.inputs_of.push_back(std::move(indices));
+  }
+  return memory;
+}
+
+}  // namespace metronome::executor::compile

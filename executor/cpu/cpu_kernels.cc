@@ -1,0 +1,110 @@
+// Candidates of the CPU's kernels and their times.
+#include "executor/cpu/cpu_kernels.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "executor/engine/block.h"
+#include "executor/engine/plan_nodes.h"
+#include "executor/engine/tuning.h"
+#include "executor/support/log.h"
+#include "ops/cpu/table.h"
+
+namespace metronome::executor::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Memory to time one node's candidates on.
+class Bench {
+ public:
+  Bench(const Node& node, std::span<const Type> inputs) : node_(node), inputs_(inputs) {
+    for (const Type& t : inputs) input_data_.push_back(filled(t));
+    for (const Type& t : node.types) output_data_.push_back(filled(t));
+  }
+
+  CpuKernel bind(const Candidate& candidate) {
+    scratch_.emplace_back(candidate.scratch_bytes);
+    return cpu_table().of(*node_.op).bind(
+        *node_.op,
+        {inputs_, node_.types, input_data_, output_data_, scratch_.back().data(), candidate});
+  }
+
+ private:
+  void* filled(const Type& type) {
+    blocks_.emplace_back(type.bytes());
+    // Ordinary magnitudes: zeros or denormals would flatter or slow some kernels.
+    if (type.element == f32) fill<float>(type);
+    if (type.element == f64) fill<double>(type);
+    return blocks_.back().data();
+  }
+  template <class T>
+  void fill(const Type& type) {
+    T* data = reinterpret_cast<T*>(blocks_.back().data());
+    for (std::int64_t i = 0; i < type.numel(); ++i)
+      data[i] = static_cast<T>((i * 37 % 101) / 50.0 - 1.0);
+  }
+
+  const Node& node_;
+  std::span<const Type> inputs_;
+  std::vector<Block> blocks_, scratch_;
+  std::vector<void*> input_data_, output_data_;
+};
+
+double seconds_of(const CpuKernel& kernel, int calls) {
+  const auto begin = Clock::now();
+  for (int i = 0; i < calls; ++i) kernel();
+  return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
+}
+
+/// The fastest candidate by the best of interleaved rounds. A later candidate must win by 3 %: the
+/// fixed rule's choice stands where the difference is noise.
+std::size_t fastest_of(const Node& node, std::span<const Type> inputs,
+                       std::span<const Candidate> candidates) {
+  Bench bench(node, inputs);
+  std::vector<CpuKernel> kernels;
+  std::vector<int> calls;
+  for (const Candidate& candidate : candidates) {
+    kernels.push_back(bench.bind(candidate));
+    seconds_of(kernels.back(), 1);  // first touch, just-in-time code
+    const double once = seconds_of(kernels.back(), 1);
+    constexpr double kRound = 200e-6;  // seconds a candidate is timed in each round
+    calls.push_back(std::clamp(static_cast<int>(kRound / std::max(once, 1e-8)), 1, 2000));
+  }
+  std::vector<double> best(candidates.size(), 1e30);
+  constexpr int kRounds = 5;
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      best[i] = std::min(best[i], seconds_of(kernels[i], calls[i]));
+    }
+  }
+  std::size_t winner = 0;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    logger().debug("{}: {} {:.3f} us", describe(node, inputs), candidates[i].name, best[i] * 1e6);
+    if (best[i] < 0.97 * best[winner]) winner = i;
+  }
+  return winner;
+}
+
+class CpuKernels final : public Kernels {
+ public:
+  explicit CpuKernels(int threads) : threads_(threads) {}
+
+  std::string machine() const override { return machine_key(threads_); }
+  std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
+    return cpu_table().of(*node.op).candidates(*node.op, {inputs, node.types, threads_});
+  }
+  Fastest fastest(const Node& node, std::span<const Type> inputs,
+                  std::span<const Candidate> candidates) const override {
+    return {fastest_of(node, inputs, candidates), TimedBy::host_clock};
+  }
+
+ private:
+  int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> cpu_kernels(int threads) { return std::make_unique<CpuKernels>(threads); }
+
+}  // namespace metronome::executor::cpu

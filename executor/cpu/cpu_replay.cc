@@ -1,0 +1,241 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "executor/cpu/binding.h"
+#include "executor/cpu/cpu_engine.h"
+#include "executor/cpu/cpu_watch.h"
+#include "executor/engine/addresses.h"
+#include "executor/engine/per_plan.h"
+#include "executor/engine/plan_nodes.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::executor::cpu {
+namespace {
+
+/// Fills what is dead with a pattern that is NaN in f32 and f64.
+struct Poison {
+  std::byte* arena;
+  std::vector<std::pair<std::size_t, std::size_t>> dead;  // begin, end
+  void operator()() const {
+    for (const auto& [begin, end] : dead) std::memset(arena + begin, 0xFF, end - begin);
+  }
+};
+
+struct CopyBytes {
+  const std::byte* from;
+  std::byte* to;
+  std::size_t bytes;
+  void operator()() const { std::memcpy(to, from, bytes); }
+};
+
+/// What is fixed at bind time for one plan.
+class Replay {
+ public:
+  Replay(Plan plan, const Memory& memory, std::byte* arena, const CpuChecks& checks,
+         FaultSlot& faults, std::size_t base)
+      : plan_(std::move(plan)), arena_(arena) {
+    make_readable_blocks();
+    bases_.arena = arena;
+    for (const std::size_t storage : memory.storages_of(plan_.graph)) {
+      bases_.storages.push_back(memory.storage_blocks[storage].data());
+    }
+    bases_.input = [&memory](const Input& input) { return memory.input(input); };
+    for (const Block& block : readable_blocks_) bases_.readables.push_back(block.data());
+    const Locate locate = [this](ValueId id) { return address(id); };
+    std::vector<Poison> poisons;
+    if (checks.poison) poisons = poison_after_each();
+    std::optional<CpuWatch> watch;
+    if (checks.watch) add("watch", watch.emplace(plan_, memory, locate, faults, base).begin());
+    for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
+      const std::int32_t node = plan_.schedule.order[step];
+      if (!has_kernel(plan_.graph, plan_.graph.nodes()[node])) continue;
+      std::byte* scratch =
+          plan_.scratch_bytes[node] > 0 ? arena_ + plan_.memory.scratch_offsets[node] : nullptr;
+      const ValueId guard = guard_of(plan_, node);
+      const bool* runs_if =
+          guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
+      add(describe(plan_.graph.nodes()[node]),
+          bind_node(plan_, node, locate, scratch,
+                    {&faults, fault_place(base + node, FaultKind::lookup)}),
+          runs_if);
+      if (watch) {
+        if (CpuKernel look = watch->after(node)) add("watch", std::move(look), runs_if);
+      }
+      if (checks.poison) add("poison", CpuKernel(poisons[step]));
+    }
+    const auto assignments = plan_.graph.assignments();
+    for (std::size_t i = 0; i < assignments.size(); ++i) {
+      if (plan_.schedule.in_place[i]) continue;
+      add(fmt::format("assign \"{}\"", plan_.graph.storage(assignments[i].storage).path),
+          CpuKernel(CopyBytes{address(assignments[i].value),
+                              bases_.storages[assignments[i].storage.index],
+                              plan_.graph.type(assignments[i].value).bytes()}));
+    }
+  }
+
+  void run() const {
+    for (const Region& region : regions_) {
+      if (region.guard != nullptr && !*region.guard) continue;
+      for (std::size_t i = region.begin; i < region.end; ++i) {
+        steps_[i].function(steps_[i].arguments);
+      }
+    }
+  }
+
+  /// The same, each kernel timed.
+  std::vector<KernelTime> profile() const {
+    using Clock = std::chrono::steady_clock;
+    std::vector<KernelTime> times;
+    for (const Region& region : regions_) {
+      if (region.guard != nullptr && !*region.guard) continue;
+      for (std::size_t i = region.begin; i < region.end; ++i) {
+        const auto begin = Clock::now();
+        steps_[i].function(steps_[i].arguments);
+        const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+        times.push_back({names_[i], took.count(), TimedBy::host_clock});
+      }
+    }
+    return times;
+  }
+
+  const Plan& plan() const { return plan_; }
+  const Type& readable_type(std::size_t index) const {
+    return plan_.graph.type(plan_.graph.readables()[index].value);
+  }
+  InBlock readable(std::size_t index) const {
+    const ValueId value = plan_.graph.readables()[index].value;
+    const plan::Place& place = plan_.memory.places[value.node][value.output];
+    if (place.in != plan::Place::In::readable) throw InternalError("a readable value in the arena");
+    return {&readable_blocks_[place.index], place.offset};
+  }
+
+ private:
+  struct Step {
+    CpuKernel::Function function;
+    const void* arguments;
+  };
+
+  /// Steps that run together or not at all.
+  struct Region {
+    const bool* guard;  ///< null: always
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  void add(std::string name, CpuKernel kernel, const bool* guard = nullptr) {
+    if (regions_.empty() || regions_.back().guard != guard) {
+      regions_.push_back({guard, steps_.size(), steps_.size()});
+    }
+    ++regions_.back().end;
+    steps_.push_back({kernel.function(), kernel.arguments()});
+    kernels_.push_back(std::move(kernel));
+    names_.push_back(std::move(name));
+  }
+
+  /// One block for each root that readable values lie in, named by the first readable of it.
+  void make_readable_blocks() {
+    for (const std::size_t bytes : plan_.memory.readable_bytes) {
+      readable_blocks_.push_back(bytes > 0 ? Block(bytes) : Block());
+    }
+  }
+
+  std::byte* address(ValueId id) const { return address_of(plan_, bases_, id); }
+
+  /// For each step of the order the arena bytes that hold no live value after it.
+  std::vector<Poison> poison_after_each() const {
+    const Graph& graph = plan_.graph;
+    const auto& order = plan_.schedule.order;
+    std::map<ValueId, std::size_t> last;  // by root
+    const auto root = [&](ValueId id) {
+      while (const auto view = view_of(graph, id)) id = view->of;
+      return id;
+    };
+    for (std::size_t step = 0; step < order.size(); ++step) {
+      const Node& node = graph.nodes()[order[step]];
+      for (const ValueId id : node.inputs) last[root(id)] = step;
+      if (const ValueId guard = guard_of(plan_, order[step]); guard.present()) {
+        last[root(guard)] = step;
+      }
+      for (std::size_t k = 0; k < node.types.size(); ++k) {
+        const ValueId made = root({order[step], static_cast<std::int32_t>(k)});
+        last[made] = std::max(last[made], step);
+      }
+    }
+    for (const Assignment& a : graph.assignments()) last[root(a.value)] = order.size();
+    std::vector<Poison> poisons;
+    std::set<ValueId> live;
+    for (std::size_t step = 0; step < order.size(); ++step) {
+      const Node& node = graph.nodes()[order[step]];
+      for (std::size_t k = 0; k < node.types.size(); ++k) {
+        live.insert(root({order[step], static_cast<std::int32_t>(k)}));
+      }
+      std::erase_if(live, [&](ValueId id) { return last[id] <= step; });
+      std::vector<std::pair<std::size_t, std::size_t>> held;
+      for (const ValueId id : live) {
+        const plan::Place& place = plan_.memory.places[id.node][id.output];
+        if (place.in == plan::Place::In::arena)
+          held.push_back({place.offset, place.offset + graph.type(id).bytes()});
+      }
+      std::sort(held.begin(), held.end());
+      Poison poison{arena_, {}};
+      std::size_t at = 0;
+      for (const auto& [begin, end] : held) {
+        if (begin > at) poison.dead.push_back({at, begin});
+        at = std::max(at, end);
+      }
+      if (at < plan_.memory.arena_bytes) poison.dead.push_back({at, plan_.memory.arena_bytes});
+      poisons.push_back(std::move(poison));
+    }
+    return poisons;
+  }
+
+  Plan plan_;
+  std::byte* arena_;
+  std::vector<Block> readable_blocks_;
+  Bases bases_;
+  std::vector<Step> steps_;
+  std::vector<Region> regions_;
+  std::vector<CpuKernel> kernels_;  // own what the steps point to
+  std::vector<std::string> names_;  // of the steps
+};
+
+class CpuReplay final : public PerPlan<Replay> {
+ public:
+  CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuChecks& checks)
+      : PerPlan(memory) {
+    std::size_t bytes = 0;
+    for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
+    arena_ = Block(bytes);
+    for (Plan& plan : plans) {
+      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), checks, faults(),
+                                   next_place()));
+    }
+  }
+
+  bool profiles() const override { return true; }
+  std::vector<KernelTime> profile(PlanId plan) override {
+    auto times = of(plan).profile();
+    end_step();
+    return times;
+  }
+
+ private:
+  Block arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory,
+                                        const CpuChecks& checks) {
+  return std::make_unique<CpuReplay>(std::move(plans), memory, checks);
+}
+
+}  // namespace metronome::executor::cpu

@@ -1,0 +1,94 @@
+#include "executor/cpu/cpu_watch.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "executor/engine/blame.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::executor::cpu {
+namespace {
+
+struct Tensor {
+  const std::byte* data;
+  Type type;
+};
+
+}  // namespace
+
+/// What was found in the step that runs.
+struct CpuWatch::State {
+  std::vector<std::vector<int>> makers;  // [node]
+  std::vector<NonFinite> met;            // [node]
+  std::vector<NonFinite> held;           // [source]
+  std::vector<std::pair<int, Tensor>> sources;
+
+  static bool has(const NonFinite& found, int k) { return k == 0 ? found.nan : found.infinity; }
+};
+
+CpuWatch::CpuWatch(const Plan& plan, const Memory& memory, const Locate& locate, FaultSlot& faults,
+                   std::size_t base)
+    : plan_(plan),
+      locate_(locate),
+      fault_{&faults, 0},
+      base_(base),
+      state_(std::make_shared<State>()) {
+  const Graph& graph = plan.graph;
+  state_->makers = makers_of(graph, memory);
+  state_->met.resize(graph.nodes().size());
+  state_->held.resize(source_count(memory));
+  state_->held[kNanConstant].nan = true;
+  state_->held[kInfiniteConstant].infinity = true;
+  const std::vector<std::size_t> storages = memory.storages_of(graph);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
+    const Node& node = graph.nodes()[i];
+    int source = -1;
+    if (const Input* input = node.op->as<Input>()) {
+      source = source_of_input(memory.find(*input));
+    } else if (const Read* read = node.op->as<Read>()) {
+      source = source_of_storage(storages[read->storage.index], memory);
+    }
+    if (source < 0 || !is_floating(node.types[0].element)) continue;
+    state_->sources.push_back({source, {locate_({i, 0}), node.types[0]}});
+  }
+}
+
+CpuKernel CpuWatch::begin() const {
+  return CpuKernel([state = state_] {
+    std::fill(state->met.begin(), state->met.end(), NonFinite{});
+    for (const auto& [source, tensor] : state->sources) {
+      state->held[source] = non_finite_in(tensor.data, tensor.type);
+    }
+  });
+}
+
+CpuKernel CpuWatch::after(std::int32_t index) const {
+  if (!makes_numbers(plan_.graph, index)) return CpuKernel();
+  const Node& node = plan_.graph.nodes()[index];
+  std::vector<Tensor> made;
+  for (std::size_t k = 0; k < node.types.size(); ++k) {
+    const std::byte* data = locate_({index, static_cast<std::int32_t>(k)});
+    if (data == nullptr || !is_floating(node.types[k].element)) continue;
+    made.push_back({data, node.types[k]});
+  }
+  CpuFault fault = fault_;
+  fault.place = fault_place(base_ + index, FaultKind::number);
+  return CpuKernel([state = state_, made, index, fault] {
+    NonFinite found;
+    for (const Tensor& tensor : made) {
+      const NonFinite here = non_finite_in(tensor.data, tensor.type);
+      found = {found.nan || here.nan, found.infinity || here.infinity};
+    }
+    if (found == NonFinite{}) return;
+    state->met[index] = found;
+    const std::vector<int>& makers = state->makers[index];
+    const int value = cuda::blame(
+        found.nan, makers.data(), static_cast<int>(makers.size()),
+        [&](int node, int k) { return State::has(state->met[node], k); },
+        [&](int source, int k) { return State::has(state->held[source], k); });
+    if (value != cuda::kBlameless) fault.report(value);
+  });
+}
+
+}  // namespace metronome::executor::cpu

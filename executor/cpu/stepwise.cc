@@ -1,0 +1,126 @@
+#include <cstring>
+#include <optional>
+
+#include "executor/cpu/binding.h"
+#include "executor/cpu/cpu_engine.h"
+#include "executor/cpu/cpu_watch.h"
+#include "executor/engine/per_plan.h"
+#include "executor/engine/plan_nodes.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::executor::cpu {
+namespace {
+
+/// One plan: every value keeps memory of its own, so no plan can be wrong here.
+class Walk {
+ public:
+  Walk(Plan plan, const Memory& memory, bool watches, FaultSlot& faults, std::size_t base)
+      : plan_(std::move(plan)), memory_(memory) {
+    const Graph& graph = plan_.graph;
+    for (const std::size_t storage : memory.storages_of(graph)) {
+      storages_.push_back(memory.storage_blocks[storage].data());
+    }
+    values_.resize(graph.nodes().size());
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      const Node& node = graph.nodes()[i];
+      if (!has_kernel(graph, node)) continue;
+      for (std::size_t k = 0; k < node.types.size(); ++k) {
+        // A saved output that nothing reads is absent here too: the kernel takes the same path.
+        const bool absent = plan_.memory.places[i][k].in == plan::Place::In::none;
+        values_[i].push_back(absent ? Block() : Block(node.types[k].bytes()));
+      }
+    }
+    const Locate locate = [this](ValueId id) { return address(id); };
+    std::optional<CpuWatch> watch;
+    if (watches) add(watch.emplace(plan_, memory, locate, faults, base).begin(), nullptr);
+    for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
+      const std::int32_t node = plan_.schedule.order[step];
+      if (!has_kernel(graph, graph.nodes()[node])) continue;
+      scratch_.emplace_back(plan_.scratch_bytes[node]);
+      const ValueId guard = graph.nodes()[node].guard;
+      const bool* runs_if =
+          guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
+      add(bind_node(plan_, node, locate, scratch_.back().data(),
+                    {&faults, fault_place(base + node, FaultKind::lookup)}),
+          runs_if);
+      if (!watch) continue;
+      if (CpuKernel look = watch->after(node)) add(std::move(look), runs_if);
+    }
+    for (const Assignment& a : graph.assignments()) {
+      assigned_.push_back(
+          {storages_[a.storage.index], address(a.value), graph.type(a.value).bytes()});
+    }
+    for (const Readable& r : graph.readables()) {
+      readables_.push_back(r.value.present() ? in_block(r.value) : InBlock{});
+    }
+  }
+
+  void run() const {
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      if (guards_[i] == nullptr || *guards_[i]) kernels_[i]();
+    }
+    for (const Copied& c : assigned_) std::memcpy(c.to, c.from, c.bytes);
+  }
+
+  const Plan& plan() const { return plan_; }
+  const Type& readable_type(std::size_t index) const {
+    return plan_.graph.type(plan_.graph.readables()[index].value);
+  }
+  InBlock readable(std::size_t index) const { return readables_[index]; }
+
+ private:
+  struct Copied {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+
+  InBlock in_block(ValueId value) const {
+    std::size_t offset = 0;
+    while (const auto view = view_of(plan_.graph, value)) {
+      value = view->of;
+      offset += view->offset;
+    }
+    return {&values_[value.node][value.output], offset};
+  }
+  void add(CpuKernel kernel, const bool* guard) {
+    kernels_.push_back(std::move(kernel));
+    guards_.push_back(guard);
+  }
+
+  std::byte* address(ValueId id) const {
+    const Node& node = plan_.graph.node(id);
+    if (const auto view = view_of(plan_.graph, id)) return address(view->of) + view->offset;
+    if (const Input* input = node.op->as<Input>()) return memory_.input(*input);
+    if (const Read* read = node.op->as<Read>()) return storages_[read->storage.index];
+    return values_[id.node][id.output].data();
+  }
+
+  Plan plan_;
+  const Memory& memory_;
+  std::vector<std::byte*> storages_;        // [StorageId of the graph]
+  std::vector<std::vector<Block>> values_;  // [node][output]
+  std::vector<Block> scratch_;
+  std::vector<Copied> assigned_;    // at the end of a step
+  std::vector<InBlock> readables_;  // no block where the plan does not compute it
+  std::vector<CpuKernel> kernels_;
+  std::vector<const bool*> guards_;  // [kernel] null: always
+};
+
+class Stepwise final : public PerPlan<Walk> {
+ public:
+  Stepwise(std::vector<Plan> plans, const Memory& memory, bool watch) : PerPlan(memory) {
+    for (Plan& plan : plans) {
+      add(std::make_unique<Walk>(std::move(plan), memory, watch, faults(), next_place()));
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory, bool watch) {
+  return std::make_unique<Stepwise>(std::move(plans), memory, watch);
+}
+
+}  // namespace metronome::executor::cpu

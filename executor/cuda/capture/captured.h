@@ -1,0 +1,68 @@
+// The forms in which a step's tasks can be run: captured on one stream or on several, with
+// conditional nodes, or enqueued one by one.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/driver/driver.h"
+#include "executor/cuda/program/program.h"
+#include "executor/cuda/program/regions.h"
+#include "executor/cuda/program/streams.h"
+
+namespace metronome::executor::capture {
+
+/// Tasks and the streams and events that they run on. Everything is made when it is built.
+class StepForm {
+ public:
+  /// `streams[0]` is the stream that steps are launched on. `nodes` is what each command captures
+  /// to, in all tasks together. A failure while capturing is an InternalError or RunError that
+  /// names the task. All tasks run, whatever their guards say.
+  StepForm(CudaDriver& driver, std::span<const program::Task> tasks, program::StreamPlan plan,
+           std::vector<CudaStream> streams, bool captured, int nodes);
+
+  /// A graph on one stream in which tasks in regions are skipped where their guards are false.
+  StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
+           const program::RegionParts& regions, CudaStream stream, int nodes);
+
+  /// Enqueues one step.
+  void launch() const;
+  /// "one graph, 1 stream", "one graph, 3 streams", "one graph, 9 regions", "one graph, 9 regions,
+  /// 3 deep", "uncaptured, 1 stream".
+  const std::string& name() const { return name_; }
+
+ private:
+  void capture(int nodes, const std::function<void()>& play);
+  void play() const;
+  void play(const program::RegionParts& parts) const;
+
+  CudaDriver* driver_;
+  std::span<const program::Task> tasks_;
+  program::StreamPlan plan_;
+  std::vector<CudaStream> streams_;
+  bool captured_;
+  std::string name_;
+  CudaEvent start_;
+  std::vector<CudaEvent> events_;  ///< [task], where something waits for it
+  CudaGraphExec graph_;
+};
+
+/// "one graph, 3 streams", "uncaptured, 1 stream".
+std::string name_of(const program::StreamPlan& plan, bool captured);
+/// "one graph, 9 regions, 3 deep".
+std::string name_of(const program::RegionParts& regions);
+
+/// Which tasks must come after which: by the bytes that they touch; and the last after all.
+std::vector<std::vector<std::int32_t>> order_of(std::span<const program::Task> tasks);
+
+/// Makes each task's commands ready, and says which may be conditional; gives the number of graph
+/// nodes that they capture to.
+int prepare(CudaDriver& driver, std::span<program::Task> tasks);
+
+/// Runs the tasks one by one, whatever their guards say, and waits for each: an error names the
+/// task whose kernels failed.
+void run_one_by_one(CudaDriver& driver, std::span<const program::Task> tasks, CudaStream stream);
+
+}  // namespace metronome::executor::capture

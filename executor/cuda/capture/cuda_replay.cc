@@ -1,0 +1,453 @@
+#include "executor/cuda/capture/cuda_replay.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "executor/cuda/capture/cuda_steps.h"
+#include "executor/cuda/capture/step_forms.h"
+#include "executor/cuda/capture/step_times.h"
+#include "executor/cuda/program/step_io.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::capture {
+namespace {
+
+/// What all plans of one executable share on the device.
+struct Shared {
+  std::shared_ptr<CudaDriver> driver;
+  const Memory& memory;
+  CudaOptions options;
+  std::vector<CudaStream> streams;  ///< [0] is the one that steps are launched on
+  program::DeviceState state;
+  program::DeviceConstants constants;
+  program::DeviceFaults faults;
+  program::InputSlots inputs;
+
+  Shared(std::shared_ptr<CudaDriver> d, const Memory& m, const CudaOptions& o, std::size_t nodes,
+         bool watches)
+      : driver(std::move(d)),
+        memory(m),
+        options(o),
+        streams(make_streams(*driver, o.streams)),
+        state(*driver, streams[0], m),
+        constants(*driver, streams[0]),
+        faults(*driver, streams[0], m, constants, nodes, watches),
+        inputs(*driver, m, state, constants, faults, o.slots) {}
+
+ private:
+  static std::vector<CudaStream> make_streams(CudaDriver& driver, int count) {
+    std::vector<CudaStream> streams;
+    for (int i = 0; i < std::max(count, 1); ++i) streams.push_back(driver.make_stream());
+    return streams;
+  }
+};
+
+/// What a step leaves, to the bit.
+struct Outcome {
+  std::vector<std::byte> storages;
+  std::vector<std::vector<std::byte>> readables;
+};
+
+/// One plan.
+class Replay {
+ public:
+  Replay(Plan plan, Shared& shared, std::byte* arena, std::size_t base)
+      : plan_(std::move(plan)), shared_(shared), base_(base) {
+    bases_ = shared.state.bases(plan_.graph);
+    bases_.arena = arena;
+    for (const std::size_t bytes : plan_.memory.readable_bytes) {
+      readable_blocks_.emplace_back(*shared.driver, bytes);
+      bases_.readables.push_back(readable_blocks_.back().data());
+    }
+    reads_.emplace(make_reads());
+    tasks_.push_back(shared.inputs.task(plan_.shape));
+    for (program::Task& task : program::tasks_of(plan_, bases_,
+                                                 {shared.driver->facts(), shared.constants,
+                                                  &shared.faults, base, shared.options.tf32})) {
+      tasks_.push_back(std::move(task));
+    }
+    tasks_.push_back(reads_->task());
+    nodes_ = prepare(*shared.driver, tasks_);
+  }
+  Replay(const Replay&) = delete;
+
+  const Plan& plan() const { return plan_; }
+  const program::ReadSlots& reads() const { return *reads_; }
+  void launch() const { form_->launch(); }
+
+  /// One step, and what each of its tasks takes, whatever their guards say: in this step, one after
+  /// the other, where the device has records; else alone, before it.
+  std::vector<KernelTime> profile() {
+    std::vector<std::span<const Command>> work;
+    for (const program::Task& task : tasks_) work.emplace_back(task.commands);
+    if (const auto recorded = shared_.driver->recorded(work, shared_.streams[0])) {
+      std::vector<KernelTime> times;
+      for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        times.push_back({tasks_[i].name, (*recorded)[i], TimedBy::records});
+        if (work[i].empty() || (*recorded)[i] > 0) continue;
+        logger().warn("{}: there is no record of it: it is told of with 0 us", tasks_[i].name);
+      }
+      return times;
+    }
+    if (!times_) {
+      timed_reads_.emplace(make_reads());
+      times_.emplace(Stopwatch(*shared_.driver, shared_.streams[0]), shared_.state, shared_.faults,
+                     tasks_, timed_reads_->task());
+    }
+    std::vector<KernelTime> times = times_->measure();
+    launch();
+    return times;
+  }
+
+  /// Warms up, captures, accepts, times; keeps the fastest form. Storages are restored after each.
+  void choose_form(PlanReport& report) {
+    const std::vector<std::byte> before = shared_.state.snapshot();
+    shared_.state.fill_inputs(true);
+    // Libraries and kernels load what they load at their first launch.
+    warm_up(before);
+    auto [forms, notes] =
+        make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams, shared_.options, nodes_);
+    if (forms.empty()) {
+      throw RunError(fmt::format("graph \"{}\", {}: no form of the step can be made: {}",
+                                 plan_.graph.name(), name_of(plan_.report),
+                                 fmt::join(notes, "; ")));
+    }
+    std::vector<double> times;
+    if (shared_.driver->computes()) {
+      keep_accepted(forms, notes, before);
+      times = measure(forms, before);
+    } else {
+      times.assign(forms.size(), 0);
+    }
+    const auto best =
+        static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      report.forms.push_back(fmt::format("{}: {:.1f} us a step{}", forms[i].name(), times[i] * 1e3,
+                                         i == best ? ", kept" : ""));
+    }
+    report.forms.insert(report.forms.end(), notes.begin(), notes.end());
+    form_.emplace(std::move(forms[best]));
+    restore(before);
+    shared_.state.fill_inputs(false);
+    report.graph_nodes = nodes_;
+  }
+
+  /// Bytes of a readable, from the device, as the plan's last step left it.
+  void download(void* to, std::size_t index) const {
+    const ValueId value = plan_.graph.readables()[index].value;
+    const std::size_t bytes = plan_.graph.type(value).bytes();
+    if (bytes == 0) return;
+    shared_.driver->download(to, address_of(plan_, bases_, value), bytes, shared_.streams[0]);
+  }
+  const Type& readable_type(std::size_t index) const {
+    return plan_.graph.type(plan_.graph.readables()[index].value);
+  }
+
+ private:
+  program::ReadSlots make_reads() const {
+    std::vector<std::byte*> numbers;
+    for (const Readable& r : plan_.graph.readables()) {
+      const bool number = r.value.present() && plan_.graph.type(r.value).numel() == 1;
+      numbers.push_back(number ? address_of(plan_, bases_, r.value) : nullptr);
+    }
+    return {*shared_.driver,
+            plan_.graph,
+            numbers,
+            shared_.constants,
+            shared_.faults.control(),
+            shared_.faults.table(plan_, base_),
+            shared_.options.slots};
+  }
+
+  void warm_up(std::span<const std::byte> before) {
+    run_one_by_one(*shared_.driver, tasks_, shared_.streams[0]);
+    restore(before);
+  }
+
+  void restore(std::span<const std::byte> before) {
+    shared_.state.restore(before);
+    shared_.faults.reset();
+    reads_->clear();
+  }
+
+  Outcome outcome(const std::function<const std::byte*(std::size_t)>& address) const {
+    Outcome result{shared_.state.snapshot(), {}};
+    for (std::size_t i = 0; i < plan_.graph.readables().size(); ++i) {
+      const ValueId value = plan_.graph.readables()[i].value;
+      std::vector<std::byte> bytes(value.present() ? plan_.graph.type(value).bytes() : 0);
+      if (!bytes.empty()) {
+        shared_.driver->download(bytes.data(), address(i), bytes.size(), shared_.streams[0]);
+      }
+      result.readables.push_back(std::move(bytes));
+    }
+    return result;
+  }
+
+  Outcome stepwise(std::span<const std::byte> before) {
+    const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state,
+                          shared_.options.tf32);
+    steps.run();
+    const Outcome result = outcome([&](std::size_t i) { return steps.readable(i); });
+    restore(before);
+    return result;
+  }
+
+  /// Leaves out forms that fail, or give other bits than the kernels one by one, with a note each.
+  /// Throws what the first one threw where none is left, or the driver is strict.
+  void keep_accepted(std::vector<StepForm>& forms, std::vector<std::string>& notes,
+                     std::span<const std::byte> before) {
+    const Outcome expected = stepwise(before);
+    std::exception_ptr first;
+    std::erase_if(forms, [&](const StepForm& form) {
+      try {
+        accept(form, before, expected);
+        return false;
+      } catch (const std::exception& error) {
+        if (shared_.driver->strict()) throw;
+        notes.push_back(fmt::format("{}: failed: {}", form.name(), error.what()));
+        if (first == nullptr) first = std::current_exception();
+        return true;
+      }
+    });
+    if (forms.empty()) std::rethrow_exception(first);
+  }
+
+  void accept(const StepForm& form, std::span<const std::byte> before, const Outcome& expected) {
+    restore(before);  // the form before may have failed halfway
+    form.launch();
+    shared_.driver->synchronize(shared_.streams[0]);
+    const Outcome actual = outcome(
+        [&](std::size_t i) { return address_of(plan_, bases_, plan_.graph.readables()[i].value); });
+    restore(before);
+    const auto differs = [&](const std::string& what) {
+      throw InternalError(
+          fmt::format("graph \"{}\", {}: {} gives other bits for {} than the kernels one by one",
+                      plan_.graph.name(), name_of(plan_.report), form.name(), what));
+    };
+    const auto [a, b] =
+        std::mismatch(actual.storages.begin(), actual.storages.end(), expected.storages.begin());
+    if (a != actual.storages.end()) {
+      differs(fmt::format(
+          "\"{}\"", shared_.state.path_at(static_cast<std::size_t>(a - actual.storages.begin()))));
+    }
+    for (std::size_t i = 0; i < actual.readables.size(); ++i) {
+      if (actual.readables[i] != expected.readables[i]) {
+        differs(fmt::format("\"{}\"", plan_.graph.readables()[i].name));
+      }
+    }
+  }
+
+  /// Milliseconds a step of each form: the median of interleaved rounds. The host's part belongs to
+  /// it: steps are launched as users' are.
+  std::vector<double> measure(std::span<const StepForm> forms, std::span<const std::byte> before) {
+    constexpr int kRounds = 5, kSteps = 5;
+    const Stopwatch watch(*shared_.driver, shared_.streams[0]);
+    std::vector<std::vector<double>> times(forms.size());
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::size_t i = 0; i < forms.size(); ++i) {
+        const double ms = watch.milliseconds([&] {
+          for (int step = 0; step < kSteps; ++step) forms[i].launch();
+        });
+        times[i].push_back(ms / kSteps);
+      }
+    }
+    restore(before);
+    std::vector<double> medians;
+    for (std::vector<double>& t : times) {
+      std::nth_element(t.begin(), t.begin() + kRounds / 2, t.end());
+      medians.push_back(t[kRounds / 2]);
+    }
+    return medians;
+  }
+
+  Plan plan_;
+  Shared& shared_;
+  std::size_t base_;  ///< of the plan's order, among all plans'
+  Bases bases_;
+  std::vector<program::DeviceBlock> readable_blocks_;
+  std::optional<program::ReadSlots> reads_;
+  std::vector<program::Task> tasks_;
+  int nodes_ = 0;
+  std::optional<StepForm> form_;
+  // Made by the first profile.
+  std::optional<program::ReadSlots> timed_reads_;  ///< whose numbers nobody reads
+  std::optional<StepTimes> times_;
+};
+
+class CudaReplay final : public Engine {
+ public:
+  CudaReplay(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
+             const CudaOptions& options, bool watches, Report& report)
+      : shared_(std::move(driver), memory, options, node_count(plans), watches),
+        arena_(*shared_.driver, report.arena_bytes),
+        slots_(options.slots, [this](std::int64_t step) {
+          shared_.driver->synchronize(over_[step % shared_.options.slots]);
+        }) {
+    for (int i = 0; i < options.slots; ++i) over_.push_back(shared_.driver->make_event());
+    std::size_t nodes = 0;
+    for (Plan& plan : plans) {
+      replays_.push_back(std::make_unique<Replay>(std::move(plan), shared_, arena_.data(), nodes));
+      nodes += replays_.back()->plan().graph.nodes().size();
+    }
+    for (std::size_t i = 0; i < replays_.size(); ++i) replays_[i]->choose_form(report.plans[i]);
+    last_step_.resize(replays_.size(), -1);
+    ran_.resize(static_cast<std::size_t>(options.slots));
+    report.device = shared_.driver->facts().name;
+    report.device_bytes_other = shared_.driver->other_bytes();
+    report.device_bytes_io = shared_.inputs.device_bytes() + shared_.constants.bytes();
+    report.mapped_bytes = shared_.inputs.mapped_bytes();
+  }
+
+  void run(PlanId plan) override {
+    step(plan, [&] { of(plan).launch(); });
+  }
+
+  bool profiles() const override { return true; }
+  std::vector<KernelTime> profile(PlanId plan) override {
+    std::vector<KernelTime> times;
+    step(plan, [&] { times = replays_[plan.index]->profile(); });
+    return times;
+  }
+  std::int64_t steps() const override { return slots_.next(); }
+
+  std::byte* feed(std::size_t index) override {
+    const InputMemory& input = shared_.memory.inputs[index];
+    return input.handed_out ? input.block.data() : shared_.inputs.feed(begin_step(), index);
+  }
+  void fed(std::size_t index, std::size_t bytes) override {
+    if (!shared_.memory.inputs[index].handed_out) shared_.inputs.fed(begin_step(), index, bytes);
+  }
+  Block block_to_fill(std::size_t index) override {
+    const std::size_t bytes = shared_.memory.inputs[index].type.bytes();
+    if (bytes <= program::InputSlots::kSmall) return {};  // the host copies it to a slot
+    return {shared_.driver->page_locked_memory(bytes), bytes};
+  }
+
+  at::Tensor readable(PlanId plan, std::size_t index) const override {
+    const Type& type = of(plan).readable_type(index);
+    at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
+    of(plan).download(tensor.data_ptr(), index);
+    return tensor;
+  }
+
+  double scalar(PlanId plan, std::size_t index) const override {
+    const std::int64_t step = last_step_[plan.index];
+    if (step >= slots_.next() - shared_.options.slots) return arrived(plan, index, step);
+    // Steps of other plans have taken its slot since; its own memory holds it still.
+    alignas(8) std::byte bytes[8];
+    of(plan).download(bytes, index);
+    return number_at(bytes, of(plan).readable_type(index).element);
+  }
+
+  double scalar(PlanId plan, std::size_t index, std::int64_t step) const override {
+    check_kept(step);
+    return arrived(plan, index, step);
+  }
+
+  void fetch_input(std::size_t index) const override { shared_.state.fetch_input(index); }
+  void fetch(std::size_t storage) const override { shared_.state.fetch(storage); }
+  void push(std::size_t storage) override {
+    slots_.finish();
+    shared_.state.push(storage);
+    shared_.faults.stored(storage);
+  }
+
+  void settle() const override { slots_.finish(); }
+  bool faulted() const override { return told().has_value(); }
+  std::optional<std::string> fault() const override {
+    const auto found = told();
+    if (!found) return std::nullopt;
+    std::vector<const Plan*> plans;
+    for (const auto& replay : replays_) plans.push_back(&replay->plan());
+    return describe(*found, plans, shared_.memory);
+  }
+
+ private:
+  const Replay& of(PlanId plan) const { return *replays_[plan.index]; }
+
+  /// What steps that are over have written of the fault that is kept. Waits for nothing.
+  std::optional<FaultSlot::Found> told() const {
+    for (std::size_t slot = 0; slot < ran_.size(); ++slot) {
+      if (!ran_[slot].present()) continue;
+      if (const auto found = of(ran_[slot]).reads().fault(static_cast<int>(slot))) return found;
+    }
+    return std::nullopt;
+  }
+
+  template <class Launch>
+  void step(PlanId plan, Launch launch) {
+    const int slot = begin_step();
+    const std::int64_t number = slots_.next();
+    for (const std::size_t i : shared_.memory.inputs_of[of(plan).plan().shape]) {
+      const InputMemory& input = shared_.memory.inputs[i];
+      if (!input.handed_out || input.type.bytes() == 0) continue;
+      shared_.inputs.take(slot, i, input.block.data());
+    }
+    shared_.inputs.send(slot, shared_.streams[0]);
+    launch();
+    shared_.driver->record(over_[slot], shared_.streams[0]);
+    slots_.launched();
+    begun_ = false;
+    last_step_[plan.index] = number;
+    ran_[slot] = plan;
+    shared_.inputs.wait_until_taken(slot);
+  }
+
+  /// The slot of the next step, waited for and cleared once.
+  int begin_step() {
+    const int slot = slots_.acquire();
+    if (!begun_) shared_.inputs.clear(slot);
+    begun_ = true;
+    return slot;
+  }
+
+  void check_kept(std::int64_t step) const {
+    if (step >= 0 && step < slots_.next() && step >= slots_.next() - slots_.count()) return;
+    slots_.readable(step);  // says what is wrong
+  }
+
+  /// Waits for one number of one step, by looking where the device will write it: shorter than an
+  /// event.
+  double arrived(PlanId plan, std::size_t index, std::int64_t step) const {
+    if (!shared_.driver->computes()) {
+      throw RunError("nothing can be read: the target null computes nothing");
+    }
+    const int slot = slots_.slot_of(step);
+    alignas(8) std::byte bytes[8];
+    constexpr int kLooks = 256;  // between two questions to the driver, which take longer
+    for (int look = 0; !of(plan).reads().arrived(index, slot, step, bytes); ++look) {
+      if (look % kLooks != kLooks - 1) continue;
+      if (!shared_.driver->done(over_[slot])) continue;
+      if (of(plan).reads().arrived(index, slot, step, bytes)) break;
+      throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
+                                      of(plan).plan().graph.readables()[index].name));
+    }
+    return number_at(bytes, of(plan).readable_type(index).element);
+  }
+
+  mutable Shared shared_;
+  program::DeviceBlock arena_;
+  std::vector<CudaEvent> over_;  ///< [slot]
+  mutable program::Slots slots_;
+  bool begun_ = false;
+  std::vector<std::unique_ptr<Replay>> replays_;  ///< [plan]
+  std::vector<std::int64_t> last_step_;           ///< [plan]
+  std::vector<PlanId> ran_;                       ///< [slot] in its last step
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
+                                         std::shared_ptr<CudaDriver> driver,
+                                         const CudaOptions& options, bool watches, Report& report) {
+  return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), options, watches,
+                                      report);
+}
+
+}  // namespace metronome::executor::capture

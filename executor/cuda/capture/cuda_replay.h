@@ -1,0 +1,23 @@
+// `cuda_graph`: one launch a step.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/cuda/driver/driver.h"
+#include "executor/engine/engine.h"
+#include "executor/engine/plan.h"
+#include "executor/engine/report.h"
+#include "executor/engine/target.h"
+
+namespace metronome::executor::capture {
+
+/// Binds, warms up, captures in the forms that may be fastest, compares a replay of each with
+/// `stepwise`, bit for bit, times them and keeps the fastest. Storages are as before, whatever
+/// happened meanwhile. `report` gains what was measured, taken and kept. `watches`:
+/// CompileOptions::watch.
+std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
+                                         std::shared_ptr<CudaDriver> driver,
+                                         const CudaOptions& options, bool watches, Report& report);
+
+}  // namespace metronome::executor::capture

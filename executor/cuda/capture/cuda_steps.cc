@@ -1,0 +1,204 @@
+#include "executor/cuda/capture/cuda_steps.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+
+#include "executor/cuda/program/step_io.h"
+#include "executor/engine/plan_nodes.h"
+#include "graph/ir/structural.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::capture {
+
+CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
+                     const program::DeviceState& state, bool tf32,
+                     const program::DeviceFaults* faults, std::size_t base)
+    : driver_(driver),
+      stream_(stream),
+      plan_(plan),
+      bases_(state.bases(plan.graph)),
+      constants_(driver, stream) {
+  const Graph& graph = plan.graph;
+  std::size_t end = 0;
+  const auto take = [&end](std::size_t bytes) {
+    const std::size_t begin = end;
+    end += program::device_aligned(std::max<std::size_t>(bytes, 1));
+    return begin;
+  };
+  std::vector<std::vector<std::size_t>> offsets(graph.nodes().size());
+  std::vector<std::size_t> scratch_offsets(graph.nodes().size());
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!has_kernel(graph, node)) continue;
+    for (const Type& type : node.types) offsets[i].push_back(take(type.bytes()));
+    scratch_offsets[i] = take(plan.scratch_bytes[i]);
+  }
+  values_ = program::DeviceBlock(driver, end);
+  places_.resize(graph.nodes().size());
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (std::size_t k = 0; k < offsets[i].size(); ++k) {
+      // A saved output that nothing reads is absent here too: the kernel takes the same path.
+      const bool absent = plan.memory.places[i][k].in == plan::Place::In::none;
+      places_[i].push_back(absent ? nullptr : values_.data() + offsets[i][k]);
+    }
+  }
+  const Locate locate = [this](ValueId id) { return address(id); };
+  const program::CudaBinding binding{driver.facts(), constants_, faults, base, tf32};
+  for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
+    const std::int32_t node = plan.schedule.order[step];
+    if (!has_kernel(graph, graph.nodes()[node])) continue;
+    std::byte* scratch =
+        plan.scratch_bytes[node] > 0 ? values_.data() + scratch_offsets[node] : nullptr;
+    tasks_.push_back(program::task_of(plan, step, locate, scratch, binding));
+  }
+  for (const Assignment& a : graph.assignments()) {
+    const std::size_t bytes = graph.type(a.value).bytes();
+    if (bytes == 0) continue;
+    tasks_.push_back({"assign \"" + graph.storage(a.storage).path + "\"",
+                      {CopyCommand{bases_.storages[a.storage.index], address(a.value), bytes}},
+                      {}});
+  }
+  prepare(driver, tasks_);
+}
+
+void CudaSteps::run() const {
+  for (const program::Task& task : tasks_) {
+    for (const Command& command : task.commands) driver_.enqueue(command, stream_);
+  }
+  driver_.synchronize(stream_);
+}
+
+std::byte* CudaSteps::readable(std::size_t index) const {
+  return address(plan_.graph.readables()[index].value);
+}
+
+std::byte* CudaSteps::address(ValueId value) const {
+  const Node& node = plan_.graph.node(value);
+  if (const auto view = view_of(plan_.graph, value)) return address(view->of) + view->offset;
+  if (const Input* input = node.op->as<Input>()) return bases_.input(*input);
+  if (const Read* read = node.op->as<Read>()) return bases_.storages[read->storage.index];
+  return places_[value.node][value.output];
+}
+
+namespace {
+
+/// A plan and its steps.
+class CudaWalk {
+ public:
+  CudaWalk(CudaDriver& driver, CudaStream stream, Plan plan, program::DeviceState& state, bool tf32,
+           program::DeviceConstants& constants, const program::DeviceFaults& faults,
+           std::size_t base)
+      : driver_(driver),
+        stream_(stream),
+        plan_(std::move(plan)),
+        steps_(driver, stream, plan_, state, tf32, &faults, base),
+        end_(driver, plan_.graph, {}, constants, faults.control(), faults.table(plan_, base), 1),
+        last_({end_.task()}) {
+    prepare(driver, last_);
+  }
+
+  void run() const {
+    steps_.run();
+    for (const Command& command : last_[0].commands) driver_.enqueue(command, stream_);
+    driver_.synchronize(stream_);
+  }
+  const Plan& plan() const { return plan_; }
+  std::size_t shape() const { return plan_.shape; }
+  std::optional<FaultSlot::Found> fault() const { return end_.fault(0); }
+  const Type& readable_type(std::size_t index) const {
+    return plan_.graph.type(plan_.graph.readables()[index].value);
+  }
+  void download(void* to, std::size_t index) const {
+    const std::size_t bytes = readable_type(index).bytes();
+    if (bytes > 0) driver_.download(to, steps_.readable(index), bytes, stream_);
+  }
+
+ private:
+  CudaDriver& driver_;
+  CudaStream stream_;
+  Plan plan_;
+  CudaSteps steps_;
+  program::ReadSlots end_;  ///< of no numbers: it ends a step, finds its fault and tells the host
+  std::vector<program::Task> last_;
+};
+
+class CudaStepwise final : public Engine {
+ public:
+  CudaStepwise(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
+               const CudaOptions& options, bool watches)
+      : driver_(std::move(driver)),
+        memory_(memory),
+        stream_(driver_->make_stream()),
+        state_(*driver_, stream_, memory),
+        constants_(*driver_, stream_),
+        faults_(*driver_, stream_, memory, constants_, node_count(plans), watches) {
+    std::size_t base = 0;
+    for (Plan& plan : plans) {
+      const std::size_t nodes = plan.graph.nodes().size();
+      walks_.push_back(std::make_unique<CudaWalk>(*driver_, stream_, std::move(plan), state_,
+                                                  options.tf32, constants_, faults_, base));
+      base += nodes;
+    }
+  }
+
+  void run(PlanId plan) override {
+    for (const std::size_t i : memory_.inputs_of[of(plan).shape()]) {
+      const InputMemory& input = memory_.inputs[i];
+      if (input.type.bytes() == 0) continue;
+      driver_->upload(state_.input(i), input.block.data(), input.type.bytes(), stream_);
+      faults_.fed(i);
+    }
+    of(plan).run();
+    if (!found_) found_ = of(plan).fault();
+    ++steps_;
+  }
+  at::Tensor readable(PlanId plan, std::size_t index) const override {
+    const Type& type = of(plan).readable_type(index);
+    at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
+    of(plan).download(tensor.data_ptr(), index);
+    return tensor;
+  }
+  double scalar(PlanId plan, std::size_t index) const override {
+    alignas(8) std::byte bytes[8];
+    of(plan).download(bytes, index);
+    return number_at(bytes, of(plan).readable_type(index).element);
+  }
+  std::int64_t steps() const override { return steps_; }
+  std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
+  void fetch(std::size_t storage) const override { state_.fetch(storage); }
+  void push(std::size_t storage) override {
+    state_.push(storage);
+    faults_.stored(storage);
+  }
+  bool faulted() const override { return found_.has_value(); }
+  std::optional<std::string> fault() const override {
+    if (!found_) return std::nullopt;
+    std::vector<const Plan*> plans;
+    for (const auto& walk : walks_) plans.push_back(&walk->plan());
+    return describe(*found_, plans, memory_);
+  }
+
+ private:
+  const CudaWalk& of(PlanId plan) const { return *walks_[plan.index]; }
+  std::shared_ptr<CudaDriver> driver_;
+  const Memory& memory_;
+  CudaStream stream_;
+  program::DeviceState state_;
+  program::DeviceConstants constants_;
+  program::DeviceFaults faults_;
+  std::vector<std::unique_ptr<CudaWalk>> walks_;
+  std::optional<FaultSlot::Found> found_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
+                                           std::shared_ptr<CudaDriver> driver,
+                                           const CudaOptions& options, bool watches) {
+  return std::make_unique<CudaStepwise>(std::move(plans), memory, std::move(driver), options,
+                                        watches);
+}
+
+}  // namespace metronome::executor::capture

@@ -1,0 +1,47 @@
+// `stepwise` on a device: the plan's kernels one by one, each value in memory of its own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/cuda/capture/captured.h"
+#include "executor/cuda/program/device_faults.h"
+#include "executor/cuda/program/device_state.h"
+#include "executor/engine/engine.h"
+#include "executor/engine/target.h"
+
+namespace metronome::executor::capture {
+
+/// One plan. Every value keeps memory of its own at the same address modulo 256 as in the plan, so
+/// no plan can be wrong here; assignments are copied at the end of the step.
+class CudaSteps {
+ public:
+  /// Faults are reported to `faults`, where the plan's order begins at place `base`; null: they are
+  /// not.
+  CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
+            const program::DeviceState& state, bool tf32,
+            const program::DeviceFaults* faults = nullptr, std::size_t base = 0);
+
+  /// One step; returns when it is made.
+  void run() const;
+  std::byte* readable(std::size_t index) const;
+
+ private:
+  std::byte* address(ValueId value) const;
+
+  CudaDriver& driver_;
+  CudaStream stream_;
+  const Plan& plan_;
+  Bases bases_;
+  program::DeviceConstants constants_;
+  program::DeviceBlock values_;
+  std::vector<std::vector<std::byte*>> places_;  ///< [node][output]; null for what has no memory
+  std::vector<program::Task> tasks_;
+};
+
+/// The engine of `stepwise` on a device.
+std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
+                                           std::shared_ptr<CudaDriver> driver,
+                                           const CudaOptions& options, bool watches);
+
+}  // namespace metronome::executor::capture

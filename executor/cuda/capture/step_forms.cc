@@ -1,0 +1,95 @@
+#include "executor/cuda/capture/step_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "graph/ir/error.h"
+
+namespace metronome::executor::capture {
+namespace {
+
+class Maker {
+ public:
+  Maker(CudaDriver& driver, std::span<const program::Task> tasks,
+        const std::vector<CudaStream>& streams, int nodes)
+      : driver_(driver), tasks_(tasks), streams_(streams), nodes_(nodes), after_(order_of(tasks)) {}
+
+  void on_streams(int count, bool captured) {
+    program::StreamPlan plan = program::assign_streams(after_, count);
+    if (count > 1 && plan.streams == 1) return;
+    const std::string name = name_of(plan, captured);
+    add(name, driver_.strict(), std::move(plan), streams_, captured);
+  }
+
+  /// Only where there is a region in a region if not `alone`; else refusals are the caller's.
+  void with_regions(const control::Guards& guards, program::Nesting nesting, bool alone) {
+    const program::RegionParts regions = program::make_regions(tasks_, after_, guards, nesting);
+    if (!alone && nesting == program::Nesting::nested && depth_of(regions) < 2) return;
+    add(name_of(regions), alone, regions, streams_[0]);
+  }
+
+  /// What runs in no region though it has a guard.
+  void note_masked() {
+    for (const program::Task& task : tasks_) {
+      if (!task.guard.present() || task.conditional) continue;
+      made_.notes.push_back(
+          fmt::format("{}: masked: what it captures to may not be conditional", task.name));
+    }
+  }
+
+  StepForms take() { return std::move(made_); }
+
+ private:
+  /// What libraries capture may not be conditional: that is no failure, however strict the driver.
+  template <class... Parts>
+  void add(const std::string& name, bool throws, Parts&&... parts) {
+    try {
+      made_.forms.emplace_back(driver_, tasks_, std::forward<Parts>(parts)..., nodes_);
+    } catch (const RunError& error) {
+      if (throws) throw;
+      made_.notes.push_back(fmt::format("{}: not possible: {}", name, error.what()));
+    } catch (const std::exception& error) {
+      if (throws || driver_.strict()) throw;
+      made_.notes.push_back(fmt::format("{}: failed: {}", name, error.what()));
+    }
+  }
+
+  CudaDriver& driver_;
+  std::span<const program::Task> tasks_;
+  const std::vector<CudaStream>& streams_;
+  int nodes_;
+  std::vector<std::vector<std::int32_t>> after_;
+  StepForms made_;
+};
+
+}  // namespace
+
+StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const program::Task> tasks,
+                     const std::vector<CudaStream>& streams, const CudaOptions& options,
+                     int nodes) {
+  Maker maker(driver, tasks, streams, nodes);
+  const control::Guards guards(graph.nodes());
+  const bool guarded =
+      std::ranges::any_of(tasks, [](const program::Task& t) { return t.guard.present(); });
+  const Conditions conditions = guarded ? options.conditions : Conditions::masked;
+  if (conditions == Conditions::flat) {
+    maker.with_regions(guards, program::Nesting::flat, true);
+  } else if (conditions == Conditions::nested) {
+    maker.with_regions(guards, program::Nesting::nested, true);
+  } else {
+    maker.on_streams(1, true);
+    if (conditions == Conditions::measured) {
+      maker.with_regions(guards, program::Nesting::flat, false);
+      maker.with_regions(guards, program::Nesting::nested, false);
+    }
+    if (options.streams > 1) maker.on_streams(options.streams, true);
+    maker.on_streams(1, false);
+  }
+  if (conditions != Conditions::masked) maker.note_masked();
+  return maker.take();
+}
+
+}  // namespace metronome::executor::capture

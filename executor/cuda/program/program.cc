@@ -1,0 +1,111 @@
+#include "executor/cuda/program/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "executor/engine/plan_nodes.h"
+#include "graph/ir/guarded.h"
+#include "ops/cuda/table.h"
+
+namespace metronome::executor::program {
+namespace {
+
+void touch(std::vector<ByteRange>& ranges, const void* begin, std::size_t bytes) {
+  if (begin != nullptr && bytes > 0) ranges.push_back({begin, bytes});
+}
+
+/// A library's kernels tell nobody what they store, so it is looked at behind them.
+void examine_products(const Node& node, const std::vector<void*>& outputs,
+                      const CudaBinding& binding, const cuda::Watch& watch, CommandList& commands) {
+  const auto& all = commands.commands();
+  const bool product = std::ranges::any_of(
+      all, [](const Command& c) { return std::holds_alternative<GemmCommand>(c); });
+  if (!product) return;
+  for (std::size_t k = 0; k < node.types.size(); ++k) {
+    const std::int64_t count = node.types[k].numel();
+    if (outputs[k] == nullptr || count == 0) continue;
+    with_type(node.types[k].element, [&](auto* element) {
+      using T = std::remove_pointer_t<decltype(element)>;
+      if constexpr (std::is_floating_point_v<T>) {
+        commands.launch(cuda::Examine<T>{static_cast<const T*>(outputs[k]), count, watch},
+                        spread(count, 256, binding.device, 4));
+      }
+    });
+  }
+}
+
+}  // namespace
+
+Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,
+             const CudaBinding& binding) {
+  const std::int32_t index = plan.schedule.order[step];
+  const Node& node = plan.graph.nodes()[index];
+  Task task{describe(node), {}, {}};
+  Types inputs;
+  std::vector<void*> input_data, output_data;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(plan.graph.type(id));
+    input_data.push_back(locate(id));
+    touch(task.touched.reads, input_data.back(), inputs.back().bytes());
+  }
+  for (std::size_t k = 0; k < node.types.size(); ++k) {
+    output_data.push_back(locate({index, static_cast<std::int32_t>(k)}));
+    touch(task.touched.writes, output_data.back(), node.types[k].bytes());
+  }
+  touch(task.touched.writes, scratch, plan.scratch_bytes[index]);
+  // What a region makes where it need not run is nobody's fault.
+  const bool* reported_if =
+      node.guard.present() ? reinterpret_cast<const bool*>(locate(node.guard)) : nullptr;
+  touch(task.touched.reads, reported_if, sizeof(bool));
+  cuda::Watch watch;
+  cuda::Lookups lookups;
+  if (binding.faults != nullptr) {
+    watch = binding.faults->watch(binding.base + index, reported_if);
+    lookups = binding.faults->lookups(binding.base + index, reported_if);
+  }
+  CommandList commands;
+  cuda_table().of(*node.op).record(
+      *node.op,
+      CudaLaunch{inputs, node.types, input_data, output_data, scratch, plan.choices[index],
+                 binding.device, binding.constants, commands, watch, lookups, binding.tf32});
+  if (watch.met != nullptr) examine_products(node, output_data, binding, watch, commands);
+  task.commands = commands.commands();
+  return task;
+}
+
+std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding) {
+  std::vector<Task> all;
+  const Locate locate = [&](ValueId id) { return address_of(plan, bases, id); };
+  for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
+    const std::int32_t node = plan.schedule.order[step];
+    if (!has_kernel(plan.graph, plan.graph.nodes()[node])) continue;
+    std::byte* scratch =
+        plan.scratch_bytes[node] > 0 ? bases.arena + plan.memory.scratch_offsets[node] : nullptr;
+    all.push_back(task_of(plan, step, locate, scratch, binding));
+    Task& task = all.back();
+    if (plan.graph.nodes()[node].op->as<Guard>() != nullptr) task.computes = {node, 0};
+    if (const ValueId guard = guard_of(plan, node); guard.present()) {  // its own or a stronger one
+      task.guard = guard;
+      task.guard_at = reinterpret_cast<const bool*>(locate(guard));
+      touch(task.touched.reads, task.guard_at, sizeof(bool));
+    }
+  }
+  const auto assignments = plan.graph.assignments();
+  for (std::size_t i = 0; i < assignments.size(); ++i) {
+    if (plan.schedule.in_place[i]) continue;
+    const std::byte* from = locate(assignments[i].value);
+    std::byte* to = bases.storages[assignments[i].storage.index];
+    const std::size_t bytes = plan.graph.type(assignments[i].value).bytes();
+    Task task{fmt::format("assign \"{}\"", plan.graph.storage(assignments[i].storage).path),
+              {CopyCommand{to, from, bytes}},
+              {}};
+    touch(task.touched.reads, from, bytes);
+    touch(task.touched.writes, to, bytes);
+    all.push_back(std::move(task));
+  }
+  return all;
+}
+
+}  // namespace metronome::executor::program

@@ -1,0 +1,305 @@
+#include "executor/cuda/program/regions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "executor/cuda/driver/driver.h"
+#include "executor/cuda/program/io_kernels.h"
+#include "graph/ir/error.h"
+
+namespace metronome::executor::program {
+namespace {
+
+/// Takes tasks in an order that leaves a region only when nothing is ready in it.
+class Grouper {
+ public:
+  Grouper(std::span<const Task> tasks, std::span<const std::vector<std::int32_t>> after,
+          const control::Guards& guards, Nesting nesting)
+      : tasks_(tasks),
+        guards_(guards),
+        nesting_(nesting),
+        waits_for_(tasks.size()),
+        followers_(tasks.size()),
+        placed_(tasks.size(), -1) {
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const auto task = static_cast<std::int32_t>(i);
+      waits_for_[i] = static_cast<std::int32_t>(after[i].size());
+      for (const std::int32_t before : after[i]) followers_[before].push_back(task);
+      if (guard_of(i).present()) ++left_under_[guard_of(i)];
+      if (tasks[i].computes.present()) maker_of_[tasks[i].computes] = task;
+    }
+  }
+
+  RegionParts run() {
+    RegionParts parts = within({});
+    if (taken_ != static_cast<std::int32_t>(tasks_.size())) {
+      throw InternalError(
+          fmt::format("{} of {} tasks stand in no region", tasks_.size() - taken_, tasks_.size()));
+    }
+    return parts;
+  }
+
+ private:
+  /// What is ready and runs where `region` is true, an absent guard being the whole graph; and then
+  /// what this makes ready, and so on.
+  RegionParts within(ValueId region) {
+    RegionParts parts;
+    while (true) {
+      if (const std::int32_t task = ready_itself(region); task >= 0) {
+        parts.push_back({take(task), {}});
+      } else if (const ValueId inner = ready_region(region); inner.present()) {
+        parts.push_back({-1, bodies(region, inner)});
+      } else {
+        return parts;
+      }
+    }
+  }
+
+  /// A conditional node in `region`, whose first body is under `first`.
+  std::vector<Body> bodies(ValueId region, ValueId first) {
+    const std::int32_t opened = taken_;
+    std::vector<ValueId> guards;
+    std::vector<Body> bodies;
+    for (ValueId guard = first; guard.present(); guard = ready_other(region, guards, opened)) {
+      guards.push_back(guard);
+      RegionParts parts = within(guard);
+      if (can_stand_for(parts, opened, bodies.size())) {
+        std::move(parts[0].bodies.begin(), parts[0].bodies.end(), std::back_inserter(bodies));
+      } else {
+        bodies.push_back({guard, address_of(guard), std::move(parts)});
+      }
+      if (bodies.size() == CudaDriver::kMostCases) break;
+    }
+    return bodies;
+  }
+
+  /// True where a body holds a node alone, whose bodies can be those of the node around it: it has
+  /// `others` besides, and all guards were computed before it was opened. (A guard that is never
+  /// true implies all others, also one of a body in which it was not computed.)
+  bool can_stand_for(const RegionParts& parts, std::int32_t opened, std::size_t others) const {
+    return parts.size() == 1 && parts[0].task < 0 &&
+           others + parts[0].bodies.size() <= CudaDriver::kMostCases &&
+           std::ranges::all_of(parts[0].bodies, [&](const Body& body) {
+             return computed_before(body.guard, opened);
+           });
+  }
+
+  /// The first ready task of the region's own.
+  std::int32_t ready_itself(ValueId region) const {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (!ready(i)) continue;
+      const Task& task = tasks_[i];
+      const bool decides = nesting_ == Nesting::nested && region.present() &&
+                           task.computes.present() && !guard_of(i).present() &&
+                           guards_.implies(task.computes, region);
+      if (same(guard_of(i), region) || decides) return static_cast<std::int32_t>(i);
+    }
+    return -1;
+  }
+
+  /// The region in `region` that the first ready task within opens; absent where there is none.
+  ValueId ready_region(ValueId region) const {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (!ready(i)) continue;
+      if (const ValueId inner = opened_by(i, region); inner.present()) return inner;
+    }
+    return {};
+  }
+
+  /// Another that excludes all of `guards` and was computed before the node was opened.
+  ValueId ready_other(ValueId region, std::span<const ValueId> guards, std::int32_t opened) const {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (!ready(i)) continue;
+      const ValueId inner = opened_by(i, region);
+      if (!inner.present() || !computed_before(inner, opened)) continue;
+      if (std::ranges::all_of(guards, [&](ValueId g) { return guards_.exclude(g, inner); })) {
+        return inner;
+      }
+    }
+    return {};
+  }
+
+  /// The weakest guard that is stronger than `region`, that the task's implies, and that lies where
+  /// it was computed still; absent where the task's place is not within `region`.
+  ValueId opened_by(std::size_t task, ValueId region) const {
+    const ValueId own = guard_of(task);
+    if (!stronger(own, region)) return {};
+    if (nesting_ == Nesting::flat) return region.present() ? ValueId{} : own;
+    ValueId weakest = own;
+    for (const auto& [guard, left] : left_under_) {
+      if (left > 0 && computed_before(guard, taken_) && stronger(guard, region) &&
+          stronger(weakest, guard)) {
+        weakest = guard;
+      }
+    }
+    return weakest;
+  }
+
+  bool same(ValueId a, ValueId b) const {
+    return a == b || (guards_.implies(a, b) && guards_.implies(b, a));
+  }
+  bool stronger(ValueId a, ValueId b) const {
+    return a != b && guards_.implies(a, b) && !guards_.implies(b, a);
+  }
+
+  bool computed_before(ValueId guard, std::int32_t place) const {
+    const auto maker = maker_of_.find(guard);
+    return maker != maker_of_.end() && placed_[maker->second] >= 0 &&
+           placed_[maker->second] < place;
+  }
+
+  /// The guard under which the task has its place.
+  ValueId guard_of(std::size_t task) const {
+    return tasks_[task].conditional ? tasks_[task].guard : ValueId{};
+  }
+
+  bool ready(std::size_t task) const { return placed_[task] < 0 && waits_for_[task] == 0; }
+
+  std::int32_t take(std::int32_t task) {
+    placed_[task] = taken_++;
+    for (const std::int32_t follower : followers_[task]) --waits_for_[follower];
+    if (guard_of(task).present()) --left_under_[guard_of(task)];
+    return task;
+  }
+
+  const bool* address_of(ValueId guard) const {
+    for (const Task& task : tasks_) {
+      if (task.guard == guard) return task.guard_at;
+    }
+    throw InternalError("a region under a guard that no task has");
+  }
+
+  std::span<const Task> tasks_;
+  const control::Guards& guards_;
+  Nesting nesting_;
+  std::vector<std::int32_t> waits_for_;               // [task]
+  std::vector<std::vector<std::int32_t>> followers_;  // [task]
+  std::vector<std::int32_t> placed_;                  // [task] its place, or -1
+  std::map<ValueId, int> left_under_;  // tasks that are not placed: while there is one, the guard's
+                                       // byte is its own
+  std::map<ValueId, std::int32_t> maker_of_;
+  std::int32_t taken_ = 0;
+};
+
+/// Adds what bodies must clear.
+class Clearing {
+ public:
+  Clearing(std::span<const Task> tasks, const RegionParts& parts) : tasks_(tasks) { list(parts); }
+
+  void run(RegionParts& parts) {
+    for (RegionPart& part : parts) {
+      if (part.task >= 0) {
+        ++place_;
+      } else {
+        run(part.bodies);
+      }
+    }
+  }
+
+ private:
+  void run(std::vector<Body>& bodies) {
+    std::vector<std::pair<std::size_t, std::size_t>> ranges;  // of places, of each body
+    for (Body& body : bodies) {
+      const std::size_t begin = place_;
+      run(body.parts);
+      ranges.emplace_back(begin, place_);
+    }
+    // The body that runs where no guard is true comes last, without tasks.
+    ranges.emplace_back(place_, place_);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const auto [begin, end] = ranges[i];
+      // What earlier bodies compute may be read in this one; before what later ones compute, its
+      // bytes may be another value's.
+      const std::vector<bool*> first = guards_of(ranges.front().first, begin, begin);
+      const std::vector<bool*> last = guards_of(end, place_, place_);
+      if (first.empty() && last.empty()) continue;
+      if (i == bodies.size()) bodies.emplace_back();
+      bodies[i].clears_first = clears_of(first);
+      bodies[i].clears_last = clears_of(last);
+    }
+  }
+
+  /// Those that are computed from `begin` on, before `end`, and read at `read` or later.
+  std::vector<bool*> guards_of(std::size_t begin, std::size_t end, std::size_t read) const {
+    std::vector<bool*> guards;
+    for (std::size_t place = begin; place < end; ++place) {
+      if (bool* guard = read_after(place, read); guard != nullptr) guards.push_back(guard);
+    }
+    return guards;
+  }
+
+  static std::vector<Command> clears_of(std::span<bool* const> guards) {
+    CommandList commands;
+    for (std::size_t begin = 0; begin < guards.size(); begin += cuda::ClearGuards::kMost) {
+      cuda::ClearGuards clear{};
+      for (; clear.count < cuda::ClearGuards::kMost && begin + clear.count < guards.size();
+           ++clear.count) {
+        clear.guards[clear.count] = guards[begin + clear.count];
+      }
+      commands.launch(clear, {1, cuda::ClearGuards::kMost, 0});
+    }
+    return commands.commands();
+  }
+
+  /// The guard that the task at `place` computes, if it is read at `end` or later.
+  bool* read_after(std::size_t place, std::size_t end) const {
+    const Task& task = tasks_[order_[place]];
+    if (!task.computes.present()) return nullptr;
+    auto* guard = static_cast<bool*>(const_cast<void*>(task.touched.writes.front().begin));
+    const auto holds = [&](const ByteRange& range) {
+      const auto* begin = static_cast<const std::byte*>(range.begin);
+      const auto* byte = reinterpret_cast<const std::byte*>(guard);
+      return byte >= begin && byte < begin + range.bytes;
+    };
+    for (std::size_t later = place + 1; later < order_.size(); ++later) {
+      const Work& touched = tasks_[order_[later]].touched;
+      if (later >= end && std::ranges::any_of(touched.reads, holds)) return guard;
+      if (std::ranges::any_of(touched.writes, holds)) return nullptr;
+    }
+    return nullptr;
+  }
+
+  void list(const RegionParts& parts) {
+    for (const RegionPart& part : parts) {
+      if (part.task >= 0) order_.push_back(part.task);
+      for (const Body& body : part.bodies) list(body.parts);
+    }
+  }
+
+  std::span<const Task> tasks_;
+  std::vector<std::int32_t> order_;  // [place] task
+  std::size_t place_ = 0;
+};
+
+}  // namespace
+
+RegionParts make_regions(std::span<const Task> tasks,
+                         std::span<const std::vector<std::int32_t>> after,
+                         const control::Guards& guards, Nesting nesting) {
+  RegionParts parts = Grouper(tasks, after, guards, nesting).run();
+  Clearing(tasks, parts).run(parts);
+  return parts;
+}
+
+int regions_in(const RegionParts& parts) {
+  int regions = 0;
+  for (const RegionPart& part : parts) {
+    regions += part.task < 0;
+    for (const Body& body : part.bodies) regions += regions_in(body.parts);
+  }
+  return regions;
+}
+
+int depth_of(const RegionParts& parts) {
+  int depth = 0;
+  for (const RegionPart& part : parts) {
+    for (const Body& body : part.bodies) depth = std::max(depth, 1 + depth_of(body.parts));
+  }
+  return depth;
+}
+
+}  // namespace metronome::executor::program

@@ -1,0 +1,374 @@
+#include "executor/eager/eager.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "executor/eager/eager_faults.h"
+#include "executor/eager/eager_memory.h"
+#include "executor/eager/torch_cuda.h"
+#include "graph/ir/error.h"
+#include "graph/ir/guarded.h"
+#include "graph/ir/structural.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::eager {
+namespace {
+
+/// One mode of a declared graph.
+class Interpreter {
+ public:
+  Interpreter(EagerPlan declared, EagerMemory& tensors, bool watches)
+      : mode_(declared.mode),
+        graph_(std::move(declared.graph)),
+        tensors_(tensors),
+        memory_(tensors.memory()),
+        storages_(memory_.storages_of(graph_)) {
+    const auto count = graph_.nodes().size();
+    values_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (const Input* input = node.op->as<Input>()) {
+        inputs_.push_back(memory_.find(*input));
+        values_[i] = {tensors.input(inputs_.back())};
+      } else if (const Read* read = node.op->as<Read>()) {
+        // A leaf of its own: another plan reads the same storage.
+        values_[i] = {storage(read->storage).detach()};
+        if (trains() && graph_.storage(read->storage).trainable) {
+          values_[i][0].set_requires_grad(true);
+          parameters_.push_back(read->storage);
+          leaves_.push_back(values_[i][0]);
+        }
+      } else if (node.inputs.empty()) {
+        values_[i] = reference(*node.op, {});  // a constant: made once
+        for (at::Tensor& constant : values_[i]) constant = constant.to(tensors.device());
+      }
+    }
+    for (const Tensors& outputs : values_) {
+      for (const at::Tensor& kept : outputs) lasting_.insert(storage_of(kept));
+    }
+    find_last_uses();
+    if (trains()) {
+      find_wanted();
+      collect_slots();
+      find_reached(declared.updated);
+    }
+    readables_.resize(graph_.readables().size());
+    if (watches) watch_.emplace(graph_, memory_);
+  }
+
+  void run() {
+    const bool training = trains();
+    tensors_.send(inputs_);
+    if (watch_) watch_->begin(tensors_.inputs(), tensors_.storages());
+    {
+      at::AutoGradMode gradients(training);
+      forward();
+    }
+    at::NoGradGuard no_gradients;
+    if (training) {
+      at::AutoGradMode gradients(true);
+      const at::Tensor& loss = value(graph_.loss().id());
+      if (loss.requires_grad()) loss.backward();  // else every use of a parameter was skipped
+      look_at_gradients();
+    }
+    keep_readables();
+    assign();
+    if (training) step();
+    if (mode_ == Mode::train) ++counter(1);
+    for (const std::int32_t node : held_) values_[node].clear();
+  }
+
+  const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
+  /// What the first step that met anything met first.
+  const std::optional<std::string>& fault() const { return fault_; }
+
+ private:
+  bool trains() const { return mode_ == Mode::train && graph_.loss().present(); }
+
+  at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
+  std::int64_t& counter(int index) const {
+    return *reinterpret_cast<std::int64_t*>(memory_.storage_blocks[index].data());
+  }
+  at::Tensor& value(ValueId id) { return values_[id.node][id.output]; }
+  static const void* storage_of(const at::Tensor& tensor) {
+    return tensor.storage().unsafeGetStorageImpl();
+  }
+  bool constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
+
+  /// As a program's variables would, values are released after their last use.
+  void find_last_uses() {
+    const auto count = static_cast<std::int32_t>(graph_.nodes().size());
+    std::vector<std::int32_t> last(count, -1);
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (!constant(i)) last[i] = i;
+      for (const ValueId id : graph_.nodes()[i].inputs) {
+        if (!constant(id.node)) last[id.node] = i;
+      }
+      if (const ValueId guard = graph_.nodes()[i].guard; guard.present()) last[guard.node] = i;
+    }
+    const auto hold = [&](ValueId id) {
+      if (!id.present() || constant(id.node)) return;
+      last[id.node] = -1;
+      held_.push_back(id.node);
+    };
+    if (graph_.loss().present()) hold(graph_.loss().id());
+    for (const Readable& r : graph_.readables()) {
+      hold(r.value);
+      if (r.value.present() && graph_.node(r.value).op->as<GradientOf>() != nullptr) {
+        hold(graph_.node(r.value).inputs[0]);
+      }
+    }
+    for (const Assignment& a : graph_.assignments()) hold(a.value);
+    releases_.resize(count);
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (last[i] >= 0) releases_[last[i]].push_back(i);
+    }
+  }
+
+  /// The values whose gradients are to be read.
+  void find_wanted() {
+    wanted_.resize(graph_.nodes().size());
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->as<GradientOf>() != nullptr) wanted_[node.inputs[0].node] = true;
+    }
+  }
+
+  /// Lets a value gather its gradient also where no parameter comes before it, as before an input.
+  void watch(std::int32_t node) {
+    for (at::Tensor& tensor : values_[node]) {
+      const bool watched = !tensor.defined() || !tensor.is_floating_point() ||
+                           (tensor.requires_grad() && !tensor.is_leaf());
+      if (!watched && !is_parameter(tensor)) tensor = tensor.detach().set_requires_grad(true);
+    }
+  }
+  bool is_parameter(const at::Tensor& tensor) const {
+    return std::any_of(leaves_.begin(), leaves_.end(),
+                       [&](const at::Tensor& leaf) { return leaf.is_same(tensor); });
+  }
+
+  /// The parameters that the loss depends on in some step.
+  void find_reached(const std::set<StorageId>& updated) {
+    for (const StorageId parameter : parameters_) {
+      reached_.push_back(updated.contains(parameter));
+      if (reached_.back()) rates_.push_back(graph_.storage(parameter).rate);
+    }
+    if (std::ranges::all_of(rates_, [](double rate) { return rate == 1; })) rates_.clear();
+  }
+
+  void collect_slots() {
+    for (const Slot& slot : (*graph_.optimizer())->slots()) {
+      Tensors moments;
+      for (const StorageId p : parameters_) {
+        const std::string path = "optimizer/" + slot.name + "/" + graph_.storage(p).path;
+        const auto found = std::find_if(memory_.storages.begin(), memory_.storages.end(),
+                                        [&](const Storage& s) { return s.path == path; });
+        if (found == memory_.storages.end()) {
+          // The loss does not reach this parameter: no moments, no gradient, no update.
+          moments.emplace_back();
+          continue;
+        }
+        moments.push_back(
+            tensors_.storage(static_cast<std::size_t>(found - memory_.storages.begin())));
+      }
+      slots_.push_back(std::move(moments));
+    }
+  }
+
+  /// As a program's `if` would: by asking the device.
+  bool skips(const Node& node) { return node.guard.present() && !value(node.guard).item<bool>(); }
+
+  void forward() {
+    Tensors inputs;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (skips(node)) {
+        values_[i] = Tensors(node.types.size());  // for merges, which do not look at them
+      } else if (!constant(i)) {
+        inputs.clear();
+        for (const ValueId id : node.inputs) inputs.push_back(value(id));
+        if (node.op->as<GradientOf>() != nullptr) {
+          if (inputs[0].requires_grad()) inputs[0].retain_grad();
+        } else {
+          values_[i] = computed(i, inputs);
+        }
+      }
+      if (!wanted_.empty() && wanted_[i]) watch(i);
+      for (const std::int32_t dead : releases_[i]) values_[dead].clear();
+    }
+  }
+
+  /// A node's results. An index out of range is libtorch's to refuse, but in Metronome's words;
+  /// only a guard's selector is clamped, and told of.
+  Tensors computed(std::int32_t index, const Tensors& inputs) {
+    const Node& node = graph_.nodes()[index];
+    Tensors made;
+    try {
+      made = reference(*node.op, inputs);
+    } catch (const c10::Error&) {
+      const auto stray = tensors_.on_device() ? std::nullopt : stray_lookup(node, inputs);
+      if (!stray) throw;
+      throw RunError(fmt::format("graph \"{}\": {}", graph_.name(), *stray));
+    }
+    if (fault_) return made;
+    if (const Guard* guard = node.op->as<Guard>()) {
+      if (clamps(*guard, inputs)) fault_ = stray_lookup(node, inputs);
+    } else if (watch_) {
+      fault_ = watch_->look(index, made);
+    }
+    return made;
+  }
+
+  /// Cheap, as the baseline is not to be slower for it; on a device it would be one more question.
+  bool clamps(const Guard& guard, const Tensors& inputs) const {
+    const at::Tensor& selector = inputs[0];
+    if (tensors_.on_device() || !selector.defined()) return false;
+    if (selector.scalar_type() == at::kBool) return false;
+    if (guard.nested && !inputs[1].item<bool>()) return false;  // nothing asks for it
+    const auto outcome = selector.item<std::int64_t>();
+    return outcome < 0 || outcome >= guard.cases;
+  }
+
+  /// What autograd computes has no node: told by its parameter.
+  void look_at_gradients() {
+    if (!watch_ || fault_) return;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const NonFinite found = non_finite_in(leaves_[i].grad());
+      if (found == NonFinite{}) continue;
+      const Storage& storage = graph_.storage(parameters_[i]);
+      fault_ = fmt::format("gradient of \"{}\" ({}): {}", storage.path, to_string(storage.line),
+                           found.nan ? "made a NaN" : "made an infinity");
+      return;
+    }
+  }
+
+  void keep_readables() {
+    for (std::size_t r = 0; r < readables_.size(); ++r) {
+      const ValueId id = graph_.readables()[r].value;
+      if (!id.present()) continue;
+      if (graph_.node(id).op->as<GradientOf>() == nullptr) {
+        const at::Tensor kept = value(id).detach();
+        // Of a storage's old value, which the step is about to change, of an input or a constant,
+        // also where an op gave a view of it.
+        readables_[r] = lasting_.contains(storage_of(kept)) ? kept.clone() : kept;
+        continue;
+      }
+      const at::Tensor& of = value(graph_.node(id).inputs[0]);
+      readables_[r] = of.grad().defined() ? of.grad().detach().clone() : at::zeros_like(of);
+    }
+  }
+
+  void assign() {
+    Tensors next;  // all of them together: one may be another's old value
+    for (const Assignment& a : graph_.assignments())
+      next.push_back(value(a.value).detach().clone());
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      storage(graph_.assignments()[i].storage).copy_(next[i]);
+    }
+  }
+
+  void step() {
+    Tensors parameters, gradients;
+    std::vector<Tensors> slots(slots_.size());
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      at::Tensor& leaf = leaves_[i];
+      if (!reached_[i]) {  // no update
+        check_unreached(i);
+        continue;
+      }
+      parameters.push_back(leaf.detach());
+      // In this step all its uses may have been skipped.
+      gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf.detach()));
+      for (std::size_t k = 0; k < slots_.size(); ++k) slots[k].push_back(slots_[k][i]);
+      leaf.mutable_grad() = at::Tensor();
+    }
+    reference_step(**graph_.optimizer(), parameters, std::move(gradients), slots, counter(2),
+                   rates_);
+    ++counter(2);
+  }
+
+  /// Autograd must agree that no gradient comes to a parameter that the plan does not update.
+  void check_unreached(std::size_t parameter) {
+    at::Tensor& gradient = leaves_[parameter].mutable_grad();
+    if (gradient.defined() && gradient.count_nonzero().item<std::int64_t>() > 0) {
+      throw InternalError(fmt::format("the plan does not update \"{}\", but the loss depends on it",
+                                      graph_.storage(parameters_[parameter]).path));
+    }
+    gradient = at::Tensor();
+  }
+
+  Mode mode_;
+  Graph graph_;
+  EagerMemory& tensors_;
+  const Memory& memory_;
+  std::vector<std::size_t> storages_;                // [StorageId of the graph]
+  std::vector<std::size_t> inputs_;                  // of `Memory`
+  std::vector<Tensors> values_;                      // [node][output]
+  std::unordered_set<const void*> lasting_;          // libtorch's storages that outlive a step
+  std::vector<std::vector<std::int32_t>> releases_;  // [node]: nodes whose last use it is
+  std::vector<std::int32_t> held_;                   // nodes kept to the end of the step
+  std::vector<StorageId> parameters_;
+  Tensors leaves_;
+  std::vector<bool> reached_;  // [parameter]
+  std::vector<double> rates_;  // [reached parameter]; empty where all are 1
+  std::vector<bool> wanted_;   // [node]; empty where no gradient flows
+  std::vector<Tensors> slots_;
+  Tensors readables_;
+  std::optional<EagerWatch> watch_;
+  std::optional<std::string> fault_;
+};
+
+class Eager final : public Engine {
+ public:
+  Eager(std::vector<EagerPlan> plans, const Memory& memory, at::Device device, bool watch)
+      : tensors_(memory, device) {
+    for (EagerPlan& plan : plans) {
+      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_, watch));
+    }
+  }
+
+  void run(PlanId plan) override {
+    interpreters_[plan.index]->run();
+    if (!fault_) fault_ = interpreters_[plan.index]->fault();
+    ++steps_;
+  }
+  bool faulted() const override { return fault_.has_value(); }
+  std::optional<std::string> fault() const override { return fault_; }
+  at::Tensor readable(PlanId plan, std::size_t index) const override {
+    return interpreters_[plan.index]->readable(index).cpu();
+  }
+  double scalar(PlanId plan, std::size_t index) const override {
+    const at::Tensor value = interpreters_[plan.index]->readable(index).cpu();
+    return number_at(value.const_data_ptr(), from_torch(value.scalar_type()));
+  }
+  std::int64_t steps() const override { return steps_; }
+  std::byte* feed(std::size_t index) override { return tensors_.feed(index); }
+  void fetch(std::size_t storage) const override { tensors_.fetch(storage); }
+  void push(std::size_t storage) override { tensors_.push(storage); }
+
+ private:
+  EagerMemory tensors_;
+  std::vector<std::unique_ptr<Interpreter>> interpreters_;
+  std::optional<std::string> fault_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
+                                   Device device, bool watch) {
+  if (device.kind == Device::Kind::cpu) {
+    return std::make_unique<Eager>(std::move(plans), memory, at::Device(at::kCPU), watch);
+  }
+  load_torch_cuda(device.index);
+  return std::make_unique<Eager>(std::move(plans), memory,
+                                 at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)),
+                                 watch);
+}
+
+}  // namespace metronome::executor::eager

@@ -1,0 +1,33 @@
+// `eager`: the declared graph op by op through libtorch: oracle and baseline.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "executor/engine/engine.h"
+#include "executor/engine/target.h"
+#include "graph/builder/graph.h"
+
+namespace metronome::executor::eager {
+
+/// What stands for a plan.
+struct EagerPlan {
+  Mode mode;
+  Graph graph;  ///< as declared, after `for_mode` and nothing else
+  /// Parameters that the plan updates: guards that exclude each other may keep a parameter from the
+  /// loss where the declared graph alone does not tell.
+  std::set<StorageId> updated;
+};
+
+/// Runs the graph before `lower`: libtorch's own composites, its autograd, its fused optimizers.
+/// The optimizer's moments are storages of `memory`. On a CUDA device storages, inputs and values
+/// are tensors there; throws RunError where libtorch cannot use it.
+///
+/// An index out of range, for which libtorch throws on the CPU, is a RunError of the step with the
+/// node, the user's line and the index; the step changes no storage. With `watch` the declared
+/// graph's values are looked at, then the parameters' gradients.
+std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
+                                   Device device, bool watch);
+
+}  // namespace metronome::executor::eager

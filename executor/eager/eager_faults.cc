@@ -1,0 +1,79 @@
+#include "executor/eager/eager_faults.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "executor/engine/blame.h"
+#include "executor/engine/plan_nodes.h"
+
+namespace metronome::executor::eager {
+namespace {
+
+bool has(const NonFinite& found, int k) { return k == 0 ? found.nan : found.infinity; }
+
+}  // namespace
+
+std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs) {
+  Types types;
+  for (const at::Tensor& tensor : inputs) {
+    if (!tensor.defined()) return std::nullopt;  // of a region that was skipped
+    types.push_back({from_torch(tensor.scalar_type()), tensor.sizes().vec()});
+  }
+  const auto lookup = node.op->indexing(types);
+  if (!lookup) return std::nullopt;
+  const at::Tensor& index = inputs[lookup->operand];
+  at::Tensor stray = index.lt(0).logical_or(index.ge(lookup->count));
+  if (lookup->ignored) stray = stray.logical_and(index.ne(*lookup->ignored));
+  const at::Tensor all = index.masked_select(stray);
+  if (all.numel() == 0) return std::nullopt;
+  return fmt::format("{}: {}", describe(node), describe(*lookup, all.min().item<std::int64_t>()));
+}
+
+NonFinite non_finite_in(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_floating_point()) return {};
+  const at::Tensor values = tensor.detach();
+  if (at::isfinite(values).all().item<bool>()) return {};
+  return {at::isnan(values).any().item<bool>(), at::isinf(values).any().item<bool>()};
+}
+
+EagerWatch::EagerWatch(const Graph& graph, const Memory& memory)
+    : graph_(graph),
+      memory_(memory),
+      makers_(makers_of(graph, memory)),
+      met_(graph.nodes().size()),
+      held_(source_count(memory)) {
+  held_[kNanConstant].nan = held_[kInfiniteConstant].infinity = true;
+}
+
+void EagerWatch::begin(const Tensors& inputs, const Tensors& storages) {
+  std::fill(met_.begin(), met_.end(), NonFinite{});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    held_[source_of_input(i)] = non_finite_in(inputs[i]);
+  }
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    held_[source_of_storage(i, memory_)] = non_finite_in(storages[i]);
+  }
+}
+
+std::optional<std::string> EagerWatch::look(std::int32_t node, const Tensors& made) {
+  if (!makes_numbers(graph_, node)) return std::nullopt;
+  NonFinite& met = met_[node];
+  for (const at::Tensor& tensor : made) {
+    const NonFinite here = non_finite_in(tensor);
+    met = {met.nan || here.nan, met.infinity || here.infinity};
+  }
+  if (met == NonFinite{}) return std::nullopt;
+  const int value = cuda::blame(
+      met.nan, makers_[node].data(), static_cast<int>(makers_[node].size()),
+      [&](int maker, int k) { return has(met_[maker], k); },
+      [&](int source, int k) { return has(held_[source], k); });
+  if (value == cuda::kBlameless) return std::nullopt;
+  return fmt::format("{}: {}", describe(graph_.nodes()[node]), describe_number(value, memory_));
+}
+
+}  // namespace metronome::executor::eager

@@ -1,0 +1,42 @@
+// Faults of `eager`: indices that libtorch refuses, and numbers that are not finite.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/engine/faults.h"
+#include "graph/builder/graph.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::eager {
+
+/// `pick "loss/pick" (train.cc:12): target 10 is out of range 0 to 9`, where the node looks up what
+/// is not there; of several indices the least. `inputs` are on the CPU.
+std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs);
+
+/// What of a tensor is not finite; of undefined ones and other types nothing.
+NonFinite non_finite_in(const at::Tensor& tensor);
+
+/// Numbers that are not finite, while a declared graph runs node by node.
+class EagerWatch {
+ public:
+  EagerWatch(const Graph& graph, const Memory& memory);
+
+  /// Before a step: its inputs and storages, as `Memory` numbers them.
+  void begin(const Tensors& inputs, const Tensors& storages);
+  /// What a node is to blame for, whose results these are (a cuda::Blame), in words; or nothing.
+  std::optional<std::string> look(std::int32_t node, const Tensors& made);
+
+ private:
+  const Graph& graph_;
+  const Memory& memory_;
+  std::vector<std::vector<int>> makers_;  // [node]
+  std::vector<NonFinite> met_;            // [node]
+  std::vector<NonFinite> held_;           // [source]
+};
+
+}  // namespace metronome::executor::eager

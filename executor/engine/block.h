@@ -1,0 +1,56 @@
+// Memory that the executor owns.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace metronome::executor {
+
+/// Zeroed bytes at a multiple of 64. Tensors that show them may outlive it: they share the bytes,
+/// which are freed with the last of them.
+class Block {
+ public:
+  Block() = default;
+  Block(Block&&) noexcept = default;
+  Block& operator=(Block&&) noexcept = default;
+  explicit Block(std::size_t bytes) : bytes_(bytes) {
+    // aligned_alloc wants a multiple of the alignment; an empty value still needs an address.
+    const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+    if (rounded < bytes) throw std::bad_alloc();
+    void* taken = std::aligned_alloc(kAlignment, rounded);
+    if (taken == nullptr) throw std::bad_alloc();
+    data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(taken),
+                                       [](std::byte* p) { std::free(p); });
+    std::memset(taken, 0, rounded);
+  }
+
+  /// Bytes that `data` owns, zeroed and aligned as these are.
+  Block(std::shared_ptr<std::byte> data, std::size_t bytes)
+      : data_(std::move(data)), bytes_(bytes) {}
+
+  std::byte* data() const { return data_.get(); }
+  std::size_t bytes() const { return bytes_; }
+  explicit operator bool() const { return data_ != nullptr; }
+  /// What keeps the bytes.
+  const std::shared_ptr<std::byte>& owner() const { return data_; }
+
+  static constexpr std::size_t kAlignment = 64;
+
+ private:
+  std::shared_ptr<std::byte> data_;
+  std::size_t bytes_ = 0;
+};
+
+/// Where a value lies in a block.
+struct InBlock {
+  const Block* block = nullptr;
+  std::size_t offset = 0;  ///< bytes
+
+  std::byte* data() const { return block->data() + offset; }
+};
+
+}  // namespace metronome::executor

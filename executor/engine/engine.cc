@@ -1,0 +1,49 @@
+#include "executor/engine/engine.h"
+
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+
+#include "graph/ir/error.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor {
+
+std::vector<KernelTime> Engine::profile(PlanId) {
+  throw InternalError("an engine without kernels was asked to time them");
+}
+
+double Engine::scalar(PlanId plan, std::size_t index, std::int64_t step) const {
+  if (step != steps() - 1) {
+    throw RunError(
+        fmt::format("step {} was read, but only the last step, {}, is kept", step, steps() - 1));
+  }
+  return scalar(plan, index);
+}
+
+at::Tensor tensor_over(void* data, const Type& type) {
+  return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));
+}
+
+at::Tensor tensor_in(const InBlock& place, const Type& type) {
+  return at::from_blob(
+      place.data(), type.shape, [owner = place.block->owner()](void*) {},
+      at::TensorOptions(to_torch(type.element)));
+}
+
+double number_at(const void* data, Element element) {
+  switch (element) {
+    case f32:
+      return *static_cast<const float*>(data);
+    case f64:
+      return *static_cast<const double*>(data);
+    case i32:
+      return *static_cast<const std::int32_t*>(data);
+    case i64:
+      return static_cast<double>(*static_cast<const std::int64_t*>(data));
+    case bool_:
+      return *static_cast<const bool*>(data) ? 1 : 0;
+  }
+  throw InternalError("an element type out of range");
+}
+
+}  // namespace metronome::executor

@@ -1,0 +1,84 @@
+// What runs the steps of an executable.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/engine/memory.h"
+#include "executor/engine/report.h"
+
+namespace metronome::executor {
+
+/// One plan of an engine, by its place among those that it was made of.
+struct PlanId {
+  std::int32_t index = -1;  ///< below zero: absent
+
+  bool present() const { return index >= 0; }
+  bool operator==(const PlanId&) const = default;
+};
+
+/// An engine whose memory is a device's keeps storages there; their blocks in `Memory` are then
+/// copies, which `fetch` and `push` bring up to date in either direction.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// One step of a plan.
+  virtual void run(PlanId plan) = 0;
+  /// Whether it has kernels to time.
+  virtual bool profiles() const { return false; }
+  /// The same step, kernel by kernel, each timed, in the order in which they ran.
+  virtual std::vector<KernelTime> profile(PlanId plan);
+  /// Readable `index` of the plan's graph as the plan's last step left it: in the engine's own
+  /// memory, which the tensor keeps, or in memory of the tensor's own.
+  virtual at::Tensor readable(PlanId plan, std::size_t index) const = 0;
+  /// The same, of one element, as a number; allocates nothing where the engine can.
+  virtual double scalar(PlanId plan, std::size_t index) const = 0;
+  /// The same as step `step`, one of this plan, left it; steps count from 0 over all plans. Throws
+  /// RunError where it is not kept.
+  virtual double scalar(PlanId plan, std::size_t index, std::int64_t step) const;
+  /// Steps begun, of all plans.
+  virtual std::int64_t steps() const = 0;
+
+  /// Host memory that the next step takes input `index` of `Memory` from, which of an input that
+  /// was handed out is its block; waits until it may be written.
+  virtual std::byte* feed(std::size_t index) = 0;
+  /// The first `bytes` of that memory hold what is fed: the engine may begin to carry them away.
+  /// Called behind each part of a large feed and at its end, with more bytes each time.
+  virtual void fed(std::size_t index, std::size_t bytes) {
+    static_cast<void>(index);
+    static_cast<void>(bytes);
+  }
+  /// A block for input `index` of `Memory`, about to be handed out, that steps can take it from
+  /// without a copy by the host; absent where that in `Memory` is as good.
+  virtual Block block_to_fill(std::size_t index) {
+    static_cast<void>(index);
+    return {};
+  }
+  /// Brings the block of input `index` of `Memory` up to date with what was fed last.
+  virtual void fetch_input(std::size_t index) const { static_cast<void>(index); }
+  /// Brings a storage's block up to date with the last step.
+  virtual void fetch(std::size_t storage) const { static_cast<void>(storage); }
+  /// Takes over a storage's block, which has been written to.
+  virtual void push(std::size_t storage) { static_cast<void>(storage); }
+
+  /// Waits for every step that was begun.
+  virtual void settle() const {}
+  /// Whether a fault has come to the host; waits for nothing and allocates nothing.
+  virtual bool faulted() const { return false; }
+  /// `Executable::fault`, of what has come to the host.
+  virtual std::optional<std::string> fault() const { return std::nullopt; }
+};
+
+/// A tensor over memory that something else owns, and that the tensor must not outlive.
+at::Tensor tensor_over(void* data, const Type& type);
+/// A tensor that shows bytes of a block and keeps the block's bytes, alone, as long as it lives.
+at::Tensor tensor_in(const InBlock& place, const Type& type);
+/// The number at `data`.
+double number_at(const void* data, Element element);
+
+}  // namespace metronome::executor

@@ -1,0 +1,72 @@
+// What steps met and went on with, in words; and how a number that is not finite finds its maker.
+//
+// A fault has a place: nodes are counted through the graphs of an executable's plans, one plan
+// after the other, and each has a place of either kind. Of a step the least place is kept, so that
+// the node that was declared first is told of, in whatever order a target runs them; and the first
+// step that met any is the one that is told of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/engine/memory.h"
+#include "executor/engine/plan.h"
+#include "ops/rules/fault.h"
+
+namespace metronome::executor {
+
+enum class FaultKind : std::uint8_t {
+  lookup,  ///< an index of something that is not there (Op::indexing); its value is the index
+  number,  ///< a number that is not finite; its value says how (`blame`)
+};
+constexpr int kFaultKinds = 2;
+/// Of node number `node` of all plans' graphs.
+constexpr int fault_place(std::size_t node, FaultKind kind) {
+  return kFaultKinds * static_cast<int>(node) + static_cast<int>(kind);
+}
+
+/// "target 10 is out of range 0 to 9 (-100 is ignored)".
+std::string describe(const Indexing& lookup, std::int64_t index);
+/// `pick "loss/pick" (train.cc:12): target 10 is out of range 0 to 9`, or
+/// `log "log" (train.cc:9): made a NaN`. Plans in the order in which their places count.
+std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const> plans,
+                     const Memory& memory);
+/// Nodes of all plans' graphs.
+std::size_t node_count(std::span<const Plan> plans);
+/// "made a NaN", "made an infinity", "read a NaN from input "x"".
+std::string describe_number(std::int64_t value, const Memory& memory);
+
+// ---- Who made a number that is not finite ----------------------------------------------------
+//
+// A node makes a NaN where its results hold one and what it reads holds none. It makes an infinity
+// where its results hold one and what it reads holds neither: masks of -inf pass. What comes from
+// outside of the graph (inputs, storages, constants) nobody made: a NaN there is the fault of the
+// first node that reads it, an infinity of nobody. Of ops that only move numbers (Op::moves)
+// nothing is asked: who reads them reads what they moved.
+
+/// Numbers from outside: two kinds of constants, then inputs and storages as `Memory` counts them.
+constexpr int kNanConstant = 0, kInfiniteConstant = 1, kFirstInput = 2;
+int source_of_input(std::size_t input);
+int source_of_storage(std::size_t storage, const Memory& memory);
+std::size_t source_count(const Memory& memory);
+
+/// [node]: whose floating numbers it reads: nodes, and -1 - s for source s.
+std::vector<std::vector<int>> makers_of(const Graph& graph, const Memory& memory);
+/// True for a node that may make a number that is not finite.
+bool makes_numbers(const Graph& graph, std::int32_t node);
+/// The makers of one value: itself where its node makes numbers.
+std::vector<int> makers_of(const Graph& graph, ValueId value, const Memory& memory);
+
+/// What of a tensor is not finite.
+struct NonFinite {
+  bool nan = false;
+  bool infinity = false;
+  bool operator==(const NonFinite&) const = default;
+};
+/// Of host memory; of types that are not floating nothing.
+NonFinite non_finite_in(const void* data, const Type& type);
+
+}  // namespace metronome::executor

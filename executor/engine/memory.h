@@ -1,0 +1,51 @@
+// What all plans of one executable share: storages, inputs, and where readable values were left.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/engine/block.h"
+#include "graph/builder/graph.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::executor {
+
+/// One input of the declared graphs. Graphs that declare it with one shape share it; each other
+/// shape has memory of its own, so that what was fed to it stays.
+struct InputMemory {
+  std::string name;
+  Type type;
+  Block block;
+  bool filled = false;      ///< fed once, or handed out to be filled in place
+  bool handed_out = false;  ///< the user may write to the block before any step
+};
+
+/// The memory of an input that users have tensors over.
+struct HandedOut {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  std::size_t input = 0;  ///< index into `Memory::inputs`
+};
+
+/// Bytes that live beside the arena.
+struct Memory {
+  /// Those of all plans, each path once: the declared ones first, then the optimizer's moments.
+  std::vector<Storage> storages;
+  std::vector<Block> storage_blocks;
+  std::vector<InputMemory> inputs;
+  /// [declared graph][input, in the order of the first graph]: index into `inputs`.
+  std::vector<std::vector<std::size_t>> inputs_of;
+  std::vector<HandedOut> handed_out;  ///< by address; those of no bytes are left out
+
+  /// Input memory of an `Input` node; throws InternalError for one that was not declared.
+  std::size_t find(const Input& input) const;
+  std::byte* input(const Input& node) const { return inputs[find(node)].block.data(); }
+  /// Notes that the input's memory may be written to before any step.
+  void hand_out(std::size_t input);
+  /// [StorageId of the graph]: index into `storages`.
+  std::vector<std::size_t> storages_of(const Graph& graph) const;
+};
+
+}  // namespace metronome::executor

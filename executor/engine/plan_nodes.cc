@@ -1,0 +1,57 @@
+#include "executor/engine/plan_nodes.h"
+
+#include <fmt/format.h>
+
+#include "graph/ir/structural.h"
+
+namespace metronome::executor {
+
+bool has_kernel(const Graph& graph, const Node& node) {
+  if (node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr) return false;
+  Types types;
+  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+  return !node.op->alias(types);
+}
+
+std::string describe(const Node& node) {
+  const std::string attributes = node.op->attributes();
+  const std::string line = to_string(node.line);
+  return fmt::format("{}{} \"{}\"{}", node.op->name(),
+                     attributes.empty() ? "" : fmt::format(" {{{}}}", attributes), node.path,
+                     line.empty() ? "" : fmt::format(" ({})", line));
+}
+
+std::string describe(const Node& node, std::span<const Type> inputs) {
+  std::vector<std::string> texts;
+  for (const Type& t : inputs) texts.push_back(to_string(t));
+  const std::string attributes = node.op->attributes();
+  return fmt::format("{}{} {}", node.op->name(),
+                     attributes.empty() ? "" : fmt::format(" {{{}}}", attributes),
+                     fmt::join(texts, " x "));
+}
+
+ValueId guard_of(const Plan& plan, std::int32_t index) {
+  const Node& node = plan.graph.nodes()[index];
+  for (const InPlace& right : node.op->in_place()) {
+    const int guard = node.op->idle_unless(right);
+    if (guard < 0) continue;
+    const ValueId under = node.inputs[right.input];
+    const plan::Place& place = plan.memory.places[index][right.output];
+    if (place.in != plan::Place::In::none &&
+        place == plan.memory.places[under.node][under.output]) {
+      return node.inputs[guard];
+    }
+  }
+  return node.guard;
+}
+
+std::optional<View> view_of(const Graph& graph, ValueId value) {
+  const Node& node = graph.node(value);
+  Types types;
+  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+  const auto alias = node.op->alias(types);
+  if (!alias || alias->output != value.output) return std::nullopt;
+  return View{node.inputs[alias->input], alias->offset};
+}
+
+}  // namespace metronome::executor

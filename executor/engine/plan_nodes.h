@@ -1,0 +1,34 @@
+// What engines and reports ask of a plan's nodes, one by one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "executor/engine/plan.h"
+#include "graph/builder/graph.h"
+
+namespace metronome::executor {
+
+/// True for a node that runs a kernel: neither an input, nor a storage's value, nor a view.
+bool has_kernel(const Graph& graph, const Node& node);
+
+/// "layer_norm \"tower/0/layer_norm\" (tower.cc:50)".
+std::string describe(const Node& node);
+/// "matmul {transpose_b} f32[4, 1024] x f32[2048, 1024]".
+std::string describe(const Node& node, std::span<const Type> inputs);
+
+/// The guard under which a node must run where values lie as planned: its own, or a stronger one
+/// where it has nothing to do without it. Absent: always.
+ValueId guard_of(const Plan& plan, std::int32_t node);
+
+/// A value that is a view: what it views, and where in it. Absent for others.
+struct View {
+  ValueId of;
+  std::size_t offset = 0;
+};
+std::optional<View> view_of(const Graph& graph, ValueId value);
+
+}  // namespace metronome::executor

@@ -1,0 +1,66 @@
+#include "executor/engine/report.h"
+
+#include <fmt/format.h>
+
+#include "graph/ir/error.h"
+
+namespace metronome {
+namespace {
+
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+const PlanReport& Report::plan(Mode mode, std::size_t shape) const {
+  std::size_t of_mode = 0;
+  for (const PlanReport& p : plans) {
+    if (p.mode == mode && of_mode++ == shape) return p;
+  }
+  if (of_mode == 0) {
+    throw RunError(fmt::format("graph \"{}\" was not compiled to {}", graph, name_of(mode)));
+  }
+  throw RunError(
+      fmt::format("graph \"{}\" was compiled for {} batch shape{}, so there is none at {}", graph,
+                  of_mode, of_mode == 1 ? "" : "s", shape));
+}
+
+std::string name_of(const PlanReport& plan) {
+  return fmt::format("{}{}{}", name_of(plan.mode), plan.batch.empty() ? "" : ", batch shape ",
+                     plan.batch);
+}
+
+std::string to_string(const Report& report) {
+  std::string text = fmt::format("graph \"{}\" on {} ({}, {} thread{}), compiled in {:.2f} s\n",
+                                 report.graph, report.target, report.isa, report.threads,
+                                 report.threads == 1 ? "" : "s", report.compile_seconds);
+  text += fmt::format("  {} parameters, {:.3f} MiB of storage, arena {:.3f} MiB\n",
+                      report.parameter_count, mebibytes(report.storage_bytes),
+                      mebibytes(report.arena_bytes));
+  if (!report.device.empty()) {
+    text += fmt::format(
+        "  on {}: {:.3f} MiB for feeds and tables, {:.3f} MiB mapped, {:.3f} MiB outside of the "
+        "plan "
+        "(modules, handles, graphs)\n",
+        report.device, mebibytes(report.device_bytes_io), mebibytes(report.mapped_bytes),
+        mebibytes(report.device_bytes_other));
+  }
+  for (const PlanReport& p : report.plans) {
+    text += fmt::format(
+        "  {}: {} kernels ({} before passes), {} copies, arena {:.3f} MiB, lower bound {:.3f} MiB, "
+        "unshared {:.3f} MiB\n",
+        name_of(p), p.kernels, p.kernels_declared, p.copies, mebibytes(p.arena_bytes),
+        mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
+    for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
+    for (const std::string& line : p.biggest) text += fmt::format("    {}\n", line);
+    for (const std::string& call : p.aten_calls)
+      text += fmt::format("    through ATen: {}\n", call);
+  }
+  for (const std::string& choice : report.choices) text += fmt::format("  {}\n", choice);
+  if (!report.choices.empty()) text += fmt::format("  choices {:016x}\n", report.choices_hash);
+  for (const std::string& path : report.unreached) {
+    text += fmt::format("  not trained, the loss does not reach it: {}\n", path);
+  }
+  return text;
+}
+
+}  // namespace metronome

@@ -1,0 +1,72 @@
+// What compile decided, for people and for tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "executor/support/timed_by.h"
+#include "graph/ir/settings.h"
+
+namespace metronome {
+
+/// One plan of an executable.
+struct PlanReport {
+  Mode mode = Mode::train;
+  /// The batch shape, "x [256, 64], target [256, 64]"; empty where one graph was compiled.
+  std::string batch;
+  std::size_t kernels_declared =
+      0;  ///< what eager would launch: kernels after differentiate and update, before other passes
+  std::size_t kernels = 0;      ///< kernels of a replay
+  std::size_t arena_bytes = 0;  ///< this plan's need
+  std::size_t lower_bound = 0;  ///< bytes that the weighed orders' values hold at least
+  std::size_t copies = 0;       ///< copies of assigned values at the end of the step
+  std::vector<std::string>
+      biggest;  ///< "f32[256, 2048]  2.0 MiB  linear_1" at the fullest moment, largest first
+  std::vector<std::string> aten_calls;  ///< nodes bound to an ATen call
+  /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".
+  std::vector<std::string> forms;
+  int graph_nodes = 0;  ///< of the captured graph
+  /// The same plan with values laid side by side, never shared: what eager needs at least.
+  std::size_t unshared_bytes = 0;
+};
+
+/// One kernel of a step that was timed kernel by kernel.
+struct KernelTime {
+  std::string
+      kernel;  ///< `layer_norm "tower/3/layer_norm" (tower.cc:50)`, or what the executor does
+  double microseconds = 0;
+  TimedBy by = TimedBy::host_clock;
+};
+
+struct Report {
+  std::string graph;
+  std::string target;  ///< "cpu_replay"
+  std::string isa;     ///< "avx512"
+  int threads = 1;
+  double compile_seconds = 0;
+  std::size_t arena_bytes = 0;  ///< the largest plan's
+  std::size_t storage_bytes = 0;
+  std::string device;                  ///< "NVIDIA H100 80GB HBM3"; empty on a CPU
+  std::size_t device_bytes_io = 0;     ///< slots of large inputs, tables of pointers, constants
+  std::size_t device_bytes_other = 0;  ///< outside of the plan: modules, handles, graphs
+  std::size_t mapped_bytes = 0;        ///< host memory that the device reads inputs from
+  std::size_t parameter_count = 0;     ///< elements of all parameters
+  std::vector<PlanReport> plans;
+  std::vector<std::string>
+      choices;  ///< "linear [4,1024]x[2048,1024] -> onednn (tuned)", one per distinct op and shape
+  std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat where it is equal
+  std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
+
+  /// Of the declared graph at place `shape`; throws RunError if there is none.
+  const PlanReport& plan(Mode mode, std::size_t shape = 0) const;
+};
+
+/// "train", or "train, batch shape x [256, 64], target [256, 64]".
+std::string name_of(const PlanReport& plan);
+
+/// Several lines of text.
+std::string to_string(const Report& report);
+
+}  // namespace metronome

@@ -1,0 +1,113 @@
+// What a graph is compiled for, and how.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/ir/settings.h"
+
+namespace metronome {
+
+class CudaDriver;
+
+/// Whether kernels may be timed when a graph is compiled.
+enum class Tune : std::uint8_t {
+  measure,  ///< the tuning file's entry; without one, time the candidates and keep the choice there
+  file,     ///< the tuning file's entry; without one, the fixed rule
+  off,      ///< the fixed rule
+};
+
+/// Who wrote a CPU kernel, where one op has several.
+enum class Family : std::uint8_t {
+  usual,   ///< whichever `Tune` says
+  own,     ///< Metronome
+  mkl,     ///< the MKL in libtorch
+  onednn,  ///< oneDNN
+};
+
+/// Where a step runs.
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int index = 0;  ///< of a CUDA device
+};
+inline constexpr Device cpu{};
+constexpr Device cuda_device(int index = 0) { return {Device::Kind::cuda, index}; }
+
+/// How loops and branches that data decide are put into a CUDA graph.
+enum class Conditions : std::uint8_t {
+  measured,  ///< in each of the other ways; the fastest is kept
+  masked,    ///< not at all: everything runs, and what need not have run is not looked at
+  flat,      ///< conditional nodes side by side; RunError where the device refuses
+  nested,    ///< conditional nodes within those that their conditions imply; the same
+};
+
+/// How a step is put on a GPU.
+struct CudaOptions {
+  int device = 0;
+  /// Matrix products in TF32 (10 bits of mantissa) in place of IEEE f32.
+  bool tf32 = false;
+  /// Steps that may be in flight: `run` waits for the one this many steps back.
+  int slots = 2;
+  /// Streams that wide branches are captured on, where that is measured to be faster; 1: never.
+  int streams = 4;
+  Conditions conditions = Conditions::measured;
+  /// Compute elementwise chains, and the reductions they meet, in one kernel each.
+  bool fuse = true;
+};
+
+struct Target {
+  enum class Kind : std::uint8_t { cpu_replay, cuda_graph, stepwise, eager };
+  Kind kind = Kind::cpu_replay;
+  Device device = {};
+  CudaOptions cuda = {};
+  /// In place of a device: what records its calls, or plays them elsewhere.
+  std::shared_ptr<CudaDriver> driver = {};
+};
+
+/// One walk over bound kernels in a planned arena.
+Target cpu_replay();
+/// The whole step as one CUDA graph in a planned arena, replayed with one launch.
+Target cuda_graph(CudaOptions options = {});
+/// What `cuda_graph` would do, written down and not done (`Report::launches`): plans and binds
+/// without a GPU. Steps run, but compute nothing.
+Target null(CudaOptions options = {});
+/// The same kernels one by one, each value in memory of its own: for checking and debugging.
+Target stepwise(Device device = cpu);
+/// The declared graph op by op through libtorch, with its autograd and fused optimizers.
+Target eager(Device device = cpu);
+
+struct CompileOptions {
+  std::vector<Mode> modes = {Mode::train};
+  std::uint64_t seed = 0;
+  /// What evaluation computes, by the names that `read` takes: it asks for no input that only other
+  /// values need, such as the target of the loss. Empty: every value that can be read.
+  std::vector<std::string> evaluate_outputs = {};
+  /// Threads a kernel may use; 0: as many as libtorch uses (`at::get_num_threads`). As with
+  /// libtorch, more than the machine has cores are slow but right, and give the bits of a larger
+  /// machine; more than 4 for each core, and more than 16, are refused.
+  int threads = 0;
+  /// Most bytes of the arena; compile says the smallest that is feasible where it is exceeded.
+  std::optional<std::size_t> memory_budget = {};
+  Tune tune = Tune::measure;
+  /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.
+  /// One that is damaged is set aside, as FILE.damaged, with a warning.
+  std::string tuning_file = {};
+  /// Report the first node that makes a number that is not finite (`Executable::fault`), on every
+  /// target by the same rule: a NaN where nothing that the node reads holds one, an infinity where
+  /// nothing that it reads holds an infinity or a NaN. So masks of -inf pass. What comes from
+  /// outside (inputs, storages, constants) nobody made: a NaN there is told of at the first node
+  /// that reads it, an infinity not at all.
+  bool watch = false;
+  /// On a CPU: the family that runs every op for which it has a kernel, neither timed nor looked up
+  /// in the tuning file; `usual`: METRONOME_KERNELS (own, mkl or onednn), else none is preferred.
+  Family kernels = Family::usual;
+  /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
+  bool poison = false;
+};
+
+}  // namespace metronome

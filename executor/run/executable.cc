@@ -1,0 +1,98 @@
+#include "executor/run/executable.h"
+
+#include <fmt/format.h>
+
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/run/executable_impl.h"
+#include "graph/ir/error.h"
+
+namespace metronome {
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+Executable::Impl& Executable::own() const {
+  if (impl_ != nullptr) return *impl_;
+  throw RunError(
+      "this Executable was moved from and holds nothing; call the one that it was moved to");
+}
+
+void Executable::run(std::initializer_list<Feed> feeds) {
+  own().step(Mode::train, std::span(feeds.begin(), feeds.size()));
+}
+void Executable::run(std::span<const Feed> feeds) { own().step(Mode::train, feeds); }
+void Executable::evaluate(std::initializer_list<Feed> feeds) {
+  own().step(Mode::evaluate, std::span(feeds.begin(), feeds.size()));
+}
+void Executable::evaluate(std::span<const Feed> feeds) { own().step(Mode::evaluate, feeds); }
+
+std::vector<KernelTime> Executable::profile(std::initializer_list<Feed> feeds) {
+  return profile(std::span(feeds.begin(), feeds.size()));
+}
+std::vector<KernelTime> Executable::profile(std::span<const Feed> feeds) {
+  std::vector<KernelTime> times;
+  own().step(Mode::train, feeds, &times);
+  return times;
+}
+
+at::Tensor Executable::input(Value input) { return own().fill(own().input_of(input)); }
+at::Tensor Executable::input(std::string_view name) { return own().fill(own().input_of(name)); }
+
+at::Tensor Executable::read(Value value) const { return own().read(own().readable_of(value)); }
+at::Tensor Executable::read(std::string_view name) const {
+  return own().read(own().readable_of(name));
+}
+double Executable::read_scalar(Value value) const {
+  return own().read_scalar(own().readable_of(value));
+}
+double Executable::read_scalar(Value value, std::int64_t step) const {
+  return own().read_scalar(own().readable_of(value), step);
+}
+
+at::Tensor Executable::get(std::string_view path) const {
+  return own().storage_tensor(own().storage_of(path));
+}
+void Executable::set(std::string_view path, const at::Tensor& tensor) {
+  own().set_storage(own().storage_of(path), tensor);
+}
+std::vector<std::string> Executable::storages() const {
+  std::vector<std::string> paths;
+  for (const Storage& s : own().memory.storages) paths.push_back(s.path);
+  return paths;
+}
+
+void Executable::reset() { own().reset_states(std::nullopt); }
+void Executable::reset(std::string_view path) { own().reset_states(path); }
+
+std::int64_t Executable::steps() const { return own().engine->steps(); }
+std::int64_t Executable::replays() const { return own().counter(1); }
+std::int64_t Executable::updates() const { return own().counter(2); }
+std::optional<std::string> Executable::fault() const {
+  const Impl& impl = own();
+  impl.engine->settle();
+  return impl.engine->fault();
+}
+
+void Executable::save(const std::string& file) const {
+  const Impl& impl = own();
+  impl.fetch_all();
+  executor::checkpoint::save_checkpoint(file, impl.checkpointed(),
+                                        {impl.options.seed, impl.report.choices_hash});
+  impl.warn_of_fault();
+}
+std::vector<std::string> Executable::load(const std::string& file) {
+  Impl& own_impl = own();
+  own_impl.fetch_all();
+  struct Push {  // whether it loads, or resets what it had begun to load
+    Impl& impl;
+    ~Push() { impl.push_all(); }
+  } const push{own_impl};
+  return executor::checkpoint::load_checkpoint(
+      file, own_impl.checkpointed(), {own_impl.options.seed, own_impl.report.choices_hash});
+}
+
+const Report& Executable::report() const { return own().report; }
+
+}  // namespace metronome

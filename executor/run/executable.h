@@ -1,0 +1,156 @@
+// A compiled graph: run it, feed it, read it, save it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/engine/report.h"
+#include "executor/engine/target.h"
+#include "graph/builder/graph.h"
+
+namespace metronome {
+
+/// One input of a step and the tensor copied into it: same element type, and the sizes that a graph
+/// of the executable declares; dense, with any strides; on the CPU. It may lie in memory that
+/// `Executable::input`, `read` or `get` showed: each input gets what its tensor held when the call
+/// began.
+struct Feed {
+  Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
+  Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
+
+  Value input;  ///< absent where the input is given by name
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
+/// several threads at once: a second call while one runs throws RunError.
+///
+/// Every call that throws RunError leaves the executable as it was. Every call on one that was
+/// moved from throws RunError.
+///
+/// A tensor that `input`, `read` or `get` returns keeps the bytes that it shows, and them alone: it
+/// may outlive the executable. As long as both live, the next call still changes what it shows, as
+/// is said at each; clone it to keep the numbers.
+class Executable {
+ public:
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+  ~Executable();
+
+  /// One training step (the forward pass only where the graph has no loss). Inputs that are not fed
+  /// keep what they hold; each must have been fed or filled once. Throws RunError where one is fed
+  /// twice in one call.
+  ///
+  /// Where several graphs were compiled, it is a step of the one whose input shapes all feeds have,
+  /// or, where several have them, of the one that was picked last: by a step, or by `input`. Inputs
+  /// of several shapes hold what was fed in each. Throws RunError that lists the shapes and the
+  /// nearest where no graph takes all feeds.
+  void run(std::initializer_list<Feed> feeds = {});
+  void run(std::span<const Feed> feeds);
+  /// The evaluation plan: no update, no counter advances. Needs Mode::evaluate among the modes.
+  void evaluate(std::initializer_list<Feed> feeds = {});
+  void evaluate(std::span<const Feed> feeds);
+
+  /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
+  /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after
+  /// the other: what conditions skip is among them, and what streams run side by side is not seen.
+  /// Times there are the device's own records (CUPTI); where there are none, each kernel is timed
+  /// alone, with its operands in the caches, before the step (`KernelTime::by`). Throws RunError
+  /// for `stepwise` and `eager`.
+  std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
+  std::vector<KernelTime> profile(std::span<const Feed> feeds);
+
+  /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
+  /// what it shows. A value picks its graph for the next step; a name keeps the graph that was
+  /// picked last, which is the first one before any was. On a GPU large inputs go to the device
+  /// from there, with no copy on the way; `run` returns when they are there, so that they may be
+  /// filled again at once.
+  at::Tensor input(Value input);
+  at::Tensor input(std::string_view name);
+
+  /// The value of the last step that computed it. By `cpu_replay` and `stepwise` on a CPU it shows
+  /// the executable's memory, which the next step changes; by `eager` and on a GPU it is a copy,
+  /// which no step changes. Outputs, named values, the loss and declared gradients can be read.
+  /// Where several graphs were compiled, the values of one name in all of them mean the same, in
+  /// the shape of the graph that ran.
+  at::Tensor read(Value value) const;
+  at::Tensor read(std::string_view name) const;
+  /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
+  /// alone, whatever else is in flight.
+  double read_scalar(Value value) const;
+  /// The same of an earlier step, counted from 0 over run and evaluate: `CudaOptions::slots` of
+  /// them are kept on a GPU, the last one on a CPU. Throws RunError for a step that is not kept, or
+  /// to come.
+  double read_scalar(Value value, std::int64_t step) const;
+
+  /// A tensor over a storage by path: "tower/3/linear/weight", "optimizer/exp_avg/...", "replay".
+  /// The next step, `set`, `reset` and `load` change it. On a GPU a copy as of the last step, which
+  /// later calls of `get` bring up to date; written to, it must be given to `set`.
+  at::Tensor get(std::string_view path) const;
+  /// Copies into a storage; sizes and element type must agree.
+  void set(std::string_view path, const at::Tensor& tensor);
+  std::vector<std::string> storages() const;
+  /// States back at their initial values, as before the first step: all of them, or those at `path`
+  /// or below it, which may be a glob as of Graph::freeze. All other storages stay.
+  void reset();
+  void reset(std::string_view path);
+
+  /// Steps begun, of run and evaluate.
+  std::int64_t steps() const;
+  /// Training steps run and updates made; part of checkpoints.
+  std::int64_t replays() const;
+  std::int64_t updates() const;
+
+  /// What went wrong without stopping a step. It is told of the first step that met anything, and
+  /// there of the node that was declared first: one that looked up an index which is not there (a
+  /// label, an embedding's index, a selector of `choose`) or, where `CompileOptions::watch` is on,
+  /// made a number that is not finite. As `pick {ignored=-100} "cross_entropy_loss/pick"
+  /// (train.cc:12): target 10 is out of range 0 to 9 (-100 is ignored)`, or `log "tower/log"
+  /// (tower.cc:50): made a NaN`. Of several indices it is the least. `read`, `read_scalar` and
+  /// `save` log it once, as a warning. `eager` throws RunError for an index instead, but for a
+  /// selector.
+  std::optional<std::string> fault() const;
+
+  /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then
+  /// renamed.
+  void save(const std::string& file) const;
+  /// Takes every storage from a file that `save` wrote. Returns one line for each thing that was
+  /// left at its initial value, ignored, or differs from when the file was written. Throws
+  /// RunError, changing nothing, where the file is damaged or of another model.
+  std::vector<std::string> load(const std::string& file);
+
+  const Report& report() const;
+
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+
+ private:
+  /// Throws RunError where it was moved from.
+  Impl& own() const;
+
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Validates, plans and binds a graph. Throws GraphError with all of the graph's mistakes, RunError
+/// where the options cannot be met. The graph may be destroyed afterwards.
+Executable compile(const Graph& graph, Target target = cpu_replay(), CompileOptions options = {});
+/// The same for several batch shapes of one model: graphs that one function declares, called once
+/// for each shape. They get plans of their own over one arena, and share parameters, optimizer
+/// state and counters; `compile({&g256, &g37})`. Throws GraphError, with both lines, where they
+/// differ in more than shapes: in the names or element types of inputs and of values to be read, in
+/// storages, or in the optimizer; or where two have the same shapes of inputs.
+Executable compile(std::span<const Graph* const> graphs, Target target = cpu_replay(),
+                   CompileOptions options = {});
+Executable compile(std::initializer_list<const Graph*> graphs, Target target = cpu_replay(),
+                   CompileOptions options = {});
+
+}  // namespace metronome

@@ -1,0 +1,248 @@
+#include "executor/run/executable_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "executor/engine/tensor_copy.h"
+#include "executor/support/log.h"
+#include "graph/builder/glob.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/language/init.h"
+
+namespace metronome {
+namespace {
+
+template <class Range, class Name>
+std::string listed(const Range& range, Name name) {
+  std::vector<std::string> names;
+  for (const auto& item : range) names.push_back(fmt::format("\"{}\"", name(item)));
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string Executable::Impl::prefix() const { return fmt::format("graph \"{}\"", first().name()); }
+
+void Executable::Impl::finish_tables() {
+  const std::size_t count = memory.inputs_of[0].size();
+  for (std::size_t i = 0; i < count; ++i) input_named[input_memory({0, i}).name] = i;
+  fed.in.resize(count);
+  fed.inputs.reserve(count);
+  for (Planned& plan : plans) {
+    plan.missing = static_cast<std::size_t>(std::ranges::count(plan.inputs, true));
+  }
+}
+
+std::string Executable::Impl::input_names() const {
+  return listed(memory.inputs_of[0], [&](std::size_t i) { return memory.inputs[i].name; });
+}
+
+Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) const {
+  for (std::size_t k = 0; value.id().present() && k < declared.size(); ++k) {
+    if (value.identity() != declared[k].declared_by) continue;
+    const auto node = static_cast<std::size_t>(value.id().node);
+    const std::vector<std::int32_t>& input_at = declared[k].input_at;
+    // The user's graph may have grown since.
+    if (node < input_at.size() && input_at[node] >= 0) {
+      return {k, static_cast<std::size_t>(input_at[node])};
+    }
+  }
+  throw RunError(fmt::format("{}: the value that is fed is {}, which are {}", prefix(),
+                             value.present() ? "not one of its inputs" : "absent, not an input",
+                             input_names()));
+}
+
+Executable::Impl::InputPlace Executable::Impl::input_of(std::string_view name) const {
+  const auto found = input_named.find(name);
+  if (found != input_named.end()) return {shape, found->second};
+  throw RunError(
+      fmt::format("{} has no input \"{}\"; its inputs are {}", prefix(), name, input_names()));
+}
+
+std::size_t Executable::Impl::readable_of(const Value& value) const {
+  const auto kept = [&] {
+    return listed(first().readables(), [](const Readable& r) { return r.name; });
+  };
+  for (const DeclaredGraph& d : declared) {
+    if (value.identity() != d.declared_by || !value.id().present()) continue;
+    for (std::size_t i = 0; i < d.readables.size(); ++i) {
+      if (d.graph.readables()[d.readables[i]].declared == value.id()) return i;
+    }
+    if (static_cast<std::size_t>(value.id().node) >= d.graph.nodes().size()) {
+      throw RunError(
+          fmt::format("{}: the value that is read was declared after the graph was compiled; kept "
+                      "are {}",
+                      prefix(), kept()));
+    }
+    throw RunError(
+        fmt::format("{}: \"{}\" is not kept after a step; declare it with Graph::output or "
+                    "Value::named. Kept are {}",
+                    prefix(), d.graph.node(value.id()).path, kept()));
+  }
+  if (!value.present()) {
+    throw RunError(fmt::format("{}: the value that is read is absent{}; kept are {}", prefix(),
+                               no_loss(), kept()));
+  }
+  throw RunError(fmt::format("{}: the value that is read is not one of its values; kept are {}",
+                             prefix(), kept()));
+}
+
+std::string_view Executable::Impl::no_loss() const {
+  return first().loss().present() ? "" : " (without Graph::minimize there is no loss)";
+}
+
+std::size_t Executable::Impl::readable_of(std::string_view name) const {
+  const auto readables = first().readables();
+  for (std::size_t i = 0; i < readables.size(); ++i) {
+    if (readables[i].name == name) return i;
+  }
+  throw RunError(fmt::format("{} keeps no value \"{}\"{}; it keeps {}", prefix(), name,
+                             name == "loss" ? no_loss() : "",
+                             listed(readables, [](const Readable& r) { return r.name; })));
+}
+
+void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readable) const {
+  const Graph& graph = declared[plans[plan.index].shape].graph;
+  const Readable& read = graph.readables()[own(plan, readable)];
+  const Type& type = graph.type(read.declared);
+  if (type.numel() == 1) return;
+  throw RunError(fmt::format("{}: read_scalar requires one element, but \"{}\" is {}; use read",
+                             prefix(), read.name, to_string(type)));
+}
+
+bool Executable::Impl::is_gradient(std::size_t readable) const {
+  return first().node(first().readables()[readable].declared).op->as<GradientOf>() != nullptr;
+}
+
+std::size_t Executable::Impl::storage_of(std::string_view path) const {
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
+    if (memory.storages[i].path == path) return i;
+  }
+  throw RunError(fmt::format("{} has no storage \"{}\"; it has {}", prefix(), path,
+                             listed(memory.storages, [](const Storage& s) { return s.path; })));
+}
+
+executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
+  if (computed_by[readable].present()) return computed_by[readable];
+  if (std::ranges::none_of(plans, [&](const Planned& p) { return p.readables[readable]; })) {
+    throw RunError(fmt::format(
+        "{}: no step computes \"{}\": it was compiled to evaluate alone{}; add mt::train "
+        "to CompileOptions::modes{}",
+        prefix(), first().readables()[readable].name,
+        is_gradient(readable) ? ", which computes no gradients" : "",
+        is_gradient(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
+  }
+  throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
+                             first().readables()[readable].name));
+}
+
+void Executable::Impl::warn_of_fault() const {
+  if (warned || !engine->faulted()) return;
+  warned = true;
+  executor::logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
+}
+
+at::Tensor Executable::Impl::read(std::size_t readable) const {
+  const executor::PlanId plan = last_plan(readable);
+  at::Tensor result = engine->readable(plan, own(plan, readable));
+  warn_of_fault();
+  return result;
+}
+
+double Executable::Impl::read_scalar(std::size_t readable) const {
+  const executor::PlanId plan = last_plan(readable);
+  require_scalar(plan, readable);
+  const double number = engine->scalar(plan, own(plan, readable));
+  warn_of_fault();
+  return number;
+}
+
+double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) const {
+  executor::PlanId plan = last_plan(readable);
+  const auto kept = static_cast<std::int64_t>(recent.size());
+  const std::int64_t next = engine->steps();
+  // Of any other step the engine says why it cannot be read.
+  if (step >= 0 && step < next && step >= next - kept)
+    plan = recent[static_cast<std::size_t>(step % kept)];
+  if (!plans[plan.index].readables[readable]) {
+    throw RunError(fmt::format("{}: step {} was one to {}, which computes no \"{}\"", prefix(),
+                               step, name_of(plans[plan.index].mode),
+                               first().readables()[readable].name));
+  }
+  require_scalar(plan, readable);
+  const double number = engine->scalar(plan, own(plan, readable), step);
+  warn_of_fault();
+  return number;
+}
+
+at::Tensor Executable::Impl::fill(InputPlace place) {
+  const std::size_t index = memory.inputs_of[place.shape][place.input];
+  executor::InputMemory& input = memory.inputs[index];
+  if (!input.handed_out) {
+    if (executor::Block better = engine->block_to_fill(index)) input.block = std::move(better);
+    if (input.filled) engine->fetch_input(index);
+  }
+  shape = place.shape;
+  memory.hand_out(index);
+  mark_filled(index);
+  return executor::tensor_in({&input.block}, input.type);
+}
+
+void Executable::Impl::set_storage(std::size_t storage, const at::Tensor& tensor) {
+  const Type& type = memory.storages[storage].type;
+  if (!executor::fits(tensor, type)) {
+    executor::refuse(tensor, to_string(type),
+                     fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
+  }
+  executor::copy_into(memory.storage_blocks[storage].data(), tensor, type);
+  engine->push(storage);
+}
+
+void Executable::Impl::reset_states(std::optional<std::string_view> path) {
+  std::vector<std::string> states;
+  bool found = false;
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
+    const Storage& s = memory.storages[i];
+    if (s.kind != StorageKind::state) continue;
+    states.push_back(s.path);
+    if (path && !glob_finds(*path, s.path)) continue;
+    initialise(s, options.seed, memory.storage_blocks[i].data());
+    engine->push(i);
+    found = true;
+  }
+  if (found || !path) return;
+  throw RunError(fmt::format("{}: reset of \"{}\" finds no state; its states are {}", prefix(),
+                             *path, listed(states, [](const std::string& s) { return s; })));
+}
+
+at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
+  engine->fetch(storage);
+  return executor::tensor_in({&memory.storage_blocks[storage]}, memory.storages[storage].type);
+}
+
+std::int64_t Executable::Impl::counter(std::size_t storage) const {
+  engine->fetch(storage);
+  return *reinterpret_cast<const std::int64_t*>(memory.storage_blocks[storage].data());
+}
+
+void Executable::Impl::fetch_all() const {
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) engine->fetch(i);
+}
+
+void Executable::Impl::push_all() {
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) engine->push(i);
+}
+
+std::vector<executor::checkpoint::Checkpointed> Executable::Impl::checkpointed() const {
+  std::vector<executor::checkpoint::Checkpointed> all;
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
+    const Storage& s = memory.storages[i];
+    all.push_back({s.path, s.type, s.kind, memory.storage_blocks[i].data(),
+                   [s, seed = options.seed](std::byte* out) { initialise(s, seed, out); }});
+  }
+  return all;
+}
+
+}  // namespace metronome

@@ -1,0 +1,141 @@
+// What an Executable holds. Internal to executor/.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/engine/engine.h"
+#include "executor/engine/memory.h"
+#include "executor/run/batch_shapes.h"
+#include "executor/run/executable.h"
+
+namespace metronome {
+
+/// Of names, so that one is looked up without a string being made.
+struct NameHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view name) const {
+    return std::hash<std::string_view>()(name);
+  }
+};
+
+/// Inputs and readables are numbered as in the first of the declared graphs.
+struct Executable::Impl {
+  /// One of the graphs, each for a batch shape of its own.
+  struct DeclaredGraph {
+    Graph graph;                                       ///< the user's graph may be gone
+    std::shared_ptr<const GraphIdentity> declared_by;  ///< tells its values from another graph's
+    std::vector<std::int32_t> input_at;                ///< [node]: the input that it is, or -1
+    std::vector<std::size_t> readables;                ///< [readable]: its number in this graph
+    std::array<executor::PlanId, 2> plans{};           ///< [mode]; absent where it was not compiled
+  };
+  /// What a plan touches.
+  struct Planned {
+    Mode mode;
+    std::size_t shape;            ///< of which declared graph it is
+    std::vector<bool> inputs;     ///< it reads this input
+    std::vector<bool> readables;  ///< it computes this readable
+    std::size_t missing = 0;      ///< of the inputs that it reads: those that hold nothing yet
+  };
+  /// What the feeds of a call mean. Room for all inputs is taken once: a step allocates nothing.
+  struct Fed {
+    std::int64_t call = 0;            ///< calls so far
+    std::vector<std::int64_t> in;     ///< [input] the last call that fed it
+    std::vector<std::size_t> inputs;  ///< [feed of this call]
+
+    bool now(std::size_t input) const { return in[input] == call; }
+  };
+
+  std::vector<DeclaredGraph> declared;
+  std::optional<executor::BatchShapes> shapes;
+  CompileOptions options;
+  Report report;
+  executor::Memory memory;
+  std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> input_named;
+  std::unique_ptr<executor::Engine> engine;
+  std::vector<Planned> plans;                 ///< [PlanId]
+  std::vector<executor::PlanId> computed_by;  ///< per readable: the plan whose step left it last
+  std::vector<executor::PlanId> recent;       ///< of step n: [n % size]
+  std::size_t shape = 0;                      ///< picked last
+  Fed fed;
+  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+  mutable bool warned = false;  ///< of a fault
+
+  /// Fills what `declared`, `memory` and `plans` imply.
+  void finish_tables();
+
+  /// Where `times` is given, kernel by kernel.
+  void step(Mode mode, std::span<const Feed> feeds, std::vector<KernelTime>* times = nullptr);
+
+  /// A place among the declared graphs' inputs.
+  struct InputPlace {
+    std::size_t shape;  ///< the value's graph, or the shape picked last
+    std::size_t input;
+  };
+  /// Each throws RunError, naming what there is, where nothing matches.
+  InputPlace input_of(const Value& value) const;
+  InputPlace input_of(std::string_view name) const;
+  std::size_t readable_of(const Value& value) const;
+  std::size_t readable_of(std::string_view name) const;
+  std::size_t storage_of(std::string_view path) const;
+
+  /// Tells of a fault, once. Waits for nothing.
+  void warn_of_fault() const;
+
+  at::Tensor read(std::size_t readable) const;
+  double read_scalar(std::size_t readable) const;
+  double read_scalar(std::size_t readable, std::int64_t step) const;
+  /// A tensor over an input's memory; picks its shape.
+  at::Tensor fill(InputPlace place);
+  void set_storage(std::size_t storage, const at::Tensor& tensor);
+  /// Of the states that `path` finds, or of all where it is absent.
+  void reset_states(std::optional<std::string_view> path);
+  at::Tensor storage_tensor(std::size_t storage) const;
+  std::int64_t counter(std::size_t storage) const;
+  std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
+  /// All storages' blocks from the engine's memory, and back.
+  void fetch_all() const;
+  void push_all();
+
+ private:
+  std::string prefix() const;
+  const Graph& first() const { return declared[0].graph; }
+  std::size_t input_of(const Feed& feed) const;
+  void mark_filled(std::size_t index);
+  const executor::InputMemory& input_memory(InputPlace place) const {
+    return memory.inputs[memory.inputs_of[place.shape][place.input]];
+  }
+  std::string input_names() const;
+  /// For a message on a value that is not there: where the graph has no loss it says so.
+  std::string_view no_loss() const;
+  /// A readable in the graph of a plan.
+  std::size_t own(executor::PlanId plan, std::size_t readable) const {
+    return declared[plans[plan.index].shape].readables[readable];
+  }
+  /// The plan that computed a readable last; throws RunError where no step has.
+  executor::PlanId last_plan(std::size_t readable) const;
+  bool is_gradient(std::size_t readable) const;
+  void require_scalar(executor::PlanId plan, std::size_t readable) const;
+
+  void require_compiled(Mode mode) const;
+  /// Sets `fed`: the one look at what the feeds name.
+  void resolve(std::span<const Feed> feeds);
+  /// The shape that takes all feeds: the one picked last if it does.
+  std::size_t pick(std::span<const Feed> feeds) const;
+  bool takes(std::size_t shape, std::span<const Feed> feeds) const;
+  [[noreturn]] void refuse_feeds(std::span<const Feed> feeds) const;
+  void copy_feed(std::size_t index, const at::Tensor& from);
+  void copy_feeds(std::size_t shape, std::span<const Feed> feeds);
+  std::vector<at::Tensor> set_aside(std::size_t shape, std::span<const Feed> feeds) const;
+  void require_filled(const Planned& plan) const;
+};
+
+}  // namespace metronome

@@ -1,0 +1,65 @@
+// One step of an executable.
+#include <fmt/format.h>
+
+#include "executor/run/executable_impl.h"
+#include "graph/ir/error.h"
+
+namespace metronome {
+namespace {
+
+/// Holds an executable's one place for a running step.
+class Busy {
+ public:
+  Busy(std::atomic_flag& flag, const Graph& graph) : flag_(flag) {
+    if (flag_.test_and_set(std::memory_order_acquire)) {
+      throw RunError(
+          fmt::format("graph \"{}\" is running a step already; one executable runs one "
+                      "step at a time",
+                      graph.name()));
+    }
+  }
+  ~Busy() { flag_.clear(std::memory_order_release); }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+}  // namespace
+
+void Executable::Impl::step(Mode mode, std::span<const Feed> feeds,
+                            std::vector<KernelTime>* times) {
+  const Busy running(busy, first());
+  require_compiled(mode);
+  if (times != nullptr && !engine->profiles()) {
+    throw RunError(
+        fmt::format("{} runs by {}, which is not timed kernel by kernel: profile cpu_replay or "
+                    "cuda_graph",
+                    prefix(), report.target));
+  }
+  resolve(feeds);
+  const std::size_t picked = pick(feeds);
+  const executor::PlanId plan = declared[picked].plans[static_cast<std::size_t>(mode)];
+  const Planned& planned = plans[plan.index];
+  require_filled(planned);
+  copy_feeds(picked, feeds);
+  shape = picked;
+  recent[static_cast<std::size_t>(engine->steps()) % recent.size()] = plan;
+  if (times != nullptr) {
+    *times = engine->profile(plan);
+  } else {
+    engine->run(plan);
+  }
+  for (std::size_t i = 0; i < computed_by.size(); ++i) {
+    if (planned.readables[i]) computed_by[i] = plan;
+  }
+}
+
+void Executable::Impl::require_compiled(Mode mode) const {
+  if (declared[0].plans[static_cast<std::size_t>(mode)].present()) return;
+  throw RunError(fmt::format("{} was not compiled to {}; add mt::{} to CompileOptions::modes",
+                             prefix(), name_of(mode), name_of(mode)));
+}
+
+}  // namespace metronome

@@ -1,0 +1,130 @@
+// Adding one node to a graph under construction.
+#include <fmt/format.h>
+
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+#include "graph/control/guards.h"
+#include "graph/ir/error.h"
+#include "graph/ir/guarded.h"
+#include "graph/ir/hash.h"
+#include "graph/ir/structural.h"
+
+namespace metronome {
+namespace {
+
+/// The path a new node takes; `take` is false for a node that fails to join.
+std::string node_path(Scope& scope, const Op& op, bool take) {
+  if (!scope.layer.empty() && scope.layer == op.name()) {
+    if (take) scope.layer.clear();
+    return scope.nodes;
+  }
+  if (take) return join_path(scope.nodes, unique_name(scope, op.name()));
+  Scope copy = scope;
+  return join_path(copy.nodes, unique_name(copy, op.name()));
+}
+
+/// Of operand `i`, which is computed less often than it is read.
+Requirement needs_computed(const Value& value, std::size_t i) {
+  return {
+      fmt::format("operands that are computed whenever they are read, but operand {} only where "
+                  "\"{}\" is true",
+                  i, Value(value.graph(), value.node().guard).node().path),
+      "carry it in the stream of its loop or branch"};
+}
+
+}  // namespace
+
+bool always_computed(const Value& value) {
+  return !value.present() || value.poisoned() || !value.node().guard.present();
+}
+
+Requirement needs_always(const Value& value) {
+  return {fmt::format("a value that every step computes, but this one only where \"{}\" is true",
+                      Value(value.graph(), value.node().guard).node().path),
+          "carry it in the stream of its loop or branch"};
+}
+
+Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line) {
+  const Guard guard{when, cases, parent.present()};
+  return parent.present() ? apply(guard, {decider, parent}, line) : apply(guard, {decider}, line);
+}
+
+Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs) {
+  GraphState* graph = nullptr;
+  bool poisoned = false;
+  for (const Value& v : inputs) {
+    GraphState* const own = v.graph(line);
+    if (graph == nullptr) graph = own;
+    poisoned = poisoned || (v.poisoned() && own == graph);
+  }
+  if (graph == nullptr) {
+    throw GraphError(
+        {fmt::format("{}: {} has no operand that belongs to a graph\n"
+                     "  way out    begin with Graph::input or Graph::parameter",
+                     to_string(line), op->name())});
+  }
+  if (poisoned) return Values(outputs, Value(graph, ValueId{}));
+
+  Scope& scope = graph->scopes.back();
+  const auto refuse = [&](const Requirement& requirement) {
+    mistake(
+        graph, line,
+        fmt::format("{} cannot join the graph as \"{}\"", op->name(), node_path(scope, *op, false)),
+        inputs, requirement);
+    return Values(outputs, Value(graph, ValueId{}));
+  };
+
+  Node node;
+  Types types;
+  for (const Value& v : inputs) {
+    if (!v.present()) return refuse({"every operand, but one is absent (a default-made Value)"});
+    if (v.graph() != graph) {
+      return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"", graph->name,
+                                 v.graph()->name)});
+    }
+    if (v.node().op->as<GradientOf>() != nullptr) {
+      return refuse(
+          {"operands that are computed in the forward pass, but a gradient can only be read"});
+    }
+    node.inputs.push_back(v.id());
+    types.push_back(v.type());
+  }
+  node.op = op;
+  if (op->as<Guard>() == nullptr) node.guard = graph->guard;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId guard = inputs[i].node().guard;
+    if (guard == node.guard || !guard.present()) continue;
+    std::vector<control::GuardFact> read_where_skipped = control::read_under(node, i);
+    read_where_skipped.push_back({guard, false});
+    if (control::possible(graph->nodes, graph->consequences, read_where_skipped)) {
+      return refuse(needs_computed(inputs[i], i));
+    }
+  }
+  try {
+    node.types = op->infer(types);
+  } catch (const Requirement& requirement) {
+    return refuse(requirement);
+  }
+  try {
+    for (const Type& type : node.types) require_possible(type);
+  } catch (const Requirement& requirement) {
+    const Values poisoned = refuse(requirement);
+    // A pass cannot do without it: a gradient may be larger than all that was declared.
+    if (scope.pass) throw GraphError({graph->mistakes.back()});
+    return poisoned;
+  }
+  node.path = node_path(scope, *op, true);
+  node.line = graph->effective(line);
+  if (OpPtr keyed = op->with_key(hash_of(node.path))) op = std::move(keyed);
+  node.op = std::move(op);
+
+  const auto index = static_cast<std::int32_t>(graph->nodes.size());
+  Values results;
+  for (std::size_t i = 0; i < node.types.size(); ++i) {
+    results.emplace_back(graph, ValueId{index, static_cast<std::int32_t>(i)});
+  }
+  graph->nodes.push_back(std::move(node));
+  return results;
+}
+
+}  // namespace metronome

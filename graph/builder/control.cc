@@ -1,0 +1,282 @@
+// The verbs that repeat and choose: unrolled into nodes under guards.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+#include "graph/ir/guarded.h"
+#include "graph/ir/structural.h"
+
+namespace metronome {
+namespace {
+
+/// A loop as all forms of it see it.
+struct Body {
+  std::function<Values(const Values&, int, Line)> run;
+  std::function<Value(const Values&, Line)> condition;  ///< absent: a fixed number of iterations
+};
+
+class Unroller {
+ public:
+  Unroller(GraphState* graph, const Body& body, Line line)
+      : graph_(graph), body_(body), line_(line), outer_(graph, graph->guard) {}
+
+  Values times(Values xs, std::int64_t n) const {
+    for (std::int64_t k = 0; k < n && !xs[0].poisoned(); ++k) xs = iteration(xs, k);
+    return xs;
+  }
+
+  /// `first` is the first iteration that may be skipped; `when` the outcome that goes on.
+  Values guarded(Values xs, std::int64_t max, int first, int when) const {
+    Values results = xs, carried = xs;
+    Value guard = outer_.id().present() ? outer_ : Value();
+    std::vector<ValueId> guards;
+    if (first == 1) results = carried = iteration(xs, 0);
+    for (std::int64_t k = first; k < max && !carried[0].poisoned(); ++k) {
+      guard = next_guard(carried, k - first, when, guard);
+      if (guard.poisoned()) return Values(xs.size(), guard);
+      guards.push_back(guard.id());
+      {
+        GuardScope region(graph_, guard);
+        carried = iteration(carried, k);
+        if (carried[0].poisoned()) return carried;
+        region.close(line_);
+      }
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        results[i] = apply(Merge{}, {guard, carried[i], results[i]}, line_);
+      }
+    }
+    if (carried[0].poisoned()) return carried;
+    for (const Value& result : results) graph_->iterations[result.id()] = {first, guards};
+    return results;
+  }
+
+ private:
+  Values iteration(const Values& xs, std::int64_t k) const {
+    PathScope scope(graph_, static_cast<int>(k), true);
+    const std::size_t mistakes = graph_->mistakes.size();
+    Values next = body_.run(xs, static_cast<int>(k), line_);
+    if (graph_->mistakes.size() > mistakes) return nothing(xs);
+    if (next.size() != xs.size()) {
+      return poisoned(xs, "loop cannot feed its body's results back",
+                      {fmt::format("as many results as the {} values that it takes, but {}",
+                                   xs.size(), next.size())});
+    }
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      if (const auto wrong = wrong_result(graph_, next[i], "body")) {
+        return poisoned(xs, "loop cannot feed its body's result back", *wrong);
+      }
+      if (next[i].poisoned()) return Values(xs.size(), next[i]);
+      if (next[i].type() != xs[i].type()) {
+        mistake(graph_, line_, "loop cannot feed its body's result back", {{xs[i], next[i]}},
+                {fmt::format("a body that keeps the type, but {} becomes {}",
+                             to_string(xs[i].type()), to_string(next[i].type()))});
+        return nothing(xs);
+      }
+    }
+    return next;
+  }
+
+  /// The condition on what iteration k made, and the guard of what follows.
+  Value next_guard(const Values& xs, std::int64_t k, int when, const Value& parent) const {
+    Value decided;
+    {
+      PathScope scope(graph_, static_cast<int>(k), true);
+      PathScope place(graph_, when == 0 ? "halt" : "condition", PathScope::Kind::user);
+      std::optional<GuardScope> region;
+      if (parent.present()) region.emplace(graph_, parent);
+      const std::size_t mistakes = graph_->mistakes.size();
+      decided = body_.condition(xs, line_);
+      if (graph_->mistakes.size() > mistakes) return nothing(xs)[0];
+      if (const auto wrong = wrong_result(graph_, decided, "condition")) {
+        return mistake(graph_, line_, "loop cannot be decided", xs, *wrong);
+      }
+      if (decided.poisoned()) return decided;
+      if (decided.type() != Type{bool_, {}}) {
+        return mistake(graph_, line_, "loop cannot be decided", {{decided}},
+                       {fmt::format("one boolean bool[] from its {}, but {}",
+                                    when == 0 ? "halt" : "condition", to_string(decided.type())),
+                        "compare a reduction, as mt::mean(x) > 0.0"});
+      }
+      if (region) region->close(line_);
+    }
+    return make_guard(decided, when, 2, parent, line_);
+  }
+
+  /// After a mistake the loop ends, whatever hangs on it: the next iteration, with the same
+  /// weights, would tell it again, or what follows from it.
+  Values nothing(const Values& xs) const { return Values(xs.size(), Value(graph_, ValueId{})); }
+
+  Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
+    return Values(xs.size(), mistake(graph_, line_, what, xs, requirement));
+  }
+
+  GraphState* graph_;
+  const Body& body_;
+  Line line_;
+  Value outer_;
+};
+
+enum class Form { times, until, while_true };
+
+Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t count, Line line) {
+  if (xs.empty()) {
+    throw GraphError({fmt::format("{}: loop carries no value\n  requires   one value or more",
+                                  to_string(line))});
+  }
+  for (const Value& x : xs) {
+    if (!x.usable(line)) return Values(xs.size(), x);
+  }
+  GraphState* graph = xs[0].graph();
+  const auto refuse = [&](const std::string& what, const Requirement& requirement) {
+    return Values(xs.size(), mistake(graph, line, what, xs, requirement));
+  };
+  if (count < 1 || count > kMostCopies) {
+    return refuse(form == Form::times ? fmt::format("loop cannot run {} times", count)
+                                      : fmt::format("loop cannot run up to {} times", count),
+                  {count < 1 ? fmt::format("1 time or more, but {}", count)
+                             : fmt::format("{} times or fewer, but {}", kMostCopies, count)});
+  }
+  if (body.run == nullptr || (form != Form::times && body.condition == nullptr)) {
+    const char* what = body.run == nullptr ? "body" : "condition";
+    return refuse(fmt::format("loop cannot call its {}", what),
+                  {fmt::format("a {} that can be called, but it is a null pointer or an empty "
+                               "std::function",
+                               what)});
+  }
+  PathScope verb(graph, "loop", PathScope::Kind::verb);
+  const Unroller unroller(graph, body, line);
+  if (form == Form::times) return unroller.times(xs, count);
+  return form == Form::until ? unroller.guarded(xs, count, 1, 0)
+                             : unroller.guarded(xs, count, 0, 1);
+}
+
+Body body_of(const Layer& layer, const Layer* condition) {
+  Body body;
+  body.run = [&layer](const Values& xs, int k, Line line) {
+    return Values{layer.at(xs[0], k, line)};
+  };
+  if (condition != nullptr) {
+    body.condition = [condition](const Values& xs, Line line) { return (*condition)(xs[0], line); };
+  }
+  return body;
+}
+
+Body body_of(const Loops::Body& function, const Loops::Condition* condition) {
+  Body body;
+  if (function != nullptr) {
+    body.run = [&function](const Values& xs, int, Line) { return function(xs); };
+  }
+  if (condition != nullptr && *condition != nullptr) {
+    body.condition = [condition](const Values& xs, Line) { return (*condition)(xs); };
+  }
+  return body;
+}
+
+}  // namespace
+
+Loop Value::loop(const Layer& body, Line) const { return Loop(*this, body); }
+
+Value Loop::times(std::int64_t n, Line line) const {
+  return run_loop({x_}, body_of(body_, nullptr), Form::times, n, line)[0];
+}
+Value Loop::until(const Layer& halt, std::int64_t max, Line line) const {
+  return run_loop({x_}, body_of(body_, &halt), Form::until, max, line)[0];
+}
+Value Loop::while_true(const Layer& condition, std::int64_t max, Line line) const {
+  return run_loop({x_}, body_of(body_, &condition), Form::while_true, max, line)[0];
+}
+
+Loops loop(Values xs, Loops::Body body) { return Loops(std::move(xs), std::move(body)); }
+
+Values Loops::times(std::int64_t n, Line line) const {
+  return run_loop(xs_, body_of(body_, nullptr), Form::times, n, line);
+}
+Values Loops::until(const Condition& halt, std::int64_t max, Line line) const {
+  return run_loop(xs_, body_of(body_, &halt), Form::until, max, line);
+}
+Values Loops::while_true(const Condition& condition, std::int64_t max, Line line) const {
+  return run_loop(xs_, body_of(body_, &condition), Form::while_true, max, line);
+}
+
+// ---- choose --------------------------------------------------------------------------------
+
+namespace {
+
+/// More than a switch of any model has; the merge's kernel takes all branches' addresses at once.
+constexpr int kMostBranches = 64;
+
+/// What the selector misses, if anything.
+std::optional<Requirement> wrong_selector(const Value& selector, int count) {
+  const Type& type = selector.type();
+  if (type.rank() != 0 || is_floating(type.element)) {
+    return Requirement{
+        fmt::format("a scalar selector i32[], i64[] or bool[], but {}", to_string(type)),
+        "reduce it, as with mt::argmax, or cast it"};
+  }
+  if (type.element == bool_ && count != 2) {
+    return Requirement{fmt::format("2 branches for a boolean selector, but {}", count)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Value Value::choose(const Layer& selector, const Layers& branches, Line line) const {
+  if (!usable(line)) return *this;
+  PathScope verb(graph(), "choose", PathScope::Kind::verb);
+  Value chosen;
+  {
+    PathScope scope(graph(), "selector", PathScope::Kind::user);
+    chosen = selector(*this, line);
+  }
+  if (chosen.poisoned()) return chosen;
+  const int count = branches.count();
+  if (count < 1 || count > kMostBranches) {
+    return mistake(graph(), line, "choose cannot make branches", {{*this}},
+                   {count < 0 ? "the number of branches beside the factory"
+                              : fmt::format("1 to {} branches, but {}", kMostBranches, count),
+                    count < 0 ? "mt::Layers(factory, count)" : ""});
+  }
+  if (const auto wrong = wrong_selector(chosen, count)) {
+    return mistake(graph(), line, "choose cannot take the selector", {{*this, chosen}}, *wrong);
+  }
+  if (count == 1) {
+    PathScope copy(graph(), 0, false);
+    return branches.at(0).at(*this, 0, line);
+  }
+  const Value outer(graph(), graph()->guard);
+  Values operands;
+  Value first;
+  for (int i = 0; i < count; ++i) {
+    const Value guard = make_guard(chosen, i, count, outer.id().present() ? outer : Value(), line);
+    GuardScope region(graph(), guard);
+    PathScope copy(graph(), i, false);
+    const Value result = branches.at(i).at(*this, i, line);
+    if (result.poisoned()) return result;
+    if (first.present() && result.type() != first.type()) {
+      return mistake(graph(), line, "choose cannot join its branches", {{first, result}},
+                     {fmt::format("branches of one type, but branch 0 gives {} and branch {} {}",
+                                  to_string(first.type()), i, to_string(result.type()))});
+    }
+    if (!first.present()) first = result;
+    operands.insert(operands.end(), {guard, result});
+    region.close(line);
+  }
+  // No other outcome is left where none of the earlier guards is true.
+  operands.erase(operands.end() - 2);
+  return apply(make_op(Merge{count - 1, true}), operands, line)[0];
+}
+
+Value Value::choose(Value selector, const Layers& branches, Line line) const {
+  if (!present() || poisoned()) return *this;
+  if (!selector.present() || selector.graph() != graph()) {
+    return mistake(graph(), line, "choose cannot take the selector", {{*this, selector}},
+                   {selector.present() ? "a selector of this graph, but it is one of another"
+                                       : "a selector that is a value, but it is an absent one"});
+  }
+  return choose(Layer([selector](Value) { return selector; }), branches, line);
+}
+
+}  // namespace metronome

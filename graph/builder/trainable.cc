@@ -1,0 +1,65 @@
+// Which parameters are trained, and at which rate.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "graph/builder/glob.h"
+#include "graph/builder/graph.h"
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+
+namespace metronome {
+namespace {
+
+/// `set` of each parameter that `path` finds; `what` is the call, for the mistake where there is
+/// none.
+template <class Set>
+void for_parameters(GraphState& state, std::string_view path, const std::string& what, Line line,
+                    const Set& set) {
+  bool found = false;
+  for (Storage& s : state.storages) {
+    if (s.kind != StorageKind::parameter || !glob_finds(path, s.path)) continue;
+    set(s);
+    found = true;
+  }
+  // Layers on a poisoned value make no parameters: what is not there may follow from a mistake.
+  if (found || !state.mistakes.empty()) return;
+  std::vector<std::string> parameters;
+  for (const Storage& s : state.storages) {
+    if (s.kind == StorageKind::parameter) parameters.push_back(s.path);
+  }
+  std::string near;
+  for (const std::string& candidate : near_paths(path, parameters)) {
+    near += fmt::format("{}\"{}\"", near.empty() ? "" : ", ", candidate);
+  }
+  const bool glob = path.find_first_of("*?") != path.npos;
+  mistake(&state, line, fmt::format("{} finds nothing", what), {},
+          {fmt::format("{} of a parameter or of a scope that holds some, made before",
+                       glob ? "a glob that meets the path" : "the path"),
+           near.empty() ? "" : fmt::format("near it are: {}", near)});
+}
+
+}  // namespace
+
+void Graph::freeze(std::string_view path, Line line) {
+  for_parameters(state(line), path, fmt::format("freeze(\"{}\")", path), line,
+                 [](Storage& s) { s.trainable = false; });
+}
+
+void Graph::thaw(std::string_view path, Line line) {
+  for_parameters(state(line), path, fmt::format("thaw(\"{}\")", path), line,
+                 [](Storage& s) { s.trainable = true; });
+}
+
+void Graph::scale_learning_rate(std::string_view path, double factor, Line line) {
+  const std::string what = fmt::format("scale_learning_rate(\"{}\", {})", path, factor);
+  if (!(factor > 0) || std::isinf(factor)) {
+    mistake(&state(line), line, fmt::format("{} cannot be applied", what), {},
+            {fmt::format("a finite factor above 0, but {}", factor),
+             factor == 0 ? "freeze what is not to be trained" : ""});
+    return;
+  }
+  for_parameters(state(line), path, what, line, [factor](Storage& s) { s.rate = factor; });
+}
+
+}  // namespace metronome

@@ -1,0 +1,91 @@
+#include "graph/check/check_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ir/structural.h"
+
+namespace metronome::check {
+
+PlanFacts::PlanFacts(const Graph& graph, const plan::Schedule& schedule) : graph_(graph) {
+  std::vector<int> step_of(graph.nodes().size());
+  for (std::size_t step = 0; step < schedule.order.size(); ++step) {
+    step_of[schedule.order[step]] = static_cast<int>(step);
+  }
+  find_views(step_of);
+  find_reads(step_of);
+}
+
+void PlanFacts::find_views(const std::vector<int>& step_of) {
+  for (std::size_t index = 0; index < step_of.size(); ++index) {
+    const Node& node = graph_.nodes()[index];
+    Types types;
+    for (ValueId input : node.inputs) types.push_back(graph_.type(input));
+    const auto alias = node.op->alias(types);
+    for (std::size_t output = 0; output < node.types.size(); ++output) {
+      const ValueId id{static_cast<std::int32_t>(index), static_cast<std::int32_t>(output)};
+      PlanFact& fact = facts_[id];
+      fact.root = id;
+      fact.made = fact.last = step_of[index];
+      if (alias && alias->output == id.output) {
+        const PlanFact& viewed = facts_.at(node.inputs[alias->input]);
+        fact.root = viewed.root;
+        fact.offset = viewed.offset + alias->offset;
+        fact.written = false;
+      } else if (const Read* read = node.op->as<Read>()) {
+        fact.root = old_values_.try_emplace(read->storage, id).first->second;
+        fact.written = false;
+        fact.last = -1;
+      } else if (node.op->as<Input>() != nullptr) {
+        fact.written = false;
+        fact.last = -1;
+      }
+    }
+  }
+}
+
+/// Only kernels read: an input, a storage's old value or a view needs no one to make it.
+void PlanFacts::find_reads(const std::vector<int>& step_of) {
+  for (std::size_t index = 0; index < step_of.size(); ++index) {
+    const Node& node = graph_.nodes()[index];
+    bool kernel = false;
+    for (std::size_t output = 0; output < node.types.size(); ++output) {
+      kernel |=
+          facts_.at({static_cast<std::int32_t>(index), static_cast<std::int32_t>(output)}).written;
+    }
+    if (!kernel) continue;
+    for (ValueId operand : operands(node)) read_at(operand, step_of[index]);
+  }
+  const int end = static_cast<int>(step_of.size());
+  for (const Assignment& assignment : graph_.assignments()) read_at(assignment.value, end);
+  for (const Readable& readable : graph_.readables()) {
+    if (readable.value.present()) read_at(readable.value, end);
+  }
+}
+
+void PlanFacts::read_at(ValueId id, int step) {
+  PlanFact& fact = facts_.at(facts_.at(id).root);
+  fact.read = true;
+  fact.last = std::max(fact.last, step);
+}
+
+std::vector<ValueId> PlanFacts::operands(const Node& node) {
+  std::vector<ValueId> ids = node.inputs;
+  if (node.guard.present()) ids.push_back(node.guard);
+  return ids;
+}
+
+std::string PlanFacts::name(const Graph& graph, ValueId id) {
+  const Node& node = graph.node(id);
+  std::string text = fmt::format("{} \"{}\"", to_string(graph.type(id)), node.path);
+  if (node.types.size() > 1) text += fmt::format(" output {}", id.output);
+  return text;
+}
+
+std::string PlanFacts::life(ValueId id) const {
+  const PlanFact& fact = facts_.at(id);
+  return fmt::format("{} (steps {} to {})", name(graph_, id), fact.made, fact.last);
+}
+
+}  // namespace metronome::check

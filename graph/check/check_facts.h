@@ -1,0 +1,54 @@
+// What a graph and an order say of each value, for the checker of plans. It shares no code with the
+// planner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/builder/graph.h"
+#include "graph/plan/schedule.h"
+
+namespace metronome::check {
+
+/// Of a value. Only a root, a value with bytes of its own, has a life.
+struct PlanFact {
+  ValueId root;            ///< the value whose bytes it views, or itself
+  std::size_t offset = 0;  ///< where in the root it begins
+  bool written = true;     ///< by a kernel: neither an input, a storage's old value nor a view
+  bool read = false;
+  int made = 0;  ///< step
+  int last = 0;  ///< last step that reads it; the number of steps if it outlives them
+};
+
+/// Facts of every value. The order must be a permutation that makes values before it reads them.
+class PlanFacts {
+ public:
+  PlanFacts(const Graph& graph, const plan::Schedule& schedule);
+
+  const PlanFact& operator[](ValueId id) const { return facts_.at(id); }
+  const PlanFact& of_root(ValueId id) const { return facts_.at(facts_.at(id).root); }
+  const std::map<ValueId, PlanFact>& all() const { return facts_; }
+  /// The value that stands for a storage's old bytes, of those that are read.
+  const std::map<StorageId, ValueId>& old_values() const { return old_values_; }
+  /// Inputs and guard.
+  static std::vector<ValueId> operands(const Node& node);
+
+  /// f32[16] "linear".
+  static std::string name(const Graph& graph, ValueId id);
+  /// f32[16] "linear" (steps 2 to 5).
+  std::string life(ValueId id) const;
+
+ private:
+  void find_views(const std::vector<int>& step_of);
+  void find_reads(const std::vector<int>& step_of);
+  void read_at(ValueId id, int step);
+
+  const Graph& graph_;
+  std::map<ValueId, PlanFact> facts_;
+  std::map<StorageId, ValueId> old_values_;
+};
+
+}  // namespace metronome::check

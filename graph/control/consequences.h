@@ -1,0 +1,91 @@
+// What follows where guards are true or false: of other guards, and of what decides them.
+//
+// Facts are numbered: "guard g is true", "decider d comes out as case k of n". What is known is two
+// sets of such numbers, those that hold and those that do not, so that what several guards say
+// together is a union, and a contradiction is what two sets have in common.
+//
+//   g0 = guard(d0, when 1)                       g1: {g0, g1, d0 is 1, d1 is 0} hold,
+//   g1 = guard(d1, when 0, parent g0)                {d0 is 0, d1 is 1} do not
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "graph/ir/guarded.h"
+#include "graph/ir/node.h"
+
+namespace metronome::control {
+
+/// A guard that is true in a step, or is not. An absent guard is always true.
+struct GuardFact {
+  ValueId guard;
+  bool holds = true;
+
+  auto operator<=>(const GuardFact&) const = default;
+};
+
+/// A set of numbers from 0 on.
+class NumberSet {
+ public:
+  bool has(std::size_t number) const {
+    return number / 64 < words_.size() && (words_[number / 64] >> (number % 64) & 1) != 0;
+  }
+  void insert(std::size_t number) {
+    if (number / 64 >= words_.size()) words_.resize(number / 64 + 1);
+    words_[number / 64] |= std::uint64_t{1} << (number % 64);
+  }
+  void insert(const NumberSet& others);
+  void remove(const NumberSet& others);
+  bool meets(const NumberSet& others) const;
+  /// Ascending.
+  std::vector<std::size_t> all() const;
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+/// What is known in a step.
+struct Known {
+  NumberSet holds, fails;
+  bool contradicts = false;  ///< itself: there is no such step
+  /// False where a guard is false for one of several reasons, or a decider of many cases comes out
+  /// as none of some: more may follow than is known.
+  bool complete = true;
+};
+
+/// Reads the `Guard` nodes of a graph, whose nodes may grow meanwhile. What has been asked once is
+/// kept: a call takes the time of the facts that it adds and of a union of sets.
+class Consequences {
+ public:
+  /// Where the guard, which is present, is true.
+  const Known& of(const std::vector<Node>& nodes, ValueId guard);
+  /// True where all facts can hold in one step; absent where that takes a search.
+  std::optional<bool> possible(const std::vector<Node>& nodes, std::span<const GuardFact> facts);
+
+ private:
+  enum class Truth : std::uint8_t { no, yes, unknown };
+  enum class Reason : std::uint8_t { contradicts, found, open };
+
+  std::size_t number_of(ValueId guard);
+  /// Of its case 0; the others follow.
+  std::size_t number_of(ValueId decider, std::int64_t cases);
+
+  Truth truth(const std::vector<Node>& nodes, ValueId guard, const Known& known);
+  Truth outcome(const std::vector<Node>& nodes, ValueId guard, const Known& known);
+  static void add(Known& known, const Known& more);
+  void decide(Known& known, ValueId decider, const Guard& rule);
+  void decide_otherwise(Known& known, ValueId decider, const Guard& rule);
+  Reason deny(const std::vector<Node>& nodes, ValueId guard, Known& known);
+
+  std::map<ValueId, std::size_t> guards_;
+  std::map<std::pair<ValueId, std::int64_t>, std::size_t> deciders_;
+  std::size_t next_ = 0;
+  std::map<ValueId, Known> known_;
+};
+
+}  // namespace metronome::control

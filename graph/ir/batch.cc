@@ -1,0 +1,44 @@
+#include "graph/ir/batch.h"
+
+#include <fmt/format.h>
+
+#include "graph/ir/error.h"
+
+namespace metronome {
+
+bool Batch::operator==(const Batch& other) const {
+  return op->equals(*other.op) && count == other.count && inputs == other.inputs &&
+         outputs == other.outputs;
+}
+
+std::string Batch::attributes() const { return fmt::format("{} x {}", op->name(), count); }
+
+Types Batch::infer(std::span<const Type> in) const {
+  const auto of_all = static_cast<std::size_t>(count) * static_cast<std::size_t>(inputs);
+  if (in.size() != of_all) {
+    throw Requirement{fmt::format("{} operands for each of {} {}, but {} in all", inputs, count,
+                                  op->name(), in.size())};
+  }
+  Types types;
+  for (int i = 0; i < count; ++i) {
+    const Types made = op->infer(in.subspan(static_cast<std::size_t>(i) * inputs, inputs));
+    if (made.size() != static_cast<std::size_t>(outputs)) {
+      throw Requirement{
+          fmt::format("{} results of each {}, but {}", outputs, op->name(), made.size())};
+    }
+    types.insert(types.end(), made.begin(), made.end());
+  }
+  return types;
+}
+
+std::vector<InPlace> Batch::in_place() const {
+  std::vector<InPlace> rights;
+  for (int i = 0; i < count; ++i) {
+    for (const InPlace& right : op->in_place()) {
+      rights.push_back({i * outputs + right.output, i * inputs + right.input});
+    }
+  }
+  return rights;
+}
+
+}  // namespace metronome

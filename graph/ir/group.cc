@@ -1,0 +1,222 @@
+#include "graph/ir/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+
+namespace metronome {
+namespace {
+
+bool contains(const std::vector<int>& list, int number) {
+  return std::find(list.begin(), list.end(), number) != list.end();
+}
+
+/// What each member's rule says. A constant is a map without operands.
+std::vector<Fusion> fusions_of(const Group& group) {
+  std::vector<Fusion> fusions;
+  for (const Group::Member& member : group.members) {
+    auto fusion = member.op->fusion(group.types_read_by(member));
+    if (!fusion && member.op->as<Fill>() != nullptr) fusion = Fusion{};
+    if (!fusion) throw Requirement{fmt::format("ops that fuse, but {}", member.op->name())};
+    fusions.push_back(std::move(*fusion));
+  }
+  return fusions;
+}
+
+/// What holds between members: a map gives the domain's shape, a reduction walks over it, and what
+/// a reduction makes of the whole is read outside only.
+void check_flow(const Group& group) {
+  const std::vector<Fusion> fusions = fusions_of(group);
+  int reductions = 0;
+  for (std::size_t m = 0; m < group.members.size(); ++m) {
+    const Group::Member& member = group.members[m];
+    const bool reduces = fusions[m].kind == Fusion::Kind::reduction;
+    if (reduces && ++reductions > 1) throw Requirement{"at most one reduction"};
+    if (!reduces && (member.types.size() != 1 || member.types[0].shape != group.domain)) {
+      throw Requirement{
+          fmt::format("one result of {} from {}", to_string(group.domain), member.op->name())};
+    }
+    for (std::size_t i = 0; i < member.inputs.size(); ++i) {
+      const Group::Source& source = member.inputs[i];
+      const bool streamed = !reduces || contains(fusions[m].streamed_inputs, static_cast<int>(i));
+      const bool made = source.member >= 0;
+      const bool element = !made || fusions[source.member].kind == Fusion::Kind::map ||
+                           contains(fusions[source.member].streamed_outputs, source.index);
+      if (!element || (made && !streamed) ||
+          (reduces && streamed && group.type(source).shape != group.domain)) {
+        throw Requirement{fmt::format("operand {} of {} element by element of {}", i,
+                                      member.op->name(), to_string(group.domain))};
+      }
+    }
+  }
+}
+
+/// Every place where an operand of a group is read, and whether that may go on while a result of
+/// the reduction is written at the same element.
+class Reads {
+ public:
+  explicit Reads(const Group& group)
+      : group_(group), fusions_(fusions_of(group)), reduction_(group.reduction()) {
+    if (reduction_ < 0) return;
+    const Group::Member& reducer = group.members[reduction_];
+    feeds_.resize(group.members.size());
+    for (const int t : fusions_[reduction_].streamed_inputs) feed(reducer.inputs[t], t);
+    for (int m = reduction_ - 1; m >= 0; --m) {
+      for (const int t : feeds_[m]) {
+        for (const Group::Source& source : group.members[m].inputs) feed(source, t);
+      }
+    }
+  }
+
+  /// True where every read of the operand is of the element's own place and over before output
+  /// `streamed` of the reduction is stored there; without a reduction, before anything is.
+  bool over_before(int operand, int streamed) const {
+    for (std::size_t m = 0; m < group_.members.size(); ++m) {
+      const Group::Member& member = group_.members[m];
+      for (std::size_t i = 0; i < member.inputs.size(); ++i) {
+        if (member.inputs[i] != Group::Source{-1, operand}) continue;
+        if (group_.inputs[operand].shape != group_.domain) return false;
+        if (static_cast<int>(m) == reduction_) {
+          if (!may_overwrite(streamed, static_cast<int>(i))) return false;
+        } else if (reduction_ >= 0) {
+          for (const int t : feeds_[m]) {
+            if (!may_overwrite(streamed, t)) return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  void feed(const Group::Source& source, int streamed) {
+    if (source.member >= 0 && !contains(feeds_[source.member], streamed)) {
+      feeds_[source.member].push_back(streamed);
+    }
+  }
+  bool may_overwrite(int output, int input) const {
+    for (const InPlace& right : group_.members[reduction_].op->in_place()) {
+      if (right.output == output && right.input == input) {
+        return contains(fusions_[reduction_].streamed_inputs, input);
+      }
+    }
+    return false;
+  }
+
+  const Group& group_;
+  std::vector<Fusion> fusions_;
+  int reduction_;
+  std::vector<std::vector<int>> feeds_;  // [member] operands of the reduction that it helps to make
+};
+
+std::string joined(const std::vector<Group::Member>& members, bool attributes) {
+  std::string text;
+  for (const Group::Member& member : members) {
+    if (member.op->as<Fill>() != nullptr) continue;
+    if (!text.empty()) text += ' ';
+    text += member.op->name();
+    const std::string more = attributes ? member.op->attributes() : "";
+    if (!more.empty()) text += fmt::format("({})", more);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool Group::Member::operator==(const Member& other) const {
+  return op->equals(*other.op) && inputs == other.inputs && types == other.types;
+}
+
+const Type& Group::type(const Source& source) const {
+  return source.member < 0 ? inputs[source.index] : members[source.member].types[source.index];
+}
+
+Types Group::types_read_by(const Member& member) const {
+  Types types;
+  for (const Source& source : member.inputs) types.push_back(type(source));
+  return types;
+}
+
+int Group::reduction() const {
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const auto fusion = members[m].op->fusion(types_read_by(members[m]));
+    if (fusion && fusion->kind == Fusion::Kind::reduction) return static_cast<int>(m);
+  }
+  return -1;
+}
+
+std::vector<bool> Group::after_reduction() const {
+  const int reducer = reduction();
+  std::vector<bool> after(members.size());
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    for (const Source& source : members[m].inputs) {
+      if (source.member >= 0 && (source.member == reducer || after[source.member])) after[m] = true;
+    }
+  }
+  return after;
+}
+
+std::string Group::names() const { return joined(members, false); }
+std::string Group::attributes() const { return joined(members, true); }
+
+Types Group::infer(std::span<const Type> in) const {
+  if (!std::equal(in.begin(), in.end(), inputs.begin(), inputs.end())) {
+    throw Requirement{"the operands that it was made for"};
+  }
+  const auto require_made = [&](const Source& source, std::size_t before) {
+    const bool made = source.member < 0 ? static_cast<std::size_t>(source.index) < inputs.size()
+                                        : static_cast<std::size_t>(source.member) < before &&
+                                              static_cast<std::size_t>(source.index) <
+                                                  members[source.member].types.size();
+    if (!made) throw Requirement{"members that read operands or earlier members"};
+  };
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    for (const Source& source : members[m].inputs) require_made(source, m);
+    if (members[m].op->infer(types_read_by(members[m])) != members[m].types) {
+      throw Requirement{fmt::format("the types of {}'s rule", members[m].op->name())};
+    }
+  }
+  check_flow(*this);
+  Types types;
+  for (const Source& source : outputs) {
+    require_made(source, members.size());
+    if (source.member < 0) throw Requirement{"results of members"};
+    types.push_back(type(source));
+  }
+  return types;
+}
+
+std::vector<InPlace> Group::in_place() const {
+  const int reducer = reduction();
+  const std::vector<bool> after = after_reduction();
+  const Reads reads(*this);
+  std::vector<int> streamed;
+  if (reducer >= 0) {
+    const Member& member = members[reducer];
+    streamed = member.op->fusion(types_read_by(member))->streamed_outputs;
+  }
+  std::vector<InPlace> rights;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const Source& source = outputs[k];
+    if (type(source).shape != domain) continue;
+    int stored = -1;  // the result of the reduction that is stored when this output is
+    if (reducer >= 0) {
+      if (streamed.size() != 1) continue;
+      stored = streamed[0];
+      if (!after[source.member] && source != Source{reducer, stored}) continue;
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const int operand = static_cast<int>(i);
+      if (inputs[i] == type(source) && reads.over_before(operand, stored)) {
+        rights.push_back({static_cast<int>(k), operand});
+      }
+    }
+  }
+  return rights;
+}
+
+}  // namespace metronome

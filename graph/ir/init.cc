@@ -1,0 +1,91 @@
+#include "graph/ir/init.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace metronome {
+namespace {
+
+std::optional<Requirement> wrong_uniform(const Init& init, const Type& type) {
+  const double width = init.b - init.a;
+  if (std::isfinite(init.a) && std::isfinite(init.b) && init.a <= init.b && std::isfinite(width) &&
+      holds(type.element, init.a) && holds(type.element, init.b)) {
+    return std::nullopt;
+  }
+  return Requirement{
+      fmt::format("a finite lower bound for {}, and an upper one that is not below "
+                  "it, but {} and {}",
+                  name_of(type.element), init.a, init.b)};
+}
+
+std::optional<Requirement> wrong_normal(const Init& init, const Type& type) {
+  if (!std::isfinite(init.a) || !holds(type.element, init.a)) {
+    return Requirement{
+        fmt::format("a finite mean that {} can hold, but {}", name_of(type.element), init.a)};
+  }
+  if (!(init.b >= 0) || std::isinf(init.b) || !holds(type.element, init.b)) {
+    return Requirement{fmt::format("a finite deviation of 0 or more that {} can hold, but {}",
+                                   name_of(type.element), init.b)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Requirement> wrong_number(double number, const Type& type, bool trained) {
+  if (!holds(type.element, number)) {
+    return Requirement{fmt::format("{}, but {}", what_holds(type.element), number)};
+  }
+  if (std::isnan(number)) return Requirement{fmt::format("a number, but {}", number)};
+  if (trained && std::isinf(number)) {
+    return Requirement{fmt::format("a finite number for what is trained, but {}", number)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string to_string(const Init& init) {
+  switch (init.kind) {
+    case Init::Kind::constant:
+      return fmt::format("{}", init.a);
+    case Init::Kind::uniform:
+      return fmt::format("uniform({}, {})", init.a, init.b);
+    case Init::Kind::normal:
+      return fmt::format("normal({}, {})", init.a, init.b);
+    case Init::Kind::values:
+      return fmt::format("{} values", init.values.size());
+  }
+  throw InternalError("an initial value's kind out of range");
+}
+
+std::optional<Requirement> wrong_init(const Init& init, const Type& type, bool trained) {
+  if (!init.wrong.empty()) return Requirement{init.wrong};
+  const auto given = static_cast<std::int64_t>(init.values.size());
+  switch (init.kind) {
+    case Init::Kind::constant:
+      return wrong_number(init.a, type, trained);
+    case Init::Kind::values:
+      if (given != type.numel()) {
+        return Requirement{
+            fmt::format("{} initial values for {}, but {}", type.numel(), to_string(type), given)};
+      }
+      for (std::size_t i = 0; i < init.values.size(); ++i) {
+        if (auto wrong = wrong_number(init.values[i], type, trained)) {
+          wrong->requires_ += fmt::format(", which is value {}", i);
+          return wrong;
+        }
+      }
+      return std::nullopt;
+    case Init::Kind::uniform:
+    case Init::Kind::normal:
+      if (!is_floating(type.element)) {
+        return Requirement{fmt::format("a floating element type for {}, but {}", to_string(init),
+                                       to_string(type))};
+      }
+      return init.kind == Init::Kind::uniform ? wrong_uniform(init, type)
+                                              : wrong_normal(init, type);
+  }
+  throw InternalError("an initial value's kind out of range");
+}
+
+}  // namespace metronome

@@ -1,0 +1,38 @@
+// How a storage begins.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/ir/error.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+/// The initial value of a storage. Random ones are drawn from a key made of (seed, path), so they
+/// do not change when the graph is edited elsewhere. `ops/language/init.h` has the named
+/// initialisers.
+struct Init {
+  enum class Kind : std::uint8_t { constant, uniform, normal, values };
+
+  Kind kind = Kind::constant;
+  double a = 0;                ///< the constant, the lower bound, or the mean
+  double b = 0;                ///< the upper bound, or the standard deviation
+  std::vector<double> values;  ///< row-major, one per element, for Kind::values
+  /// What the named initialiser that made it was given and cannot use ("a fan_in of 1 or more for
+  /// kaiming_uniform, but 0"), or nothing. Refused where a storage is made with it.
+  std::string wrong = "";
+
+  bool operator==(const Init&) const = default;
+};
+
+std::string to_string(const Init& init);
+
+/// What a storage of `type` misses to begin as `init`, or nothing: bounds in order and finite, one
+/// value for each element, numbers that the element type can hold. Infinities are for constants
+/// and values of what is not trained: a running minimum begins as one.
+std::optional<Requirement> wrong_init(const Init& init, const Type& type, bool trained);
+
+}  // namespace metronome

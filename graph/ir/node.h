@@ -1,0 +1,89 @@
+// What a graph is made of: nodes, storages, assignments. Plain data, appended, never changed.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/init.h"
+#include "graph/ir/line.h"
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+/// Output `output` of node `node`; a node below zero means "absent".
+struct ValueId {
+  std::int32_t node = -1;
+  std::int32_t output = 0;
+
+  bool present() const { return node >= 0; }
+  auto operator<=>(const ValueId&) const = default;
+};
+
+/// Index into `Graph::storages()`; the same in every graph that passes make of one declaration,
+/// as passes only append storages.
+struct StorageId {
+  std::int32_t index = -1;
+
+  auto operator<=>(const StorageId&) const = default;
+};
+
+struct Node {
+  OpPtr op;
+  std::vector<ValueId> inputs;  ///< always of earlier nodes
+  Types types;                  ///< one per output, saved ones last
+  std::string path;             ///< "tower/3/linear"; carries loop iteration and call number
+  Line line;                    ///< where the user asked for it
+  ValueId guard;                ///< the boolean under which it runs, or absent
+};
+
+/// Paths that are Metronome's own: counters at the top, moments at "optimizer/<moment>/<path>".
+inline constexpr std::array<std::string_view, 3> kCounters = {"seed", "replay", "update"};
+inline constexpr std::string_view kMomentsRoot = "optimizer";
+
+enum class StorageKind : std::uint8_t {
+  parameter,  ///< trained by the optimizer
+  state,      ///< fed back across steps by `feed`
+  buffer,     ///< running statistics
+  moment,     ///< the optimizer's own, made by the update pass
+  counter,    ///< "seed", "replay" and "update", i64 scalars
+};
+
+std::string_view name_of(StorageKind kind);
+
+/// What outlives a step.
+struct Storage {
+  std::string path;  ///< "tower/3/linear/weight", without loop iterations
+  Type type;
+  StorageKind kind = StorageKind::parameter;
+  Init init;
+  Line line;
+  bool trainable = false;  ///< a parameter that is not frozen
+  double rate = 1;         ///< of a parameter: its learning rate is so many times the optimizer's
+};
+
+/// At the end of the step `storage` holds `value`. At most one for each storage.
+struct Assignment {
+  StorageId storage;
+  ValueId value;
+  Line line;
+};
+
+/// A value that users can read after a step: it lies beside the arena.
+struct Readable {
+  std::string name;  ///< "loss", an output's or observation's name, or "gradient of x"
+  ValueId declared;  ///< in the graph as the user declared it
+  ValueId value;     ///< in this graph; absent where this mode does not compute it
+};
+
+/// The gradient of the loss with respect to a trainable parameter, as differentiate found it.
+struct ParameterGradient {
+  StorageId parameter;
+  ValueId value;
+};
+
+}  // namespace metronome

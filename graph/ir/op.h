@@ -1,0 +1,199 @@
+// The erased op: every rule of an op that speaks only of types, values and bytes.
+//
+// An op is a plain struct whose members are its attributes (see ops/softmax/softmax.h for one):
+//
+//   struct Softmax {
+//     static constexpr std::string_view name = "softmax";
+//     std::int64_t axis = -1;
+//     bool operator==(const Softmax&) const = default;
+//     std::string attributes() const;                       // optional: "axis=-1"
+//     Types infer(std::span<const Type> in) const;          // shape rule, throws Requirement
+//     Values vjp(const Vjp& v) const;                       // or lower(), or differentiable =
+//     false
+//   };
+//
+// Optional rules: `saved`, `alias`, `in_place`, `read_if`, `idle_unless`, `indexing`, `moves`,
+// `evaluate`, `fold`, `key`, `fusion`, `loosen`, `absorb`, `batches`, `require_training` (see class
+// Op). Rules that name a tensor, a launch or a kernel belong to a back end's table (ops/cpu,
+// ops/cuda, ops/reference), not here.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+class Value;
+using Values = std::vector<Value>;
+
+/// What a gradient rule is given. `gradients[i]` is absent (default-constructed) where no gradient
+/// flows into output i.
+struct Vjp {
+  std::span<const Value> inputs;
+  std::span<const Value> outputs;  ///< saved outputs included
+  std::span<const Value> gradients;
+
+  const Value& in(std::size_t i) const;
+  const Value& out(std::size_t i) const;
+  const Value& grad(std::size_t i = 0) const;
+};
+
+/// Output `output` is a view of input `input`, beginning `offset` bytes into it.
+struct Alias {
+  int output = 0;
+  int input = 0;
+  std::size_t offset = 0;
+};
+
+/// Output `output` may be written over input `input`: same bytes, and the kernel reads each
+/// element of the input before it writes the element of the output at the same place.
+struct InPlace {
+  int output = 0;
+  int input = 0;
+};
+
+/// A boolean operand of an op, and what it must be.
+struct Condition {
+  int operand = 0;
+  bool holds = true;
+
+  bool operator==(const Condition&) const = default;
+};
+
+/// An operand whose elements say where to read, counted from 0. One that is out of range stops no
+/// step: the op says what it reads then, and executors report it (`Executable::fault`).
+struct Indexing {
+  int operand = 0;
+  std::int64_t count = 0;                    ///< of what can be read: the last is count - 1
+  std::string_view what = "index";           ///< how reports call an element
+  std::optional<std::int64_t> ignored = {};  ///< stands for "none", and is no mistake
+};
+
+/// How an op may be computed together with others, element by element.
+struct Fusion {
+  enum class Kind : std::uint8_t {
+    /// Every output element depends on the elements of the operands at its place, which are
+    /// broadcast to the output's shape as in NumPy. Such an op has one output.
+    map,
+    /// It reads some operands once through, element by element, and reduces over some of their
+    /// dimensions. An op that makes such an operand can be computed as it is read; one that maps a
+    /// result of the same shape, as it is written.
+    reduction,
+  };
+  Kind kind = Kind::map;
+  std::vector<int> streamed_inputs = {};   ///< reduction: operands of the shape it walks over
+  std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
+};
+
+/// How an op's gradient is found.
+enum class Gradient : std::uint8_t { vjp, lower, none };
+
+class Op;
+using OpPtr = std::shared_ptr<const Op>;
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::type_index kind() const = 0;  ///< the op's struct: the key of every back end's table
+  virtual const void* rules() const = 0;     ///< the op's struct itself
+  virtual bool equals(const Op& other) const = 0;
+  virtual std::string attributes() const = 0;
+
+  /// Shape rule: one type per output, saved ones last. Throws Requirement.
+  virtual Types infer(std::span<const Type> inputs) const = 0;
+  /// What must hold besides in a plan that trains (batch norm: more than one element of a channel).
+  /// Throws Requirement.
+  virtual void require_training(std::span<const Type> inputs) const = 0;
+  /// Trailing outputs that only the op's own gradient reads: hidden from users, not returned by
+  /// `reference`, without bytes (null pointers) where nothing reads them.
+  virtual int saved() const = 0;
+
+  virtual Gradient gradient() const = 0;
+  /// One gradient per input; absent (default-constructed) where none flows.
+  virtual Values vjp(const Vjp& v) const = 0;
+  /// A composite's expansion: one value per visible output.
+  virtual Values lower(std::span<const Value> inputs) const = 0;
+
+  virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
+  virtual std::vector<InPlace> in_place() const = 0;
+  /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
+  /// Empty: it is always read.
+  virtual std::vector<Condition> read_if(std::size_t operand) const = 0;
+  /// A boolean operand. Where it is false, and an output lies over an operand as `placed` says, the
+  /// op has nothing to do, and executors skip it. -1: there is none.
+  ///   y = accumulate_if(sum, part, guard)   y over sum, {0, 0}: 2, the guard
+  ///   y = merge(guard, value, otherwise)    y over otherwise, {0, 2}: 0, the guard
+  ///                                         y over value, {0, 1}: -1, it may have to copy
+  virtual int idle_unless(InPlace placed) const = 0;
+  /// What the op looks up by index and reports where there is no such thing; absent for ops that
+  /// look nothing up, and for gradients, whose lookup reports the same elements in the same step.
+  virtual std::optional<Indexing> indexing(std::span<const Type> inputs) const = 0;
+  /// True where each number of the results is one of the operands', or zero: it makes none.
+  virtual bool moves() const = 0;
+  /// What the op becomes in evaluation (dropout: its input), or empty if it is the same.
+  virtual Values evaluate(std::span<const Value> inputs) const = 0;
+  /// A simpler equal value found from the inputs' nodes, or absent.
+  virtual Value fold(std::span<const Value> inputs) const = 0;
+  /// Absent where the op is computed on its own.
+  virtual std::optional<Fusion> fusion(std::span<const Type> inputs) const = 0;
+  /// An equal value (rounding apart) by several ops, the last of which has a `fusion` rule where
+  /// this one has none; or absent. Of ops with one output.
+  ///   linear(x, w, b)  becomes  matmul(x, w^T) + b    the sum can join what follows it
+  virtual Value loosen(std::span<const Value> inputs) const = 0;
+  /// An op that computes `consumer` as well, where the consumer reads this op's only output as
+  /// operand `operand`: its inputs are this op's, then the consumer's others in order. Or null.
+  ///   p = matmul(a, b), s = accumulate(sum, p)   matmul.absorb(accumulate, 1) is a product that
+  ///                                              adds: s = that(a, b, sum)
+  virtual OpPtr absorb(const Op& consumer, std::size_t operand) const = 0;
+  /// True where several nodes of this op (equal attributes, other operands) may run as one `Batch`.
+  virtual bool batches() const = 0;
+  /// For a random op the same op with its key set; null for others. The key is a hash of the path
+  /// of its node, fixed when the node is made; its first two inputs are the seed and the replay
+  /// counter.
+  virtual OpPtr with_key(std::uint64_t key) const = 0;
+  /// The key of a random op; absent for others.
+  virtual std::optional<std::uint64_t> key() const = 0;
+
+  template <class T>
+  const T* as() const {
+    return kind() == typeid(T) ? static_cast<const T*>(rules()) : nullptr;
+  }
+};
+
+template <class T>
+concept HasVjp = requires(const T& t, const Vjp& v) {
+  { t.vjp(v) } -> std::same_as<Values>;
+};
+template <class T>
+concept HasLower = requires(const T& t, std::span<const Value> in) {
+  { t.lower(in) } -> std::same_as<Values>;
+};
+template <class T>
+concept NotDifferentiable = requires {
+  requires !T::differentiable;
+};
+
+/// A struct that can be an op. A missing rule is a compile error at the op.
+template <class T>
+concept OpRules = std::equality_comparable<T> && requires(const T& t, std::span<const Type> in) {
+  {std::string_view(t.name)};
+  { t.infer(in) } -> std::same_as<Types>;
+} &&(HasVjp<T> + HasLower<T> + NotDifferentiable<T> == 1);
+
+/// The erased form of an op's struct. Defined in graph/ir/op_model.h (it needs Value).
+template <OpRules T>
+OpPtr make_op(T op);
+
+}  // namespace metronome

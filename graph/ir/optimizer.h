@@ -1,0 +1,107 @@
+// The erased optimizer: a rule from (parameter, gradient, moments) to their next values, as graph
+// expressions, so that a replay needs nothing from the host.
+//
+//   struct Sgd {
+//     static constexpr std::string_view name = "sgd";
+//     bool operator==(const Sgd&) const = default;
+//     std::string attributes() const;
+//     std::vector<Slot> slots() const;                         // moments, of the parameter's type
+//     Values clip(const Values& gradients) const;              // optional
+//     std::optional<Requirement> mistake() const;              // optional: of its members
+//     Values scalars(Value update, double rate) const;         // once a step and `rate`, which
+//                                                              // multiplies the learning rate
+//     Values update(Value parameter, Value gradient, std::span<const Value> slots,
+//                   std::span<const Value> scalars) const;     // next parameter, next slots...
+//   };
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <vector>
+
+#include "graph/ir/error.h"
+#include "graph/ir/init.h"
+#include "graph/ir/value.h"
+
+namespace metronome {
+
+/// One moment of the optimizer, kept under `optimizer/<name>/<parameter's path>`.
+struct Slot {
+  std::string name;  ///< "exp_avg"
+  Init init;
+};
+
+class OptimizerRule {
+ public:
+  virtual ~OptimizerRule() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::type_index kind() const = 0;
+  virtual const void* rules() const = 0;
+  virtual std::string attributes() const = 0;
+  virtual std::vector<Slot> slots() const = 0;
+  /// What a member misses ("a learning rate of 0 or more, but -1"), or nothing.
+  virtual std::optional<Requirement> mistake() const = 0;
+  virtual Values clip(const Values& gradients) const = 0;
+  virtual Values scalars(Value update, double rate) const = 0;
+  virtual Values update(Value parameter, Value gradient, std::span<const Value> slots,
+                        std::span<const Value> scalars) const = 0;
+
+  template <class T>
+  const T* as() const {
+    return kind() == typeid(T) ? static_cast<const T*>(rules()) : nullptr;
+  }
+};
+
+template <class T>
+concept OptimizerRules = requires(const T& t, Value v, std::span<const Value> s) {
+  {std::string_view(t.name)};
+  { t.attributes() } -> std::same_as<std::string>;
+  { t.slots() } -> std::same_as<std::vector<Slot>>;
+  { t.scalars(v, 1.0) } -> std::same_as<Values>;
+  { t.update(v, v, s, s) } -> std::same_as<Values>;
+};
+
+template <OptimizerRules T>
+class OptimizerModel final : public OptimizerRule {
+ public:
+  explicit OptimizerModel(T rule) : rule_(std::move(rule)) {}
+  std::string_view name() const override { return T::name; }
+  std::type_index kind() const override { return typeid(T); }
+  const void* rules() const override { return &rule_; }
+  std::string attributes() const override { return rule_.attributes(); }
+  std::vector<Slot> slots() const override { return rule_.slots(); }
+  std::optional<Requirement> mistake() const override {
+    if constexpr (requires { rule_.mistake(); }) return rule_.mistake();
+    return std::nullopt;
+  }
+  Values clip(const Values& gradients) const override {
+    if constexpr (requires { rule_.clip(gradients); }) return rule_.clip(gradients);
+    return gradients;
+  }
+  Values scalars(Value update, double rate) const override { return rule_.scalars(update, rate); }
+  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+                std::span<const Value> scalars) const override {
+    return rule_.update(parameter, gradient, slots, scalars);
+  }
+
+ private:
+  T rule_;
+};
+
+/// Any optimizer struct, for `Graph::minimize`.
+class Optimizer {
+ public:
+  template <OptimizerRules T>
+  Optimizer(T rule) : rule_(std::make_shared<OptimizerModel<T>>(std::move(rule))) {}
+  const OptimizerRule& operator*() const { return *rule_; }
+  const OptimizerRule* operator->() const { return rule_.get(); }
+
+ private:
+  std::shared_ptr<const OptimizerRule> rule_;
+};
+
+}  // namespace metronome

@@ -1,0 +1,48 @@
+// What passes and the planner are told. Plain data: no type of a back end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+enum class Mode : std::uint8_t { train, evaluate };
+
+constexpr Mode train = Mode::train;
+constexpr Mode evaluate = Mode::evaluate;
+
+constexpr std::string_view name_of(Mode mode) { return mode == Mode::train ? "train" : "evaluate"; }
+
+/// Elements of a constant, row-major.
+using Bytes = std::vector<std::byte>;
+
+struct Settings {
+  Mode mode = Mode::train;
+  /// Bytes that offsets are rounded up to: 64 on a CPU, 256 on a GPU.
+  std::size_t alignment = 64;
+  /// True for a composite that the target runs whole; others are expanded by `lower`.
+  std::function<bool(const Op&)> keeps;
+  /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
+  /// nothing.
+  std::function<bool(const Op&)> fuses;
+  /// Into how many `Batch` nodes `batch` puts the updates of one kind; 0: none, each stays a node.
+  std::size_t buckets = 0;
+  /// True where the target skips nodes whose guards are false, so that values of guards that
+  /// exclude each other may share bytes.
+  bool skips = false;
+  /// Runs an op once on constants, for `fold`: one result per output, or none where the node must
+  /// be left to run. Absent: constants are not evaluated.
+  std::function<std::vector<Bytes>(const Op&, std::span<const Type> types,
+                                   std::span<const Bytes> inputs)>
+      evaluate;
+};
+
+}  // namespace metronome

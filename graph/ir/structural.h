@@ -1,0 +1,109 @@
+// The structural ops: what a graph needs before any library of ops. Their kernels lie in ops/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/node.h"
+#include "graph/ir/op.h"
+
+namespace metronome {
+
+/// A tensor that is fed. No kernel: its bytes are the executable's input memory.
+struct Input {
+  static constexpr std::string_view name = "input";
+  static constexpr bool differentiable = false;
+  std::string input;  ///< the input's name
+  Type type;
+  bool operator==(const Input&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// A storage's old value. No kernel: its bytes are the storage's.
+struct Read {
+  static constexpr std::string_view name = "read";
+  static constexpr bool differentiable = false;
+  StorageId storage;
+  Type type;
+  bool operator==(const Read&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// Every element the same number.
+struct Fill {
+  static constexpr std::string_view name = "fill";
+  static constexpr bool differentiable = false;
+  double number = 0;
+  Type type;
+  bool operator==(const Fill&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// Row-major bytes known when the graph is built.
+struct Constant {
+  static constexpr std::string_view name = "constant";
+  static constexpr bool differentiable = false;
+  std::vector<std::byte> bytes;
+  Type type;
+  bool operator==(const Constant&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// sum + contribution, of equal floating types: how differentiate joins gradients.
+struct Accumulate {
+  static constexpr std::string_view name = "accumulate";
+  static constexpr bool differentiable = false;
+  bool operator==(const Accumulate&) const = default;
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
+/// An i64 counter plus one.
+struct Increment {
+  static constexpr std::string_view name = "increment";
+  static constexpr bool differentiable = false;
+  bool operator==(const Increment&) const = default;
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
+/// The same bytes in a place of their own: for a readable or assigned value that would otherwise be
+/// an input's or a storage's memory.
+struct Copy {
+  static constexpr std::string_view name = "copy";
+  static constexpr bool differentiable = false;
+  bool operator==(const Copy&) const = default;
+  bool moves() const { return true; }
+  Types infer(std::span<const Type> in) const;
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
+/// Its input, through which no gradient flows. A view.
+struct StopGradient {
+  static constexpr std::string_view name = "stop_gradient";
+  static constexpr bool differentiable = false;
+  bool operator==(const StopGradient&) const = default;
+  bool moves() const { return true; }
+  Types infer(std::span<const Type> in) const;
+  std::optional<Alias> alias(std::span<const Type>) const { return Alias{}; }
+};
+
+/// Stands in a declared graph for the gradient of the loss with respect to its input;
+/// differentiate replaces it. No kernel.
+struct GradientOf {
+  static constexpr std::string_view name = "gradient_of";
+  static constexpr bool differentiable = false;
+  bool operator==(const GradientOf&) const = default;
+  Types infer(std::span<const Type> in) const;
+};
+
+}  // namespace metronome

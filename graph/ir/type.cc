@@ -1,0 +1,116 @@
+#include "graph/ir/type.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/ir/error.h"
+
+namespace metronome {
+
+std::string_view name_of(Element element) {
+  switch (element) {
+    case f32:
+      return "f32";
+    case f64:
+      return "f64";
+    case i32:
+      return "i32";
+    case i64:
+      return "i64";
+    case bool_:
+      return "bool";
+  }
+  throw InternalError("an element type out of range");
+}
+
+std::size_t size_of(Element element) {
+  switch (element) {
+    case f32:
+    case i32:
+      return 4;
+    case f64:
+    case i64:
+      return 8;
+    case bool_:
+      return 1;
+  }
+  throw InternalError("an element type out of range");
+}
+
+std::int64_t numel(const Shape& shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) product *= size;
+  return product;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string to_string(const Type& type) {
+  return fmt::format("{}{}", name_of(type.element), to_string(type.shape));
+}
+
+void require_possible(const Type& type) {
+  double bytes = static_cast<double>(size_of(type.element));  // exact up to kMostBytes
+  for (const std::int64_t size : type.shape) {
+    if (size < 0) {
+      throw Requirement{fmt::format("sizes of 0 or more, but {}", to_string(type.shape))};
+    }
+    bytes *= static_cast<double>(std::max<std::int64_t>(size, 1));
+  }
+  if (bytes <= static_cast<double>(kMostBytes)) return;
+  throw Requirement{fmt::format("a value of at most 128 TiB, {} bytes, but {} takes {:.3g}",
+                                kMostBytes, to_string(type), bytes)};
+}
+
+bool holds(Element element, double number) {
+  switch (element) {
+    case f32:
+      // Half a step beyond the largest f32, where rounding makes a number infinite.
+      return !std::isfinite(number) || std::abs(number) < 0x1.ffffffp127;
+    case f64:
+      return true;
+    case i32:
+      return number == std::trunc(number) && number >= std::numeric_limits<std::int32_t>::min() &&
+             number <= std::numeric_limits<std::int32_t>::max();
+    case i64:
+      return number == std::trunc(number) && std::abs(number) <= 0x1p53;
+    case bool_:
+      return number == 0 || number == 1;
+  }
+  throw InternalError("an element type out of range");
+}
+
+std::string what_holds(Element element) {
+  if (element == bool_) return "0 or 1 for bool";
+  return fmt::format("a {}number that {} can hold", is_floating(element) ? "" : "whole ",
+                     name_of(element));
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  const std::size_t rank = std::max(a.size(), b.size());
+  Shape result(rank, 1);
+  for (std::size_t i = 0; i < rank; ++i) {  // i counts from the last dimension
+    const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1) {
+      const std::string which =
+          i == 0 ? "last dimensions" : fmt::format("dimensions {} from the end", i);
+      throw Requirement{fmt::format("equal {}, or one of them 1, but {} and {}", which, x, y)};
+    }
+    result[rank - 1 - i] = x == 1 ? y : x;
+  }
+  return result;
+}
+
+std::int64_t normalized_axis(std::int64_t axis, std::int64_t rank) {
+  if (axis < -rank || axis >= rank) {
+    if (rank == 0) throw Requirement{fmt::format("an axis, but a scalar has none (axis {})", axis)};
+    throw Requirement{fmt::format("an axis from {} to {}, but {}", -rank, rank - 1, axis)};
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+}  // namespace metronome

@@ -1,0 +1,174 @@
+#include "graph/passes/training/gradient_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+#include "graph/ir/guarded.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::passes {
+
+bool GradientSums::counts(ValueId target, std::vector<control::GuardFact> when) const {
+  when.push_back({graph_.node(target).guard, true});
+  return guards_.possible(when);
+}
+
+void GradientSums::add(ValueId target, Value contribution, std::vector<control::GuardFact> when) {
+  if (!counts(target, when)) return;
+  const ValueId outer = graph_.node(target).guard;
+  when = reduced(target, std::move(when));
+  std::vector<Contribution>& parts = pending_[target];
+  const auto same = std::find_if(parts.begin(), parts.end(),
+                                 [&](const Contribution& part) { return part.when == when; });
+  if (same == parts.end()) {
+    parts.push_back({contribution, std::move(when)});
+    return;
+  }
+  GraphState& state = graph_.state();
+  const ValueId before = std::exchange(state.guard, guard_of(outer, when).id());
+  same->value = apply(Accumulate{}, {same->value, contribution}, Line{});
+  state.guard = before;
+}
+
+Value GradientSums::of(ValueId target) {
+  if (const auto found = done_.find(target); found != done_.end()) return found->second;
+  const std::vector<Contribution>& parts = pending_[target];
+  if (parts.empty()) return {};
+  const Node node = graph_.node(target);
+  PassScope scope(graph_, node.path + ".grad", node.line, node.guard);
+  std::vector<Contribution> conditional;
+  Value always;
+  for (const Contribution& part : parts) {
+    if (part.when.empty()) {
+      always = part.value;
+    } else {
+      conditional.push_back(part);
+    }
+  }
+  Value sum;
+  if (conditional.empty()) {
+    sum = always;
+  } else if (conditional.size() > 1 && partition(node.guard, conditional)) {
+    sum = merged(node.guard, std::move(conditional));
+    if (always.present()) sum = apply(Accumulate{}, {sum, always}, Line{});
+  } else {
+    sum = summed(node.guard, parts);
+  }
+  return done_[target] = sum;
+}
+
+std::vector<control::GuardFact> GradientSums::reduced(ValueId target,
+                                                      std::vector<control::GuardFact> facts) const {
+  std::sort(facts.begin(), facts.end());
+  facts.erase(std::unique(facts.begin(), facts.end()), facts.end());
+  const ValueId outer = graph_.node(target).guard;
+  for (std::size_t i = 0; i < facts.size();) {
+    std::vector<control::GuardFact> without = facts;
+    without[i].holds = !without[i].holds;
+    without.push_back({outer, true});
+    if (guards_.possible(without)) {
+      ++i;
+    } else {
+      facts.erase(facts.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return facts;
+}
+
+Value GradientSums::guard_of(ValueId outer, const std::vector<control::GuardFact>& facts) const {
+  Value guard = outer.present() ? graph_.value(outer) : Value();
+  const auto id = [&] { return guard.present() ? guard.id() : ValueId{}; };
+  for (const auto& [fact, holds] : facts) {
+    if (!holds) continue;
+    if (guards_.implies(fact, id())) {
+      guard = graph_.value(fact);
+    } else if (!guards_.implies(id(), fact)) {
+      guard = make_guard(graph_.value(fact), 1, 2, guard, Line{});
+    }
+  }
+  for (const auto& [fact, holds] : facts) {
+    if (!holds) guard = make_guard(graph_.value(fact), 0, 2, guard, Line{});
+  }
+  return guard;
+}
+
+namespace {
+
+bool possible_together(const control::Guards& guards, std::vector<control::GuardFact> facts,
+                       const std::vector<control::GuardFact>& more) {
+  facts.insert(facts.end(), more.begin(), more.end());
+  return guards.possible(facts);
+}
+
+/// True where, `facts` given, one of the parts from `next` on must hold: every way to deny them all
+/// is impossible. What is left where a part does not hold is taken in disjoint cases (the first
+/// fact fails; the first holds and the second fails; ...), and parts that a case excludes are
+/// passed over: else loops in loops would take exponentially many.
+bool covered(const control::Guards& guards, std::vector<control::GuardFact>& facts,
+             const std::vector<GradientSums::Contribution>& parts, std::size_t next) {
+  if (!guards.possible(facts)) return true;
+  while (next < parts.size() && !possible_together(guards, facts, parts[next].when)) ++next;
+  if (next == parts.size()) return false;
+  const std::size_t given = facts.size();
+  bool all = true;
+  for (const control::GuardFact& fact : parts[next].when) {
+    facts.push_back({fact.guard, !fact.holds});
+    all = all && covered(guards, facts, parts, next + 1);
+    facts.back() = fact;
+  }
+  facts.resize(given);
+  return all;
+}
+
+}  // namespace
+
+bool GradientSums::partition(ValueId outer, const std::vector<Contribution>& parts) const {
+  for (std::size_t a = 0; a < parts.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      std::vector<control::GuardFact> both = parts[a].when;
+      both.insert(both.end(), parts[b].when.begin(), parts[b].when.end());
+      both.push_back({outer, true});
+      if (guards_.possible(both)) return false;
+    }
+  }
+  std::vector<control::GuardFact> facts = {{outer, true}};
+  return covered(guards_, facts, parts, 0);
+}
+
+Value GradientSums::merged(ValueId outer, std::vector<Contribution> parts) const {
+  // What is left where no other holds needs no guard of its own: the one that would cost most,
+  // which are those that take a node to deny a guard.
+  const auto cost = [](const Contribution& part) {
+    const auto denied = std::count_if(part.when.begin(), part.when.end(),
+                                      [](const control::GuardFact& fact) { return !fact.holds; });
+    return std::pair(denied, part.when.size());
+  };
+  const auto last = std::max_element(
+      parts.begin(), parts.end(),
+      [&](const Contribution& a, const Contribution& b) { return cost(a) < cost(b); });
+  std::rotate(last, last + 1, parts.end());
+  Values operands;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    operands.insert(operands.end(), {guard_of(outer, parts[i].when), parts[i].value});
+  }
+  operands.push_back(parts.back().value);
+  return apply(make_op(Merge{static_cast<int>(parts.size()) - 1, true}), operands, Line{})[0];
+}
+
+Value GradientSums::summed(ValueId outer, const std::vector<Contribution>& parts) const {
+  Value sum;
+  for (const Contribution& part : parts) {
+    const Value guard = part.when.empty() ? Value() : guard_of(outer, part.when);
+    if (!sum.present()) {
+      sum = guard.present() ? apply(Merge{1, false}, {guard, part.value}, Line{}) : part.value;
+    } else {
+      sum = guard.present() ? apply(AccumulateIf{}, {sum, part.value, guard}, Line{})
+                            : apply(Accumulate{}, {sum, part.value}, Line{});
+    }
+  }
+  return sum;
+}
+
+}  // namespace metronome::passes

@@ -1,0 +1,51 @@
+// What flows into each value on the way back, and under which guards.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "graph/builder/graph.h"
+#include "graph/builder/state.h"
+#include "graph/control/guards.h"
+
+namespace metronome::passes {
+
+/// Contributions to the gradients of a graph's values. Those that are made under the value's own
+/// guard are summed at once. Of others, those whose guards exclude each other and together cover
+/// the value's guard are joined by `merge`; what remains is a sum that starts as zero and takes
+/// each contribution where it was made.
+class GradientSums {
+ public:
+  struct Contribution {
+    Value value;
+    std::vector<control::GuardFact>
+        when;  ///< beside the target's guard; sorted, none follows from others
+  };
+
+  explicit GradientSums(Graph& graph) : graph_(graph), guards_(graph.state().nodes) {}
+
+  /// False where no step has both the target and the facts: a branch that another one excludes.
+  bool counts(ValueId target, std::vector<control::GuardFact> when) const;
+  /// A contribution that is computed, and counts, where all facts hold.
+  void add(ValueId target, Value contribution, std::vector<control::GuardFact> when);
+  /// What has been added, unjoined.
+  const std::vector<Contribution>& contributions(ValueId target) { return pending_[target]; }
+  /// The gradient of a value to which nothing is added any more; absent where nothing was.
+  Value of(ValueId target);
+
+ private:
+  std::vector<control::GuardFact> reduced(ValueId target,
+                                          std::vector<control::GuardFact> facts) const;
+  /// A guard that is true where `outer` and all facts hold.
+  Value guard_of(ValueId outer, const std::vector<control::GuardFact>& facts) const;
+  bool partition(ValueId outer, const std::vector<Contribution>& parts) const;
+  Value merged(ValueId outer, std::vector<Contribution> parts) const;
+  Value summed(ValueId outer, const std::vector<Contribution>& parts) const;
+
+  Graph& graph_;
+  control::Guards guards_;
+  std::map<ValueId, std::vector<Contribution>> pending_;
+  std::map<ValueId, Value> done_;
+};
+
+}  // namespace metronome::passes

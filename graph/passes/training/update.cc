@@ -1,0 +1,172 @@
+#include "graph/passes/training/update.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "graph/builder/scope.h"
+#include "graph/builder/state.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "graph/passes/copier.h"
+
+namespace metronome::passes {
+namespace {
+
+/// An optimizer at work on a graph. What its rule gives is checked, as it may be the user's own.
+class Updates {
+ public:
+  explicit Updates(Graph& graph)
+      : graph_(graph), optimizer_(**graph.optimizer()), line_(graph.loss_line()) {
+    check_slots();
+  }
+
+  /// Gradients clipped.
+  Values clipped(const std::vector<ParameterGradient>& gradients) {
+    Values given;
+    for (const ParameterGradient& g : gradients) given.push_back(graph_.value(g.value));
+    const Values made = optimizer_.clip(given);
+    check_recorded("clip the gradients");
+    if (made.size() != given.size()) {
+      refuse("clip the gradients", fmt::format("as many gradients as it is given, {}, but {}",
+                                               given.size(), made.size()));
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      check("clip the gradients",
+            "the gradient of " + quoted(graph_.storage(gradients[i].parameter)), given[i].type(),
+            made[i]);
+    }
+    return made;
+  }
+
+  /// Makes the scalars of each rate, for `of`.
+  void make_scalars(const std::vector<ParameterGradient>& gradients) {
+    for (const ParameterGradient& g : gradients) {
+      const double rate = graph_.storage(g.parameter).rate;
+      if (!scalars_.contains(rate)) scalars_[rate] = optimizer_.scalars(graph_.update(), rate);
+    }
+    check_recorded("make its scalars");
+  }
+
+  /// The next value of the parameter and of its moments, which it makes.
+  std::vector<Assignment> of(StorageId id, Value gradient) {
+    const Storage parameter = graph_.storage(id);
+    const std::string what = "update parameter " + quoted(parameter);
+    PassScope place(graph_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
+    Values slots;
+    std::vector<StorageId> storages = {id};
+    for (const Slot& slot : slots_) {
+      if (const auto wrong = wrong_init(slot.init, parameter.type, false)) {
+        refuse(fmt::format("begin moment \"{}\" of {}", slot.name, quoted(parameter)),
+               wrong->requires_);
+      }
+      storages.push_back(graph_.append_storage(
+          {fmt::format("{}/{}/{}", kMomentsRoot, slot.name, parameter.path), parameter.type,
+           StorageKind::moment, slot.init, parameter.line, false}));
+      slots.push_back(graph_.read(storages.back()));
+    }
+    const Values next =
+        optimizer_.update(graph_.read(id), gradient, slots, scalars_.at(parameter.rate));
+    check_recorded(what);
+    if (next.size() != storages.size()) {
+      refuse(what, fmt::format("its next value and those of {} moments, {} in all, but {}",
+                               slots.size(), storages.size(), next.size()));
+    }
+    std::vector<Assignment> assignments;
+    for (std::size_t k = 0; k < next.size(); ++k) {
+      check(what,
+            k == 0 ? "its next value" : fmt::format("that of moment \"{}\"", slots_[k - 1].name),
+            parameter.type, next[k]);
+      assignments.push_back({storages[k], next[k].id(), line_});
+    }
+    return assignments;
+  }
+
+ private:
+  static std::string quoted(const Storage& storage) { return fmt::format("\"{}\"", storage.path); }
+
+  [[noreturn]] void refuse(const std::string& what, const std::string& requires_) const {
+    throw GraphError({fmt::format("{}: {} cannot {}\n  requires   {}", to_string(line_),
+                                  optimizer_.name(), what, requires_)});
+  }
+
+  void check_slots() {
+    std::set<std::string> names;
+    for (const Slot& slot : slots_) {
+      if (slot.name.empty() || slot.name.find('/') != std::string::npos ||
+          !names.insert(slot.name).second) {
+        refuse("keep its moments",
+               fmt::format("moments of names of their own, of one letter or more without '/', but "
+                           "\"{}\"",
+                           slot.name));
+      }
+    }
+  }
+
+  void check(const std::string& what, const std::string& part, const Type& type,
+             const Value& made) const {
+    const auto refuse_for = [&](const std::string& but) {
+      refuse(what, fmt::format("{} of type {}, but {}", part, to_string(type), but));
+    };
+    if (!made.present()) refuse_for("an absent one (a default-made Value)");
+    if (made.graph() != &graph_.state()) refuse_for("a value of another graph");
+    if (made.poisoned()) refuse_for("a poisoned one");
+    if (made.type() != type) refuse_for(to_string(made.type()));
+    if (!always_computed(made)) refuse(what, needs_always(made).requires_);
+  }
+
+  /// What the rule's own expressions did wrong, each line indented under the header.
+  void check_recorded(const std::string& what) const {
+    const std::vector<std::string>& mistakes = graph_.state().mistakes;
+    if (mistakes.empty()) return;
+    std::string text = "expressions without a mistake, but";
+    for (const char letter : fmt::format("\n{}", fmt::join(mistakes, "\n"))) {
+      text += letter;
+      if (letter == '\n') text += "    ";
+    }
+    refuse(what, text);
+  }
+
+  Graph& graph_;
+  const OptimizerRule& optimizer_;
+  Line line_;
+  std::vector<Slot> slots_ = optimizer_.slots();
+  std::map<double, Values> scalars_;  // by rate
+};
+
+}  // namespace
+
+Graph update(const Graph& graph, const Settings& settings) {
+  Copier copier(graph);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) copier.copy(i);
+  Graph result = copier.finish();
+  if (settings.mode != Mode::train) return result;
+
+  std::vector<Assignment> assignments(result.assignments().begin(), result.assignments().end());
+  const Line line = result.loss_line();
+  const auto advance = [&](Value counter, int storage) {
+    const Value next = apply(Increment{}, {counter}, line);
+    assignments.push_back({StorageId{storage}, next.id(), line});
+  };
+  PassScope scope(result, std::string(kMomentsRoot), line);
+  advance(result.replay(), 1);
+  if (result.loss().present()) {
+    const std::vector<ParameterGradient> gradients(result.parameter_gradients().begin(),
+                                                   result.parameter_gradients().end());
+    Updates updates(result);
+    const Values clipped = updates.clipped(gradients);
+    updates.make_scalars(gradients);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      for (const Assignment& next : updates.of(gradients[i].parameter, clipped[i])) {
+        assignments.push_back(next);
+      }
+    }
+    advance(result.update(), 2);
+  }
+  result.set_assignments(std::move(assignments));
+  result.set_parameter_gradients({});  // they have done their work
+  return result;
+}
+
+}  // namespace metronome::passes

@@ -1,0 +1,61 @@
+// Where every value lies: byte offsets in one arena.
+//
+//   step    0    1    2    3    4
+//   a     [====]                      a value lives from the step that makes it
+//   b          [=========]            to the last step that reads it or a view of it;
+//   c               [=========]       two values whose lives touch never share a byte,
+//                                     but for an output that its op lets overwrite a dying input
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/ir/node.h"
+
+namespace metronome::plan {
+
+/// Where a value's bytes lie.
+struct Place {
+  enum class In : std::uint8_t {
+    none,      ///< a saved output that nothing reads: no bytes
+    arena,     ///< `offset` bytes into the arena
+    input,     ///< the memory of the Input node `index`, `offset` bytes into it (views)
+    storage,   ///< the storage `index`, `offset` bytes into it
+    readable,  ///< readable block `index`, beside the arena, `offset` bytes into it
+  };
+  In in = In::none;
+  /// input: the Input node; storage: its StorageId; readable: the first Readable of the block
+  std::int32_t index = -1;
+  std::size_t offset = 0;  ///< bytes
+
+  bool operator==(const Place&) const = default;
+};
+
+/// A value that holds arena bytes at the moment when the arena is fullest, for the report.
+struct Holder {
+  ValueId value;
+  std::size_t bytes = 0;
+
+  bool operator==(const Holder&) const = default;
+};
+
+struct MemoryPlan {
+  std::vector<std::vector<Place>> places;  ///< [node][output]
+  std::size_t arena_bytes = 0;
+  /// Largest sum of live bytes over the order, scratch included, sizes rounded up to the alignment.
+  std::size_t held_bytes = 0;
+  /// The least that is held by any of the plans that were weighed, which differ in the order and in
+  /// which values take over others' bytes: no placement of any of them takes fewer bytes.
+  std::size_t lower_bound = 0;
+  std::vector<Holder> biggest;  ///< largest values live at the peak, largest first; at most ten
+  /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful where the
+  /// node has any.
+  std::vector<std::size_t> scratch_offsets;
+  /// [readable] bytes of the block of which it is the first readable, else 0.
+  std::vector<std::size_t> readable_bytes;
+
+  bool operator==(const MemoryPlan&) const = default;
+};
+
+}  // namespace metronome::plan

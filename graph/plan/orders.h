@@ -1,0 +1,46 @@
+// Orders of a graph's running nodes, each found greedily by one idea.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/builder/graph.h"
+#include "graph/plan/precedence.h"
+#include "graph/plan/uses.h"
+
+namespace metronome::plan {
+
+/// What an order is found from.
+struct OrderProblem {
+  const Uses& uses;
+  const Precedence& precedence;
+  std::vector<std::size_t> held;  ///< [value] aligned bytes that a root holds in the arena, or 0
+  std::vector<bool> overwrites;   ///< [node] makes an assignment in place
+};
+OrderProblem order_problem(const Graph& graph, const Uses& uses, const Precedence& precedence,
+                           std::size_t alignment);
+
+/// As declared, as far as storage made in place allows.
+std::vector<std::int32_t> declared_order(const OrderProblem& problem);
+/// As declared, but nodes that make an assignment in place run as soon as they can, and so does
+/// what is no larger than `alignment`: updates wait for little scalars.
+std::vector<std::int32_t> early_updates_order(const OrderProblem& problem, std::size_t alignment);
+/// From the first node on: the ready node that adds the fewest bytes, net of what dies with it.
+std::vector<std::int32_t> forward_greedy_order(const OrderProblem& problem);
+/// From the last node back: the node that adds the fewest bytes before it.
+std::vector<std::int32_t> backward_greedy_order(const OrderProblem& problem);
+/// Each node just after what it needs, for the last nodes in declared order or from the end.
+enum class Sinks : std::uint8_t { declared, reversed };
+std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks sinks);
+
+/// The order, but nodes of one guard run together where they can: each region that is entered costs
+/// a device two nodes of its graph. The same order where nothing is guarded.
+std::vector<std::int32_t> regions_together(const OrderProblem& problem, const Graph& graph,
+                                           const std::vector<std::int32_t>& order);
+
+/// The order with nodes that do not run put in as early as they can be.
+std::vector<std::int32_t> with_still_nodes(const Graph& graph, const Uses& uses,
+                                           const std::vector<std::int32_t>& running);
+
+}  // namespace metronome::plan

@@ -1,0 +1,79 @@
+// Blocks of bytes, each held for some steps, laid out in as few bytes as greedy orders find.
+//
+//   bytes
+//     |  +-----+
+//     |  |  b  |   +-------+           a: steps 0 to 5, b: 0 to 1, c: 3 to 5:
+//     |  +-----+---+   c   |           c may lie where b lay, above a
+//     |  |       a         |
+//     +--+-----------------+--- step
+//
+// Two blocks may also share bytes where each is held only under a guard, and the guards exclude
+// each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/control/exclusions.h"
+
+namespace metronome::plan {
+
+/// Steps, both ends included, at which bytes are held where a guard is true.
+struct Span {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t guard = -1;  ///< its number; -1: in any case
+
+  bool operator==(const Span&) const = default;
+};
+
+/// Bytes that are held from step `begin` to step `end`, both included.
+struct HeldBlock {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::size_t bytes = 0;  ///< a multiple of the alignment, so that every offset found is one
+  /// Where guards limit it: what its steps are made of. Those that overlap exclude each other.
+  /// Empty: held in any case.
+  std::vector<Span> spans = {};
+
+  bool operator==(const HeldBlock&) const = default;
+};
+
+/// True where a step and a setting of the guards exist in which both are held.
+bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& excludes);
+
+struct Placement {
+  std::vector<std::size_t> offsets;  ///< [block]
+  std::size_t bytes = 0;             ///< end of the highest block
+
+  bool operator==(const Placement&) const = default;
+};
+
+/// The fullest step under the guards that fill it most: no placement of the blocks takes fewer
+/// bytes.
+struct Peak {
+  std::size_t bytes = 0;
+  std::int32_t step = 0;                  ///< the first at which that many bytes are held
+  std::vector<std::int32_t> guards = {};  ///< under which; sorted
+
+  bool operator==(const Peak&) const = default;
+};
+Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {});
+
+/// How long `place` looks.
+enum class Effort : std::uint8_t {
+  greedy,  ///< the best of several greedy orders
+  search,  ///< then the best of a bounded search around the better ones of them
+};
+
+/// True where a placement is as good as any that is worth looking for: within 1 % of the peak.
+constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= peak + peak / 100; }
+
+/// Stops at the peak, and between searches near it. Deterministic. Blocks share bytes where they do
+/// not meet.
+Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
+                Effort effort = Effort::search);
+
+}  // namespace metronome::plan

@@ -1,0 +1,171 @@
+#include "graph/plan/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "graph/control/exclusions.h"
+#include "graph/ir/error.h"
+#include "graph/plan/lifetimes.h"
+#include "graph/plan/placement.h"
+#include "graph/plan/schedules.h"
+#include "graph/plan/uses.h"
+
+namespace metronome::plan {
+namespace {
+
+constexpr std::size_t kHolders = 10;
+
+std::vector<Holder> biggest_at(const Peak& peak, const Uses& uses,
+                               const control::NumberedGuards& guards, const Lifetimes& lifetimes) {
+  std::vector<Holder> holders;
+  for (std::int32_t value = 0; value < uses.values(); ++value) {
+    const Life& life = lifetimes.lives[value];
+    const bool is_root = uses.views[value].root == value;
+    if (!is_root || life.begin > peak.step || life.end < peak.step || uses.bytes[value] == 0) {
+      continue;
+    }
+    const std::int32_t guard = guards.of_node[uses.ids[value].node];
+    if (guard >= 0 && !std::binary_search(peak.guards.begin(), peak.guards.end(), guard)) continue;
+    holders.push_back({uses.ids[value], uses.bytes[value]});
+  }
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
+  if (holders.size() > kHolders) holders.resize(kHolders);
+  return holders;
+}
+
+/// What is to be placed for one order: the values' blocks, then those of scratch.
+struct Draft {
+  const Schedule* schedule = nullptr;
+  Lifetimes lifetimes;
+  std::vector<std::int32_t> scratch_nodes;
+  std::vector<HeldBlock> blocks;
+  Peak peak;
+  Placement placement;
+};
+
+/// Drafts, of which at most so many are searched for a better placement: each may take long.
+constexpr std::size_t kSearched = 4;
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+          const Settings& settings)
+      : graph_(graph),
+        scratch_bytes_(scratch_bytes),
+        alignment_(settings.alignment),
+        uses_(uses_of(graph)),
+        guards_(control::number_guards(graph.nodes(), settings)) {
+    const std::size_t nodes = graph.nodes().size();
+    if (!scratch_bytes.empty() && scratch_bytes.size() != nodes) {
+      throw InternalError(
+          fmt::format("scratch bytes of {} nodes for a graph of {}", scratch_bytes.size(), nodes));
+    }
+  }
+
+  /// The smallest plan of any of the schedules, which are sorted by peak.
+  StepPlan best_of(std::span<const Schedule> schedules) const {
+    std::vector<Draft> drafts;
+    std::size_t least = SIZE_MAX, bound = SIZE_MAX;
+    for (const Schedule& s : schedules) {
+      if (static_cast<std::size_t>(s.peak_bytes) >= least) break;
+      for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
+        if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
+        Draft draft = drafted(s, takeover);
+        bound = std::min(bound, draft.peak.bytes);
+        if (draft.peak.bytes >= least) continue;
+        draft.placement = place(draft.blocks, guards_.excludes, Effort::greedy);
+        least = std::min(least, draft.placement.bytes);
+        drafts.push_back(std::move(draft));
+      }
+    }
+    std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+      return a.placement.bytes < b.placement.bytes;
+    });
+    if (drafts.size() > kSearched) drafts.resize(kSearched);
+    const Draft* best = &drafts[0];
+    for (Draft& draft : drafts) {
+      if (near_peak(best->placement.bytes, draft.peak.bytes)) continue;
+      draft.placement = place(draft.blocks, guards_.excludes);
+      if (draft.placement.bytes < best->placement.bytes) best = &draft;
+    }
+    StepPlan plan{*best->schedule, finished(*best)};
+    plan.memory.lower_bound = bound;
+    return plan;
+  }
+
+ private:
+  Draft drafted(const Schedule& schedule, Takeover takeover) const {
+    Draft draft{&schedule, {}, {}, {}, {}, {}};
+    draft.lifetimes = lifetimes_of(graph_, uses_, schedule.order, schedule.in_place, guards_,
+                                   alignment_, takeover);
+    draft.blocks = draft.lifetimes.blocks;
+    add_scratch(schedule.order, draft);
+    draft.peak = peak_of(draft.blocks, guards_.excludes);
+    return draft;
+  }
+
+  /// Scratch is a block that is held for the one step of its node.
+  void add_scratch(const std::vector<std::int32_t>& order, Draft& draft) const {
+    for (std::size_t step = 0; step < order.size() && !scratch_bytes_.empty(); ++step) {
+      const std::int32_t node = order[step];
+      if (scratch_bytes_[node] == 0) continue;
+      const std::size_t bytes = (scratch_bytes_[node] + alignment_ - 1) / alignment_ * alignment_;
+      const auto now = static_cast<std::int32_t>(step);
+      draft.blocks.push_back({now, now, bytes});
+      if (guards_.of_node[node] >= 0)
+        draft.blocks.back().spans = {{now, now, guards_.of_node[node]}};
+      draft.scratch_nodes.push_back(node);
+    }
+  }
+
+  MemoryPlan finished(const Draft& draft) const {
+    const auto& [schedule, lifetimes, scratch_nodes, blocks, peak, placement] = draft;
+    MemoryPlan plan;
+    plan.arena_bytes = placement.bytes;
+    plan.held_bytes = peak.bytes;
+    plan.biggest = biggest_at(peak, uses_, guards_, lifetimes);
+    plan.places.resize(graph_.nodes().size());
+    for (std::int32_t value = 0; value < uses_.values(); ++value) {
+      Place place = lifetimes.places[value];
+      if (place.in == Place::In::arena) {
+        place.offset += placement.offsets[place.index];
+        place.index = -1;
+      }
+      plan.places[uses_.ids[value].node].push_back(place);
+    }
+    plan.scratch_offsets.resize(graph_.nodes().size());
+    for (std::size_t i = 0; i < scratch_nodes.size(); ++i) {
+      plan.scratch_offsets[scratch_nodes[i]] = placement.offsets[lifetimes.blocks.size() + i];
+    }
+    plan.readable_bytes.resize(graph_.readables().size());
+    for (std::int32_t value = 0; value < uses_.values(); ++value) {
+      if (uses_.views[value].root != value || uses_.homes[value] != Uses::Home::readable) continue;
+      plan.readable_bytes[uses_.home_index[value]] = uses_.bytes[value];
+    }
+    return plan;
+  }
+
+  const Graph& graph_;
+  const std::vector<std::size_t>& scratch_bytes_;
+  const std::size_t alignment_;
+  const Uses uses_;
+  const control::NumberedGuards guards_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
+                       const std::vector<std::size_t>& scratch_bytes, const Settings& settings) {
+  return Planner(graph, scratch_bytes, settings).best_of({&schedule, 1}).memory;
+}
+
+StepPlan plan_step(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+                   const Settings& settings) {
+  return Planner(graph, scratch_bytes, settings).best_of(schedules(graph, settings));
+}
+
+}  // namespace metronome::plan

@@ -1,0 +1,33 @@
+// From a graph to the order of its nodes and a place for every value.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "graph/builder/graph.h"
+#include "graph/ir/settings.h"
+#include "graph/plan/memory_plan.h"
+#include "graph/plan/schedule.h"
+
+namespace metronome::plan {
+
+/// Offsets from a portfolio of greedy placements and bounded searches; stops where no byte that is
+/// held at the fullest moment is wasted; deterministic. `scratch_bytes` has one entry per node
+/// (bytes that the chosen kernel needs while it runs), or is empty. Throws InternalError where a
+/// readable or assigned value is an input or a storage's old value, or a view of one: `materialize`
+/// puts a copy there.
+MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
+                       const std::vector<std::size_t>& scratch_bytes, const Settings& settings);
+
+/// An order and its memory.
+struct StepPlan {
+  Schedule schedule;
+  MemoryPlan memory;
+};
+
+/// Of all `schedules`, the one whose plan takes the fewest bytes: where blocks of several guards
+/// share bytes, the order of the lowest bound need not be the one that can be laid out best.
+StepPlan plan_step(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+                   const Settings& settings);
+
+}  // namespace metronome::plan

@@ -1,0 +1,24 @@
+// Which node must run before which, once assignments are made in place.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/builder/graph.h"
+#include "graph/plan/uses.h"
+
+namespace metronome::plan {
+
+/// The running nodes' partial order: by values, and by storage that is overwritten.
+struct Precedence {
+  std::vector<std::vector<std::int32_t>> before;  ///< [node] distinct nodes that run before it
+  std::vector<std::vector<std::int32_t>> after;   ///< [node] distinct nodes that run after it
+  std::vector<bool> in_place;                     ///< [assignment] made over its storage's bytes
+};
+
+/// Takes assignments in their order. One is made in place where its value is not readable, its op
+/// may write it over an input that is the storage's old value itself, and every other node that
+/// reads the old value, views included, can run before; those edges are then part of the order.
+Precedence precedence_of(const Graph& graph, const Uses& uses);
+
+}  // namespace metronome::plan

@@ -1,0 +1,76 @@
+#include "graph/plan/schedules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/control/exclusions.h"
+#include "graph/plan/lifetimes.h"
+#include "graph/plan/orders.h"
+#include "graph/plan/precedence.h"
+#include "graph/plan/uses.h"
+
+namespace metronome::plan {
+
+namespace {
+
+/// How much higher the peak may be for few regions, where a region costs something.
+constexpr double kRoomForFewRegions = 1.1;
+
+/// By peak bytes, the earlier one of equals first, each order once.
+std::vector<Schedule> sorted(std::vector<Schedule> schedules) {
+  std::stable_sort(schedules.begin(), schedules.end(), [](const Schedule& a, const Schedule& b) {
+    return a.peak_bytes < b.peak_bytes;
+  });
+  std::vector<Schedule> distinct;
+  for (Schedule& s : schedules) {
+    if (std::ranges::find(distinct, s) == distinct.end()) distinct.push_back(std::move(s));
+  }
+  return distinct;
+}
+
+}  // namespace
+
+std::vector<Schedule> schedules(const Graph& graph, const Settings& settings) {
+  const std::size_t alignment = settings.alignment;
+  const Uses uses = uses_of(graph);
+  const Precedence precedence = precedence_of(graph, uses);
+  const control::NumberedGuards guards = control::number_guards(graph.nodes(), settings);
+  const OrderProblem problem = order_problem(graph, uses, precedence, alignment);
+
+  const auto scheduled = [&](const std::vector<std::int32_t>& running) {
+    std::vector<std::int32_t> order = with_still_nodes(graph, uses, running);
+    const Lifetimes lifetimes =
+        lifetimes_of(graph, uses, order, precedence.in_place, guards, alignment);
+    const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);
+    return Schedule{std::move(order), precedence.in_place, peak};
+  };
+  const bool regions = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                   [](const Node& node) { return node.guard.present(); });
+  std::vector<Schedule> found, together;
+  for (const std::vector<std::int32_t>& running : {
+           declared_order(problem),
+           early_updates_order(problem, alignment),
+           forward_greedy_order(problem),
+           backward_greedy_order(problem),
+           depth_first_order(problem, Sinks::declared),
+           depth_first_order(problem, Sinks::reversed),
+       }) {
+    found.push_back(scheduled(running));
+    if (regions) together.push_back(scheduled(regions_together(problem, graph, running)));
+  }
+  if (settings.skips || !regions) {
+    // Skipping is a jump, which costs nothing; few regions are welcome all the same.
+    together.insert(together.end(), found.begin(), found.end());
+    return sorted(std::move(together));
+  }
+  found = sorted(std::move(found));
+  together = sorted(std::move(together));
+  const double most = kRoomForFewRegions * static_cast<double>(found[0].peak_bytes);
+  return static_cast<double>(together[0].peak_bytes) <= most ? together : found;
+}
+
+Schedule schedule(const Graph& graph, const Settings& settings) {
+  return std::move(schedules(graph, settings)[0]);
+}
+
+}  // namespace metronome::plan

@@ -1,0 +1,56 @@
+// Who reads what: the planner's own reading of a graph, for order and memory. The checker of plans
+// does not use it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/builder/graph.h"
+
+namespace metronome::plan {
+
+/// A graph in plain numbers. Values are numbered in node order. A root is a value with bytes of its
+/// own; every value is a view of one root, most of them of themselves. Only nodes that run (have a
+/// kernel: neither Input, Read nor a view) read and write.
+struct Uses {
+  /// The root that a value views, and where in it the value begins.
+  struct View {
+    std::int32_t root = -1;
+    std::size_t offset = 0;  ///< bytes
+
+    bool operator==(const View&) const = default;
+  };
+  /// Where a root's bytes lie, as far as the graph alone decides it.
+  enum class Home : std::uint8_t { planned, input, storage, readable, nowhere };
+
+  std::vector<std::int32_t> first;               ///< [node + 1] number of its first output
+  std::vector<ValueId> ids;                      ///< [value]
+  std::vector<View> views;                       ///< [value]
+  std::vector<Home> homes;                       ///< [value], of roots
+  std::vector<std::int32_t> home_index;          ///< [value] node, storage or first Readable
+  std::vector<std::size_t> bytes;                ///< [value] as its type says
+  std::vector<bool> kept;                        ///< [value] assigned: a root that lives to the end
+  std::vector<bool> runs;                        ///< [node]
+  std::vector<std::vector<InPlace>> rights;      ///< [node] outputs that may overwrite inputs
+  std::vector<std::vector<std::int32_t>> reads;  ///< [node] distinct roots, its guard's included
+  std::vector<std::vector<std::int32_t>> readers;  ///< [value] distinct nodes that read a root
+
+  std::int32_t number(ValueId id) const { return first[id.node] + id.output; }
+  const View& view(ValueId id) const { return views[number(id)]; }
+  std::int32_t root(ValueId id) const { return view(id).root; }
+  std::int32_t nodes() const { return static_cast<std::int32_t>(runs.size()); }
+  std::int32_t values() const { return static_cast<std::int32_t>(ids.size()); }
+};
+
+/// Throws InternalError where a readable or assigned value is an input or a storage's old value, or
+/// a view of one: those need a Copy before they can be planned.
+Uses uses_of(const Graph& graph);
+
+/// True where output `right.output` of `node` may be written over the root of its input
+/// `right.input` as far as the node itself is concerned: the same bytes, all of the root, and every
+/// other operand that views the root has the same right at the same place. Whether the root is dead
+/// after the node is for the caller to know.
+bool may_overwrite(const Graph& graph, const Uses& uses, std::int32_t node, InPlace right);
+
+}  // namespace metronome::plan

@@ -1,5 +1,0 @@
-#include "ops/concat_kernels.h"
-
-#include "ops/cuda/device.h"
-
-METRONOME_DEVICE_KERNELS(concat, ConcatKernels)

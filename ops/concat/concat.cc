@@ -1,0 +1,108 @@
+#include "ops/concat/concat.h"
+
+#include <fmt/format.h>
+
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
+#include "ops/language/functions.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+
+std::string Concat::attributes() const { return std::to_string(axis); }
+
+Types Concat::infer(std::span<const Type> in) const {
+  require_equal_elements(in);
+  Type result = in[0];
+  const std::int64_t along = normalized_axis(axis, result.rank());
+  for (const Type& type : in.subspan(1)) {
+    if (type.rank() != result.rank()) {
+      throw Requirement{
+          fmt::format("equally many dimensions, but {} and {}", result.rank(), type.rank())};
+    }
+    for (std::int64_t d = 0; d < result.rank(); ++d) {
+      if (d == along) {
+        result.shape[d] += type.shape[d];
+        require_possible(result);  // before a sum over many operands overflows
+      } else if (type.shape[d] != result.shape[d]) {
+        throw Requirement{fmt::format("equal sizes of dimension {}, but {} and {}", d,
+                                      result.shape[d], type.shape[d])};
+      }
+    }
+  }
+  return {std::move(result)};
+}
+
+Values Concat::vjp(const Vjp& v) const {
+  Values gradients(v.inputs.size());
+  if (!v.grad().present()) return gradients;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const std::int64_t end = begin + v.in(i).size(axis);
+    gradients[i] = v.grad().slice(axis, begin, end);
+    begin = end;
+  }
+  return gradients;
+}
+
+Value Concat::fold(std::span<const Value> in) const { return in.size() == 1 ? in[0] : Value(); }
+
+std::vector<Case> Concat::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, std::int64_t axis, std::vector<Shape> shapes,
+                       Element element = f32) {
+    Case c{.name = std::move(name), .op = make_op(Concat{axis}), .inputs = {}};
+    for (Shape& shape : shapes) {
+      CaseInput input{{element, std::move(shape)}};
+      if (element != f32) {
+        input.fill = {
+            .kind = Fillings::Kind::integers, .low = 0, .high = 9, .differentiable = false};
+      }
+      c.inputs.push_back(std::move(input));
+    }
+    c.gradient = is_floating(element);
+    cases.push_back(std::move(c));
+  };
+  add("rows", 0, {{2, 3}, {5, 3}});
+  add("columns", 1, {{4, 3}, {4, 1}, {4, 17}});
+  add("single columns", 1, {{9, 1}, {9, 1}, {9, 1}});
+  add("middle", 1, {{2, 3, 5}, {2, 4, 5}});
+  add("one", 0, {{3}});
+  add("an empty one", 1, {{3, 2}, {3, 0}});
+  add("for threads", 1, {{300, 129}, {300, 128}});
+  add("i64", 0, {{3, 2}, {1, 2}}, i64);
+  return cases;
+}
+
+Value concat(const Values& values, std::int64_t axis, Line line) {
+  if (!values.empty() && axis < 0 && axis >= -values[0].rank()) axis += values[0].rank();
+  return apply(make_op(Concat{axis}), values, line)[0];
+}
+
+Join concat(std::int64_t axis) {
+  return [axis](const Values& branches, Line line) { return concat(branches, axis, line); };
+}
+
+Value stack(const Values& values, std::int64_t axis, Line line) {
+  if (values.empty()) return concat(values, axis, line);
+  LineScope scope(values[0].graph(line), line);
+  const std::int64_t rank = values[0].rank() + 1;
+  const bool inside = axis >= -rank && axis < rank;
+  if (inside && axis < 0) axis += rank;
+  Values raised;
+  for (const Value& value : values) {
+    if (!value.present() || value.poisoned()) return concat(values, axis, line);
+    Shape shape = value.shape();
+    if (shape != values[0].shape()) {
+      return mistake(value.graph(), line, "stack cannot join the values", {{values[0], value}},
+                     {fmt::format("values of one shape, but {} and {}",
+                                  to_string(values[0].shape()), to_string(shape))});
+    }
+    // Out of range, the axis is concat's to name.
+    shape.insert(shape.begin() + (inside ? axis : 0), 1);
+    raised.push_back(value.reshape(std::move(shape), line));
+  }
+  return concat(raised, axis, line);
+}
+
+}  // namespace metronome

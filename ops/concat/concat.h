@@ -1,0 +1,31 @@
+// Values one after the other along an axis.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
+#include "ops/rules/rules.h"
+
+namespace metronome {
+
+struct Concat {
+  static constexpr std::string_view name = "concat";
+  std::int64_t axis = 0;
+
+  bool operator==(const Concat&) const = default;
+  bool moves() const { return true; }
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  Values vjp(const Vjp& v) const;
+  Value fold(std::span<const Value> in) const;
+  static std::vector<Case> cases();
+};
+
+METRONOME_RULES(Concat);
+
+}  // namespace metronome

@@ -1,0 +1,160 @@
+// The loops around row functions: one run, rows of a matrix, or any nest.
+#include <array>
+#include <cstring>
+
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows.h"
+#include "ops/language/nest.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+constexpr std::size_t kOperands = 3;
+// Elements of a thread's share at least, and of the multiple that shares are: a cache line and
+// more, so that two threads never write one.
+constexpr std::int64_t kGrain = 4096;
+
+using Pointers = std::array<const char*, kOperands>;
+
+/// One run of elements.
+struct Run {
+  RowFunction row;
+  Numbers numbers;
+  char* out;
+  Pointers in;
+  std::array<std::int64_t, kOperands> steps;
+  std::int64_t n;
+
+  void operator()() const {
+    row(numbers, out, reinterpret_cast<const void* const*>(in.data()), steps.data(), n);
+  }
+};
+
+struct ParallelRun {
+  Run run;
+  std::int64_t out_bytes;                        ///< of an element
+  std::array<std::int64_t, kOperands> in_bytes;  ///< of a step
+  int threads;
+
+  void operator()() const {
+    parallel_for(threads, run.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      Run part = run;
+      part.out += begin * out_bytes;
+      for (std::size_t k = 0; k < kOperands; ++k) part.in[k] += begin * in_bytes[k];
+      part.n = end - begin;
+      part();
+    });
+  }
+};
+
+/// Rows of a matrix.
+struct Matrix {
+  Run run;  ///< of the first row
+  std::int64_t rows;
+  std::int64_t out_bytes;                        ///< from row to row
+  std::array<std::int64_t, kOperands> in_bytes;  ///< from row to row
+  std::int64_t grain;
+  int threads;
+
+  void operator()() const {
+    if (threads == 1) return part(0, rows);
+    parallel_for(threads, rows, grain,
+                 [&](std::int64_t begin, std::int64_t end) { part(begin, end); });
+  }
+  void part(std::int64_t begin, std::int64_t end) const {
+    char* out = run.out + begin * out_bytes;
+    Pointers in = run.in;
+    for (std::size_t k = 0; k < kOperands; ++k) in[k] += begin * in_bytes[k];
+    for (std::int64_t r = begin; r < end; ++r) {
+      run.row(run.numbers, out, reinterpret_cast<const void* const*>(in.data()), run.steps.data(),
+              run.n);
+      out += out_bytes;
+      for (std::size_t k = 0; k < kOperands; ++k) in[k] += in_bytes[k];
+    }
+  }
+};
+
+/// Rows under any nest of loops.
+struct Loops {
+  Run run;  ///< of the first row
+  std::vector<std::int64_t> sizes;
+  std::vector<std::array<std::int64_t, kOperands>> in_bytes;  ///< [loop]
+  std::int64_t rows;
+  std::int64_t out_bytes;  ///< from row to row
+  std::int64_t grain;
+  int threads;
+
+  void operator()() const {
+    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        Pointers in = run.in;
+        std::int64_t rest = r;
+        for (std::size_t d = sizes.size(); d-- > 0;) {
+          const std::int64_t index = rest % sizes[d];
+          rest /= sizes[d];
+          for (std::size_t k = 0; k < kOperands; ++k) in[k] += index * in_bytes[d][k];
+        }
+        run.row(run.numbers, run.out + r * out_bytes,
+                reinterpret_cast<const void* const*>(in.data()), run.steps.data(), run.n);
+      }
+    });
+  }
+};
+
+template <class T>
+void copy_elements(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
+                   std::int64_t n) {
+  if (steps[0] != 0) {
+    std::memcpy(out, in[0], static_cast<std::size_t>(n) * sizeof(T));
+    return;
+  }
+  const T x = *static_cast<const T*>(in[0]);
+  T* to = static_cast<T*>(out);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = x;
+}
+
+}  // namespace
+
+RowFunction copy_row(std::size_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return copy_elements<std::uint8_t>;
+    case 4:
+      return copy_elements<std::uint32_t>;
+    default:
+      return copy_elements<std::uint64_t>;
+  }
+}
+
+CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, void* out,
+                    const RowOperands& operands, int threads) {
+  if (type.numel() == 0) return CpuKernel([] {});
+  Nest nest = broadcast_nest(type.shape, operands.types);
+  const bool single = nest.rank() == 0;  // one element: a run of one, in which every operand moves
+  const std::size_t count = operands.types.size();
+  const std::size_t outer = single ? 0 : nest.sizes.size() - 1;
+  Run run{row, numbers, static_cast<char*>(out), {}, {}, single ? 1 : nest.sizes.back()};
+  std::array<std::int64_t, kOperands> bytes{};
+  for (std::size_t k = 0; k < count; ++k) {
+    bytes[k] = static_cast<std::int64_t>(size_of(operands.types[k].element));
+    run.in[k] = static_cast<const char*>(operands.data[k]);
+    run.steps[k] = single ? 1 : nest.strides[k + 1].back();
+  }
+  const auto element = static_cast<std::int64_t>(size_of(type.element));
+  const std::int64_t rows = type.numel() / run.n;
+  const std::int64_t grain = (kGrain + run.n - 1) / run.n;
+  std::vector<std::array<std::int64_t, kOperands>> moves(outer);
+  for (std::size_t d = 0; d < outer; ++d) {
+    for (std::size_t k = 0; k < count; ++k) moves[d][k] = nest.strides[k + 1][d] * bytes[k];
+  }
+  if (outer == 0) {
+    if (threads <= 1) return CpuKernel(run);
+    for (std::size_t k = 0; k < count; ++k) bytes[k] *= run.steps[k];
+    return CpuKernel(ParallelRun{run, element, bytes, threads});
+  }
+  if (outer == 1) return CpuKernel(Matrix{run, rows, run.n * element, moves[0], grain, threads});
+  nest.sizes.pop_back();
+  return CpuKernel(Loops{run, nest.sizes, std::move(moves), rows, run.n * element, grain, threads});
+}
+
+}  // namespace metronome::METRONOME_ISA

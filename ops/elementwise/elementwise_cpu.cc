@@ -1,0 +1,180 @@
+// Row functions made from the table's formulas. Floating rows run vectors, their tails the same
+// vectors under a mask: an element's bits do not depend on its position.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <type_traits>
+
+#include "graph/ir/error.h"
+#include "ops/cpu/formulas.h"
+#include "ops/cpu/rows.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+template <Function>
+struct Formula;
+
+#define METRONOME_ROW(function, operands, elements, numbers, formula, ...)   \
+  template <>                                                                \
+  struct Formula<Function::function> {                                       \
+    template <class X, class V>                                              \
+    static auto of([[maybe_unused]] const X& x, [[maybe_unused]] const V& y, \
+                   [[maybe_unused]] const V& z, [[maybe_unused]] const V& a, \
+                   [[maybe_unused]] const V& b) {                            \
+      return formula;                                                        \
+    }                                                                        \
+  };
+#include "ops/elementwise/elementwise_rows.h"
+#undef METRONOME_ROW
+
+template <class T>
+T saturated(double x) {
+  if constexpr (std::is_integral_v<T>) {
+    // The largest i64 is no double; one ulp below it is.
+    const double largest = sizeof(T) == 8 ? 0x1.fffffffffffffp62 : 0x1.fffffffcp30;
+    return static_cast<T>(std::clamp(x, -largest, largest));
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+/// Operands and result of one type, in vectors.
+template <Function F, class T>
+void vector_row(const Numbers& numbers, void* out, const void* const* in, const std::int64_t* steps,
+                std::int64_t n) {
+  constexpr int kOperands = row_of(F).operands;
+  constexpr std::int64_t kStep = kLanes<T>;
+  // An operand that does not move is spread over a vector that is read again and again.
+  alignas(64) T spread[kOperands][kStep];
+  const T* p[3];
+  std::int64_t move[3];
+  for (int k = 0; k < kOperands; ++k) {
+    p[k] = static_cast<const T*>(in[k]);
+    move[k] = kStep;
+    if (steps[k] == 0) {
+      store(spread[k], Vector<T>(*p[k]));
+      p[k] = spread[k];
+      move[k] = 0;
+    }
+  }
+  const Vector<T> a(saturated<T>(numbers.a)), b(saturated<T>(numbers.b));
+  const auto apply = [&](const auto& get) {
+    const Vector<T> x = get(0);
+    const Vector<T> y = kOperands > 1 ? get(kOperands > 1 ? 1 : 0) : x;
+    const Vector<T> z = kOperands > 2 ? get(kOperands > 2 ? 2 : 0) : x;
+    return Vector<T>(Formula<F>::of(x, y, z, a, b));
+  };
+  T* to = static_cast<T*>(out);
+  for (; n >= kStep; n -= kStep) {
+    store(to, apply([&](int k) { return load(p[k]); }));
+    to += kStep;
+    for (int k = 0; k < kOperands; ++k) p[k] += move[k];
+  }
+  if (n > 0) {
+    store(to, apply([&](int k) { return load(p[k], n); }), n);
+  }
+}
+
+// A bool is a byte of 0 or 1.
+using Byte = std::uint8_t;
+using Word = std::uint32_t;
+using Long = std::uint64_t;
+
+/// Functions that round nothing, element by element, for the compiler to vectorise.
+template <Function F, class Out, class X, class V>
+void exact_row(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
+               std::int64_t n) {
+  constexpr int kOperands = row_of(F).operands;
+  constexpr std::int64_t kStep = 64;
+  X spread_x[kStep];
+  V spread_y[kStep], spread_z[kStep];
+  const X* x = static_cast<const X*>(in[0]);
+  const V* y = kOperands > 1 ? static_cast<const V*>(in[1]) : spread_y;
+  const V* z = kOperands > 2 ? static_cast<const V*>(in[2]) : spread_z;
+  const auto still = [&](int k) { return k >= kOperands || steps[k] == 0; };
+  if (still(0)) std::fill_n(spread_x, kStep, *x), x = spread_x;
+  if (kOperands < 2) {
+    std::fill_n(spread_y, kStep, V());
+  } else if (still(1)) {
+    std::fill_n(spread_y, kStep, *y), y = spread_y;
+  }
+  if (kOperands < 3) {
+    std::fill_n(spread_z, kStep, V());
+  } else if (still(2)) {
+    std::fill_n(spread_z, kStep, *z), z = spread_z;
+  }
+  Out* to = static_cast<Out*>(out);
+  const auto apply = [&](std::int64_t count) {
+  // In place means the same index, so no element is written before it is read.
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) {
+      const X xi = x[i];
+      const V yi = y[i], zi = z[i];
+      to[i] = static_cast<Out>(Formula<F>::of(xi, yi, zi, V(), V()));
+    }
+  };
+  for (; n >= kStep; n -= kStep) {
+    apply(kStep);
+    to += kStep;
+    if (!still(0)) x += kStep;
+    if (!still(1)) y += kStep;
+    if (!still(2)) z += kStep;
+  }
+  apply(n);
+}
+
+/// Row functions by the element type of the operands (the condition of `where` apart).
+using RowFunctions = std::array<RowFunction, 5>;
+
+template <Function F>
+constexpr RowFunctions row_functions() {
+  using enum Elements;
+  constexpr Elements kElements = row_of(F).elements;
+  if constexpr (kElements == floating) {
+    return {vector_row<F, float>, vector_row<F, double>, nullptr, nullptr, nullptr};
+  } else if constexpr (kElements == numbers) {
+    return {vector_row<F, float>, vector_row<F, double>, vector_row<F, std::int32_t>,
+            vector_row<F, std::int64_t>, nullptr};
+  } else if constexpr (kElements == compared) {
+    return {exact_row<F, Byte, float, float>, exact_row<F, Byte, double, double>,
+            exact_row<F, Byte, std::int32_t, std::int32_t>,
+            exact_row<F, Byte, std::int64_t, std::int64_t>, exact_row<F, Byte, Byte, Byte>};
+  } else if constexpr (kElements == booleans) {
+    return {nullptr, nullptr, nullptr, nullptr, exact_row<F, Byte, Byte, Byte>};
+  } else {
+    // Chosen elements are copied as bits.
+    return {exact_row<F, Word, Byte, Word>, exact_row<F, Long, Byte, Long>,
+            exact_row<F, Word, Byte, Word>, exact_row<F, Long, Byte, Long>,
+            exact_row<F, Byte, Byte, Byte>};
+  }
+}
+
+constexpr RowFunctions kRowFunctions[] = {
+#define METRONOME_ROW(function, ...) row_functions<Function::function>(),
+#include "ops/elementwise/elementwise_rows.h"
+#undef METRONOME_ROW
+};
+
+static_assert(static_cast<int>(Element::bool_) == 4, "RowFunctions is indexed by Element");
+
+RowFunction row_function(Function function, Element element) {
+  const RowFunction row =
+      kRowFunctions[static_cast<std::size_t>(function)][static_cast<std::size_t>(element)];
+  if (row == nullptr) throw InternalError("an elementwise function without a kernel for its type");
+  return row;
+}
+
+}  // namespace
+
+RowFunction add_row(Element element) { return row_function(Function::add, element); }
+
+CpuKernel bind(const Elementwise& op, const CpuLaunch& launch) {
+  return bind_rows(row_function(op.function, launch.inputs.back().element), {op.a, op.b},
+                   launch.outputs[0], launch.output_data[0],
+                   {launch.inputs, {launch.input_data.data(), launch.input_data.size()}},
+                   launch.choice.threads);
+}
+
+}  // namespace metronome::METRONOME_ISA

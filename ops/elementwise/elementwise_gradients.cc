@@ -1,0 +1,66 @@
+// The gradients of the table's rows, in the language of the table.
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/language/functions.h"
+#include "ops/language/number_of.h"
+
+namespace metronome {
+
+// A row by its name: mul({x, y}).
+namespace rows {
+namespace {
+
+#define METRONOME_ROW(function, ...)                                                   \
+  [[maybe_unused]] Value function(std::initializer_list<Value> operands, double a = 0, \
+                                  double b = 0) {                                      \
+    return elementwise(Function::function, operands, {}, a, b);                        \
+  }
+#include "ops/elementwise/elementwise_rows.h"
+#undef METRONOME_ROW
+
+const Value none;
+
+Value undefined() { throw InternalError("a gradient is not differentiated again"); }
+
+Value zero(const Value& g) { return make_constant(g.graph(), 0, {g.element(), {}}, Line{}); }
+
+Values gradients(const Elementwise& op, const Vjp& v) {
+  [[maybe_unused]] const double a = op.a, b = op.b;
+  const Value &g = v.grad(), &out = v.out(0), &x = v.in(0);
+  const Value &y = v.inputs.size() > 1 ? v.in(1) : none, &z = v.inputs.size() > 2 ? v.in(2) : none;
+  (void)z;
+  switch (op.function) {
+#define METRONOME_ROW(function, operands, elements, numbers, formula, ...) \
+  case Function::function:                                                 \
+    return {__VA_ARGS__};
+#include "ops/elementwise/elementwise_rows.h"
+#undef METRONOME_ROW
+  }
+  throw InternalError("an elementwise function out of range");
+}
+
+}  // namespace
+}  // namespace rows
+
+Values Elementwise::vjp(const Vjp& v) const {
+  if (!v.grad().present()) return Values(v.inputs.size());
+  Values gradients = rows::gradients(*this, v);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_floating(v.in(i).element())) gradients[i] = Value();
+    if (gradients[i].present()) gradients[i] = summed_to(gradients[i], v.in(i).shape());
+  }
+  return gradients;
+}
+
+Value summed_to(Value g, const Shape& shape) {
+  if (!g.present() || g.shape() == shape) return g;
+  std::vector<std::int64_t> axes;
+  const std::int64_t added = g.rank() - static_cast<std::int64_t>(shape.size());
+  for (std::int64_t d = 0; d < g.rank(); ++d) {
+    if (d < added || (shape[d - added] == 1 && g.shape()[d] != 1)) axes.push_back(d);
+  }
+  return sum(g, axes, true).reshape(shape);
+}
+
+}  // namespace metronome

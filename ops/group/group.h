@@ -1,0 +1,19 @@
+// Rules of fused groups (graph/ir/group.h) that belong to back ends.
+#pragma once
+
+#include "graph/ir/group.h"
+#include "ops/rules/rules.h"
+
+namespace metronome {
+
+/// One kernel: a source of its own where all members are maps; beside a reduction that one's
+/// kernel, with functors in the place of the operands and the result that it walks over
+/// (ops/kernel/reduce.h), and what else the reduction launches.
+void record(const Group& group, const CudaLaunch& launch);
+METRONOME_CUDA_CANDIDATES(Group);
+
+/// The members' libtorch calls in turn. Throws InternalError where an output of the group is one
+/// that a member saves for its gradient: libtorch does not give those.
+Tensors reference(const Group& group, const Tensors& inputs);
+
+}  // namespace metronome

@@ -1,0 +1,112 @@
+// The functions that the table of elementwise functions (ops/elementwise/elementwise_rows.h) is
+// written in, of single numbers in full precision; ops/cpu/formulas.h has them of vectors.
+// Multiply-adds are not fused, so a row gives the same bits wherever it stands.
+#pragma once
+
+#include "ops/kernel/kernel.h"
+#include "ops/kernel/math.h"
+
+// The device's own functions have C's names; the host's compiler knows them as builtins. On the
+// host those of f32 are f64's, rounded: how exact a C library is differs from machine to machine.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define METRONOME_MATH(function) ::function
+#define METRONOME_MATH_F32(function) ::function##f
+#else
+#define METRONOME_MATH(function) __builtin_##function
+#define METRONOME_MATH_F32(function) (float)__builtin_##function
+#endif
+
+#define METRONOME_FUNCTION(function)                                                   \
+  METRONOME_DEVICE float function(float x) { return METRONOME_MATH_F32(function)(x); } \
+  METRONOME_DEVICE double function(double x) { return METRONOME_MATH(function)(x); }
+
+namespace metronome::cuda::formula {
+
+METRONOME_FUNCTION(erfc)
+METRONOME_FUNCTION(log1p)
+METRONOME_FUNCTION(sin)
+METRONOME_FUNCTION(cos)
+METRONOME_FUNCTION(tanh)
+
+METRONOME_DEVICE float pow(float x, float y) { return METRONOME_MATH_F32(pow)(x, y); }
+METRONOME_DEVICE double pow(double x, double y) { return METRONOME_MATH(pow)(x, y); }
+
+template <class T>
+METRONOME_DEVICE T exp(T x) {
+  return exp_of(x);
+}
+template <class T>
+METRONOME_DEVICE T log(T x) {
+  return log_of(x);
+}
+template <class T>
+METRONOME_DEVICE T sqrt(T x) {
+  return sqrt_of(x);
+}
+
+METRONOME_DEVICE float abs(float x) { return METRONOME_MATH_F32(fabs)(x); }
+METRONOME_DEVICE double abs(double x) { return METRONOME_MATH(fabs)(x); }
+template <class T>
+METRONOME_DEVICE T abs(T x) {
+  return x < T(0) ? -x : x;
+}
+template <class T>
+METRONOME_DEVICE T neg(T x) {
+  return -x;
+}
+template <class T>
+METRONOME_DEVICE T select(bool which, T yes, T no) {
+  return which ? yes : no;
+}
+/// A NaN operand is the result.
+template <class T>
+METRONOME_DEVICE T minimum(T x, T y) {
+  return x < y || x != x ? x : y;
+}
+template <class T>
+METRONOME_DEVICE T maximum(T x, T y) {
+  return x > y || x != x ? x : y;
+}
+
+/// By exp(-|x|), which does not overflow: the tail keeps its digits.
+template <class T>
+METRONOME_DEVICE T sigmoid(T x) {
+  const T e = exp(-abs(x));
+  return (x < T(0) ? e : T(1)) / (T(1) + e);
+}
+/// x * sigmoid(x), rounded once less.
+template <class T>
+METRONOME_DEVICE T silu(T x) {
+  const T e = exp(-abs(x));
+  return x * (x < T(0) ? e : T(1)) / (T(1) + e);
+}
+/// Beyond +-kNormalEnd the normal distribution is cut off, at 8e-24 in f32 and 6e-300 in f64: its
+/// tail would sink into subnormal numbers.
+template <class T>
+constexpr T kNormalEnd = sizeof(T) == 4 ? 10 : 37;
+
+/// Phi, the normal distribution function.
+template <class T>
+METRONOME_DEVICE T normal_below(T x) {
+  return x <= -kNormalEnd<T> ? T(0) : T(0.5) * erfc(x * T(-0.70710678118654752440));
+}
+template <class T>
+METRONOME_DEVICE T gelu(T x) {
+  return x * normal_below(x);
+}
+/// Phi(x) + x * phi(x), phi the density.
+template <class T>
+METRONOME_DEVICE T gelu_slope(T x) {
+  if (x <= -kNormalEnd<T> || x >= kNormalEnd<T>) return x < T(0) ? T(0) : T(1);
+  return normal_below(x) + x * (T(0.39894228040143267794) * exp(T(-0.5) * x * x));
+}
+template <class T>
+METRONOME_DEVICE T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (T(1) + x * (T(1) - s));
+}
+
+}  // namespace metronome::cuda::formula
+
+#undef METRONOME_FUNCTION
+#undef METRONOME_MATH

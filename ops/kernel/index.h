@@ -1,0 +1,72 @@
+// Positions of elements in kernels: divisions of indices, loops over dimensions, and the units in
+// which elements are moved.
+#pragma once
+
+#include "ops/kernel/kernel.h"
+
+/// Before a loop of a long body and few turns: keeps it a loop on a device.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define METRONOME_ROLLED _Pragma("unroll 1")
+#else
+#define METRONOME_ROLLED
+#endif
+
+namespace metronome::cuda {
+
+/// i / d of numbers >= 0, by 32 bits where both fit: a device has no instruction for 64.
+METRONOME_DEVICE Index quotient(Index i, Index d) {
+  if (((i | d) >> 32) == 0) return static_cast<unsigned>(i) / static_cast<unsigned>(d);
+  return i / d;
+}
+
+/// How many bits are set, and which is the lowest that is.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+METRONOME_DEVICE int bit_count(unsigned bits) { return __popc(bits); }
+METRONOME_DEVICE int lowest_bit(unsigned bits) { return __ffs(static_cast<int>(bits)) - 1; }
+#else
+METRONOME_DEVICE int bit_count(unsigned bits) { return __builtin_popcount(bits); }
+METRONOME_DEVICE int lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
+#endif
+
+/// Loops of two steps or more, which is why there are never more: 2^40 elements fill any device.
+constexpr int kMaxLoops = 40;
+
+/// Loops over dimensions of a tensor, outermost first.
+struct Loops {
+  int count;
+  Index size[kMaxLoops];
+  Index step[kMaxLoops];  ///< elements from one index of the loop to the next
+
+  METRONOME_DEVICE void add(Index loop_size, Index loop_step) {
+    size[count] = loop_size;
+    step[count] = loop_step;
+    ++count;
+  }
+  /// Where step i of all loops together, counted row-major, lies.
+  METRONOME_DEVICE Index offset(Index i) const {
+    Index result = 0;
+    METRONOME_ROLLED
+    for (int d = count - 1; d > 0; --d) {
+      const Index next = quotient(i, size[d]);
+      result += (i - next * size[d]) * step[d];
+      i = next;
+    }
+    return count > 0 ? result + i * step[0] : 0;
+  }
+};
+
+/// What kernels move that do not look at elements: 1, 4, 8 or 16 bytes at a time.
+using Unit1 = unsigned char;
+using Unit4 = unsigned;
+using Unit8 = unsigned long long;
+struct alignas(16) Unit16 {
+  Unit8 half[2];
+};
+
+/// Neighbouring elements that are loaded and stored at once.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T v[kCount];
+};
+
+}  // namespace metronome::cuda

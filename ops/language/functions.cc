@@ -1,0 +1,134 @@
+#include "ops/language/functions.h"
+
+#include <fmt/format.h>
+
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
+#include "ops/language/number_of.h"
+
+namespace metronome {
+namespace {
+
+/// Adds one row of the table over values and numbers. A number takes the element type of the first
+/// value among the operands from `first` on.
+Value call(Function function, std::initializer_list<Operand> operands, Line line,
+           std::size_t first = 0) {
+  GraphState* graph = nullptr;
+  std::optional<Element> element;
+  bool poisoned = false;
+  Values given;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Value& v = operands.begin()[i].value;
+    if (!v.present()) continue;
+    GraphState* const own = v.graph(line);
+    if (graph == nullptr) graph = own;
+    if (i >= first && !element) element = v.element();
+    poisoned = poisoned || (v.poisoned() && v.graph() == graph);
+    given.push_back(v);
+  }
+  if (poisoned) return Value(graph, ValueId{});
+  const auto refuse = [&](double number, const Requirement& requirement) {
+    return mistake(graph, line,
+                   fmt::format("{} cannot take the number {}", row_of(function).name, number),
+                   given, requirement);
+  };
+  LineScope scope(graph, line);
+  Values values;
+  for (const Operand& operand : operands) {
+    if (!operand.number || graph == nullptr) {
+      values.push_back(operand.value);
+    } else if (!element) {
+      return refuse(*operand.number,
+                    {"a value beside it to take the element type from, but both are numbers",
+                     fmt::format("say the type: g.constant({}, mt::f32)", *operand.number)});
+    } else if (!holds(*element, *operand.number)) {
+      return refuse(*operand.number,
+                    {fmt::format("{}, but {}", what_holds(*element), *operand.number),
+                     fmt::format("cast the value first: x.cast(mt::{})",
+                                 is_floating(*element) ? "f64" : "f32")});
+    } else {
+      values.push_back(make_constant(graph, *operand.number, {*element, {}}, line));
+    }
+  }
+  return apply(make_op(Elementwise{function}), values, line)[0];
+}
+
+/// The branches of `split` joined one after the other.
+Value joined(Function function, const Values& branches, Line line) {
+  if (branches.empty()) return apply(make_op(Elementwise{function}), branches, line)[0];
+  Value result = branches[0];
+  for (std::size_t i = 1; i < branches.size(); ++i) {
+    result = call(function, {Operand(result, line), Operand(branches[i], line)}, line);
+  }
+  return result;
+}
+
+}  // namespace
+
+Value operator+(Operand x, Operand y) { return call(Function::add, {x, y}, x.line); }
+Value operator-(Operand x, Operand y) { return call(Function::sub, {x, y}, x.line); }
+Value operator*(Operand x, Operand y) { return call(Function::mul, {x, y}, x.line); }
+Value operator/(Operand x, Operand y) { return call(Function::div, {x, y}, x.line); }
+Value operator-(Operand x) { return call(Function::neg, {x}, x.line); }
+Value operator<(Operand x, Operand y) { return call(Function::less, {x, y}, x.line); }
+Value operator<=(Operand x, Operand y) { return call(Function::less_equal, {x, y}, x.line); }
+Value operator>(Operand x, Operand y) { return call(Function::greater, {x, y}, x.line); }
+Value operator>=(Operand x, Operand y) { return call(Function::greater_equal, {x, y}, x.line); }
+Value operator==(Operand x, Operand y) { return equal(x, y); }
+Value operator!=(Operand x, Operand y) { return not_equal(x, y); }
+Value equal(Operand x, Operand y) { return call(Function::equal, {x, y}, x.line); }
+Value not_equal(Operand x, Operand y) { return call(Function::not_equal, {x, y}, x.line); }
+Value minimum(Operand x, Operand y) { return call(Function::minimum, {x, y}, x.line); }
+Value maximum(Operand x, Operand y) { return call(Function::maximum, {x, y}, x.line); }
+Value logical_and(Operand x, Operand y) { return call(Function::logical_and, {x, y}, x.line); }
+Value logical_or(Operand x, Operand y) { return call(Function::logical_or, {x, y}, x.line); }
+
+Value UnaryFunction::operator()(Value x, Line line) const {
+  return elementwise(function, {x}, line);
+}
+
+Value pow(Operand x, Operand y) {
+  if (y.number && x.value.present())
+    return elementwise(Function::pow_scalar, {x.value}, x.line, *y.number);
+  return call(Function::pow, {x, y}, x.line);
+}
+
+Value clamp(Value x, double low, double high, Line line) {
+  return elementwise(Function::clamp, {x}, line, low, high);
+}
+
+Value where(Value condition, Operand x, Operand y, Line line) {
+  return call(Function::where, {Operand(condition, line), x, y}, line, 1);
+}
+
+Value Reduction::operator()(Value x, Axes axes, bool keep, Line line) const {
+  Reduce op{kind, {}, keep};
+  if (!x.usable(line)) return apply(std::move(op), {x}, line);
+  if (axes.list) {
+    op.axes = from_front(*axes.list, x.rank());
+  } else {
+    for (std::int64_t d = 0; d < x.rank(); ++d) op.axes.push_back(d);
+  }
+  return apply(std::move(op), {x}, line);
+}
+
+Value BranchReduction::operator()(const Values& branches, Line line) const {
+  switch (kind) {
+    case Reduce::Kind::max:
+      return joined(Function::maximum, branches, line);
+    case Reduce::Kind::min:
+      return joined(Function::minimum, branches, line);
+    default:
+      break;
+  }
+  const Value total = joined(Function::add, branches, line);
+  if (kind == Reduce::Kind::sum) return total;
+  const double share = 1.0 / static_cast<double>(branches.size());
+  return call(Function::mul, {Operand(total, line), Operand(share, line)}, line);
+}
+
+Value Product::operator()(const Values& branches, Line line) const {
+  return joined(Function::mul, branches, line);
+}
+
+}  // namespace metronome

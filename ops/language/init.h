@@ -1,0 +1,43 @@
+// How storages begin: the named initialisers, and the numbers that they stand for.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/ir/init.h"
+#include "graph/ir/node.h"
+
+namespace metronome {
+
+Init zeros();
+Init ones();
+Init constant(double number);
+/// Row-major, one number per element.
+Init values(std::vector<double> numbers);
+/// U(low, high): at least `low`, below `high`.
+Init uniform(double low, double high);
+/// N(mean, deviation^2).
+Init normal(double mean = 0, double deviation = 1);
+
+/// Of the four below a fan is 1 or more, a gain 0 or more, all finite: else the storage is refused.
+///
+/// He et al., "Delving deep into rectifiers" (2015), for a leaky ReLU of slope `a`:
+/// U(-b, b), b = sqrt(6 / ((1 + a^2) fan_in)). With a = sqrt(5), which is how PyTorch begins the
+/// weights of its linear and convolution layers, b = 1 / sqrt(fan_in).
+Init kaiming_uniform(std::int64_t fan_in, double a = 0);
+/// N(0, 2 / ((1 + a^2) fan_in)).
+Init kaiming_normal(std::int64_t fan_in, double a = 0);
+/// Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks"
+/// (2010): U(-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
+Init xavier_uniform(std::int64_t fan_in, std::int64_t fan_out, double gain = 1);
+/// N(0, 2 gain^2 / (fan_in + fan_out)).
+Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain = 1);
+
+/// Writes the storage's initial value to `out`, which has room for `storage.type.bytes()` bytes.
+///
+/// Random numbers are drawn from Philox keyed by (seed, path), so they change neither with edits
+/// elsewhere in the graph nor with the machine's threads; an f32 storage gets the rounded numbers
+/// of the f64 one. Throws GraphError where the type cannot hold what is asked for.
+void initialise(const Storage& storage, std::uint64_t seed, void* out);
+
+}  // namespace metronome

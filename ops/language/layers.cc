@@ -1,0 +1,184 @@
+#include "ops/language/layers.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/dropout/dropout.h"
+#include "ops/embedding/embedding.h"
+#include "ops/language/init.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/rules/require.h"
+#include "ops/softmax/softmax.h"
+
+namespace metronome {
+namespace {
+
+/// Runs `build()` where `check()` throws no Requirement, else records it; a poisoned operand passes
+/// through.
+template <class Check, class Build>
+Value layer_of(std::string_view name, Value x, Line line, const Check& check, const Build& build) {
+  if (!x.present()) {
+    throw GraphError(
+        {fmt::format("{}: {} has no operand that belongs to a graph\n"
+                     "  way out    begin with Graph::input or Graph::parameter",
+                     to_string(line), name)});
+  }
+  if (x.poisoned()) return x;
+  const LineScope line_scope(x.graph(line), line);
+  try {
+    check();
+  } catch (const Requirement& requirement) {
+    return mistake(x.graph(), line, fmt::format("{} cannot be applied", name), std::span(&x, 1),
+                   requirement);
+  }
+  return build();
+}
+
+void require_at_least_one(std::string_view what, std::int64_t count) {
+  if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
+}
+
+void require_last_dimension(const Value& x) {
+  if (x.rank() == 0) {
+    throw Requirement{"an operand of one or more dimensions, but a scalar", "x.reshape({1})"};
+  }
+  require_at_least_one("a last dimension", x.size(-1));
+}
+
+void require_features(const Value& x) {
+  if (is_floating(x.element())) return;
+  throw Requirement{fmt::format("a floating element type, but {}", name_of(x.element())),
+                    "cast it: x.cast(mt::f32); or look up rows: mt::embedding(vocabulary, width)"};
+}
+
+}  // namespace
+
+Layer linear(std::int64_t out, LinearOptions options) {
+  return rowwise([=](Value x, Line line) {
+    const auto check = [&] {
+      require_at_least_one("a number of outputs", out);
+      require_features(x);
+      require_last_dimension(x);
+    };
+    return layer_of("linear", x, line, check, [&] {
+      const PathScope scope(x.graph(), "linear", PathScope::Kind::layer);
+      const std::int64_t in = x.size(-1);
+      const double bound = 1 / std::sqrt(static_cast<double>(in));
+      const Value weight = make_parameter(x.graph(), "weight", {x.element(), {out, in}},
+                                          kaiming_uniform(in, std::sqrt(5.0)), line);
+      if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
+      if (!options.bias) return apply(Linear{}, {x, weight}, line);
+      const Value bias =
+          make_parameter(x.graph(), "bias", {x.element(), {out}}, uniform(-bound, bound), line);
+      return apply(Linear{}, {x, weight, bias}, line);
+    });
+  });
+}
+
+Layer layer_norm(LayerNormOptions options) {
+  return rowwise([=](Value x, Line line) {
+    const auto check = [&] {
+      require(unless_at_least_0("eps", options.eps));
+      require_floating(x.type());
+      require_last_dimension(x);
+    };
+    return layer_of("layer_norm", x, line, check, [&] {
+      const PathScope scope(x.graph(), "layer_norm", PathScope::Kind::layer);
+      const Type type{x.element(), {x.size(-1)}};
+      const Value weight = make_parameter(x.graph(), "weight", type, ones(), line);
+      const Value bias = make_parameter(x.graph(), "bias", type, zeros(), line);
+      return apply_all(LayerNorm{options.eps}, {x, weight, bias}, 3, line)[0];
+    });
+  });
+}
+
+Layer batch_norm(BatchNormOptions options) {
+  return [=](Value x, Line line) {
+    const auto check = [&] {
+      require(unless_at_least_0("eps", options.eps));
+      require(unless_share("momentum", options.momentum));
+      require_floating(x.type());
+      if (x.rank() < 2) {
+        throw Requirement{
+            fmt::format("an operand [N, C, ...] of two or more dimensions, but {}", x.rank())};
+      }
+      require_at_least_one("a number of channels", x.size(1));
+    };
+    return layer_of("batch_norm", x, line, check, [&] {
+      GraphState* const graph = x.graph();
+      const PathScope scope(graph, "batch_norm", PathScope::Kind::layer);
+      const Type type{x.element(), {x.size(1)}};
+      const Value weight = make_parameter(graph, "weight", type, ones(), line);
+      const Value bias = make_parameter(graph, "bias", type, zeros(), line);
+      const Buffer mean = make_buffer(graph, "running_mean", type, zeros(), line);
+      const Buffer variance = make_buffer(graph, "running_var", type, ones(), line);
+      const Values results = apply_all(BatchNorm{options.eps, options.momentum},
+                                       {x, weight, bias, mean.value, variance.value}, 5, line);
+      assign(graph, mean, results[1], line);
+      assign(graph, variance, results[2], line);
+      return results[0];
+    });
+  };
+}
+
+Layer dropout(double p) {
+  return [=](Value x, Line line) {
+    const auto check = [&] {
+      require(unless_share("probability", p));
+      require_floating(x.type());
+    };
+    return layer_of("dropout", x, line, check, [&] {
+      const PathScope scope(x.graph(), "dropout", PathScope::Kind::layer);
+      return apply(Dropout{.p = p}, {read_seed(x.graph()), read_replay(x.graph()), x}, line);
+    });
+  };
+}
+
+Layer embedding(std::int64_t vocabulary, std::int64_t width, EmbeddingOptions options) {
+  return [=](Value index, Line line) {
+    const auto check = [&] {
+      require_at_least_one("a vocabulary", vocabulary);
+      require_at_least_one("a width", width);
+      if (!is_floating(options.element)) {
+        throw Requirement{
+            fmt::format("a table of a floating element type, but {}", name_of(options.element))};
+      }
+      require_integer(index.type());
+    };
+    return layer_of("embedding", index, line, check, [&] {
+      const PathScope scope(index.graph(), "embedding", PathScope::Kind::layer);
+      const Value table = make_parameter(index.graph(), "weight",
+                                         {options.element, {vocabulary, width}}, normal(), line);
+      return apply(Embedding{}, {table, index}, line);
+    });
+  };
+}
+
+Layer softmax(std::int64_t axis) {
+  const Layer layer = [axis](Value x, Line line) { return softmax(x, axis, line); };
+  return axis == -1 ? rowwise(layer) : layer;
+}
+
+Layer log_softmax(std::int64_t axis) {
+  const Layer layer = [axis](Value x, Line line) { return log_softmax(x, axis, line); };
+  return axis == -1 ? rowwise(layer) : layer;
+}
+
+Value softmax(Value x, std::int64_t axis, Line line) {
+  return apply(Softmax{.axis = axis}, {x}, line);
+}
+
+Value log_softmax(Value x, std::int64_t axis, Line line) {
+  return apply(Softmax{.axis = axis, .log = true}, {x}, line);
+}
+
+Value matmul(Value a, Value b, Line line) { return apply(Matmul{}, {a, b}, line); }
+
+}  // namespace metronome

@@ -1,0 +1,176 @@
+#include "ops/language/optimizers.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+
+#include "graph/builder/scope.h"
+#include "graph/ir/op_model.h"
+#include "ops/cast/cast.h"
+#include "ops/language/functions.h"
+#include "ops/language/init.h"
+#include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+
+namespace {
+
+// Adam and AdamW differ in one attribute of their update.
+template <class T>
+AdamUpdate update_op(const T& rule) {
+  return {rule.beta1, rule.beta2, rule.eps, rule.weight_decay, std::is_same_v<T, AdamW>};
+}
+
+std::string clip_text(const std::optional<double>& clip_norm) {
+  return clip_norm ? fmt::format(" clip_norm={}", *clip_norm) : "";
+}
+
+template <class T>
+std::string adam_attributes(const T& rule) {
+  return fmt::format("lr={} beta1={} beta2={} eps={} weight_decay={}{}", to_string(rule.lr),
+                     rule.beta1, rule.beta2, rule.eps, rule.weight_decay,
+                     clip_text(rule.clip_norm));
+}
+
+std::vector<Slot> adam_slots() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
+
+Value scaled(const LearningRate& lr, Value update, double rate) {
+  return rate == 1 ? lr.at(update) : lr.at(update) * rate;
+}
+
+template <class T>
+Values adam_scalars(const T& rule, Value update, double rate) {
+  const Value t = update.cast(f64) + 1.0;
+  return {scaled(rule.lr, update, rate), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
+}
+
+// A clipped gradient is the gradient times a factor: the update multiplies in its own pass, to the
+// same bits, and the product, which nothing else reads, is pruned.
+std::optional<std::pair<Value, Value>> factored(const Value& gradient) {
+  const auto* product = gradient.node().op->as<Elementwise>();
+  if (product == nullptr || product->function != Function::mul) return std::nullopt;
+  const auto operand = [](const Value& v, int i) { return Value(v.graph(), v.node().inputs[i]); };
+  const Value of = operand(gradient, 0);
+  Value factor = operand(gradient, 1);
+  if (of.type() != gradient.type() || factor.rank() != 0) return std::nullopt;
+  if (factor.element() == f64) return std::pair(of, factor);
+  if (factor.node().op->as<Cast>() == nullptr) return std::nullopt;
+  factor = operand(factor, 0);
+  if (factor.element() != f64) return std::nullopt;
+  return std::pair(of, factor);
+}
+
+template <OpRules T>
+Values step(T op, Value parameter, Value gradient, std::span<const Value> slots,
+            std::span<const Value> scalars) {
+  Values in = {parameter, gradient};
+  in.insert(in.end(), slots.begin(), slots.end());
+  in.insert(in.end(), scalars.begin(), scalars.end());
+  if (const auto parts = factored(gradient)) {
+    in[1] = parts->first;
+    in.push_back(parts->second);
+  }
+  return apply(make_op(std::move(op)), in, Line{}, 1 + slots.size());
+}
+
+using Missed = std::initializer_list<std::optional<Requirement>>;
+
+std::optional<Requirement> first_of(const Missed& all) {
+  for (const auto& one : all) {
+    if (one) return one;
+  }
+  return std::nullopt;
+}
+
+std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
+  if (!clip_norm) return std::nullopt;
+  auto missed = unless_above_0("clip_norm", *clip_norm);
+  if (missed && *clip_norm > 0) missed->way_out = "leave it out, and nothing is clipped";
+  return missed;
+}
+
+template <class T>
+std::optional<Requirement> adam_mistake(const T& rule) {
+  return first_of({rule.lr.mistake(), unless_below_1("beta1", rule.beta1),
+                   unless_below_1("beta2", rule.beta2), unless_at_least_0("eps", rule.eps),
+                   unless_at_least_0("weight_decay", rule.weight_decay),
+                   clip_mistake(rule.clip_norm)});
+}
+
+}  // namespace
+
+Values clip_gradients(const Values& gradients, double max_norm) {
+  if (gradients.empty()) return {};
+  Value total;
+  for (const Value& gradient : gradients) {
+    const Value squares = sum_squares(gradient).cast(f64);
+    total = total.present() ? total + squares : squares;
+  }
+  const Value factor = minimum(max_norm / (sqrt(total) + 1e-6), 1.0);
+  Values clipped;
+  for (const Value& gradient : gradients) {
+    clipped.push_back(gradient * factor.cast(gradient.element()));
+  }
+  return clipped;
+}
+
+std::string Adam::attributes() const { return adam_attributes(*this); }
+std::vector<Slot> Adam::slots() const { return adam_slots(); }
+Values Adam::clip(const Values& gradients) const {
+  return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
+}
+Values Adam::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
+Values Adam::update(Value parameter, Value gradient, std::span<const Value> slots,
+                    std::span<const Value> scalars) const {
+  return step(update_op(*this), parameter, gradient, slots, scalars);
+}
+std::optional<Requirement> Adam::mistake() const { return adam_mistake(*this); }
+
+std::string AdamW::attributes() const { return adam_attributes(*this); }
+std::vector<Slot> AdamW::slots() const { return adam_slots(); }
+Values AdamW::clip(const Values& gradients) const {
+  return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
+}
+Values AdamW::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
+Values AdamW::update(Value parameter, Value gradient, std::span<const Value> slots,
+                     std::span<const Value> scalars) const {
+  return step(update_op(*this), parameter, gradient, slots, scalars);
+}
+std::optional<Requirement> AdamW::mistake() const { return adam_mistake(*this); }
+
+std::string Sgd::attributes() const {
+  return fmt::format("lr={} momentum={} dampening={} weight_decay={}{}{}", to_string(lr), momentum,
+                     dampening, weight_decay, nesterov ? " nesterov" : "", clip_text(clip_norm));
+}
+std::vector<Slot> Sgd::slots() const {
+  return momentum != 0 ? std::vector<Slot>{{"momentum_buffer", zeros()}} : std::vector<Slot>{};
+}
+Values Sgd::clip(const Values& gradients) const {
+  return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
+}
+Values Sgd::scalars(Value update, double rate) const {
+  const Value step = scaled(lr, update, rate);
+  if (momentum == 0) return {step};
+  const Value later = make_constant(update.graph(), 1 - dampening, Type{f64, {}}, Line{});
+  if (dampening == 0) return {step, later};
+  return {step, where(update.cast(f64) < 1.0, 1.0, later)};
+}
+Values Sgd::update(Value parameter, Value gradient, std::span<const Value> slots,
+                   std::span<const Value> scalars) const {
+  return step(SgdUpdate{momentum, weight_decay, nesterov}, parameter, gradient, slots, scalars);
+}
+std::optional<Requirement> Sgd::mistake() const {
+  std::optional<Requirement> nesterov_mistake;
+  if (nesterov && (momentum == 0 || dampening != 0)) {
+    nesterov_mistake = Requirement{fmt::format(
+        "a momentum and no dampening for nesterov, but {} and {}", momentum, dampening)};
+  }
+  return first_of(
+      {lr.mistake(), unless_at_least_0("momentum", momentum), unless_finite("dampening", dampening),
+       unless_at_least_0("weight_decay", weight_decay), clip_mistake(clip_norm), nesterov_mistake});
+}
+
+}  // namespace metronome

@@ -1,0 +1,87 @@
+// Optimizers as plain descriptions, for Graph::minimize: Adam, AdamW, SGD.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/error.h"
+#include "graph/ir/optimizer.h"
+#include "ops/language/schedules.h"
+
+namespace metronome {
+
+/// Kingma and Ba, "Adam: a method for stochastic optimization" (2015), as torch.optim.Adam with
+/// fused=True: f32 and f64 parameters agree with it up to rounding.
+struct Adam {
+  static constexpr std::string_view name = "adam";
+  LearningRate lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;  ///< added to the gradient: weight_decay * parameter
+  /// Most norm of all gradients together, as torch.nn.utils.clip_grad_norm_; absent: no clipping.
+  std::optional<double> clip_norm = {};
+  bool operator==(const Adam&) const = default;
+
+  std::string attributes() const;
+  std::vector<Slot> slots() const;
+  Values clip(const Values& gradients) const;
+  Values scalars(Value update, double rate) const;  ///< rate lr, 1 - beta1^t, 1 - beta2^t; f64[]
+  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+                std::span<const Value> scalars) const;
+  /// What a training cannot use, or nothing.
+  std::optional<Requirement> mistake() const;
+};
+
+/// Adam whose weight decay does not pass through the moments: Loshchilov and Hutter, "Decoupled
+/// weight decay regularization" (2019), as torch.optim.AdamW with fused=True.
+struct AdamW {
+  static constexpr std::string_view name = "adamw";
+  LearningRate lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;  ///< the parameter is first scaled by 1 - lr * weight_decay
+  std::optional<double> clip_norm = {};
+  bool operator==(const AdamW&) const = default;
+
+  std::string attributes() const;
+  std::vector<Slot> slots() const;
+  Values clip(const Values& gradients) const;
+  Values scalars(Value update, double rate) const;
+  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+                std::span<const Value> scalars) const;
+  std::optional<Requirement> mistake() const;
+};
+
+/// Stochastic gradient descent, with momentum as torch.optim.SGD has it: the buffer begins as the
+/// first gradient, undampened.
+struct Sgd {
+  static constexpr std::string_view name = "sgd";
+  LearningRate lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;  ///< needs a momentum and no dampening
+  std::optional<double> clip_norm = {};
+  bool operator==(const Sgd&) const = default;
+
+  std::string attributes() const;
+  std::vector<Slot> slots() const;
+  Values clip(const Values& gradients) const;
+  /// rate lr and, with momentum, the gradient's weight; f64[].
+  Values scalars(Value update, double rate) const;
+  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+                std::span<const Value> scalars) const;
+  std::optional<Requirement> mistake() const;
+};
+
+/// All gradients scaled by one factor, so that the norm of all of them together is at most
+/// `max_norm`: min(1, max_norm / (norm + 1e-6)), torch.nn.utils.clip_grad_norm_. A norm that is not
+/// a number makes all gradients so.
+Values clip_gradients(const Values& gradients, double max_norm);
+
+}  // namespace metronome

@@ -1,0 +1,304 @@
+// Four rows at a time: their sums hide each other's latency, and gamma, beta and their gradients
+// are loaded once for four.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "ops/cpu/launch.h"
+#include "ops/cpu/norms.h"
+#include "ops/cpu/parallel.h"
+#include "ops/layer_norm/layer_norm.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+constexpr int kRows = 4;
+
+std::int64_t rows_of(const Type& x) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < x.shape.size(); ++i) rows *= x.shape[i];
+  return rows;
+}
+
+// Rows of one thread's part: a multiple of the block.
+std::int64_t grain_of(std::int64_t width) {
+  const std::int64_t rows = std::max<std::int64_t>(1, kElementsPerPart / width);
+  return (rows + kRows - 1) / kRows * kRows;
+}
+
+// total[k][r] is the sum over row r's registers of what add(load, cut, sums) adds to sums[k][r].
+template <class T, int K, int R, class Add>
+inline __attribute__((always_inline)) void sum_row(std::int64_t width,
+                                                   typename Simd<T>::Reg (&total)[K][R],
+                                                   const Add& add) {
+  using Sums = typename Simd<T>::Reg[K][R];
+  const auto part_of = [&](std::int64_t begin, std::int64_t count, Sums& part) {
+    for (auto& sums : part) {
+      for (auto& sum : sums) sum = Simd<T>::zero();
+    }
+    for_registers<T>(count, [&](const auto& load, const auto&, const auto& cut) {
+      add([&](const T* p) { return load(p + begin); }, cut, part);
+    });
+  };
+  part_of(0, std::min(width, kElementsTogether), total);
+  if (width <= kElementsTogether) return;
+  for_parts(width - kElementsTogether, kElementsTogether,
+            [&](std::int64_t begin, std::int64_t count) {
+              Sums part;
+              part_of(begin + kElementsTogether, count, part);
+              for (int k = 0; k < K; ++k) {
+                for (int r = 0; r < R; ++r) total[k][r] = total[k][r] + part[k][r];
+              }
+            });
+}
+
+// f(std::integral_constant<int, R>, row) for blocks of R rows.
+template <class F>
+void for_blocks(std::int64_t begin, std::int64_t end, const F& f) {
+  std::int64_t row = begin;
+  for (; row + kRows <= end; row += kRows) f(std::integral_constant<int, kRows>(), row);
+  switch (end - row) {
+    case 3:
+      f(std::integral_constant<int, 3>(), row);
+      break;
+    case 2:
+      f(std::integral_constant<int, 2>(), row);
+      break;
+    case 1:
+      f(std::integral_constant<int, 1>(), row);
+      break;
+  }
+}
+
+template <class T>
+struct Forward {
+  const T* x;
+  const T* gamma;
+  const T* beta;
+  T* y;
+  T* mean;
+  T* rstd;
+  std::int64_t width;
+  T eps;
+
+  // Mean and rstd of a row whose sum or squares are beyond T's range.
+  std::pair<double, double> in_double(const T* from) const {
+    double sum = 0, squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) sum += from[i];
+    const double center = sum / static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i) squares += (from[i] - center) * (from[i] - center);
+    return {center, 1 / std::sqrt(squares / static_cast<double>(width) + eps)};
+  }
+
+  // Mean first, then the squares of what differs from it: no cancellation. A mean far from zero,
+  // rounded to T, is off by a good part of what differs from it, so what is left of the differences
+  // is summed, too, and its average taken out.
+  template <int R>
+  void block(std::int64_t row) const {
+    using S = Simd<T>;
+    using Reg = typename S::Reg;
+    const T* const from = x + row * width;
+    T* const to = y + row * width;
+    Reg total[1][R], differences[2][R];
+    sum_row<T>(width, total, [&](const auto& load, const auto&, Reg(&part)[1][R]) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) part[0][r] = part[0][r] + load(from + r * width);
+    });
+    std::array<T, 4> m = sums<T, R>(total[0]);
+    for (T& each : m) each /= static_cast<T>(width);
+
+    Reg center[R], scale[R], shift[R];
+    for (int r = 0; r < R; ++r) center[r] = S::set(m[static_cast<std::size_t>(r)]);
+    sum_row<T>(width, differences, [&](const auto& load, const auto& cut, Reg(&part)[2][R]) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const Reg d = cut(load(from + r * width) - center[r]);
+        part[0][r] = S::fma(d, d, part[0][r]);
+        part[1][r] = part[1][r] + d;
+      }
+    });
+    std::array<T, 4> s = sums<T, R>(differences[0]), rest = sums<T, R>(differences[1]);
+    // Loops over four, which are one vector.
+    std::array<T, 4> variance{};
+    for (T& each : rest) each /= static_cast<T>(width);
+    for (std::size_t r = 0; r < 4; ++r) {
+      variance[r] = s[r] / static_cast<T>(width) - rest[r] * rest[r];
+    }
+    for (std::size_t r = 0; r < 4; ++r) {
+      s[r] = T(1) / std::sqrt((variance[r] < T(0) ? T(0) : variance[r]) + eps);
+    }
+    T worst = 0;
+    for (const T each : variance) worst += each;
+    if (!(worst < std::numeric_limits<T>::infinity())) {
+      for (std::size_t r = 0; r < R; ++r) {
+        if (variance[r] < std::numeric_limits<T>::infinity()) continue;
+        const auto [mean, rstd] = in_double(from + static_cast<std::int64_t>(r) * width);
+        m[r] = static_cast<T>(mean), s[r] = static_cast<T>(rstd);
+        rest[r] = static_cast<T>(mean - static_cast<double>(m[r]));
+      }
+    }
+    for (std::size_t r = 0; r < R; ++r) {
+      center[r] = S::set(m[r]), scale[r] = S::set(s[r]), shift[r] = S::set(-rest[r] * s[r]);
+      m[r] += rest[r];
+    }
+    for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
+      const Reg g = load(gamma), b = load(beta);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const Reg normal = S::fma(load(from + r * width) - center[r], scale[r], shift[r]);
+        store(to + r * width, S::fma(normal, g, b));
+      }
+    });
+    if (mean) std::copy(m.begin(), m.begin() + R, mean + row);
+    if (rstd) std::copy(s.begin(), s.begin() + R, rstd + row);
+  }
+};
+
+template <class T>
+struct Backward {
+  const T* g;
+  const T* x;
+  const T* mean;
+  const T* rstd;
+  const T* gamma;
+  T* dx;
+  std::int64_t width;
+
+  // dx = rstd (h - average(h) - n average(h n)) with h = g gamma, n = (d - average(d)) rstd and
+  // d = x - mean; adds g n and g of these rows to the sums, or begins them.
+  template <int R>
+  void block(std::int64_t row, bool begins, T* dgamma, T* dbeta) const {
+    using S = Simd<T>;
+    using Reg = typename S::Reg;
+    const T *const gs = g + row * width, *const xs = x + row * width;
+    T* const to = dx + row * width;
+    Reg center[R], scale[R], shift[R], total[3][R];
+    for (int r = 0; r < R; ++r) {
+      center[r] = S::set(mean[row + r]);
+      scale[r] = S::set(rstd[row + r]);
+    }
+    // Beyond the row gamma is zero, and with it h.
+    sum_row<T>(width, total, [&](const auto& load, const auto& cut, Reg(&part)[3][R]) {
+      const Reg weight = load(gamma);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const Reg h = load(gs + r * width) * weight;
+        const Reg d = cut(load(xs + r * width) - center[r]);
+        part[0][r] = part[0][r] + h;
+        part[1][r] = S::fma(h, d, part[1][r]);
+        part[2][r] = part[2][r] + d;
+      }
+    });
+    std::array<T, 4> a = sums<T, R>(total[0]), b = sums<T, R>(total[1]), c = sums<T, R>(total[2]);
+    Reg average[R], slope[R];
+    std::array<T, 4> m{}, s{};
+    std::copy_n(mean + row, R, m.begin());
+    std::copy_n(rstd + row, R, s.begin());
+    for (T& each : a) each /= static_cast<T>(width);
+    for (std::size_t r = 0; r < 4; ++r) {
+      c[r] = left_of_mean<T>(c[r] / static_cast<T>(width), m[r]);
+    }
+    for (std::size_t r = 0; r < 4; ++r) {
+      b[r] = (b[r] / static_cast<T>(width) - c[r] * a[r]) * s[r];
+    }
+    for (std::size_t r = 0; r < R; ++r) {
+      shift[r] = S::set(-c[r] * s[r]);
+      average[r] = S::set(a[r]);
+      slope[r] = S::set(b[r]);
+    }
+    for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
+      const Reg weight = load(gamma);
+      Reg of_gamma = begins ? S::zero() : load(dgamma);
+      Reg of_beta = begins ? S::zero() : load(dbeta);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const Reg grad = load(gs + r * width);
+        const Reg normal = S::fma(load(xs + r * width) - center[r], scale[r], shift[r]);
+        of_gamma = S::fma(grad, normal, of_gamma);
+        of_beta = of_beta + grad;
+        const Reg h = grad * weight - average[r] - normal * slope[r];
+        store(to + r * width, h * scale[r]);
+      }
+      store(dgamma, of_gamma);
+      store(dbeta, of_beta);
+    });
+  }
+};
+
+template <class T>
+CpuKernel bind_forward(const LayerNorm& op, const CpuLaunch& l) {
+  const Type& x = l.inputs[0];
+  const Forward<T> forward{l.in<T>(0),  l.in<T>(1),  l.in<T>(2),     l.out<T>(0),
+                           l.out<T>(1), l.out<T>(2), x.shape.back(), static_cast<T>(op.eps)};
+  const std::int64_t rows = rows_of(x), grain = grain_of(forward.width);
+  return CpuKernel([forward, rows, grain, threads = l.choice.threads] {
+    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      for_blocks(begin, end, [&](auto r, std::int64_t row) { forward.template block<r()>(row); });
+    });
+  });
+}
+
+// Elements of one thread's sums; each begins on a cache line of its own.
+std::int64_t partial_stride(std::int64_t width) { return (2 * width + 15) / 16 * 16; }
+
+template <class T>
+CpuKernel bind_backward(const CpuLaunch& l) {
+  const Type& x = l.inputs[1];
+  const Backward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),    l.in<T>(3),
+                             l.in<T>(4), l.out<T>(0), x.shape.back()};
+  T* const dgamma = l.out<T>(1);
+  T* const dbeta = l.out<T>(2);
+  T* const scratch = static_cast<T*>(l.scratch);
+  const std::int64_t rows = rows_of(x), grain = grain_of(backward.width);
+  return CpuKernel([=, threads = l.choice.threads] {
+    const std::int64_t width = backward.width;
+    if (rows == 0) {
+      std::fill_n(dgamma, width, T(0));
+      std::fill_n(dbeta, width, T(0));
+      return;
+    }
+    // The first part sums in the outputs, the others in scratch, added in their order.
+    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
+      // One thread has no scratch.
+      T* const own = part == 0 ? nullptr : scratch + (part - 1) * partial_stride(width);
+      T* const of_gamma = part == 0 ? dgamma : own;
+      T* const of_beta = part == 0 ? dbeta : own + width;
+      for_blocks(begin, end, [&](auto r, std::int64_t row) {
+        backward.template block<r()>(row, row == begin, of_gamma, of_beta);
+      });
+    });
+    const std::int64_t size = part_size(threads, rows, grain);
+    for (std::int64_t part = 1; part * size < rows; ++part) {
+      const T* const own = scratch + (part - 1) * partial_stride(width);
+      for (std::int64_t i = 0; i < width; ++i) dgamma[i] += own[i];
+      for (std::int64_t i = 0; i < width; ++i) dbeta[i] += own[width + i];
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const LayerNorm&, const CpuQuery& q) {
+  return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
+}
+
+CpuKernel bind(const LayerNorm& op, const CpuLaunch& l) {
+  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+}
+
+std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
+  const Type& x = q.inputs[1];
+  const int threads = threads_for_elements(x.numel(), q.threads);
+  const auto partials = static_cast<std::size_t>((threads - 1) * partial_stride(x.shape.back()));
+  return {{.scratch_bytes = partials * size_of(x.element), .threads = threads}};
+}
+
+CpuKernel bind(const LayerNormGrad&, const CpuLaunch& l) {
+  return l.inputs[0].element == f64 ? bind_backward<double>(l) : bind_backward<float>(l);
+}
+
+}  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,118 @@
+#include "ops/optimizer_updates/optimizer_updates.h"
+
+#include <fmt/format.h>
+
+#include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
+
+namespace metronome {
+
+namespace {
+
+// The optimizers of this library always meet these; a hand-made node may not.
+void check(std::span<const Type> in, std::size_t tensors, std::size_t arity) {
+  if (in.size() != arity && in.size() != arity + 1) {
+    throw Requirement{fmt::format("{} or {} operands, but {}", arity, arity + 1, in.size())};
+  }
+  if (!is_floating(in[0].element)) {
+    throw Requirement{fmt::format("a parameter of f32 or f64, but {}", name_of(in[0].element))};
+  }
+  for (std::size_t i = 1; i < tensors; ++i) {
+    if (in[i] != in[0]) {
+      throw Requirement{fmt::format("a gradient and moments of the parameter's type, but {} and {}",
+                                    to_string(in[i]), to_string(in[0]))};
+    }
+  }
+  for (std::size_t i = tensors; i < in.size(); ++i) {
+    if (in[i] != Type{f64, {}}) {
+      throw Requirement{fmt::format("scalars of the type f64[], but {}", to_string(in[i]))};
+    }
+  }
+}
+
+constexpr Fillings kNonNegative{.low = 0, .high = 2, .differentiable = false};
+constexpr Fillings kAny{.differentiable = false};
+
+CaseInput tensor(const Shape& shape, const Fillings& fill) { return {Type{f32, shape}, fill}; }
+
+CaseInput scalar(double low, double high) {
+  return {Type{f64, {}}, {.low = low, .high = high, .differentiable = false}};
+}
+
+// Sizes that reach a kernel's parts: whole vectors, tails, one element, none, several threads.
+const std::vector<std::pair<std::string, Shape>>& sizes() {
+  static const std::vector<std::pair<std::string, Shape>> all = {{"whole vectors", {64}},
+                                                                 {"odd sizes", {7, 13}},
+                                                                 {"a scalar", {}},
+                                                                 {"empty", {0, 4}},
+                                                                 {"two threads", {257, 131}}};
+  return all;
+}
+
+}  // namespace
+
+std::string AdamUpdate::attributes() const {
+  return fmt::format("beta1={} beta2={} eps={} weight_decay={}{}", beta1, beta2, eps, weight_decay,
+                     decoupled ? " decoupled" : "");
+}
+
+Types AdamUpdate::infer(std::span<const Type> in) const {
+  check(in, 4, 7);
+  return {in[0], in[0], in[0]};
+}
+
+std::vector<Case> AdamUpdate::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, const AdamUpdate& op, const Shape& shape, bool factor) {
+    std::vector<CaseInput> in = {
+        tensor(shape, kAny), tensor(shape, kAny), tensor(shape, kAny), tensor(shape, kNonNegative),
+        scalar(1e-4, 1e-1),  scalar(0.1, 1),      scalar(0.001, 1)};
+    if (factor) in.push_back(scalar(0.1, 1));
+    cases.push_back({std::move(name), make_op(op), std::move(in), false, false});
+  };
+  for (const auto& [name, shape] : sizes()) add(name, {}, shape, false);
+  add("weight decay", {.weight_decay = 0.1}, {7, 13}, false);
+  add("decoupled weight decay", {.weight_decay = 0.1, .decoupled = true}, {7, 13}, false);
+  add("other betas", {.beta1 = 0.3, .beta2 = 0.9, .eps = 1e-3}, {7, 13}, false);
+  add("a factor of the gradient", {}, {7, 13}, true);
+  add("a factor and weight decay", {.weight_decay = 0.1}, {33}, true);
+  return cases;
+}
+
+std::string SgdUpdate::attributes() const {
+  return fmt::format("momentum={} weight_decay={}{}", momentum, weight_decay,
+                     nesterov ? " nesterov" : "");
+}
+
+Types SgdUpdate::infer(std::span<const Type> in) const {
+  check(in, has_momentum() ? 3 : 2, arity());
+  return has_momentum() ? Types{in[0], in[0]} : Types{in[0]};
+}
+
+std::vector<InPlace> SgdUpdate::in_place() const {
+  return has_momentum() ? std::vector<InPlace>{{0, 0}, {1, 2}} : std::vector<InPlace>{{0, 0}};
+}
+
+std::vector<Case> SgdUpdate::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, const SgdUpdate& op, const Shape& shape, bool factor) {
+    std::vector<CaseInput> in = {tensor(shape, kAny), tensor(shape, kAny)};
+    if (op.has_momentum()) in.push_back(tensor(shape, kAny));
+    in.push_back(scalar(1e-4, 1e-1));
+    if (op.has_momentum()) in.push_back(scalar(0.5, 1));
+    if (factor) in.push_back(scalar(0.1, 1));
+    cases.push_back({std::move(name), make_op(op), std::move(in), false, false});
+  };
+  for (const auto& [name, shape] : sizes()) {
+    add(name, {}, shape, false);
+    add(name + ", momentum", {.momentum = 0.9}, shape, false);
+  }
+  add("weight decay", {.weight_decay = 0.1}, {7, 13}, false);
+  add("momentum and weight decay", {.momentum = 0.9, .weight_decay = 0.1}, {7, 13}, false);
+  add("nesterov", {.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}, {7, 13}, false);
+  add("a factor of the gradient", {.weight_decay = 0.1}, {33}, true);
+  add("a factor and momentum", {.momentum = 0.9, .nesterov = true}, {33}, true);
+  return cases;
+}
+
+}  // namespace metronome

@@ -1,0 +1,221 @@
+// One pass over parameter, gradient and moments. Tails run the same vector code under a mask, so an
+// element's bits depend neither on its position nor on the number of threads.
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "ops/cpu/launch.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/vector.h"
+#include "ops/optimizer_updates/optimizer_updates.h"
+
+namespace metronome::METRONOME_ISA {
+
+namespace {
+
+// Below this many elements starting threads costs more than it saves.
+constexpr std::int64_t kParallelFrom = 32768;
+// A thread's share is a multiple of this many elements: no two threads write one cache line.
+constexpr std::int64_t kGrain = 64;
+
+std::vector<Candidate> one_pass(const CpuQuery& query) {
+  return {{.threads = query.outputs[0].numel() >= kParallelFrom ? query.threads : 1}};
+}
+
+// A vector's place: all of its elements, or the first `count`.
+struct Whole {};
+struct Tail {
+  std::int64_t count;
+};
+
+template <class T>
+Vector<T> get(const T* p, Whole) {
+  return load(p);
+}
+template <class T>
+Vector<T> get(const T* p, Tail tail) {
+  return load(p, tail.count);
+}
+template <class T>
+void put(T* p, const Vector<T>& x, Whole) {
+  store(p, x);
+}
+template <class T>
+void put(T* p, const Vector<T>& x, Tail tail) {
+  store(p, x, tail.count);
+}
+
+// body(i, place) for each vector of [begin, end).
+template <class T, class Body>
+void over_vectors(std::int64_t begin, std::int64_t end, const Body& body) {
+  std::int64_t i = begin;
+  for (; i + kLanes<T> <= end; i += kLanes<T>) body(i, Whole{});
+  if (i < end) body(i, Tail{end - i});
+}
+
+// The square root of x >= 0. The divider makes quotients and roots one after the other and sets the
+// pace of Adam; where AVX-512's estimate of 14 bits and a step of Newton's (together within 1 ulp)
+// leave it to the quotient, a thousand f32 elements take 270 ns in place of 375 (Sapphire Rapids).
+template <class T>
+Vector<T> root(const Vector<T>& x) {
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<T, float>) {
+    // Not of 0, whose estimate is infinite; x times any other estimate is 0 there.
+    const __m512 inverse = _mm512_rsqrt14_ps(_mm512_max_ps(_mm512_set1_ps(0x1p-149f), x));
+    const __m512 estimate = _mm512_mul_ps(x, inverse),
+                 half = _mm512_mul_ps(inverse, _mm512_set1_ps(0.5f));
+    const __m512 rest = _mm512_fnmadd_ps(estimate, estimate, x);
+    const __mmask16 infinite = _mm512_cmp_ps_mask(x, _mm512_set1_ps(INFINITY), _CMP_EQ_OQ);
+    return _mm512_mask_mov_ps(_mm512_fmadd_ps(rest, half, estimate), infinite, x);
+  }
+#endif
+  return x.sqrt();
+}
+
+template <class T>
+struct AdamArguments {
+  AdamUpdate op;
+  const T *param, *grad, *m, *v;
+  const double *lr, *bias_correction1, *bias_correction2, *factor;
+  T *next_param, *next_m, *next_v;
+  std::int64_t n;
+  int threads;
+};
+
+template <class T, bool kFactor, bool kDecay>
+void adam(const AdamArguments<T>& a) {
+  using Vec = Vector<T>;
+  const auto constant = [](double x) { return Vec(static_cast<T>(x)); };
+  const double beta1 = a.op.beta1, lr = *a.lr;
+  // Once a call, in f64 and then rounded, as libtorch's fused kernel does.
+  const Vec weight1 = constant(1 - beta1), beta2 = constant(a.op.beta2);
+  const Vec weight2 = constant(1 - a.op.beta2), eps = constant(a.op.eps);
+  const Vec step = constant(-(lr / *a.bias_correction1));
+  const Vec scale = constant(1 / std::sqrt(*a.bias_correction2));
+  const Vec factor = constant(kFactor ? *a.factor : 1);
+  const Vec decay = constant(a.op.decoupled ? 1 - lr * a.op.weight_decay : a.op.weight_decay);
+  const bool decoupled = a.op.decoupled;
+  parallel_for(a.threads, a.n, kGrain, [=, &a](std::int64_t begin, std::int64_t end) {
+    over_vectors<T>(begin, end, [=, &a](std::int64_t i, auto place) {
+      Vec p = get(a.param + i, place);
+      Vec g = get(a.grad + i, place);
+      if constexpr (kFactor) g = g * factor;
+      if constexpr (kDecay) {
+        if (decoupled) {
+          p = p * decay;
+        } else {
+          g = g + p * decay;
+        }
+      }
+      Vec m = get(a.m + i, place);
+      m = at::vec::fmadd(weight1, g - m, m);
+      const Vec v = get(a.v + i, place) * beta2 + weight2 * g * g;
+      p = p + step * m / (root(v) * scale + eps);
+      put(a.next_m + i, m, place);
+      put(a.next_v + i, v, place);
+      put(a.next_param + i, p, place);
+    });
+  });
+}
+
+template <class T>
+CpuKernel bind_adam(const AdamUpdate& op, const CpuLaunch& launch) {
+  const bool factor = launch.inputs.size() == 8, decay = op.weight_decay != 0;
+  const AdamArguments<T> a{op,
+                           launch.in<T>(0),
+                           launch.in<T>(1),
+                           launch.in<T>(2),
+                           launch.in<T>(3),
+                           launch.in<double>(4),
+                           launch.in<double>(5),
+                           launch.in<double>(6),
+                           factor ? launch.in<double>(7) : nullptr,
+                           launch.out<T>(0),
+                           launch.out<T>(1),
+                           launch.out<T>(2),
+                           launch.outputs[0].numel(),
+                           launch.choice.threads};
+  if (factor && decay) return CpuKernel([a] { adam<T, true, true>(a); });
+  if (factor) return CpuKernel([a] { adam<T, true, false>(a); });
+  if (decay) return CpuKernel([a] { adam<T, false, true>(a); });
+  return CpuKernel([a] { adam<T, false, false>(a); });
+}
+
+template <class T>
+struct SgdArguments {
+  SgdUpdate op;
+  const T *param, *grad, *buffer;
+  const double *lr, *gradient_weight, *factor;
+  T *next_param, *next_buffer;
+  std::int64_t n;
+  int threads;
+};
+
+template <class T, bool kMomentum>
+void sgd(const SgdArguments<T>& a) {
+  using Vec = Vector<T>;
+  const auto constant = [](double x) { return Vec(static_cast<T>(x)); };
+  const Vec step = constant(-*a.lr), decay = constant(a.op.weight_decay);
+  const Vec momentum = constant(a.op.momentum);
+  const Vec weight = constant(kMomentum ? *a.gradient_weight : 1);
+  const Vec factor = constant(a.factor != nullptr ? *a.factor : 1);
+  const bool scaled = a.factor != nullptr, decays = a.op.weight_decay != 0;
+  const bool nesterov = a.op.nesterov;
+  parallel_for(a.threads, a.n, kGrain, [=, &a](std::int64_t begin, std::int64_t end) {
+    over_vectors<T>(begin, end, [=, &a](std::int64_t i, auto place) {
+      const Vec p = get(a.param + i, place);
+      Vec g = get(a.grad + i, place);
+      if (scaled) g = g * factor;
+      if (decays) g = g + p * decay;
+      if constexpr (kMomentum) {
+        const Vec b = get(a.buffer + i, place) * momentum + g * weight;
+        put(a.next_buffer + i, b, place);
+        g = nesterov ? g + b * momentum : b;
+      }
+      put(a.next_param + i, p + g * step, place);
+    });
+  });
+}
+
+template <class T>
+CpuKernel bind_sgd(const SgdUpdate& op, const CpuLaunch& launch) {
+  const bool momentum = op.has_momentum();
+  const std::size_t lr = momentum ? 3 : 2;
+  const bool factor = launch.inputs.size() > op.arity();
+  const SgdArguments<T> a{op,
+                          launch.in<T>(0),
+                          launch.in<T>(1),
+                          momentum ? launch.in<T>(2) : nullptr,
+                          launch.in<double>(lr),
+                          momentum ? launch.in<double>(lr + 1) : nullptr,
+                          factor ? launch.in<double>(op.arity()) : nullptr,
+                          launch.out<T>(0),
+                          momentum ? launch.out<T>(1) : nullptr,
+                          launch.outputs[0].numel(),
+                          launch.choice.threads};
+  if (momentum) return CpuKernel([a] { sgd<T, true>(a); });
+  return CpuKernel([a] { sgd<T, false>(a); });
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const AdamUpdate&, const CpuQuery& query) {
+  return one_pass(query);
+}
+
+CpuKernel bind(const AdamUpdate& op, const CpuLaunch& launch) {
+  return launch.outputs[0].element == f32 ? bind_adam<float>(op, launch)
+                                          : bind_adam<double>(op, launch);
+}
+
+std::vector<Candidate> candidates(const SgdUpdate&, const CpuQuery& query) {
+  return one_pass(query);
+}
+
+CpuKernel bind(const SgdUpdate& op, const CpuLaunch& launch) {
+  return launch.outputs[0].element == f32 ? bind_sgd<float>(op, launch)
+                                          : bind_sgd<double>(op, launch);
+}
+
+}  // namespace metronome::METRONOME_ISA

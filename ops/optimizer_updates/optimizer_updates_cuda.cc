@@ -1,0 +1,97 @@
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/ir/batch.h"
+#include "graph/ir/error.h"
+#include "graph/ir/group.h"
+#include "ops/cuda/launch.h"
+#include "ops/cuda/units.h"
+#include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/optimizer_updates/optimizer_updates_kernels.h"
+
+namespace metronome {
+
+namespace {
+
+constexpr int kThreads = 256;
+// Elements a block: four vectors of f32 a thread where that keeps a large device busy, else one.
+constexpr std::int64_t kChunk = 4096;
+constexpr std::int64_t kSmallChunk = 1024;
+constexpr std::int64_t kLargeFrom = 512 * kChunk;
+
+template <class T>
+const T* kept(const CudaLaunch& launch, const std::vector<T>& table) {
+  return static_cast<const T*>(launch.constants.keep(std::as_bytes(std::span(table))));
+}
+
+/// Of `count` instances one after the other those whose elements are of type T.
+template <class T, class Rule>
+void record_updates(const Rule& rule, std::size_t count, Element element,
+                    const CudaLaunch& launch) {
+  const std::size_t arity = launch.inputs.size() / count;
+  std::vector<cuda::Updated<T>> parameters;
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t in = i * arity, out = i * Rule::kOut;
+    if (launch.inputs[in].element != element || launch.inputs[in].numel() == 0) continue;
+    cuda::Updated<T> u = {};
+    u.count = launch.inputs[in].numel();
+    std::int64_t addresses = 0;
+    for (int k = 0; k < Rule::kIn; ++k) addresses |= address(u.in[k] = launch.in<T>(in + k));
+    for (int k = 0; k < Rule::kOut; ++k) addresses |= address(u.out[k] = launch.out<T>(out + k));
+    for (std::size_t k = 0; k < arity - Rule::kIn; ++k) {
+      u.scalar[k] = launch.in<double>(in + Rule::kIn + k);
+    }
+    u.aligned = addresses % 16 == 0;
+    total += u.count;
+    parameters.push_back(u);
+  }
+  if (parameters.empty()) return;
+
+  const std::int64_t size = total >= kLargeFrom ? kChunk : kSmallChunk;
+  std::vector<cuda::Chunk> chunks;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    for (std::int64_t i = 0; i * size < parameters[p].count; ++i) {
+      chunks.push_back({static_cast<int>(p), static_cast<int>(i)});
+    }
+  }
+  launch.commands.launch(cuda::Update<T, Rule>{rule, kept(launch, parameters), kept(launch, chunks),
+                                               size, launch.watch},
+                         {static_cast<std::int64_t>(chunks.size()), kThreads});
+}
+
+template <class Rule>
+void record_updates(const Rule& rule, std::size_t count, const CudaLaunch& launch) {
+  record_updates<float>(rule, count, f32, launch);
+  record_updates<double>(rule, count, f64, launch);
+}
+
+void record_several(const AdamUpdate& op, std::size_t count, const CudaLaunch& launch) {
+  record_updates(cuda::AdamRule{op.beta1, op.beta2, op.eps, op.weight_decay, op.decoupled}, count,
+                 launch);
+}
+
+void record_several(const SgdUpdate& op, std::size_t count, const CudaLaunch& launch) {
+  if (op.has_momentum()) {
+    return record_updates(cuda::SgdRule<true>{op.momentum, op.weight_decay, op.nesterov}, count,
+                          launch);
+  }
+  record_updates(cuda::SgdRule<false>{op.momentum, op.weight_decay, op.nesterov}, count, launch);
+}
+
+}  // namespace
+
+void record(const AdamUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
+
+void record(const SgdUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
+
+void record(const Batch& batch, const CudaLaunch& launch) {
+  const auto count = static_cast<std::size_t>(batch.count);
+  if (const auto* adam = batch.op->as<AdamUpdate>()) return record_several(*adam, count, launch);
+  if (const auto* sgd = batch.op->as<SgdUpdate>()) return record_several(*sgd, count, launch);
+  throw InternalError("a batch of an op whose kernel takes one at a time");
+}
+
+}  // namespace metronome

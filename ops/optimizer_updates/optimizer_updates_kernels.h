@@ -1,0 +1,159 @@
+// One kernel for the updates of all parameters. A table in device memory says where each parameter
+// and what belongs to it lies; blocks take chunks of equal size, so that large and tiny parameters
+// keep every multiprocessor equally busy. The arithmetic is that of
+// ops/optimizer_updates/optimizer_updates.h, in the order of the CPU's kernel.
+#pragma once
+
+#include "ops/kernel/index.h"
+#include "ops/kernel/kernel.h"
+#include "ops/kernel/math.h"
+#include "ops/kernel/reduce.h"
+
+namespace metronome::cuda {
+
+/// A parameter's tensors of equal size and its f64 scalars. A result may lie over the operand of
+/// the same elements.
+template <class T>
+struct Updated {
+  const T* in[4];           ///< param, grad, then what the rule keeps between steps
+  T* out[3];                ///< param', then the same
+  const double* scalar[4];  ///< lr, the rule's others, factor of grad; null where there is none
+  Index count;
+  bool aligned;  ///< all tensors, to 16 bytes
+};
+
+/// A block's share: elements [index * size, (index + 1) * size) of a parameter.
+struct Chunk {
+  int parameter;
+  int index;
+};
+
+struct AdamRule {
+  static constexpr const char* name = "adam_update";
+  static constexpr int kIn = 4, kOut = 3, kScalars = 3;
+  double beta1, beta2, eps, weight_decay;
+  bool decoupled;
+
+  /// The numbers of one step: made in f64 and then rounded, as libtorch's fused kernel does.
+  template <class T>
+  struct Step {
+    T weight1, beta2, weight2, eps, step, scale, factor, decay;
+    bool scales, decays, decoupled;
+
+    METRONOME_DEVICE Step(const AdamRule& rule, const Updated<T>& u)
+        : weight1(T(1 - rule.beta1)),
+          beta2(T(rule.beta2)),
+          weight2(T(1 - rule.beta2)),
+          eps(T(rule.eps)),
+          step(T(-(*u.scalar[0] / *u.scalar[1]))),
+          scale(T(1 / sqrt_of(*u.scalar[2]))),
+          factor(u.scalar[3] != nullptr ? T(*u.scalar[3]) : T(1)),
+          decay(T(rule.decoupled ? 1 - *u.scalar[0] * rule.weight_decay : rule.weight_decay)),
+          scales(u.scalar[3] != nullptr),
+          decays(rule.weight_decay != 0),
+          decoupled(rule.decoupled) {}
+
+    METRONOME_DEVICE void operator()(const T (&x)[kIn], T (&y)[kOut]) const {
+      T p = x[0], g = x[1];
+      if (scales) g = g * factor;
+      if (decays && decoupled) p = p * decay;
+      if (decays && !decoupled) g = g + p * decay;
+      const T m = fma_of(weight1, g - x[2], x[2]);
+      const T v = x[3] * beta2 + weight2 * g * g;
+      y[0] = p + step * m / (sqrt_of(v) * scale + eps);
+      y[1] = m;
+      y[2] = v;
+    }
+  };
+};
+
+template <bool kMomentum>
+struct SgdRule {
+  static constexpr const char* name = "sgd_update";
+  static constexpr int kIn = kMomentum ? 3 : 2, kOut = kMomentum ? 2 : 1;
+  static constexpr int kScalars = kMomentum ? 2 : 1;
+  double momentum, weight_decay;
+  bool nesterov;
+
+  template <class T>
+  struct Step {
+    T step, decay, momentum, weight, factor;
+    bool scales, decays, nesterov;
+
+    METRONOME_DEVICE Step(const SgdRule& rule, const Updated<T>& u)
+        : step(T(-*u.scalar[0])),
+          decay(T(rule.weight_decay)),
+          momentum(T(rule.momentum)),
+          weight(kMomentum ? T(*u.scalar[1]) : T(1)),
+          factor(u.scalar[kScalars] != nullptr ? T(*u.scalar[kScalars]) : T(1)),
+          scales(u.scalar[kScalars] != nullptr),
+          decays(rule.weight_decay != 0),
+          nesterov(rule.nesterov) {}
+
+    METRONOME_DEVICE void operator()(const T (&x)[kIn], T (&y)[kOut]) const {
+      T g = x[1];
+      if (scales) g = g * factor;
+      if (decays) g = g + x[0] * decay;
+      if constexpr (kMomentum) {
+        y[1] = x[2] * momentum + g * weight;
+        g = nesterov ? g + y[1] * momentum : y[1];
+      }
+      y[0] = x[0] + g * step;
+    }
+  };
+};
+
+/// One block a chunk.
+template <class T, class Rule>
+struct Update {
+  static constexpr const char* name = Rule::name;
+  static constexpr int kIn = Rule::kIn, kOut = Rule::kOut;
+  static constexpr int kWide = 16 / sizeof(T);
+  Rule rule;
+  const Updated<T>* parameters;
+  const Chunk* chunks;  ///< one for each block
+  Index size;           ///< of a chunk: elements, a multiple of kWide
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    const Chunk chunk = chunks[c.block()];
+    const Updated<T> u = parameters[chunk.parameter];
+    const typename Rule::template Step<T> step(rule, u);
+    const Index begin = chunk.index * size;
+    const Index end = begin + size < u.count ? begin + size : u.count;
+    const Index wide_end = u.aligned ? begin + (end - begin) / kWide * kWide : begin;
+    for (Index i = begin + c.thread() * kWide; i < wide_end; i += Index(c.threads()) * kWide) {
+      several<kWide>(c, step, u, i);
+    }
+    for (Index i = wide_end + c.thread(); i < end; i += c.threads()) several<1>(c, step, u, i);
+  }
+
+ private:
+  /// Elements [i, i + kCount): all are read before one is written.
+  template <int kCount, class Context, class Step>
+  METRONOME_DEVICE void several(Context& c, const Step& step, const Updated<T>& u, Index i) const {
+    using P = Pack<T, kCount>;
+    P x[kIn], y[kOut];
+    METRONOME_UNROLL
+    for (int k = 0; k < kIn; ++k) x[k] = *reinterpret_cast<const P*>(u.in[k] + i);
+    METRONOME_UNROLL
+    for (int e = 0; e < kCount; ++e) {
+      T before[kIn], after[kOut];
+      METRONOME_UNROLL
+      for (int k = 0; k < kIn; ++k) before[k] = x[k].v[e];
+      step(before, after);
+      METRONOME_UNROLL
+      for (int k = 0; k < kOut; ++k) y[k].v[e] = watched(c, watch, after[k]);
+    }
+    METRONOME_UNROLL
+    for (int k = 0; k < kOut; ++k) *reinterpret_cast<P*>(u.out[k] + i) = y[k];
+  }
+};
+
+using OptimizerUpdatesKernels =
+    KernelList<Update<float, AdamRule>, Update<double, AdamRule>, Update<float, SgdRule<false>>,
+               Update<double, SgdRule<false>>, Update<float, SgdRule<true>>,
+               Update<double, SgdRule<true>>>;
+
+}  // namespace metronome::cuda

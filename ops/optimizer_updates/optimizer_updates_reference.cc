@@ -1,0 +1,45 @@
+// The same steps in ATen's elementwise calls, as torch.optim writes them without its fused kernels.
+#include <ATen/Functions.h>
+#include <ATen/core/Tensor.h>
+
+#include <cmath>
+
+#include "ops/optimizer_updates/optimizer_updates.h"
+
+namespace metronome {
+
+namespace {
+
+at::Tensor scaled_gradient(const Tensors& in, std::size_t arity) {
+  return in.size() > arity ? in[1].mul(in[arity].to(in[1].scalar_type())) : in[1];
+}
+
+}  // namespace
+
+Tensors reference(const AdamUpdate& op, const Tensors& in) {
+  const double lr = in[4].item<double>();
+  const double bias_correction1 = in[5].item<double>();
+  const double bias_correction2 = in[6].item<double>();
+  at::Tensor param = in[0], grad = scaled_gradient(in, 7);
+  if (op.decoupled) {
+    param = param.mul(1 - lr * op.weight_decay);
+  } else if (op.weight_decay != 0) {
+    grad = grad.add(param, op.weight_decay);
+  }
+  const at::Tensor exp_avg = in[2].lerp(grad, 1 - op.beta1);
+  const at::Tensor exp_avg_sq = in[3].mul(op.beta2).addcmul(grad, grad, 1 - op.beta2);
+  const at::Tensor denominator = exp_avg_sq.sqrt().div(std::sqrt(bias_correction2)).add(op.eps);
+  return {param.addcdiv(exp_avg, denominator, -lr / bias_correction1), exp_avg, exp_avg_sq};
+}
+
+Tensors reference(const SgdUpdate& op, const Tensors& in) {
+  const at::Tensor& param = in[0];
+  at::Tensor grad = scaled_gradient(in, op.arity());
+  if (op.weight_decay != 0) grad = grad.add(param, op.weight_decay);
+  if (!op.has_momentum()) return {param.sub(grad, in[2].item<double>())};
+  const at::Tensor buffer = in[2].mul(op.momentum).add(grad, in[4].item<double>());
+  grad = op.nesterov ? grad.add(buffer, op.momentum) : buffer;
+  return {param.sub(grad, in[3].item<double>()), buffer};
+}
+
+}  // namespace metronome

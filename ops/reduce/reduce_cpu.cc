@@ -1,0 +1,351 @@
+// Reductions as loops over a coalesced nest. Where the last loop is reduced, runs are folded; where
+// it is kept, columns are. What is shared out among threads, and in which order sums are added,
+// depends on the shape alone.
+#include "ops/reduce/reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "graph/ir/error.h"
+#include "ops/cpu/fold.h"
+#include "ops/cpu/launch.h"
+#include "ops/cpu/parallel.h"
+#include "ops/language/nest.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+constexpr std::int64_t kParallelFrom = 32768;  // elements: below, threads cost more than they save
+constexpr std::int64_t kChunks = 32;           // parts of a long reduction with few results
+constexpr std::int64_t kSplitRows = 2048;      // rows from which few columns are split by rows
+
+struct Loop {
+  std::int64_t size, step;  ///< of the operand, in elements
+};
+
+/// Steps of the operand at index i of the loops.
+std::int64_t offset(const std::vector<Loop>& loops, std::int64_t i) {
+  std::int64_t result = 0;
+  for (std::size_t d = loops.size(); d-- > 0; i /= loops[d].size) {
+    result += i % loops[d].size * loops[d].step;
+  }
+  return result;
+}
+
+struct Layout {
+  std::vector<Loop> kept, reduced;  ///< without the last loop
+  Loop last{1, 1};
+  bool runs = true;  ///< the last loop is reduced
+  std::int64_t kept_count = 1, reduced_count = 1;
+
+  /// Few long columns: rows are split among threads, parts of the result lie in scratch.
+  bool split() const {
+    return !runs && kept_count == 1 && reduced.size() == 1 && reduced_count >= kSplitRows &&
+           last.size <= 256;
+  }
+};
+
+Layout layout_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
+  // The result's steps matter only in that they are zero where it is reduced.
+  Shape result = dense_strides(shape);
+  for (const std::int64_t axis : axes) result[axis < 0 ? axis + shape.size() : axis] = 0;
+  const Nest nest = coalesced({shape, {dense_strides(shape), result}});
+  Layout layout;
+  for (std::int64_t d = 0; d < nest.rank(); ++d) {
+    const Loop loop{nest.sizes[d], nest.strides[0][d]};
+    const bool reduced = nest.strides[1][d] == 0;
+    if (d == nest.rank() - 1) {
+      layout.last = loop;
+      layout.runs = reduced;
+    } else {
+      (reduced ? layout.reduced : layout.kept).push_back(loop);
+      (reduced ? layout.reduced_count : layout.kept_count) *= loop.size;
+    }
+  }
+  return layout;
+}
+
+template <Reduce::Kind kKind, class T>
+struct Kernel {
+  using F = Fold<kKind, T>;
+  using Total = typename F::Total;
+
+  T* to;
+  const T* from;
+  T* scratch;
+  Layout l;
+  double elements;  ///< folded into each result
+  int threads;
+
+  T finished(Total total) const {
+    return static_cast<T>(kKind == Reduce::Kind::mean ? total / static_cast<Total>(elements)
+                                                      : total);
+  }
+};
+
+/// Each result is made of one run or of several.
+template <Reduce::Kind kKind, class T>
+struct RunKernel : Kernel<kKind, T> {
+  using F = Fold<kKind, T>;
+
+  void operator()() const {
+    const auto& l = this->l;
+    const std::int64_t grain = 4096 / (l.last.size * l.reduced_count) + 1;
+    parallel_for(this->threads, l.kept_count, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = begin; k < end; ++k) {
+        const T* p = this->from + offset(l.kept, k);
+        auto total = F::run(p, l.last.size);
+        for (std::int64_t r = 1; r < l.reduced_count; ++r) {
+          total = F::join_one(total, F::run(p + offset(l.reduced, r), l.last.size));
+        }
+        this->to[k] = this->finished(total);
+      }
+    });
+  }
+};
+
+/// One result of one long run, in chunks.
+template <Reduce::Kind kKind, class T>
+struct LongRunKernel : Kernel<kKind, T> {
+  using F = Fold<kKind, T>;
+
+  void operator()() const {
+    const std::int64_t n = this->l.last.size;
+    const std::int64_t blocks = (n + F::kBlock - 1) / F::kBlock;
+    const std::int64_t chunk = (blocks + kChunks - 1) / kChunks * F::kBlock;
+    const std::int64_t chunks = (n + chunk - 1) / chunk;
+    std::array<typename F::Total, kChunks> parts{};
+    parallel_for(this->threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = begin; c < end; ++c) {
+        parts[c] = F::run(this->from + c * chunk, std::min(chunk, n - c * chunk));
+      }
+    });
+    auto total = parts[0];
+    for (std::int64_t c = 1; c < chunks; ++c) total = F::join_one(total, parts[c]);
+    *this->to = this->finished(total);
+  }
+};
+
+/// Results that lie side by side, as rows of them are folded.
+template <Reduce::Kind kKind, class T>
+struct ColumnKernel : Kernel<kKind, T> {
+  using F = Fold<kKind, T>;
+
+  void operator()() const {
+    const auto& l = this->l;
+    const std::int64_t strips = (l.last.size + F::kStrip - 1) / F::kStrip;
+    const std::int64_t grain = 4096 / (F::kStrip * l.reduced_count) + 1;
+    parallel_for(this->threads, l.kept_count * strips, grain,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t s = begin; s < end; ++s) strip(s / strips, s % strips);
+                 });
+  }
+
+  void strip(std::int64_t kept, std::int64_t index) const {
+    const auto& l = this->l;
+    const std::int64_t column = index * F::kStrip;
+    const std::int64_t width = std::min(F::kStrip, l.last.size - column);
+    alignas(64) T total[F::kStrip];
+    std::fill_n(total, width, F::template start<T>());
+    const T* p = this->from + offset(l.kept, kept) + column;
+    // The innermost of the reduced loops runs inside `columns`.
+    const Loop rows = l.reduced.empty() ? Loop{1, 0} : l.reduced.back();
+    for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
+      F::columns(total, p + offset(l.reduced, r), rows.size, rows.step, width);
+    }
+    T* to = this->to + kept * l.last.size + column;
+    for (std::int64_t c = 0; c < width; ++c) {
+      to[c] = this->finished(static_cast<typename F::Total>(total[c]));
+    }
+    if constexpr (F::kWidens) {
+      if (all_finite(total, width)) return;
+      for (std::int64_t c = 0; c < width; ++c) {
+        if (!std::isfinite(total[c])) to[c] = this->finished(again(p + c, rows));
+      }
+    }
+  }
+
+  // A column once more, in f64.
+  double again(const T* p, const Loop& rows) const {
+    double total = 0;
+    for (std::int64_t r = 0; r < this->l.reduced_count; r += rows.size) {
+      total += F::again(p + offset(this->l.reduced, r), rows.size, rows.step);
+    }
+    return total;
+  }
+
+  static bool all_finite(const float* x, std::int64_t n) {
+    std::uint32_t found = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      constexpr std::uint32_t kExponent = 0x7F800000;
+      found |=
+          static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
+    }
+    return found == 0;
+  }
+};
+
+/// The same where columns are few and long: parts of the rows are folded into scratch.
+template <Reduce::Kind kKind, class T>
+struct SplitKernel : Kernel<kKind, T> {
+  using F = Fold<kKind, T>;
+
+  void operator()() const {
+    const std::int64_t width = this->l.last.size;
+    const Loop rows = this->l.reduced[0];
+    const std::int64_t chunk = (rows.size + kChunks - 1) / kChunks;
+    const std::int64_t chunks = (rows.size + chunk - 1) / chunk;
+    parallel_for(this->threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = begin; c < end; ++c) {
+        T* part = this->scratch + c * width;
+        std::fill_n(part, width, F::template start<T>());
+        const T* p = this->from + c * chunk * rows.step;
+        const std::int64_t count = std::min(chunk, rows.size - c * chunk);
+        for (std::int64_t column = 0; column < width; column += F::kStrip) {
+          F::columns(part + column, p + column, count, rows.step,
+                     std::min(F::kStrip, width - column));
+        }
+      }
+    });
+    for (std::int64_t column = 0; column < width; ++column) {
+      auto total = F::template start<typename F::Total>();
+      for (std::int64_t c = 0; c < chunks; ++c) {
+        total =
+            F::join_one(total, static_cast<typename F::Total>(this->scratch[c * width + column]));
+      }
+      if constexpr (F::kWidens) {
+        if (!std::isfinite(total)) total = F::again(this->from + column, rows.size, rows.step);
+      }
+      this->to[column] = this->finished(total);
+    }
+  }
+};
+
+template <Reduce::Kind kKind, class T>
+CpuKernel reduce(const Reduce& op, const CpuLaunch& launch) {
+  const Type& in = launch.inputs[0];
+  const std::int64_t results = launch.outputs[0].numel();
+  if (in.numel() == 0) {  // a sum of nothing
+    return CpuKernel([to = launch.out<T>(0), results] { std::fill_n(to, results, T(0)); });
+  }
+  Kernel<kKind, T> kernel{launch.out<T>(0),
+                          launch.in<T>(0),
+                          static_cast<T*>(launch.scratch),
+                          layout_of(in.shape, op.axes),
+                          static_cast<double>(in.numel() / results),
+                          launch.choice.threads};
+  const Layout& l = kernel.l;
+  if (!l.runs) {
+    if (l.split()) return CpuKernel(SplitKernel<kKind, T>{std::move(kernel)});
+    return CpuKernel(ColumnKernel<kKind, T>{std::move(kernel)});
+  }
+  // The choice depends on the shape alone, as the order of additions does.
+  if (results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom) {
+    return CpuKernel(LongRunKernel<kKind, T>{std::move(kernel)});
+  }
+  return CpuKernel(RunKernel<kKind, T>{std::move(kernel)});
+}
+
+template <class T>
+CpuKernel by_kind(const Reduce& op, const CpuLaunch& launch) {
+  using Kind = Reduce::Kind;
+  switch (op.kind) {
+    case Kind::sum:
+      return reduce<Kind::sum, T>(op, launch);
+    case Kind::max:
+      return reduce<Kind::max, T>(op, launch);
+    case Kind::min:
+      return reduce<Kind::min, T>(op, launch);
+    case Kind::mean:
+    case Kind::sum_squares:
+      break;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    return op.kind == Kind::mean ? reduce<Kind::mean, T>(op, launch)
+                                 : reduce<Kind::sum_squares, T>(op, launch);
+  }
+  throw InternalError("a reduction without a kernel for its type");
+}
+
+std::int64_t threads_for(const CpuQuery& query) {
+  return query.inputs[0].numel() >= kParallelFrom ? query.threads : 1;
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
+  Candidate direct{.threads = static_cast<int>(threads_for(query))};
+  const Layout layout = layout_of(query.inputs[0].shape, op.axes);
+  if (layout.split()) {
+    direct.scratch_bytes =
+        static_cast<std::size_t>(kChunks * layout.last.size) * size_of(query.inputs[0].element);
+  }
+  return {direct};
+}
+
+CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
+  switch (launch.inputs[0].element) {
+    case f32:
+      return by_kind<float>(op, launch);
+    case f64:
+      return by_kind<double>(op, launch);
+    case i32:
+      return by_kind<std::int32_t>(op, launch);
+    case i64:
+      return by_kind<std::int64_t>(op, launch);
+    case bool_:
+      break;
+  }
+  throw InternalError("a reduction without a kernel for its type");
+}
+
+std::vector<Candidate> candidates(const ArgMax&, const CpuQuery& query) {
+  return {{.threads = static_cast<int>(threads_for(query))}};
+}
+
+namespace {
+
+template <class T>
+CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
+  const Shape& shape = launch.inputs[0].shape;
+  const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + shape.size() : op.axis);
+  std::int64_t inner = 1;
+  for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+  return CpuKernel([to = launch.out<std::int64_t>(0), from = launch.in<T>(0), n = shape[axis],
+                    inner, results = launch.outputs[0].numel(), threads = launch.choice.threads] {
+    parallel_for(threads, results, 4096 / n + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const T* p = from + i / inner * n * inner + i % inner;
+        std::int64_t best = 0;
+        // A NaN is the largest: nothing after it is larger.
+        for (std::int64_t k = 1; k < n && p[best * inner] == p[best * inner]; ++k) {
+          if (!(p[k * inner] <= p[best * inner])) best = k;
+        }
+        to[i] = best;
+      }
+    });
+  });
+}
+
+}  // namespace
+
+CpuKernel bind(const ArgMax& op, const CpuLaunch& launch) {
+  switch (launch.inputs[0].element) {
+    case f32:
+      return argmax<float>(op, launch);
+    case f64:
+      return argmax<double>(op, launch);
+    case i32:
+      return argmax<std::int32_t>(op, launch);
+    case i64:
+      return argmax<std::int64_t>(op, launch);
+    case bool_:
+      break;
+  }
+  throw InternalError("an argmax without a kernel for its type");
+}
+
+}  // namespace metronome::METRONOME_ISA

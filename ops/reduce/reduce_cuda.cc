@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "graph/ir/error.h"
+#include "ops/cuda/launch.h"
+#include "ops/cuda/row_plan.h"
+#include "ops/language/nest.h"
+#include "ops/reduce/reduce.h"
+#include "ops/reduce/reduce_kernels.h"
+
+namespace metronome {
+namespace {
+
+using cuda::Index;
+
+// A result's elements from which several blocks share them, where results are few.
+constexpr Index kSplitRuns = 8192;
+// Rows of one thread, in the largest block, from which columns are split likewise.
+constexpr Index kSplitColumns = 32;
+// Parts of a result that one thread joins, before more threads do.
+constexpr Index kPartsOfThread = 4;
+
+/// How a shape is reduced: by the shape alone, as the order of additions is.
+struct Plan {
+  bool runs = true;  ///< the last loop is reduced
+  cuda::Loops kept = {}, reduced = {};
+  Index results = 1, width = 1, count = 1;
+  Index part = 1, parts = 1;
+  int sharing = 1;  ///< threads of a team, or columns of a tile
+  int threads = cuda::kWarp;
+  Index blocks = 1;
+};
+
+void share_runs(Plan& plan) {
+  if (plan.count > kSplitRuns && plan.results < kFullDevice) {
+    plan.parts =
+        std::min(ceil_div(plan.count, kSplitRuns / 2), ceil_div(2 * kFullDevice, plan.results));
+    plan.part = ceil_div(plan.count, plan.parts);
+    plan.parts = ceil_div(plan.count, plan.part);
+  }
+  plan.sharing = team_for(plan.part);
+  plan.threads = block_for(plan.results * plan.parts, plan.sharing);
+  plan.blocks = ceil_div(plan.results * plan.parts, plan.threads / plan.sharing);
+}
+
+void share_columns(Plan& plan, Index element_bytes) {
+  const Index rows = plan.results / plan.width;
+  plan.sharing = tile_for(rows, plan.width, element_bytes);
+  const Index tiles = rows * ceil_div(plan.width, plan.sharing);
+  const Index threads_of_column = cuda::kMostThreads / plan.sharing;
+  if (plan.count >= kSplitColumns * threads_of_column && tiles < kFullDevice) {
+    plan.parts = std::min(ceil_div(plan.count, kSplitColumns / 4 * threads_of_column),
+                          ceil_div(2 * kFullDevice, tiles));
+    plan.part = ceil_div(plan.count, plan.parts);
+    plan.parts = ceil_div(plan.count, plan.part);
+  }
+  plan.threads = plan.sharing * power_of_two(ceil_div(plan.part, 4), cuda::kWarp / plan.sharing,
+                                             cuda::kMostThreads / plan.sharing);
+  plan.blocks = tiles * plan.parts;
+}
+
+Plan plan_of(const Type& type, const std::vector<std::int64_t>& axes) {
+  const auto rank = static_cast<std::int64_t>(type.shape.size());
+  // The result's steps matter only in that they are zero where it is reduced.
+  Shape result = dense_strides(type.shape);
+  for (const std::int64_t axis : axes) result[axis < 0 ? axis + rank : axis] = 0;
+  const Nest nest = coalesced({type.shape, {dense_strides(type.shape), result}});
+  Plan plan;
+  for (std::int64_t d = 0; d < nest.rank(); ++d) {
+    const bool reduced = nest.strides[1][d] == 0;
+    (reduced ? plan.count : plan.results) *= nest.sizes[d];
+    if (d + 1 == nest.rank() && !reduced) {
+      plan.runs = false;
+      plan.width = nest.sizes[d];
+    } else {
+      (reduced ? plan.reduced : plan.kept).add(nest.sizes[d], nest.strides[0][d]);
+    }
+  }
+  plan.part = plan.count;
+  if (plan.runs) {
+    share_runs(plan);
+  } else {
+    share_columns(plan, static_cast<Index>(size_of(type.element)));
+  }
+  plan.blocks = std::min(plan.blocks, kMostBlocks);
+  return plan;
+}
+
+template <class Fold>
+void record_fold(const Reduce& op, const CudaLaunch& launch) {
+  using T = typename Fold::Element;
+  using Total = typename Fold::Total;
+  constexpr int kBytes = sizeof(Total);
+  const Plan plan = plan_of(launch.inputs[0], op.axes);
+  const double divisor = op.kind == Reduce::Kind::mean ? static_cast<double>(plan.count) : 1;
+  auto* const partials = plan.parts > 1 ? static_cast<Total*>(launch.scratch) : nullptr;
+  cuda::ReduceTarget<Fold> target = {launch.out<T>(0), partials, divisor, plan.results,
+                                     launch.watch};
+  const cuda::Reduction<Fold> reduction = {target,     plan.kept, plan.reduced, plan.width,
+                                           plan.count, plan.part, plan.parts,   plan.sharing};
+  const cuda::Load<T> x = {launch.in<T>(0)};
+  if (plan.runs) {
+    launch.commands.launch(cuda::ReduceRuns<Fold>{x, reduction},
+                           {plan.blocks, plan.threads, cuda::team_bytes(1, kBytes)});
+  } else {
+    launch.commands.launch(
+        cuda::ReduceColumns<Fold>{x, reduction},
+        {plan.blocks, plan.threads, cuda::tile_bytes(plan.threads, plan.sharing, 1, kBytes)});
+  }
+  if (partials == nullptr) return;
+  target.partials = nullptr;
+  const int tile = tile_for(1, plan.results, kBytes);
+  const int threads = tile * power_of_two(ceil_div(plan.parts, kPartsOfThread), cuda::kWarp / tile,
+                                          cuda::kMostThreads / tile);
+  launch.commands.launch(cuda::ReduceParts<Fold>{partials, plan.parts, tile, target},
+                         {std::min(ceil_div(plan.results, tile), kMostBlocks), threads,
+                          cuda::tile_bytes(threads, tile, 1, kBytes)});
+}
+
+template <class T>
+void record_kind(const Reduce& op, const CudaLaunch& launch) {
+  switch (op.kind) {
+    case Reduce::Kind::sum:
+    case Reduce::Kind::mean:
+      return record_fold<cuda::AddFold<T>>(op, launch);
+    case Reduce::Kind::max:
+      return record_fold<cuda::MaxFold<T>>(op, launch);
+    case Reduce::Kind::min:
+      return record_fold<cuda::MinFold<T>>(op, launch);
+    case Reduce::Kind::sum_squares:
+      break;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    return record_fold<cuda::SquaresFold<T>>(op, launch);
+  }
+  throw InternalError("a reduction without a kernel for its type");
+}
+
+/// Calls f with a null pointer of a type of numbers.
+template <class F>
+void with_number(Element element, F f) {
+  with_type(element, [&](auto* of_type) {
+    if constexpr (std::is_same_v<decltype(of_type), bool*>) {
+      throw InternalError("a reduction without a kernel for its type");
+    } else {
+      f(of_type);
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const Reduce& op, const CudaQuery& query) {
+  Candidate own{.name = "own"};
+  if (query.inputs[0].numel() > 0) {
+    const Plan plan = plan_of(query.inputs[0], op.axes);
+    // A total takes at most 8 bytes.
+    if (plan.parts > 1) own.scratch_bytes = static_cast<std::size_t>(plan.parts * plan.results) * 8;
+  }
+  return {own};
+}
+
+void record(const Reduce& op, const CudaLaunch& launch) {
+  if (launch.inputs[0].numel() == 0) {  // sums of nothing
+    return launch.commands.zero(launch.output_data[0], launch.outputs[0].bytes());
+  }
+  with_number(launch.inputs[0].element, [&](auto* of_type) {
+    record_kind<std::remove_pointer_t<decltype(of_type)>>(op, launch);
+  });
+}
+
+void record(const ArgMax& op, const CudaLaunch& launch) {
+  const Shape& shape = launch.inputs[0].shape;
+  const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + shape.size() : op.axis);
+  const Index count = shape[axis], results = launch.outputs[0].numel();
+  if (results == 0) return;
+  Index inner = 1;
+  for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+  KernelShape grid;
+  int sharing;
+  if (inner == 1) {
+    sharing = team_for(count);
+    const int threads = block_for(results, sharing);
+    grid = {ceil_div(results, threads / sharing), threads, cuda::team_bytes(1, sizeof(Index))};
+  } else {
+    sharing =
+        tile_for(results / inner, inner, static_cast<Index>(size_of(launch.inputs[0].element)));
+    const int threads = sharing * power_of_two(ceil_div(count, 4), cuda::kWarp / sharing,
+                                               cuda::kMostThreads / sharing);
+    grid = {results / inner * ceil_div(inner, sharing), threads,
+            cuda::tile_bytes(threads, sharing, 1, sizeof(Index))};
+  }
+  grid.blocks = std::min(grid.blocks, kMostBlocks);
+  with_number(launch.inputs[0].element, [&](auto* of_type) {
+    using T = std::remove_pointer_t<decltype(of_type)>;
+    launch.commands.launch(
+        cuda::ArgMax<T>{launch.out<long long>(0), launch.in<T>(0), count, inner, results, sharing},
+        grid);
+  });
+}
+
+}  // namespace metronome

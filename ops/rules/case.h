@@ -1,0 +1,42 @@
+// The cases of an op: one table drives conformance, gradient checks and benchmarks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+/// What an input of a case is filled with.
+struct Fillings {
+  enum class Kind : std::uint8_t {
+    uniform,   ///< floating numbers in [low, high)
+    integers,  ///< whole numbers in [low, high), for i32, i64 and floating types
+    booleans,
+  };
+  Kind kind = Kind::uniform;
+  double low = -2;
+  double high = 2;
+  bool differentiable = true;  ///< false: no gradient is checked for this input
+};
+
+struct CaseInput {
+  Type type;  ///< f32 stands for "the floating type under test"; f64 stays f64 in both
+  Fillings fill = {};
+};
+
+/// One use of an op. Conformance runs it in f32 and in f64 (`CaseInput::type` f32 becomes f64).
+struct Case {
+  std::string name;  ///< "odd sizes"
+  OpPtr op;
+  std::vector<CaseInput> inputs;
+  /// True where a sum is involved: the looser row of the tolerance table.
+  bool sums = false;
+  /// False where values are compared but gradients are not (the op has none, or is not smooth
+  /// here).
+  bool gradient = true;
+};
+
+}  // namespace metronome

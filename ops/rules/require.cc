@@ -1,0 +1,107 @@
+#include "ops/rules/require.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+namespace metronome {
+
+void require_floating(const Type& type) {
+  if (is_floating(type.element)) return;
+  throw Requirement{fmt::format("a floating element type, but {}", name_of(type.element)),
+                    "cast it: x.cast(mt::f32)"};
+}
+
+void require_number(const Type& type) {
+  if (type.element != bool_) return;
+  throw Requirement{"a number element type, but bool", "cast it: x.cast(mt::f32)"};
+}
+
+void require_boolean(const Type& type) {
+  if (type.element == bool_) return;
+  throw Requirement{fmt::format("the element type bool, but {}", name_of(type.element)),
+                    "compare it: mt::not_equal(x, 0)"};
+}
+
+void require_integer(const Type& type) {
+  if (type.element == i32 || type.element == i64) return;
+  throw Requirement{fmt::format("an index of i32 or i64, but {}", name_of(type.element)),
+                    "cast it: index.cast(mt::i64)"};
+}
+
+namespace {
+
+/// The element type that holds what both do: floating before whole before bool, then the wider, as
+/// torch.promote_types.
+Element promoted(Element a, Element b) {
+  const auto order = [](Element e) {
+    switch (e) {
+      case bool_:
+        return 0;
+      case i32:
+        return 1;
+      case i64:
+        return 2;
+      case f32:
+        return 3;
+      case f64:
+        return 4;
+    }
+    throw InternalError("an element type out of range");
+  };
+  return order(a) < order(b) ? b : a;
+}
+
+}  // namespace
+
+std::string way_to_equal_elements(std::span<const Type> types, std::size_t first) {
+  Element to = types[0].element;
+  for (const Type& type : types) to = promoted(to, type.element);
+  std::vector<std::size_t> operands;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].element != to) operands.push_back(first + i);
+  }
+  return fmt::format("cast operand{} {} to {}: x.cast(mt::{})", operands.size() > 1 ? "s" : "",
+                     fmt::join(operands, ", "), name_of(to), name_of(to));
+}
+
+void require_equal_elements(std::span<const Type> types, std::size_t first) {
+  for (const Type& type : types) {
+    if (type.element == types[0].element) continue;
+    throw Requirement{fmt::format("equal element types, but {} and {}", name_of(types[0].element),
+                                  name_of(type.element)),
+                      way_to_equal_elements(types, first)};
+  }
+}
+
+std::optional<Requirement> unless_finite(std::string_view what, double x) {
+  if (std::isfinite(x)) return std::nullopt;
+  return Requirement{fmt::format("a finite {}, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_at_least_0(std::string_view what, double x) {
+  if (x >= 0 && std::isfinite(x)) return std::nullopt;
+  return Requirement{fmt::format("a finite {} of 0 or more, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_above_0(std::string_view what, double x) {
+  if (x > 0 && std::isfinite(x)) return std::nullopt;
+  return Requirement{fmt::format("a finite {} above 0, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_share(std::string_view what, double x) {
+  if (x >= 0 && x <= 1) return std::nullopt;
+  return Requirement{fmt::format("a {} from 0 to 1, but {}", what, x)};
+}
+
+std::optional<Requirement> unless_below_1(std::string_view what, double x) {
+  if (x >= 0 && x < 1) return std::nullopt;
+  return Requirement{fmt::format("a {} from 0 to below 1, but {}", what, x)};
+}
+
+void require(const std::optional<Requirement>& missed) {
+  if (missed) throw *missed;
+}
+
+}  // namespace metronome

@@ -1,0 +1,34 @@
+// What shape rules ask for, in the words of their errors. All throw Requirement.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/ir/error.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+void require_floating(const Type& type);  ///< f32 or f64
+void require_number(const Type& type);    ///< anything but bool
+void require_boolean(const Type& type);
+void require_integer(const Type& type);  ///< i32 or i64
+/// `first` is the place of types[0] among the operands of the op, whose message numbers them.
+void require_equal_elements(std::span<const Type> types, std::size_t first = 0);
+/// Which operands to cast to what, so that all are equal and nothing is lost that PyTorch's type
+/// promotion would keep: "cast operand 1 to f64: x.cast(mt::f64)".
+std::string way_to_equal_elements(std::span<const Type> types, std::size_t first = 0);
+
+// What a number misses, or nothing; `what` names it ("learning rate"). NaN misses each.
+std::optional<Requirement> unless_finite(std::string_view what, double x);
+std::optional<Requirement> unless_at_least_0(std::string_view what, double x);  ///< and finite
+std::optional<Requirement> unless_above_0(std::string_view what, double x);     ///< and finite
+std::optional<Requirement> unless_share(std::string_view what, double x);       ///< 0 to 1
+std::optional<Requirement> unless_below_1(std::string_view what, double x);     ///< 0 to below 1
+/// Throws what is missed.
+void require(const std::optional<Requirement>& missed);
+
+}  // namespace metronome

@@ -1,0 +1,163 @@
+#include "ops/slice/slice.h"
+
+#include <fmt/format.h>
+
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+namespace {
+
+/// Elements of one step along the axis.
+std::int64_t inner(const Shape& shape, std::int64_t axis) {
+  return numel(Shape(shape.begin() + axis + 1, shape.end()));
+}
+
+std::int64_t outer(const Shape& shape, std::int64_t axis) {
+  return numel(Shape(shape.begin(), shape.begin() + axis));
+}
+
+}  // namespace
+
+std::string Slice::attributes() const { return fmt::format("{}, {}:{}", axis, begin, end); }
+
+Types Slice::infer(std::span<const Type> in) const {
+  const std::int64_t size = in[0].shape[normalized_axis(axis, in[0].rank())];
+  if (begin < 0 || end < begin || end > size) {
+    throw Requirement{
+        fmt::format("0 <= begin <= end <= {}, but begin {} and end {}", size, begin, end)};
+  }
+  Type result = in[0];
+  result.shape[axis] = end - begin;
+  return {std::move(result)};
+}
+
+Values Slice::vjp(const Vjp& v) const {
+  if (!v.grad().present()) return {Value()};
+  return {apply(SliceGrad{axis, begin, v.in(0).size(axis)}, {v.grad()}, {})};
+}
+
+std::optional<Alias> Slice::alias(std::span<const Type> in) const {
+  if (outer(in[0].shape, axis) != 1) return std::nullopt;
+  const auto offset = static_cast<std::size_t>(begin * inner(in[0].shape, axis));
+  return Alias{.output = 0, .input = 0, .offset = offset * size_of(in[0].element)};
+}
+
+Value Slice::fold(std::span<const Value> in) const {
+  if (begin == 0 && end == in[0].size(axis)) return in[0];
+  const Slice* before = in[0].node().op->as<Slice>();
+  if (before == nullptr || before->axis != axis) return {};
+  return apply(Slice{axis, before->begin + begin, before->begin + end},
+               {Value(in[0].graph(), in[0].node().inputs[0])}, {});
+}
+
+std::vector<Case> Slice::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Slice op, Shape shape, Element element = f32) {
+    Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{element, std::move(shape)}}}};
+    c.gradient = is_floating(element);
+    if (element != f32) {
+      c.inputs[0].fill = {
+          .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
+          .low = 0,
+          .high = 2,
+          .differentiable = false};
+    }
+    cases.push_back(std::move(c));
+  };
+  add("a view of rows", {0, 2, 5}, {7, 3});
+  add("a view behind ones", {2, 1, 3}, {1, 1, 4, 5});
+  add("one column", {1, 3, 4}, {9, 8});
+  add("columns", {1, 2, 31}, {5, 37});
+  add("middle axis", {1, 1, 3}, {3, 4, 5});
+  add("one of a middle axis", {1, 7, 8}, {4, 50, 16});
+  add("everything", {1, 0, 4}, {3, 4});
+  add("nothing", {1, 2, 2}, {3, 4});
+  add("for threads", {1, 5, 200}, {400, 257});
+  add("i64 column", {1, 1, 2}, {5, 3}, i64);
+  add("bool columns", {1, 1, 3}, {5, 4}, bool_);
+  return cases;
+}
+
+std::string SliceGrad::attributes() const {
+  return fmt::format("{}, {} of {}{}", axis, begin, size, accumulate ? ", accumulate" : "");
+}
+
+Types SliceGrad::infer(std::span<const Type> in) const {
+  normalized_axis(axis, in[0].rank());
+  const std::int64_t end = begin + in[0].shape[axis];
+  if (begin < 0 || end > size) {
+    throw Requirement{fmt::format("a range inside {}, but {} to {}", size, begin, end)};
+  }
+  Type result = in[0];
+  result.shape[axis] = size;
+  if (accumulate) {
+    require_floating(result);
+    if (in[1] != result) {
+      throw Requirement{fmt::format("a sum of {}, but {}", to_string(result), to_string(in[1]))};
+    }
+  }
+  return {std::move(result)};
+}
+
+Values SliceGrad::vjp(const Vjp& v) const {
+  Values gradients(v.inputs.size());
+  if (!v.grad().present()) return gradients;
+  gradients[0] = v.grad().slice(axis, begin, begin + v.in(0).size(axis));
+  if (accumulate) gradients[1] = v.grad();
+  return gradients;
+}
+
+std::vector<InPlace> SliceGrad::in_place() const {
+  if (!accumulate) return {};
+  return {{0, 1}};
+}
+
+OpPtr SliceGrad::absorb(const Op& consumer, std::size_t) const {
+  if (accumulate || consumer.as<Accumulate>() == nullptr) return nullptr;
+  SliceGrad sum = *this;
+  sum.accumulate = true;
+  return make_op(sum);
+}
+
+std::vector<Case> SliceGrad::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, SliceGrad op, Shape shape) {
+    Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{f32, shape}}}};
+    if (op.accumulate) {
+      shape[op.axis] = op.size;
+      c.inputs.push_back({{f32, std::move(shape)}});
+    }
+    cases.push_back(std::move(c));
+  };
+  add("rows", {0, 2, 7}, {3, 3});
+  add("one column", {1, 3, 8}, {9, 1});
+  add("columns", {1, 2, 37}, {5, 29});
+  add("middle axis", {1, 1, 4}, {3, 2, 5});
+  add("everything", {1, 0, 4}, {3, 4});
+  add("nothing", {1, 2, 4}, {3, 0});
+  add("for threads", {1, 5, 257}, {400, 195});
+  add("rows of a sum", {0, 2, 7, true}, {3, 3});
+  add("one column of a sum", {1, 3, 8, true}, {9, 1});
+  add("columns of a sum", {1, 2, 37, true}, {5, 29});
+  add("middle axis of a sum", {1, 1, 4, true}, {3, 2, 5});
+  add("all of a sum", {1, 0, 4, true}, {3, 4});
+  add("nothing of a sum", {1, 2, 4, true}, {3, 0});
+  add("of a sum, for threads", {1, 5, 257, true}, {400, 195});
+  return cases;
+}
+
+Value Value::slice(std::int64_t axis, std::int64_t begin, std::int64_t end, Line line) const {
+  static_cast<void>(graph(line));  // where it was destroyed, the line is told
+  if (axis >= -rank() && axis < rank()) {
+    if (axis < 0) axis += rank();
+    const std::int64_t n = size(axis);
+    if (begin < 0 && begin >= -n) begin += n;
+    if (end < 0 && end >= -n) end += n;
+  }
+  return apply(Slice{axis, begin, end}, {*this}, line);
+}
+
+}  // namespace metronome

@@ -1,0 +1,93 @@
+#include "ops/softmax/softmax.h"
+
+#include <fmt/format.h>
+
+#include "graph/builder/scope.h"
+#include "graph/ir/error.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+namespace {
+
+std::string text(std::int64_t axis, bool log) {
+  return fmt::format("axis={}{}", axis, log ? ", log" : "");
+}
+
+}  // namespace
+
+std::string Softmax::attributes() const { return text(axis, log); }
+
+Types Softmax::infer(std::span<const Type> in) const {
+  require_floating(in[0]);
+  normalized_axis(axis, in[0].rank());
+  return {in[0]};
+}
+
+Values Softmax::vjp(const Vjp& v) const {
+  if (!v.grad().present()) return Values(1);
+  return {apply(SoftmaxGrad{axis, log}, {v.grad(), v.out(0)}, Line::here())};
+}
+
+std::vector<Case> Softmax::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Shape shape, std::int64_t axis = -1) {
+    for (const bool log : {false, true}) {
+      cases.push_back({.name = name + (log ? ", log" : ""),
+                       .op = make_op(Softmax{axis, log}),
+                       .inputs = {{{f32, shape}}},
+                       .sums = true});
+    }
+  };
+  add("small", {4, 16});
+  add("odd", {5, 19});
+  add("experts", {4, 8});
+  add("one class", {3, 1});
+  add("vector", {35});
+  add("wide", {3, 2051});
+  add("first axis", {9, 21}, 0);
+  add("middle axis", {2, 7, 18}, 1);
+  add("middle axis, wide", {2, 3, 35}, -2);
+  add("empty", {0, 8});
+  add("threads", {130, 515});
+  add("middle axis, threads", {40, 30, 40}, 1);
+  cases.push_back({.name = "far apart",
+                   .op = make_op(Softmax{}),
+                   .inputs = {{{f32, {3, 40}}, {.low = -200, .high = 200}}},
+                   .sums = true,
+                   .gradient = false});
+  return cases;
+}
+
+std::string SoftmaxGrad::attributes() const { return text(axis, log); }
+
+Types SoftmaxGrad::infer(std::span<const Type> in) const {
+  require_floating(in[0]);
+  normalized_axis(axis, in[0].rank());
+  if (in[0] != in[1]) throw Requirement{"a gradient of the result's type"};
+  return {in[0]};
+}
+
+std::vector<Case> SoftmaxGrad::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Shape shape, std::int64_t axis = -1) {
+    for (const bool log : {false, true}) {
+      const Fillings of_y = log ? Fillings{.low = -4, .high = 0} : Fillings{.low = 0, .high = 1};
+      cases.push_back({.name = name + (log ? ", log" : ""),
+                       .op = make_op(SoftmaxGrad{axis, log}),
+                       .inputs = {{{f32, shape}}, {{f32, shape}, of_y}},
+                       .sums = true,
+                       .gradient = false});
+    }
+  };
+  add("small", {4, 16});
+  add("odd", {5, 19});
+  add("experts", {4, 8});
+  add("wide", {3, 2051});
+  add("first axis", {9, 21}, 0);
+  add("middle axis", {2, 7, 18}, 1);
+  add("empty", {0, 8});
+  add("threads", {130, 515});
+  return cases;
+}
+
+}  // namespace metronome

@@ -1,0 +1,58 @@
+// Softmax and its logarithm.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/op.h"
+#include "graph/ir/type.h"
+#include "ops/rules/rules.h"
+
+namespace metronome {
+
+/// exp(x - max) / sum(exp(x - max)) along an axis; with `log` its logarithm.
+struct Softmax {
+  static constexpr std::string_view name = "softmax";
+  std::int64_t axis = -1;
+  bool log = false;
+
+  bool operator==(const Softmax&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  Values vjp(const Vjp& v) const;
+  std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0}, {0}};
+  }
+  static std::vector<Case> cases();
+};
+
+METRONOME_RULES(Softmax);
+METRONOME_CANDIDATES(Softmax);
+
+/// Operands: gradient and the softmax's result y. y (g - sum(g y)), or g - exp(y) sum(g) with
+/// `log`.
+struct SoftmaxGrad {
+  static constexpr std::string_view name = "softmax_grad";
+  static constexpr bool differentiable = false;
+  std::int64_t axis = -1;
+  bool log = false;
+
+  bool operator==(const SoftmaxGrad&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const { return {{0, 0}, {0, 1}}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0, 1}, {0}};
+  }
+  static std::vector<Case> cases();
+};
+
+METRONOME_RULES(SoftmaxGrad);
+METRONOME_CANDIDATES(SoftmaxGrad);
+
+}  // namespace metronome

@@ -1,0 +1,218 @@
+// Along the last axis one row after the other; along others a register of neighbours at a time.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "ops/cpu/launch.h"
+#include "ops/cpu/math.h"
+#include "ops/cpu/norms.h"
+#include "ops/cpu/parallel.h"
+#include "ops/softmax/softmax.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+template <class T>
+using Reg = typename Simd<T>::Reg;
+
+template <class T>
+Reg<T> exp_of(Reg<T> x) {
+  return exp(Vector<T>(x));
+}
+
+template <class T>
+Reg<T> log_of(Reg<T> x) {
+  return Vector<T>(x).log();
+}
+
+// [outer, size, inner]: the axis in the middle.
+struct Extent {
+  std::int64_t outer = 1;
+  std::int64_t size = 1;
+  std::int64_t inner = 1;
+};
+
+Extent extent_of(const Type& type, std::int64_t axis) {
+  const std::int64_t at = normalized_axis(axis, type.rank());
+  Extent e;
+  for (std::int64_t d = 0; d < type.rank(); ++d) {
+    (d < at ? e.outer : d == at ? e.size : e.inner) *= type.shape[static_cast<std::size_t>(d)];
+  }
+  return e;
+}
+
+template <class T>
+void forward_row(const T* x, T* y, std::int64_t n, bool log) {
+  using S = Simd<T>;
+  const Reg<T> lowest = S::set(-std::numeric_limits<T>::infinity());
+  Reg<T> top = lowest;
+  std::int64_t i = 0;
+  for (; i + S::kWidth <= n; i += S::kWidth) top = S::max(S::load(x + i), top);
+  const auto mask = S::mask(n - i);
+  if (i < n) top = S::max(S::select(mask, S::load(x + i, mask), lowest), top);
+  const Reg<T> max = S::set(S::maximum(top));
+
+  Reg<T> total = S::zero();
+  for_parts(n, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for_registers<T>(count, [&](const auto& load, const auto& store, const auto& cut) {
+      const Reg<T> e = exp_of<T>(load(x + begin) - max);
+      part = part + cut(e);
+      if (!log) store(y + begin, e);
+    });
+    total = total + part;
+  });
+  if (log) {
+    const Reg<T> shift = S::set(std::log(S::sum(total)));
+    for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
+      store(y, load(x) - max - shift);
+    });
+  } else {
+    const Reg<T> sum = S::set(S::sum(total));
+    for_registers<T>(
+        n, [&](const auto& load, const auto& store, const auto&) { store(y, load(y) / sum); });
+  }
+}
+
+template <class T>
+void backward_row(const T* g, const T* y, T* dx, std::int64_t n, bool log) {
+  using S = Simd<T>;
+  Reg<T> total = S::zero();
+  for_parts(n, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for_registers<T>(count, [&](const auto& load, const auto&, const auto&) {
+      part = log ? part + load(g + begin) : S::fma(load(g + begin), load(y + begin), part);
+    });
+    total = total + part;
+  });
+  const Reg<T> sum = S::set(S::sum(total));
+  for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
+    store(dx, log ? load(g) - exp_of<T>(load(y)) * sum : load(y) * (load(g) - sum));
+  });
+}
+
+// One register of neighbours; their axis has `n` elements, `step` apart.
+template <class T, class Load, class Store>
+void forward_column(std::int64_t n, std::int64_t step, bool log_form, const T* x, T* y,
+                    const Load& load, const Store& store) {
+  using S = Simd<T>;
+  Reg<T> max = load(x);
+  for (std::int64_t i = 1; i < n; ++i) max = S::max(load(x + i * step), max);
+  Reg<T> total = S::zero();
+  for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      const Reg<T> e = exp_of<T>(load(x + i * step) - max);
+      part = part + e;
+      if (!log_form) store(y + i * step, e);
+    }
+    total = total + part;
+  });
+  const Reg<T> last = log_form ? log_of<T>(total) : total;
+  for (std::int64_t i = 0; i < n; ++i) {
+    T* const to = y + i * step;
+    store(to, log_form ? load(x + i * step) - max - last : load(to) / last);
+  }
+}
+
+template <class T, class Load, class Store>
+void backward_column(std::int64_t n, std::int64_t step, bool log_form, const T* g, const T* y,
+                     T* dx, const Load& load, const Store& store) {
+  using S = Simd<T>;
+  Reg<T> total = S::zero();
+  for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
+    Reg<T> part = S::zero();
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      const Reg<T> grad = load(g + i * step);
+      part = log_form ? part + grad : S::fma(grad, load(y + i * step), part);
+    }
+    total = total + part;
+  });
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Reg<T> grad = load(g + i * step), result = load(y + i * step);
+    store(dx + i * step, log_form ? grad - exp_of<T>(result) * total : result * (grad - total));
+  }
+}
+
+// Runs `row(offset)` for each line along a last axis, else `column(offset, load, store)` for each
+// register of lines.
+template <class T, class Row, class Column>
+void walk(const Extent& e, int threads, const Row& row, const Column& column) {
+  using S = Simd<T>;
+  if (e.size == 0) return;
+  if (e.inner == 1) {
+    const std::int64_t grain = std::max<std::int64_t>(1, kElementsPerPart / e.size);
+    parallel_for(threads, e.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) row(r * e.size);
+    });
+    return;
+  }
+  const std::int64_t columns = (e.inner + S::kWidth - 1) / S::kWidth;
+  const std::int64_t grain = std::max<std::int64_t>(1, kElementsPerPart / (e.size * S::kWidth));
+  parallel_for(threads, e.outer * columns, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % columns * S::kWidth;
+      const std::int64_t offset = i / columns * e.size * e.inner + first;
+      if (first + S::kWidth <= e.inner) {
+        column(
+            offset, [](const T* p) { return S::load(p); }, [](T* p, Reg<T> x) { S::store(p, x); });
+      } else {
+        const auto mask = S::mask(e.inner - first);
+        column(
+            offset, [mask](const T* p) { return S::load(p, mask); },
+            [mask](T* p, Reg<T> x) { S::store(p, mask, x); });
+      }
+    }
+  });
+}
+
+template <class T>
+CpuKernel bind_forward(const Softmax& op, const CpuLaunch& l) {
+  const T* const x = l.in<T>(0);
+  T* const y = l.out<T>(0);
+  return CpuKernel([=, e = extent_of(l.inputs[0], op.axis), log = op.log,
+                    threads = l.choice.threads] {
+    walk<T>(
+        e, threads, [&](std::int64_t offset) { forward_row(x + offset, y + offset, e.size, log); },
+        [&](std::int64_t offset, const auto& load, const auto& store) {
+          forward_column(e.size, e.inner, log, x + offset, y + offset, load, store);
+        });
+  });
+}
+
+template <class T>
+CpuKernel bind_backward(const SoftmaxGrad& op, const CpuLaunch& l) {
+  const T* const g = l.in<T>(0);
+  const T* const y = l.in<T>(1);
+  T* const dx = l.out<T>(0);
+  return CpuKernel([=, e = extent_of(l.inputs[0], op.axis), log = op.log,
+                    threads = l.choice.threads] {
+    walk<T>(
+        e, threads, [&](std::int64_t at) { backward_row(g + at, y + at, dx + at, e.size, log); },
+        [&](std::int64_t at, const auto& load, const auto& store) {
+          backward_column(e.size, e.inner, log, g + at, y + at, dx + at, load, store);
+        });
+  });
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const Softmax&, const CpuQuery& q) {
+  return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
+}
+
+CpuKernel bind(const Softmax& op, const CpuLaunch& l) {
+  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+}
+
+std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
+  return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
+}
+
+CpuKernel bind(const SoftmaxGrad& op, const CpuLaunch& l) {
+  return l.inputs[0].element == f64 ? bind_backward<double>(op, l) : bind_backward<float>(op, l);
+}
+
+}  // namespace metronome::METRONOME_ISA

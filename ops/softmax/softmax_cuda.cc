@@ -1,0 +1,77 @@
+#include <algorithm>
+
+#include "ops/cuda/launch.h"
+#include "ops/cuda/row_plan.h"
+#include "ops/rules/require.h"
+#include "ops/softmax/softmax.h"
+#include "ops/softmax/softmax_kernels.h"
+
+namespace metronome {
+namespace {
+
+struct Plan {
+  cuda::SoftmaxLines lines;
+  KernelShape shape;
+};
+
+// `element`: bytes of a number; `kept`: bytes kept of an element of a line.
+Plan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, cuda::Index kept) {
+  const cuda::Index at = normalized_axis(axis, type.rank());
+  Plan plan;
+  cuda::SoftmaxLines& l = plan.lines;
+  for (cuda::Index d = 0; d < type.rank(); ++d) {
+    (d < at ? l.outer : d == at ? l.size : l.inner) *= type.shape[static_cast<std::size_t>(d)];
+  }
+  if (l.outer * l.size * l.inner == 0) {
+    plan.shape.blocks = 0;
+    return plan;
+  }
+  cuda::Index lines_of_block = 0;
+  if (l.inner == 1) {
+    l.threads = team_for(l.size);
+    plan.shape.threads = block_for(l.outer, l.threads);
+    lines_of_block = plan.shape.threads / l.threads;
+    plan.shape.blocks = ceil_div(l.outer, lines_of_block);
+    plan.shape.shared_bytes = cuda::team_bytes(1, static_cast<int>(element));
+  } else {
+    l.width = tile_for(l.outer, l.inner, element);
+    plan.shape.threads =
+        l.width * power_of_two(ceil_div(l.size, 4), 32 / l.width, cuda::kMostThreads / l.width);
+    lines_of_block = l.width;
+    plan.shape.blocks = l.outer * ceil_div(l.inner, l.width);
+    plan.shape.shared_bytes =
+        cuda::tile_bytes(plan.shape.threads, l.width, 1, static_cast<int>(element));
+  }
+  plan.shape.blocks = std::min(plan.shape.blocks, kMostBlocks);
+  l.kept = lines_of_block * l.size <= kKeptBytes / kept;
+  if (l.kept) plan.shape.shared_bytes += static_cast<int>(lines_of_block * l.size * kept);
+  return plan;
+}
+
+template <class T>
+void record_forward(const Softmax& op, const CudaLaunch& l) {
+  const Plan plan = plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(T));
+  l.commands.launch(
+      cuda::SoftmaxForward<T>{{l.in<T>(0)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
+      plan.shape);
+}
+
+template <class T>
+void record_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
+  using Kernel = cuda::SoftmaxBackward<T>;
+  const Plan plan = plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(typename Kernel::Kept));
+  l.commands.launch(Kernel{{l.in<T>(0)}, {l.in<T>(1)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
+                    plan.shape);
+}
+
+}  // namespace
+
+void record(const Softmax& op, const CudaLaunch& l) {
+  l.inputs[0].element == f64 ? record_forward<double>(op, l) : record_forward<float>(op, l);
+}
+
+void record(const SoftmaxGrad& op, const CudaLaunch& l) {
+  l.inputs[0].element == f64 ? record_backward<double>(op, l) : record_backward<float>(op, l);
+}
+
+}  // namespace metronome

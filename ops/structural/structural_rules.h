@@ -1,0 +1,23 @@
+// Kernels and libtorch calls of the structural ops (graph/ir/structural.h). Input, Read and
+// GradientOf have none.
+#pragma once
+
+#include "graph/ir/structural.h"
+#include "ops/rules/rules.h"
+
+namespace metronome {
+
+METRONOME_RULES(Fill);
+METRONOME_RULES(Constant);
+METRONOME_RULES(Accumulate);
+METRONOME_RULES(Increment);
+METRONOME_RULES(Copy);
+
+METRONOME_MAP(Fill);
+METRONOME_MAP(Accumulate);
+METRONOME_MAP(Increment);
+METRONOME_MAP(Copy);
+
+Tensors reference(const StopGradient& op, const Tensors& inputs);
+
+}  // namespace metronome

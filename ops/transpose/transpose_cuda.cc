@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "ops/cuda/launch.h"
+#include "ops/cuda/units.h"
+#include "ops/language/nest.h"
+#include "ops/transpose/transpose.h"
+#include "ops/transpose/transpose_kernels.h"
+
+namespace metronome {
+namespace {
+
+/// One loop: how far the result and the operand move, in elements.
+struct Loop {
+  std::int64_t size, to, from;
+};
+
+// Below this a tile would be mostly empty.
+constexpr std::int64_t kTileFrom = 8;
+
+std::vector<Loop> loops_of(const Transpose& op, const CudaLaunch& launch) {
+  const Shape& shape = launch.outputs[0].shape;
+  const Shape from = dense_strides(launch.inputs[0].shape);
+  Shape moved;
+  for (const std::int64_t axis : op.axes) {
+    moved.push_back(from[axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis]);
+  }
+  const Nest nest = coalesced({shape, {dense_strides(shape), moved}});
+  std::vector<Loop> loops;
+  for (std::int64_t d = 0; d < nest.rank(); ++d) {
+    loops.push_back({nest.sizes[d], nest.strides[0][d], nest.strides[1][d]});
+  }
+  return loops;
+}
+
+/// The last loop is dense on both sides where `dense`: elements are then moved several at a time.
+void record_permute(const std::vector<Loop>& loops, bool dense, const CudaLaunch& launch) {
+  const Type& type = launch.outputs[0];
+  const auto size = static_cast<std::int64_t>(size_of(type.element));
+  std::int64_t unit = size;
+  if (dense) {
+    unit = common_unit(
+        {address(launch.input_data[0]), address(launch.output_data[0]), loops.back().size * size});
+    for (std::size_t d = 0; d + 1 < loops.size(); ++d) {
+      unit = common_unit({unit, loops[d].from * size});
+    }
+  }
+  with_unit(unit, [&](auto* of_unit) {
+    using Unit = std::remove_pointer_t<decltype(of_unit)>;
+    const std::int64_t count = static_cast<std::int64_t>(type.bytes()) / unit;
+    cuda::Permute<Unit> kernel = {launch.out<Unit>(0), launch.in<Unit>(0), {}, count};
+    for (std::size_t d = 0; d < loops.size(); ++d) {
+      const bool last = dense && d + 1 == loops.size();
+      kernel.loops.add(last ? loops[d].size * size / unit : loops[d].size,
+                       last ? 1 : loops[d].from * size / unit);
+    }
+    launch.commands.launch(kernel, spread(count, 256, launch.device));
+  });
+}
+
+template <class Unit>
+void record_tiles(const std::vector<Loop>& outer, const Loop& rows, const Loop& columns,
+                  const CudaLaunch& launch) {
+  using Kernel = cuda::TransposeTiles<Unit>;
+  const auto tiles = [](std::int64_t n) { return (n + Kernel::kTile - 1) / Kernel::kTile; };
+  Kernel kernel = {.to = launch.out<Unit>(0),
+                   .from = launch.in<Unit>(0),
+                   .rows = rows.size,
+                   .columns = columns.size,
+                   .from_step = rows.from,
+                   .to_step = columns.to,
+                   .outer_from = {},
+                   .outer_to = {},
+                   .row_tiles = tiles(rows.size),
+                   .column_tiles = tiles(columns.size),
+                   .tiles = tiles(rows.size) * tiles(columns.size)};
+  for (const Loop& loop : outer) {
+    kernel.outer_from.add(loop.size, loop.from);
+    kernel.outer_to.add(loop.size, loop.to);
+    kernel.tiles *= loop.size;
+  }
+  constexpr std::int64_t kMaxBlocks = 1 << 20;  // blocks take several tiles of the rest
+  launch.commands.launch(kernel, {std::min<std::int64_t>(kernel.tiles, kMaxBlocks),
+                                  Kernel::kThreads, Kernel::kShared});
+}
+
+}  // namespace
+
+void record(const Transpose& op, const CudaLaunch& launch) {
+  const Type& type = launch.outputs[0];
+  if (type.numel() == 0) return;
+  std::vector<Loop> loops = loops_of(op, launch);
+  if (loops.size() < 2) {  // nothing moves
+    return launch.commands.copy(launch.output_data[0], launch.input_data[0], type.bytes());
+  }
+  if (loops.back().from == 1) return record_permute(loops, true, launch);
+  // A dense operand has a dimension of step 1.
+  const auto dense =
+      std::find_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.from == 1; });
+  const Loop rows = loops.back(), columns = *dense;
+  if (std::min(rows.size, columns.size) < kTileFrom) return record_permute(loops, false, launch);
+  loops.pop_back();
+  loops.erase(dense);
+  switch (size_of(type.element)) {
+    case 1:
+      return record_tiles<cuda::Unit1>(loops, rows, columns, launch);
+    case 4:
+      return record_tiles<cuda::Unit4>(loops, rows, columns, launch);
+    default:
+      return record_tiles<cuda::Unit8>(loops, rows, columns, launch);
+  }
+}
+
+}  // namespace metronome

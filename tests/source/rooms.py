@@ -1,0 +1,166 @@
+"""Which room may include which, and who breaks the order.
+
+A room is a folder of sources that is one library (in ops/ a kind of file is one, too: an op's rules
+know no kernel). Bazel's visibility keeps apart what is linked, but lets a file include whatever its
+libraries include in turn; so the order is held here, line by line.
+"""
+
+import collections
+import re
+
+# Each room, with the rooms that it may include besides itself.
+_GRAPH = {
+    "graph/ir": [],
+    "graph/control": ["graph/ir"],
+    "graph/builder": ["graph/ir", "graph/control"],
+    "graph/passes": ["graph/ir", "graph/control", "graph/builder"],
+    "graph/passes/training": ["graph/ir", "graph/control", "graph/builder", "graph/passes"],
+    "graph/plan:data": ["graph/ir"],
+    "graph/plan": ["graph/ir", "graph/control", "graph/builder", "graph/plan:data"],
+    "graph/check": ["graph/ir", "graph/control", "graph/builder", "graph/plan:data"],
+}
+_DECLARED = ["graph/ir", "graph/builder"]
+_OPS = {
+    # The table of elementwise functions: rows alone.
+    "ops:rows": [],
+    # What kernels for devices are made of, and their bodies: nvcc, NVRTC and g++ compile them, and
+    # they see no graph.
+    "ops/kernel": ["ops:rows"],
+    "ops:kernels": ["ops/kernel"],
+    # Rules of ops, and the language made of them.
+    "ops": _DECLARED + ["ops/kernel", "ops:rows"],
+    "ops/cpu": _DECLARED + ["ops", "ops:rows"],
+    "ops/cuda": _DECLARED + ["ops", "ops/kernel", "ops:kernels", "ops:rows"],
+    "ops/reference": _DECLARED + ["ops", "ops:rows"],
+}
+_PLANNED = _DECLARED + ["graph/plan:data", "ops", "executor/support", "executor/engine"]
+_DEVICE = ["executor/cuda/driver", "ops/cuda", "ops/kernel"]
+_EXECUTOR = {
+    "executor/support": ["graph/ir"],
+    "executor/engine": _DECLARED
+    + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "ops/reference", "executor/support"],
+    "executor/checkpoint": ["graph/ir", "executor/support"],
+    "executor/run": _PLANNED + ["executor/checkpoint", "ops/reference"],
+    "executor/cpu": _PLANNED + ["ops/cpu"],
+    "executor/eager": _PLANNED + ["ops/reference"],
+    "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
+    "executor/cuda/program": _PLANNED + _DEVICE + ["graph/control"],
+    "executor/cuda/capture": _PLANNED
+    + _DEVICE
+    + ["graph/control", "executor/cuda/program", "ops/reference"],
+    "executor/cuda/runtime": ["graph/ir", "ops", "executor/support", "executor/cuda/program"] + _DEVICE,
+    "executor/compile": _PLANNED
+    + ["graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
+    + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu", "ops/cuda", "ops/reference"]
+    + ["executor/cuda/driver", "executor/cuda/program", "executor/cuda/capture"],
+}
+ORDER = {**_GRAPH, **_OPS, **_EXECUTOR}
+
+# What users include, and what stands in it; with a device, its driver.
+PUBLIC = "executor/metronome.h"
+DEVICE = "executor/cuda/driver/driver.h"
+
+# What benchmarks/ may include besides: benchmarks of kernels, and of a device without a graph.
+INTERNALS = {
+    "executor/cuda/driver/null_driver.h",
+    "executor/cuda/driver/stopwatch.h",
+    "executor/cuda/runtime/nvrtc.h",
+    "graph/builder/scope.h",
+    "graph/ir/op_model.h",
+    "graph/ir/structural.h",
+    "ops/batch_norm/batch_norm.h",
+    "ops/cpu/table.h",
+    "ops/layer_norm/layer_norm.h",
+    "ops/matmul/matmul.h",
+    "ops/softmax/softmax.h",
+}
+
+# Files of a room, at most.
+MOST_FILES = 30
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"((?:graph|ops|executor|models|benchmarks|tests)/[^"]+)"', re.M)
+_PLAN_DATA = {"graph/plan/schedule.h", "graph/plan/memory_plan.h"}
+
+
+def includes(text):
+    """The project's own headers that a source includes."""
+    return _INCLUDE.findall(text)
+
+
+def room_of(path):
+    """The room that a file lies in."""
+    folder, _, name = path.rpartition("/")
+    top = path.split("/")[0]
+    if path in _PLAN_DATA:
+        return "graph/plan:data"
+    if path == "ops/elementwise/elementwise_rows.h":
+        return "ops:rows"
+    if top == "ops":
+        if folder == "ops/kernel":
+            return folder
+        if name.endswith("_kernels.h") and folder != "ops/cuda":
+            return "ops:kernels"
+        if folder.startswith("ops/cpu") or name.endswith("_cpu.cc"):
+            return "ops/cpu"
+        if folder == "ops/cuda" or name.endswith("_cuda.cc"):
+            return "ops/cuda"
+        if folder == "ops/reference" or name.endswith("_reference.cc"):
+            return "ops/reference"
+        return "ops"
+    if path == PUBLIC:
+        return "public"
+    return folder
+
+
+def wrong_include(path, header, public):
+    """What is wrong where the file at `path` includes `header`, or None. `public`: the headers that
+    users may include."""
+    top = path.split("/")[0]
+    if top in ("models", "benchmarks"):
+        allowed = public | {DEVICE} | (INTERNALS if top == "benchmarks" else set())
+        if header.split("/")[0] in ("models", "benchmarks") or header in allowed:
+            return None
+        return f"{path} includes {header}, which is not public: {top}/ includes {PUBLIC}"
+    here, there = room_of(path), room_of(header)
+    if here == there or here == "public":
+        return None
+    if here not in ORDER:
+        return f"{path} lies in {here}, which is no room of tests/source/rooms.py"
+    if there not in ORDER[here]:
+        allowed = ", ".join(sorted(ORDER[here])) or "nothing"
+        return f"{path} includes {header}: {here} may include {allowed}, not {there}"
+    return None
+
+
+def public_headers(sources):
+    """The one that users include, and those that it includes."""
+    return {PUBLIC, *includes(sources[PUBLIC])}
+
+
+def wrong(sources):
+    """What breaks the order in a dict from path to text."""
+    public = public_headers(sources)
+    found = []
+    for path, text in sorted(sources.items()):
+        for header in includes(text):
+            if error := wrong_include(path, header, public):
+                found.append(error)
+    return found
+
+
+def too_full(paths):
+    """Folders that hold more files than one can survey."""
+    files = collections.Counter(path.rpartition("/")[0] for path in paths)
+    return [f"{room} holds {n} files, at most {MOST_FILES}" for room, n in sorted(files.items()) if n > MOST_FILES]
+
+
+def circles():
+    """Rooms that may include themselves by way of others."""
+    def reach(room, seen):
+        for other in ORDER[room]:
+            if other not in seen:
+                seen.add(other)
+                reach(other, seen)
+        return seen
+
+    return [room for room in ORDER if room in reach(room, set())]

@@ -1,0 +1,112 @@
+"""The order of rooms: planted wrong includes are refused, in these words, and this tree has none."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import rooms  # noqa: E402
+
+FOLDERS = ("benchmarks", "executor", "graph", "models", "ops")
+PUBLIC = {rooms.PUBLIC, "graph/builder/graph.h"}
+
+
+def tree():
+    """The sources of this tree, by path."""
+    return {
+        str(path): path.read_text(encoding="utf-8")
+        for folder in FOLDERS
+        for path in pathlib.Path(folder).rglob("*")
+        if path.suffix in (".h", ".cc", ".cu")
+    }
+
+
+class Order(unittest.TestCase):
+    def test_wrong_includes_are_refused(self):
+        models = "which is not public: models/ includes executor/metronome.h"
+        for path, header, error in [
+            ("models/mlp.cc", "ops/matmul/matmul.h", f"models/mlp.cc includes ops/matmul/matmul.h, {models}"),
+            ("models/mlp.cc", "graph/plan/planner.h", f"models/mlp.cc includes graph/plan/planner.h, {models}"),
+            (
+                "benchmarks/table.cc",
+                "executor/engine/engine.h",
+                "benchmarks/table.cc includes executor/engine/engine.h, which is not public: benchmarks/ includes "
+                "executor/metronome.h",
+            ),
+            (
+                "graph/check/check_plan.cc",
+                "graph/plan/planner.h",
+                "graph/check/check_plan.cc includes graph/plan/planner.h: graph/check may include graph/builder, "
+                "graph/control, graph/ir, graph/plan:data, not graph/plan",
+            ),
+            (
+                "graph/ir/node.h",
+                "graph/builder/graph.h",
+                "graph/ir/node.h includes graph/builder/graph.h: graph/ir may include nothing, not graph/builder",
+            ),
+            (
+                "ops/softmax/softmax.cc",
+                "ops/cpu/launch.h",
+                "ops/softmax/softmax.cc includes ops/cpu/launch.h: ops may include graph/builder, graph/ir, "
+                "ops/kernel, ops:rows, not ops/cpu",
+            ),
+            (
+                "ops/softmax/softmax_kernels.h",
+                "graph/ir/type.h",
+                "ops/softmax/softmax_kernels.h includes graph/ir/type.h: ops:kernels may include ops/kernel, not "
+                "graph/ir",
+            ),
+            (
+                "executor/attic/old.cc",
+                "graph/ir/type.h",
+                "executor/attic/old.cc lies in executor/attic, which is no room of tests/source/rooms.py",
+            ),
+        ]:
+            with self.subTest(path=path, header=header):
+                self.assertEqual(rooms.wrong_include(path, header, PUBLIC), error)
+
+    def test_what_is_in_order_is_not(self):
+        for path, header in [
+            ("models/mlp.cc", rooms.PUBLIC),
+            ("models/mlp.cc", "graph/builder/graph.h"),
+            ("models/commands/device.h", rooms.DEVICE),
+            ("models/main.cc", "benchmarks/compare.h"),
+            ("benchmarks/kernels.cc", "ops/matmul/matmul.h"),
+            ("graph/check/check_plan.cc", "graph/plan/schedule.h"),
+            ("ops/softmax/softmax_cpu.cc", "ops/cpu/launch.h"),
+            ("ops/softmax/softmax_cpu.cc", "ops/softmax/softmax.h"),
+            ("executor/metronome.h", "ops/losses/losses.h"),
+        ]:
+            with self.subTest(path=path, header=header):
+                self.assertIsNone(rooms.wrong_include(path, header, PUBLIC))
+
+    def test_includes_are_read(self):
+        text = '#include <vector>\n#include "graph/ir/op.h"\n  #  include "ops/ops.h"  // why\n// #include "models/m.h"\n'
+        self.assertEqual(rooms.includes(text), ["graph/ir/op.h", "ops/ops.h"])
+
+    def test_full_rooms_are_told(self):
+        paths = [f"graph/ir/{i}.h" for i in range(rooms.MOST_FILES + 1)] + ["graph/check/a.h"]
+        self.assertEqual(
+            rooms.too_full(paths), [f"graph/ir holds {rooms.MOST_FILES + 1} files, at most {rooms.MOST_FILES}"]
+        )
+
+
+class Tree(unittest.TestCase):
+    def test_this_tree_keeps_the_order(self):
+        sources = tree()
+        self.assertGreater(len(sources), 400)  # the test sees what it is to read
+        self.assertEqual(rooms.wrong(sources), [])
+
+    def test_each_room_is_there(self):
+        there = {rooms.room_of(path) for path in tree()}
+        self.assertEqual(sorted(set(rooms.ORDER) - there), [])
+
+    def test_no_room_leads_back_to_itself(self):
+        self.assertEqual(rooms.circles(), [])
+
+    def test_rooms_can_be_surveyed(self):
+        self.assertEqual(rooms.too_full(tree()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
