@@ -99,6 +99,21 @@ const Known& Consequences::of(const std::vector<Node>& nodes, ValueId guard) {
 
 std::optional<bool> Consequences::possible(const std::vector<Node>& nodes,
                                            std::span<const GuardFact> facts) {
+  // Asked most often, of guards along long loops: that one does not imply another. It does not
+  // where a decider of the other's own, of which nothing is known, can make it false, whatever
+  // becomes of the other's parent; that takes no walk along the loop.
+  if (facts.size() == 2 && facts[0].holds && facts[0].guard.present() && !facts[1].holds &&
+      facts[1].guard.present()) {
+    const Known& known = of(nodes, facts[0].guard);
+    const ValueId denied = facts[1].guard;
+    const Guard* rule = rule_of(nodes, denied);
+    if (known.holds.has(number_of(denied))) return false;
+    if (rule != nullptr && rule->cases == 2 && known.complete && !known.contradicts &&
+        rule_of(nodes, decider_of(nodes, denied)) == nullptr &&
+        outcome(nodes, denied, known) == Truth::unknown) {
+      return true;
+    }
+  }
   std::vector<ValueId> denied;
   for (const auto& [guard, holds] : facts) {
     if (holds) continue;
