@@ -26,13 +26,13 @@ struct Checked {
   explicit Checked(models::Model made) : model(std::move(made)) {
     Graph& graph = model.graph;
     std::vector<StorageId> trained;
-    for (std::size_t i = 0; i < graph.storages().size(); ++i) {
+    for (std::size_t i = 0; i < graph.data().storages().size(); ++i) {
       const StorageId id{static_cast<std::int32_t>(i)};
-      if (graph.storage(id).trainable) trained.push_back(id);
+      if (graph.data().storage(id).trainable) trained.push_back(id);
     }
     for (const StorageId id : trained) {
-      const std::string path = graph.storage(id).path;
-      parameters.push_back({path, graph.gradient(graph.read(id))});
+      const std::string path = graph.data().storage(id).path;
+      parameters.push_back({path, graph.gradient(graph.value(*graph.data().find_read(id)))});
     }
   }
 
@@ -115,7 +115,7 @@ class Pair {
 
   // What a model counts (iterations, dropped rows) is the same number, not a near one.
   void compare_counts(int step) {
-    for (const Readable& readable : checked_.model.graph.readables()) {
+    for (const Readable& readable : checked_.model.graph.data().readables()) {
       const Value value = checked_.model.graph.value(readable.declared);
       if (is_floating(value.element())) continue;
       const auto count = [&](Executable& run) { return run.read(value).to(at::kDouble); };

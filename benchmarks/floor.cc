@@ -113,7 +113,7 @@ double bytes_moved(const Graph& declared) {
     const double moved = (p.input_gradient ? 2 : 1) * x + 3 * y;
     bytes += count * moved * static_cast<double>(size_of(p.element));
   }
-  for (const Storage& storage : declared.storages()) {
+  for (const Storage& storage : declared.data().storages()) {
     if (storage.trainable)
       bytes += (kAdamReads + kAdamWrites) * static_cast<double>(storage.type.bytes());
   }

@@ -4,7 +4,7 @@
 
 #include "benchmarks/products.h"
 #include "benchmarks/statistics.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "ops/matmul/matmul.h"
 
 namespace metronome::benchmarks {

@@ -58,7 +58,7 @@ std::int64_t width_at(Scale scale, std::int64_t full) {
 
 Model finish(Graph graph, Value input, Value target) {
   std::int64_t parameters = 0;
-  for (const Storage& storage : graph.storages()) {
+  for (const Storage& storage : graph.data().storages()) {
     if (storage.kind == StorageKind::parameter) parameters += storage.type.numel();
   }
   std::string name = graph.name();

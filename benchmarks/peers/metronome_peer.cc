@@ -83,7 +83,7 @@ class Contestant {
     const double taken = seconds([&] {
       step_ = std::make_unique<Executable>(compile(model.graph, target, {.threads = threads_}));
     });
-    for (const Storage& storage : model.graph.storages()) {
+    for (const Storage& storage : model.graph.data().storages()) {
       if (storage.trainable) step_->set(storage.path, numbers.next(storage.type.shape));
     }
     numbers.expect_end();

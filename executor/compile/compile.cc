@@ -127,15 +127,16 @@ Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl
 }
 
 /// A graph as the executable keeps it; `first` gives the numbers of inputs and readables.
-Executable::Impl::DeclaredGraph kept(const Graph& graph, const Graph& first) {
-  Executable::Impl::DeclaredGraph result{graph.copy(), graph.identity(), {}, {}, {}};
+Executable::Impl::DeclaredGraph kept(const Graph& declared, const ir::Graph& first) {
+  const ir::Graph& graph = declared.data();
+  Executable::Impl::DeclaredGraph result{graph, declared.identity(), {}, {}, {}};
   const std::vector<DeclaredInput> inputs = inputs_of(graph), numbered = inputs_of(first);
   result.input_at.resize(graph.nodes().size(), -1);
   for (std::size_t i = 0; i < numbered.size(); ++i) {
     const auto own = std::ranges::find(inputs, numbered[i].name, &DeclaredInput::name);
     result.input_at[own->value.node] = static_cast<std::int32_t>(i);
   }
-  const auto readables = graph.readables();
+  const std::vector<Readable>& readables = graph.readables();
   for (std::size_t i = 0; i < first.readables().size(); ++i) {
     const std::string& name = first.readables()[i].name;
     const bool same_place = i < readables.size() && readables[i].name == name;
@@ -147,10 +148,10 @@ Executable::Impl::DeclaredGraph kept(const Graph& graph, const Graph& first) {
 }
 
 /// `needs` becomes what the plans need, as soon as that is known.
-Executable made(std::span<const Graph* const> graphs, Target target, CompileOptions options,
-                Needs& needs) {
+Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* const> graphs,
+                Target target, CompileOptions options, Needs& needs) {
   const auto begin = std::chrono::steady_clock::now();
-  const Graph& first = *graphs[0];
+  const ir::Graph& first = *graphs[0];
   check(target.cuda, first.name());
   if (plans_for_device(target) && target.driver == nullptr) {
     target.driver = open_cuda(target.device.index);
@@ -166,7 +167,7 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
   if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);
 
   auto impl = std::make_unique<Executable::Impl>();
-  for (const Graph* graph : graphs) impl->declared.push_back(kept(*graph, first));
+  for (const Graph* graph : users) impl->declared.push_back(kept(*graph, first));
   impl->shapes.emplace(graphs);
   Report& report = impl->report;
   report.graph = first.name();
@@ -186,7 +187,7 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
   }
   std::vector<Plan> plans;
   for (std::size_t shape = 0; shape < graphs.size(); ++shape) {
-    const Graph evaluated = limited_to(*graphs[shape], options.evaluate_outputs);
+    const ir::Graph evaluated = limited_to(*graphs[shape], options.evaluate_outputs);
     for (const Mode mode : options.modes) {
       const Settings settings = settings_for(target, mode);
       const Declared declared{mode == Mode::evaluate ? evaluated : *graphs[shape], shape,
@@ -240,7 +241,7 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
         const Settings settings = settings_for(target, plan.mode);
         std::set<StorageId> updated;
         for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
-        Graph graph = passes::for_mode(*graphs[plan.shape], settings);
+        ir::Graph graph = passes::for_mode(*graphs[plan.shape], settings);
         if (plan.mode == Mode::evaluate && !options.evaluate_outputs.empty()) {
           graph = passes::prune(limited_to(graph, options.evaluate_outputs), settings);
         }
@@ -257,10 +258,10 @@ Executable made(std::span<const Graph* const> graphs, Target target, CompileOpti
 }
 
 Executable compiled(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
-  check_arguments(graphs, target, options);
-  Needs needs = declared_needs(graphs);
+  const std::vector<const ir::Graph*> declared = check_arguments(graphs, target, options);
+  Needs needs = declared_needs(declared);
   try {
-    return made(graphs, std::move(target), std::move(options), needs);
+    return made(graphs, declared, std::move(target), std::move(options), needs);
   } catch (const std::bad_alloc&) {
     refuse_for_room(graphs[0]->name(), needs);
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "executor/engine/plan_nodes.h"
@@ -15,7 +16,7 @@
 namespace metronome::executor::compile {
 namespace {
 
-void check_graphs(std::span<const Graph* const> graphs) {
+std::vector<const ir::Graph*> declarations(std::span<const Graph* const> graphs) {
   if (graphs.empty()) throw RunError("there is no graph to compile; give one or more");
   for (std::size_t k = 0; k < graphs.size(); ++k) {
     if (graphs[k] == nullptr) {
@@ -30,8 +31,12 @@ void check_graphs(std::span<const Graph* const> graphs) {
                       j, k, graphs[k]->name()));
     }
   }
-  for (const Graph* graph : graphs) graph->validate();
+  std::vector<const ir::Graph*> declared;
   for (const Graph* graph : graphs) {
+    graph->validate();
+    declared.push_back(&graph->data());
+  }
+  for (const ir::Graph* graph : declared) {
     if (!graph->readables().empty() || !graph->assignments().empty()) continue;
     throw GraphError({fmt::format(
         "graph \"{}\" computes nothing that is kept\n"
@@ -39,7 +44,8 @@ void check_graphs(std::span<const Graph* const> graphs) {
         "  way out    declare what to read: Graph::output(name, value)",
         graph->name())});
   }
-  check_agreement(graphs);
+  check_agreement(declared);
+  return declared;
 }
 
 /// Threads beyond the cores only wait for each other, as in libtorch; but they give a step the bits
@@ -74,11 +80,11 @@ void check_threads(const std::string& graph, int threads) {
 }
 
 /// True where evaluation can compute it.
-bool evaluates(const Graph& graph, const Readable& readable) {
+bool evaluates(const ir::Graph& graph, const Readable& readable) {
   return graph.node(readable.declared).op->as<GradientOf>() == nullptr;
 }
 
-void check_evaluate_outputs(const Graph& graph, const CompileOptions& options) {
+void check_evaluate_outputs(const ir::Graph& graph, const CompileOptions& options) {
   if (options.evaluate_outputs.empty()) return;
   if (std::ranges::find(options.modes, Mode::evaluate) == options.modes.end()) {
     throw RunError(
@@ -99,16 +105,18 @@ void check_evaluate_outputs(const Graph& graph, const CompileOptions& options) {
   }
 }
 
-void check_optimizer(const Graph& graph, const Target& target, const CompileOptions& options) {
+void check_optimizer(const ir::Graph& graph, const Target& target, const CompileOptions& options) {
   const bool trains = std::ranges::find(options.modes, Mode::train) != options.modes.end();
-  if (target.kind != Target::Kind::eager || !trains || !graph.optimizer()) return;
-  const OptimizerRule& optimizer = **graph.optimizer();
-  if (has_reference(optimizer)) return;
-  throw RunError(
-      fmt::format("graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
-                  "\"{}\" is none of them; compile for another target, such as cpu_replay or "
-                  "stepwise, or minimize with Adam, AdamW or Sgd",
-                  graph.name(), optimizer.name()));
+  if (target.kind != Target::Kind::eager || !trains) return;
+  for (const ir::Objective& objective : graph.objectives()) {
+    const OptimizerRule& optimizer = *objective.optimizer;
+    if (has_reference(optimizer)) continue;
+    throw RunError(
+        fmt::format("graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
+                    "\"{}\" is none of them; compile for another target, such as cpu_replay or "
+                    "stepwise, or minimize with Adam, AdamW or Sgd",
+                    graph.name(), optimizer.name()));
+  }
 }
 
 void add_value(Needs& needs, const Type& type, const std::string& what) {
@@ -116,10 +124,10 @@ void add_value(Needs& needs, const Type& type, const std::string& what) {
 }
 
 /// Graphs that declare an input with one shape share its memory.
-std::size_t add_inputs(std::span<const Graph* const> graphs, Needs& needs) {
+std::size_t add_inputs(std::span<const ir::Graph* const> graphs, Needs& needs) {
   std::vector<DeclaredInput> known;
   std::size_t bytes = 0;
-  for (const Graph* graph : graphs) {
+  for (const ir::Graph* graph : graphs) {
     for (const DeclaredInput& input : inputs_of(*graph)) {
       const bool shared = std::ranges::any_of(known, [&](const DeclaredInput& other) {
         return other.name == input.name && other.type == input.type;
@@ -158,10 +166,10 @@ std::size_t unshared_bytes(const Plan& plan) {
 
 }  // namespace
 
-void check_arguments(std::span<const Graph* const> graphs, const Target& target,
-                     const CompileOptions& options) {
-  check_graphs(graphs);
-  const Graph& first = *graphs[0];
+std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> graphs,
+                                              const Target& target, const CompileOptions& options) {
+  std::vector<const ir::Graph*> declared = declarations(graphs);
+  const ir::Graph& first = *declared[0];
   if (options.modes.empty()) {
     throw RunError(
         fmt::format("graph \"{}\": CompileOptions::modes is empty; give mt::train, "
@@ -171,30 +179,33 @@ void check_arguments(std::span<const Graph* const> graphs, const Target& target,
   check_threads(first.name(), options.threads);
   check_evaluate_outputs(first, options);
   check_optimizer(first, target, options);
+  return declared;
 }
 
-Graph limited_to(const Graph& graph, const std::vector<std::string>& outputs) {
-  Graph limited = graph.copy();
+ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs) {
+  ir::Graph limited = graph;
   if (outputs.empty()) return limited;
-  bool keeps_loss = false;
+  std::set<ValueId> keeps;
   for (std::size_t i = 0; i < graph.readables().size(); ++i) {
     const Readable& r = graph.readables()[i];
     const bool kept = std::ranges::find(outputs, r.name) != outputs.end();
-    keeps_loss = keeps_loss || (kept && graph.loss().present() && r.value == graph.loss().id());
+    if (kept) keeps.insert(r.value);
     if (!kept) limited.set_readable(i, {});
   }
-  if (!keeps_loss) limited.set_loss({});
+  for (std::size_t k = graph.objectives().size(); k-- > 0;) {
+    if (!keeps.contains(graph.objectives()[k].loss)) limited.erase_objective(k);
+  }
   return limited;
 }
 
-Needs declared_needs(std::span<const Graph* const> graphs) {
+Needs declared_needs(std::span<const ir::Graph* const> graphs) {
   Needs needs;
   needs.parts.push_back({"storages", add_storages(graphs[0]->storages(), needs)});
   needs.parts.push_back({"inputs", add_inputs(graphs, needs)});
   return needs;
 }
 
-Needs biggest_value(const Graph& graph) {
+Needs biggest_value(const ir::Graph& graph) {
   Needs needs;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
@@ -206,7 +217,7 @@ Needs biggest_value(const Graph& graph) {
   return needs;
 }
 
-Needs host_needs(std::span<const Graph* const> graphs, const std::vector<Storage>& storages,
+Needs host_needs(std::span<const ir::Graph* const> graphs, const std::vector<Storage>& storages,
                  std::span<const Plan> plans, const Target& target) {
   const bool on_device = target.device.kind == Device::Kind::cuda;
   Needs needs;

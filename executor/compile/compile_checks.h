@@ -8,25 +8,26 @@
 #include "executor/engine/target.h"
 #include "executor/support/room.h"
 #include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::executor::compile {
 
-/// Throws GraphError where a graph is wrong, computes nothing, or does not go with the others;
-/// RunError where what is asked for cannot be met.
-void check_arguments(std::span<const Graph* const> graphs, const Target& target,
-                     const CompileOptions& options);
+/// What the graphs declare. Throws GraphError where a graph is wrong, computes nothing, or does not
+/// go with the others; RunError where what is asked for cannot be met.
+std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> graphs,
+                                              const Target& target, const CompileOptions& options);
 
 /// The graph of which evaluation computes `outputs` alone: all others are absent from its
 /// readables, and without the loss among them it has none. All of them where `outputs` is empty.
-Graph limited_to(const Graph& graph, const std::vector<std::string>& outputs);
+ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs);
 
 /// What graphs take at least, as they are declared: storages and inputs.
-Needs declared_needs(std::span<const Graph* const> graphs);
+Needs declared_needs(std::span<const ir::Graph* const> graphs);
 /// The graph's biggest value that a kernel makes: what each plan of it takes at least.
-Needs biggest_value(const Graph& graph);
+Needs biggest_value(const ir::Graph& graph);
 /// What the executable takes of the host's memory; `storages` are those of all plans. eager's
 /// values are libtorch's: the plan's arena stands for them.
-Needs host_needs(std::span<const Graph* const> graphs, const std::vector<Storage>& storages,
+Needs host_needs(std::span<const ir::Graph* const> graphs, const std::vector<Storage>& storages,
                  std::span<const Plan> plans, const Target& target);
 
 }  // namespace metronome::executor::compile

@@ -8,7 +8,7 @@
 
 namespace metronome::executor::compile {
 
-Memory make_memory(std::span<const Graph* const> declared, std::vector<Storage> storages,
+Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Storage> storages,
                    std::uint64_t seed) {
   Memory memory;
   memory.storages = std::move(storages);
@@ -17,9 +17,10 @@ Memory make_memory(std::span<const Graph* const> declared, std::vector<Storage> 
     initialise(s, seed, memory.storage_blocks.back().data());
   }
   const auto number = static_cast<std::int64_t>(seed);
-  std::memcpy(memory.storage_blocks[0].data(), &number, sizeof number);  // the counter "seed"
+  const auto counter = static_cast<std::size_t>(declared[0]->counters().seed.index);
+  std::memcpy(memory.storage_blocks[counter].data(), &number, sizeof number);
   const std::vector<DeclaredInput> first = inputs_of(*declared[0]);
-  for (const Graph* graph : declared) {
+  for (const ir::Graph* graph : declared) {
     const std::vector<DeclaredInput> own = inputs_of(*graph);
     std::vector<std::size_t> indices;
     for (const DeclaredInput& input : first) {

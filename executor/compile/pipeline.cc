@@ -35,7 +35,7 @@ namespace {
 
 struct Pass {
   std::string_view name;
-  Graph (*run)(const Graph&, const Settings&);
+  ir::Graph (*run)(const ir::Graph&, const Settings&);
 };
 
 constexpr Pass kPasses[] = {
@@ -55,14 +55,14 @@ constexpr Pass kPasses[] = {
 /// After this pass the step is what eager would launch.
 constexpr std::string_view kDeclaredBy = "update";
 
-std::size_t kernels_of(const Graph& graph) {
+std::size_t kernels_of(const ir::Graph& graph) {
   return static_cast<std::size_t>(
       std::count_if(graph.nodes().begin(), graph.nodes().end(),
                     [&](const Node& node) { return has_kernel(graph, node); }));
 }
 
 /// METRONOME_DUMP=dir keeps the graph after each pass.
-void dump(const Graph& graph, std::size_t shape, Mode mode, std::size_t index,
+void dump(const ir::Graph& graph, std::size_t shape, Mode mode, std::size_t index,
           std::string_view pass) {
   const char* folder = std::getenv("METRONOME_DUMP");
   if (folder == nullptr || *folder == '\0') return;
@@ -79,9 +79,11 @@ void dump(const Graph& graph, std::size_t shape, Mode mode, std::size_t index,
 }
 
 /// Parameters in the graph that no gradient reaches.
-void list_unreached(const Graph& graph, Report& report) {
+void list_unreached(const ir::Graph& graph, Report& report) {
   std::set<StorageId> reached;
-  for (const ParameterGradient& g : graph.parameter_gradients()) reached.insert(g.parameter);
+  for (const ir::Objective& objective : graph.objectives()) {
+    for (const ParameterGradient& g : objective.gradients) reached.insert(g.parameter);
+  }
   for (std::size_t i = 0; i < graph.storages().size(); ++i) {
     const Storage& s = graph.storages()[i];
     if (!s.trainable || reached.contains({static_cast<std::int32_t>(i)})) continue;
@@ -92,7 +94,7 @@ void list_unreached(const Graph& graph, Report& report) {
   }
 }
 
-std::size_t unshared_bytes(const Graph& graph) {
+std::size_t unshared_bytes(const ir::Graph& graph) {
   std::size_t bytes = 0;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
@@ -101,7 +103,8 @@ std::size_t unshared_bytes(const Graph& graph) {
   return bytes;
 }
 
-std::vector<std::string> described(const Graph& graph, const std::vector<plan::Holder>& holders) {
+std::vector<std::string> described(const ir::Graph& graph,
+                                   const std::vector<plan::Holder>& holders) {
   std::vector<std::string> lines;
   for (const plan::Holder& h : holders) {
     lines.push_back(fmt::format("{:<22} {:>9.3f} MiB  {}", to_string(graph.type(h.value)),
@@ -113,16 +116,17 @@ std::vector<std::string> described(const Graph& graph, const std::vector<plan::H
 
 }  // namespace
 
-Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
-                 Report& report) {
-  Graph graph = declared.graph.copy();
+ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
+                     Report& report) {
+  ir::Graph graph = declared.graph;
   check::verify(graph, "declare");
   for (std::size_t i = 0; i < std::size(kPasses); ++i) {
     const Pass& pass = kPasses[i];
     graph = pass.run(graph, settings);
     check::verify(graph, pass.name);
     dump(graph, declared.shape, settings.mode, i, pass.name);
-    if (pass.name == "differentiate" && graph.loss().present() && settings.mode == Mode::train) {
+    if (pass.name == "differentiate" && !graph.objectives().empty() &&
+        settings.mode == Mode::train) {
       list_unreached(graph, report);
     }
     logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
@@ -137,7 +141,7 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   PlanReport summary;
   summary.mode = settings.mode;
   summary.batch = declared.batch;
-  Graph graph = run_passes(declared, settings, summary, report);
+  ir::Graph graph = run_passes(declared, settings, summary, report);
   if (options.room) require_room(graph.name(), biggest_value(graph), options.room);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
   std::vector<std::size_t> scratch_bytes;

@@ -61,7 +61,7 @@ std::size_t bench_bytes(std::span<const Type> inputs, const Node& node,
 
 }  // namespace
 
-std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
+std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
                               const SelectOptions& options, Report& report) {
   std::optional<TuningFile> file;
   if (options.tune != Tune::off) file.emplace(options.tuning_file);

@@ -10,7 +10,7 @@
 #include "executor/engine/report.h"
 #include "executor/engine/target.h"
 #include "executor/support/room.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "ops/rules/candidate.h"
 
 namespace metronome::executor::compile {
@@ -32,7 +32,7 @@ Family family_of_environment();
 /// once. New timings are added to the tuning file; one that cannot be written is a warning.
 /// `report` gains one line per decision among several candidates: "... -> mkl (timed)"; "(timed by
 /// launches)" where a device's commands could not be captured, so that the host's part is in it.
-std::vector<Candidate> select(const Graph& graph, const Kernels& kernels,
+std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
                               const SelectOptions& options, Report& report);
 
 }  // namespace metronome::executor::compile

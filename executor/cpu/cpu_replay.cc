@@ -151,7 +151,7 @@ class Replay {
 
   /// For each step of the order the arena bytes that hold no live value after it.
   std::vector<Poison> poison_after_each() const {
-    const Graph& graph = plan_.graph;
+    const ir::Graph& graph = plan_.graph;
     const auto& order = plan_.schedule.order;
     std::map<ValueId, std::size_t> last;  // by root
     const auto root = [&](ValueId id) {

@@ -34,7 +34,7 @@ CpuWatch::CpuWatch(const Plan& plan, const Memory& memory, const Locate& locate,
       fault_{&faults, 0},
       base_(base),
       state_(std::make_shared<State>()) {
-  const Graph& graph = plan.graph;
+  const ir::Graph& graph = plan.graph;
   state_->makers = makers_of(graph, memory);
   state_->met.resize(graph.nodes().size());
   state_->held.resize(source_count(memory));

@@ -17,7 +17,7 @@ class Walk {
  public:
   Walk(Plan plan, const Memory& memory, bool watches, FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), memory_(memory) {
-    const Graph& graph = plan_.graph;
+    const ir::Graph& graph = plan_.graph;
     for (const std::size_t storage : memory.storages_of(graph)) {
       storages_.push_back(memory.storage_blocks[storage].data());
     }

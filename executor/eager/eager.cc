@@ -73,14 +73,14 @@ class Interpreter {
     at::NoGradGuard no_gradients;
     if (training) {
       at::AutoGradMode gradients(true);
-      const at::Tensor& loss = value(graph_.loss().id());
+      const at::Tensor& loss = value(graph_.objectives()[0].loss);
       if (loss.requires_grad()) loss.backward();  // else every use of a parameter was skipped
       look_at_gradients();
     }
     keep_readables();
     assign();
     if (training) step();
-    if (mode_ == Mode::train) ++counter(1);
+    if (mode_ == Mode::train) ++counter(graph_.counters().replay);
     for (const std::int32_t node : held_) values_[node].clear();
   }
 
@@ -89,10 +89,11 @@ class Interpreter {
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:
-  bool trains() const { return mode_ == Mode::train && graph_.loss().present(); }
+  bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }
 
   at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
-  std::int64_t& counter(int index) const {
+  std::int64_t& counter(StorageId id) const {
+    const std::size_t index = storages_[id.index];
     return *reinterpret_cast<std::int64_t*>(memory_.storage_blocks[index].data());
   }
   at::Tensor& value(ValueId id) { return values_[id.node][id.output]; }
@@ -117,7 +118,7 @@ class Interpreter {
       last[id.node] = -1;
       held_.push_back(id.node);
     };
-    if (graph_.loss().present()) hold(graph_.loss().id());
+    for (const ir::Objective& objective : graph_.objectives()) hold(objective.loss);
     for (const Readable& r : graph_.readables()) {
       hold(r.value);
       if (r.value.present() && graph_.node(r.value).op->as<GradientOf>() != nullptr) {
@@ -162,7 +163,7 @@ class Interpreter {
   }
 
   void collect_slots() {
-    for (const Slot& slot : (*graph_.optimizer())->slots()) {
+    for (const Slot& slot : graph_.objectives()[0].optimizer->slots()) {
       Tensors moments;
       for (const StorageId p : parameters_) {
         const std::string path = "optimizer/" + slot.name + "/" + graph_.storage(p).path;
@@ -287,9 +288,10 @@ class Interpreter {
       for (std::size_t k = 0; k < slots_.size(); ++k) slots[k].push_back(slots_[k][i]);
       leaf.mutable_grad() = at::Tensor();
     }
-    reference_step(**graph_.optimizer(), parameters, std::move(gradients), slots, counter(2),
-                   rates_);
-    ++counter(2);
+    std::int64_t& updates = counter(graph_.counters().update);
+    reference_step(*graph_.objectives()[0].optimizer, parameters, std::move(gradients), slots,
+                   updates, rates_);
+    ++updates;
   }
 
   /// Autograd must agree that no gradient comes to a parameter that the plan does not update.
@@ -303,7 +305,7 @@ class Interpreter {
   }
 
   Mode mode_;
-  Graph graph_;
+  ir::Graph graph_;
   EagerMemory& tensors_;
   const Memory& memory_;
   std::vector<std::size_t> storages_;                // [StorageId of the graph]

@@ -7,14 +7,14 @@
 
 #include "executor/engine/engine.h"
 #include "executor/engine/target.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::executor::eager {
 
 /// What stands for a plan.
 struct EagerPlan {
   Mode mode;
-  Graph graph;  ///< as declared, after `for_mode` and nothing else
+  ir::Graph graph;  ///< as declared, after `for_mode` and nothing else
   /// Parameters that the plan updates: guards that exclude each other may keep a parameter from the
   /// loss where the declared graph alone does not tell.
   std::set<StorageId> updated;

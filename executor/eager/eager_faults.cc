@@ -41,7 +41,7 @@ NonFinite non_finite_in(const at::Tensor& tensor) {
   return {at::isnan(values).any().item<bool>(), at::isinf(values).any().item<bool>()};
 }
 
-EagerWatch::EagerWatch(const Graph& graph, const Memory& memory)
+EagerWatch::EagerWatch(const ir::Graph& graph, const Memory& memory)
     : graph_(graph),
       memory_(memory),
       makers_(makers_of(graph, memory)),

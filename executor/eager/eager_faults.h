@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "executor/engine/faults.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {
@@ -24,7 +24,7 @@ NonFinite non_finite_in(const at::Tensor& tensor);
 /// Numbers that are not finite, while a declared graph runs node by node.
 class EagerWatch {
  public:
-  EagerWatch(const Graph& graph, const Memory& memory);
+  EagerWatch(const ir::Graph& graph, const Memory& memory);
 
   /// Before a step: its inputs and storages, as `Memory` numbers them.
   void begin(const Tensors& inputs, const Tensors& storages);
@@ -32,7 +32,7 @@ class EagerWatch {
   std::optional<std::string> look(std::int32_t node, const Tensors& made);
 
  private:
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const Memory& memory_;
   std::vector<std::vector<int>> makers_;  // [node]
   std::vector<NonFinite> met_;            // [node]

@@ -19,7 +19,7 @@ namespace {
 /// The walk behind `makers_of`: through views and ops that only move numbers.
 class Makers {
  public:
-  Makers(const Graph& graph, const Memory& memory)
+  Makers(const ir::Graph& graph, const Memory& memory)
       : graph_(graph),
         memory_(memory),
         storages_(memory.storages_of(graph)),
@@ -74,7 +74,7 @@ class Makers {
     return sources;
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const Memory& memory_;
   std::vector<std::size_t> storages_;
   std::vector<std::optional<std::vector<int>>> behind_;  // [node]
@@ -161,13 +161,13 @@ std::size_t source_count(const Memory& memory) {
   return kFirstInput + memory.inputs.size() + memory.storages.size();
 }
 
-bool makes_numbers(const Graph& graph, std::int32_t index) {
+bool makes_numbers(const ir::Graph& graph, std::int32_t index) {
   const Node& node = graph.nodes()[index];
   if (node.inputs.empty() || node.op->moves() || !has_kernel(graph, node)) return false;
   return std::ranges::any_of(node.types, [](const Type& t) { return is_floating(t.element); });
 }
 
-std::vector<std::vector<int>> makers_of(const Graph& graph, const Memory& memory) {
+std::vector<std::vector<int>> makers_of(const ir::Graph& graph, const Memory& memory) {
   Makers walk(graph, memory);
   std::vector<std::vector<int>> all;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
@@ -176,7 +176,7 @@ std::vector<std::vector<int>> makers_of(const Graph& graph, const Memory& memory
   return all;
 }
 
-std::vector<int> makers_of(const Graph& graph, ValueId value, const Memory& memory) {
+std::vector<int> makers_of(const ir::Graph& graph, ValueId value, const Memory& memory) {
   if (!is_floating(graph.type(value).element)) return {};
   return Makers(graph, memory).of(value);
 }

@@ -54,11 +54,11 @@ int source_of_storage(std::size_t storage, const Memory& memory);
 std::size_t source_count(const Memory& memory);
 
 /// [node]: whose floating numbers it reads: nodes, and -1 - s for source s.
-std::vector<std::vector<int>> makers_of(const Graph& graph, const Memory& memory);
+std::vector<std::vector<int>> makers_of(const ir::Graph& graph, const Memory& memory);
 /// True for a node that may make a number that is not finite.
-bool makes_numbers(const Graph& graph, std::int32_t node);
+bool makes_numbers(const ir::Graph& graph, std::int32_t node);
 /// The makers of one value: itself where its node makes numbers.
-std::vector<int> makers_of(const Graph& graph, ValueId value, const Memory& memory);
+std::vector<int> makers_of(const ir::Graph& graph, ValueId value, const Memory& memory);
 
 /// What of a tensor is not finite.
 struct NonFinite {

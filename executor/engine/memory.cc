@@ -23,7 +23,7 @@ void Memory::hand_out(std::size_t input) {
   handed_out.insert(after, {begin, begin + bytes, input});
 }
 
-std::vector<std::size_t> Memory::storages_of(const Graph& graph) const {
+std::vector<std::size_t> Memory::storages_of(const ir::Graph& graph) const {
   std::vector<std::size_t> indices;
   for (const Storage& s : graph.storages()) {
     const auto found = std::ranges::find(storages, s.path, &Storage::path);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/engine/block.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::executor {
@@ -45,7 +45,7 @@ struct Memory {
   /// Notes that the input's memory may be written to before any step.
   void hand_out(std::size_t input);
   /// [StorageId of the graph]: index into `storages`.
-  std::vector<std::size_t> storages_of(const Graph& graph) const;
+  std::vector<std::size_t> storages_of(const ir::Graph& graph) const;
 };
 
 }  // namespace metronome::executor

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/engine/report.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/schedule.h"
@@ -17,7 +17,7 @@ namespace metronome::executor {
 struct Plan {
   Mode mode = Mode::train;
   std::size_t shape = 0;           ///< which of the declared graphs it is of
-  Graph graph;                     ///< after all passes
+  ir::Graph graph;                 ///< after all passes
   std::vector<Candidate> choices;  ///< per node; what runs it
   plan::Schedule schedule;
   std::vector<std::size_t> scratch_bytes;  ///< per node

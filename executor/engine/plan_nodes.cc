@@ -6,7 +6,7 @@
 
 namespace metronome::executor {
 
-bool has_kernel(const Graph& graph, const Node& node) {
+bool has_kernel(const ir::Graph& graph, const Node& node) {
   if (node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr) return false;
   Types types;
   for (const ValueId id : node.inputs) types.push_back(graph.type(id));
@@ -45,7 +45,7 @@ ValueId guard_of(const Plan& plan, std::int32_t index) {
   return node.guard;
 }
 
-std::optional<View> view_of(const Graph& graph, ValueId value) {
+std::optional<View> view_of(const ir::Graph& graph, ValueId value) {
   const Node& node = graph.node(value);
   Types types;
   for (const ValueId id : node.inputs) types.push_back(graph.type(id));

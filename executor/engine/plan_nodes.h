@@ -8,12 +8,12 @@
 #include <string>
 
 #include "executor/engine/plan.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::executor {
 
 /// True for a node that runs a kernel: neither an input, nor a storage's value, nor a view.
-bool has_kernel(const Graph& graph, const Node& node);
+bool has_kernel(const ir::Graph& graph, const Node& node);
 
 /// "layer_norm \"tower/0/layer_norm\" (tower.cc:50)".
 std::string describe(const Node& node);
@@ -29,6 +29,6 @@ struct View {
   ValueId of;
   std::size_t offset = 0;
 };
-std::optional<View> view_of(const Graph& graph, ValueId value);
+std::optional<View> view_of(const ir::Graph& graph, ValueId value);
 
 }  // namespace metronome::executor

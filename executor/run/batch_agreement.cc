@@ -19,7 +19,7 @@ struct Side {
 /// The first graph and another one.
 class Pair {
  public:
-  Pair(const Graph& first, const Graph& other, std::size_t index)
+  Pair(const ir::Graph& first, const ir::Graph& other, std::size_t index)
       : first_(first), other_(other), index_(index) {}
 
   void check() const {
@@ -68,7 +68,7 @@ class Pair {
     }
   }
 
-  static Items inputs(const Graph& graph) {
+  static Items inputs(const ir::Graph& graph) {
     Items items;
     for (const DeclaredInput& i : inputs_of(graph)) {
       items.push_back(
@@ -80,7 +80,7 @@ class Pair {
     compare("input", inputs(first_), inputs(other_), "inputs of equal names and element types");
   }
 
-  static Items readables(const Graph& graph) {
+  static Items readables(const ir::Graph& graph) {
     Items items;
     for (const Readable& r : graph.readables()) {
       items.push_back(
@@ -95,7 +95,7 @@ class Pair {
             "values to be read of equal names and element types");
   }
 
-  static Items storages(const Graph& graph) {
+  static Items storages(const ir::Graph& graph) {
     Items items;
     for (const Storage& s : graph.storages()) {
       std::string text = fmt::format("{} \"{}\" {} = {}", name_of(s.kind), s.path,
@@ -122,26 +122,28 @@ class Pair {
     }
   }
 
-  static Side optimizer(const Graph& graph) {
-    if (!graph.optimizer()) return {"no loss to minimise", {}};
-    const OptimizerRule& rule = **graph.optimizer();
-    return {fmt::format("{} {{{}}}", rule.name(), rule.attributes()), graph.loss_line()};
+  static Side optimizer(const ir::Graph& graph) {
+    if (graph.objectives().empty()) return {"no loss to minimise", {}};
+    const ir::Objective& objective = graph.objectives()[0];
+    const OptimizerRule& rule = *objective.optimizer;
+    return {fmt::format("{} {{{}}}", rule.name(), rule.attributes()), objective.line};
   }
   void check_optimizers() const {
     const Side a = optimizer(first_), b = optimizer(other_);
-    const bool both = first_.optimizer() && other_.optimizer();
-    const bool other_kind = both && (*first_.optimizer())->kind() != (*other_.optimizer())->kind();
+    const bool both = !first_.objectives().empty() && !other_.objectives().empty();
+    const bool other_kind = both && first_.objectives()[0].optimizer->kind() !=
+                                        other_.objectives()[0].optimizer->kind();
     if (a.text != b.text || other_kind) refuse(a, b, "one optimizer with equal settings");
   }
 
-  const Graph& first_;
-  const Graph& other_;
+  const ir::Graph& first_;
+  const ir::Graph& other_;
   std::size_t index_;
 };
 
 }  // namespace
 
-void check_agreement(std::span<const Graph* const> graphs) {
+void check_agreement(std::span<const ir::Graph* const> graphs) {
   for (std::size_t k = 1; k < graphs.size(); ++k) Pair(*graphs[0], *graphs[k], k).check();
   if (graphs.size() == 1) return;
   const BatchShapes shapes(graphs);

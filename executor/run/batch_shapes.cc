@@ -40,7 +40,7 @@ struct Distance {
 
 }  // namespace
 
-std::vector<DeclaredInput> inputs_of(const Graph& graph) {
+std::vector<DeclaredInput> inputs_of(const ir::Graph& graph) {
   std::vector<DeclaredInput> inputs;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -51,8 +51,8 @@ std::vector<DeclaredInput> inputs_of(const Graph& graph) {
   return inputs;
 }
 
-BatchShapes::BatchShapes(std::span<const Graph* const> graphs) {
-  for (const Graph* graph : graphs) inputs_.push_back(inputs_of(*graph));
+BatchShapes::BatchShapes(std::span<const ir::Graph* const> graphs) {
+  for (const ir::Graph* graph : graphs) inputs_.push_back(inputs_of(*graph));
   std::vector<std::string> fixed;
   for (const DeclaredInput& input : inputs_[0]) {
     const auto same = [&](std::size_t k) { return *find(k, input.name) == input.type.shape; };

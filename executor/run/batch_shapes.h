@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::executor {
 
@@ -20,18 +20,18 @@ struct DeclaredInput {
 };
 
 /// In the order of declaration.
-std::vector<DeclaredInput> inputs_of(const Graph& graph);
+std::vector<DeclaredInput> inputs_of(const ir::Graph& graph);
 
 /// Throws GraphError that names the first difference, with both lines, unless all graphs have
 /// inputs and readables of equal names and element types, equal storages and optimizers, and no two
 /// of them the same shapes of inputs.
-void check_agreement(std::span<const Graph* const> graphs);
+void check_agreement(std::span<const ir::Graph* const> graphs);
 
 /// The shapes of inputs that graphs were declared for, as far as they tell the graphs apart.
 class BatchShapes {
  public:
   /// Graphs that agree.
-  explicit BatchShapes(std::span<const Graph* const> graphs);
+  explicit BatchShapes(std::span<const ir::Graph* const> graphs);
 
   /// "x [256, 64], target [256, 64]": of the graph's inputs those that tell the graphs apart; empty
   /// where there is one graph.

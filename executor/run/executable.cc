@@ -67,8 +67,14 @@ void Executable::reset() { own().reset_states(std::nullopt); }
 void Executable::reset(std::string_view path) { own().reset_states(path); }
 
 std::int64_t Executable::steps() const { return own().engine->steps(); }
-std::int64_t Executable::replays() const { return own().counter(1); }
-std::int64_t Executable::updates() const { return own().counter(2); }
+std::int64_t Executable::replays() const {
+  const Impl& impl = own();
+  return impl.counter(impl.first().counters().replay);
+}
+std::int64_t Executable::updates() const {
+  const Impl& impl = own();
+  return impl.counter(impl.first().counters().update);
+}
 std::optional<std::string> Executable::fault() const {
   const Impl& impl = own();
   impl.engine->settle();

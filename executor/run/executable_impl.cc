@@ -90,7 +90,7 @@ std::size_t Executable::Impl::readable_of(const Value& value) const {
 }
 
 std::string_view Executable::Impl::no_loss() const {
-  return first().loss().present() ? "" : " (without Graph::minimize there is no loss)";
+  return !first().objectives().empty() ? "" : " (without Graph::minimize there is no loss)";
 }
 
 std::size_t Executable::Impl::readable_of(std::string_view name) const {
@@ -104,7 +104,7 @@ std::size_t Executable::Impl::readable_of(std::string_view name) const {
 }
 
 void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readable) const {
-  const Graph& graph = declared[plans[plan.index].shape].graph;
+  const ir::Graph& graph = declared[plans[plan.index].shape].graph;
   const Readable& read = graph.readables()[own(plan, readable)];
   const Type& type = graph.type(read.declared);
   if (type.numel() == 1) return;
@@ -222,7 +222,8 @@ at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
   return executor::tensor_in({&memory.storage_blocks[storage]}, memory.storages[storage].type);
 }
 
-std::int64_t Executable::Impl::counter(std::size_t storage) const {
+std::int64_t Executable::Impl::counter(StorageId counter) const {
+  const auto storage = static_cast<std::size_t>(counter.index);  // those of the first graph lead
   engine->fetch(storage);
   return *reinterpret_cast<const std::int64_t*>(memory.storage_blocks[storage].data());
 }

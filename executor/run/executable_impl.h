@@ -31,7 +31,7 @@ struct NameHash {
 struct Executable::Impl {
   /// One of the graphs, each for a batch shape of its own.
   struct DeclaredGraph {
-    Graph graph;                                       ///< the user's graph may be gone
+    ir::Graph graph;                                   ///< the user's graph may be gone
     std::shared_ptr<const GraphIdentity> declared_by;  ///< tells its values from another graph's
     std::vector<std::int32_t> input_at;                ///< [node]: the input that it is, or -1
     std::vector<std::size_t> readables;                ///< [readable]: its number in this graph
@@ -99,15 +99,16 @@ struct Executable::Impl {
   /// Of the states that `path` finds, or of all where it is absent.
   void reset_states(std::optional<std::string_view> path);
   at::Tensor storage_tensor(std::size_t storage) const;
-  std::int64_t counter(std::size_t storage) const;
+  /// Of the first graph.
+  std::int64_t counter(StorageId counter) const;
   std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
   /// All storages' blocks from the engine's memory, and back.
   void fetch_all() const;
   void push_all();
+  const ir::Graph& first() const { return declared[0].graph; }
 
  private:
   std::string prefix() const;
-  const Graph& first() const { return declared[0].graph; }
   std::size_t input_of(const Feed& feed) const;
   void mark_filled(std::size_t index);
   const executor::InputMemory& input_memory(InputPlace place) const {

@@ -10,7 +10,7 @@ namespace {
 /// Holds an executable's one place for a running step.
 class Busy {
  public:
-  Busy(std::atomic_flag& flag, const Graph& graph) : flag_(flag) {
+  Busy(std::atomic_flag& flag, const ir::Graph& graph) : flag_(flag) {
     if (flag_.test_and_set(std::memory_order_acquire)) {
       throw RunError(
           fmt::format("graph \"{}\" is running a step already; one executable runs one "

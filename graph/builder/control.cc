@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 
@@ -19,8 +19,8 @@ struct Body {
 
 class Unroller {
  public:
-  Unroller(GraphState* graph, const Body& body, Line line)
-      : graph_(graph), body_(body), line_(line), outer_(graph, graph->guard) {}
+  Unroller(Emitter* emitter, const Body& body, Line line)
+      : emitter_(emitter), body_(body), line_(line), outer_(emitter, emitter->guard) {}
 
   Values times(Values xs, std::int64_t n) const {
     for (std::int64_t k = 0; k < n && !xs[0].poisoned(); ++k) xs = iteration(xs, k);
@@ -38,7 +38,7 @@ class Unroller {
       if (guard.poisoned()) return Values(xs.size(), guard);
       guards.push_back(guard.id());
       {
-        GuardScope region(graph_, guard);
+        GuardScope region(emitter_, guard);
         carried = iteration(carried, k);
         if (carried[0].poisoned()) return carried;
         region.close(line_);
@@ -48,28 +48,28 @@ class Unroller {
       }
     }
     if (carried[0].poisoned()) return carried;
-    for (const Value& result : results) graph_->iterations[result.id()] = {first, guards};
+    for (const Value& result : results) emitter_->iterations[result.id()] = {first, guards};
     return results;
   }
 
  private:
   Values iteration(const Values& xs, std::int64_t k) const {
-    PathScope scope(graph_, static_cast<int>(k), true);
-    const std::size_t mistakes = graph_->mistakes.size();
+    PathScope scope(emitter_, static_cast<int>(k), true);
+    const std::size_t mistakes = emitter_->mistakes.size();
     Values next = body_.run(xs, static_cast<int>(k), line_);
-    if (graph_->mistakes.size() > mistakes) return nothing(xs);
+    if (emitter_->mistakes.size() > mistakes) return nothing(xs);
     if (next.size() != xs.size()) {
       return poisoned(xs, "loop cannot feed its body's results back",
                       {fmt::format("as many results as the {} values that it takes, but {}",
                                    xs.size(), next.size())});
     }
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      if (const auto wrong = wrong_result(graph_, next[i], "body")) {
+      if (const auto wrong = wrong_result(emitter_, next[i], "body")) {
         return poisoned(xs, "loop cannot feed its body's result back", *wrong);
       }
       if (next[i].poisoned()) return Values(xs.size(), next[i]);
       if (next[i].type() != xs[i].type()) {
-        mistake(graph_, line_, "loop cannot feed its body's result back", {{xs[i], next[i]}},
+        mistake(emitter_, line_, "loop cannot feed its body's result back", {{xs[i], next[i]}},
                 {fmt::format("a body that keeps the type, but {} becomes {}",
                              to_string(xs[i].type()), to_string(next[i].type()))});
         return nothing(xs);
@@ -82,19 +82,19 @@ class Unroller {
   Value next_guard(const Values& xs, std::int64_t k, int when, const Value& parent) const {
     Value decided;
     {
-      PathScope scope(graph_, static_cast<int>(k), true);
-      PathScope place(graph_, when == 0 ? "halt" : "condition", PathScope::Kind::user);
+      PathScope scope(emitter_, static_cast<int>(k), true);
+      PathScope place(emitter_, when == 0 ? "halt" : "condition", PathScope::Kind::user);
       std::optional<GuardScope> region;
-      if (parent.present()) region.emplace(graph_, parent);
-      const std::size_t mistakes = graph_->mistakes.size();
+      if (parent.present()) region.emplace(emitter_, parent);
+      const std::size_t mistakes = emitter_->mistakes.size();
       decided = body_.condition(xs, line_);
-      if (graph_->mistakes.size() > mistakes) return nothing(xs)[0];
-      if (const auto wrong = wrong_result(graph_, decided, "condition")) {
-        return mistake(graph_, line_, "loop cannot be decided", xs, *wrong);
+      if (emitter_->mistakes.size() > mistakes) return nothing(xs)[0];
+      if (const auto wrong = wrong_result(emitter_, decided, "condition")) {
+        return mistake(emitter_, line_, "loop cannot be decided", xs, *wrong);
       }
       if (decided.poisoned()) return decided;
       if (decided.type() != Type{bool_, {}}) {
-        return mistake(graph_, line_, "loop cannot be decided", {{decided}},
+        return mistake(emitter_, line_, "loop cannot be decided", {{decided}},
                        {fmt::format("one boolean bool[] from its {}, but {}",
                                     when == 0 ? "halt" : "condition", to_string(decided.type())),
                         "compare a reduction, as mt::mean(x) > 0.0"});
@@ -106,13 +106,13 @@ class Unroller {
 
   /// After a mistake the loop ends, whatever hangs on it: the next iteration, with the same
   /// weights, would tell it again, or what follows from it.
-  Values nothing(const Values& xs) const { return Values(xs.size(), Value(graph_, ValueId{})); }
+  Values nothing(const Values& xs) const { return Values(xs.size(), Value(emitter_, ValueId{})); }
 
   Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
-    return Values(xs.size(), mistake(graph_, line_, what, xs, requirement));
+    return Values(xs.size(), mistake(emitter_, line_, what, xs, requirement));
   }
 
-  GraphState* graph_;
+  Emitter* emitter_;
   const Body& body_;
   Line line_;
   Value outer_;
@@ -128,9 +128,9 @@ Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t coun
   for (const Value& x : xs) {
     if (!x.usable(line)) return Values(xs.size(), x);
   }
-  GraphState* graph = xs[0].graph();
+  Emitter* emitter = xs[0].emitter();
   const auto refuse = [&](const std::string& what, const Requirement& requirement) {
-    return Values(xs.size(), mistake(graph, line, what, xs, requirement));
+    return Values(xs.size(), mistake(emitter, line, what, xs, requirement));
   };
   if (count < 1 || count > kMostCopies) {
     return refuse(form == Form::times ? fmt::format("loop cannot run {} times", count)
@@ -145,8 +145,8 @@ Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t coun
                                "std::function",
                                what)});
   }
-  PathScope verb(graph, "loop", PathScope::Kind::verb);
-  const Unroller unroller(graph, body, line);
+  PathScope verb(emitter, "loop", PathScope::Kind::verb);
+  const Unroller unroller(emitter, body, line);
   if (form == Form::times) return unroller.times(xs, count);
   return form == Form::until ? unroller.guarded(xs, count, 1, 0)
                              : unroller.guarded(xs, count, 0, 1);
@@ -225,38 +225,38 @@ std::optional<Requirement> wrong_selector(const Value& selector, int count) {
 
 Value Value::choose(const Layer& selector, const Layers& branches, Line line) const {
   if (!usable(line)) return *this;
-  PathScope verb(graph(), "choose", PathScope::Kind::verb);
+  PathScope verb(emitter(), "choose", PathScope::Kind::verb);
   Value chosen;
   {
-    PathScope scope(graph(), "selector", PathScope::Kind::user);
+    PathScope scope(emitter(), "selector", PathScope::Kind::user);
     chosen = selector(*this, line);
   }
   if (chosen.poisoned()) return chosen;
   const int count = branches.count();
   if (count < 1 || count > kMostBranches) {
-    return mistake(graph(), line, "choose cannot make branches", {{*this}},
+    return mistake(emitter(), line, "choose cannot make branches", {{*this}},
                    {count < 0 ? "the number of branches beside the factory"
                               : fmt::format("1 to {} branches, but {}", kMostBranches, count),
                     count < 0 ? "mt::Layers(factory, count)" : ""});
   }
   if (const auto wrong = wrong_selector(chosen, count)) {
-    return mistake(graph(), line, "choose cannot take the selector", {{*this, chosen}}, *wrong);
+    return mistake(emitter(), line, "choose cannot take the selector", {{*this, chosen}}, *wrong);
   }
   if (count == 1) {
-    PathScope copy(graph(), 0, false);
+    PathScope copy(emitter(), 0, false);
     return branches.at(0).at(*this, 0, line);
   }
-  const Value outer(graph(), graph()->guard);
+  const Value outer(emitter(), emitter()->guard);
   Values operands;
   Value first;
   for (int i = 0; i < count; ++i) {
     const Value guard = make_guard(chosen, i, count, outer.id().present() ? outer : Value(), line);
-    GuardScope region(graph(), guard);
-    PathScope copy(graph(), i, false);
+    GuardScope region(emitter(), guard);
+    PathScope copy(emitter(), i, false);
     const Value result = branches.at(i).at(*this, i, line);
     if (result.poisoned()) return result;
     if (first.present() && result.type() != first.type()) {
-      return mistake(graph(), line, "choose cannot join its branches", {{first, result}},
+      return mistake(emitter(), line, "choose cannot join its branches", {{first, result}},
                      {fmt::format("branches of one type, but branch 0 gives {} and branch {} {}",
                                   to_string(first.type()), i, to_string(result.type()))});
     }
@@ -271,8 +271,8 @@ Value Value::choose(const Layer& selector, const Layers& branches, Line line) co
 
 Value Value::choose(Value selector, const Layers& branches, Line line) const {
   if (!present() || poisoned()) return *this;
-  if (!selector.present() || selector.graph() != graph()) {
-    return mistake(graph(), line, "choose cannot take the selector", {{*this, selector}},
+  if (!selector.present() || selector.emitter() != emitter()) {
+    return mistake(emitter(), line, "choose cannot take the selector", {{*this, selector}},
                    {selector.present() ? "a selector of this graph, but it is one of another"
                                        : "a selector that is a value, but it is an absent one"});
   }

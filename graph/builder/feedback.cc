@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "graph/builder/graph.h"
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 
@@ -20,12 +20,12 @@ std::optional<StorageId> read_by(const Value& value) {
 }
 
 /// What `value` misses to be a state of this graph that may be fed, if anything.
-std::optional<Requirement> wrong_state(const GraphState& graph, const Value& value) {
+std::optional<Requirement> wrong_state(const Emitter& emitter, const Value& value) {
   const auto id = read_by(value);
-  if (!id || value.graph() != &graph || graph.storages[id->index].kind != StorageKind::state) {
+  if (!id || value.emitter() != &emitter || emitter.graph.storage(*id).kind != StorageKind::state) {
     return Requirement{"a state of this graph as the first operand", "make it with Graph::state"};
   }
-  for (const Assignment& a : graph.assignments) {
+  for (const Assignment& a : emitter.graph.assignments()) {
     if (a.storage != *id) continue;
     return Requirement{
         fmt::format("one feed for each state, but it was fed at {}", to_string(a.line))};
@@ -36,31 +36,32 @@ std::optional<Requirement> wrong_state(const GraphState& graph, const Value& val
 }  // namespace
 
 void Graph::feed(Value state, Value next, Line line) {
-  GraphState& graph = this->state(line);
+  Emitter& emitter = this->emitter(line);
   if (state.poisoned() || next.poisoned()) return;
   const auto refuse = [&](const Requirement& requirement) {
-    mistake(&graph, line, "feed cannot take the value back", {{state, next}}, requirement);
+    mistake(&emitter, line, "feed cannot take the value back", {{state, next}}, requirement);
   };
-  if (const auto wrong = wrong_state(graph, state)) return refuse(*wrong);
-  if (next.graph(line) != &graph) return refuse({"a value of this graph as the second operand"});
+  if (const auto wrong = wrong_state(emitter, state)) return refuse(*wrong);
+  if (next.emitter(line) != &emitter)
+    return refuse({"a value of this graph as the second operand"});
   if (!always_computed(next)) return refuse(needs_always(next));
   if (next.type() != state.type()) {
     return refuse({fmt::format("the state's type {}, but {}", to_string(state.type()),
                                to_string(next.type()))});
   }
-  graph.assignments.push_back({*read_by(state), next.id(), graph.effective(line)});
+  emitter.graph.assign(*read_by(state), next.id(), emitter.effective(line));
 }
 
 Values Graph::unroll(std::int64_t k, Value state,
                      const std::function<Unrolled(Value state, int step)>& body, Line line) {
-  GraphState* const graph = &this->state(line);
+  Emitter* const emitter = &this->emitter(line);
   const auto poisoned = [&] {
     return Values(static_cast<std::size_t>(std::clamp<std::int64_t>(k, 1, kMostCopies)),
-                  Value(graph, ValueId{}));
+                  Value(emitter, ValueId{}));
   };
   const auto refuse = [&](std::string what, std::initializer_list<Value> operands,
                           const Requirement& requirement) {
-    mistake(graph, line, std::move(what), std::span(operands.begin(), operands.size()),
+    mistake(emitter, line, std::move(what), std::span(operands.begin(), operands.size()),
             requirement);
     return poisoned();
   };
@@ -75,16 +76,16 @@ Values Graph::unroll(std::int64_t k, Value state,
                   {"a body that can be called, but it is a null pointer or an empty "
                    "std::function"});
   }
-  if (const auto wrong = wrong_state(*graph, state)) {
+  if (const auto wrong = wrong_state(*emitter, state)) {
     return refuse("unroll cannot begin at the value", {state}, *wrong);
   }
-  const PathScope verb(graph, "unroll", PathScope::Kind::verb);
+  const PathScope verb(emitter, "unroll", PathScope::Kind::verb);
   Value carried = state;
   Values outputs;
   for (int step = 0; step < k; ++step) {
-    const PathScope copy(graph, step, true);
+    const PathScope copy(emitter, step, true);
     const auto [next, output] = body(carried, step);
-    const bool wrong = wrong_result(graph, next, "body") || wrong_result(graph, output, "body");
+    const bool wrong = wrong_result(emitter, next, "body") || wrong_result(emitter, output, "body");
     if (!wrong && (next.poisoned() || output.poisoned())) return poisoned();
     if (wrong) {
       return refuse("unroll cannot take what its body gives", {carried, next, output},

@@ -10,19 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/identity.h"
 #include "graph/ir/node.h"
 #include "graph/ir/optimizer.h"
 #include "graph/ir/value.h"
 
 namespace metronome {
-
-/// A buffer's handle and its value at this place of the step: the value that the previous `assign`
-/// of the step left, or the storage's old value.
-struct Buffer {
-  StorageId storage;
-  Value value;
-};
 
 /// What one step of `Graph::unroll` makes.
 struct Unrolled {
@@ -32,7 +28,6 @@ struct Unrolled {
 
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
 ///
-/// A user declares with the first half; the second half is what passes and executors read.
 /// Mistakes are collected; `validate` throws all of them. Values stay valid when a graph is moved:
 /// they are then of the graph that it was moved to, and every call on the one that was moved from
 /// throws GraphError. When a graph is destroyed, values of it serve its executables alone.
@@ -93,51 +88,29 @@ class Graph {
   /// The graph for graphviz.
   std::string dot() const;
 
-  // ---- reading -------------------------------------------------------------------------------
   const std::string& name() const;
   /// What its values and executables know it by.
   const std::shared_ptr<GraphIdentity>& identity() const;
-  const std::vector<Node>& nodes() const;
-  const Node& node(ValueId id) const { return nodes()[id.node]; }
-  const Type& type(ValueId id) const { return node(id).types[id.output]; }
-  std::span<const Storage> storages() const;
-  const Storage& storage(StorageId id) const { return storages()[id.index]; }
-  std::optional<StorageId> find_storage(std::string_view path) const;
-  std::span<const Assignment> assignments() const;
-  std::span<const Readable> readables() const;
-  std::span<const ParameterGradient> parameter_gradients() const;
   Value loss() const;  ///< absent before `minimize`
-  Line loss_line() const;
-  const std::optional<Optimizer>& optimizer() const;
 
-  // ---- building passes -----------------------------------------------------------------------
-  /// A graph with the same name, storages, loss's optimizer and readables (their values absent),
-  /// and no nodes.
-  static Graph like(const Graph& source);
-  /// The same declaration again; ops are shared, as they never change.
+  /// What was declared, as passes and executors read it; as long as this graph lives.
+  const ir::Graph& data() const;
+  operator const ir::Graph&() const { return data(); }
+  /// The same declaration again, for values of its own.
   Graph copy() const;
-  /// Appends a node as it is; inputs are of this graph. Checks types. Returns its first output.
-  ValueId append(Node node);
-  Value value(ValueId id) const;
-  void set_loss(ValueId loss);
-  void set_readable(std::size_t index, ValueId value);
-  void set_assignments(std::vector<Assignment> assignments);
-  void set_parameter_gradients(std::vector<ParameterGradient> gradients);
-  /// Appends a storage; its path must be new.
-  StorageId append_storage(Storage storage);
-  /// A value that reads a storage's old value; one node per storage.
-  Value read(StorageId storage);
-
-  /// Throws GraphError, with the line where one is given, where the graph was moved from.
-  GraphState& state(Line line = {}) const;
+  /// A handle on a value of the declaration.
+  Value value(ValueId id);
+  /// What its values point at. Throws GraphError, with the line where one is given, where the graph
+  /// was moved from.
+  Emitter& emitter(Line line = {});
 
  private:
-  std::unique_ptr<GraphState> state_;
-};
+  struct Declaration;
+  /// Throws as `emitter`.
+  Declaration& declaration(Line line = {}) const;
+  const std::vector<std::string>& mistakes() const;
 
-/// Adds one node. Outputs: visible and saved ones. Where an operand is poisoned, of another graph
-/// or misses the op's shape rule, the result is `outputs` poisoned values (and the mistake
-/// recorded).
-Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs = 1);
+  std::unique_ptr<Declaration> declaration_;
+};
 
 }  // namespace metronome

@@ -5,8 +5,8 @@
 
 #include "graph/builder/glob.h"
 #include "graph/builder/graph.h"
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 
 namespace metronome {
 namespace {
@@ -14,18 +14,19 @@ namespace {
 /// `set` of each parameter that `path` finds; `what` is the call, for the mistake where there is
 /// none.
 template <class Set>
-void for_parameters(GraphState& state, std::string_view path, const std::string& what, Line line,
+void for_parameters(Emitter& emitter, std::string_view path, const std::string& what, Line line,
                     const Set& set) {
   bool found = false;
-  for (Storage& s : state.storages) {
-    if (s.kind != StorageKind::parameter || !glob_finds(path, s.path)) continue;
-    set(s);
+  const std::vector<Storage>& storages = emitter.graph.storages();
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(storages.size()); ++i) {
+    if (storages[i].kind != StorageKind::parameter || !glob_finds(path, storages[i].path)) continue;
+    set(StorageId{i});
     found = true;
   }
   // Layers on a poisoned value make no parameters: what is not there may follow from a mistake.
-  if (found || !state.mistakes.empty()) return;
+  if (found || !emitter.mistakes.empty()) return;
   std::vector<std::string> parameters;
-  for (const Storage& s : state.storages) {
+  for (const Storage& s : storages) {
     if (s.kind == StorageKind::parameter) parameters.push_back(s.path);
   }
   std::string near;
@@ -33,7 +34,7 @@ void for_parameters(GraphState& state, std::string_view path, const std::string&
     near += fmt::format("{}\"{}\"", near.empty() ? "" : ", ", candidate);
   }
   const bool glob = path.find_first_of("*?") != path.npos;
-  mistake(&state, line, fmt::format("{} finds nothing", what), {},
+  mistake(&emitter, line, fmt::format("{} finds nothing", what), {},
           {fmt::format("{} of a parameter or of a scope that holds some, made before",
                        glob ? "a glob that meets the path" : "the path"),
            near.empty() ? "" : fmt::format("near it are: {}", near)});
@@ -42,24 +43,25 @@ void for_parameters(GraphState& state, std::string_view path, const std::string&
 }  // namespace
 
 void Graph::freeze(std::string_view path, Line line) {
-  for_parameters(state(line), path, fmt::format("freeze(\"{}\")", path), line,
-                 [](Storage& s) { s.trainable = false; });
+  for_parameters(emitter(line), path, fmt::format("freeze(\"{}\")", path), line,
+                 [&](StorageId id) { emitter(line).graph.set_trainable(id, false); });
 }
 
 void Graph::thaw(std::string_view path, Line line) {
-  for_parameters(state(line), path, fmt::format("thaw(\"{}\")", path), line,
-                 [](Storage& s) { s.trainable = true; });
+  for_parameters(emitter(line), path, fmt::format("thaw(\"{}\")", path), line,
+                 [&](StorageId id) { emitter(line).graph.set_trainable(id, true); });
 }
 
 void Graph::scale_learning_rate(std::string_view path, double factor, Line line) {
   const std::string what = fmt::format("scale_learning_rate(\"{}\", {})", path, factor);
   if (!(factor > 0) || std::isinf(factor)) {
-    mistake(&state(line), line, fmt::format("{} cannot be applied", what), {},
+    mistake(&emitter(line), line, fmt::format("{} cannot be applied", what), {},
             {fmt::format("a finite factor above 0, but {}", factor),
              factor == 0 ? "freeze what is not to be trained" : ""});
     return;
   }
-  for_parameters(state(line), path, what, line, [factor](Storage& s) { s.rate = factor; });
+  for_parameters(emitter(line), path, what, line,
+                 [&](StorageId id) { emitter(line).graph.set_rate(id, factor); });
 }
 
 }  // namespace metronome

@@ -8,7 +8,7 @@
 
 namespace metronome::check {
 
-PlanFacts::PlanFacts(const Graph& graph, const plan::Schedule& schedule) : graph_(graph) {
+PlanFacts::PlanFacts(const ir::Graph& graph, const plan::Schedule& schedule) : graph_(graph) {
   std::vector<int> step_of(graph.nodes().size());
   for (std::size_t step = 0; step < schedule.order.size(); ++step) {
     step_of[schedule.order[step]] = static_cast<int>(step);
@@ -76,7 +76,7 @@ std::vector<ValueId> PlanFacts::operands(const Node& node) {
   return ids;
 }
 
-std::string PlanFacts::name(const Graph& graph, ValueId id) {
+std::string PlanFacts::name(const ir::Graph& graph, ValueId id) {
   const Node& node = graph.node(id);
   std::string text = fmt::format("{} \"{}\"", to_string(graph.type(id)), node.path);
   if (node.types.size() > 1) text += fmt::format(" output {}", id.output);

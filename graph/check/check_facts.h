@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/plan/schedule.h"
 
 namespace metronome::check {
@@ -26,7 +26,7 @@ struct PlanFact {
 /// Facts of every value. The order must be a permutation that makes values before it reads them.
 class PlanFacts {
  public:
-  PlanFacts(const Graph& graph, const plan::Schedule& schedule);
+  PlanFacts(const ir::Graph& graph, const plan::Schedule& schedule);
 
   const PlanFact& operator[](ValueId id) const { return facts_.at(id); }
   const PlanFact& of_root(ValueId id) const { return facts_.at(facts_.at(id).root); }
@@ -37,7 +37,7 @@ class PlanFacts {
   static std::vector<ValueId> operands(const Node& node);
 
   /// f32[16] "linear".
-  static std::string name(const Graph& graph, ValueId id);
+  static std::string name(const ir::Graph& graph, ValueId id);
   /// f32[16] "linear" (steps 2 to 5).
   std::string life(ValueId id) const;
 
@@ -46,7 +46,7 @@ class PlanFacts {
   void find_reads(const std::vector<int>& step_of);
   void read_at(ValueId id, int step);
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   std::map<ValueId, PlanFact> facts_;
   std::map<StorageId, ValueId> old_values_;
 };

@@ -49,7 +49,7 @@ std::size_t cases_of(const std::pair<ValueId, std::int64_t>& decider) {
 
 }  // namespace
 
-GuardFacts::GuardFacts(const Graph& graph, bool skips)
+GuardFacts::GuardFacts(const ir::Graph& graph, bool skips)
     : graph_(graph), of_node_(graph.nodes().size(), -1) {
   if (!skips) return;
   std::map<ValueId, int> places;

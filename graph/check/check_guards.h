@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::check {
 
@@ -20,7 +20,7 @@ class GuardFacts {
   using Held = std::vector<std::pair<int, std::size_t>>;
 
   /// Where the target does not skip nodes, none is guarded.
-  GuardFacts(const Graph& graph, bool skips);
+  GuardFacts(const ir::Graph& graph, bool skips);
 
   int of(std::int32_t node) const { return of_node_[node]; }
   /// True where no step has both.
@@ -58,7 +58,7 @@ class GuardFacts {
   Truth truth(ValueId guard, const Outcomes& known, std::size_t& open) const;
   bool possible(const std::set<ValueId>& never, const Outcomes& known) const;
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   std::vector<int> of_node_;
   std::vector<ValueId> guards_;
   // What was asked is kept.

@@ -19,7 +19,7 @@ using Fault = std::optional<std::string>;
 using Sizes = std::vector<std::size_t>;
 
 /// The plan has one entry for each thing of the graph.
-Fault check_form(const Graph& graph, const plan::Schedule& schedule, const Sizes& scratch,
+Fault check_form(const ir::Graph& graph, const plan::Schedule& schedule, const Sizes& scratch,
                  const plan::MemoryPlan& plan) {
   const std::size_t nodes = graph.nodes().size();
   struct Count {
@@ -46,14 +46,14 @@ Fault check_form(const Graph& graph, const plan::Schedule& schedule, const Sizes
   return std::nullopt;
 }
 
-bool is_view(const Graph& graph, const Node& node) {
+bool is_view(const ir::Graph& graph, const Node& node) {
   Types types;
   for (ValueId input : node.inputs) types.push_back(graph.type(input));
   return node.op->alias(types).has_value();
 }
 
 /// Each node runs once, after those whose values it reads.
-Fault check_order(const Graph& graph, const plan::Schedule& schedule) {
+Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
   const auto nodes = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<std::int32_t> step_of(graph.nodes().size(), -1);
   for (std::int32_t step = 0; step < nodes; ++step) {
@@ -80,7 +80,7 @@ Fault check_order(const Graph& graph, const plan::Schedule& schedule) {
 
 class Checker {
  public:
-  Checker(const Graph& graph, const plan::Schedule& schedule, const Sizes& scratch,
+  Checker(const ir::Graph& graph, const plan::Schedule& schedule, const Sizes& scratch,
           const plan::MemoryPlan& plan, const Settings& settings)
       : graph_(graph),
         schedule_(schedule),
@@ -441,7 +441,7 @@ class Checker {
     return fmt::format("{} byte {}", region_name({place.in, place.index}), place.offset);
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const plan::Schedule& schedule_;
   const Sizes& scratch_;
   const plan::MemoryPlan& plan_;
@@ -455,7 +455,7 @@ class Checker {
 
 }  // namespace
 
-std::optional<std::string> check_plan(const Graph& graph, const plan::Schedule& schedule,
+std::optional<std::string> check_plan(const ir::Graph& graph, const plan::Schedule& schedule,
                                       const std::vector<std::size_t>& scratch_bytes,
                                       const plan::MemoryPlan& plan, const Settings& settings) {
   if (Fault fault = check_form(graph, schedule, scratch_bytes, plan)) return fault;

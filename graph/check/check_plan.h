@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/schedule.h"
@@ -16,7 +16,7 @@ namespace metronome::check {
 /// Checks a schedule and a plan, knowing nothing of the planner: derives lifetimes, views and
 /// rights to overwrite itself, from the graph and the order. Returns the first fault, naming the
 /// two values that clash, or nothing.
-std::optional<std::string> check_plan(const Graph& graph, const plan::Schedule& schedule,
+std::optional<std::string> check_plan(const ir::Graph& graph, const plan::Schedule& schedule,
                                       const std::vector<std::size_t>& scratch_bytes,
                                       const plan::MemoryPlan& plan, const Settings& settings);
 

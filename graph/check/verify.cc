@@ -11,7 +11,7 @@
 
 namespace metronome::check {
 
-void verify(const Graph& graph, std::string_view pass) {
+void verify(const ir::Graph& graph, std::string_view pass) {
   const auto fail = [&](const std::string& what) {
     throw InternalError(fmt::format("after pass {}: {}", pass, what));
   };

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::check {
 
@@ -11,6 +11,6 @@ namespace metronome::check {
 /// that did not compute it, branches that merge exclude each other, each storage has at most one
 /// assignment, of its type, and readable values exist. Throws InternalError naming `pass` and the
 /// node.
-void verify(const Graph& graph, std::string_view pass);
+void verify(const ir::Graph& graph, std::string_view pass);
 
 }  // namespace metronome::check

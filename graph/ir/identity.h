@@ -6,22 +6,22 @@
 
 namespace metronome {
 
-struct GraphState;
+struct Emitter;
 
 /// Shared by a graph, its values and the executables made of it. While any of them lives its
 /// address is no other graph's, so identities are compared by address; addresses of graphs return.
 struct GraphIdentity {
-  GraphState* state = nullptr;  ///< null once the graph is destroyed
-  std::string name;             ///< the graph's, for messages when it is gone
+  Emitter* emitter = nullptr;  ///< null once the graph is destroyed
+  std::string name;            ///< the graph's, for messages when it is gone
 };
 
 /// A graph's hold on its identity: closes it when the graph is destroyed. A graph that another is
 /// copied into keeps its own.
 class OpenIdentity {
  public:
-  OpenIdentity(GraphState* state, std::string name)
-      : identity_(std::make_shared<GraphIdentity>(GraphIdentity{state, std::move(name)})) {}
-  ~OpenIdentity() { identity_->state = nullptr; }
+  OpenIdentity(Emitter* emitter, std::string name)
+      : identity_(std::make_shared<GraphIdentity>(GraphIdentity{emitter, std::move(name)})) {}
+  ~OpenIdentity() { identity_->emitter = nullptr; }
   OpenIdentity(const OpenIdentity&) = delete;
   OpenIdentity& operator=(const OpenIdentity&) { return *this; }
 

@@ -18,6 +18,11 @@ struct Line {
   bool known() const { return number > 0; }
 };
 
+/// The same line, with its file's name in memory of Metronome's own: what the caller's pointed to
+/// may go (a string, a library that is unloaded). A name is kept once, for as long as the process
+/// runs.
+Line owned(const Line& line);
+
 /// "models/tower.cc:50".
 std::string to_string(const Line& line);
 

@@ -34,11 +34,11 @@ struct StorageId {
 
 struct Node {
   OpPtr op;
-  std::vector<ValueId> inputs;  ///< always of earlier nodes
-  Types types;                  ///< one per output, saved ones last
-  std::string path;             ///< "tower/3/linear"; carries loop iteration and call number
-  Line line;                    ///< where the user asked for it
-  ValueId guard;                ///< the boolean under which it runs, or absent
+  std::vector<ValueId> inputs = {};  ///< always of earlier nodes
+  Types types = {};                  ///< one per output, saved ones last
+  std::string path = {};             ///< "tower/3/linear"; carries loop iteration and call number
+  Line line = {};                    ///< where the user asked for it
+  ValueId guard = {};                ///< the boolean under which it runs, or absent
 };
 
 /// Paths that are Metronome's own: counters at the top, moments at "optimizer/<moment>/<path>".

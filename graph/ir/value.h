@@ -26,7 +26,7 @@ class Layer;
 class Layers;
 class Loop;
 class Join;
-struct GraphState;
+struct Emitter;
 struct RouteOptions;
 
 /// One result of a node. Cheap to copy. Every verb is checked when it is called: a mistake is
@@ -39,21 +39,21 @@ struct RouteOptions;
 class Value {
  public:
   Value() = default;  ///< absent: no graph
-  Value(GraphState* graph, ValueId id);
+  Value(Emitter* emitter, ValueId id);
 
   bool present() const { return identity_ != nullptr; }
   bool poisoned() const { return present() && !id_.present(); }
   ValueId id() const { return id_; }
   /// The graph it belongs to, null where it is absent. Throws GraphError, with the line where one
   /// is given, where that graph was destroyed.
-  GraphState* graph(Line line = {}) const {
-    if (identity_ != nullptr && identity_->state == nullptr) refuse_closed(line);
-    return identity_ != nullptr ? identity_->state : nullptr;
+  Emitter* emitter(Line line = {}) const {
+    if (identity_ != nullptr && identity_->emitter == nullptr) refuse_closed(line);
+    return identity_ != nullptr ? identity_->emitter : nullptr;
   }
   /// Who its graph is, also where that was destroyed; null where the value is absent.
   const std::shared_ptr<GraphIdentity>& identity() const { return identity_; }
   /// True where a verb may act on it: neither absent nor poisoned. Throws as `graph`.
-  bool usable(Line line) const { return graph(line) != nullptr && id_.present(); }
+  bool usable(Line line) const { return emitter(line) != nullptr && id_.present(); }
 
   /// Data are known to a step alone: C++ cannot branch on them, and must not compile as if it did.
   template <std::same_as<bool> B>

@@ -9,7 +9,7 @@ namespace metronome::passes {
 namespace {
 
 /// [node] How often its values are asked for: by operands, guards, readers, assignments.
-std::vector<int> uses_of_nodes(const Graph& graph) {
+std::vector<int> uses_of_nodes(const ir::Graph& graph) {
   std::vector<int> uses(graph.nodes().size());
   const auto use = [&](ValueId id) {
     if (id.present()) ++uses[id.node];
@@ -18,17 +18,19 @@ std::vector<int> uses_of_nodes(const Graph& graph) {
     for (const ValueId input : node.inputs) use(input);
     use(node.guard);
   }
-  if (graph.loss().present()) use(graph.loss().id());
+  for (const ir::Objective& objective : graph.objectives()) {
+    use(objective.loss);
+    for (const ParameterGradient& g : objective.gradients) use(g.value);
+  }
   for (const Readable& r : graph.readables()) use(r.value);
   for (const Assignment& a : graph.assignments()) use(a.value);
-  for (const ParameterGradient& g : graph.parameter_gradients()) use(g.value);
   return uses;
 }
 
 /// The graph's nodes, as some take in those that they read.
 class Absorber {
  public:
-  explicit Absorber(const Graph& graph)
+  explicit Absorber(const ir::Graph& graph)
       : nodes_(graph.nodes().begin(), graph.nodes().end()),
         uses_(uses_of_nodes(graph)),
         gone_(nodes_.size()) {
@@ -67,7 +69,7 @@ class Absorber {
 
 }  // namespace
 
-Graph absorb(const Graph& graph, const Settings&) {
+ir::Graph absorb(const ir::Graph& graph, const Settings&) {
   const Absorber absorber(graph);
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
 /// Where an op's only reader can be computed by the op itself (its `absorb` rule: a matrix product
 /// that adds to what is there), one node takes the place of both, where the reader stood.
-Graph absorb(const Graph& graph, const Settings& settings);
+ir::Graph absorb(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

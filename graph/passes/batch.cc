@@ -17,7 +17,7 @@ namespace {
 using Members = std::vector<std::int32_t>;  // nodes
 
 /// Nodes of one op, guard and number of operands.
-std::vector<Members> kinds_of(const Graph& graph) {
+std::vector<Members> kinds_of(const ir::Graph& graph) {
   std::vector<Members> kinds;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
@@ -46,7 +46,7 @@ std::size_t bytes_of(const Node& node) {
 }
 
 /// Parts of about equal bytes, in the order in which operands become ready.
-std::vector<Members> parts_of(const Graph& graph, Members members, std::size_t count) {
+std::vector<Members> parts_of(const ir::Graph& graph, Members members, std::size_t count) {
   std::stable_sort(members.begin(), members.end(), [&](std::int32_t a, std::int32_t b) {
     return ready_after(graph.nodes()[a]) < ready_after(graph.nodes()[b]);
   });
@@ -66,7 +66,7 @@ std::vector<Members> parts_of(const Graph& graph, Members members, std::size_t c
 }
 
 /// What goes before the last '/' of all paths alike: "optimizer" of "optimizer/a/adam_update".
-std::string common_path(const Graph& graph, const Members& members) {
+std::string common_path(const ir::Graph& graph, const Members& members) {
   std::string path = graph.nodes()[members[0]].path;
   for (const std::int32_t m : members) {
     const std::string other = graph.nodes()[m].path + '/';
@@ -79,7 +79,7 @@ std::string common_path(const Graph& graph, const Members& members) {
 }
 
 /// Merges nodes that depend on each other neither directly nor through others.
-void merge(const Graph& graph, const Members& part, Contraction& units) {
+void merge(const ir::Graph& graph, const Members& part, Contraction& units) {
   std::int32_t unit = units.of(part[0]);
   for (std::size_t i = 1; i < part.size(); ++i) {
     const auto& inputs = graph.nodes()[part[i]].inputs;
@@ -91,7 +91,7 @@ void merge(const Graph& graph, const Members& part, Contraction& units) {
 }
 
 void append_batch(const Members& members, Copier& copier) {
-  const Graph& from = copier.from;
+  const ir::Graph& from = copier.from;
   const Node& first = from.nodes()[members[0]];
   const auto outputs = static_cast<int>(first.types.size());
   Node node;
@@ -113,8 +113,8 @@ void append_batch(const Members& members, Copier& copier) {
 
 }  // namespace
 
-Graph batch(const Graph& graph, const Settings& settings) {
-  if (settings.buckets == 0) return graph.copy();
+ir::Graph batch(const ir::Graph& graph, const Settings& settings) {
+  if (settings.buckets == 0) return graph;
   Contraction units(graph);
   for (const Members& kind : kinds_of(graph)) {
     for (const Members& part : parts_of(graph, kind, settings.buckets)) merge(graph, part, units);

@@ -5,7 +5,7 @@
 
 namespace metronome::passes {
 
-Contraction::Contraction(const Graph& graph) {
+Contraction::Contraction(const ir::Graph& graph) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   readers_.resize(count);
   marked_.resize(count, 0);

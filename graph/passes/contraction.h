@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::passes {
 
@@ -12,7 +12,7 @@ namespace metronome::passes {
 /// `of` knows the present one.
 class Contraction {
  public:
-  explicit Contraction(const Graph& graph);
+  explicit Contraction(const ir::Graph& graph);
 
   std::int32_t nodes() const { return static_cast<std::int32_t>(of_.size()); }
   std::int32_t of(std::int32_t node) const { return of_[node]; }

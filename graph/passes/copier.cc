@@ -6,7 +6,8 @@
 
 namespace metronome::passes {
 
-Copier::Copier(const Graph& from) : from(from), to(Graph::like(from)), map_(from.nodes().size()) {
+Copier::Copier(const ir::Graph& from)
+    : from(from), to(ir::Graph::like(from)), map_(from.nodes().size()) {
   for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(from.nodes()[i].types.size());
 }
 
@@ -22,9 +23,9 @@ ValueId Copier::at(ValueId old) const {
   return map_[old.node][old.output];
 }
 
-Values Copier::inputs_of(const Node& node) const {
+Values Copier::inputs_of(const Node& node) {
   Values inputs;
-  for (const ValueId id : node.inputs) inputs.push_back(to.value(at(id)));
+  for (const ValueId id : node.inputs) inputs.push_back(emitter.value(at(id)));
   return inputs;
 }
 
@@ -57,19 +58,20 @@ void Copier::replace(ValueId old, ValueId now) {
   map_[old.node][old.output] = now;
 }
 
-Graph Copier::finish() {
-  if (from.loss().present()) to.set_loss(at(from.loss().id()));
+ir::Graph Copier::finish() {
+  for (std::size_t k = 0; k < from.objectives().size(); ++k) {
+    to.set_loss(k, at(from.objectives()[k].loss));
+    std::vector<ParameterGradient> gradients = from.objectives()[k].gradients;
+    for (ParameterGradient& g : gradients) g.value = at(g.value);
+    to.set_gradients(k, std::move(gradients));
+  }
   for (std::size_t i = 0; i < from.readables().size(); ++i) {
     const ValueId value = from.readables()[i].value;
     if (has(value)) to.set_readable(i, at(value));
   }
-  std::vector<Assignment> assignments(from.assignments().begin(), from.assignments().end());
+  std::vector<Assignment> assignments = from.assignments();
   for (Assignment& a : assignments) a.value = at(a.value);
   to.set_assignments(std::move(assignments));
-  std::vector<ParameterGradient> gradients(from.parameter_gradients().begin(),
-                                           from.parameter_gradients().end());
-  for (ParameterGradient& g : gradients) g.value = at(g.value);
-  to.set_parameter_gradients(std::move(gradients));
   return std::move(to);
 }
 

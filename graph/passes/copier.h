@@ -4,21 +4,23 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/emit/emitter.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::passes {
 
 class Copier {
  public:
-  explicit Copier(const Graph& from);
+  explicit Copier(const ir::Graph& from);
 
-  const Graph& from;
-  Graph to;
+  const ir::Graph& from;
+  ir::Graph to;
+  Emitter emitter{to};  ///< writes what takes a node's place; closed by `finish`
 
   /// What a value of `from` has become. Throws InternalError where it was dropped.
   ValueId at(ValueId old) const;
   bool has(ValueId old) const;
-  Values inputs_of(const Node& node) const;
+  Values inputs_of(const Node& node);
   /// What a node's guard has become; absent where it has none.
   ValueId guard_of(const Node& node) const;
 
@@ -30,9 +32,9 @@ class Copier {
   void replace(std::int32_t node, const Values& outputs);
   void replace(ValueId old, ValueId now);
 
-  /// Loss, readables, assignments and gradients carried over to what their values have become;
+  /// Losses, readables, assignments and gradients carried over to what their values have become;
   /// readables whose values were dropped become absent.
-  Graph finish();
+  ir::Graph finish();
 
  private:
   std::vector<std::vector<ValueId>> map_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 
@@ -16,18 +16,19 @@ std::optional<Bytes> known(const Node& node, const Settings& settings) {
   return settings.evaluate(*node.op, {}, {})[0];
 }
 
-/// The node's one result where it depends on constants alone and is no larger than they are.
-std::optional<Bytes> evaluated(const Graph& graph, const Node& node, const Settings& settings) {
+/// A node's one result where it depends on constants alone and is no larger than they are.
+std::optional<Bytes> evaluated(const Copier& copier, const Node& node, const Settings& settings) {
   if (!settings.evaluate || node.inputs.empty() || node.types.size() != 1) return std::nullopt;
   if (node.guard.present() || node.op->as<Read>() != nullptr) return std::nullopt;
   Types types;
   std::vector<Bytes> inputs;
   std::size_t operand_bytes = 0;
-  for (const ValueId id : node.inputs) {
+  for (const ValueId input : node.inputs) {
+    const ValueId id = copier.at(input);
     if (id.output != 0) return std::nullopt;
-    auto bytes = known(graph.node(id), settings);
+    auto bytes = known(copier.to.node(id), settings);
     if (!bytes) return std::nullopt;
-    types.push_back(graph.type(id));
+    types.push_back(copier.to.type(id));
     operand_bytes += bytes->size();
     inputs.push_back(std::move(*bytes));
   }
@@ -40,22 +41,24 @@ std::optional<Bytes> evaluated(const Graph& graph, const Node& node, const Setti
 
 }  // namespace
 
-Graph fold(const Graph& graph, const Settings& settings) {
+ir::Graph fold(const ir::Graph& graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
+    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
     const Values inputs = copier.inputs_of(node);
     const Value simpler = inputs.empty() ? Value() : node.op->fold(inputs);
     if (simpler.present()) {
       copier.replace(i, {simpler});
       continue;
     }
-    copier.copy(i);
-    Node& made = copier.to.state().nodes.back();
-    if (auto bytes = evaluated(copier.to, made, settings)) {
-      made.op = make_op(Constant{std::move(*bytes), made.types[0]});
-      made.inputs.clear();
+    if (auto bytes = evaluated(copier, node, settings)) {
+      Node constant = node;
+      constant.op = make_op(Constant{std::move(*bytes), node.types[0]});
+      constant.inputs.clear();
+      copier.append(i, std::move(constant));
+    } else {
+      copier.copy(i);
     }
   }
   return copier.finish();

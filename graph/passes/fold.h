@@ -1,12 +1,12 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
 /// After it identities are applied (x * 1, x + 0, a view of a view) and what depends on constants
 /// alone is a constant, as far as that makes it no larger than its operands.
-Graph fold(const Graph& graph, const Settings& settings);
+ir::Graph fold(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

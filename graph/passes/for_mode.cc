@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
@@ -17,8 +17,9 @@ namespace metronome::passes {
 namespace {
 
 /// Throws what ops miss to be trained: all in one report, one for each line of the user's.
-void require_training(const Graph& graph) {
-  std::optional<Graph> report;  // a copy, to record mistakes in
+void require_training(const ir::Graph& graph) {
+  std::optional<ir::Graph> copy;  // to record mistakes in
+  std::optional<Emitter> report;
   std::set<std::string> lines;
   for (const Node& node : graph.nodes()) {
     Types types;
@@ -27,20 +28,23 @@ void require_training(const Graph& graph) {
       node.op->require_training(types);
     } catch (const Requirement& requirement) {
       if (!lines.insert(to_string(node.line)).second) continue;
-      if (!report) report = graph.copy();
+      if (!report) {
+        copy = graph;
+        report.emplace(*copy);
+      }
       Values operands;
       for (const ValueId id : node.inputs) operands.push_back(report->value(id));
-      mistake(&report->state(), node.line,
+      mistake(&*report, node.line,
               fmt::format("{} \"{}\" cannot be trained", node.op->name(), node.path), operands,
               requirement);
     }
   }
-  if (report) throw GraphError(report->state().mistakes);
+  if (report) throw GraphError(report->mistakes);
 }
 
 }  // namespace
 
-Graph for_mode(const Graph& graph, const Settings& settings) {
+ir::Graph for_mode(const ir::Graph& graph, const Settings& settings) {
   if (settings.mode == Mode::train) require_training(graph);
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
@@ -48,7 +52,7 @@ Graph for_mode(const Graph& graph, const Settings& settings) {
     Values form;
     if (settings.mode == Mode::evaluate) {
       if (node.op->as<GradientOf>() != nullptr) continue;
-      PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
+      PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
       form = node.op->evaluate(copier.inputs_of(node));
     }
     if (form.empty()) {
@@ -57,7 +61,7 @@ Graph for_mode(const Graph& graph, const Settings& settings) {
       copier.replace(i, form);
     }
   }
-  Graph result = copier.finish();
+  ir::Graph result = copier.finish();
   if (settings.mode == Mode::evaluate) result.set_assignments({});
   return result;
 }

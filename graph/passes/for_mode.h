@@ -1,12 +1,12 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
 /// The graph of one mode. After it, in evaluation: ops with an evaluation form have taken it, and
 /// there are no assignments and no gradients to read. In training the graph is unchanged.
-Graph for_mode(const Graph& graph, const Settings& settings);
+ir::Graph for_mode(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

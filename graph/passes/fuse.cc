@@ -41,13 +41,13 @@ bool has(const std::vector<int>& list, std::size_t number) {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const Settings& settings)
+  Fuser(const ir::Graph& graph, const Settings& settings)
       : graph_(graph), settings_(settings), groups_(graph), fusions_(graph.nodes().size()) {
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) find_fusion(n);
     find_kept();
   }
 
-  Graph run() {
+  ir::Graph run() {
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) join_producers(n);
     join_readers();
     join_scalars();
@@ -104,10 +104,12 @@ class Fuser {
   }
 
   void find_kept() {
-    if (graph_.loss().present()) kept_.insert(graph_.loss().id());
+    for (const ir::Objective& objective : graph_.objectives()) {
+      kept_.insert(objective.loss);
+      for (const ParameterGradient& g : objective.gradients) kept_.insert(g.value);
+    }
     for (const Readable& r : graph_.readables()) kept_.insert(r.value);
     for (const Assignment& a : graph_.assignments()) kept_.insert(a.value);
-    for (const ParameterGradient& g : graph_.parameter_gradients()) kept_.insert(g.value);
   }
 
   /// The number that every element of a value is, views of a constant included, where it takes no
@@ -271,7 +273,7 @@ class Fuser {
 
   // ---- the graph of groups -------------------------------------------------------------------
 
-  Graph rebuilt() {
+  ir::Graph rebuilt() {
     Copier copier(graph_);
     for (const std::int32_t group : groups_.order()) {
       const std::vector<std::int32_t>& members = groups_.members(group);
@@ -349,7 +351,7 @@ class Fuser {
     }
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const Settings& settings_;
   Contraction groups_;
   std::vector<std::optional<Rule>> fusions_;  // [node]
@@ -358,8 +360,8 @@ class Fuser {
 
 }  // namespace
 
-Graph fuse(const Graph& graph, const Settings& settings) {
-  if (!settings.fuses) return graph.copy();
+ir::Graph fuse(const ir::Graph& graph, const Settings& settings) {
+  if (!settings.fuses) return graph;
   return Fuser(graph, settings).run();
 }
 

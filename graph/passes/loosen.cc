@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
 #include "graph/passes/copier.h"
 
 namespace metronome::passes {
 namespace {
 
 /// True where `reader` can be computed together with an elementwise op that makes its operand.
-bool fuses_with(const Graph& graph, const Node& reader, std::size_t operand,
+bool fuses_with(const ir::Graph& graph, const Node& reader, std::size_t operand,
                 const Settings& settings) {
   if (!settings.fuses(*reader.op)) return false;
   Types types;
@@ -23,7 +23,7 @@ bool fuses_with(const Graph& graph, const Node& reader, std::size_t operand,
 }
 
 /// [node] Whether one of its readers under the same guard fuses with an elementwise op.
-std::vector<bool> found_by_readers(const Graph& graph, const Settings& settings) {
+std::vector<bool> found_by_readers(const ir::Graph& graph, const Settings& settings) {
   std::vector<bool> found(graph.nodes().size());
   for (const Node& reader : graph.nodes()) {
     for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
@@ -37,8 +37,8 @@ std::vector<bool> found_by_readers(const Graph& graph, const Settings& settings)
 
 }  // namespace
 
-Graph loosen(const Graph& graph, const Settings& settings) {
-  if (!settings.fuses) return graph.copy();
+ir::Graph loosen(const ir::Graph& graph, const Settings& settings) {
+  if (!settings.fuses) return graph;
   const std::vector<bool> found = found_by_readers(graph, settings);
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
@@ -47,7 +47,7 @@ Graph loosen(const Graph& graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
+    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
     const Value value = node.op->loosen(copier.inputs_of(node));
     if (!value.present()) {
       copier.copy(i);

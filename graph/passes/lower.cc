@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
 #include "graph/passes/copier.h"
 
 namespace metronome::passes {
@@ -12,7 +12,7 @@ bool expands(const Node& node, const Settings& settings) {
   return node.op->gradient() == Gradient::lower && !(settings.keeps && settings.keeps(*node.op));
 }
 
-Graph expand_once(const Graph& graph, const Settings& settings) {
+ir::Graph expand_once(const ir::Graph& graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
@@ -20,7 +20,7 @@ Graph expand_once(const Graph& graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    PassScope scope(copier.to, node.path, node.line, copier.guard_of(node));
+    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
     copier.replace(i, node.op->lower(copier.inputs_of(node)));
   }
   return copier.finish();
@@ -28,8 +28,8 @@ Graph expand_once(const Graph& graph, const Settings& settings) {
 
 }  // namespace
 
-Graph lower(const Graph& graph, const Settings& settings) {
-  Graph result = expand_once(graph, settings);
+ir::Graph lower(const ir::Graph& graph, const Settings& settings) {
+  ir::Graph result = expand_once(graph, settings);
   while (std::any_of(result.nodes().begin(), result.nodes().end(),
                      [&](const Node& n) { return expands(n, settings); })) {
     result = expand_once(result, settings);  // a composite made of composites

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 
@@ -12,7 +12,7 @@ namespace metronome::passes {
 namespace {
 
 /// The value whose bytes `id` is or views.
-ValueId root_of(const Graph& graph, ValueId id) {
+ValueId root_of(const ir::Graph& graph, ValueId id) {
   while (true) {
     const Node& node = graph.node(id);
     Types types;
@@ -23,22 +23,23 @@ ValueId root_of(const Graph& graph, ValueId id) {
   }
 }
 
-bool is_memory(const Graph& graph, ValueId root) {
+bool is_memory(const ir::Graph& graph, ValueId root) {
   const Op& op = *graph.node(root).op;
   return op.as<Input>() != nullptr || op.as<Read>() != nullptr;
 }
 
 }  // namespace
 
-Graph materialize(const Graph& graph, const Settings&) {
+ir::Graph materialize(const ir::Graph& graph, const Settings&) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) copier.copy(i);
-  Graph result = copier.finish();
+  ir::Graph result = copier.finish();
+  Emitter emitter(result);
 
   const auto copied = [&](ValueId value) {
     const Node node = result.node(value);
-    PassScope scope(result, node.path, node.line);
-    return apply(Copy{}, {result.value(value)}, node.line).id();
+    PassScope scope(emitter, node.path, node.line);
+    return apply(Copy{}, {emitter.value(value)}, node.line).id();
   };
   std::map<ValueId, ValueId> copies;  // readables may share one
   for (std::size_t r = 0; r < result.readables().size(); ++r) {
@@ -48,7 +49,7 @@ Graph materialize(const Graph& graph, const Settings&) {
     result.set_readable(r, copies[value]);
   }
   std::set<ValueId> roots;
-  std::vector<Assignment> assignments(result.assignments().begin(), result.assignments().end());
+  std::vector<Assignment> assignments = result.assignments();
   for (Assignment& a : assignments) {
     const ValueId root = root_of(result, a.value);
     if (is_memory(result, root) || !roots.insert(root).second) a.value = copied(a.value);

@@ -4,13 +4,16 @@
 
 namespace metronome::passes {
 
-Graph prune(const Graph& graph, const Settings&) {
+ir::Graph prune(const ir::Graph& graph, const Settings&) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<bool> live(count, false);
   const auto mark = [&](ValueId id) {
     if (id.present()) live[id.node] = true;
   };
-  if (graph.loss().present()) mark(graph.loss().id());
+  for (const ir::Objective& objective : graph.objectives()) {
+    mark(objective.loss);
+    for (const ParameterGradient& g : objective.gradients) mark(g.value);
+  }
   for (const Readable& r : graph.readables()) mark(r.value);
   for (const Assignment& a : graph.assignments()) mark(a.value);
   for (std::int32_t i = count - 1; i >= 0; --i) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
 /// After it every node reaches an output: a readable value, an assignment or the loss.
-Graph prune(const Graph& graph, const Settings& settings);
+ir::Graph prune(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -24,7 +24,7 @@ std::string fingerprint(const Node& node) {
 
 }  // namespace
 
-Graph share(const Graph& graph, const Settings&) {
+ir::Graph share(const ir::Graph& graph, const Settings&) {
   Copier copier(graph);
   const control::Guards guards(copier.to.nodes());
   std::unordered_multimap<std::string, std::int32_t> seen;  // fingerprint -> node of copier.to

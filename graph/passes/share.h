@@ -1,12 +1,12 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
 /// After it no two nodes are equal (same op, same inputs) where one can serve for both: the
 /// earlier one, where it runs in every step in which the later one does.
-Graph share(const Graph& graph, const Settings& settings);
+ir::Graph share(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

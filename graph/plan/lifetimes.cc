@@ -11,7 +11,7 @@ std::size_t round_up(std::size_t bytes, std::size_t alignment) {
 
 class Walk {
  public:
-  Walk(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
+  Walk(const ir::Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
        const control::NumberedGuards& guards, std::size_t alignment, Takeover takeover)
       : graph_(graph),
         uses_(uses),
@@ -176,7 +176,7 @@ class Walk {
     }
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const Uses& uses_;
   const std::vector<std::int32_t>& order_;
   const control::NumberedGuards& guards_;
@@ -189,9 +189,10 @@ class Walk {
 
 }  // namespace
 
-Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-                       const std::vector<bool>& in_place, const control::NumberedGuards& guards,
-                       std::size_t alignment, Takeover takeover) {
+Lifetimes lifetimes_of(const ir::Graph& graph, const Uses& uses,
+                       const std::vector<std::int32_t>& order, const std::vector<bool>& in_place,
+                       const control::NumberedGuards& guards, std::size_t alignment,
+                       Takeover takeover) {
   return Walk(graph, uses, order, guards, alignment, takeover).run(in_place);
 }
 

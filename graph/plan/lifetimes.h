@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/builder/graph.h"
 #include "graph/control/exclusions.h"
+#include "graph/ir/graph.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/placement.h"
 #include "graph/plan/uses.h"
@@ -43,8 +43,9 @@ enum class Takeover : std::uint8_t {
 ///   g      [== a ==]           a under g and b under not g share bytes,
 ///   not g  [== b ==]           and merge(g, a, b) finds its result where it must lie
 ///   always          [= merge]
-Lifetimes lifetimes_of(const Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-                       const std::vector<bool>& in_place, const control::NumberedGuards& guards,
-                       std::size_t alignment, Takeover takeover = Takeover::any);
+Lifetimes lifetimes_of(const ir::Graph& graph, const Uses& uses,
+                       const std::vector<std::int32_t>& order, const std::vector<bool>& in_place,
+                       const control::NumberedGuards& guards, std::size_t alignment,
+                       Takeover takeover = Takeover::any);
 
 }  // namespace metronome::plan

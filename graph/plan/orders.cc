@@ -112,7 +112,7 @@ ValueId likely_guard(const Node& node) {
 
 }  // namespace
 
-OrderProblem order_problem(const Graph& graph, const Uses& uses, const Precedence& precedence,
+OrderProblem order_problem(const ir::Graph& graph, const Uses& uses, const Precedence& precedence,
                            std::size_t alignment) {
   OrderProblem problem{uses, precedence, std::vector<std::size_t>(uses.ids.size()),
                        std::vector<bool>(uses.runs.size())};
@@ -238,7 +238,7 @@ Nodes depth_first_order(const OrderProblem& problem, Sinks sinks) {
   return order;
 }
 
-Nodes regions_together(const OrderProblem& problem, const Graph& graph, const Nodes& order) {
+Nodes regions_together(const OrderProblem& problem, const ir::Graph& graph, const Nodes& order) {
   const Uses& uses = problem.uses;
   Nodes rank(uses.runs.size(), -1), waits_for(uses.runs.size());
   std::map<ValueId, std::set<std::int32_t>> ready;  // guard -> ranks
@@ -272,7 +272,7 @@ Nodes regions_together(const OrderProblem& problem, const Graph& graph, const No
   return result;
 }
 
-Nodes with_still_nodes(const Graph& graph, const Uses& uses, const Nodes& running) {
+Nodes with_still_nodes(const ir::Graph& graph, const Uses& uses, const Nodes& running) {
   Lists readers(uses.runs.size());
   Nodes waits_for(uses.runs.size());
   Heap<std::int32_t> ready;  // nodes that do not run

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/plan/precedence.h"
 #include "graph/plan/uses.h"
 
@@ -18,7 +18,7 @@ struct OrderProblem {
   std::vector<std::size_t> held;  ///< [value] aligned bytes that a root holds in the arena, or 0
   std::vector<bool> overwrites;   ///< [node] makes an assignment in place
 };
-OrderProblem order_problem(const Graph& graph, const Uses& uses, const Precedence& precedence,
+OrderProblem order_problem(const ir::Graph& graph, const Uses& uses, const Precedence& precedence,
                            std::size_t alignment);
 
 /// As declared, as far as storage made in place allows.
@@ -36,11 +36,11 @@ std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks s
 
 /// The order, but nodes of one guard run together where they can: each region that is entered costs
 /// a device two nodes of its graph. The same order where nothing is guarded.
-std::vector<std::int32_t> regions_together(const OrderProblem& problem, const Graph& graph,
+std::vector<std::int32_t> regions_together(const OrderProblem& problem, const ir::Graph& graph,
                                            const std::vector<std::int32_t>& order);
 
 /// The order with nodes that do not run put in as early as they can be.
-std::vector<std::int32_t> with_still_nodes(const Graph& graph, const Uses& uses,
+std::vector<std::int32_t> with_still_nodes(const ir::Graph& graph, const Uses& uses,
                                            const std::vector<std::int32_t>& running);
 
 }  // namespace metronome::plan

@@ -52,7 +52,7 @@ constexpr std::size_t kSearched = 4;
 
 class Planner {
  public:
-  Planner(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+  Planner(const ir::Graph& graph, const std::vector<std::size_t>& scratch_bytes,
           const Settings& settings)
       : graph_(graph),
         scratch_bytes_(scratch_bytes),
@@ -149,7 +149,7 @@ class Planner {
     return plan;
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const std::vector<std::size_t>& scratch_bytes_;
   const std::size_t alignment_;
   const Uses uses_;
@@ -158,12 +158,12 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
+MemoryPlan plan_memory(const ir::Graph& graph, const Schedule& schedule,
                        const std::vector<std::size_t>& scratch_bytes, const Settings& settings) {
   return Planner(graph, scratch_bytes, settings).best_of({&schedule, 1}).memory;
 }
 
-StepPlan plan_step(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+StepPlan plan_step(const ir::Graph& graph, const std::vector<std::size_t>& scratch_bytes,
                    const Settings& settings) {
   return Planner(graph, scratch_bytes, settings).best_of(schedules(graph, settings));
 }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/schedule.h"
@@ -16,7 +16,7 @@ namespace metronome::plan {
 /// (bytes that the chosen kernel needs while it runs), or is empty. Throws InternalError where a
 /// readable or assigned value is an input or a storage's old value, or a view of one: `materialize`
 /// puts a copy there.
-MemoryPlan plan_memory(const Graph& graph, const Schedule& schedule,
+MemoryPlan plan_memory(const ir::Graph& graph, const Schedule& schedule,
                        const std::vector<std::size_t>& scratch_bytes, const Settings& settings);
 
 /// An order and its memory.
@@ -27,7 +27,7 @@ struct StepPlan {
 
 /// Of all `schedules`, the one whose plan takes the fewest bytes: where blocks of several guards
 /// share bytes, the order of the lowest bound need not be the one that can be laid out best.
-StepPlan plan_step(const Graph& graph, const std::vector<std::size_t>& scratch_bytes,
+StepPlan plan_step(const ir::Graph& graph, const std::vector<std::size_t>& scratch_bytes,
                    const Settings& settings);
 
 }  // namespace metronome::plan

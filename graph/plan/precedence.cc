@@ -8,7 +8,7 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const Uses& uses) : graph_(graph), uses_(uses) {
+  Builder(const ir::Graph& graph, const Uses& uses) : graph_(graph), uses_(uses) {
     const std::size_t nodes = uses.runs.size();
     order_.before.resize(nodes);
     order_.after.resize(nodes);
@@ -103,7 +103,7 @@ class Builder {
     return false;
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   const Uses& uses_;
   Precedence order_;
   std::vector<std::vector<std::int32_t>> reads_of_;  // [storage] the values that read it
@@ -115,7 +115,7 @@ class Builder {
 
 }  // namespace
 
-Precedence precedence_of(const Graph& graph, const Uses& uses) {
+Precedence precedence_of(const ir::Graph& graph, const Uses& uses) {
   return Builder(graph, uses).build();
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/plan/uses.h"
 
 namespace metronome::plan {
@@ -19,6 +19,6 @@ struct Precedence {
 /// Takes assignments in their order. One is made in place where its value is not readable, its op
 /// may write it over an input that is the storage's old value itself, and every other node that
 /// reads the old value, views included, can run before; those edges are then part of the order.
-Precedence precedence_of(const Graph& graph, const Uses& uses);
+Precedence precedence_of(const ir::Graph& graph, const Uses& uses);
 
 }  // namespace metronome::plan

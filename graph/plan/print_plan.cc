@@ -5,7 +5,7 @@
 namespace metronome::plan {
 namespace {
 
-std::string where(const Graph& graph, const Place& place, std::size_t bytes) {
+std::string where(const ir::Graph& graph, const Place& place, std::size_t bytes) {
   const std::string range = fmt::format("[{}, {})", place.offset, place.offset + bytes);
   switch (place.in) {
     case Place::In::none:
@@ -24,7 +24,7 @@ std::string where(const Graph& graph, const Place& place, std::size_t bytes) {
 
 }  // namespace
 
-std::string print(const Graph& graph, const Schedule& schedule,
+std::string print(const ir::Graph& graph, const Schedule& schedule,
                   const std::vector<std::size_t>& scratch_bytes, const MemoryPlan& plan) {
   std::string text =
       fmt::format("arena {} bytes, at least {}\n", plan.arena_bytes, plan.lower_bound);

@@ -30,7 +30,7 @@ std::vector<Schedule> sorted(std::vector<Schedule> schedules) {
 
 }  // namespace
 
-std::vector<Schedule> schedules(const Graph& graph, const Settings& settings) {
+std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings) {
   const std::size_t alignment = settings.alignment;
   const Uses uses = uses_of(graph);
   const Precedence precedence = precedence_of(graph, uses);
@@ -69,7 +69,7 @@ std::vector<Schedule> schedules(const Graph& graph, const Settings& settings) {
   return static_cast<double>(together[0].peak_bytes) <= most ? together : found;
 }
 
-Schedule schedule(const Graph& graph, const Settings& settings) {
+Schedule schedule(const ir::Graph& graph, const Settings& settings) {
   return std::move(schedules(graph, settings)[0]);
 }
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 #include "graph/plan/schedule.h"
 
@@ -17,9 +17,9 @@ namespace metronome::plan {
 /// storage's old value, and every other read of the old value, views included, comes before or can
 /// be ordered so. Throws InternalError where a readable or assigned value is an input or a
 /// storage's old value, or a view of one: `materialize` puts a copy there.
-std::vector<Schedule> schedules(const Graph& graph, const Settings& settings);
+std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings);
 
 /// The first of them.
-Schedule schedule(const Graph& graph, const Settings& settings);
+Schedule schedule(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::plan

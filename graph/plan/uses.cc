@@ -10,7 +10,7 @@
 namespace metronome::plan {
 namespace {
 
-std::vector<Type> input_types(const Graph& graph, const Node& node) {
+std::vector<Type> input_types(const ir::Graph& graph, const Node& node) {
   std::vector<Type> types;
   types.reserve(node.inputs.size());
   for (ValueId id : node.inputs) types.push_back(graph.type(id));
@@ -21,7 +21,7 @@ std::vector<Type> input_types(const Graph& graph, const Node& node) {
 /// fit 64 bits.
 constexpr std::size_t kMostBytesTogether = std::size_t{1} << 62;
 
-void number_values(const Graph& graph, Uses& uses) {
+void number_values(const ir::Graph& graph, Uses& uses) {
   std::size_t together = 0;
   for (std::int32_t node = 0; node < static_cast<std::int32_t>(graph.nodes().size()); ++node) {
     uses.first.push_back(uses.values());
@@ -48,7 +48,7 @@ void number_values(const Graph& graph, Uses& uses) {
   uses.readers.resize(uses.ids.size());
 }
 
-void find_roots(const Graph& graph, Uses& uses) {
+void find_roots(const ir::Graph& graph, Uses& uses) {
   for (std::int32_t index = 0; index < static_cast<std::int32_t>(graph.nodes().size()); ++index) {
     const Node& node = graph.nodes()[index];
     const std::int32_t first = uses.first[index];
@@ -74,7 +74,7 @@ void find_roots(const Graph& graph, Uses& uses) {
   }
 }
 
-void find_readers(const Graph& graph, Uses& uses) {
+void find_readers(const ir::Graph& graph, Uses& uses) {
   uses.reads.resize(uses.runs.size());
   for (std::int32_t index = 0; index < uses.nodes(); ++index) {
     if (!uses.runs[index]) continue;
@@ -89,7 +89,7 @@ void find_readers(const Graph& graph, Uses& uses) {
 }
 
 /// `what` is 'readable "h"' or 'the assignment of "w"'.
-std::int32_t planned_root(const Graph& graph, const Uses& uses, ValueId id,
+std::int32_t planned_root(const ir::Graph& graph, const Uses& uses, ValueId id,
                           const std::string& what) {
   const std::int32_t root = uses.root(id);
   if (uses.homes[root] == Uses::Home::input || uses.homes[root] == Uses::Home::storage) {
@@ -100,7 +100,7 @@ std::int32_t planned_root(const Graph& graph, const Uses& uses, ValueId id,
   return root;
 }
 
-void find_homes(const Graph& graph, Uses& uses) {
+void find_homes(const ir::Graph& graph, Uses& uses) {
   for (const Assignment& assignment : graph.assignments()) {
     const std::string what =
         fmt::format("the assignment of \"{}\"", graph.storage(assignment.storage).path);
@@ -128,7 +128,7 @@ void find_homes(const Graph& graph, Uses& uses) {
 
 }  // namespace
 
-Uses uses_of(const Graph& graph) {
+Uses uses_of(const ir::Graph& graph) {
   Uses uses;
   number_values(graph, uses);
   find_roots(graph, uses);
@@ -137,7 +137,7 @@ Uses uses_of(const Graph& graph) {
   return uses;
 }
 
-bool may_overwrite(const Graph& graph, const Uses& uses, std::int32_t node, InPlace right) {
+bool may_overwrite(const ir::Graph& graph, const Uses& uses, std::int32_t node, InPlace right) {
   const Node& writer = graph.nodes()[node];
   const std::int32_t output = uses.number({node, right.output});
   const std::int32_t root = uses.root(writer.inputs[right.input]);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::plan {
 
@@ -45,12 +45,12 @@ struct Uses {
 
 /// Throws InternalError where a readable or assigned value is an input or a storage's old value, or
 /// a view of one: those need a Copy before they can be planned.
-Uses uses_of(const Graph& graph);
+Uses uses_of(const ir::Graph& graph);
 
 /// True where output `right.output` of `node` may be written over the root of its input
 /// `right.input` as far as the node itself is concerned: the same bytes, all of the root, and every
 /// other operand that views the root has the same right at the same place. Whether the root is dead
 /// after the node is for the caller to know.
-bool may_overwrite(const Graph& graph, const Uses& uses, std::int32_t node, InPlace right);
+bool may_overwrite(const ir::Graph& graph, const Uses& uses, std::int32_t node, InPlace right);
 
 }  // namespace metronome::plan

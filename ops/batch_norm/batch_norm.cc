@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
 

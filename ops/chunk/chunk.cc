@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
 
@@ -51,7 +51,7 @@ std::vector<Case> Chunk::cases() {
 }
 
 Values chunk(Value x, std::int64_t n, std::int64_t axis, Line line) {
-  static_cast<void>(x.graph(line));  // where it was destroyed, the line is told
+  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
   if (x.present() && !x.poisoned() && axis < 0 && axis >= -x.rank()) axis += x.rank();
   return apply(make_op(Chunk{axis, n}), {&x, 1}, line,
                static_cast<std::size_t>(std::clamp<std::int64_t>(n, 1, kMostCopies)));

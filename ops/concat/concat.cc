@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
 #include "ops/rules/require.h"
@@ -85,7 +85,7 @@ Join concat(std::int64_t axis) {
 
 Value stack(const Values& values, std::int64_t axis, Line line) {
   if (values.empty()) return concat(values, axis, line);
-  LineScope scope(values[0].graph(line), line);
+  LineScope scope(values[0].emitter(line), line);
   const std::int64_t rank = values[0].rank() + 1;
   const bool inside = axis >= -rank && axis < rank;
   if (inside && axis < 0) axis += rank;
@@ -94,7 +94,7 @@ Value stack(const Values& values, std::int64_t axis, Line line) {
     if (!value.present() || value.poisoned()) return concat(values, axis, line);
     Shape shape = value.shape();
     if (shape != values[0].shape()) {
-      return mistake(value.graph(), line, "stack cannot join the values", {{values[0], value}},
+      return mistake(value.emitter(), line, "stack cannot join the values", {{values[0], value}},
                      {fmt::format("values of one shape, but {} and {}",
                                   to_string(values[0].shape()), to_string(shape))});
     }

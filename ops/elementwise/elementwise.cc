@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/expand/expand.h"
 #include "ops/language/number_of.h"
@@ -107,7 +107,7 @@ Value unchanged_operand(const Elementwise& op, std::span<const Value> in) {
     case Function::logical_not: {
       const Elementwise* inner = in[0].node().op->as<Elementwise>();
       if (inner == nullptr || inner->function != op.function) return {};
-      return Value(in[0].graph(), in[0].node().inputs[0]);
+      return Value(in[0].emitter(), in[0].node().inputs[0]);
     }
     default:
       return {};
@@ -131,7 +131,7 @@ Value Elementwise::fold(std::span<const Value> in) const {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Node& node = operands[i].node();
     if (node.op->as<Expand>() == nullptr) continue;
-    const Value before(operands[i].graph(), node.inputs[0]);
+    const Value before(operands[i].emitter(), node.inputs[0]);
     const Type expanded = std::exchange(types[i], before.type());
     if (infer(types)[0] == result) {
       operands[i] = before;

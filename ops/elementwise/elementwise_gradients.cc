@@ -1,5 +1,5 @@
 // The gradients of the table's rows, in the language of the table.
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/language/functions.h"
@@ -23,7 +23,7 @@ const Value none;
 
 Value undefined() { throw InternalError("a gradient is not differentiated again"); }
 
-Value zero(const Value& g) { return make_constant(g.graph(), 0, {g.element(), {}}, Line{}); }
+Value zero(const Value& g) { return make_constant(g.emitter(), 0, {g.element(), {}}, Line{}); }
 
 Values gradients(const Elementwise& op, const Vjp& v) {
   [[maybe_unused]] const double a = op.a, b = op.b;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/language/functions.h"
@@ -31,7 +31,7 @@ Values Expand::vjp(const Vjp& v) const { return {summed_to(v.grad(), v.in(0).sha
 Value Expand::fold(std::span<const Value> in) const {
   if (in[0].shape() == shape) return in[0];
   if (in[0].node().op->as<Expand>() == nullptr) return {};
-  return apply(*this, {Value(in[0].graph(), in[0].node().inputs[0])}, {});
+  return apply(*this, {Value(in[0].emitter(), in[0].node().inputs[0])}, {});
 }
 
 std::vector<Case> Expand::cases() {

@@ -1,8 +1,8 @@
 // The verbs of a Value that join streams: they make ops, so they are defined here.
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/value.h"
 #include "ops/language/functions.h"
 
@@ -10,7 +10,7 @@ namespace metronome {
 namespace {
 
 Value joined(const Value& skip, const Value& main, Line line) {
-  LineScope scope(skip.graph(), line);
+  LineScope scope(skip.emitter(), line);
   return skip + main;
 }
 
@@ -30,7 +30,7 @@ Value Value::also(const Layer& main, const Layer& skip, Line line) const {
 
 Value iterations(Value result, Line line) {
   if (!result.usable(line)) return result;
-  GraphState* graph = result.graph();
+  Emitter* graph = result.emitter();
   const auto found = graph->iterations.find(result.id());
   if (found == graph->iterations.end()) {
     return mistake(graph, line, "iterations cannot be counted", {{result}},
@@ -51,16 +51,17 @@ Layer residual(Layer layer) {
 
 Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
   if (!usable(line)) return *this;
-  PathScope verb(graph(), "gate", PathScope::Kind::verb);
+  PathScope verb(emitter(), "gate", PathScope::Kind::verb);
   Value weights;
   {
-    PathScope scope(graph(), "router", PathScope::Kind::user);
+    PathScope scope(emitter(), "router", PathScope::Kind::user);
     weights = router(*this, line);
   }
   if (weights.poisoned()) return weights;
   const std::int64_t count = weights.size(-1);
   const auto refuse = [&](const Requirement& requirement) {
-    return mistake(graph(), line, "gate cannot weigh its experts", {{*this, weights}}, requirement);
+    return mistake(emitter(), line, "gate cannot weigh its experts", {{*this, weights}},
+                   requirement);
   };
   if (weights.rank() != rank() || rank() < 1 ||
       !std::equal(shape().begin(), shape().end() - 1, weights.shape().begin())) {
@@ -77,11 +78,11 @@ Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
   if (columns[0].poisoned()) return columns[0];
   Value sum;
   for (int i = 0; i < count; ++i) {
-    PathScope scope(graph(), i, false);
+    PathScope scope(emitter(), i, false);
     const Value result = experts.at(i).at(*this, i, line);
     // The other experts of a factory would tell its mistake again.
     if (experts.from_factory() && result.poisoned()) return result;
-    LineScope ours(graph(), line);
+    LineScope ours(emitter(), line);
     const Value weighted = result * columns[i];
     sum = sum.present() ? sum + weighted : weighted;
   }

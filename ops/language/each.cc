@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/value.h"
 #include "ops/language/functions.h"
 
@@ -19,7 +19,8 @@ struct Over {
 
   Value refuse(std::string_view what, const Values& operands,
                const Requirement& requirement) const {
-    return mistake(x.graph(), line, fmt::format("{} cannot {}", verb, what), operands, requirement);
+    return mistake(x.emitter(), line, fmt::format("{} cannot {}", verb, what), operands,
+                   requirement);
   }
 
   Value refuse_result(const Value& other, const Value& result, std::string requires_,
@@ -33,7 +34,7 @@ struct Over {
   Values unrolled(std::int64_t n, const Layer& layer, const Make& make) const {
     Values results;
     for (int i = 0; i < n; ++i) {
-      const PathScope copy(x.graph(), i, true);
+      const PathScope copy(x.emitter(), i, true);
       const Value result = layer.at(make(i), i, line);
       if (result.poisoned()) return {result};
       if (i > 0 && result.type() != results[0].type()) {
@@ -74,7 +75,7 @@ Value Value::each(const Layer& layer, Line line) const {
     return over.refuse("take the value apart", {*this},
                        {fmt::format("a first dimension of 1 or more, but {}", to_string(shape()))});
   }
-  const PathScope verb(graph(), "each", PathScope::Kind::verb);
+  const PathScope verb(emitter(), "each", PathScope::Kind::verb);
   // Of a vector the parts are numbers, no rows.
   if (layer.is_rowwise() && rank() > 1) return over.at_once(*this, layer, 1, false);
   const Shape rest(shape().begin() + 1, shape().end());
@@ -93,7 +94,7 @@ Value Value::slices(std::int64_t n, const Layer& layer, Line line) const {
         {n < 1 ? fmt::format("1 slice or more, but {}", n)
                : fmt::format("a last dimension that {} divides, but {}", n, to_string(shape()))});
   }
-  const PathScope verb(graph(), "slices", PathScope::Kind::verb);
+  const PathScope verb(emitter(), "slices", PathScope::Kind::verb);
   const std::int64_t width = size(-1) / n;
   if (layer.is_rowwise()) {
     Shape cut(shape().begin(), shape().end() - 1);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/number_of.h"
 
@@ -13,17 +13,17 @@ namespace {
 /// value among the operands from `first` on.
 Value call(Function function, std::initializer_list<Operand> operands, Line line,
            std::size_t first = 0) {
-  GraphState* graph = nullptr;
+  Emitter* graph = nullptr;
   std::optional<Element> element;
   bool poisoned = false;
   Values given;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Value& v = operands.begin()[i].value;
     if (!v.present()) continue;
-    GraphState* const own = v.graph(line);
+    Emitter* const own = v.emitter(line);
     if (graph == nullptr) graph = own;
     if (i >= first && !element) element = v.element();
-    poisoned = poisoned || (v.poisoned() && v.graph() == graph);
+    poisoned = poisoned || (v.poisoned() && v.emitter() == graph);
     given.push_back(v);
   }
   if (poisoned) return Value(graph, ValueId{});

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/dropout/dropout.h"
@@ -31,11 +31,11 @@ Value layer_of(std::string_view name, Value x, Line line, const Check& check, co
                      to_string(line), name)});
   }
   if (x.poisoned()) return x;
-  const LineScope line_scope(x.graph(line), line);
+  const LineScope line_scope(x.emitter(line), line);
   try {
     check();
   } catch (const Requirement& requirement) {
-    return mistake(x.graph(), line, fmt::format("{} cannot be applied", name), std::span(&x, 1),
+    return mistake(x.emitter(), line, fmt::format("{} cannot be applied", name), std::span(&x, 1),
                    requirement);
   }
   return build();
@@ -68,15 +68,15 @@ Layer linear(std::int64_t out, LinearOptions options) {
       require_last_dimension(x);
     };
     return layer_of("linear", x, line, check, [&] {
-      const PathScope scope(x.graph(), "linear", PathScope::Kind::layer);
+      const PathScope scope(x.emitter(), "linear", PathScope::Kind::layer);
       const std::int64_t in = x.size(-1);
       const double bound = 1 / std::sqrt(static_cast<double>(in));
-      const Value weight = make_parameter(x.graph(), "weight", {x.element(), {out, in}},
+      const Value weight = make_parameter(x.emitter(), "weight", {x.element(), {out, in}},
                                           kaiming_uniform(in, std::sqrt(5.0)), line);
       if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
       if (!options.bias) return apply(Linear{}, {x, weight}, line);
       const Value bias =
-          make_parameter(x.graph(), "bias", {x.element(), {out}}, uniform(-bound, bound), line);
+          make_parameter(x.emitter(), "bias", {x.element(), {out}}, uniform(-bound, bound), line);
       return apply(Linear{}, {x, weight, bias}, line);
     });
   });
@@ -90,10 +90,10 @@ Layer layer_norm(LayerNormOptions options) {
       require_last_dimension(x);
     };
     return layer_of("layer_norm", x, line, check, [&] {
-      const PathScope scope(x.graph(), "layer_norm", PathScope::Kind::layer);
+      const PathScope scope(x.emitter(), "layer_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(-1)}};
-      const Value weight = make_parameter(x.graph(), "weight", type, ones(), line);
-      const Value bias = make_parameter(x.graph(), "bias", type, zeros(), line);
+      const Value weight = make_parameter(x.emitter(), "weight", type, ones(), line);
+      const Value bias = make_parameter(x.emitter(), "bias", type, zeros(), line);
       return apply_all(LayerNorm{options.eps}, {x, weight, bias}, 3, line)[0];
     });
   });
@@ -112,7 +112,7 @@ Layer batch_norm(BatchNormOptions options) {
       require_at_least_one("a number of channels", x.size(1));
     };
     return layer_of("batch_norm", x, line, check, [&] {
-      GraphState* const graph = x.graph();
+      Emitter* const graph = x.emitter();
       const PathScope scope(graph, "batch_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(1)}};
       const Value weight = make_parameter(graph, "weight", type, ones(), line);
@@ -135,8 +135,8 @@ Layer dropout(double p) {
       require_floating(x.type());
     };
     return layer_of("dropout", x, line, check, [&] {
-      const PathScope scope(x.graph(), "dropout", PathScope::Kind::layer);
-      return apply(Dropout{.p = p}, {read_seed(x.graph()), read_replay(x.graph()), x}, line);
+      const PathScope scope(x.emitter(), "dropout", PathScope::Kind::layer);
+      return apply(Dropout{.p = p}, {read_seed(x.emitter()), read_replay(x.emitter()), x}, line);
     });
   };
 }
@@ -153,8 +153,8 @@ Layer embedding(std::int64_t vocabulary, std::int64_t width, EmbeddingOptions op
       require_integer(index.type());
     };
     return layer_of("embedding", index, line, check, [&] {
-      const PathScope scope(index.graph(), "embedding", PathScope::Kind::layer);
-      const Value table = make_parameter(index.graph(), "weight",
+      const PathScope scope(index.emitter(), "embedding", PathScope::Kind::layer);
+      const Value table = make_parameter(index.emitter(), "weight",
                                          {options.element, {vocabulary, width}}, normal(), line);
       return apply(Embedding{}, {table, index}, line);
     });

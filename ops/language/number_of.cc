@@ -20,7 +20,7 @@ double first_of(const Constant& constant) {
 std::optional<double> number_of(const Value& value) {
   if (!value.present() || value.poisoned()) return std::nullopt;
   const Node* node = &value.node();
-  if (node->op->as<Expand>() != nullptr) node = &Value(value.graph(), node->inputs[0]).node();
+  if (node->op->as<Expand>() != nullptr) node = &Value(value.emitter(), node->inputs[0]).node();
   if (const Fill* fill = node->op->as<Fill>()) return fill->number;
   const Constant* constant = node->op->as<Constant>();
   if (constant == nullptr || constant->type.numel() != 1) return std::nullopt;

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/op_model.h"
 #include "ops/cast/cast.h"
 #include "ops/language/functions.h"
@@ -52,7 +52,7 @@ Values adam_scalars(const T& rule, Value update, double rate) {
 std::optional<std::pair<Value, Value>> factored(const Value& gradient) {
   const auto* product = gradient.node().op->as<Elementwise>();
   if (product == nullptr || product->function != Function::mul) return std::nullopt;
-  const auto operand = [](const Value& v, int i) { return Value(v.graph(), v.node().inputs[i]); };
+  const auto operand = [](const Value& v, int i) { return Value(v.emitter(), v.node().inputs[i]); };
   const Value of = operand(gradient, 0);
   Value factor = operand(gradient, 1);
   if (of.type() != gradient.type() || factor.rank() != 0) return std::nullopt;
@@ -154,7 +154,7 @@ Values Sgd::clip(const Values& gradients) const {
 Values Sgd::scalars(Value update, double rate) const {
   const Value step = scaled(lr, update, rate);
   if (momentum == 0) return {step};
-  const Value later = make_constant(update.graph(), 1 - dampening, Type{f64, {}}, Line{});
+  const Value later = make_constant(update.emitter(), 1 - dampening, Type{f64, {}}, Line{});
   if (dampening == 0) return {step, later};
   return {step, where(update.cast(f64) < 1.0, 1.0, later)};
 }

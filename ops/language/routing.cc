@@ -19,7 +19,7 @@
 #include <array>
 #include <cmath>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/value.h"
 #include "ops/language/functions.h"
 #include "ops/route/route.h"
@@ -93,7 +93,7 @@ std::optional<Requirement> wrong_expert(int expert, std::int64_t slots, const Va
 /// Of the experts' results [slots, ...], those of each row, weighed and added.
 Value combined(const Values& results, const Value& weights, const Value& choice, const Value& slot,
                Line line) {
-  LineScope scope(weights.graph(), line);
+  LineScope scope(weights.emitter(), line);
   const std::int64_t slots = results[0].size(0), rows = weights.size(0);
   const Shape shape = results[0].shape();
   const std::int64_t width = numel(Shape(shape.begin() + 1, shape.end()));
@@ -102,7 +102,7 @@ Value combined(const Values& results, const Value& weights, const Value& choice,
     tables.push_back(result.rank() == 2 ? result : result.reshape({slots, width}));
   }
   // What a row without a slot reads.
-  tables.push_back(make_constant(weights.graph(), 0, {weights.element(), {1, width}}, line));
+  tables.push_back(make_constant(weights.emitter(), 0, {weights.element(), {1, width}}, line));
   const Value taken = embedding_lookup(concat(tables, 0), slot);
   const Value weight = embedding_lookup(weights.reshape({rows * weights.size(1), 1}), choice);
   const Value joined = sum(taken * weight, 0);
@@ -118,18 +118,18 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
                    Line line) const {
   if (!usable(line)) return *this;
   if (rank() != 2) {
-    return mistake(graph(), line, "route cannot share out rows", {{*this}},
+    return mistake(emitter(), line, "route cannot share out rows", {{*this}},
                    {fmt::format("rows [rows, width], but {}", to_string(type()))});
   }
-  PathScope verb(graph(), "route", PathScope::Kind::verb);
+  PathScope verb(emitter(), "route", PathScope::Kind::verb);
   Value weights;
   {
-    PathScope scope(graph(), "router", PathScope::Kind::user);
+    PathScope scope(emitter(), "router", PathScope::Kind::user);
     weights = router(*this, line);
   }
   if (weights.poisoned()) return weights;
   if (const auto wrong = wrong_router(*this, weights, experts.count(), options)) {
-    return mistake(graph(), line, "route cannot weigh its experts", {{*this, weights}}, *wrong);
+    return mistake(emitter(), line, "route cannot weigh its experts", {{*this, weights}}, *wrong);
   }
   const std::int64_t count = weights.size(1);
   const std::int64_t slots = slots_of(options.capacity, size(0), options.top, count);
@@ -139,12 +139,12 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
   const Values rows = chunk(embedding_lookup(*this, row, line), count, 0, line);
   Values results;
   for (int e = 0; e < count; ++e) {
-    PathScope scope(graph(), e, false);
+    PathScope scope(emitter(), e, false);
     const Value result = experts.at(e).at(rows[e], e, line);
     if (result.poisoned()) return result;
     results.push_back(result);
     if (const auto wrong = wrong_expert(e, slots, result, results[0], weights)) {
-      return mistake(graph(), line, "route cannot join its experts",
+      return mistake(emitter(), line, "route cannot join its experts",
                      {{e == 0 ? weights : results[0], result}}, *wrong);
     }
   }
@@ -161,23 +161,23 @@ Value dropped(Value result, Line line) {
   if (!result.usable(line)) return result;
   const auto* route = note_of<Routed>(result);
   if (route == nullptr) {
-    return mistake(result.graph(), line, "dropped rows cannot be counted", {{result}},
+    return mistake(result.emitter(), line, "dropped rows cannot be counted", {{result}},
                    {"what route(...) gave"});
   }
-  LineScope scope(result.graph(), line);
+  LineScope scope(result.emitter(), line);
   const auto slots = static_cast<double>(route->slots);
-  return sum(maximum(Value(result.graph(), route->load) - slots, 0.0));
+  return sum(maximum(Value(result.emitter(), route->load) - slots, 0.0));
 }
 
 Value balance_loss(Value result, Line line) {
   if (!result.usable(line)) return result;
   const auto* route = note_of<Routed>(result);
   if (route == nullptr) {
-    return mistake(result.graph(), line, "balance_loss cannot find the router", {{result}},
+    return mistake(result.emitter(), line, "balance_loss cannot find the router", {{result}},
                    {"what route(...) gave"});
   }
-  LineScope scope(result.graph(), line);
-  const Value weights(result.graph(), route->weights), load(result.graph(), route->load);
+  LineScope scope(result.emitter(), line);
+  const Value weights(result.emitter(), route->weights), load(result.emitter(), route->load);
   const auto rows = static_cast<double>(std::max<std::int64_t>(weights.size(0), 1));
   const double scale =
       static_cast<double>(weights.size(1)) / (rows * rows * static_cast<double>(route->top));

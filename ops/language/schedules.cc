@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "ops/language/functions.h"
 #include "ops/rules/require.h"
 
@@ -17,7 +17,9 @@ namespace {
 // The expressions below and the host's functions beside them write one formula twice; a test
 // compares them at every update.
 
-Value number(Value like, double x) { return make_constant(like.graph(), x, Type{f64, {}}, Line{}); }
+Value number(Value like, double x) {
+  return make_constant(like.emitter(), x, Type{f64, {}}, Line{});
+}
 
 Value counted(Value update) { return update.cast(f64); }
 

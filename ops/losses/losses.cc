@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
 #include "ops/pick/pick.h"
@@ -144,11 +144,11 @@ Value accuracy(Value logits, Value targets, AccuracyOptions options, Line line) 
   for (const Value& v : {logits, targets}) {
     if (!v.usable(line)) return v;
   }
-  LineScope scope(logits.graph(line), line);
+  LineScope scope(logits.emitter(line), line);
   try {
     require_classes(std::vector<Type>{logits.type(), targets.type()});
   } catch (const Requirement& requirement) {
-    return mistake(logits.graph(), line, "accuracy cannot be computed", {{logits, targets}},
+    return mistake(logits.emitter(), line, "accuracy cannot be computed", {{logits, targets}},
                    requirement);
   }
   const Value counts = kept(targets, options.ignore_index);

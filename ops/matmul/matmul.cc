@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "ops/elementwise/elementwise.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
 #include "ops/rules/require.h"
@@ -186,7 +186,7 @@ std::vector<Case> ArgMax::cases() {
 }
 
 Value argmax(Value x, std::int64_t axis, Line line) {
-  static_cast<void>(x.graph(line));  // where it was destroyed, the line is told
+  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
   if (axis < 0 && axis >= -x.rank()) axis += x.rank();
   return apply(ArgMax{axis}, {x}, line);
 }

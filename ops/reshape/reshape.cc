@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 
@@ -49,10 +49,10 @@ Value Reshape::fold(std::span<const Value> in) const {
   if (in[0].shape() == shape) return in[0];
   const Fill* fill = in[0].node().op->as<Fill>();
   if (fill != nullptr && in[0].type().numel() == 1) {  // so that what reads it may fold further
-    return make_constant(in[0].graph(), fill->number, {in[0].element(), shape}, Line{});
+    return make_constant(in[0].emitter(), fill->number, {in[0].element(), shape}, Line{});
   }
   if (in[0].node().op->as<Reshape>() == nullptr) return {};
-  return Value(in[0].graph(), in[0].node().inputs[0]).reshape(shape);
+  return Value(in[0].emitter(), in[0].node().inputs[0]).reshape(shape);
 }
 
 std::vector<Case> Reshape::cases() {
@@ -64,7 +64,7 @@ std::vector<Case> Reshape::cases() {
 }
 
 Value Value::reshape(Shape shape, Line line) const {
-  static_cast<void>(graph(line));  // where it was destroyed, the line is told
+  static_cast<void>(emitter(line));  // where it was destroyed, the line is told
   if (std::count(shape.begin(), shape.end(), -1) == 1) {
     try {
       const std::int64_t others = elements_beside_free(element(), shape);

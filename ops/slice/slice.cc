@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "ops/rules/require.h"
@@ -50,7 +50,7 @@ Value Slice::fold(std::span<const Value> in) const {
   const Slice* before = in[0].node().op->as<Slice>();
   if (before == nullptr || before->axis != axis) return {};
   return apply(Slice{axis, before->begin + begin, before->begin + end},
-               {Value(in[0].graph(), in[0].node().inputs[0])}, {});
+               {Value(in[0].emitter(), in[0].node().inputs[0])}, {});
 }
 
 std::vector<Case> Slice::cases() {
@@ -150,7 +150,7 @@ std::vector<Case> SliceGrad::cases() {
 }
 
 Value Value::slice(std::int64_t axis, std::int64_t begin, std::int64_t end, Line line) const {
-  static_cast<void>(graph(line));  // where it was destroyed, the line is told
+  static_cast<void>(emitter(line));  // where it was destroyed, the line is told
   if (axis >= -rank() && axis < rank()) {
     if (axis < 0) axis += rank();
     const std::int64_t n = size(axis);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
 

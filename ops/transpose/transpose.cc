@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
 
@@ -53,7 +53,7 @@ Value Transpose::fold(std::span<const Value> in) const {
   if (before == nullptr) return {};
   std::vector<std::int64_t> both;
   for (const std::int64_t axis : axes) both.push_back(before->axes[axis]);
-  const Value x(in[0].graph(), in[0].node().inputs[0]);
+  const Value x(in[0].emitter(), in[0].node().inputs[0]);
   return both == same ? x : permute(x, std::move(both));
 }
 
@@ -92,7 +92,7 @@ std::vector<Case> Transpose::cases() {
 }
 
 Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
-  static_cast<void>(x.graph(line));  // where it was destroyed, the line is told
+  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
   for (std::int64_t& axis : axes) {
     if (axis < 0 && axis >= -x.rank()) axis += x.rank();
   }
@@ -100,7 +100,7 @@ Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
 }
 
 Value Value::transpose(std::int64_t a, std::int64_t b, Line line) const {
-  static_cast<void>(graph(line));  // where it was destroyed, the line is told
+  static_cast<void>(emitter(line));  // where it was destroyed, the line is told
   const auto inside = [&](std::int64_t axis) { return axis >= -rank() && axis < rank(); };
   std::vector<std::int64_t> axes(static_cast<std::size_t>(rank()));
   std::iota(axes.begin(), axes.end(), 0);

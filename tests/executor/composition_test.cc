@@ -210,7 +210,7 @@ TEST_CASE("layers of several inputs and results, in functions that use each othe
   check_same(model, model, {4, 3});
   const Graph g = trained(model, {4, 3});
   std::vector<std::string> weights;
-  for (const Storage& s : g.storages()) {
+  for (const Storage& s : g.data().storages()) {
     if (s.path.ends_with("weight")) weights.push_back(s.path);
   }
   CHECK(weights == std::vector<std::string>{"linear/weight", "repeat/0/linear/weight",
@@ -228,7 +228,7 @@ TEST_CASE("a shared layer beside repeated ones: one set of weights, of which all
   });
   g.minimize(mean(square(y.through(mix))), Sgd{.lr = 0.1});
   std::vector<std::string> weights;
-  for (const Storage& s : g.storages()) {
+  for (const Storage& s : g.data().storages()) {
     if (s.path.ends_with("weight")) weights.push_back(s.path);
   }
   CHECK(weights == std::vector<std::string>{"repeat/0/shared/linear/weight",

@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "executor/metronome.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "tests/doctest.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.
@@ -21,8 +21,8 @@ at::Tensor vector_of(std::vector<double> numbers) {
 Layer counted(std::string name, Layer layer) {
   return [=](Value x) {
     return x.scope(name, [&](Value y) {
-      const Buffer count = make_buffer(y.graph(), "count", {i64, {}}, {}, Line::here());
-      assign(y.graph(), count, count.value + 1.0, Line::here());
+      const Buffer count = make_buffer(y.emitter(), "count", {i64, {}}, {}, Line::here());
+      assign(y.emitter(), count, count.value + 1.0, Line::here());
       return y.through(layer);
     });
   };
@@ -64,7 +64,7 @@ TEST_CASE("until: the body runs, then halt is asked; gradients flow through what
   Graph g("until");
   const Value x = g.input("x", f64, {3});
   const auto body = counted("body", [](Value h) {
-    return h * make_parameter(h.graph(), "scale", {f64, {3}}, mt::constant(1.5), Line::here());
+    return h * make_parameter(h.emitter(), "scale", {f64, {3}}, mt::constant(1.5), Line::here());
   });
   const Value y = x.loop(body).until([](Value h) { return sum(h) > 100.0; }, 6);
   g.output("y", y);

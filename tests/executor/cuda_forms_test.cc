@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
@@ -25,7 +25,7 @@ struct Wide {
   Graph g{"wide"};
   Value x = g.input("x", f32, {4, 8});
   Wide() {
-    const LineScope scope(&g.state(), kHere);
+    const LineScope scope(&g.emitter(), kHere);
     const Value a = x.through(linear(8)).through(tanh), b = x.through(linear(8)).through(tanh);
     g.output("y", a * b);
     g.minimize(mean(a * b), Sgd{.lr = 0.1});

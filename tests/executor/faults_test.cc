@@ -11,7 +11,7 @@
 
 #include "executor/metronome.h"
 #include "executor/support/log.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/reference/table.h"
 #include "tests/cuda/host_driver.h"
@@ -108,7 +108,7 @@ TEST_CASE("every op that reads by index tells of one that is out of range") {
        ""},
       {"pick",
        [](Value x, Value index) {
-         const LineScope scope(x.graph(), kHere);
+         const LineScope scope(x.emitter(), kHere);
          return pick(x, index);
        },
        i64,
@@ -118,7 +118,7 @@ TEST_CASE("every op that reads by index tells of one that is out of range") {
        ""},
       {"pick, i32, far beyond",
        [](Value x, Value index) {
-         const LineScope scope(x.graph(), kHere);
+         const LineScope scope(x.emitter(), kHere);
          return pick(x, index);
        },
        i32,
@@ -177,7 +177,7 @@ TEST_CASE("an index that a cast made of a NaN is told of") {
 
 TEST_CASE("what constants look up is told of too, and not folded away") {
   Graph g("constants");
-  const LineScope scope(&g.state(), kHere);
+  const LineScope scope(&g.emitter(), kHere);
   const Value x = g.input("x", f64, {1});
   const Value picked = pick(g.constant({1, 2, 3}, {f64, {1, 3}}), g.constant({3}, {i64, {1}}));
   g.output("y", x + picked);

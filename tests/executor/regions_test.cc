@@ -10,7 +10,7 @@
 
 #include "executor/cuda/capture/captured.h"
 #include "graph/builder/graph.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "ops/language/functions.h"
 #include "tests/doctest.h"
 
@@ -58,7 +58,7 @@ struct Step {
   std::string regions(executor::program::Nesting nesting) {
     tasks.push_back({"store_reads", {}, {}});  // comes after all
     const executor::program::RegionParts parts = executor::program::make_regions(
-        tasks, executor::capture::order_of(tasks), control::Guards(g.nodes()), nesting);
+        tasks, executor::capture::order_of(tasks), control::Guards(g.data().nodes()), nesting);
     tasks.pop_back();
     return text(parts);
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "ops/route/route.h"
 #include "tests/doctest.h"
 
@@ -105,7 +105,8 @@ TEST_CASE("first choices take the slots in the order of the rows, then second on
 }
 
 bool routes_rows(const Graph& g) {
-  return std::ranges::any_of(g.nodes(), [](const Node& n) { return n.op->as<Route>() != nullptr; });
+  return std::ranges::any_of(g.data().nodes(),
+                             [](const Node& n) { return n.op->as<Route>() != nullptr; });
 }
 
 /// Ten steps of the mixture by `mix`, in f64, from weights that do not depend on the verb's name.
@@ -119,7 +120,7 @@ std::vector<at::Tensor> trained(const std::string& verb, const std::function<Val
   CHECK(routes_rows(g) == (verb == "route"));
   Executable step = compiled(g);
   std::vector<std::string> paths;
-  for (const Storage& storage : g.storages()) {
+  for (const Storage& storage : g.data().storages()) {
     if (storage.kind != StorageKind::parameter) continue;
     paths.push_back(storage.path);
     const auto shape = storage.type.shape;

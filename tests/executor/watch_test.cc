@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "executor/metronome.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "tests/doctest.h"
 #include "tests/executor/told.h"
 
@@ -20,7 +20,7 @@ struct Watched {
   Graph g{"watched"};
   Value x = g.input("x", f64, {4});
   explicit Watched(const std::function<Value(Graph&, Value)>& layer) {
-    const LineScope scope(&g.state(), kHere);
+    const LineScope scope(&g.emitter(), kHere);
     const Value scale = g.parameter("scale", {f64, {}}, constant(1.0));
     g.minimize(mean(square(layer(g, x) * scale)), Sgd{.lr = 0.0});
   }
@@ -119,7 +119,7 @@ TEST_CASE("what a region makes is told of where it runs, and not where it is ski
   Graph g("region");
   const Value x = g.input("x", f64, {4}), which = g.input("which", i32, {});
   const Layer bad = [](Value h) {
-    const LineScope scope(h.graph(), kHere);
+    const LineScope scope(h.emitter(), kHere);
     return log(h);
   };
   g.output("y", x.choose(which, {bad, tanh}));
@@ -135,7 +135,7 @@ TEST_CASE("what a region makes is told of where it runs, and not where it is ski
 
 TEST_CASE("a gradient that is not finite is told of") {
   Graph g("gradient");
-  const LineScope scope(&g.state(), kHere);
+  const LineScope scope(&g.emitter(), kHere);
   const Value p = g.parameter("p", {f64, {4}}, constant(0.0));
   g.minimize(sum(sqrt(p)), Sgd{.lr = 1.0});
   const std::string text = told(g, {{}}, true);

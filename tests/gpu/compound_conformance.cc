@@ -25,7 +25,7 @@ namespace metronome {
 namespace {
 
 template <class Compound>
-std::ptrdiff_t count(const Graph& graph) {
+std::ptrdiff_t count(const ir::Graph& graph) {
   return std::ranges::count_if(graph.nodes(),
                                [](const Node& node) { return node.op->as<Compound>() != nullptr; });
 }
@@ -47,7 +47,7 @@ void add_case(OpConformance& result, const std::string& name, const Check& check
 
 /// Updates of parameters whose gradients are given. Large enough for several blocks, some of a few
 /// elements, one of none; addresses are at odd elements where they are views.
-Graph updates(const Optimizer& optimizer) {
+ir::Graph updates(const Optimizer& optimizer) {
   Graph g("updates");
   const Shape shapes[] = {{}, {7}, {33, 65}, {0, 3}, {1024}, {4099}, {1}};
   Value loss;
@@ -62,17 +62,17 @@ Graph updates(const Optimizer& optimizer) {
   }
   g.minimize(loss, optimizer);
   g.validate();
-  Graph step = g.copy();
+  ir::Graph step = g.data();
   for (const auto pass : {passes::lower, passes::differentiate, passes::update, passes::prune})
     step = pass(step, {});
   return step;
 }
 
 Trouble check_batch(DevicePools pools, const Optimizer& optimizer) {
-  const Graph before = updates(optimizer);
+  const ir::Graph before = updates(optimizer);
   Settings settings;
   settings.buckets = 1;
-  const Graph after = passes::batch(before, settings);
+  const ir::Graph after = passes::batch(before, settings);
   check::verify(after, "batch");
   if (count<Batch>(after) != 1) return fmt::format("{} batches were made", count<Batch>(after));
   Feeds feeds = numbers_for(before);
@@ -116,16 +116,17 @@ Graph between_maps(const Case& c, Element element, bool keeps) {
 
 Trouble check_group(DevicePools pools, const Case& c, Element element, bool keeps) {
   const Graph before = between_maps(c, element, keeps);
-  const Graph after = passes::fuse(before, executor::compile::settings_for(cuda_graph(), train));
+  const ir::Graph after =
+      passes::fuse(before, executor::compile::settings_for(cuda_graph(), train));
   check::verify(after, "fuse");
-  const bool empty = before.nodes()[0].types[0].numel() == 0;
+  const bool empty = before.data().nodes()[0].types[0].numel() == 0;
   if (!empty && count<Group>(after) != 1) {
     return fmt::format("{} groups were made", count<Group>(after));
   }
   Feeds feeds;
   Numbers numbers;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    const Type& type = before.nodes()[i].types[0];
+    const Type& type = before.data().nodes()[i].types[0];
     feeds["x" + std::to_string(i)] = filled(type, c.inputs[i].fill, numbers);
   }
   return other_bits(pools, before, after, feeds);

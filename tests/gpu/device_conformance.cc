@@ -12,6 +12,7 @@
 #include "graph/passes/training/differentiate.h"
 #include "ops/ops.h"
 #include "tests/gpu/compound_conformance.h"
+#include "tests/ops/parameter_gradients.h"
 #include "tests/ops/structural_cases.h"
 
 namespace metronome {
@@ -25,7 +26,7 @@ Feeds feeds_of(const CaseGraph& c) {
 
 Trouble check_values(const Case& c, Element element, DevicePools pools) {
   const CaseGraph declared(c, element, false);
-  const Graph graph = passes::lower(declared.graph, {});
+  const ir::Graph graph = passes::lower(declared.graph, {});
   const Tensors operands(declared.tensors.begin(),
                          declared.tensors.begin() + static_cast<int>(declared.operands()));
   const Tensors expected = compute(pools) ? reference(declared.op(), operands) : Tensors{};
@@ -57,16 +58,16 @@ Trouble check_values(const Case& c, Element element, DevicePools pools) {
 
 Trouble check_gradients(const Case& c, Element element, DevicePools pools) {
   const CaseGraph declared(c, element, true);
-  const Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
+  const ir::Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
   DeviceRun run;
-  for (const ParameterGradient& g : graph.parameter_gradients()) run.values.push_back(g.value);
+  for (const ParameterGradient& g : parameter_gradients(graph)) run.values.push_back(g.value);
   const Tensors found = run_on(pools, graph, feeds_of(declared), run);
   if (!compute(pools)) return std::nullopt;
   const Tensors expected = autograd(declared, graph);
   const double allowed = tolerance(declared.op(), c.name, element, c.sums);
   for (std::size_t k = 0; k < expected.size(); ++k) {
     if (auto trouble = difference(found[k], expected[k], allowed)) {
-      const StorageId parameter = graph.parameter_gradients()[k].parameter;
+      const StorageId parameter = parameter_gradients(graph)[k].parameter;
       return fmt::format("gradient of {}: {}", graph.storage(parameter).path, *trouble);
     }
   }

@@ -12,7 +12,7 @@
 
 namespace metronome {
 
-DeviceInterpreter::DeviceInterpreter(const Graph& graph, DevicePool& pool, bool views)
+DeviceInterpreter::DeviceInterpreter(const ir::Graph& graph, DevicePool& pool, bool views)
     : graph_(graph), pool_(pool), views_(views), constants_(pool.driver(), pool.stream()) {
   pool.reset();
 }

@@ -24,7 +24,7 @@ class DeviceInterpreter {
  public:
   /// Uses the pool's memory from its beginning. `views`: inputs and storages begin one element
   /// after a multiple of 256 bytes.
-  DeviceInterpreter(const Graph& graph, DevicePool& pool, bool views);
+  DeviceInterpreter(const ir::Graph& graph, DevicePool& pool, bool views);
 
   /// What an input, or a storage by its path, holds.
   void set(const std::string& name, const at::Tensor& tensor);
@@ -59,7 +59,7 @@ class DeviceInterpreter {
   void check_over(std::int32_t index, const std::vector<InPlace>& over, const ChooseKernel& choose);
   [[noreturn]] void refuse(std::int32_t index, const std::string& what) const;
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   DevicePool& pool_;
   bool views_;
   executor::program::DeviceConstants constants_;

@@ -16,7 +16,7 @@ Fillings filling(Element element) {
 
 }  // namespace
 
-Feeds numbers_for(const Graph& graph) {
+Feeds numbers_for(const ir::Graph& graph) {
   Feeds feeds;
   Numbers numbers;
   for (const Node& node : graph.nodes()) {
@@ -30,7 +30,7 @@ Feeds numbers_for(const Graph& graph) {
   return feeds;
 }
 
-std::vector<ValueId> results_of(const Graph& graph) {
+std::vector<ValueId> results_of(const ir::Graph& graph) {
   std::vector<ValueId> values;
   for (const Readable& r : graph.readables()) {
     if (r.value.present()) values.push_back(r.value);
@@ -41,7 +41,8 @@ std::vector<ValueId> results_of(const Graph& graph) {
 
 bool compute(DevicePools pools) { return pools[0]->driver().computes(); }
 
-Tensors run_on(DevicePools pools, const Graph& graph, const Feeds& feeds, const DeviceRun& run) {
+Tensors run_on(DevicePools pools, const ir::Graph& graph, const Feeds& feeds,
+               const DeviceRun& run) {
   Tensors first;
   for (std::size_t p = 0; p < pools.size(); ++p) {
     DeviceInterpreter device(graph, *pools[p], run.views);
@@ -59,7 +60,8 @@ Tensors run_on(DevicePools pools, const Graph& graph, const Feeds& feeds, const 
   return first;
 }
 
-Trouble other_bits(DevicePools pools, const Graph& before, const Graph& after, const Feeds& feeds) {
+Trouble other_bits(DevicePools pools, const ir::Graph& before, const ir::Graph& after,
+                   const Feeds& feeds) {
   const Tensors expected = run_on(pools, before, feeds, {results_of(before)});
   for (const bool views : {false, true}) {
     const Tensors found =

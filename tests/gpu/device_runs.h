@@ -19,10 +19,10 @@ using DevicePools = std::span<DevicePool* const>;
 using Feeds = std::map<std::string, at::Tensor>;
 
 /// Numbers in [-2, 2) for each input and each storage that the graph reads; -2 to 1 for integers.
-Feeds numbers_for(const Graph& graph);
+Feeds numbers_for(const ir::Graph& graph);
 
 /// What leaves a graph: readable and assigned values.
-std::vector<ValueId> results_of(const Graph& graph);
+std::vector<ValueId> results_of(const ir::Graph& graph);
 
 struct DeviceRun {
   std::vector<ValueId> values = {};  ///< to be fetched
@@ -33,7 +33,7 @@ struct DeviceRun {
 
 /// The values of a run on the first pool. Throws std::runtime_error where another pool gives other
 /// bits, and where DeviceInterpreter does.
-Tensors run_on(DevicePools pools, const Graph& graph, const Feeds& feeds, const DeviceRun& run);
+Tensors run_on(DevicePools pools, const ir::Graph& graph, const Feeds& feeds, const DeviceRun& run);
 
 /// Whether they run kernels. On others nothing that is found means anything: a run shows only what
 /// would be launched.
@@ -41,6 +41,7 @@ bool compute(DevicePools pools);
 
 /// What differs, to the bit, where a pass made `after` of `before`: on aligned operands and on
 /// operands that are views, results beside operands and over them.
-Trouble other_bits(DevicePools pools, const Graph& before, const Graph& after, const Feeds& feeds);
+Trouble other_bits(DevicePools pools, const ir::Graph& before, const ir::Graph& after,
+                   const Feeds& feeds);
 
 }  // namespace metronome

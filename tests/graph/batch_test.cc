@@ -52,25 +52,25 @@ Graph step(std::vector<std::int64_t> sizes, std::vector<double> decays = {},
         node(g, fmt::format("optimizer/w{}/update", i), Update{decays.empty() ? 0 : decays[i]},
              {parameters[i], gradients[i], moments[i], rate});
     const auto storage = [&](const char* name) {
-      return *g.find_storage(fmt::format("{}{}", name, i));
+      return *g.data().find_storage(fmt::format("{}{}", name, i));
     };
     assignments.push_back({storage("w"), next.id(), Line{}});
     assignments.push_back({storage("m"), output(g, next, 1).id(), Line{}});
   }
-  g.set_assignments(std::move(assignments));
+  g.emitter().graph.set_assignments(std::move(assignments));
   return g;
 }
 
-Graph batched(const Graph& graph, std::size_t buckets) {
+ir::Graph batched(const ir::Graph& graph, std::size_t buckets) {
   Settings settings;
   settings.buckets = buckets;
-  Graph result = passes::batch(graph, settings);
+  ir::Graph result = passes::batch(graph, settings);
   check::verify(result, "batch");
   return result;
 }
 
 /// Paths of the parameters of each batch, "w1 w0 | w2"; nodes on their own in brackets.
-std::string batches_of(const Graph& graph) {
+std::string batches_of(const ir::Graph& graph) {
   std::string text;
   for (const Node& n : graph.nodes()) {
     const Batch* batch = n.op->as<Batch>();
@@ -105,7 +105,7 @@ TEST_CASE("one bucket: one node, and each storage is assigned its own result") {
 }
 
 TEST_CASE("no buckets: nothing changes") {
-  const Graph g = step({4, 8});
+  const ir::Graph g = step({4, 8});
   CHECK(batched(g, 0).print() == g.print());
 }
 
@@ -119,9 +119,9 @@ TEST_CASE("buckets of about equal bytes, in the order in which gradients are rea
 }
 
 TEST_CASE("an update alone, or in a bucket alone, stays as it is") {
-  const Graph one = step({4});
+  const ir::Graph one = step({4});
   CHECK(batched(one, 1).print() == one.print());
-  const Graph two = step({4, 4});
+  const ir::Graph two = step({4, 4});
   CHECK(batched(two, 2).print() == two.print());
 }
 
@@ -133,10 +133,11 @@ TEST_CASE("another guard is another batch") {
   Graph g("g");
   const Value rate = g.input("rate", f64, {}), go = g.input("go", bool_, {});
   for (const ValueId guard : {ValueId{}, go.id(), ValueId{}, go.id()}) {
-    const auto w = g.parameter(fmt::format("w{}", g.nodes().size()), floats(4), {});
-    g.append(Node{make_op(Update{}), {w.id(), w.id(), w.id(), rate.id()}, {}, "u", Line{}, guard});
+    const auto w = g.parameter(fmt::format("w{}", g.data().nodes().size()), floats(4), {});
+    g.emitter().graph.append(
+        Node{make_op(Update{}), {w.id(), w.id(), w.id(), rate.id()}, {}, "u", Line{}, guard});
   }
-  const Graph result = batched(g, 1);
+  const ir::Graph result = batched(g, 1);
   CHECK(batches_of(result) == "w2 w6 | w4 w8");
   CHECK(result.nodes().back().guard == ValueId{1, 0});
 }
@@ -150,7 +151,7 @@ TEST_CASE("an update that depends on another, directly or not, is not in its bat
   const Value a = update("a", g.input("x", f32, {4}));
   SUBCASE("directly") { g.output("y", update("b", a)); }
   SUBCASE("through another node") { g.output("y", update("b", scale(a, 2))); }
-  const Graph result = batched(g, 1);
+  const ir::Graph result = batched(g, 1);
   CHECK(result.print() == g.print());
 }
 
@@ -175,7 +176,7 @@ TEST_CASE("a node that reads a result stands behind the batch") {
 }
 
 TEST_CASE("every assignment of a batch can be made in place") {
-  const Graph g = batched(step({4, 8, 16}), 2);
+  const ir::Graph g = batched(step({4, 8, 16}), 2);
   REQUIRE(batches_of(g) == "w0 w1 | (w2)");
   CHECK(plan::schedule(g, {}).in_place == std::vector<bool>(6, true));
 }
@@ -215,7 +216,7 @@ TEST_CASE("random updates among other nodes: same results are read, same nodes a
       }
     }
     g.output("y", values.back());
-    const Graph result = batched(g, 1 + below(3));
+    const ir::Graph result = batched(g, 1 + below(3));
     std::size_t kept = 0;
     for (const Node& n : result.nodes()) {
       const Batch* batch = n.op->as<Batch>();

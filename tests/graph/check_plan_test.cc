@@ -13,9 +13,10 @@ namespace {
 using namespace testing;
 
 void assign(Graph& graph, std::string storage, Value value) {
-  std::vector<Assignment> assignments(graph.assignments().begin(), graph.assignments().end());
-  assignments.push_back({*graph.find_storage(storage), value.id(), Line{}});
-  graph.set_assignments(std::move(assignments));
+  std::vector<Assignment> assignments(graph.data().assignments().begin(),
+                                      graph.data().assignments().end());
+  assignments.push_back({*graph.data().find_storage(storage), value.id(), Line{}});
+  graph.emitter().graph.set_assignments(std::move(assignments));
 }
 
 // x - a - tail ----- y       steps x 0, a 1, tail 2, b 3, c 4, y 5
@@ -86,7 +87,7 @@ TEST_CASE("an output over the guard of its node") {
   const Value x = g.input("x", f32, {});
   const Value go = node(g, "go", Blend{Type{bool_, {}}}, {x});
   Node guarded{make_op(Blend{Type{bool_, {}}}), {x.id()}, {}, "a", Line{}, go.id()};
-  const Value a = g.value(g.append(guarded));
+  const Value a = g.value(g.emitter().graph.append(guarded));
   g.output("y", node(g, "y", Blend{floats(1)}, {a}));
   Planned p(std::move(g));
   p.place(a) = p.place(go);
@@ -220,7 +221,7 @@ TEST_CASE("readable and assigned values that are memory already") {
   p.graph.output("y", w);
   p.plan.readable_bytes = {64};
   CHECK(p.check() == "readable \"y\" is f32[16] \"w\" itself, not a copy");
-  p.graph.set_readable(0, a.id());
+  p.graph.emitter().graph.set_readable(0, a.id());
   p.replan();
   assign(p.graph, "w", x);
   p.order.in_place = {false};

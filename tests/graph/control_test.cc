@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/state.h"
 #include "graph/check/verify.h"
 #include "graph/control/guards.h"
+#include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/passes/share.h"
@@ -33,11 +33,11 @@ Line at(int number) { return {"loop.cc", number}; }
 Value decide(Value x) { return apply(Decide{}, {x}, at(90)); }
 
 Value weighted(Value h) {
-  const Value w = make_parameter(h.graph(), "w", h.type(), {}, at(10));
+  const Value w = make_parameter(h.emitter(), "w", h.type(), {}, at(10));
   return plus(h, w, at(11));
 }
 
-std::string printed(const Graph& graph) {
+std::string printed(const ir::Graph& graph) {
   check::verify(graph, "declare");
   return graph.print();
 }
@@ -110,7 +110,7 @@ TEST_CASE("gradients of until: merged at each iteration, summed for shared weigh
   Graph g("g");
   const Value x = g.parameter("x", Type{f32, {}}, {}, at(1));
   g.minimize(x.loop(weighted).until(decide, 3), Descent{});
-  const Graph d = passes::differentiate(g, {});
+  const ir::Graph d = passes::differentiate(g, {});
   // %12 flows into iteration 2 as it is; where iteration 2 did not run it is iteration 1's.
   CHECK(printed(d) ==
         "graph \"g\"\n"
@@ -142,7 +142,7 @@ TEST_CASE("gradients of choose: one merge into what all branches read") {
     return [factor](Value h) { return scale(h, factor, at(3)); };
   };
   g.minimize(x.choose(which, {times(2), times(3)}), Descent{});
-  const Graph d = passes::differentiate(g, {});
+  const ir::Graph d = passes::differentiate(g, {});
   CHECK(printed(d) ==
         "graph \"g\"\n"
         "  %0 = read x : f32[]\n"
@@ -168,9 +168,9 @@ TEST_CASE("what flows back from a choice is joined once before it enters a loop"
   };
   const Value looped = x.loop(weighted).until(decide, 6);
   g.minimize(looped.choose(which, {times(2), times(3), times(4)}), Descent{});
-  const Graph d = passes::differentiate(g, {});
+  const ir::Graph d = passes::differentiate(g, {});
   check::verify(d, "differentiate");
-  const auto guards = [](const Graph& graph) {
+  const auto guards = [](const ir::Graph& graph) {
     return std::ranges::count_if(graph.nodes(),
                                  [](const Node& n) { return n.op->as<Guard>() != nullptr; });
   };
@@ -188,7 +188,7 @@ TEST_CASE("gradients of loops in loops take no longer than their nodes") {
   g.minimize(plus(w, w).loop(body).times(6), Descent{});
   // Some hundred exits, each reached in several ways: what covers what is a search that once took
   // minutes here.
-  CHECK(passes::differentiate(g, {}).nodes().size() < 10 * g.nodes().size());
+  CHECK(passes::differentiate(g, {}).nodes().size() < 10 * g.data().nodes().size());
 }
 
 TEST_CASE("guards: what implies and excludes what") {
@@ -197,11 +197,11 @@ TEST_CASE("guards: what implies and excludes what") {
   const auto guard = [](Value decider, std::int64_t when, std::int64_t cases, Value parent = {}) {
     return make_guard(decider, when, cases, parent, at(1)).id();
   };
-  const Value outer(a.graph(), guard(a, 1, 2));
+  const Value outer(a.emitter(), guard(a, 1, 2));
   const ValueId in_b = guard(b, 1, 2, outer), not_b = guard(b, 0, 2, outer);
   const ValueId one = guard(s, 1, 3), two = guard(s, 2, 3);
-  const ValueId without = guard(Value(a.graph(), in_b), 0, 2, outer);
-  const control::Guards guards(g.nodes());
+  const ValueId without = guard(Value(a.emitter(), in_b), 0, 2, outer);
+  const control::Guards guards(g.data().nodes());
 
   CHECK(guards.implies(in_b, outer.id()));
   CHECK_FALSE(guards.implies(outer.id(), in_b));
@@ -224,21 +224,21 @@ TEST_CASE("share replaces a node by one that runs whenever it does, not by one t
   const auto both = [&](Value h) { return plus(doubled(h), doubled(h), at(4)); };
   const Value which = g.input("which", bool_, {}, at(2));
   g.output("y", x.choose(which, {both, doubled}));
-  CHECK(passes::share(g, {}).nodes().size() == g.nodes().size() - 1);  // not across branches
+  CHECK(passes::share(g, {}).nodes().size() == g.data().nodes().size() - 1);  // not across branches
   Graph again("again");
   const Value z = again.input("x", f32, {2}, at(1));
   const Value outside = doubled(z);
   again.output("outside", outside);
   again.output("y", z.choose(again.input("which", bool_, {}, at(2)), {both, doubled}));
-  CHECK(passes::share(again, {}).nodes().size() == again.nodes().size() - 3);
+  CHECK(passes::share(again, {}).nodes().size() == again.data().nodes().size() - 3);
 }
 
 TEST_CASE("a buffer assigned in a region keeps what it held where the region does not run") {
   Graph g("g");
   const Value x = g.input("x", f32, {}, at(1));
   const auto counts = [](Value h) {
-    const Buffer seen = make_buffer(h.graph(), "seen", {f32, {}}, {}, at(2));
-    assign(h.graph(), seen, plus(seen.value, h), at(3));
+    const Buffer seen = make_buffer(h.emitter(), "seen", {f32, {}}, {}, at(2));
+    assign(h.emitter(), seen, plus(seen.value, h), at(3));
     return h;
   };
   g.output("y", x.loop(counts).while_true(decide, 2));
@@ -372,8 +372,8 @@ TEST_CASE("a loop of more iterations than a graph can hold") {
 
 TEST_CASE("a mistake in a region is the only one, also where the region kept a buffer") {
   const auto counts = [](Value h) {
-    const Buffer seen = make_buffer(h.graph(), "seen", h.type(), {}, at(2));
-    assign(h.graph(), seen, plus(seen.value, h), at(3));
+    const Buffer seen = make_buffer(h.emitter(), "seen", h.type(), {}, at(2));
+    assign(h.emitter(), seen, plus(seen.value, h), at(3));
     return h;
   };
   const auto count = shared(counts);
@@ -387,7 +387,7 @@ TEST_CASE("a mistake in a region is the only one, also where the region kept a b
 
 TEST_CASE("a mistake in a loop is told once, whatever hangs on it") {
   const auto wrong = [](Value h) {
-    plus(h, make_parameter(h.graph(), "b", {f32, {3}}, {}, at(7)), at(8));
+    plus(h, make_parameter(h.emitter(), "b", {f32, {3}}, {}, at(7)), at(8));
   };
   const auto body = [&](Value h) {
     wrong(h);

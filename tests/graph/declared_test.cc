@@ -147,7 +147,7 @@ TEST_CASE("paths that are Metronome's own") {
         "  way out    give it another name, or its scope");
   CHECK(mistakes([](Graph& g) {
           const Layer layer = [](Value h) {
-            return plus(h, make_parameter(h.graph(), "seed", h.type(), {}, at(2)));
+            return plus(h, make_parameter(h.emitter(), "seed", h.type(), {}, at(2)));
           };
           const Layer inner = [&](Value h) { return h.scope("optimizer", layer); };
           vector(g).scope("optimizers", inner);

@@ -126,7 +126,7 @@ TEST_CASE("guards that are not all true at once, as the planner and the checker 
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     RandomGraph random(seed, Guarding::yes);
-    const Graph graph = random.make();
+    const ir::Graph graph = random.make();
     CAPTURE(graph.print());
     const control::NumberedGuards planned = control::number_guards(graph.nodes(), settings);
     const check::GuardFacts checked(graph, true);

@@ -77,15 +77,15 @@ Settings fusing() {
   return settings;
 }
 
-std::string fused(const Graph& graph) {
-  const Graph after = passes::fuse(graph, fusing());
+std::string fused(const ir::Graph& graph) {
+  const ir::Graph after = passes::fuse(graph, fusing());
   check::verify(after, "fuse");
   return after.print();
 }
 
 /// What the first group of a fused graph may write over what.
-std::vector<std::pair<int, int>> rights(const Graph& graph) {
-  const Graph after = passes::fuse(graph, fusing());
+std::vector<std::pair<int, int>> rights(const ir::Graph& graph) {
+  const ir::Graph after = passes::fuse(graph, fusing());
   std::vector<std::pair<int, int>> result;
   for (const Node& node : after.nodes()) {
     if (node.op->as<Group>() == nullptr) continue;
@@ -144,7 +144,7 @@ TEST_CASE("domains and guards keep groups apart") {
   const Value a = map({x}, "a");
   g.output("wide", map({a, g.input("w", f32, {2, 3})}, "b"));
   Node guarded{make_op(Map{"c"}), {a.id()}, {}, "c", Line{}, go.id()};
-  g.output("guarded", or_zero(g, "guarded", go, g.value(g.append(guarded))));
+  g.output("guarded", or_zero(g, "guarded", go, g.value(g.emitter().graph.append(guarded))));
   CHECK(fused(g) == g.print());
 }
 
@@ -236,7 +236,7 @@ TEST_CASE("a kernel takes no more addresses than its arguments hold") {
   Value sum = g.input("x", f32, {4});
   for (int i = 0; i < 60; ++i) sum = map({sum, g.input(fmt::format("x{}", i), f32, {4})});
   g.output("sum", sum);
-  const Graph after = passes::fuse(g, fusing());
+  const ir::Graph after = passes::fuse(g, fusing());
   int groups = 0;
   for (const Node& n : after.nodes()) {
     if (n.op->as<Group>() == nullptr) continue;
@@ -283,7 +283,7 @@ class Random {
  public:
   explicit Random(std::uint32_t seed) : random_(seed) {}
 
-  Graph make(int nodes) {
+  ir::Graph make(int nodes) {
     Graph g("random");
     const Value go = g.input("go", bool_, {});
     for (const Shape& shape : {Shape{}, Shape{4}, Shape{3, 4}, Shape{3, 4}}) {
@@ -322,7 +322,7 @@ class Random {
       case 4: {
         // Nothing reads it but a readable: what a guard leaves behind is not for others.
         Node guarded{make_op(Map{"g"}), {x.id(), y.id()}, {}, path, Line{}, go.id()};
-        const Value made = g.value(g.append(guarded));
+        const Value made = g.value(g.emitter().graph.append(guarded));
         if (below(4) == 0) g.output(path, or_zero(g, path, go, made));
         return;
       }
@@ -339,7 +339,7 @@ class Random {
 /// same object must see both graphs.
 class Expressions {
  public:
-  int of(const Graph& graph, ValueId id) {
+  int of(const ir::Graph& graph, ValueId id) {
     const auto key = std::make_pair(&graph, id);
     if (const auto known = seen_.find(key); known != seen_.end()) return known->second;
     const Node& node = graph.node(id);
@@ -370,7 +370,7 @@ class Expressions {
     return numbers_.emplace(text, static_cast<int>(numbers_.size())).first->second;
   }
 
-  std::map<std::pair<const Graph*, ValueId>, int> seen_;
+  std::map<std::pair<const ir::Graph*, ValueId>, int> seen_;
   std::map<std::string, int> numbers_;
 };
 
@@ -378,8 +378,8 @@ TEST_CASE("random graphs: every value that is kept is made in the same way") {
   int groups = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
-    const Graph before = Random(seed).make(40);
-    const Graph after = passes::fuse(before, fusing());
+    const ir::Graph before = Random(seed).make(40);
+    const ir::Graph after = passes::fuse(before, fusing());
     check::verify(after, "fuse");
     CHECK(passes::fuse(before, fusing()).print() == after.print());
     Expressions expressions;

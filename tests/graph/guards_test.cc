@@ -46,7 +46,8 @@ struct Forest {
     for (const Value& guard : guards) {
       const Guard& rule = *guard.node().op->as<Guard>();
       const ValueId decider = guard.node().inputs[0];
-      if (graph.node(decider).op->as<Guard>() == nullptr) outcomes[{decider, rule.cases}] = 0;
+      if (graph.data().node(decider).op->as<Guard>() == nullptr)
+        outcomes[{decider, rule.cases}] = 0;
     }
     while (true) {
       std::map<ValueId, bool> holds;
@@ -78,7 +79,8 @@ TEST_CASE("random guards: what is possible is what some outcomes make true") {
   int yes = 0, no = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     Forest forest(seed);
-    const std::vector<Node> nodes(forest.graph.nodes().begin(), forest.graph.nodes().end());
+    const std::vector<Node> nodes(forest.graph.data().nodes().begin(),
+                                  forest.graph.data().nodes().end());
     const control::Guards guards(nodes);
     for (int i = 0; i < 20; ++i) {
       std::vector<control::GuardFact> facts;
@@ -106,7 +108,7 @@ TEST_CASE("thirty chains beside each other are searched apart") {
     return node(g, "guard", Guard{when, 2, !parent.empty()}, inputs);
   };
   const auto possible = [&](const std::vector<control::GuardFact>& facts) {
-    const std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
+    const std::vector<Node> nodes(g.data().nodes().begin(), g.data().nodes().end());
     return control::Guards(nodes).possible(facts);
   };
   // a or b, but neither a nor b, whatever comes of the deciders under them.
@@ -141,7 +143,7 @@ TEST_CASE("along a chain of two thousand guards an answer is a walk") {
     if (i > 0) inputs.push_back(chain.back());
     chain.push_back(node(g, "guard", Guard{0, 2, i > 0}, inputs));
   }
-  const std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
+  const std::vector<Node> nodes(g.data().nodes().begin(), g.data().nodes().end());
   const control::Guards guards(nodes);
   const ValueId first = chain.front().id(), middle = chain[1000].id(), last = chain.back().id();
   CHECK(guards.implies(last, first));

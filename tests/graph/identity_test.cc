@@ -149,8 +149,9 @@ TEST_CASE("a copy is a graph of its own") {
 }
 
 TEST_CASE("a shared layer remembers a graph that was destroyed as another one") {
-  const Layer layer = shared(
-      [](Value h) { return plus(h, make_parameter(h.graph(), "w", h.type(), {}, at(2)), at(2)); });
+  const Layer layer = shared([](Value h) {
+    return plus(h, make_parameter(h.emitter(), "w", h.type(), {}, at(2)), at(2));
+  });
   {
     Graph g("old");
     layer(g.input("x", f32, {4}, at(1)), at(3));

@@ -49,8 +49,8 @@ Settings fusing() {
   return settings;
 }
 
-std::string after(const Graph& graph, const Settings& settings = fusing()) {
-  const Graph result = passes::loosen(graph, settings);
+std::string after(const ir::Graph& graph, const Settings& settings = fusing()) {
+  const ir::Graph result = passes::loosen(graph, settings);
   check::verify(result, "loosen");
   return result.print();
 }
@@ -103,9 +103,8 @@ TEST_CASE("an op stays whole where no part of it can be fused") {
   }
   SUBCASE("its reader runs under a guard") {
     const Value go = d.g.input("go", bool_, {});
-    d.g.output(
-        "z",
-        d.g.value(d.g.append(Node{make_op(Map{{4}}), {d.layered.id()}, {}, "z", Line{}, go.id()})));
+    d.g.output("z", d.g.value(d.g.emitter().graph.append(
+                        Node{make_op(Map{{4}}), {d.layered.id()}, {}, "z", Line{}, go.id()})));
   }
   CHECK(after(d.g, settings) == d.g.print());
 }
@@ -114,11 +113,12 @@ TEST_CASE("the parts keep the guard") {
   Graph g("g");
   const Value x = g.input("x", f32, {4}), go = g.input("go", bool_, {});
   const auto guarded = [&](OpPtr op, std::vector<ValueId> inputs) {
-    return g.append(Node{std::move(op), std::move(inputs), {}, "n", Line{}, go.id()});
+    return g.emitter().graph.append(
+        Node{std::move(op), std::move(inputs), {}, "n", Line{}, go.id()});
   };
   const ValueId whole = guarded(make_op(Layered{}), {x.id(), x.id()});
   g.output("z", g.value(guarded(make_op(Map{{4}}), {whole})));
-  const Graph result = passes::loosen(g, fusing());
+  const ir::Graph result = passes::loosen(g, fusing());
   REQUIRE(result.nodes().size() == 5);
   for (int i = 2; i < 5; ++i) CHECK(result.nodes()[i].guard == go.id());
 }

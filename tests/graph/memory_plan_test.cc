@@ -26,7 +26,7 @@ Settings aligned(std::size_t alignment) {
 const Settings kSettings = aligned(64);
 
 /// The plan of the best schedule as text, which passes its check.
-std::string planned(const Graph& graph, const std::vector<std::size_t>& scratch = {},
+std::string planned(const ir::Graph& graph, const std::vector<std::size_t>& scratch = {},
                     const Settings& settings = kSettings) {
   const plan::Schedule order = plan::schedule(graph, settings);
   const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);
@@ -137,8 +137,8 @@ TEST_CASE("an assigned value lies in its storage, or to the end of the step in t
   const Value next_v = node(g, "next_v", Scale{2}, {v});
   const Value z = node(g, "z", Plus{}, {next_v, v});
   g.output("y", node(g, "y", Scale{2}, {z}));
-  g.set_assignments(
-      {{*g.find_storage("w"), next_w.id(), Line{}}, {*g.find_storage("v"), next_v.id(), Line{}}});
+  g.emitter().graph.set_assignments({{*g.data().find_storage("w"), next_w.id(), Line{}},
+                                     {*g.data().find_storage("v"), next_v.id(), Line{}}});
   CHECK(planned(g) ==
         "arena 128 bytes, at least 128\n"
         "  0  w  storage w [0, 64)\n"
@@ -156,7 +156,7 @@ TEST_CASE("a value that is readable and assigned lies in its block and is copied
   const Value w = g.parameter("w", floats(16), {});
   const Value next = node(g, "next", Scale{2}, {w});
   g.output("y", next);
-  g.set_assignments({{*g.find_storage("w"), next.id(), Line{}}});
+  g.emitter().graph.set_assignments({{*g.data().find_storage("w"), next.id(), Line{}}});
   CHECK(planned(g) ==
         "arena 0 bytes, at least 0\n"
         "  0  w  storage w [0, 64)\n"
@@ -318,7 +318,7 @@ TEST_CASE(
   Choice c;
   const Value zero = c.zero, one = c.one, a1 = c.a1;
   const Graph g = c.merged();
-  std::vector<std::size_t> scratch(g.nodes().size());
+  std::vector<std::size_t> scratch(g.data().nodes().size());
   scratch[static_cast<std::size_t>(a1.id().node)] = 512;
   plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};  // a1 runs after b0 and before m reads that

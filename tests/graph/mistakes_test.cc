@@ -1,6 +1,7 @@
 // Mistakes that the graph itself finds, each with its whole message.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,24 @@ TEST_CASE("three mistakes make one report of three; what follows from one adds n
           "tower.cc:8: input \"\" cannot be made\n"
           "  requires   a name of one letter or more");
   }
+}
+
+TEST_CASE("a graph keeps its files' names, whatever becomes of the caller's") {
+  std::string file = "tower.cc";
+  const Line line{file.c_str(), 7};
+  Graph g("g");
+  const Value x = g.input("x", f32, {4}, line);
+  const Value y = plus(x, g.parameter("w", Type{f32, {4}}, {}, line), line);
+  g.output("", y, line);
+  std::fill(file.begin(), file.end(), 'z');
+  CHECK(to_string(x.node().line) == "tower.cc:7");
+  CHECK(to_string(y.node().line) == "tower.cc:7");
+  CHECK(to_string(g.data().storage(*g.data().find_storage("w")).line) == "tower.cc:7");
+  CHECK_THROWS_WITH_AS(g.validate(),
+                       "tower.cc:7: output \"\" cannot be made\n"
+                       "  operand 0  f32[4]  \"plus\"  tower.cc:7\n"
+                       "  requires   a name of one letter or more",
+                       GraphError);
 }
 
 TEST_CASE("operands of two graphs") {
@@ -219,7 +238,7 @@ TEST_CASE("verbs") {
 
 TEST_CASE("shared weights keep their shape and their graph") {
   const Layer layer = [](Value h) {
-    return plus(h, make_parameter(h.graph(), "w", h.type(), {}, at(9)), at(9));
+    return plus(h, make_parameter(h.emitter(), "w", h.type(), {}, at(9)), at(9));
   };
   CHECK(mistake_of([&](Graph& g) {
           const Layer once = shared(layer);

@@ -53,9 +53,9 @@ struct HeavyBall {
   }
 };
 
-std::string after(Graph (*pass)(const Graph&, const Settings&), const Graph& g,
+std::string after(ir::Graph (*pass)(const ir::Graph&, const Settings&), const ir::Graph& g,
                   const Settings& settings = {}) {
-  const Graph result = pass(g, settings);
+  const ir::Graph result = pass(g, settings);
   check::verify(result, "under test");
   return result.print();
 }
@@ -99,7 +99,7 @@ TEST_CASE("differentiate walks backwards and joins contributions") {
   Graph g("g");
   const Value w = g.parameter("w", Type{f32, {}}, {});
   g.minimize(plus(scale(w, 2), w), HeavyBall{});
-  const Graph d = passes::differentiate(g, {});
+  const ir::Graph d = passes::differentiate(g, {});
   CHECK(d.print() ==
         "graph \"g\"\n"
         "  %0 = read w : f32[]\n"
@@ -109,8 +109,8 @@ TEST_CASE("differentiate walks backwards and joins contributions") {
         "  %4 = scale(%3) {factor=2} : f32[]  \"scale.grad/scale\"\n"
         "  %5 = accumulate(%3, %4) : f32[]  \"scale.grad/accumulate\"\n"
         "  \"loss\" is %2\n");
-  REQUIRE(d.parameter_gradients().size() == 1);
-  CHECK(d.parameter_gradients()[0].value == ValueId{5, 0});
+  REQUIRE(d.objectives()[0].gradients.size() == 1);
+  CHECK(d.objectives()[0].gradients[0].value == ValueId{5, 0});
 }
 
 TEST_CASE("gradients carry the line of the node they belong to") {
@@ -118,7 +118,7 @@ TEST_CASE("gradients carry the line of the node they belong to") {
   const Value w = g.parameter("w", Type{f32, {}}, {});
   const Value loss = scale(w, 2, Line{"user.cc", 7});
   g.minimize(loss, HeavyBall{});
-  const Graph d = passes::differentiate(g, {});
+  const ir::Graph d = passes::differentiate(g, {});
   for (const Node& n : d.nodes()) {
     if (n.path.starts_with("scale")) CHECK(to_string(n.line) == "user.cc:7");
   }
@@ -131,9 +131,9 @@ TEST_CASE("a gradient flows neither into frozen parameters nor through stop_grad
   const Value c = g.parameter("c", Type{f32, {}}, {});
   g.minimize(plus(plus(a, stop_gradient(b)), c), HeavyBall{});
   g.freeze("c");
-  const Graph d = passes::differentiate(g, {});
-  REQUIRE(d.parameter_gradients().size() == 1);
-  CHECK(d.storage(d.parameter_gradients()[0].parameter).path == "a");
+  const ir::Graph d = passes::differentiate(g, {});
+  REQUIRE(d.objectives()[0].gradients.size() == 1);
+  CHECK(d.storage(d.objectives()[0].gradients[0].parameter).path == "a");
 }
 
 TEST_CASE("a declared gradient is kept; one that the loss does not reach is zero") {
@@ -144,7 +144,7 @@ TEST_CASE("a declared gradient is kept; one that the loss does not reach is zero
   g.minimize(scale(h, 5), HeavyBall{});
   g.gradient(h);
   g.gradient(apart);
-  const Graph d = passes::differentiate(g, {});
+  const ir::Graph d = passes::differentiate(g, {});
   CHECK(d.print() ==
         "graph \"g\"\n"
         "  %0 = read w : f32[]\n"
@@ -202,7 +202,7 @@ TEST_CASE("fold applies an op's identity and evaluates small constants") {
     std::memcpy(bytes.data(), &v, sizeof v);
     return std::vector<Bytes>{bytes};
   };
-  const Graph folded = passes::prune(passes::fold(g, settings), settings);
+  const ir::Graph folded = passes::prune(passes::fold(g, settings), settings);
   CHECK(folded.print() ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
@@ -268,7 +268,7 @@ TEST_CASE("verify names the pass and the node") {
   Graph g("g");
   const Value x = g.input("x", f32, {});
   g.output("y", scale(x, 2));
-  g.set_assignments({{StorageId{1}, x.id(), Line{}}});
+  g.emitter().graph.set_assignments({{StorageId{1}, x.id(), Line{}}});
   CHECK_THROWS_WITH_AS(check::verify(g, "broken"),
                        "Metronome made a mistake of its own, please report it: after pass broken: "
                        "\"replay\" of type i64[] is assigned f32[]",

@@ -21,15 +21,15 @@ struct Dense {
 
 struct DenseLayer {
   Value operator()(Value x, Line line) const {
-    LineScope ours(x.graph(), line);
-    PathScope scope(x.graph(), "dense", PathScope::Kind::layer);
-    const Value weight = make_parameter(x.graph(), "weight", x.type(), {}, line);
+    LineScope ours(x.emitter(), line);
+    PathScope scope(x.emitter(), "dense", PathScope::Kind::layer);
+    const Value weight = make_parameter(x.emitter(), "weight", x.type(), {}, line);
     return apply(Dense{}, {x, weight}, line);
   }
 };
 constexpr DenseLayer dense;
 
-std::vector<std::string> parameters(const Graph& g) {
+std::vector<std::string> parameters(const ir::Graph& g) {
   std::vector<std::string> paths;
   for (const Storage& s : g.storages()) {
     if (s.kind == StorageKind::parameter) paths.push_back(s.path);
@@ -37,7 +37,7 @@ std::vector<std::string> parameters(const Graph& g) {
   return paths;
 }
 
-std::vector<std::string> nodes(const Graph& g) {
+std::vector<std::string> nodes(const ir::Graph& g) {
   std::vector<std::string> paths;
   for (const Node& n : g.nodes()) {
     if (n.op->as<Dense>() != nullptr || n.op->as<Scale>() != nullptr) paths.push_back(n.path);
@@ -118,16 +118,16 @@ TEST_CASE("freeze and thaw reach a scope or one path, and nothing beside it") {
   Graph g("g");
   g.input("x", f32, {4}).scope("a", dense).scope("ab", dense);
   g.freeze("a");
-  CHECK_FALSE(g.storage(*g.find_storage("a/dense/weight")).trainable);
-  CHECK(g.storage(*g.find_storage("ab/dense/weight")).trainable);
+  CHECK_FALSE(g.data().storage(*g.data().find_storage("a/dense/weight")).trainable);
+  CHECK(g.data().storage(*g.data().find_storage("ab/dense/weight")).trainable);
   g.thaw("a/dense/weight");
-  CHECK(g.storage(*g.find_storage("a/dense/weight")).trainable);
+  CHECK(g.data().storage(*g.data().find_storage("a/dense/weight")).trainable);
 }
 
 TEST_CASE("globs freeze, thaw and give rates; the last call that names a parameter counts") {
   Graph g("g");
   g.input("x", f32, {4}).scope("tower", [](Value h) { return h.repeat(2, dense); }).through(dense);
-  const auto of = [&](const char* path) { return g.storage(*g.find_storage(path)); };
+  const auto of = [&](const char* path) { return g.data().storage(*g.data().find_storage(path)); };
   g.freeze("tower/*/dense");
   g.thaw("**/1");
   CHECK_FALSE(of("tower/0/dense/weight").trainable);
@@ -154,9 +154,9 @@ TEST_CASE("unroll has one set of weights, a node for each step, and feeds its la
   CHECK(ys.size() == 2);
   CHECK(ys[0].node().path == "unroll/0/scale");
   CHECK(ys[1].node().path == "unroll/1/scale");
-  REQUIRE(g.assignments().size() == 1);
-  CHECK(g.node(g.assignments()[0].value).path == "unroll/1/dense");
-  CHECK(g.storage(g.assignments()[0].storage).path == "s");
+  REQUIRE(g.data().assignments().size() == 1);
+  CHECK(g.data().node(g.data().assignments()[0].value).path == "unroll/1/dense");
+  CHECK(g.data().storage(g.data().assignments()[0].storage).path == "s");
 }
 
 TEST_CASE("in a named scope unroll keeps its word, as a loop does") {
@@ -211,8 +211,8 @@ TEST_CASE("a buffer is threaded: each use takes what the previous one left") {
   Graph g("g");
   const Value x = g.input("x", f32, {});
   const auto use = [&](Value h) {
-    const Buffer b = make_buffer(h.graph(), "count", Type{f32, {}}, {}, Line::here());
-    assign(h.graph(), b, plus(b.value, h), Line::here());
+    const Buffer b = make_buffer(h.emitter(), "count", Type{f32, {}}, {}, Line::here());
+    assign(h.emitter(), b, plus(b.value, h), Line::here());
     return h;
   };
   x.loop(use).times(2);

@@ -20,7 +20,7 @@ struct Planned {
   explicit Planned(Graph g, std::vector<std::size_t> scratch = {}, bool skips = false)
       : graph(std::move(g)), scratch(std::move(scratch)) {
     settings.skips = skips;
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (std::size_t i = 0; i < graph.data().nodes().size(); ++i) {
       order.order.push_back(static_cast<std::int32_t>(i));
     }
     order.in_place = plan::schedule(graph, settings).in_place;

@@ -26,7 +26,7 @@ class RandomGraph {
   explicit RandomGraph(std::uint32_t seed, Guarding guarding = Guarding::no)
       : random_(seed), guarding_(guarding) {}
 
-  Graph make() {
+  ir::Graph make() {
     Graph graph("random");
     regions_ = {{}};
     values_.clear();
@@ -60,9 +60,9 @@ class RandomGraph {
       if (below(4) == 0) continue;
       const Value next = below(3) == 0 ? fitting[below(fitting.size())]
                                        : node(graph, "next", Plus{}, {storage, recent(fitting)});
-      assignments.push_back({*graph.find_storage(storage.node().path), next.id(), Line{}});
+      assignments.push_back({*graph.data().find_storage(storage.node().path), next.id(), Line{}});
     }
-    graph.set_assignments(std::move(assignments));
+    graph.emitter().graph.set_assignments(std::move(assignments));
     return passes::materialize(graph, {});
   }
 
@@ -240,7 +240,7 @@ class RandomGraph {
         } else {
           const Value go = add(graph, path + "?", Blend{Type{bool_, {}}}, {y});
           Node guarded{make_op(Scale{3}), {x.id()}, {}, path, Line{}, go.id()};
-          values_.push_back(graph.value(graph.append(guarded)));
+          values_.push_back(graph.value(graph.emitter().graph.append(guarded)));
         }
         break;
       }

@@ -44,13 +44,13 @@ Words computed(std::int32_t node, std::int32_t output, const std::vector<Words>&
 }
 
 /// Where a storage's or an input's words come from.
-Words initial(const Graph& graph, ValueId id) {
+Words initial(const ir::Graph& graph, ValueId id) {
   return computed(-1 - id.node, 0, {}, words_of(graph.type(id)));
 }
 
 /// Memory of its own for every value.
 struct FreshMemory {
-  const Graph& graph;
+  const ir::Graph& graph;
   std::map<ValueId, Words> values = {};
 
   Words read(ValueId id) {
@@ -66,7 +66,7 @@ struct FreshMemory {
 
 /// Memory as planned.
 struct PlannedMemory {
-  const Graph& graph;
+  const ir::Graph& graph;
   const plan::MemoryPlan& plan;
   const std::vector<std::size_t>& scratch;
   std::map<std::pair<plan::Place::In, std::int32_t>, Words> memory = {};
@@ -98,8 +98,8 @@ struct PlannedMemory {
 
 /// Replays both ways, skipping what the setting skips. True where every value that is read, and all
 /// that outlives the step, is the same in both memories.
-bool same_as_fresh(const Graph& graph, const plan::Schedule& order, const plan::MemoryPlan& plan,
-                   const std::vector<std::size_t>& scratch,
+bool same_as_fresh(const ir::Graph& graph, const plan::Schedule& order,
+                   const plan::MemoryPlan& plan, const std::vector<std::size_t>& scratch,
                    std::optional<std::uint64_t> number = {}) {
   const Setting setting{graph, number};
   FreshMemory fresh{graph};
@@ -143,7 +143,7 @@ bool same_as_fresh(const Graph& graph, const plan::Schedule& order, const plan::
   return same;
 }
 
-std::vector<std::size_t> random_scratch(RandomGraph& random, const Graph& graph) {
+std::vector<std::size_t> random_scratch(RandomGraph& random, const ir::Graph& graph) {
   std::vector<std::size_t> scratch(graph.nodes().size());
   for (std::size_t& bytes : scratch) bytes = random.below(4) == 0 ? 4 * random.below(100) : 0;
   return scratch;
@@ -157,7 +157,7 @@ TEST_CASE("plans of random graphs are right, and the same every time") {
   for (std::uint32_t seed = 0; seed < kGraphs; ++seed) {
     CAPTURE(seed);
     RandomGraph random(seed);
-    const Graph graph = random.make();
+    const ir::Graph graph = random.make();
     CAPTURE(graph.print());
     std::vector<std::size_t> scratch(graph.nodes().size());
     if (seed % 2 == 1) scratch = random_scratch(random, graph);
@@ -197,7 +197,7 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
   for (std::uint32_t seed = 0; seed < kGraphs; ++seed) {
     CAPTURE(seed);
     RandomGraph random(seed, Guarding::yes);
-    const Graph graph = random.make();
+    const ir::Graph graph = random.make();
     CAPTURE(graph.print());
     check::verify(graph, "random");
     std::vector<std::size_t> scratch(graph.nodes().size());
@@ -248,7 +248,8 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
 }
 
 /// Moves a value and its views, or scratch, or swaps two neighbours of the order.
-void spoil(RandomGraph& random, const Graph& graph, plan::Schedule& order, plan::MemoryPlan& plan) {
+void spoil(RandomGraph& random, const ir::Graph& graph, plan::Schedule& order,
+           plan::MemoryPlan& plan) {
   const int index = random.below(graph.nodes().size());
   const std::size_t offset = 64 * random.below(plan.arena_bytes / 64 + 1);
   switch (random.below(3)) {
@@ -281,7 +282,7 @@ TEST_CASE("a spoilt plan that the check lets pass replays the same all the same"
     Settings settings;
     settings.skips = seed % 2 == 1;
     RandomGraph random(seed, settings.skips ? Guarding::yes : Guarding::no);
-    const Graph graph = random.make();
+    const ir::Graph graph = random.make();
     const std::vector<std::size_t> scratch = random_scratch(random, graph);
     const plan::Schedule order = plan::schedule(graph, settings);
     const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);

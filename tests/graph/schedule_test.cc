@@ -21,7 +21,7 @@ namespace {
 using namespace testing;
 
 /// "x a b", paths in order; assignments made in place after a bar.
-std::string drawn(const Graph& graph, const plan::Schedule& schedule) {
+std::string drawn(const ir::Graph& graph, const plan::Schedule& schedule) {
   std::vector<std::string> words;
   for (std::int32_t index : schedule.order) words.push_back(graph.nodes()[index].path);
   std::string text = fmt::format("{}", fmt::join(words, " "));
@@ -32,15 +32,15 @@ std::string drawn(const Graph& graph, const plan::Schedule& schedule) {
   return text;
 }
 
-std::string order_of(const Graph& graph) { return drawn(graph, plan::schedule(graph, {})); }
+std::string order_of(const ir::Graph& graph) { return drawn(graph, plan::schedule(graph, {})); }
 
 void assign_all(Graph& graph, std::vector<std::pair<Value, Value>> pairs) {
   std::vector<Assignment> assignments;
   for (const auto& [storage, value] : pairs) {
-    const auto id = graph.find_storage(storage.node().path);
+    const auto id = graph.data().find_storage(storage.node().path);
     assignments.push_back({*id, value.id(), Line{}});
   }
-  graph.set_assignments(std::move(assignments));
+  graph.emitter().graph.set_assignments(std::move(assignments));
 }
 
 TEST_CASE("the declared order stands where no other takes fewer bytes") {
@@ -159,7 +159,7 @@ TEST_CASE("a node of several outputs updates several storages in place") {
 }
 
 TEST_CASE("not in place: another op, a view of the storage, another storage, a readable value") {
-  const auto in_place = [](const Graph& g) {
+  const auto in_place = [](const ir::Graph& g) {
     return plan::schedule(g, {}).in_place == std::vector{true};
   };
   Graph g("not");
@@ -211,7 +211,7 @@ TEST_CASE("a guard is read by the node that it guards") {
   const Value x = g.input("x", f32, {16});
   const Value go = node(g, "go", Blend{Type{bool_, {}}}, {x});
   Node guarded{make_op(Scale{2}), {x.id()}, {}, "y", Line{}, go.id()};
-  g.output("all", or_zero(g, "all", go, g.value(g.append(guarded))));
+  g.output("all", or_zero(g, "all", go, g.value(g.emitter().graph.append(guarded))));
   CHECK(order_of(g) == "x go y all");
   CHECK(plan::schedule(g, {}).peak_bytes == 128);  // go and y; what can be read lies elsewhere
 }
@@ -223,8 +223,8 @@ TEST_CASE("a view under a guard comes with what it views, not with the guard") {
   const Value which = node(g, "which", Blend{Type{i32, {}}}, {x});
   const Value first = node(g, "first", Guard{0, 2}, {which});
   const Value second = node(g, "second", Guard{1, 2}, {which});
-  const Value view =
-      g.value(g.append(Node{make_op(Head{0, 16}), {h.id()}, {}, "view", Line{}, second.id()}));
+  const Value view = g.value(g.emitter().graph.append(
+      Node{make_op(Head{0, 16}), {h.id()}, {}, "view", Line{}, second.id()}));
   // Which of the two guards holds is told by the first alone, so the second may come last.
   g.output("y", node(g, "y", Merge{1, true}, {first, x, view}));
   const auto at = [](Value v) { return v.id().node; };
@@ -248,7 +248,7 @@ TEST_CASE("a readable or assigned value that is memory already is refused") {
   CHECK_THROWS_WITH_AS(plan::schedule(g, {}),
                        (ours + "the assignment of \"w\" has no copy of input \"x\"").c_str(),
                        InternalError);
-  g.set_assignments({});
+  g.emitter().graph.set_assignments({});
   g.output("y", w);
   CHECK_THROWS_WITH_AS(plan::schedule(g, {}),
                        (ours + "readable \"y\" has no copy of read \"w\"").c_str(), InternalError);

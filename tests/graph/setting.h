@@ -19,7 +19,7 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 /// What decides in one step: any outcome of anything, the same for the same number; or nothing,
 /// where all guards hold.
 struct Setting {
-  const Graph& graph;
+  const ir::Graph& graph;
   std::optional<std::uint64_t> number = {};
 
   bool holds(ValueId guard) const {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/op_model.h"
 
@@ -126,7 +126,7 @@ Value node(Graph& graph, std::string path, T op, std::vector<Value> inputs) {
   node.op = make_op(std::move(op));
   for (const Value& input : inputs) node.inputs.push_back(input.id());
   node.path = std::move(path);
-  return graph.value(graph.append(std::move(node)));
+  return graph.value(graph.emitter().graph.append(std::move(node)));
 }
 /// A value that is computed only where `guard` holds as one for all: zero where it does not.
 inline Value or_zero(Graph& graph, std::string path, Value guard, Value guarded) {
@@ -155,7 +155,7 @@ Value node_under(Graph& graph, Value guard, std::string path, T op, std::vector<
   for (const Value& input : inputs) node.inputs.push_back(input.id());
   node.path = std::move(path);
   if (guard.present()) node.guard = guard.id();
-  return graph.value(graph.append(std::move(node)));
+  return graph.value(graph.emitter().graph.append(std::move(node)));
 }
 
 }  // namespace metronome::testing

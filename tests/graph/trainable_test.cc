@@ -47,7 +47,7 @@ TEST_CASE("a path that finds nothing is answered with those near it") {
     return mistake_of([&](Graph& g) {
       const Value x = g.input("x", floats(4).element, {4}, at(1));
       const Layer head = [](Value h) {
-        return plus(h, make_parameter(h.graph(), "weight", h.type(), {}, at(2)));
+        return plus(h, make_parameter(h.emitter(), "weight", h.type(), {}, at(2)));
       };
       for (int i = 0; i < 5; ++i) x.scope("heads", head, at(2));
       x.scope(

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder/scope.h"
+#include "graph/builder/graph.h"
+#include "graph/emit/scope.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/language/functions.h"
@@ -85,7 +86,8 @@ struct CaseGraph {
 
  private:
   Values add(const OpPtr& op, const Values& operands) {
-    if (operands.empty()) return {graph.value(graph.append({op, {}, {}, "case", Line{}, {}}))};
+    if (operands.empty())
+      return {graph.value(graph.emitter().graph.append({op, {}, {}, "case", Line{}, {}}))};
     Types types;
     for (const Value& v : operands) types.push_back(v.type());
     const std::size_t count = op->infer(types).size();

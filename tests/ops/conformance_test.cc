@@ -9,6 +9,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/oracle.h"
+#include "tests/ops/parameter_gradients.h"
 #include "tests/ops/structural_cases.h"
 
 namespace metronome {
@@ -19,7 +20,7 @@ void set_all(Interpreter& run, const CaseGraph& c) {
   for (std::size_t i = 0; i < c.names.size(); ++i) run.set(c.names[i], c.tensors[i]);
 }
 
-Tensors outputs_of(const Graph& graph, const Interpreter& run) {
+Tensors outputs_of(const ir::Graph& graph, const Interpreter& run) {
   Tensors outputs;
   for (const Readable& r : graph.readables()) {
     if (r.name != "loss") outputs.push_back(run.tensor(r.value).clone());
@@ -31,7 +32,7 @@ Tensors outputs_of(const Graph& graph, const Interpreter& run) {
 // operands that are views; each twice. Writes outside of the outputs make the interpreter throw.
 Trouble check_values(const Case& c, Element element) {
   const CaseGraph declared(c, element, false);
-  const Graph graph = passes::lower(declared.graph, {});
+  const ir::Graph graph = passes::lower(declared.graph, {});
   const Tensors operands(declared.tensors.begin(), declared.tensors.begin() + declared.operands());
   const Tensors expected = reference(declared.op(), operands);
   const double allowed = tolerance(declared.op(), c.name, element, c.sums);
@@ -66,9 +67,9 @@ Trouble check_values(const Case& c, Element element) {
 }
 
 // Gradients by the op's rule and kernels.
-Tensors gradients_of(const Graph& graph, const Interpreter& run) {
+Tensors gradients_of(const ir::Graph& graph, const Interpreter& run) {
   Tensors gradients;
-  for (const ParameterGradient& g : graph.parameter_gradients()) {
+  for (const ParameterGradient& g : parameter_gradients(graph)) {
     gradients.push_back(run.tensor(g.value).clone());
   }
   return gradients;
@@ -80,14 +81,14 @@ bool all_f64(const CaseGraph& c) {
     return std::any_of(node.types.begin(), node.types.end(),
                        [](const Type& type) { return type.element == f32; });
   };
-  return std::none_of(c.graph.nodes().begin(), c.graph.nodes().end(), has_f32);
+  return std::ranges::none_of(c.graph.data().nodes(), has_f32);
 }
 
 // Central differences of the loss that the kernels compute, one operand element at a time.
-Trouble finite_differences(const CaseGraph& c, const Graph& graph, const Tensors& gradients) {
+Trouble finite_differences(const CaseGraph& c, const ir::Graph& graph, const Tensors& gradients) {
   constexpr double kStep = 1e-5;
   for (std::size_t k = 0; k < gradients.size(); ++k) {
-    const std::string& path = graph.storage(graph.parameter_gradients()[k].parameter).path;
+    const std::string& path = graph.storage(parameter_gradients(graph)[k].parameter).path;
     const auto i = std::find(c.names.begin(), c.names.end(), path) - c.names.begin();
     Interpreter run(graph);
     set_all(run, c);
@@ -96,7 +97,7 @@ Trouble finite_differences(const CaseGraph& c, const Graph& graph, const Tensors
       x.data_ptr<double>()[element] += moved;
       run.set(path, x);
       run.run();
-      return run.tensor(graph.loss().id()).item<double>();
+      return run.tensor(graph.objectives()[0].loss).item<double>();
     };
     at::Tensor slopes = at::empty_like(c.tensors[i]);
     for (std::int64_t e = 0; e < slopes.numel(); ++e) {
@@ -111,14 +112,14 @@ Trouble finite_differences(const CaseGraph& c, const Graph& graph, const Tensors
 
 Trouble check_gradients(const Case& c, Element element) {
   const CaseGraph declared(c, element, true);
-  const Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
+  const ir::Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < declared.operands(); ++i) {
     if (declared.parameter[i]) elements += declared.tensors[i].numel();
   }
   const auto wanted = std::count(declared.parameter.begin(), declared.parameter.end(), true);
-  if (static_cast<std::ptrdiff_t>(graph.parameter_gradients().size()) != wanted) {
-    return fmt::format("{} gradients in place of {}", graph.parameter_gradients().size(), wanted);
+  if (static_cast<std::ptrdiff_t>(parameter_gradients(graph).size()) != wanted) {
+    return fmt::format("{} gradients in place of {}", parameter_gradients(graph).size(), wanted);
   }
 
   const Tensors expected = autograd(declared, graph);
@@ -131,7 +132,7 @@ Trouble check_gradients(const Case& c, Element element) {
     gradients = gradients_of(graph, run);
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       if (auto trouble = difference(gradients[k], expected[k], allowed)) {
-        const std::string& path = graph.storage(graph.parameter_gradients()[k].parameter).path;
+        const std::string& path = graph.storage(parameter_gradients(graph)[k].parameter).path;
         return fmt::format("gradient of {}: {} ({} threads)", path, *trouble, threads);
       }
     }

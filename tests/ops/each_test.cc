@@ -21,7 +21,7 @@ Line at(int number) { return {"tower.cc", number}; }
 
 using Paths = std::vector<std::string>;
 
-Paths storages(const Graph& g) {
+Paths storages(const ir::Graph& g) {
   Paths paths;
   for (const Storage& s : g.storages()) {
     if (s.kind == StorageKind::parameter) paths.push_back(to_string(s.type) + " " + s.path);
@@ -29,7 +29,7 @@ Paths storages(const Graph& g) {
   return paths;
 }
 
-Paths nodes(const Graph& g) {
+Paths nodes(const ir::Graph& g) {
   Paths paths;
   for (const Node& n : g.nodes()) {
     if (!n.inputs.empty()) paths.push_back(n.path);
@@ -110,7 +110,7 @@ TEST_CASE("gradients of parts are added to their places: the whole is written on
   const Value w = g.parameter("w", {f32, {4, 6}}, {});
   const Values parts = chunk(g.input("x", f32, {4, 6}) * w, 3, 1);
   g.minimize(sum(tanh(parts[0])) + sum(exp(parts[1])) + sum(parts[2] * parts[0]), Sgd{.lr = 0.1});
-  const Graph step = passes::absorb(
+  const ir::Graph step = passes::absorb(
       passes::prune(passes::update(passes::differentiate(passes::lower(g, {}), {}), {}), {}), {});
   std::vector<std::string> grads;
   for (const Node& node : step.nodes()) {

@@ -20,6 +20,7 @@
 #include "tests/ops/case_graph.h"
 #include "tests/ops/edge_runners.h"
 #include "tests/ops/edge_values.h"
+#include "tests/ops/parameter_gradients.h"
 
 namespace metronome {
 namespace {
@@ -115,14 +116,14 @@ Results by_graph(const Subject& s, const Runner& run) {
   }
   if (!s.weights.empty()) graph.minimize(loss, Sgd{});
   graph.validate();
-  const Graph whole = s.weights.empty() ? passes::lower(graph, {})
-                                        : passes::differentiate(passes::lower(graph, {}), {});
+  const ir::Graph whole = s.weights.empty() ? passes::lower(graph, {})
+                                            : passes::differentiate(passes::lower(graph, {}), {});
   std::vector<ValueId> values;
   for (const Readable& r : whole.readables()) {
     if (r.name != "loss") values.push_back(r.value);
   }
   const std::size_t outputs = values.size();
-  for (const ParameterGradient& g : whole.parameter_gradients()) values.push_back(g.value);
+  for (const ParameterGradient& g : parameter_gradients(whole)) values.push_back(g.value);
   Tensors found = run(whole, feed, values);
   return {{found.begin(), found.begin() + static_cast<std::ptrdiff_t>(outputs)},
           {found.begin() + static_cast<std::ptrdiff_t>(outputs), found.end()}};

@@ -13,7 +13,7 @@
 namespace metronome {
 
 /// Feeds a graph's inputs and storages by name, runs it, and returns copies of values.
-using Runner = std::function<std::vector<at::Tensor>(const Graph& graph,
+using Runner = std::function<std::vector<at::Tensor>(const ir::Graph& graph,
                                                      const std::map<std::string, at::Tensor>& feed,
                                                      const std::vector<ValueId>& values)>;
 

@@ -13,6 +13,7 @@
 #include "tests/ops/case_graph.h"
 #include "tests/ops/edge_functions.h"
 #include "tests/ops/edge_runners.h"
+#include "tests/ops/parameter_gradients.h"
 
 namespace metronome {
 namespace {
@@ -78,12 +79,12 @@ Results by_graph(const Elementwise& op, const Points<T>& points, const Runner& r
   graph.output("out", out);
   graph.minimize(sum(out * graph.input("g", element, {n})), Sgd{});
   graph.validate();
-  const Graph whole = passes::differentiate(passes::lower(graph, {}), {});
+  const ir::Graph whole = passes::differentiate(passes::lower(graph, {}), {});
   std::vector<ValueId> values;
   for (const Readable& r : whole.readables()) {
     if (r.name == "out") values.push_back(r.value);
   }
-  for (const ParameterGradient& g : whole.parameter_gradients()) values.push_back(g.value);
+  for (const ParameterGradient& g : parameter_gradients(whole)) values.push_back(g.value);
   return run(whole, feed, values);
 }
 

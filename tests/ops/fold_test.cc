@@ -13,7 +13,7 @@ namespace metronome {
 namespace {
 
 /// What is left to compute of the graph's output "y".
-std::string folded(const Graph& graph) {
+std::string folded(const ir::Graph& graph) {
   return passes::prune(passes::fold(graph, {}), {}).print();
 }
 

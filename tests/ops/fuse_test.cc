@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "executor/compile/target_settings.h"
-#include "graph/builder/scope.h"
 #include "graph/check/verify.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/group.h"
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
@@ -39,7 +39,7 @@ namespace {
 Settings fusing() { return executor::compile::settings_for(cuda_graph(), train); }
 
 /// That fusing kept the bits, whatever order threads run in.
-void check_same(const Graph& before, const Graph& after) {
+void check_same(const ir::Graph& before, const ir::Graph& after) {
   static HostDevice first, second({RunOrder::Kind::reverse});
   const std::vector<DevicePool*> pools = {&first.pool, &second.pool};
   CAPTURE(after.print());
@@ -49,8 +49,8 @@ void check_same(const Graph& before, const Graph& after) {
 using Groups = std::vector<std::string>;
 
 /// Checks that fusing keeps the bits. Returns the fused graph's groups as text.
-Groups check_step(const Graph& before) {
-  const Graph after = passes::fuse(before, fusing());
+Groups check_step(const ir::Graph& before) {
+  const ir::Graph after = passes::fuse(before, fusing());
   check::verify(after, "fuse");
   check_same(before, after);
 
@@ -184,9 +184,9 @@ TEST_CASE("a reduction: in two kernels") {
 }
 
 /// A training step as it is before fusing.
-Graph step_of(const Graph& declared) {
+ir::Graph step_of(const Graph& declared) {
   declared.validate();
-  Graph step = passes::for_mode(declared, {});
+  ir::Graph step = passes::for_mode(declared, {});
   for (const auto pass : {passes::lower, passes::differentiate, passes::update, passes::fold,
                           passes::share, passes::prune, passes::materialize}) {
     step = pass(step, {});
@@ -257,14 +257,14 @@ TEST_CASE("a group over nothing still makes its sums of nothing") {
   // `fuse` leaves such ops alone.
   Group group;
   group.domain = {0, 6};
-  for (int i = 0; i < 5; ++i) group.inputs.push_back(before.nodes()[i].types[0]);
-  const Node &product = all[0].node(), &mul = before.node(product.inputs[0]);
+  for (int i = 0; i < 5; ++i) group.inputs.push_back(before.data().nodes()[i].types[0]);
+  const Node &product = all[0].node(), &mul = before.data().node(product.inputs[0]);
   group.members = {{mul.op, {{-1, 0}, {-1, 1}}, mul.types},
                    {product.op, {{0, 0}, {-1, 1}, {-1, 2}, {-1, 3}, {-1, 4}}, product.types}};
   group.outputs = {{1, 0}, {1, 1}, {1, 2}};
-  Graph after = Graph::like(before);
-  Node node{make_op(group), {}, product.types, "group", Line{}, {}};
-  for (int i = 0; i < 5; ++i) node.inputs.push_back(after.append(before.nodes()[i]));
+  ir::Graph after = ir::Graph::like(before);
+  Node node{.op = make_op(group), .path = "group"};
+  for (int i = 0; i < 5; ++i) node.inputs.push_back(after.append(before.data().nodes()[i]));
   const ValueId first = after.append(node);
   for (int k = 0; k < 3; ++k) after.set_readable(k, {first.node, k});
   check_same(before, after);
@@ -273,7 +273,7 @@ TEST_CASE("a group over nothing still makes its sums of nothing") {
 TEST_CASE("random programs: the same bits") {
   for (std::uint32_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
-    const Graph whole = step_of(random_graph(seed, random_programs::Language::steady));
+    const ir::Graph whole = step_of(random_graph(seed, random_programs::Language::steady));
     CHECK_FALSE(check_step(whole).empty());
   }
 }

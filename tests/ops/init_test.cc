@@ -115,7 +115,7 @@ TEST_CASE("an edit elsewhere in the graph changes no initial value") {
     Graph g("model");
     if (edited) g.parameter("new", {f64, {5}}, normal());
     g.parameter("weight", {f64, {64}}, normal());
-    const Storage& storage = g.storage(*g.find_storage("weight"));
+    const Storage& storage = g.data().storage(*g.data().find_storage("weight"));
     std::vector<double> numbers(64);
     initialise(storage, 3, numbers.data());
     return numbers;

@@ -49,7 +49,7 @@ inline bool launch_kernel(const Op& op, const Types& in, const Types& out,
 class Interpreter {
  public:
   /// `views`: inputs and storages begin one element after a multiple of 64 bytes, as views may.
-  explicit Interpreter(const Graph& graph, int threads = 1, bool views = false)
+  explicit Interpreter(const ir::Graph& graph, int threads = 1, bool views = false)
       : graph_(graph), threads_(threads), views_(views) {}
 
   /// What an input, or a storage by its path, holds.
@@ -166,7 +166,7 @@ class Interpreter {
     return types;
   }
 
-  const Graph& graph_;
+  const ir::Graph& graph_;
   int threads_;
   bool views_;
   std::map<std::string, Source> sources_;

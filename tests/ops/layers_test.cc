@@ -24,7 +24,7 @@ namespace {
 Line at(int number) { return {"tower.cc", number}; }
 
 /// What layers have made.
-std::vector<std::string> paths(const Graph& g) {
+std::vector<std::string> paths(const ir::Graph& g) {
   std::vector<std::string> result;
   for (const Storage& s : g.storages()) {
     if (s.kind != StorageKind::counter) result.push_back(to_string(s.type) + " " + s.path);
@@ -32,7 +32,7 @@ std::vector<std::string> paths(const Graph& g) {
   return result;
 }
 
-const Init& init_of(const Graph& g, std::string_view path) {
+const Init& init_of(const ir::Graph& g, std::string_view path) {
   return g.storage(g.find_storage(path).value()).init;
 }
 
@@ -99,9 +99,9 @@ TEST_CASE("batch_norm keeps running statistics") {
                                              "f32[3] batch_norm/running_var"});
   CHECK(init_of(g, "batch_norm/running_mean") == zeros());
   CHECK(init_of(g, "batch_norm/running_var") == ones());
-  REQUIRE(g.assignments().size() == 2);
-  CHECK(g.assignments()[0].value == ValueId{y.id().node, 1});
-  CHECK(g.assignments()[1].value == ValueId{y.id().node, 2});
+  REQUIRE(g.data().assignments().size() == 2);
+  CHECK(g.data().assignments()[0].value == ValueId{y.id().node, 1});
+  CHECK(g.data().assignments()[1].value == ValueId{y.id().node, 2});
 }
 
 TEST_CASE("in evaluation batch_norm reads its statistics and dropout is the identity") {
@@ -109,10 +109,10 @@ TEST_CASE("in evaluation batch_norm reads its statistics and dropout is the iden
   g.output("y", g.input("x", f32, {4, 3}).through(batch_norm()).through(dropout(0.5)));
   Settings settings;
   settings.mode = evaluate;
-  const Graph evaluation = passes::for_mode(g, settings);
+  const ir::Graph evaluation = passes::for_mode(g, settings);
   CHECK(evaluation.assignments().empty());
-  const Value y = evaluation.value(evaluation.readables()[0].value);
-  CHECK(y.node().op->name() == "batch_norm_evaluate");
+  const Node& y = evaluation.node(evaluation.readables()[0].value);
+  CHECK(y.op->name() == "batch_norm_evaluate");
 }
 
 TEST_CASE("two dropouts have keys of their own") {

@@ -10,6 +10,7 @@
 #include "ops/losses/losses.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
+#include "tests/ops/parameter_gradients.h"
 
 namespace metronome {
 
@@ -29,7 +30,7 @@ double computed(const Loss& loss, const at::Tensor& a, const at::Tensor& b) {
   const Value result = loss(x, y);
   g.output("result", result);
   g.validate();
-  const Graph lowered = passes::lower(g, {});
+  const ir::Graph lowered = passes::lower(g, {});
   Interpreter run(lowered);
   run.set("a", a), run.set("b", b);
   run.run();
@@ -42,11 +43,11 @@ double slope(const Loss& loss, double at, double target) {
   const Value x = g.parameter("x", {f64, {1}}, {});
   const Value y = g.input("y", f64, {1});
   g.minimize(loss(x, y), Sgd{});
-  const Graph graph = passes::differentiate(passes::lower(g, {}), {});
+  const ir::Graph graph = passes::differentiate(passes::lower(g, {}), {});
   Interpreter run(graph);
   run.set("x", numbers({at})), run.set("y", numbers({target}));
   run.run();
-  return run.tensor(graph.parameter_gradients()[0].value).item<double>();
+  return run.tensor(parameter_gradients(graph)[0].value).item<double>();
 }
 
 // The report on one call.

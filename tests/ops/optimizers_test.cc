@@ -57,13 +57,13 @@ at::Tensor loss_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& t
   return a.sub(target).square().sum().mul(0.5).add(b.mul(0.3).exp().sum());
 }
 
-Graph trained(const Graph& g) {
+ir::Graph trained(const ir::Graph& g) {
   return passes::prune(passes::update(passes::differentiate(passes::lower(g, {}), {}), {}), {});
 }
 
 // Parameters after `updates` steps of the graph's own kernels.
 Tensors replayed(const Problem& problem, const Optimizer& optimizer, int updates = kUpdates) {
-  const Graph g = trained(declared(problem, optimizer));
+  const ir::Graph g = trained(declared(problem, optimizer));
   Interpreter run(g);
   for (const Storage& storage : g.storages()) {
     run.set(storage.path,
@@ -242,7 +242,7 @@ TEST_CASE("optimizers agree with torch::optim, which shares no code with the fus
 
 TEST_CASE("the update multiplies by the clipping factor: no scaled gradient is written") {
   const auto products = [](const Optimizer& optimizer) {
-    const Graph g = trained(declared(Problem(), optimizer));
+    const ir::Graph g = trained(declared(Problem(), optimizer));
     return std::count_if(g.nodes().begin(), g.nodes().end(), [](const Node& node) {
       const auto* op = node.op->as<Elementwise>();
       return op != nullptr && op->function == Function::mul && node.path.starts_with("optimizer") &&

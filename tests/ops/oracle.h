@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/ops/case_graph.h"
+#include "tests/ops/parameter_gradients.h"
 #include "tests/ops/tolerance.h"
 
 namespace metronome {
@@ -32,7 +33,7 @@ inline Trouble compare(const Tensors& actual, const Tensors& expected, double al
 }
 
 /// The gradients by libtorch's autograd, in the order of the graph's parameter gradients.
-inline Tensors autograd(const CaseGraph& c, const Graph& graph) {
+inline Tensors autograd(const CaseGraph& c, const ir::Graph& graph) {
   Tensors operands;
   for (std::size_t i = 0; i < c.operands(); ++i) {
     operands.push_back(c.tensors[i].clone().requires_grad_(c.parameter[i]));
@@ -47,7 +48,7 @@ inline Tensors autograd(const CaseGraph& c, const Graph& graph) {
   }
   loss.backward();
   Tensors gradients;
-  for (const ParameterGradient& g : graph.parameter_gradients()) {
+  for (const ParameterGradient& g : parameter_gradients(graph)) {
     const std::string& path = graph.storage(g.parameter).path;
     const auto i = std::find(c.names.begin(), c.names.end(), path) - c.names.begin();
     const at::Tensor& gradient = operands[i].grad();

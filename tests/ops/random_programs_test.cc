@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t kPrograms = 120;
 
 /// What every assignment and readable of a graph is, run by its kernels in fresh memory.
-std::vector<at::Tensor> results(const Graph& g, std::uint32_t seed) {
+std::vector<at::Tensor> results(const ir::Graph& g, std::uint32_t seed) {
   Interpreter interpreter(g);
   for (const Feed& feed : random_programs::feeds(g, seed, static_cast<int>(seed % 4))) {
     interpreter.set(feed.name, feed.tensor);
@@ -42,13 +42,13 @@ std::vector<at::Tensor> results(const Graph& g, std::uint32_t seed) {
 TEST_CASE("a pass on or off: the same values") {
   struct Optional {
     const char* name;
-    Graph (*pass)(const Graph&, const Settings&);
+    ir::Graph (*pass)(const ir::Graph&, const Settings&);
   };
   for (std::uint32_t seed = 0; seed < kPrograms; ++seed) {
     CAPTURE(seed);
     const Graph declared = random_graph(seed, random_programs::Language::whole);
     declared.validate();
-    Graph whole = passes::for_mode(declared, {});
+    ir::Graph whole = passes::for_mode(declared, {});
     for (const auto pass : {passes::lower, passes::differentiate, passes::update})
       whole = pass(whole, {});
     const auto expected = results(whole, seed);
@@ -56,7 +56,7 @@ TEST_CASE("a pass on or off: the same values") {
          {Optional{"fold", passes::fold}, Optional{"share", passes::share},
           Optional{"prune", passes::prune}}) {
       CAPTURE(optional.name);
-      const Graph changed = optional.pass(whole, {});
+      const ir::Graph changed = optional.pass(whole, {});
       check::verify(changed, optional.name);
       const auto found = results(changed, seed);
       REQUIRE(found.size() == expected.size());

@@ -190,7 +190,7 @@ TEST_CASE("experts' weights lie under route/<index>, the router's under route/ro
   const auto router = [](Value h) { return h.through(linear(2)); };
   x.route(router, {linear(4), linear(4)});
   std::string paths;
-  for (const Storage& storage : g.storages()) {
+  for (const Storage& storage : g.data().storages()) {
     if (storage.kind == StorageKind::parameter) paths += storage.path + "\n";
   }
   CHECK(paths ==

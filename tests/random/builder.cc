@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "tests/random/epilogue.h"
 #include "tests/random/vocabulary.h"
@@ -94,7 +94,7 @@ Term Builder::step(const Step& step, const Term& h) {
   const std::string outer = std::exchange(declared_, "");
   Term result;
   if (const Row* row = find(rows(), step.kind)) {
-    const LineScope scope(&graph_.state(), this->line(step));
+    const LineScope scope(&graph_.emitter(), this->line(step));
     result = apply(*this, *row, step, h);
   } else if (const Verb* verb = find(verbs(), step.kind)) {
     result = verb->make(*this, step, h);
@@ -103,7 +103,7 @@ Term Builder::step(const Step& step, const Term& h) {
     write(line,
           fmt::format("const Value h{} = {};  // the mistake; h is {}", line, step.kind, h.text));
     if (!planted_) planted_ = {this->line(step), place_};
-    const LineScope scope(&graph_.state(), this->line(step));
+    const LineScope scope(&graph_.emitter(), this->line(step));
     result = {mistake->make(*this, step, h), ""};
   } else if (const DataMistake* data = find(data_mistakes(), step.kind)) {
     if (place_.repeated) return h;  // its input would clash
@@ -121,7 +121,7 @@ Term Builder::step(const Step& step, const Term& h) {
 Term Builder::misfed(const DataMistake& mistake, const Step& step, const Term& h) {
   const int line = line_of(step);
   const std::string name = fmt::format("stray{}", line);
-  const LineScope scope(&graph_.state(), this->line(step));
+  const LineScope scope(&graph_.emitter(), this->line(step));
   const Value stray = graph_.input(name, mistake.element, {1});
   const double wrong = mistake.wrong(h.value);
   const bool floating = is_floating(mistake.element);
@@ -174,7 +174,7 @@ std::function<Term(Value)> Builder::body(const Step& step, std::size_t index, Bo
     Term result = run(step.bodies[index], taken);
     const int line = lines_.at(&step).results[index];
     if (fitted) {
-      const LineScope scope(&graph_.state(), Line{kFile, line});
+      const LineScope scope(&graph_.emitter(), Line{kFile, line});
       result = fit(result, keep);
     }
     if (options.then) result = options.then(result);

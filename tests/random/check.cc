@@ -73,8 +73,8 @@ bool is_sensitive(const Program& program, const Graph& graph, int steps, bool ev
 
 void count(const Graph& graph, Tally& tally) {
   ++tally.programs;
-  tally.nodes += static_cast<std::int64_t>(graph.nodes().size());
-  tally.with_regions += std::any_of(graph.nodes().begin(), graph.nodes().end(),
+  tally.nodes += static_cast<std::int64_t>(graph.data().nodes().size());
+  tally.with_regions += std::any_of(graph.data().nodes().begin(), graph.data().nodes().end(),
                                     [](const Node& n) { return n.op->as<Guard>() != nullptr; });
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "tests/random/verbs.h"
 
 namespace metronome::random_programs {
@@ -49,7 +49,7 @@ Term repeat_indexed(Builder& b, const Step& s, const Term& h) {
   const Layer layer = [&, f](Value v, int i) {
     Value scaled;
     {
-      const LineScope scope(v.graph(), b.line(s));
+      const LineScope scope(v.emitter(), b.line(s));
       scaled = v * (1.0 - 0.3 * i);
     }
     return f(scaled).value;
@@ -83,7 +83,7 @@ Term split(Builder& b, const Step& s, const Term& h) {
   b.opens(s, fmt::format("{}.split({{{}", h.text, b.lambda(s)), {"}, " + b.lambda(s)},
           fmt::format("}}}}).merge({})", kJoins[how]));
   const Branches branches = h.value.split(Layers(layers), b.line(s));
-  const LineScope scope(&b.graph().state(), b.line(s));
+  const LineScope scope(&b.graph().emitter(), b.line(s));
   const bool poisoned = branches.values()[0].poisoned();
   if (concats && !poisoned) return {branches.merge(concat(0)), ""};
   switch (how) {
@@ -108,7 +108,7 @@ Term gate(Builder& b, const Step& s, const Term& h) {
     layers.push_back(b.layer(s, i, {.keep = &keep}));
   }
   const Layer router = [&](Value v) {
-    const LineScope scope(v.graph(), b.line(s));
+    const LineScope scope(v.emitter(), b.line(s));
     return v.through(linear(experts)).through(softmax());
   };
   b.opens(s,
@@ -125,7 +125,7 @@ Term gate_factory(Builder& b, const Step& s, const Term& h) {
   const Shape keep = h.value.shape();
   const Layer expert = b.layer(s, 0, {.keep = &keep, .repeated = true, .runs = experts});
   const Layer router = [&](Value v) {
-    const LineScope scope(v.graph(), b.line(s));
+    const LineScope scope(v.emitter(), b.line(s));
     return softmax(v.through(linear(experts)));
   };
   b.opens(s,
@@ -167,7 +167,7 @@ Term route(Builder& b, const Step& s, const Term& h) {
   std::vector<Layer> layers;
   for (std::size_t i = 0; i < s.bodies.size(); ++i) layers.push_back(keeping(b, s, i, 1));
   const Layer router = [&](Value v) {
-    const LineScope scope(v.graph(), b.line(s));
+    const LineScope scope(v.emitter(), b.line(s));
     return softmax(v.through(linear(experts)));
   };
   const int at = b.line_of(s);
@@ -185,7 +185,7 @@ Term route(Builder& b, const Step& s, const Term& h) {
   if (!result.poisoned() && !b.place().guarded && !b.place().repeated) {
     b.graph().output(fmt::format("dropped{}", at), dropped(result, b.line(s)), b.line(s));
   }
-  const LineScope scope(&b.graph().state(), b.line(s));
+  const LineScope scope(&b.graph().emitter(), b.line(s));
   return {result + 0.1 * balance_loss(result), ""};
 }
 

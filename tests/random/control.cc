@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "tests/random/verbs.h"
 
 namespace metronome::random_programs {
@@ -14,7 +14,7 @@ constexpr double kThresholds[] = {0.013, 0.1, -0.1, 0.3, -0.3, 0.05, 0.6};
 
 /// A boolean scalar from a stream, by the number: all depend on what is fed.
 Term condition(Builder& b, const Step& step, const Term& h, std::uint32_t number) {
-  const LineScope scope(&b.graph().state(), b.line(step));
+  const LineScope scope(&b.graph().emitter(), b.line(step));
   const double c = kThresholds[number / 8 % std::size(kThresholds)];
   Graph& g = b.graph();
   const std::string& t = h.text;
@@ -117,27 +117,27 @@ Term loop_ponder(Builder& b, const Step& s, const Term& h) {
   const Line line = b.line(s);
   Values carried;
   {
-    const LineScope scope(&b.graph().state(), line);
+    const LineScope scope(&b.graph().emitter(), line);
     carried = {h.value, h.value * 0.0, mean(h.value) * 0.0};
   }
   const auto body = [&](const Values& v) {
     const Value next = f(v[0]).value;
-    const LineScope scope(next.graph(), line);
+    const LineScope scope(next.emitter(), line);
     const Value p = minimum(sigmoid(mean(next) * 2.0), 1.0 - v[2]);
     return Values{next, v[1] + p * next, v[2] + p};
   };
   const auto halt = [&](const Values& v) {
-    const LineScope scope(v[2].graph(), line);
+    const LineScope scope(v[2].emitter(), line);
     return v[2] > c;
   };
   const Values results = loop(carried, body).until(halt, max, line);
-  const LineScope scope(&b.graph().state(), line);
+  const LineScope scope(&b.graph().emitter(), line);
   ended(b, s, results[0], fmt::format("r{}[0]", at));
   return {results[1] + results[2] * 0.1, ""};
 }
 
 Term count_used(Builder& b, const Step& s, const Term& h) {
-  const LineScope scope(&b.graph().state(), b.line(s));
+  const LineScope scope(&b.graph().emitter(), b.line(s));
   if (b.loops.empty()) return {tanh(h.value), fmt::format("tanh({})", h.text)};
   const Term& loop = b.loops[b.loops.size() - 1 - s.numbers[0] % b.loops.size()];
   return {h.value * (iterations(loop.value).cast(f64) * 0.2),
@@ -147,7 +147,7 @@ Term count_used(Builder& b, const Step& s, const Term& h) {
 // ---- choices ---------------------------------------------------------------------------------
 
 Term selector(Builder& b, const Step& s, const Term& h) {
-  const LineScope scope(&b.graph().state(), b.line(s));
+  const LineScope scope(&b.graph().emitter(), b.line(s));
   const std::int64_t n = h.value.type().numel();
   switch (s.numbers[0] % 4) {
     case 0:

@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "tests/random/verbs.h"
 
 namespace metronome::random_programs {
@@ -13,7 +13,7 @@ namespace {
 Term use(Builder& b, const Step& s, Builder::SharedLayer layer, const Term& h) {
   Term taken;
   {
-    const LineScope scope(&b.graph().state(), b.line(s));
+    const LineScope scope(&b.graph().emitter(), b.line(s));
     taken = b.fit(h, *layer.shape);
   }
   return {taken.value.through(*layer.layer, b.line(s)),
@@ -37,7 +37,7 @@ Term share(Builder& b, const Step& s, const Term& h) {
 
 Term use_shared(Builder& b, const Step& s, const Term& h) {
   if (b.shared.empty()) {
-    const LineScope scope(&b.graph().state(), b.line(s));
+    const LineScope scope(&b.graph().emitter(), b.line(s));
     return {h.value * 0.5, fmt::format("{} * 0.5", h.text)};
   }
   return use(b, s, b.shared[b.shared.size() - 1 - s.numbers[0] % b.shared.size()], h);
@@ -57,7 +57,7 @@ Term named(Builder& b, const Step& s, const Term& h) {
 
 /// What the last step left, beside the stream.
 Term state(Builder& b, const Step& s, const Term& h) {
-  const LineScope scope(&b.graph().state(), b.line(s));
+  const LineScope scope(&b.graph().emitter(), b.line(s));
   if (h.value.poisoned() || b.place().guarded || b.place().repeated) {
     return {h.value * 0.9, fmt::format("{} * 0.9", h.text)};
   }
@@ -88,24 +88,24 @@ Term unroll(Builder& b, const Step& s, const Term& h) {
                          .runs = steps,
                          .then =
                              [&](const Term& made) {
-                               const LineScope scope(&b.graph().state(), line);
+                               const LineScope scope(&b.graph().emitter(), line);
                                return Term{tanh(made.value + h.value),
                                            fmt::format("tanh({} + {})", made.text, h.text)};
                              },
                          .returns = "const Value n = {}; return Unrolled{{n, n * 0.5}};"});
   const auto body = [&](Value v, int) {
     const Value next = f(v).value;
-    const LineScope scope(next.graph(), line);
+    const LineScope scope(next.emitter(), line);
     return Unrolled{next, next * 0.5};
   };
   const Values outputs = b.graph().unroll(steps, state, body, line);
-  const LineScope scope(&b.graph().state(), line);
+  const LineScope scope(&b.graph().emitter(), line);
   return {mean(outputs), ""};
 }
 
 /// A buffer that counts how often the statement ran; what it holds is used.
 Term buffer(Builder& b, const Step& s, const Term& h) {
-  const LineScope scope(&b.graph().state(), b.line(s));
+  const LineScope scope(&b.graph().emitter(), b.line(s));
   const std::string name = fmt::format("runs{}", b.line_of(s));
   if (h.value.poisoned()) return h;
   const Buffer count = b.graph().buffer(name, {i64, {}}, {});

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 
 namespace metronome::random_programs {
 namespace {
@@ -84,13 +84,13 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   texts.push_back("g.output(\"y\", y);");
 
   for (const Builder::State& state : builder.states) {
-    const LineScope scope(&g.state(), at());
+    const LineScope scope(&g.emitter(), at());
     const Term next = builder.fit(h, state.value.shape());
     g.feed(state.value, tanh(next.value));
     texts.push_back(fmt::format("g.feed({}, tanh({}));", state.name, next.text));
   }
   if ((program.extras & kFreezes) != 0) {
-    for (const Storage& s : g.storages()) {
+    for (const Storage& s : g.data().storages()) {
       if (s.kind != StorageKind::parameter || s.path.starts_with("head")) continue;
       texts.push_back(fmt::format("g.freeze(\"{}\");", s.path));
       g.freeze(std::string(s.path));
@@ -107,7 +107,7 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   }
   const Loss& loss = kLosses[program.loss % kLosses.size()];
   const Chosen& optimizer = kOptimizers[program.optimizer % kOptimizers.size()];
-  const LineScope scope(&g.state(), at());
+  const LineScope scope(&g.emitter(), at());
   g.minimize(loss.make(g, y, h.value), optimizer.make());
   texts.push_back(
       fmt::format("g.minimize({}, {});  // h is {}", loss.text, optimizer.text, h.text));

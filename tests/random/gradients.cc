@@ -93,7 +93,7 @@ std::optional<Failure> compare(const Program& original, Tally* tally) {
 
   std::vector<std::pair<std::string, at::Tensor>> gradients;
   std::vector<std::pair<std::string, at::Tensor>> before;
-  for (const Storage& s : graph.storages()) {
+  for (const Storage& s : graph.data().storages()) {
     if (s.kind == StorageKind::parameter) before.push_back({s.path, step.get(s.path).clone()});
   }
   step.run(fed);

@@ -41,14 +41,14 @@ std::vector<Feed> feeds_of(const Builder& built, const Graph& graph, std::uint32
 
 /// Whether what a step makes hangs on the input: a merge may leave a branch unread.
 bool is_read(const Graph& graph, const std::string& input) {
-  const auto nodes = graph.nodes();
+  const std::vector<Node>& nodes = graph.data().nodes();
   std::vector<bool> read(nodes.size());
   const auto need = [&](ValueId id) {
     if (id.present()) read[static_cast<std::size_t>(id.node)] = true;
   };
-  need(graph.loss().id());
-  for (const Readable& r : graph.readables()) need(r.value);
-  for (const Assignment& a : graph.assignments()) need(a.value);
+  for (const ir::Objective& o : graph.data().objectives()) need(o.loss);
+  for (const Readable& r : graph.data().readables()) need(r.value);
+  for (const Assignment& a : graph.data().assignments()) need(a.value);
   for (std::size_t i = nodes.size(); i-- > 0;) {
     if (!read[i]) continue;
     for (const ValueId id : nodes[i].inputs) need(id);

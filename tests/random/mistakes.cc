@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 #include "tests/random/vocabulary.h"
 
 namespace metronome::random_programs {
@@ -59,7 +59,7 @@ const double kNone = std::numeric_limits<double>::quiet_NaN();
 Value nothing(Value) { return {}; }
 
 bool matrix(const Value& h, const Place&) { return h.rank() >= 2; }
-bool outermost(const Value& h, const Place&) { return current_path(h.graph()).empty(); }
+bool outermost(const Value& h, const Place&) { return current_path(h.emitter()).empty(); }
 bool steady(const Value&, const Place& place) { return !place.guarded && !place.repeated; }
 
 #define MISTAKE(...) \

@@ -137,7 +137,7 @@ TEST_CASE("the text of a program is the C++ that makes it, and its lines are the
 )");
   Builder built(program);
   built.build();
-  for (const Node& node : built.graph().nodes()) {
+  for (const Node& node : built.graph().data().nodes()) {
     CAPTURE(node.path);
     if (node.path == "loop/1/linear") CHECK(node.line.number == 6);
     if (node.path == "tanh") CHECK(node.line.number == 11);

@@ -53,7 +53,7 @@ std::string first_difference(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-std::vector<Feed> feeds(const Graph& graph, std::uint32_t seed, int step) {
+std::vector<Feed> feeds(const ir::Graph& graph, std::uint32_t seed, int step) {
   std::vector<Feed> all;
   for (const Node& node : graph.nodes()) {
     const Input* input = node.op->as<Input>();
@@ -74,7 +74,7 @@ CompileOptions options_for(const Program& program) {
 
 std::vector<Left> left_by(const Executable& executable, const Graph& graph) {
   std::vector<Left> all;
-  for (const Readable& r : graph.readables()) {
+  for (const Readable& r : graph.data().readables()) {
     const bool gradient = r.name.starts_with("gradient of ");
     all.push_back({r.name, gradient ? "gradient" : "value", executable.read(r.name).clone()});
   }

@@ -14,7 +14,7 @@ namespace metronome::random_programs {
 
 /// Numbers for every input of the graph: the same for the same seed and step. Later steps feed
 /// numbers of other sizes and signs, so that conditions change.
-std::vector<Feed> feeds(const Graph& graph, std::uint32_t seed, int step);
+std::vector<Feed> feeds(const ir::Graph& graph, std::uint32_t seed, int step);
 
 CompileOptions options_for(const Program& program);
 

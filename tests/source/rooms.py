@@ -12,14 +12,15 @@ import re
 _GRAPH = {
     "graph/ir": [],
     "graph/control": ["graph/ir"],
-    "graph/builder": ["graph/ir", "graph/control"],
-    "graph/passes": ["graph/ir", "graph/control", "graph/builder"],
-    "graph/passes/training": ["graph/ir", "graph/control", "graph/builder", "graph/passes"],
+    "graph/emit": ["graph/ir", "graph/control"],
+    "graph/builder": ["graph/ir", "graph/control", "graph/emit"],
+    "graph/passes": ["graph/ir", "graph/control", "graph/emit"],
+    "graph/passes/training": ["graph/ir", "graph/control", "graph/emit", "graph/passes"],
     "graph/plan:data": ["graph/ir"],
-    "graph/plan": ["graph/ir", "graph/control", "graph/builder", "graph/plan:data"],
-    "graph/check": ["graph/ir", "graph/control", "graph/builder", "graph/plan:data"],
+    "graph/plan": ["graph/ir", "graph/control", "graph/plan:data"],
+    "graph/check": ["graph/ir", "graph/control", "graph/plan:data"],
 }
-_DECLARED = ["graph/ir", "graph/builder"]
+_DECLARED = ["graph/ir", "graph/emit"]
 _OPS = {
     # The table of elementwise functions: rows alone.
     "ops:rows": [],
@@ -40,7 +41,7 @@ _EXECUTOR = {
     "executor/engine": _DECLARED
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
-    "executor/run": _PLANNED + ["executor/checkpoint", "ops/reference"],
+    "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "ops/reference"],
     "executor/cpu": _PLANNED + ["ops/cpu"],
     "executor/eager": _PLANNED + ["ops/reference"],
     "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
@@ -50,7 +51,7 @@ _EXECUTOR = {
     + ["graph/control", "executor/cuda/program", "ops/reference"],
     "executor/cuda/runtime": ["graph/ir", "ops", "executor/support", "executor/cuda/program"] + _DEVICE,
     "executor/compile": _PLANNED
-    + ["graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
+    + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu", "ops/cuda", "ops/reference"]
     + ["executor/cuda/driver", "executor/cuda/program", "executor/cuda/capture"],
 }
@@ -65,7 +66,7 @@ INTERNALS = {
     "executor/cuda/driver/null_driver.h",
     "executor/cuda/driver/stopwatch.h",
     "executor/cuda/runtime/nvrtc.h",
-    "graph/builder/scope.h",
+    "graph/emit/scope.h",
     "graph/ir/op_model.h",
     "graph/ir/structural.h",
     "ops/batch_norm/batch_norm.h",

@@ -19,7 +19,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
       plan_(plan),
       bases_(state.bases(plan.graph)),
       constants_(driver, stream) {
-  const Graph& graph = plan.graph;
+  const ir::Graph& graph = plan.graph;
   std::size_t end = 0;
   const auto take = [&end](std::size_t bytes) {
     const std::size_t begin = end;

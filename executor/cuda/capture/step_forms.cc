@@ -67,9 +67,9 @@ class Maker {
 
 }  // namespace
 
-StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const program::Task> tasks,
-                     const std::vector<CudaStream>& streams, const CudaOptions& options,
-                     int nodes) {
+StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
+                     std::span<const program::Task> tasks, const std::vector<CudaStream>& streams,
+                     const CudaOptions& options, int nodes) {
   Maker maker(driver, tasks, streams, nodes);
   const control::Guards guards(graph.nodes());
   const bool guarded =

@@ -7,7 +7,7 @@
 
 #include "executor/cuda/capture/captured.h"
 #include "executor/engine/target.h"
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::executor::capture {
 
@@ -20,7 +20,8 @@ struct StepForms {
 /// throws, is left out with a note. `tasks`, of a plan of `graph`, are prepared, capture to `nodes`
 /// nodes and have run once. Throws what the form threw where the options ask for no other, and
 /// where the driver is strict.
-StepForms make_forms(CudaDriver& driver, const Graph& graph, std::span<const program::Task> tasks,
-                     const std::vector<CudaStream>& streams, const CudaOptions& options, int nodes);
+StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
+                     std::span<const program::Task> tasks, const std::vector<CudaStream>& streams,
+                     const CudaOptions& options, int nodes);
 
 }  // namespace metronome::executor::capture

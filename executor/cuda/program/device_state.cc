@@ -41,7 +41,7 @@ DeviceState::DeviceState(CudaDriver& driver, CudaStream stream, const Memory& me
   for (std::size_t i = 0; i < memory.storages.size(); ++i) push(i);
 }
 
-Bases DeviceState::bases(const Graph& graph) const {
+Bases DeviceState::bases(const ir::Graph& graph) const {
   Bases bases;
   for (const std::size_t storage : memory_.storages_of(graph)) {
     bases.storages.push_back(storages_.data() + storage_offsets_[storage]);

@@ -65,7 +65,7 @@ class DeviceState {
   DeviceState(CudaDriver& driver, CudaStream stream, const Memory& memory);
 
   /// Their addresses as the graph numbers them; arena and readables are the caller's to set.
-  Bases bases(const Graph& graph) const;
+  Bases bases(const ir::Graph& graph) const;
   std::byte* input(std::size_t index) const { return inputs_.data() + input_offsets_[index]; }
 
   /// One storage's block in `Memory` from the device and back; each returns when the copy is made.

@@ -153,9 +153,9 @@ void InputSlots::upload(int slot, std::size_t begin, const std::byte* from, std:
   sending_ = true;
 }
 
-ReadSlots::ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte* const> addresses,
-                     DeviceConstants& constants, cuda::Control* control,
-                     const cuda::FaultTable& faults, int slots)
+ReadSlots::ReadSlots(CudaDriver& driver, const ir::Graph& graph,
+                     std::span<std::byte* const> addresses, DeviceConstants& constants,
+                     cuda::Control* control, const cuda::FaultTable& faults, int slots)
     : slots_(slots), task_{"store_reads", {}, {}} {
   std::vector<cuda::ReadEntry> table;
   for (std::size_t i = 0; i < addresses.size(); ++i) {

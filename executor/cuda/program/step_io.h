@@ -98,7 +98,7 @@ class ReadSlots {
  public:
   /// `addresses` has one for each readable; those of several elements are null. `faults` is the
   /// plan's table.
-  ReadSlots(CudaDriver& driver, const Graph& graph, std::span<std::byte* const> addresses,
+  ReadSlots(CudaDriver& driver, const ir::Graph& graph, std::span<std::byte* const> addresses,
             DeviceConstants& constants, cuda::Control* control, const cuda::FaultTable& faults,
             int slots);
 

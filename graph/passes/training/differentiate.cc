@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
 #include "graph/control/guards.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
@@ -16,7 +16,7 @@ namespace metronome::passes {
 namespace {
 
 /// Which nodes of `graph` depend on something whose gradient is asked for.
-std::vector<bool> active_nodes(const Graph& graph) {
+std::vector<bool> active_nodes(const ir::Graph& graph) {
   std::vector<bool> active(graph.nodes().size(), false);
   for (const Node& node : graph.nodes()) {
     if (node.op->as<GradientOf>() != nullptr) active[node.inputs[0].node] = true;
@@ -35,18 +35,18 @@ std::vector<bool> active_nodes(const Graph& graph) {
 /// The reverse walk over the forward nodes of one graph.
 class Reverse {
  public:
-  Reverse(Graph& graph, std::vector<bool> active)
-      : graph_(graph), active_(std::move(active)), sums_(graph) {}
+  Reverse(ir::Graph& graph, const std::vector<bool>& active)
+      : graph_(graph), active_(active), emitter_(graph), sums_(emitter_) {}
 
   void run(ValueId loss) {
     {
       const Node node = graph_.node(loss);
-      PassScope scope(graph_, node.path + ".grad", node.line);
+      PassScope scope(emitter_, node.path + ".grad", node.line);
       Node seed;
       seed.op = make_op(Fill{1, graph_.type(loss)});
       seed.path = node.path + ".grad";
       seed.line = node.line;
-      sums_.add(loss, graph_.value(graph_.append(std::move(seed))), {});
+      sums_.add(loss, emitter_.value(graph_.append(std::move(seed))), {});
     }
     for (std::int32_t i = loss.node; i >= 0; --i) {
       if (active_[i]) visit(i);
@@ -64,15 +64,15 @@ class Reverse {
     bool any = false;
     for (std::size_t k = 0; k < node.types.size(); ++k) {
       const ValueId id{index, static_cast<std::int32_t>(k)};
-      outputs.push_back(graph_.value(id));
+      outputs.push_back(emitter_.value(id));
       incoming.push_back(of(id));
       any = any || incoming.back().present();
     }
     if (!any) return;
     Values inputs;
-    for (const ValueId id : node.inputs) inputs.push_back(graph_.value(id));
+    for (const ValueId id : node.inputs) inputs.push_back(emitter_.value(id));
 
-    PassScope scope(graph_, node.path + ".grad", node.line, node.guard);
+    PassScope scope(emitter_, node.path + ".grad", node.line, node.guard);
     const Values contributions = node.op->vjp({inputs, outputs, incoming});
     if (contributions.size() > node.inputs.size()) {
       throw InternalError(fmt::format("the vjp of {} gives {} gradients for {} inputs",
@@ -106,7 +106,7 @@ class Reverse {
         passed.push_back({merge.inputs[k], {c.value, std::move(facts)}});
       }
     }
-    PassScope scope(graph_, merge.path + ".grad", merge.line, merge.guard);
+    PassScope scope(emitter_, merge.path + ".grad", merge.line, merge.guard);
     if (passed.size() <= operands.size()) {
       for (Passed& p : passed) add(p.target, p.what.value, std::move(p.what.when));
       return;
@@ -118,8 +118,7 @@ class Reverse {
 
   void add(ValueId target, Value contribution, std::vector<control::GuardFact> when) {
     if (contribution.poisoned()) {
-      throw InternalError(
-          fmt::format("a vjp failed: {}", fmt::join(graph_.state().mistakes, "\n")));
+      throw InternalError(fmt::format("a vjp failed: {}", fmt::join(emitter_.mistakes, "\n")));
     }
     if (contribution.type() != graph_.type(target)) {
       throw InternalError(fmt::format("\"{}\" of type {} got a gradient {}",
@@ -129,14 +128,15 @@ class Reverse {
     sums_.add(target, contribution, std::move(when));
   }
 
-  Graph& graph_;
-  std::vector<bool> active_;
+  ir::Graph& graph_;
+  const std::vector<bool>& active_;
+  Emitter emitter_;
   GradientSums sums_;
 };
 
 }  // namespace
 
-Graph differentiate(const Graph& graph, const Settings& settings) {
+ir::Graph differentiate(const ir::Graph& graph, const Settings& settings) {
   Copier copier(graph);
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<bool> active;
@@ -152,34 +152,37 @@ Graph differentiate(const Graph& graph, const Settings& settings) {
   for (std::int32_t i = 0; i < count; ++i) {
     if (copier.has({i, 0})) now[i] = copier.at({i, 0});
   }
-  Graph result = copier.finish();
-  if (!graph.loss().present() || settings.mode != Mode::train) return result;
+  ir::Graph result = copier.finish();
+  if (settings.mode != Mode::train) return result;
 
-  Reverse reverse(result, std::move(active));
-  reverse.run(result.loss().id());
+  for (std::size_t o = 0; o < result.objectives().size(); ++o) {
+    Reverse reverse(result, active);
+    reverse.run(result.objectives()[o].loss);
 
-  std::vector<ParameterGradient> gradients;
-  for (std::int32_t i = 0; i < count; ++i) {
-    const Read* read = graph.nodes()[i].op->as<Read>();
-    if (read == nullptr || !graph.storage(read->storage).trainable) continue;
-    const Value g = reverse.of(now[i]);
-    if (g.present()) gradients.push_back({read->storage, g.id()});
-  }
-  result.set_parameter_gradients(std::move(gradients));
-
-  for (std::size_t r = 0; r < graph.readables().size(); ++r) {
-    const ValueId readable = graph.readables()[r].value;
-    if (!readable.present() || graph.node(readable).op->as<GradientOf>() == nullptr) continue;
-    const ValueId of = graph.node(readable).inputs[0];
-    Value g = reverse.of({now[of.node].node, of.output});
-    if (!g.present()) {  // the loss does not depend on it
-      Node zero;
-      zero.op = make_op(Fill{0, graph.type(of)});
-      zero.path = graph.node(readable).path;
-      zero.line = graph.node(readable).line;
-      g = result.value(result.append(std::move(zero)));
+    std::vector<ParameterGradient> gradients;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const Read* read = graph.nodes()[i].op->as<Read>();
+      if (read == nullptr || !graph.storage(read->storage).trainable) continue;
+      const Value g = reverse.of(now[i]);
+      if (g.present()) gradients.push_back({read->storage, g.id()});
     }
-    result.set_readable(r, g.id());
+    result.set_gradients(o, std::move(gradients));
+
+    // What users read is the gradient of the first.
+    for (std::size_t r = 0; o == 0 && r < graph.readables().size(); ++r) {
+      const ValueId readable = graph.readables()[r].value;
+      if (!readable.present() || graph.node(readable).op->as<GradientOf>() == nullptr) continue;
+      const ValueId of = graph.node(readable).inputs[0];
+      const Value g = reverse.of({now[of.node].node, of.output});
+      if (g.present()) {
+        result.set_readable(r, g.id());
+      } else {  // the loss does not depend on it
+        const Node& asked = graph.node(readable);
+        result.set_readable(r, result.append({.op = make_op(Fill{0, graph.type(of)}),
+                                              .path = asked.path,
+                                              .line = asked.line}));
+      }
+    }
   }
   return result;
 }

@@ -1,14 +1,14 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
 /// Before: no composite without a vjp is left. After it the graph also computes the gradient of the
-/// loss for every trainable parameter that the loss reaches (`parameter_gradients`) and for every
+/// loss for every trainable parameter that the loss reaches (`Objective::gradients`) and for every
 /// declared `gradient(value)`; gradients carry the line of the node they belong to. Unchanged where
 /// there is no loss or in evaluation.
-Graph differentiate(const Graph& graph, const Settings& settings);
+ir::Graph differentiate(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

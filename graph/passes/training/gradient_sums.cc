@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 
@@ -26,10 +26,9 @@ void GradientSums::add(ValueId target, Value contribution, std::vector<control::
     parts.push_back({contribution, std::move(when)});
     return;
   }
-  GraphState& state = graph_.state();
-  const ValueId before = std::exchange(state.guard, guard_of(outer, when).id());
+  const ValueId before = std::exchange(emitter_.guard, guard_of(outer, when).id());
   same->value = apply(Accumulate{}, {same->value, contribution}, Line{});
-  state.guard = before;
+  emitter_.guard = before;
 }
 
 Value GradientSums::of(ValueId target) {
@@ -37,7 +36,7 @@ Value GradientSums::of(ValueId target) {
   const std::vector<Contribution>& parts = pending_[target];
   if (parts.empty()) return {};
   const Node node = graph_.node(target);
-  PassScope scope(graph_, node.path + ".grad", node.line, node.guard);
+  PassScope scope(emitter_, node.path + ".grad", node.line, node.guard);
   std::vector<Contribution> conditional;
   Value always;
   for (const Contribution& part : parts) {
@@ -78,18 +77,18 @@ std::vector<control::GuardFact> GradientSums::reduced(ValueId target,
 }
 
 Value GradientSums::guard_of(ValueId outer, const std::vector<control::GuardFact>& facts) const {
-  Value guard = outer.present() ? graph_.value(outer) : Value();
+  Value guard = outer.present() ? emitter_.value(outer) : Value();
   const auto id = [&] { return guard.present() ? guard.id() : ValueId{}; };
   for (const auto& [fact, holds] : facts) {
     if (!holds) continue;
     if (guards_.implies(fact, id())) {
-      guard = graph_.value(fact);
+      guard = emitter_.value(fact);
     } else if (!guards_.implies(id(), fact)) {
-      guard = make_guard(graph_.value(fact), 1, 2, guard, Line{});
+      guard = make_guard(emitter_.value(fact), 1, 2, guard, Line{});
     }
   }
   for (const auto& [fact, holds] : facts) {
-    if (!holds) guard = make_guard(graph_.value(fact), 0, 2, guard, Line{});
+    if (!holds) guard = make_guard(emitter_.value(fact), 0, 2, guard, Line{});
   }
   return guard;
 }

@@ -4,9 +4,9 @@
 #include <map>
 #include <vector>
 
-#include "graph/builder/graph.h"
-#include "graph/builder/state.h"
 #include "graph/control/guards.h"
+#include "graph/emit/emitter.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::passes {
 
@@ -22,7 +22,9 @@ class GradientSums {
         when;  ///< beside the target's guard; sorted, none follows from others
   };
 
-  explicit GradientSums(Graph& graph) : graph_(graph), guards_(graph.state().nodes) {}
+  /// The emitter is kept.
+  explicit GradientSums(Emitter& emitter)
+      : emitter_(emitter), graph_(emitter.graph), guards_(graph_.nodes()) {}
 
   /// False where no step has both the target and the facts: a branch that another one excludes.
   bool counts(ValueId target, std::vector<control::GuardFact> when) const;
@@ -42,7 +44,8 @@ class GradientSums {
   Value merged(ValueId outer, std::vector<Contribution> parts) const;
   Value summed(ValueId outer, const std::vector<Contribution>& parts) const;
 
-  Graph& graph_;
+  Emitter& emitter_;
+  const ir::Graph& graph_;
   control::Guards guards_;
   std::map<ValueId, std::vector<Contribution>> pending_;
   std::map<ValueId, Value> done_;

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
@@ -17,15 +17,18 @@ namespace {
 /// An optimizer at work on a graph. What its rule gives is checked, as it may be the user's own.
 class Updates {
  public:
-  explicit Updates(Graph& graph)
-      : graph_(graph), optimizer_(**graph.optimizer()), line_(graph.loss_line()) {
+  Updates(Emitter& emitter, const ir::Objective& objective)
+      : emitter_(emitter),
+        graph_(emitter.graph),
+        optimizer_(*objective.optimizer),
+        line_(objective.line) {
     check_slots();
   }
 
   /// Gradients clipped.
   Values clipped(const std::vector<ParameterGradient>& gradients) {
     Values given;
-    for (const ParameterGradient& g : gradients) given.push_back(graph_.value(g.value));
+    for (const ParameterGradient& g : gradients) given.push_back(emitter_.value(g.value));
     const Values made = optimizer_.clip(given);
     check_recorded("clip the gradients");
     if (made.size() != given.size()) {
@@ -44,7 +47,8 @@ class Updates {
   void make_scalars(const std::vector<ParameterGradient>& gradients) {
     for (const ParameterGradient& g : gradients) {
       const double rate = graph_.storage(g.parameter).rate;
-      if (!scalars_.contains(rate)) scalars_[rate] = optimizer_.scalars(graph_.update(), rate);
+      if (!scalars_.contains(rate))
+        scalars_[rate] = optimizer_.scalars(emitter_.read(graph_.counters().update), rate);
     }
     check_recorded("make its scalars");
   }
@@ -53,7 +57,7 @@ class Updates {
   std::vector<Assignment> of(StorageId id, Value gradient) {
     const Storage parameter = graph_.storage(id);
     const std::string what = "update parameter " + quoted(parameter);
-    PassScope place(graph_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
+    PassScope place(emitter_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
     Values slots;
     std::vector<StorageId> storages = {id};
     for (const Slot& slot : slots_) {
@@ -64,10 +68,10 @@ class Updates {
       storages.push_back(graph_.append_storage(
           {fmt::format("{}/{}/{}", kMomentsRoot, slot.name, parameter.path), parameter.type,
            StorageKind::moment, slot.init, parameter.line, false}));
-      slots.push_back(graph_.read(storages.back()));
+      slots.push_back(emitter_.read(storages.back()));
     }
     const Values next =
-        optimizer_.update(graph_.read(id), gradient, slots, scalars_.at(parameter.rate));
+        optimizer_.update(emitter_.read(id), gradient, slots, scalars_.at(parameter.rate));
     check_recorded(what);
     if (next.size() != storages.size()) {
       refuse(what, fmt::format("its next value and those of {} moments, {} in all, but {}",
@@ -110,7 +114,7 @@ class Updates {
       refuse(what, fmt::format("{} of type {}, but {}", part, to_string(type), but));
     };
     if (!made.present()) refuse_for("an absent one (a default-made Value)");
-    if (made.graph() != &graph_.state()) refuse_for("a value of another graph");
+    if (made.emitter() != &emitter_) refuse_for("a value of another graph");
     if (made.poisoned()) refuse_for("a poisoned one");
     if (made.type() != type) refuse_for(to_string(made.type()));
     if (!always_computed(made)) refuse(what, needs_always(made).requires_);
@@ -118,7 +122,7 @@ class Updates {
 
   /// What the rule's own expressions did wrong, each line indented under the header.
   void check_recorded(const std::string& what) const {
-    const std::vector<std::string>& mistakes = graph_.state().mistakes;
+    const std::vector<std::string>& mistakes = emitter_.mistakes;
     if (mistakes.empty()) return;
     std::string text = "expressions without a mistake, but";
     for (const char letter : fmt::format("\n{}", fmt::join(mistakes, "\n"))) {
@@ -128,7 +132,8 @@ class Updates {
     refuse(what, text);
   }
 
-  Graph& graph_;
+  Emitter& emitter_;
+  ir::Graph& graph_;
   const OptimizerRule& optimizer_;
   Line line_;
   std::vector<Slot> slots_ = optimizer_.slots();
@@ -137,35 +142,35 @@ class Updates {
 
 }  // namespace
 
-Graph update(const Graph& graph, const Settings& settings) {
+ir::Graph update(const ir::Graph& graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) copier.copy(i);
-  Graph result = copier.finish();
+  ir::Graph result = copier.finish();
   if (settings.mode != Mode::train) return result;
 
-  std::vector<Assignment> assignments(result.assignments().begin(), result.assignments().end());
-  const Line line = result.loss_line();
-  const auto advance = [&](Value counter, int storage) {
-    const Value next = apply(Increment{}, {counter}, line);
-    assignments.push_back({StorageId{storage}, next.id(), line});
+  std::vector<Assignment> assignments = result.assignments();
+  Emitter emitter(result);
+  const Line line = result.objectives().empty() ? Line{} : result.objectives()[0].line;
+  const auto advance = [&](StorageId counter) {
+    const Value next = apply(Increment{}, {emitter.read(counter)}, line);
+    assignments.push_back({counter, next.id(), line});
   };
-  PassScope scope(result, std::string(kMomentsRoot), line);
-  advance(result.replay(), 1);
-  if (result.loss().present()) {
-    const std::vector<ParameterGradient> gradients(result.parameter_gradients().begin(),
-                                                   result.parameter_gradients().end());
-    Updates updates(result);
-    const Values clipped = updates.clipped(gradients);
-    updates.make_scalars(gradients);
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      for (const Assignment& next : updates.of(gradients[i].parameter, clipped[i])) {
+  PassScope scope(emitter, std::string(kMomentsRoot), line);
+  advance(result.counters().replay);
+  for (std::size_t o = 0; o < result.objectives().size(); ++o) {
+    const ir::Objective objective = result.objectives()[o];
+    Updates updates(emitter, objective);
+    const Values clipped = updates.clipped(objective.gradients);
+    updates.make_scalars(objective.gradients);
+    for (std::size_t i = 0; i < objective.gradients.size(); ++i) {
+      for (const Assignment& next : updates.of(objective.gradients[i].parameter, clipped[i])) {
         assignments.push_back(next);
       }
     }
-    advance(result.update(), 2);
+    result.set_gradients(o, {});  // they have done their work
   }
+  if (!result.objectives().empty()) advance(result.counters().update);
   result.set_assignments(std::move(assignments));
-  result.set_parameter_gradients({});  // they have done their work
   return result;
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 
 namespace metronome::passes {
 
-/// Before: `parameter_gradients` are there. After it each of those parameters and its moments are
-/// assigned what the optimizer makes of them, and the counters advance;
-/// `parameter_gradients` is empty. Unchanged in evaluation.
-Graph update(const Graph& graph, const Settings& settings);
+/// Before: objectives have their gradients. After it each of those parameters and its moments are
+/// assigned what the optimizer makes of them, the counters advance, and no objective has gradients
+/// left. Unchanged in evaluation.
+ir::Graph update(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes

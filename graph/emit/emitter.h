@@ -1,4 +1,4 @@
-// What a Graph holds. Internal to graph/.
+// What values point at: where, and as what, expressions of them become nodes.
 #pragma once
 
 #include <any>
@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder/graph.h"
 #include "graph/control/consequences.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/identity.h"
+#include "graph/ir/value.h"
 
 namespace metronome {
 
@@ -28,22 +29,15 @@ struct Scope {
   std::string layer;                  ///< the layer whose op may take this scope's own path
 };
 
-struct GraphState {
-  explicit GraphState(std::string graph_name) : name(graph_name), identity(this, graph_name) {}
+/// Where expressions of values become nodes: a graph, and the path, line and guard of what is made
+/// next. Users' graphs have one for as long as they are declared, a pass has one of its own on the
+/// graph that it makes. The graph is kept, and must stay where it is.
+struct Emitter {
+  explicit Emitter(ir::Graph& on) : graph(on), identity(this, on.name()) {}
 
-  std::string name;
+  ir::Graph& graph;
   OpenIdentity identity;
-  std::vector<Node> nodes;
-  std::vector<Storage> storages;
-  std::map<std::string, StorageId, std::less<>> storage_by_path;
-  std::map<StorageId, ValueId> read_nodes;      ///< the one Read of each storage
   std::map<StorageId, ValueId> current_buffer;  ///< what the last `assign` of the step left
-  std::vector<Assignment> assignments;
-  std::vector<Readable> readables;
-  std::vector<ParameterGradient> parameter_gradients;
-  ValueId loss;
-  Line loss_line;
-  std::optional<Optimizer> optimizer;
   std::vector<std::string> mistakes;
 
   std::vector<Scope> scopes = std::vector<Scope>(1);
@@ -60,7 +54,25 @@ struct GraphState {
   int line_scopes = 0;
   Line line;  ///< what LineScope set
 
-  Line effective(Line given) const { return line_scopes > 0 ? line : given; }
+  /// The line of what is made now, where the call was made at `given`.
+  Line effective(Line given) const { return owned(line_scopes > 0 ? line : given); }
+  /// Takes over what another one knows of an equal graph: open scopes, buffers, notes, mistakes.
+  void go_on_from(const Emitter& other) {
+    current_buffer = other.current_buffer;
+    mistakes = other.mistakes;
+    scopes = other.scopes;
+    guard = other.guard;
+    iterations = other.iterations;
+    notes = other.notes;
+  }
+  Value value(ValueId id) { return Value(this, id); }
+  /// The storage's old value.
+  Value read(StorageId storage) { return value(graph.read(storage)); }
+  /// A node without operands.
+  Value source(OpPtr op, std::string path, Line given) {
+    return value(graph.append(
+        {.op = std::move(op), .path = std::move(path), .line = effective(std::move(given))}));
+  }
 };
 
 /// "a/b"; "b" where a is empty.
@@ -70,19 +82,22 @@ std::string join_path(const std::string& a, std::string_view b);
 /// "optimizer/", counters at the top, and a checkpoint's file keeps one name for its metadata.
 std::optional<Requirement> wrong_path(const std::string& path);
 
+/// What a type misses to be a value's, if anything.
+std::optional<Requirement> wrong_type(const Type& type);
+
 /// A name for a new sibling: "linear", then "linear_1", ...
 std::string unique_name(Scope& scope, std::string_view name);
 
 /// While it lives, nodes that a pass makes lie under `path`, carry `line` and run under `guard`.
 class PassScope {
  public:
-  PassScope(Graph& graph, std::string path, Line line, ValueId guard = {});
+  PassScope(Emitter& emitter, std::string path, Line line, ValueId guard = {});
   ~PassScope();
   PassScope(const PassScope&) = delete;
   PassScope& operator=(const PassScope&) = delete;
 
  private:
-  GraphState& state_;
+  Emitter& emitter_;
   Line line_;
   int line_scopes_;
   ValueId guard_;

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeindex>
 
-#include "graph/builder/graph.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/value.h"
@@ -20,13 +20,13 @@ namespace metronome {
 /// the calls inside capture: a message never points into Metronome. The outermost one counts.
 class LineScope {
  public:
-  LineScope(GraphState* graph, Line line);
+  LineScope(Emitter* emitter, Line line);
   ~LineScope();
   LineScope(const LineScope&) = delete;
   LineScope& operator=(const LineScope&) = delete;
 
  private:
-  GraphState* graph_;
+  Emitter* emitter_;
   bool outermost_ = false;
 };
 
@@ -38,26 +38,26 @@ class PathScope {
  public:
   enum class Kind { user, verb, layer };
   /// A named scope, a verb, or a library layer.
-  PathScope(GraphState* graph, std::string_view name, Kind kind);
+  PathScope(Emitter* emitter, std::string_view name, Kind kind);
   /// Copy `index` of the verb's scope that is open now: its own path for nodes, and for storages
   /// too unless `share_storage`, in which case the storages of copy 0 are found again.
-  PathScope(GraphState* graph, int index, bool share_storage);
+  PathScope(Emitter* emitter, int index, bool share_storage);
   /// The place of a shared layer: nodes lie at the current path, storages at `storage_path`, and
   /// those that exist are found again.
-  PathScope(GraphState* graph, const std::string& storage_path);
+  PathScope(Emitter* emitter, const std::string& storage_path);
   ~PathScope();
   PathScope(const PathScope&) = delete;
   PathScope& operator=(const PathScope&) = delete;
 
  private:
-  GraphState* graph_;
+  Emitter* emitter_;
 };
 
 /// While it lives, nodes run under `guard`, a value of `make_guard`: a step in which it is false
 /// skips them, and their values are not for others to read.
 class GuardScope {
  public:
-  GuardScope(GraphState* graph, Value guard);
+  GuardScope(Emitter* emitter, Value guard);
   /// Ends the region; buffers assigned in it keep what they held where it did not run.
   void close(Line line);
   ~GuardScope();
@@ -65,7 +65,7 @@ class GuardScope {
   GuardScope& operator=(const GuardScope&) = delete;
 
  private:
-  GraphState* graph_;
+  Emitter* emitter_;
   ValueId outer_;
   std::map<StorageId, ValueId> before_;  // what buffers held when it began
 };
@@ -75,7 +75,7 @@ inline constexpr std::int64_t kMostCopies = 1'000'000;
 
 /// What `result`, which a user's function ("layer", "body") returned, misses to be a value of the
 /// graph, or nothing.
-std::optional<Requirement> wrong_result(const GraphState* graph, const Value& result,
+std::optional<Requirement> wrong_result(const Emitter* emitter, const Value& result,
                                         std::string_view what);
 
 /// True where the decider's outcome is `when`, one of `cases`, and `parent`, where given, is true.
@@ -85,17 +85,31 @@ bool always_computed(const Value& value);
 /// The requirement that a value misses which must always be computed.
 Requirement needs_always(const Value& value);
 
-/// A parameter or buffer of a layer under construction, at the current path; type errors as in
-/// Graph::parameter.
-Value make_parameter(GraphState* graph, std::string name, Type type, Init init, Line line);
-Buffer make_buffer(GraphState* graph, std::string name, Type type, Init init, Line line);
-void assign(GraphState* graph, const Buffer& buffer, Value next, Line line);
-/// A value whose every element is the same number.
-Value make_constant(GraphState* graph, double number, Type type, Line line);
-/// What random ops take first.
-Value read_seed(GraphState* graph);
-Value read_replay(GraphState* graph);
+/// A buffer's handle and its value at this place of the step: the value that the previous `assign`
+/// of the step left, or the storage's old value.
+struct Buffer {
+  StorageId storage;
+  Value value;
+};
 
+/// A parameter, state or buffer of a layer under construction, at the current path; type errors as
+/// in Graph::parameter.
+Value make_parameter(Emitter* emitter, std::string name, Type type, Init init, Line line);
+Value make_state(Emitter* emitter, std::string name, Type type, Init init, Line line);
+Buffer make_buffer(Emitter* emitter, std::string name, Type type, Init init, Line line);
+void assign(Emitter* emitter, const Buffer& buffer, Value next, Line line);
+/// A value whose every element is the same number.
+Value make_constant(Emitter* emitter, double number, Type type, Line line);
+/// Row-major numbers as a value.
+Value make_constant(Emitter* emitter, const std::vector<double>& numbers, Type type, Line line);
+/// What random ops take first.
+Value read_seed(Emitter* emitter);
+Value read_replay(Emitter* emitter);
+
+/// Adds one node. Outputs: visible and saved ones. Where an operand is poisoned, of another graph
+/// or misses the op's shape rule, the result is `outputs` poisoned values (and the mistake
+/// recorded).
+Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs = 1);
 /// Adds one node and returns its first output.
 template <OpRules T>
 Value apply(T op, std::initializer_list<Value> inputs, Line line) {
@@ -109,7 +123,7 @@ Values apply_all(T op, std::initializer_list<Value> inputs, std::size_t outputs,
 
 /// Records a mistake of the user: `what` ("repeat cannot run -1 times"), operands, requirement.
 /// Returns a poisoned value of the graph.
-Value mistake(GraphState* graph, Line line, std::string what, std::span<const Value> operands,
+Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Value> operands,
               const Requirement& requirement);
 
 /// What a verb leaves with its result, a struct of its own, for functions that are asked of that
@@ -123,6 +137,6 @@ const Note* note_of(const Value& result) {
 }
 
 /// Current scope's path for the error "cannot join the graph as".
-std::string current_path(GraphState* graph);
+std::string current_path(Emitter* emitter);
 
 }  // namespace metronome

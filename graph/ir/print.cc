@@ -1,10 +1,10 @@
 // The graph as text and for graphviz.
 #include <fmt/format.h>
 
-#include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/structural.h"
 
-namespace metronome {
+namespace metronome::ir {
 namespace {
 
 std::string label(ValueId id) {
@@ -85,4 +85,4 @@ std::string Graph::dot() const {
   return text + "}\n";
 }
 
-}  // namespace metronome
+}  // namespace metronome::ir

@@ -1,9 +1,9 @@
 // Adding one node to a graph under construction.
 #include <fmt/format.h>
 
-#include "graph/builder/scope.h"
-#include "graph/builder/state.h"
 #include "graph/control/guards.h"
+#include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/hash.h"
@@ -28,7 +28,7 @@ Requirement needs_computed(const Value& value, std::size_t i) {
   return {
       fmt::format("operands that are computed whenever they are read, but operand {} only where "
                   "\"{}\" is true",
-                  i, Value(value.graph(), value.node().guard).node().path),
+                  i, Value(value.emitter(), value.node().guard).node().path),
       "carry it in the stream of its loop or branch"};
 }
 
@@ -40,7 +40,7 @@ bool always_computed(const Value& value) {
 
 Requirement needs_always(const Value& value) {
   return {fmt::format("a value that every step computes, but this one only where \"{}\" is true",
-                      Value(value.graph(), value.node().guard).node().path),
+                      Value(value.emitter(), value.node().guard).node().path),
           "carry it in the stream of its loop or branch"};
 }
 
@@ -50,37 +50,37 @@ Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value par
 }
 
 Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs) {
-  GraphState* graph = nullptr;
+  Emitter* emitter = nullptr;
   bool poisoned = false;
   for (const Value& v : inputs) {
-    GraphState* const own = v.graph(line);
-    if (graph == nullptr) graph = own;
-    poisoned = poisoned || (v.poisoned() && own == graph);
+    Emitter* const own = v.emitter(line);
+    if (emitter == nullptr) emitter = own;
+    poisoned = poisoned || (v.poisoned() && own == emitter);
   }
-  if (graph == nullptr) {
+  if (emitter == nullptr) {
     throw GraphError(
         {fmt::format("{}: {} has no operand that belongs to a graph\n"
                      "  way out    begin with Graph::input or Graph::parameter",
                      to_string(line), op->name())});
   }
-  if (poisoned) return Values(outputs, Value(graph, ValueId{}));
+  if (poisoned) return Values(outputs, Value(emitter, ValueId{}));
 
-  Scope& scope = graph->scopes.back();
+  Scope& scope = emitter->scopes.back();
   const auto refuse = [&](const Requirement& requirement) {
     mistake(
-        graph, line,
+        emitter, line,
         fmt::format("{} cannot join the graph as \"{}\"", op->name(), node_path(scope, *op, false)),
         inputs, requirement);
-    return Values(outputs, Value(graph, ValueId{}));
+    return Values(outputs, Value(emitter, ValueId{}));
   };
 
   Node node;
   Types types;
   for (const Value& v : inputs) {
     if (!v.present()) return refuse({"every operand, but one is absent (a default-made Value)"});
-    if (v.graph() != graph) {
-      return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"", graph->name,
-                                 v.graph()->name)});
+    if (v.emitter() != emitter) {
+      return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"",
+                                 emitter->graph.name(), v.emitter()->graph.name())});
     }
     if (v.node().op->as<GradientOf>() != nullptr) {
       return refuse(
@@ -90,13 +90,13 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     types.push_back(v.type());
   }
   node.op = op;
-  if (op->as<Guard>() == nullptr) node.guard = graph->guard;
+  if (op->as<Guard>() == nullptr) node.guard = emitter->guard;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ValueId guard = inputs[i].node().guard;
     if (guard == node.guard || !guard.present()) continue;
     std::vector<control::GuardFact> read_where_skipped = control::read_under(node, i);
     read_where_skipped.push_back({guard, false});
-    if (control::possible(graph->nodes, graph->consequences, read_where_skipped)) {
+    if (control::possible(emitter->graph.nodes(), emitter->consequences, read_where_skipped)) {
       return refuse(needs_computed(inputs[i], i));
     }
   }
@@ -110,20 +110,20 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   } catch (const Requirement& requirement) {
     const Values poisoned = refuse(requirement);
     // A pass cannot do without it: a gradient may be larger than all that was declared.
-    if (scope.pass) throw GraphError({graph->mistakes.back()});
+    if (scope.pass) throw GraphError({emitter->mistakes.back()});
     return poisoned;
   }
   node.path = node_path(scope, *op, true);
-  node.line = graph->effective(line);
+  node.line = emitter->effective(line);
   if (OpPtr keyed = op->with_key(hash_of(node.path))) op = std::move(keyed);
   node.op = std::move(op);
 
-  const auto index = static_cast<std::int32_t>(graph->nodes.size());
+  const auto index = static_cast<std::int32_t>(emitter->graph.nodes().size());
   Values results;
   for (std::size_t i = 0; i < node.types.size(); ++i) {
-    results.emplace_back(graph, ValueId{index, static_cast<std::int32_t>(i)});
+    results.emplace_back(emitter, ValueId{index, static_cast<std::int32_t>(i)});
   }
-  graph->nodes.push_back(std::move(node));
+  emitter->graph.append(std::move(node));
   return results;
 }
 

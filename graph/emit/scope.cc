@@ -1,8 +1,8 @@
-#include "graph/builder/scope.h"
+#include "graph/emit/scope.h"
 
 #include <fmt/format.h>
 
-#include "graph/builder/state.h"
+#include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
@@ -38,6 +38,15 @@ std::optional<Requirement> wrong_path(const std::string& path) {
   return std::nullopt;
 }
 
+std::optional<Requirement> wrong_type(const Type& type) {
+  try {
+    require_possible(type);
+  } catch (const Requirement& requirement) {
+    return requirement;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 /// Verbs of one set of weights: their storages carry no index.
@@ -47,19 +56,19 @@ bool shares_weights(std::string_view verb) {
 
 }  // namespace
 
-LineScope::LineScope(GraphState* graph, Line line) : graph_(graph) {
-  if (graph_ == nullptr) return;
-  outermost_ = graph_->line_scopes++ == 0;
-  if (outermost_) graph_->line = line;
+LineScope::LineScope(Emitter* emitter, Line line) : emitter_(emitter) {
+  if (emitter_ == nullptr) return;
+  outermost_ = emitter_->line_scopes++ == 0;
+  if (outermost_) emitter_->line = line;
 }
 
 LineScope::~LineScope() {
-  if (graph_ != nullptr) --graph_->line_scopes;
+  if (emitter_ != nullptr) --emitter_->line_scopes;
 }
 
-PathScope::PathScope(GraphState* graph, std::string_view name, Kind kind) : graph_(graph) {
-  if (graph_ == nullptr) return;
-  Scope& outer = graph_->scopes.back();
+PathScope::PathScope(Emitter* emitter, std::string_view name, Kind kind) : emitter_(emitter) {
+  if (emitter_ == nullptr) return;
+  Scope& outer = emitter_->scopes.back();
   Scope inner;
   inner.reuse = outer.reuse;
   if (kind == Kind::verb && !shares_weights(name) && outer.user_named) {
@@ -75,84 +84,84 @@ PathScope::PathScope(GraphState* graph, std::string_view name, Kind kind) : grap
     inner.user_named = kind == Kind::user;
     if (kind == Kind::layer) inner.layer = name;
   }
-  graph_->scopes.push_back(std::move(inner));
+  emitter_->scopes.push_back(std::move(inner));
 }
 
-PathScope::PathScope(GraphState* graph, int index, bool share_storage) : graph_(graph) {
-  if (graph_ == nullptr) return;
-  const Scope& outer = graph_->scopes.back();
+PathScope::PathScope(Emitter* emitter, int index, bool share_storage) : emitter_(emitter) {
+  if (emitter_ == nullptr) return;
+  const Scope& outer = emitter_->scopes.back();
   Scope inner;
   inner.nodes = join_path(outer.nodes, std::to_string(index));
   inner.storages =
       share_storage ? outer.storages : join_path(outer.storages, std::to_string(index));
   inner.reuse = outer.reuse || (share_storage && index > 0);
-  graph_->scopes.push_back(std::move(inner));
+  emitter_->scopes.push_back(std::move(inner));
 }
 
-PathScope::PathScope(GraphState* graph, const std::string& storage_path) : graph_(graph) {
-  if (graph_ == nullptr) return;
-  Scope& outer = graph_->scopes.back();
+PathScope::PathScope(Emitter* emitter, const std::string& storage_path) : emitter_(emitter) {
+  if (emitter_ == nullptr) return;
+  Scope& outer = emitter_->scopes.back();
   Scope inner;
   inner.nodes = join_path(outer.nodes, unique_name(outer, "shared"));
   inner.storages = storage_path;
   inner.reuse = true;
-  graph_->scopes.push_back(std::move(inner));
+  emitter_->scopes.push_back(std::move(inner));
 }
 
 PathScope::~PathScope() {
-  if (graph_ != nullptr) graph_->scopes.pop_back();
+  if (emitter_ != nullptr) emitter_->scopes.pop_back();
 }
 
-PassScope::PassScope(Graph& graph, std::string path, Line line, ValueId guard)
-    : state_(graph.state()),
-      line_(state_.line),
-      line_scopes_(state_.line_scopes),
-      guard_(state_.guard) {
+PassScope::PassScope(Emitter& emitter, std::string path, Line line, ValueId guard)
+    : emitter_(emitter),
+      line_(emitter.line),
+      line_scopes_(emitter.line_scopes),
+      guard_(emitter.guard) {
   Scope scope;
   scope.nodes = scope.storages = std::move(path);
   scope.pass = true;
-  state_.scopes.push_back(std::move(scope));
-  state_.line = line;
-  state_.line_scopes = 1;
-  state_.guard = guard;
+  emitter_.scopes.push_back(std::move(scope));
+  emitter_.line = std::move(line);
+  emitter_.line_scopes = 1;
+  emitter_.guard = guard;
 }
 
 PassScope::~PassScope() {
-  state_.scopes.pop_back();
-  state_.line = line_;
-  state_.line_scopes = line_scopes_;
-  state_.guard = guard_;
+  emitter_.scopes.pop_back();
+  emitter_.line = line_;
+  emitter_.line_scopes = line_scopes_;
+  emitter_.guard = guard_;
 }
 
-GuardScope::GuardScope(GraphState* graph, Value guard)
-    : graph_(graph), outer_(graph->guard), before_(graph->current_buffer) {
-  graph_->guard = guard.id();
+GuardScope::GuardScope(Emitter* emitter, Value guard)
+    : emitter_(emitter), outer_(emitter->guard), before_(emitter->current_buffer) {
+  emitter_->guard = guard.id();
 }
 
 void GuardScope::close(Line line) {
-  const Value guard(graph_, graph_->guard);
-  graph_->guard = outer_;
-  const std::map<StorageId, ValueId> inside = graph_->current_buffer;
+  const Value guard(emitter_, emitter_->guard);
+  emitter_->guard = outer_;
+  const std::map<StorageId, ValueId> inside = emitter_->current_buffer;
   for (const auto& [storage, left] : inside) {
     const auto before = before_.find(storage);
-    const ValueId old = before != before_.end() ? before->second : graph_->read_nodes.at(storage);
+    const ValueId old = before != before_.end() ? before->second : emitter_->graph.read(storage);
     if (left == old) continue;
-    const Value merged = apply(Merge{}, {guard, Value(graph_, left), Value(graph_, old)}, line);
-    metronome::assign(graph_, {storage, Value(graph_, old)}, merged, line);
+    const Value merged = apply(Merge{}, {guard, Value(emitter_, left), Value(emitter_, old)}, line);
+    metronome::assign(emitter_, {storage, Value(emitter_, old)}, merged, line);
   }
-  graph_ = nullptr;
+  emitter_ = nullptr;
 }
 
 GuardScope::~GuardScope() {
-  if (graph_ == nullptr) return;
+  if (emitter_ == nullptr) return;
   // A mistake cut the region short: what it left in buffers is not for others to read.
-  graph_->guard = outer_;
-  graph_->current_buffer = std::move(before_);
+  emitter_->guard = outer_;
+  emitter_->current_buffer = std::move(before_);
 }
 
-std::string current_path(GraphState* graph) { return graph->scopes.back().nodes; }
+std::string current_path(Emitter* emitter) { return emitter->scopes.back().nodes; }
 
-Value mistake(GraphState* graph, Line line, std::string what, std::span<const Value> operands,
+Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Value> operands,
               const Requirement& requirement) {
   std::size_t type_width = 0, path_width = 0;
   for (const Value& v : operands) {
@@ -160,7 +169,7 @@ Value mistake(GraphState* graph, Line line, std::string what, std::span<const Va
     type_width = std::max(type_width, to_string(v.type()).size());
     path_width = std::max(path_width, v.node().path.size() + 2);
   }
-  std::string text = fmt::format("{}: {}", to_string(graph->effective(line)), what);
+  std::string text = fmt::format("{}: {}", to_string(emitter->effective(line)), what);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Value& v = operands[i];
     if (!v.present()) {
@@ -173,17 +182,17 @@ Value mistake(GraphState* graph, Line line, std::string what, std::span<const Va
   }
   text += fmt::format("\n  requires   {}", requirement.requires_);
   if (!requirement.way_out.empty()) text += fmt::format("\n  way out    {}", requirement.way_out);
-  graph->mistakes.push_back(std::move(text));
-  return Value(graph, ValueId{});
+  emitter->mistakes.push_back(std::move(text));
+  return Value(emitter, ValueId{});
 }
 
 void keep_note(const Value& result, std::any note) {
   const std::type_index type = note.type();
-  result.graph()->notes.insert_or_assign({result.id(), type}, std::move(note));
+  result.emitter()->notes.insert_or_assign({result.id(), type}, std::move(note));
 }
 
 const std::any* find_note(const Value& result, std::type_index type) {
-  const auto& notes = result.graph()->notes;
+  const auto& notes = result.emitter()->notes;
   const auto found = notes.find({result.id(), type});
   return found == notes.end() ? nullptr : &found->second;
 }

@@ -1,0 +1,118 @@
+#include "graph/ir/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::ir {
+
+Graph::Graph(std::string name) : name_(std::move(name)) {
+  const auto counter = [&](std::size_t which) {
+    return append_storage(
+        {std::string(kCounters[which]), Type{i64, {}}, StorageKind::counter, Init{}, Line{}});
+  };
+  counters_ = {counter(0), counter(1), counter(2)};
+}
+
+Graph Graph::like(const Graph& source) {
+  Graph graph = source;
+  graph.nodes_.clear();
+  graph.reads_.clear();
+  graph.assignments_.clear();
+  for (Readable& r : graph.readables_) r.value = ValueId{};
+  for (Objective& o : graph.objectives_) {
+    o.loss = ValueId{};
+    o.gradients.clear();
+  }
+  return graph;
+}
+
+std::optional<StorageId> Graph::find_storage(std::string_view path) const {
+  const auto found = storage_by_path_.find(path);
+  if (found == storage_by_path_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<ValueId> Graph::find_read(StorageId storage) const {
+  const auto found = reads_.find(storage);
+  if (found == reads_.end()) return std::nullopt;
+  return found->second;
+}
+
+ValueId Graph::append(Node node) {
+  const auto index = static_cast<std::int32_t>(nodes_.size());
+  Types types;
+  for (const ValueId input : node.inputs) {
+    if (input.node < 0 || input.node >= index) {
+      throw InternalError(fmt::format("\"{}\" reads a value that does not exist yet", node.path));
+    }
+    types.push_back(type(input));
+  }
+  try {
+    node.types = node.op->infer(types);
+    for (const Type& made : node.types) require_possible(made);
+  } catch (const Requirement& requirement) {
+    throw InternalError(
+        fmt::format("{} \"{}\" requires {}", node.op->name(), node.path, requirement.requires_));
+  }
+  if (const Read* read = node.op->as<Read>()) reads_[read->storage] = {index, 0};
+  nodes_.push_back(std::move(node));
+  return {index, 0};
+}
+
+StorageId Graph::append_storage(Storage storage) {
+  if (storage_by_path_.contains(storage.path)) {
+    throw InternalError(fmt::format("storage \"{}\" exists", storage.path));
+  }
+  const StorageId id{static_cast<std::int32_t>(storages_.size())};
+  storage_by_path_[storage.path] = id;
+  storages_.push_back(std::move(storage));
+  return id;
+}
+
+ValueId Graph::read(StorageId id) {
+  if (const auto found = find_read(id)) return *found;
+  const Storage& of = storage(id);
+  return append({.op = make_op(Read{id, of.type}), .path = of.path, .line = of.line});
+}
+
+void Graph::set_trainable(StorageId parameter, bool trainable) {
+  storages_[parameter.index].trainable = trainable;
+}
+
+void Graph::set_rate(StorageId parameter, double rate) { storages_[parameter.index].rate = rate; }
+
+void Graph::append_readable(Readable readable) { readables_.push_back(std::move(readable)); }
+
+void Graph::set_readable(std::size_t index, ValueId value) { readables_[index].value = value; }
+
+void Graph::append_objective(Objective objective) { objectives_.push_back(std::move(objective)); }
+
+void Graph::erase_objective(std::size_t objective) {
+  objectives_.erase(objectives_.begin() + static_cast<std::ptrdiff_t>(objective));
+}
+
+void Graph::set_loss(std::size_t objective, ValueId loss) { objectives_[objective].loss = loss; }
+
+void Graph::set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients) {
+  objectives_[objective].gradients = std::move(gradients);
+}
+
+void Graph::assign(StorageId storage, ValueId value, Line line) {
+  const auto same = std::ranges::find(assignments_, storage, &Assignment::storage);
+  if (same != assignments_.end()) {
+    same->value = value;
+  } else {
+    assignments_.push_back({storage, value, std::move(line)});
+  }
+}
+
+void Graph::set_assignments(std::vector<Assignment> assignments) {
+  assignments_ = std::move(assignments);
+}
+
+}  // namespace metronome::ir

@@ -1,0 +1,96 @@
+// A graph as passes, the planner and executors see it: nodes, storages, what is read and assigned.
+// Plain data: it grows, and nothing that it holds is changed in place.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/node.h"
+#include "graph/ir/optimizer.h"
+
+namespace metronome::ir {
+
+/// What a training step makes small, and how.
+struct Objective {
+  ValueId loss;  ///< a floating scalar
+  Optimizer optimizer;
+  Line line;  ///< where it was asked for
+  /// Of the trainable parameters that the loss reaches, as `differentiate` found them; `update`
+  /// uses them up.
+  std::vector<ParameterGradient> gradients = {};
+};
+
+/// The i64 scalars that every graph keeps.
+struct Counters {
+  StorageId seed;
+  StorageId replay;  ///< steps run: keys randomness
+  StorageId update;  ///< updates made
+};
+
+/// Static and acyclic by construction: nodes are appended, and read only earlier nodes.
+class Graph {
+ public:
+  /// With the counters' storages and nothing else.
+  explicit Graph(std::string name);
+  /// A graph with the same name and storages, objectives without a loss and readables without a
+  /// value, to be set, and no nodes.
+  static Graph like(const Graph& source);
+
+  // ---- reading -------------------------------------------------------------------------------
+  const std::string& name() const { return name_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(ValueId id) const { return nodes_[id.node]; }
+  const Type& type(ValueId id) const { return node(id).types[id.output]; }
+  const std::vector<Storage>& storages() const { return storages_; }
+  const Storage& storage(StorageId id) const { return storages_[id.index]; }
+  std::optional<StorageId> find_storage(std::string_view path) const;
+  const Counters& counters() const { return counters_; }
+  /// The node that reads the storage's old value, where there is one.
+  std::optional<ValueId> find_read(StorageId storage) const;
+  const std::vector<Assignment>& assignments() const { return assignments_; }
+  const std::vector<Readable>& readables() const { return readables_; }
+  const std::vector<Objective>& objectives() const { return objectives_; }
+
+  /// As text, one line a node; the tests' language.
+  std::string print() const;
+  /// For graphviz.
+  std::string dot() const;
+
+  // ---- writing -------------------------------------------------------------------------------
+  /// Appends a node as it is, but for its types, which the op's shape rule gives. Returns its first
+  /// output. Throws InternalError where it reads what is not there, or the rule refuses.
+  ValueId append(Node node);
+  /// Appends a storage; its path must be new.
+  StorageId append_storage(Storage storage);
+  /// The storage's old value: one node for each storage, made when first asked for.
+  ValueId read(StorageId storage);
+  void set_trainable(StorageId parameter, bool trainable);
+  void set_rate(StorageId parameter, double rate);
+  void append_readable(Readable readable);
+  void set_readable(std::size_t index, ValueId value);
+  void append_objective(Objective objective);
+  void erase_objective(std::size_t objective);
+  void set_loss(std::size_t objective, ValueId loss);
+  void set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients);
+  /// What the storage holds after a step; `line` is kept of the first that says it of a storage.
+  void assign(StorageId storage, ValueId value, Line line);
+  void set_assignments(std::vector<Assignment> assignments);
+
+ private:
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Storage> storages_;
+  std::map<std::string, StorageId, std::less<>> storage_by_path_;
+  std::map<StorageId, ValueId> reads_;
+  Counters counters_;
+  std::vector<Assignment> assignments_;
+  std::vector<Readable> readables_;
+  std::vector<Objective> objectives_;
+};
+
+}  // namespace metronome::ir
