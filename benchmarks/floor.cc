@@ -56,7 +56,7 @@ class Bench {
                                                      .d = d.data(),
                                                      .workspace = workspace.data(),
                                                      .workspace_bytes = candidate.scratch_bytes,
-                                                     .algorithm = candidate.name}));
+                                                     .algorithm = candidate.algorithm}));
     }
     return best;
   }

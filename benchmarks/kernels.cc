@@ -93,7 +93,7 @@ void measure(const Subject& subject, const std::string& name, const CpuTable& ta
     const double ns = best_ns(kernel);
     const std::string rate = subject.flops > 0 ? fmt::format("{:7.1f} GFLOP/s", subject.flops / ns)
                                                : fmt::format("{:7.1f} GB/s", bytes / ns);
-    fmt::print("{:<64} {:<6} {:<6} x{} {:12.1f} ns {}\n", name, table.isa(), choice.name,
+    fmt::print("{:<64} {:<6} {:<6} x{} {:12.1f} ns {}\n", name, table.isa(), name_of(choice),
                choice.threads, ns, rate);
   }
 }

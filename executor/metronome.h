@@ -1,14 +1,16 @@
 // The public interface, whole: declare a graph, compile it, replay it.
 #pragma once
 
-#include "executor/run/batches.h"     // the order of batches
-#include "executor/run/executable.h"  // compile, Executable
-#include "graph/builder/graph.h"      // Graph
-#include "graph/ir/error.h"           // GraphError, RunError
-#include "graph/ir/value.h"           // Value and its verbs
-#include "ops/language/functions.h"   // elementwise functions, reductions, shapes
-#include "ops/language/init.h"        // zeros, ones, uniform, normal, kaiming_uniform, ...
-#include "ops/language/layers.h"      // linear, layer_norm, batch_norm, dropout, embedding, ...
-#include "ops/language/optimizers.h"  // Adam, AdamW, Sgd, schedules
-#include "ops/language/routing.h"     // RouteOptions, dropped, balance_loss
-#include "ops/losses/losses.h"        // mse_loss, cross_entropy_loss, ...
+#include "executor/compile/compile.h"  // compile
+#include "executor/compile/targets.h"  // cpu_replay, cuda_graph, stepwise, eager, null
+#include "executor/run/batches.h"      // the order of batches
+#include "executor/run/executable.h"   // Executable
+#include "graph/builder/graph.h"       // Graph
+#include "graph/ir/error.h"            // GraphError, RunError
+#include "graph/ir/value.h"            // Value and its verbs
+#include "ops/language/functions.h"    // elementwise functions, reductions, shapes
+#include "ops/language/init.h"         // zeros, ones, uniform, normal, kaiming_uniform, ...
+#include "ops/language/layers.h"       // linear, layer_norm, batch_norm, dropout, embedding, ...
+#include "ops/language/optimizers.h"   // Adam, AdamW, Sgd, schedules
+#include "ops/language/routing.h"      // RouteOptions, dropped, balance_loss
+#include "ops/losses/losses.h"         // mse_loss, cross_entropy_loss, ...

@@ -20,6 +20,7 @@
 #include "ops/pick/pick.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reshape/reshape.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "ops/route/route.h"
 #include "ops/slice/slice.h"
 #include "ops/softmax/softmax.h"
@@ -42,7 +43,8 @@ using KernelOps = OpList<
     // linear algebra
     Matmul, Linear,
     // norms and softmax
-    LayerNorm, LayerNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate, Softmax, SoftmaxGrad,
+    LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate,
+    Softmax, SoftmaxGrad,
     // reductions, shapes, indexing
     Reduce, ArgMax, Expand, Transpose, Slice, SliceGrad, Concat, Embedding, EmbeddingGrad, Pick,
     PickGrad, Route,

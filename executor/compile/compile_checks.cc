@@ -11,7 +11,6 @@
 #include "executor/run/batch_shapes.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
-#include "ops/reference/table.h"
 
 namespace metronome::executor::compile {
 namespace {
@@ -105,20 +104,6 @@ void check_evaluate_outputs(const ir::Graph& graph, const CompileOptions& option
   }
 }
 
-void check_optimizer(const ir::Graph& graph, const Target& target, const CompileOptions& options) {
-  const bool trains = std::ranges::find(options.modes, Mode::train) != options.modes.end();
-  if (target.kind != Target::Kind::eager || !trains) return;
-  for (const ir::Objective& objective : graph.objectives()) {
-    const OptimizerRule& optimizer = *objective.optimizer;
-    if (has_reference(optimizer)) continue;
-    throw RunError(
-        fmt::format("graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
-                    "\"{}\" is none of them; compile for another target, such as cpu_replay or "
-                    "stepwise, or minimize with Adam, AdamW or Sgd",
-                    graph.name(), optimizer.name()));
-  }
-}
-
 void add_value(Needs& needs, const Type& type, const std::string& what) {
   needs.values.push_back({fmt::format("{} {}", to_string(type), what), type.bytes()});
 }
@@ -150,20 +135,6 @@ std::size_t add_storages(std::span<const Storage> storages, Needs& needs) {
   return bytes;
 }
 
-/// What `stepwise` takes: each value and each kernel's scratch in memory of its own.
-std::size_t unshared_bytes(const Plan& plan) {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) {
-    const Node& node = plan.graph.nodes()[i];
-    if (!has_kernel(plan.graph, node)) continue;
-    bytes += plan.scratch_bytes[i];
-    for (std::size_t k = 0; k < node.types.size(); ++k) {
-      if (plan.memory.places[i][k].in != plan::Place::In::none) bytes += node.types[k].bytes();
-    }
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> graphs,
@@ -176,9 +147,13 @@ std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> grap
                     "mt::evaluate or both",
                     first.name()));
   }
+  if (target.open == nullptr) {
+    throw RunError(fmt::format(
+        "graph \"{}\": the target is empty; give cpu_replay(), cuda_graph(), stepwise() or eager()",
+        first.name()));
+  }
   check_threads(first.name(), options.threads);
   check_evaluate_outputs(first, options);
-  check_optimizer(first, target, options);
   return declared;
 }
 
@@ -217,34 +192,14 @@ Needs biggest_value(const ir::Graph& graph) {
   return needs;
 }
 
-Needs host_needs(std::span<const ir::Graph* const> graphs, const std::vector<Storage>& storages,
-                 std::span<const Plan> plans, const Target& target) {
-  const bool on_device = target.device.kind == Device::Kind::cuda;
-  Needs needs;
-  std::size_t arena = 0, readables = 0, unshared = 0;
-  for (const Plan& plan : plans) {
-    arena = std::max(arena, plan.memory.arena_bytes);
-    unshared += unshared_bytes(plan);
-    for (const std::size_t bytes : plan.memory.readable_bytes) readables += bytes;
-    for (const plan::Holder& h : plan.memory.biggest) {
-      if (on_device) continue;
-      add_value(needs, plan.graph.type(h.value),
-                fmt::format("\"{}\"", plan.graph.node(h.value).path));
-    }
-  }
-  if (!on_device && target.kind == Target::Kind::stepwise) {
-    needs.parts.push_back({"values, each in memory of its own", unshared});
-  } else if (!on_device) {
-    needs.parts.push_back({"arena", arena});
-    needs.parts.push_back({"values to read", readables});
-  }
+Needs needs_of(std::span<const ir::Graph* const> graphs, std::span<const Storage> storages,
+               std::span<const Plan> plans, const Backend& backend) {
+  Needs inputs;
+  const std::size_t bytes = add_inputs(graphs, inputs);
+  Needs needs = backend.host_needs(plans, bytes);
   needs.parts.push_back({"storages", add_storages(storages, needs)});
-  const std::size_t inputs = add_inputs(graphs, needs);
-  needs.parts.push_back({"inputs", inputs});
-  if (on_device) {
-    const auto slots = static_cast<std::size_t>(target.cuda.slots);
-    needs.parts.push_back({"inputs of steps in flight", inputs * slots});
-  }
+  needs.parts.push_back({"inputs", bytes});
+  needs.values.insert(needs.values.end(), inputs.values.begin(), inputs.values.end());
   return needs;
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/engine/backend.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/target.h"
 #include "executor/support/room.h"
@@ -25,9 +26,8 @@ ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& out
 Needs declared_needs(std::span<const ir::Graph* const> graphs);
 /// The graph's biggest value that a kernel makes: what each plan of it takes at least.
 Needs biggest_value(const ir::Graph& graph);
-/// What the executable takes of the host's memory; `storages` are those of all plans. eager's
-/// values are libtorch's: the plan's arena stands for them.
-Needs host_needs(std::span<const ir::Graph* const> graphs, const std::vector<Storage>& storages,
-                 std::span<const Plan> plans, const Target& target);
+/// What the executable takes of the host's memory; `storages` are those of all plans.
+Needs needs_of(std::span<const ir::Graph* const> graphs, std::span<const Storage> storages,
+               std::span<const Plan> plans, const Backend& backend);
 
 }  // namespace metronome::executor::compile

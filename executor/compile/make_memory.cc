@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "executor/run/batch_shapes.h"
 #include "ops/language/init.h"
 
 namespace metronome::executor::compile {
+
+std::vector<Storage> storages_of(std::span<const Plan> plans) {
+  std::vector<Storage> all;
+  std::set<std::string_view> known;
+  for (const Plan& plan : plans) {
+    for (const Storage& s : plan.graph.storages()) {
+      if (known.insert(s.path).second) all.push_back(s);
+    }
+  }
+  return all;
+}
 
 Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Storage> storages,
                    std::uint64_t seed) {
@@ -36,6 +50,15 @@ Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Stora
     memory.inputs_of.push_back(std::move(indices));
   }
   return memory;
+}
+
+void add_sizes(const Memory& memory, Report& report) {
+  for (const Storage& s : memory.storages) {
+    report.storage_bytes += s.type.bytes();
+    if (s.kind == StorageKind::parameter) {
+      report.parameter_count += static_cast<std::size_t>(s.type.numel());
+    }
+  }
 }
 
 }  // namespace metronome::executor::compile

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <iterator>
 #include <map>
 #include <optional>
 
@@ -16,36 +14,6 @@
 #include "graph/ir/hash.h"
 
 namespace metronome::executor::compile {
-
-namespace {
-
-struct FamilyName {
-  Family family;
-  std::string_view name;       ///< for users
-  std::string_view candidate;  ///< of its kernels
-};
-constexpr FamilyName kFamilies[] = {
-    {Family::own, "own", "direct"},
-    {Family::mkl, "mkl", "mkl"},
-    {Family::onednn, "onednn", "onednn"},
-};
-
-/// The name of its candidates; empty for `usual`.
-std::string_view candidate_of(Family family) {
-  const auto* found = std::ranges::find(kFamilies, family, &FamilyName::family);
-  return found == std::end(kFamilies) ? "" : found->candidate;
-}
-
-}  // namespace
-
-Family family_of_environment() {
-  const char* wanted = std::getenv("METRONOME_KERNELS");
-  if (wanted == nullptr || *wanted == '\0') return Family::usual;
-  const auto* found = std::ranges::find(kFamilies, wanted, &FamilyName::name);
-  if (found != std::end(kFamilies)) return found->family;
-  throw RunError(fmt::format(
-      "METRONOME_KERNELS={}: no such family of kernels; it is own, mkl or onednn", wanted));
-}
 
 namespace {
 
@@ -62,10 +30,11 @@ std::size_t bench_bytes(std::span<const Type> inputs, const Node& node,
 }  // namespace
 
 std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
-                              const SelectOptions& options, Report& report) {
+                              const CompileOptions& options, Report& report) {
   std::optional<TuningFile> file;
   if (options.tune != Tune::off) file.emplace(options.tuning_file);
   const std::string machine = kernels.machine();
+  const std::optional<Room> room = kernels.room();
 
   std::vector<Candidate> choices(graph.nodes().size());
   std::map<std::string, Candidate> decided;
@@ -82,29 +51,32 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
     const std::vector<Candidate> candidates = kernels.candidates(node, inputs);
     std::size_t chosen = 0;
     if (candidates.size() > 1) {
-      const auto index_of = [&](std::string_view name) {
-        const auto found = std::ranges::find(candidates, name, &Candidate::name);
+      const auto index_of = [&](const auto& wanted, const auto& property) {
+        if (!wanted) return candidates.size();
+        const auto found = std::ranges::find(candidates, *wanted, property);
         return static_cast<std::size_t>(found - candidates.begin());
       };
       const std::string key = fmt::format("{} | {}", machine, what);
       const auto kept = file ? file->find(key) : std::nullopt;
-      const std::size_t of_family = index_of(candidate_of(options.family));
-      const std::size_t of_file = kept ? index_of(*kept) : candidates.size();
+      const std::size_t preferred = index_of(kernels.preferred(), &Candidate::maker);
+      const std::size_t of_file =
+          index_of(kept, [](const Candidate& candidate) { return name_of(candidate); });
       std::string_view how = "fixed rule";
-      if (of_family < candidates.size()) {
-        chosen = of_family;
+      if (preferred < candidates.size()) {
+        chosen = preferred;
         how = "asked for";
       } else if (of_file < candidates.size()) {
         chosen = of_file;
         how = "tuning file";
       } else if (options.tune == Tune::measure &&
-                 (!options.room || bench_bytes(inputs, node, candidates) <= options.room->bytes)) {
+                 (!room || bench_bytes(inputs, node, candidates) <= room->bytes)) {
         const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
         chosen = fastest.index;
-        file->add(key, candidates[chosen].name);
+        file->add(key, name_of(candidates[chosen]));
         how = fastest.by == TimedBy::launches ? "timed by launches" : "timed";
       }
-      report.choices.push_back(fmt::format("{} -> {} ({})", what, candidates[chosen].name, how));
+      report.choices.push_back(
+          fmt::format("{} -> {} ({})", what, name_of(candidates[chosen]), how));
     }
     choices[i] = decided[what] = candidates[chosen];
   }
@@ -117,7 +89,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
   for (const auto& [what, candidate] : decided) {
     report.choices_hash =
         report.choices_hash * 31 +
-        hash_of(fmt::format("{} -> {} on {}", what, candidate.name, candidate.threads));
+        hash_of(fmt::format("{} -> {} on {}", what, name_of(candidate), candidate.threads));
   }
   return choices;
 }

@@ -1,13 +1,20 @@
 // Candidates of the CPU's kernels and their times.
 #include "executor/cpu/cpu_kernels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "executor/engine/block.h"
 #include "executor/engine/plan_nodes.h"
 #include "executor/engine/tuning.h"
 #include "executor/support/log.h"
+#include "graph/ir/error.h"
 #include "ops/cpu/table.h"
 
 namespace metronome::executor::cpu {
@@ -59,8 +66,8 @@ double seconds_of(const CpuKernel& kernel, int calls) {
 
 /// The fastest candidate by the best of interleaved rounds. A later candidate must win by 3 %: the
 /// fixed rule's choice stands where the difference is noise.
-std::size_t fastest_of(const Node& node, std::span<const Type> inputs,
-                       std::span<const Candidate> candidates) {
+Kernels::Fastest fastest_of(const Node& node, std::span<const Type> inputs,
+                            std::span<const Candidate> candidates) {
   Bench bench(node, inputs);
   std::vector<CpuKernel> kernels;
   std::vector<int> calls;
@@ -80,31 +87,60 @@ std::size_t fastest_of(const Node& node, std::span<const Type> inputs,
   }
   std::size_t winner = 0;
   for (std::size_t i = 0; i < best.size(); ++i) {
-    logger().debug("{}: {} {:.3f} us", describe(node, inputs), candidates[i].name, best[i] * 1e6);
+    logger().debug("{}: {} {:.3f} us", describe(node, inputs), name_of(candidates[i]),
+                   best[i] * 1e6);
     if (best[i] < 0.97 * best[winner]) winner = i;
   }
-  return winner;
+  return {winner, TimedBy::host_clock, best[winner]};
 }
 
 class CpuKernels final : public Kernels {
  public:
-  explicit CpuKernels(int threads) : threads_(threads) {}
+  explicit CpuKernels(KernelOptions options) : options_(std::move(options)) {}
 
-  std::string machine() const override { return machine_key(threads_); }
+  std::string machine() const override { return machine_key(options_.threads); }
+  bool has(const Op& op) const override { return cpu_table().has(op); }
   std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
-    return cpu_table().of(*node.op).candidates(*node.op, {inputs, node.types, threads_});
+    return cpu_table().of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads});
   }
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
-    return {fastest_of(node, inputs, candidates), TimedBy::host_clock};
+    return fastest_of(node, inputs, candidates);
   }
+  bool run() const override { return options_.run; }
+  std::optional<Maker> preferred() const override { return options_.preferred; }
+  std::optional<Room> room() const override { return options_.room; }
 
  private:
-  int threads_;
+  KernelOptions options_;
+};
+
+struct FamilyName {
+  std::string_view name;  ///< for users
+  Family family;
+  Maker maker;
+};
+constexpr FamilyName kFamilies[] = {
+    {"own", Family::own, Maker::own},
+    {"mkl", Family::mkl, Maker::mkl},
+    {"onednn", Family::onednn, Maker::onednn},
 };
 
 }  // namespace
 
-std::unique_ptr<Kernels> cpu_kernels(int threads) { return std::make_unique<CpuKernels>(threads); }
+std::optional<Maker> maker_of(Family family) {
+  const auto* given = std::ranges::find(kFamilies, family, &FamilyName::family);
+  if (given != std::end(kFamilies)) return given->maker;
+  const char* wanted = std::getenv("METRONOME_KERNELS");
+  if (wanted == nullptr || *wanted == '\0') return std::nullopt;
+  const auto* named = std::ranges::find(kFamilies, wanted, &FamilyName::name);
+  if (named != std::end(kFamilies)) return named->maker;
+  throw RunError(fmt::format(
+      "METRONOME_KERNELS={}: no such family of kernels; it is own, mkl or onednn", wanted));
+}
+
+std::unique_ptr<Kernels> cpu_kernels(KernelOptions options) {
+  return std::make_unique<CpuKernels>(std::move(options));
+}
 
 }  // namespace metronome::executor::cpu

@@ -2,12 +2,25 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "executor/engine/kernels.h"
+#include "executor/engine/target.h"
+#include "executor/support/room.h"
+#include "ops/rules/candidate.h"
 
 namespace metronome::executor::cpu {
 
-/// The CPU's kernels, on at most so many threads.
-std::unique_ptr<Kernels> cpu_kernels(int threads);
+/// Whose kernels run wherever they can: the family's; of `usual` the one that METRONOME_KERNELS
+/// names; absent where that is not set. Throws RunError where it names no family.
+std::optional<Maker> maker_of(Family family);
+
+struct KernelOptions {
+  int threads = 1;                      ///< at most, a kernel
+  std::optional<Maker> preferred = {};  ///< Kernels::preferred
+  std::optional<Room> room = {};        ///< Kernels::room
+  bool run = true;                      ///< Kernels::run
+};
+std::unique_ptr<Kernels> cpu_kernels(KernelOptions options);
 
 }  // namespace metronome::executor::cpu

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "executor/support/room.h"
 #include "executor/support/timed_by.h"
 #include "graph/ir/node.h"
 #include "ops/rules/candidate.h"
@@ -18,16 +20,27 @@ class Kernels {
   virtual ~Kernels() = default;
   /// Processor, instruction set, threads, library versions: the first part of a tuning key.
   virtual std::string machine() const = 0;
+  virtual bool has(const Op& op) const = 0;
   /// What could run a node, the fixed rule's choice first.
   virtual std::vector<Candidate> candidates(const Node& node,
                                             std::span<const Type> inputs) const = 0;
   struct Fastest {
     std::size_t index = 0;
     TimedBy by = TimedBy::host_clock;  ///< all of them alike
+    double seconds = 0;
   };
   /// The fastest candidate, timed on scratch memory.
   virtual Fastest fastest(const Node& node, std::span<const Type> inputs,
                           std::span<const Candidate> candidates) const = 0;
+
+  /// False where no choice is worth looking up or timing, as its kernels do not run: the fixed rule
+  /// decides.
+  virtual bool run() const { return true; }
+  /// Whose kernels run wherever they can, neither timed nor looked up; absent: nobody's.
+  virtual std::optional<Maker> preferred() const { return std::nullopt; }
+  /// What values, and candidates that are timed, may take of the host's memory; absent: they lie
+  /// elsewhere, or the system does not tell.
+  virtual std::optional<Room> room() const { return std::nullopt; }
 };
 
 }  // namespace metronome::executor

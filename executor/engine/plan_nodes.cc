@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/ir/structural.h"
 
 namespace metronome::executor {
@@ -11,6 +13,12 @@ bool has_kernel(const ir::Graph& graph, const Node& node) {
   Types types;
   for (const ValueId id : node.inputs) types.push_back(graph.type(id));
   return !node.op->alias(types);
+}
+
+std::size_t kernels_of(const ir::Graph& graph) {
+  return static_cast<std::size_t>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                    [&](const Node& node) { return has_kernel(graph, node); }));
 }
 
 std::string describe(const Node& node) {

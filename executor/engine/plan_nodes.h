@@ -14,6 +14,8 @@ namespace metronome::executor {
 
 /// True for a node that runs a kernel: neither an input, nor a storage's value, nor a view.
 bool has_kernel(const ir::Graph& graph, const Node& node);
+/// How many do.
+std::size_t kernels_of(const ir::Graph& graph);
 
 /// "layer_norm \"tower/0/layer_norm\" (tower.cc:50)".
 std::string describe(const Node& node);

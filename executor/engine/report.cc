@@ -52,8 +52,6 @@ std::string to_string(const Report& report) {
         mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
     for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
     for (const std::string& line : p.biggest) text += fmt::format("    {}\n", line);
-    for (const std::string& call : p.aten_calls)
-      text += fmt::format("    through ATen: {}\n", call);
   }
   for (const std::string& choice : report.choices) text += fmt::format("  {}\n", choice);
   if (!report.choices.empty()) text += fmt::format("  choices {:016x}\n", report.choices_hash);

@@ -24,7 +24,6 @@ struct PlanReport {
   std::size_t copies = 0;       ///< copies of assigned values at the end of the step
   std::vector<std::string>
       biggest;  ///< "f32[256, 2048]  2.0 MiB  linear_1" at the fullest moment, largest first
-  std::vector<std::string> aten_calls;  ///< nodes bound to an ATen call
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".
   std::vector<std::string> forms;
   int graph_nodes = 0;  ///< of the captured graph

@@ -13,6 +13,9 @@
 namespace metronome {
 
 class CudaDriver;
+namespace executor {
+class Backend;
+}
 
 /// Whether kernels may be timed when a graph is compiled.
 enum class Tune : std::uint8_t {
@@ -60,27 +63,6 @@ struct CudaOptions {
   bool fuse = true;
 };
 
-struct Target {
-  enum class Kind : std::uint8_t { cpu_replay, cuda_graph, stepwise, eager };
-  Kind kind = Kind::cpu_replay;
-  Device device = {};
-  CudaOptions cuda = {};
-  /// In place of a device: what records its calls, or plays them elsewhere.
-  std::shared_ptr<CudaDriver> driver = {};
-};
-
-/// One walk over bound kernels in a planned arena.
-Target cpu_replay();
-/// The whole step as one CUDA graph in a planned arena, replayed with one launch.
-Target cuda_graph(CudaOptions options = {});
-/// What `cuda_graph` would do, written down and not done (`Report::launches`): plans and binds
-/// without a GPU. Steps run, but compute nothing.
-Target null(CudaOptions options = {});
-/// The same kernels one by one, each value in memory of its own: for checking and debugging.
-Target stepwise(Device device = cpu);
-/// The declared graph op by op through libtorch, with its autograd and fused optimizers.
-Target eager(Device device = cpu);
-
 struct CompileOptions {
   std::vector<Mode> modes = {Mode::train};
   std::uint64_t seed = 0;
@@ -108,6 +90,21 @@ struct CompileOptions {
   Family kernels = Family::usual;
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
+};
+
+/// Where steps run, and how: made by `cpu_replay()`, `cuda_graph()` and others
+/// (executor/compile/targets.h).
+struct Target {
+  /// Opens the back end for one graph, which messages name. Throws RunError where what the target
+  /// asks for is not to be had. `options.threads` is one or more.
+  using Open = std::unique_ptr<executor::Backend> (*)(const Target& target,
+                                                      const CompileOptions& options,
+                                                      const std::string& graph);
+  Open open = nullptr;
+  Device device = {};
+  CudaOptions cuda = {};
+  /// In place of a device: what records its calls, or plays them elsewhere.
+  std::shared_ptr<CudaDriver> driver = {};
 };
 
 }  // namespace metronome

@@ -24,7 +24,7 @@ bool reaches_parameter(const ir::Graph& graph, ValueId from) {
     if (const Read* read = node.op->as<Read>()) {
       if (graph.storage(read->storage).trainable) return true;
     }
-    if (node.op->gradient() == Gradient::none) continue;
+    if (!node.op->differentiable()) continue;
     for (const ValueId input : node.inputs) todo.push_back(input.node);
   }
   return false;

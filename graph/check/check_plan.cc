@@ -52,7 +52,8 @@ bool is_view(const ir::Graph& graph, const Node& node) {
   return node.op->alias(types).has_value();
 }
 
-/// Each node runs once, after those whose values it reads.
+/// Each node runs once, after those whose values it reads; those with effects as they were
+/// declared.
 Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
   const auto nodes = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<std::int32_t> step_of(graph.nodes().size(), -1);
@@ -74,6 +75,16 @@ Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
                          node.path, step_of[index], PlanFacts::name(graph, operand),
                          step_of[operand.node]);
     }
+  }
+  std::int32_t last = -1;
+  for (std::int32_t index = 0; index < nodes; ++index) {
+    if (!graph.nodes()[index].op->effects()) continue;
+    if (last >= 0 && step_of[last] > step_of[index]) {
+      return fmt::format("\"{}\" runs at step {}, before \"{}\" at step {}, but both have effects",
+                         graph.nodes()[index].path, step_of[index], graph.nodes()[last].path,
+                         step_of[last]);
+    }
+    last = index;
   }
   return std::nullopt;
 }

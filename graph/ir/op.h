@@ -8,14 +8,12 @@
 //     bool operator==(const Softmax&) const = default;
 //     std::string attributes() const;                       // optional: "axis=-1"
 //     Types infer(std::span<const Type> in) const;          // shape rule, throws Requirement
-//     Values vjp(const Vjp& v) const;                       // or lower(), or differentiable =
-//     false
+//     Values vjp(const Vjp& v) const;                       // or lower(), or both
 //   };
 //
-// Optional rules: `saved`, `alias`, `in_place`, `read_if`, `idle_unless`, `indexing`, `moves`,
-// `evaluate`, `fold`, `key`, `fusion`, `loosen`, `absorb`, `batches`, `require_training` (see class
-// Op). Rules that name a tensor, a launch or a kernel belong to a back end's table (ops/cpu,
-// ops/cuda, ops/reference), not here.
+// graph/ir/op_rules.h lists all rules in groups; class Op says what each means. Rules that name a
+// tensor, a launch or a kernel belong to a back end's table (ops/cpu, ops/cuda, ops/reference), not
+// here.
 #pragma once
 
 #include <concepts>
@@ -95,9 +93,6 @@ struct Fusion {
   std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
 };
 
-/// How an op's gradient is found.
-enum class Gradient : std::uint8_t { vjp, lower, none };
-
 class Op;
 using OpPtr = std::shared_ptr<const Op>;
 
@@ -120,11 +115,16 @@ class Op {
   /// `reference`, without bytes (null pointers) where nothing reads them.
   virtual int saved() const = 0;
 
-  virtual Gradient gradient() const = 0;
+  virtual bool has_vjp() const = 0;
   /// One gradient per input; absent (default-constructed) where none flows.
   virtual Values vjp(const Vjp& v) const = 0;
-  /// A composite's expansion: one value per visible output.
+  virtual bool has_lower() const = 0;
+  /// The same by other ops: one value per visible output. An op that has both rules is run whole
+  /// where the target covers it and what its vjp makes, and that is faster (Settings::keeps); one
+  /// without a vjp never is.
   virtual Values lower(std::span<const Value> inputs) const = 0;
+
+  bool differentiable() const { return has_vjp() || has_lower(); }
 
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
@@ -157,6 +157,10 @@ class Op {
   ///   p = matmul(a, b), s = accumulate(sum, p)   matmul.absorb(accumulate, 1) is a product that
   ///                                              adds: s = that(a, b, sum)
   virtual OpPtr absorb(const Op& consumer, std::size_t operand) const = 0;
+  /// True where a step does something beside its results (it sends, it writes): such a node is
+  /// neither shared nor pruned nor folded, and those of one step run in the order in which they
+  /// were declared.
+  virtual bool effects() const = 0;
   /// True where several nodes of this op (equal attributes, other operands) may run as one `Batch`.
   virtual bool batches() const = 0;
   /// For a random op the same op with its key set; null for others. The key is a hash of the path
@@ -172,25 +176,11 @@ class Op {
   }
 };
 
+/// A struct that may be an op; what it lacks is an error of `make_op`, in words.
 template <class T>
-concept HasVjp = requires(const T& t, const Vjp& v) {
-  { t.vjp(v) } -> std::same_as<Values>;
-};
-template <class T>
-concept HasLower = requires(const T& t, std::span<const Value> in) {
-  { t.lower(in) } -> std::same_as<Values>;
-};
-template <class T>
-concept NotDifferentiable = requires {
-  requires !T::differentiable;
-};
-
-/// A struct that can be an op. A missing rule is a compile error at the op.
-template <class T>
-concept OpRules = std::equality_comparable<T> && requires(const T& t, std::span<const Type> in) {
+concept OpRules = std::equality_comparable<T> && requires(const T& t) {
   {std::string_view(t.name)};
-  { t.infer(in) } -> std::same_as<Types>;
-} &&(HasVjp<T> + HasLower<T> + NotDifferentiable<T> == 1);
+};
 
 /// The erased form of an op's struct. Defined in graph/ir/op_model.h (it needs Value).
 template <OpRules T>

@@ -3,12 +3,20 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/op.h"
+#include "graph/ir/op_rules.h"
 #include "graph/ir/value.h"
 
 namespace metronome {
 
 template <OpRules T>
 class OpModel final : public Op {
+  static_assert(op_rules::right<T>());
+  static_assert(op_rules::has_infer<T>, "an op needs: Types infer(std::span<const Type>) const");
+  static_assert(op_rules::has_vjp<T> || op_rules::has_lower<T> || op_rules::has_differentiable<T>,
+                "an op needs a gradient: Values vjp(const Vjp&) const, or "
+                "Values lower(std::span<const Value>) const, or "
+                "static constexpr bool differentiable = false");
+
  public:
   explicit OpModel(T op) : op_(std::move(op)) {}
 
@@ -20,76 +28,77 @@ class OpModel final : public Op {
     return same != nullptr && *same == op_;
   }
   std::string attributes() const override {
-    if constexpr (requires { op_.attributes(); }) return op_.attributes();
+    if constexpr (op_rules::has_attributes<T>) return op_.attributes();
     return "";
   }
   Types infer(std::span<const Type> inputs) const override { return op_.infer(inputs); }
   void require_training(std::span<const Type> inputs) const override {
-    if constexpr (requires { op_.require_training(inputs); }) op_.require_training(inputs);
+    if constexpr (op_rules::has_require_training<T>) op_.require_training(inputs);
   }
   int saved() const override {
-    if constexpr (requires { T::saved; }) return T::saved;
+    if constexpr (op_rules::has_saved<T>) return T::saved;
     return 0;
   }
-  Gradient gradient() const override {
-    if constexpr (HasVjp<T>) return Gradient::vjp;
-    if constexpr (HasLower<T>) return Gradient::lower;
-    return Gradient::none;
-  }
+  bool has_vjp() const override { return op_rules::has_vjp<T>; }
   Values vjp(const Vjp& v) const override {
-    if constexpr (HasVjp<T>) return op_.vjp(v);
+    if constexpr (op_rules::has_vjp<T>) return op_.vjp(v);
     throw InternalError(std::string(name()) + " has no vjp");
   }
+  bool has_lower() const override { return op_rules::has_lower<T>; }
   Values lower(std::span<const Value> inputs) const override {
-    if constexpr (HasLower<T>) return op_.lower(inputs);
+    if constexpr (op_rules::has_lower<T>) return op_.lower(inputs);
     throw InternalError(std::string(name()) + " is not a composite");
   }
   std::optional<Alias> alias(std::span<const Type> inputs) const override {
-    if constexpr (requires { op_.alias(inputs); }) return op_.alias(inputs);
+    if constexpr (op_rules::has_alias<T>) return op_.alias(inputs);
     return std::nullopt;
   }
   std::vector<InPlace> in_place() const override {
-    if constexpr (requires { op_.in_place(); }) return op_.in_place();
+    if constexpr (op_rules::has_in_place<T>) return op_.in_place();
     return {};
   }
   std::vector<Condition> read_if(std::size_t operand) const override {
-    if constexpr (requires { op_.read_if(operand); }) return op_.read_if(operand);
+    if constexpr (op_rules::has_read_if<T>) return op_.read_if(operand);
     return {};
   }
   int idle_unless(InPlace placed) const override {
-    if constexpr (requires { op_.idle_unless(placed); }) return op_.idle_unless(placed);
+    if constexpr (op_rules::has_idle_unless<T>) return op_.idle_unless(placed);
     return -1;
   }
   std::optional<Indexing> indexing(std::span<const Type> inputs) const override {
-    if constexpr (requires { op_.indexing(inputs); }) return op_.indexing(inputs);
+    if constexpr (op_rules::has_indexing<T>) return op_.indexing(inputs);
     return std::nullopt;
   }
   bool moves() const override {
-    if constexpr (requires { op_.moves(); }) return op_.moves();
+    if constexpr (op_rules::has_moves<T>) return op_.moves();
     return false;
   }
   Values evaluate(std::span<const Value> inputs) const override {
-    if constexpr (requires { op_.evaluate(inputs); }) return op_.evaluate(inputs);
+    if constexpr (op_rules::has_evaluate<T>) return op_.evaluate(inputs);
     return {};
   }
   Value fold(std::span<const Value> inputs) const override {
-    if constexpr (requires { op_.fold(inputs); }) return op_.fold(inputs);
+    if constexpr (op_rules::has_fold<T>) return op_.fold(inputs);
     return {};
   }
   std::optional<Fusion> fusion(std::span<const Type> inputs) const override {
-    if constexpr (requires { op_.fusion(inputs); }) return op_.fusion(inputs);
+    if constexpr (op_rules::has_fusion<T>) return op_.fusion(inputs);
     return std::nullopt;
   }
   Value loosen(std::span<const Value> inputs) const override {
-    if constexpr (requires { op_.loosen(inputs); }) return op_.loosen(inputs);
+    if constexpr (op_rules::has_loosen<T>) return op_.loosen(inputs);
     return {};
   }
   OpPtr absorb(const Op& consumer, std::size_t operand) const override {
-    if constexpr (requires { op_.absorb(consumer, operand); }) return op_.absorb(consumer, operand);
+    if constexpr (op_rules::has_absorb<T>) return op_.absorb(consumer, operand);
     return nullptr;
   }
+  bool effects() const override {
+    if constexpr (op_rules::has_effects<T>) return T::effects;
+    return false;
+  }
   bool batches() const override {
-    if constexpr (requires { T::batches; }) return T::batches;
+    if constexpr (op_rules::has_batches<T>) return T::batches;
     return false;
   }
   OpPtr with_key(std::uint64_t key) const override {

@@ -28,8 +28,9 @@ struct Settings {
   Mode mode = Mode::train;
   /// Bytes that offsets are rounded up to: 64 on a CPU, 256 on a GPU.
   std::size_t alignment = 64;
-  /// True for a composite that the target runs whole; others are expanded by `lower`.
-  std::function<bool(const Op&)> keeps;
+  /// True for an op that the target runs whole, of operands of these types, though it could be
+  /// expanded; `lower` expands all others that can be.
+  std::function<bool(const OpPtr&, std::span<const Type>)> keeps;
   /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
   /// nothing.
   std::function<bool(const Op&)> fuses;

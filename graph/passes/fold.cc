@@ -47,6 +47,10 @@ ir::Graph fold(const ir::Graph& graph, const Settings& settings) {
     const Node& node = graph.nodes()[i];
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
     const Values inputs = copier.inputs_of(node);
+    if (node.op->effects()) {
+      copier.copy(i);
+      continue;
+    }
     const Value simpler = inputs.empty() ? Value() : node.op->fold(inputs);
     if (simpler.present()) {
       copier.replace(i, {simpler});

@@ -8,15 +8,18 @@
 namespace metronome::passes {
 namespace {
 
-bool expands(const Node& node, const Settings& settings) {
-  return node.op->gradient() == Gradient::lower && !(settings.keeps && settings.keeps(*node.op));
+bool expands(const ir::Graph& graph, const Node& node, const Settings& settings) {
+  if (!node.op->has_lower()) return false;
+  Types types;
+  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+  return !(settings.keeps && settings.keeps(node.op, types));
 }
 
 ir::Graph expand_once(const ir::Graph& graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    if (!expands(node, settings)) {
+    if (!expands(graph, node, settings)) {
       copier.copy(i);
       continue;
     }
@@ -31,7 +34,7 @@ ir::Graph expand_once(const ir::Graph& graph, const Settings& settings) {
 ir::Graph lower(const ir::Graph& graph, const Settings& settings) {
   ir::Graph result = expand_once(graph, settings);
   while (std::any_of(result.nodes().begin(), result.nodes().end(),
-                     [&](const Node& n) { return expands(n, settings); })) {
+                     [&](const Node& n) { return expands(result, n, settings); })) {
     result = expand_once(result, settings);  // a composite made of composites
   }
   return result;

@@ -17,6 +17,7 @@ ir::Graph prune(const ir::Graph& graph, const Settings&) {
   for (const Readable& r : graph.readables()) mark(r.value);
   for (const Assignment& a : graph.assignments()) mark(a.value);
   for (std::int32_t i = count - 1; i >= 0; --i) {
+    if (graph.nodes()[i].op->effects()) live[i] = true;
     if (!live[i]) continue;
     for (const ValueId input : graph.nodes()[i].inputs) mark(input);
     mark(graph.nodes()[i].guard);

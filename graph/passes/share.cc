@@ -32,6 +32,10 @@ ir::Graph share(const ir::Graph& graph, const Settings&) {
     Node node = graph.nodes()[i];
     for (ValueId& input : node.inputs) input = copier.at(input);
     node.guard = copier.guard_of(node);
+    if (node.op->effects()) {
+      copier.copy(i);
+      continue;
+    }
     const std::string key = fingerprint(node);
     const auto [begin, end] = seen.equal_range(key);
     std::int32_t same = -1;

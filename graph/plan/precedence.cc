@@ -18,6 +18,10 @@ class Builder {
         if (!uses.runs[uses.ids[root].node]) continue;
         order_.before[node].push_back(uses.ids[root].node);
       }
+      if (uses.runs[node] && graph.nodes()[node].op->effects()) {
+        if (last_effect_ >= 0) order_.before[node].push_back(last_effect_);
+        last_effect_ = node;
+      }
       make_distinct(order_.before[node]);
       for (std::int32_t before : order_.before[node]) order_.after[before].push_back(node);
     }
@@ -110,6 +114,7 @@ class Builder {
   std::vector<bool> taken_;                          // [value] lies in a storage already
   std::vector<std::int32_t> seen_;                   // [node] the last search that saw it
   std::int32_t search_ = -1;
+  std::int32_t last_effect_ = -1;  // the last node so far that does something beside its results
   bool backward_edges_ = false;
 };
 

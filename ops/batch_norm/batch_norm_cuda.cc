@@ -96,7 +96,7 @@ void record_evaluate(const BatchNormEvaluate& op, const CudaLaunch& l) {
 }  // namespace
 
 std::vector<Candidate> candidates(const BatchNorm&, const CudaQuery& q) {
-  return {{.name = "own", .scratch_bytes = scratch_for(q.inputs[0])}};
+  return {{.scratch_bytes = scratch_for(q.inputs[0])}};
 }
 
 void record(const BatchNorm& op, const CudaLaunch& l) {
@@ -104,7 +104,7 @@ void record(const BatchNorm& op, const CudaLaunch& l) {
 }
 
 std::vector<Candidate> candidates(const BatchNormGrad&, const CudaQuery& q) {
-  return {{.name = "own", .scratch_bytes = scratch_for(q.inputs[1])}};
+  return {{.scratch_bytes = scratch_for(q.inputs[1])}};
 }
 
 void record(const BatchNormGrad&, const CudaLaunch& l) {

@@ -5,6 +5,7 @@
 #include "graph/ir/error.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -25,37 +26,15 @@ CpuKernel cast(const CpuLaunch& launch) {
 
 template <class From>
 CpuKernel cast_from(const CpuLaunch& launch) {
-  switch (launch.outputs[0].element) {
-    case f32:
-      return cast<float, From>(launch);
-    case f64:
-      return cast<double, From>(launch);
-    case i32:
-      return cast<std::int32_t, From>(launch);
-    case i64:
-      return cast<std::int64_t, From>(launch);
-    case bool_:
-      return cast<bool, From>(launch);
-  }
-  throw InternalError("an element type out of range");
+  return with_element(launch.outputs[0].element,
+                      [&](auto to) { return cast<decltype(to), From>(launch); });
 }
 
 }  // namespace
 
 CpuKernel bind(const Cast&, const CpuLaunch& launch) {
-  switch (launch.inputs[0].element) {
-    case f32:
-      return cast_from<float>(launch);
-    case f64:
-      return cast_from<double>(launch);
-    case i32:
-      return cast_from<std::int32_t>(launch);
-    case i64:
-      return cast_from<std::int64_t>(launch);
-    case bool_:
-      return cast_from<bool>(launch);
-  }
-  throw InternalError("an element type out of range");
+  return with_element(launch.inputs[0].element,
+                      [&](auto from) { return cast_from<decltype(from)>(launch); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -1,8 +1,8 @@
 // Matrix products: one interface, several ways to run it, chosen per shape.
 //
-//   "direct"  own vectorised tiles: small products, where a library's call costs more than its work
-//   "mkl"     the MKL inside libtorch
-//   "onednn"  a oneDNN primitive made when it is bound
+//   own      vectorised tiles: small products, where a library's call costs more than its work
+//   mkl      the MKL inside libtorch
+//   onednn   a oneDNN primitive made when it is bound
 #pragma once
 
 #include <cstdint>

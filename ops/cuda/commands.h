@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +19,7 @@
 #include "graph/ir/type.h"
 #include "ops/kernel/bound.h"
 #include "ops/kernel/kernel.h"
+#include "ops/rules/candidate.h"
 
 namespace metronome {
 
@@ -89,7 +91,7 @@ struct GemmCommand {
   void* d = nullptr;
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
-  std::string algorithm;  ///< as the chosen candidate's name gives it; empty: the library's first
+  std::optional<Algorithm> algorithm;  ///< the chosen candidate's; absent: the library's first
 };
 
 using Command =

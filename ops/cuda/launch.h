@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
 #include "ops/cuda/commands.h"
+#include "ops/rules/by_element.h"
 #include "ops/rules/candidate.h"
 
 namespace metronome {
@@ -32,8 +34,7 @@ class GemmLibrary {
  public:
   virtual ~GemmLibrary() = default;
   /// Ways to compute the product, the library's own first choice first; empty where it offers none
-  /// (a bias in the epilogue of a layout that it does not know). A candidate's name is
-  /// "lt <algorithm>".
+  /// (a bias in the epilogue of a layout that it does not know).
   virtual std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const = 0;
 };
 
@@ -85,18 +86,11 @@ struct CudaLaunch {
 /// long long, bool.
 template <class F>
 void with_type(Element element, F f) {
-  switch (element) {
-    case f32:
-      return f(static_cast<float*>(nullptr));
-    case f64:
-      return f(static_cast<double*>(nullptr));
-    case i32:
-      return f(static_cast<int*>(nullptr));
-    case i64:
-      return f(static_cast<long long*>(nullptr));
-    case bool_:
-      return f(static_cast<bool*>(nullptr));
-  }
+  with_element(element, [&](auto x) {
+    using X = decltype(x);
+    using T = std::conditional_t<std::is_same_v<X, std::int64_t>, long long, X>;
+    f(static_cast<T*>(nullptr));
+  });
 }
 
 /// A grid of `threads` threads a block over `count` elements, `each` a thread, at most

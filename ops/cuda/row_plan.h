@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "graph/ir/type.h"
 #include "ops/kernel/bound.h"
 #include "ops/kernel/kernel.h"
+#include "ops/kernel/reduce.h"
 
 namespace metronome {
 
@@ -39,6 +41,14 @@ constexpr int team_for(cuda::Index width) {
 /// multiprocessor.
 constexpr int block_for(cuda::Index rows, int team) {
   return team > 32 ? team : power_of_two(rows * team / (2 * kFullDevice), 32, 256);
+}
+
+/// The rows of x along its last dimension.
+inline cuda::NormRows norm_rows(const Type& x) {
+  cuda::NormRows rows{.count = 1, .width = x.shape.back()};
+  for (std::size_t d = 0; d + 1 < x.shape.size(); ++d) rows.count *= x.shape[d];
+  rows.threads = team_for(rows.width);
+  return rows;
 }
 
 /// Columns of a tile: neighbours enough for a sector of 32 bytes, more where there are so many that

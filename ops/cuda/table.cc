@@ -32,7 +32,7 @@ template <class T>
 CudaTable::Rules choices_and_source() {
   CudaTable::Rules rules;
   rules.candidates = [](const Op&, const CudaQuery&) {
-    return std::vector<Candidate>{{.name = "own"}};
+    return std::vector<Candidate>{Candidate{}};
   };
   if constexpr (HasCandidates<T>) {
     rules.candidates = [](const Op& op, const CudaQuery& query) {

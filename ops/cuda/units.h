@@ -1,9 +1,13 @@
 // Which unit a kernel moves bytes by.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <initializer_list>
 
+#include "graph/ir/error.h"
+#include "graph/ir/type.h"
 #include "ops/kernel/index.h"
 
 namespace metronome {
@@ -30,9 +34,18 @@ void with_unit(std::int64_t unit, F f) {
       return f(static_cast<cuda::Unit8*>(nullptr));
     case 4:
       return f(static_cast<cuda::Unit4*>(nullptr));
-    default:
+    case 1:
       return f(static_cast<cuda::Unit1*>(nullptr));
   }
+  throw InternalError(fmt::format("a unit of {} bytes", unit));
+}
+
+/// The same with the unit as large as an element.
+template <class F>
+void with_element_unit(Element element, F f) {
+  with_unit(static_cast<std::int64_t>(size_of(element)), [&]<class Unit>(Unit* unit) {
+    if constexpr (sizeof(Unit) <= 8) f(unit);  // no element is larger
+  });
 }
 
 }  // namespace metronome

@@ -31,8 +31,8 @@ Values gradients(const Elementwise& op, const Vjp& v) {
   const Value &y = v.inputs.size() > 1 ? v.in(1) : none, &z = v.inputs.size() > 2 ? v.in(2) : none;
   (void)z;
   switch (op.function) {
-#define METRONOME_ROW(function, operands, elements, numbers, formula, ...) \
-  case Function::function:                                                 \
+#define METRONOME_ROW(function, operands, elements, numbers, formula, call, ...) \
+  case Function::function:                                                       \
     return {__VA_ARGS__};
 #include "ops/elementwise/elementwise_rows.h"
 #undef METRONOME_ROW

@@ -345,7 +345,7 @@ void record(const Group& group, const CudaLaunch& launch) {
 
 std::vector<Candidate> candidates(const Group& group, const CudaQuery& query) {
   const int index = group.reduction();
-  if (index < 0) return {{.name = "own"}};
+  if (index < 0) return {Candidate{}};
   const Group::Member& reducer = group.members[index];
   const Types types = group.types_read_by(reducer);
   return cuda_table()

@@ -1,6 +1,7 @@
 // Kernels of guarded regions: what decides them and what joins their results.
 #pragma once
 
+#include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 
 namespace metronome::cuda {
@@ -78,7 +79,7 @@ struct AccumulateIf {
 };
 
 using GuardedKernels =
-    KernelList<Guard<bool>, Guard<int>, Guard<long long>, Merge<bool>, Merge<int>, Merge<long long>,
+    KernelList<Guard<bool>, Guard<int>, Guard<long long>, Merge<Unit1>, Merge<Unit4>, Merge<Unit8>,
                AccumulateIf<float>, AccumulateIf<double>>;
 
 }  // namespace metronome::cuda

@@ -5,6 +5,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
 #include "ops/guarded/guarded_rules.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -36,16 +37,10 @@ void copy(std::byte* to, const std::byte* from, std::int64_t bytes, int threads)
 }  // namespace
 
 CpuKernel bind(const Guard& op, const CpuLaunch& launch) {
-  switch (launch.inputs[0].element) {
-    case bool_:
-      return guard<bool>(op, launch);
-    case i32:
-      return guard<std::int32_t>(op, launch);
-    case i64:
-      return guard<std::int64_t>(op, launch);
-    default:
-      throw InternalError("a guard that a floating number decides");
-  }
+  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+    if constexpr (std::is_integral_v<decltype(x)>) return guard<decltype(x)>(op, launch);
+    throw InternalError("a guard that a floating number decides");
+  });
 }
 
 CpuKernel bind(const Merge& op, const CpuLaunch& launch) {

@@ -2,6 +2,7 @@
 
 #include "graph/ir/error.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/units.h"
 #include "ops/guarded/guarded_kernels.h"
 #include "ops/guarded/guarded_rules.h"
 
@@ -35,28 +36,16 @@ void record_merge(const Merge& op, const CudaLaunch& launch) {
 }  // namespace
 
 void record(const Guard& op, const CudaLaunch& launch) {
-  switch (launch.inputs[0].element) {
-    case bool_:
-      return record_guard<bool>(op, launch);
-    case i32:
-      return record_guard<int>(op, launch);
-    case i64:
-      return record_guard<long long>(op, launch);
-    default:
-      throw InternalError("a guard that a floating number decides");
-  }
+  with_type(launch.inputs[0].element, [&]<class T>(T*) {
+    if constexpr (std::is_integral_v<T>) return record_guard<T>(op, launch);
+    throw InternalError("a guard that a floating number decides");
+  });
 }
 
 void record(const Merge& op, const CudaLaunch& launch) {
   if (launch.outputs[0].numel() == 0) return;
-  switch (size_of(launch.outputs[0].element)) {
-    case 1:
-      return record_merge<bool>(op, launch);
-    case 4:
-      return record_merge<int>(op, launch);
-    default:
-      return record_merge<long long>(op, launch);
-  }
+  with_element_unit(launch.outputs[0].element,
+                    [&]<class Unit>(Unit*) { record_merge<Unit>(op, launch); });
 }
 
 void record(const AccumulateIf&, const CudaLaunch& launch) {

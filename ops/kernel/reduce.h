@@ -113,6 +113,14 @@ struct Team {
   int turn = 0;             ///< which half the next reduction takes
 };
 
+/// Rows of `width` neighbouring elements that are normalised.
+struct NormRows {
+  Index count = 0;
+  Index width = 0;
+  int threads = 0;    ///< those of a row's team
+  bool kept = false;  ///< shared memory holds the rows that the block's teams work on
+};
+
 /// Bytes at the beginning of shared memory for reductions of up to `values` numbers of `size` bytes
 /// at once.
 METRONOME_DEVICE constexpr int team_bytes(int values, int size) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,7 @@
 #include "ops/language/init.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "ops/rules/require.h"
 #include "ops/softmax/softmax.h"
 
@@ -95,6 +97,24 @@ Layer layer_norm(LayerNormOptions options) {
       const Value weight = make_parameter(x.emitter(), "weight", type, ones(), line);
       const Value bias = make_parameter(x.emitter(), "bias", type, zeros(), line);
       return apply_all(LayerNorm{options.eps}, {x, weight, bias}, 3, line)[0];
+    });
+  });
+}
+
+Layer rms_norm(RmsNormOptions options) {
+  return rowwise([=](Value x, Line line) {
+    const auto check = [&] {
+      if (options.eps) require(unless_at_least_0("eps", *options.eps));
+      require_floating(x.type());
+      require_last_dimension(x);
+    };
+    return layer_of("rms_norm", x, line, check, [&] {
+      const PathScope scope(x.emitter(), "rms_norm", PathScope::Kind::layer);
+      const Type type{x.element(), {x.size(-1)}};
+      const Value weight = make_parameter(x.emitter(), "weight", type, ones(), line);
+      const double epsilon = x.element() == f64 ? std::numeric_limits<double>::epsilon()
+                                                : std::numeric_limits<float>::epsilon();
+      return apply_all(RmsNorm{options.eps.value_or(epsilon)}, {x, weight}, 2, line)[0];
     });
   });
 }

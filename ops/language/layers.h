@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "graph/ir/line.h"
 #include "graph/ir/type.h"
@@ -29,6 +30,14 @@ struct LayerNormOptions {
 /// Normalises the last dimension; weight begins as ones, bias as zeros. See
 /// ops/layer_norm/layer_norm.h.
 Layer layer_norm(LayerNormOptions options = {});
+
+struct RmsNormOptions {
+  std::optional<double> eps = {};  ///< absent: the element's machine epsilon, as in PyTorch
+};
+
+/// x / sqrt(average(x^2) + eps) over the last dimension, times a weight that begins as ones. See
+/// ops/rms_norm/rms_norm.h.
+Layer rms_norm(RmsNormOptions options = {});
 
 struct BatchNormOptions {
   double eps = 1e-5;

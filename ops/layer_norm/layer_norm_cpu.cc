@@ -1,5 +1,3 @@
-// Four rows at a time: their sums hide each other's latency, and gamma, beta and their gradients
-// are loaded once for four.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,68 +9,11 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/row_blocks.h"
 #include "ops/layer_norm/layer_norm.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
-
-constexpr int kRows = 4;
-
-std::int64_t rows_of(const Type& x) {
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < x.shape.size(); ++i) rows *= x.shape[i];
-  return rows;
-}
-
-// Rows of one thread's part: a multiple of the block.
-std::int64_t grain_of(std::int64_t width) {
-  const std::int64_t rows = std::max<std::int64_t>(1, kElementsPerPart / width);
-  return (rows + kRows - 1) / kRows * kRows;
-}
-
-// total[k][r] is the sum over row r's registers of what add(load, cut, sums) adds to sums[k][r].
-template <class T, int K, int R, class Add>
-inline __attribute__((always_inline)) void sum_row(std::int64_t width,
-                                                   typename Simd<T>::Reg (&total)[K][R],
-                                                   const Add& add) {
-  using Sums = typename Simd<T>::Reg[K][R];
-  const auto part_of = [&](std::int64_t begin, std::int64_t count, Sums& part) {
-    for (auto& sums : part) {
-      for (auto& sum : sums) sum = Simd<T>::zero();
-    }
-    for_registers<T>(count, [&](const auto& load, const auto&, const auto& cut) {
-      add([&](const T* p) { return load(p + begin); }, cut, part);
-    });
-  };
-  part_of(0, std::min(width, kElementsTogether), total);
-  if (width <= kElementsTogether) return;
-  for_parts(width - kElementsTogether, kElementsTogether,
-            [&](std::int64_t begin, std::int64_t count) {
-              Sums part;
-              part_of(begin + kElementsTogether, count, part);
-              for (int k = 0; k < K; ++k) {
-                for (int r = 0; r < R; ++r) total[k][r] = total[k][r] + part[k][r];
-              }
-            });
-}
-
-// f(std::integral_constant<int, R>, row) for blocks of R rows.
-template <class F>
-void for_blocks(std::int64_t begin, std::int64_t end, const F& f) {
-  std::int64_t row = begin;
-  for (; row + kRows <= end; row += kRows) f(std::integral_constant<int, kRows>(), row);
-  switch (end - row) {
-    case 3:
-      f(std::integral_constant<int, 3>(), row);
-      break;
-    case 2:
-      f(std::integral_constant<int, 2>(), row);
-      break;
-    case 1:
-      f(std::integral_constant<int, 1>(), row);
-      break;
-  }
-}
 
 template <class T>
 struct Forward {
@@ -242,9 +183,6 @@ CpuKernel bind_forward(const LayerNorm& op, const CpuLaunch& l) {
   });
 }
 
-// Elements of one thread's sums; each begins on a cache line of its own.
-std::int64_t partial_stride(std::int64_t width) { return (2 * width + 15) / 16 * 16; }
-
 template <class T>
 CpuKernel bind_backward(const CpuLaunch& l) {
   const Type& x = l.inputs[1];
@@ -264,7 +202,7 @@ CpuKernel bind_backward(const CpuLaunch& l) {
     // The first part sums in the outputs, the others in scratch, added in their order.
     parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
       // One thread has no scratch.
-      T* const own = part == 0 ? nullptr : scratch + (part - 1) * partial_stride(width);
+      T* const own = part == 0 ? nullptr : scratch + (part - 1) * partial_stride(2 * width);
       T* const of_gamma = part == 0 ? dgamma : own;
       T* const of_beta = part == 0 ? dbeta : own + width;
       for_blocks(begin, end, [&](auto r, std::int64_t row) {
@@ -273,7 +211,7 @@ CpuKernel bind_backward(const CpuLaunch& l) {
     });
     const std::int64_t size = part_size(threads, rows, grain);
     for (std::int64_t part = 1; part * size < rows; ++part) {
-      const T* const own = scratch + (part - 1) * partial_stride(width);
+      const T* const own = scratch + (part - 1) * partial_stride(2 * width);
       for (std::int64_t i = 0; i < width; ++i) dgamma[i] += own[i];
       for (std::int64_t i = 0; i < width; ++i) dbeta[i] += own[width + i];
     }
@@ -293,7 +231,8 @@ CpuKernel bind(const LayerNorm& op, const CpuLaunch& l) {
 std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
   const Type& x = q.inputs[1];
   const int threads = threads_for_elements(x.numel(), q.threads);
-  const auto partials = static_cast<std::size_t>((threads - 1) * partial_stride(x.shape.back()));
+  const auto partials =
+      static_cast<std::size_t>((threads - 1) * partial_stride(2 * x.shape.back()));
   return {{.scratch_bytes = partials * size_of(x.element), .threads = threads}};
 }
 

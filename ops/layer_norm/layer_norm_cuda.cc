@@ -13,16 +13,9 @@ namespace {
 
 using cuda::Index;
 
-cuda::NormRows rows_of(const Type& x) {
-  cuda::NormRows rows{.count = 1, .width = x.shape.back()};
-  for (std::size_t d = 0; d + 1 < x.shape.size(); ++d) rows.count *= x.shape[d];
-  rows.threads = team_for(rows.width);
-  return rows;
-}
-
 template <class T>
 void record_forward(const LayerNorm& op, const CudaLaunch& l) {
-  cuda::NormRows rows = rows_of(l.inputs[0]);
+  cuda::NormRows rows = norm_rows(l.inputs[0]);
   KernelShape shape{.threads = block_for(rows.count, rows.threads),
                     .shared_bytes = cuda::team_bytes(cuda::LayerNormForward<T>::kSums, sizeof(T))};
   const Index teams = shape.threads / rows.threads;
@@ -53,7 +46,7 @@ template <class T>
 BackwardPlan plan_backward(const Type& x) {
   using Kernel = cuda::LayerNormBackward<T>;
   BackwardPlan plan;
-  cuda::NormRows& rows = plan.rows = rows_of(x);
+  cuda::NormRows& rows = plan.rows = norm_rows(x);
   plan.shape.threads = block_for(rows.count / Kernel::kRows, rows.threads);
   const Index teams = plan.shape.threads / rows.threads;
   const Index most = rows.count >= 8 * kFullDevice ? 2 * kFullDevice : kFullDevice;
@@ -124,8 +117,7 @@ void record(const LayerNorm& op, const CudaLaunch& l) {
 
 std::vector<Candidate> candidates(const LayerNormGrad&, const CudaQuery& q) {
   const Type& x = q.inputs[1];
-  return {{.name = "own",
-           .scratch_bytes =
+  return {{.scratch_bytes =
                x.element == f64 ? backward_scratch<double>(x) : backward_scratch<float>(x)}};
 }
 

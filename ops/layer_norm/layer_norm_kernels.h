@@ -8,14 +8,6 @@
 
 namespace metronome::cuda {
 
-/// Rows of `width` neighbouring elements.
-struct NormRows {
-  Index count = 0;
-  Index width = 0;
-  int threads = 0;    ///< those of a row's team
-  bool kept = false;  ///< shared memory holds the rows that the block's teams work on
-};
-
 /// fma((x - mean) rstd, gamma, beta), rstd = 1 / sqrt(average((x - mean)^2) + eps).
 template <class T, class X = Load<T>, class Y = Store<T>>
 struct LayerNormForward {

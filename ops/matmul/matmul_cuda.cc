@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,8 +18,6 @@ namespace metronome {
 
 namespace {
 
-constexpr std::string_view kLibrary = "lt";
-constexpr std::string_view kBiasApart = ", bias apart";
 /// What cuBLASLt's kernels that add a bias ask of its address; marian-nmt met faults on an A100
 /// below that, and the library does not say it of an algorithm.
 constexpr std::uintptr_t kBiasAlignment = 16;
@@ -134,15 +132,8 @@ std::vector<Candidate> offered(const GemmLibrary& library, const GemmProblem& pr
   return candidates;
 }
 
-/// The library's name of the choice; empty where it is not the library's.
-std::string algorithm_of(std::string_view name) {
-  if (!name.starts_with(kLibrary)) return "";
-  if (name.ends_with(kBiasApart)) name.remove_suffix(kBiasApart.size());
-  return std::string(name);
-}
-
 void record_product(const Products& products, const CudaLaunch& launch, const void* bias,
-                    const std::string& algorithm) {
+                    const std::optional<Algorithm>& algorithm) {
   const std::size_t bytes = size_of(products.problem.element);
   const auto at = [&](const void* data, std::int64_t element) {
     return static_cast<const std::byte*>(data) + static_cast<std::size_t>(element) * bytes;
@@ -183,7 +174,7 @@ void record_bias(const CudaLaunch& launch) {
 
 std::vector<Candidate> candidates(const Matmul& op, const CudaQuery& query) {
   const auto& in = query.inputs;
-  if (sums_nothing(in[0], in[1], query.outputs[0])) return {{.name = "own"}};
+  if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
   return offered(query.gemm, products_of(op, in, query.outputs[0], query.tf32).problem);
 }
 
@@ -196,21 +187,21 @@ void record(const Matmul& op, const CudaLaunch& launch) {
   }
   if (nothing) return;
   record_product(products_of(op, launch.inputs, d, launch.tf32), launch, nullptr,
-                 algorithm_of(launch.choice.name));
+                 launch.choice.algorithm);
 }
 
 /// With the bias in the library's kernel where it offers that, then with the bias added by a kernel
 /// of its own.
 std::vector<Candidate> candidates(const Linear& op, const CudaQuery& query) {
   const auto& in = query.inputs;
-  if (sums_nothing(in[0], in[1], query.outputs[0])) return {{.name = "own"}};
+  if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
   GemmProblem problem = problem_of(op, in, query.outputs[0], query.tf32);
   if (in.size() == 2) return offered(query.gemm, problem);
   problem.bias = true;
   std::vector<Candidate> result = query.gemm.gemm_candidates(problem);
   problem.bias = false;
   for (Candidate& candidate : offered(query.gemm, problem)) {
-    candidate.name += kBiasApart;
+    candidate.epilogue_apart = true;
     result.push_back(std::move(candidate));
   }
   return result;
@@ -223,16 +214,16 @@ void record(const Linear& op, const CudaLaunch& launch) {
   const bool nothing = sums_nothing(launch.inputs[0], launch.inputs[1], d);
   // A view may lie anywhere.
   const bool misplaced = bias && address(launch.input_data[2]) % kBiasAlignment != 0;
-  const bool apart = bias && (nothing || misplaced || launch.choice.name.ends_with(kBiasApart));
+  const bool apart = bias && (nothing || misplaced || launch.choice.epilogue_apart);
   if (nothing) {
     launch.commands.zero(launch.output_data[0], d.bytes());
   } else {
     Products product{problem_of(op, launch.inputs, d, launch.tf32)};
     product.problem.bias = bias && !apart;
     // An algorithm that was found for a product with its bias need not serve one without.
-    const bool found_for_it = !apart || launch.choice.name.ends_with(kBiasApart);
+    const bool found_for_it = !apart || launch.choice.epilogue_apart;
     record_product(product, launch, product.problem.bias ? launch.input_data[2] : nullptr,
-                   found_for_it ? algorithm_of(launch.choice.name) : "");
+                   found_for_it ? launch.choice.algorithm : std::nullopt);
   }
   if (!apart) return;
   d.element == f64 ? record_bias<double>(launch) : record_bias<float>(launch);

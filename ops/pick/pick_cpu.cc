@@ -4,6 +4,7 @@
 
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -53,18 +54,10 @@ CpuKernel put(const PickGrad& op, const CpuLaunch& launch) {
 /// f(element of the values' size, element of the index).
 template <class F>
 CpuKernel by_types(const CpuLaunch& launch, const F& f) {
-  const auto with = [&](auto element) {
+  return with_size(size_of(launch.inputs[0].element), [&](auto element) {
     return launch.inputs[1].element == i32 ? f(element, std::int32_t{})
                                            : f(element, std::int64_t{});
-  };
-  switch (size_of(launch.inputs[0].element)) {
-    case 1:
-      return with(std::uint8_t{});
-    case 4:
-      return with(std::uint32_t{});
-    default:
-      return with(std::uint64_t{});
-  }
+  });
 }
 
 }  // namespace

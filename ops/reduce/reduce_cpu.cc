@@ -14,6 +14,7 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
 #include "ops/language/nest.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -287,19 +288,10 @@ std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
 }
 
 CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
-  switch (launch.inputs[0].element) {
-    case f32:
-      return by_kind<float>(op, launch);
-    case f64:
-      return by_kind<double>(op, launch);
-    case i32:
-      return by_kind<std::int32_t>(op, launch);
-    case i64:
-      return by_kind<std::int64_t>(op, launch);
-    case bool_:
-      break;
-  }
-  throw InternalError("a reduction without a kernel for its type");
+  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+    if constexpr (!std::is_same_v<decltype(x), bool>) return by_kind<decltype(x)>(op, launch);
+    throw InternalError("a reduction without a kernel for its type");
+  });
 }
 
 std::vector<Candidate> candidates(const ArgMax&, const CpuQuery& query) {
@@ -333,19 +325,10 @@ CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
 }  // namespace
 
 CpuKernel bind(const ArgMax& op, const CpuLaunch& launch) {
-  switch (launch.inputs[0].element) {
-    case f32:
-      return argmax<float>(op, launch);
-    case f64:
-      return argmax<double>(op, launch);
-    case i32:
-      return argmax<std::int32_t>(op, launch);
-    case i64:
-      return argmax<std::int64_t>(op, launch);
-    case bool_:
-      break;
-  }
-  throw InternalError("an argmax without a kernel for its type");
+  return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
+    if constexpr (!std::is_same_v<decltype(x), bool>) return argmax<decltype(x)>(op, launch);
+    throw InternalError("an argmax without a kernel for its type");
+  });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -154,7 +154,7 @@ void with_number(Element element, F f) {
 }  // namespace
 
 std::vector<Candidate> candidates(const Reduce& op, const CudaQuery& query) {
-  Candidate own{.name = "own"};
+  Candidate own;
   if (query.inputs[0].numel() > 0) {
     const Plan plan = plan_of(query.inputs[0], op.axes);
     // A total takes at most 8 bytes.

@@ -1,16 +1,45 @@
 // One way to run an op, whatever the back end.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace metronome {
 
+/// Who wrote a kernel.
+enum class Maker : std::uint8_t {
+  own,       ///< Metronome
+  mkl,       ///< the MKL in libtorch
+  onednn,    ///< oneDNN
+  cublaslt,  ///< cuBLASLt
+};
+std::string_view name_of(Maker maker);
+
+/// One of a library's ways to compute a thing, in words that the library alone reads. They mean the
+/// same as long as its version stays.
+struct Algorithm {
+  std::array<std::uint64_t, 8> words = {};
+
+  bool operator==(const Algorithm&) const = default;
+};
+/// The words in hexadecimal digits, zeros at the end left out.
+std::string to_string(const Algorithm& algorithm);
+
 struct Candidate {
-  /// On a CPU "direct", "mkl", "onednn" or "aten"; on a GPU "own", or "lt" and an algorithm.
-  std::string name = "direct";
+  Maker maker = Maker::own;
+  std::optional<Algorithm> algorithm = {};  ///< of a library that has several
+  /// What the library could do behind its kernel (add a bias) is done by a kernel of our own.
+  bool epilogue_apart = false;
   std::size_t scratch_bytes = 0;  ///< needed while it runs; aligned as the arena's values are
   int threads = 1;                ///< CPU threads it runs on
 };
+
+/// "mkl"; "cublaslt 1f00a2, bias apart": what reports say and the tuning file keeps. Candidates for
+/// one node have different names.
+std::string name_of(const Candidate& candidate);
 
 }  // namespace metronome

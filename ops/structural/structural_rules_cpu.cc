@@ -1,3 +1,4 @@
+#include "ops/rules/by_element.h"
 #include "ops/structural/structural_rules.h"
 
 #include <algorithm>
@@ -35,19 +36,8 @@ CpuKernel copy(const CpuLaunch& launch) {
 }  // namespace
 
 CpuKernel bind(const Fill& op, const CpuLaunch& launch) {
-  switch (op.type.element) {
-    case f32:
-      return fill<float>(op, launch);
-    case f64:
-      return fill<double>(op, launch);
-    case i32:
-      return fill<std::int32_t>(op, launch);
-    case i64:
-      return fill<std::int64_t>(op, launch);
-    case bool_:
-      return fill<bool>(op, launch);
-  }
-  throw InternalError("an element type out of range");
+  return with_element(op.type.element,
+                      [&](auto number) { return fill<decltype(number)>(op, launch); });
 }
 
 CpuKernel bind(const Constant& op, const CpuLaunch& launch) {

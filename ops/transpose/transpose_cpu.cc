@@ -1,5 +1,6 @@
 // Transposition by tiles: the dimension that is dense in the result against the one that is dense
 // in the operand, under loops over the others.
+#include "ops/rules/by_element.h"
 #include "ops/transpose/transpose.h"
 
 #include <algorithm>
@@ -149,14 +150,8 @@ CpuKernel bind(const Transpose& op, const CpuLaunch& launch) {
     moved.push_back(from[axis < 0 ? axis + type.rank() : axis]);
   Nest nest = coalesced({type.shape, {dense_strides(type.shape), moved}});
   if (nest.rank() == 0) nest = {{1}, {{1}, {1}}};
-  switch (size_of(type.element)) {
-    case 1:
-      return transpose<std::uint8_t>(nest, launch);
-    case 4:
-      return transpose<std::uint32_t>(nest, launch);
-    default:
-      return transpose<std::uint64_t>(nest, launch);
-  }
+  return with_size(size_of(type.element),
+                   [&](auto unit) { return transpose<decltype(unit)>(nest, launch); });
 }
 
 }  // namespace metronome::METRONOME_ISA

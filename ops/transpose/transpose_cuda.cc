@@ -103,14 +103,8 @@ void record(const Transpose& op, const CudaLaunch& launch) {
   if (std::min(rows.size, columns.size) < kTileFrom) return record_permute(loops, false, launch);
   loops.pop_back();
   loops.erase(dense);
-  switch (size_of(type.element)) {
-    case 1:
-      return record_tiles<cuda::Unit1>(loops, rows, columns, launch);
-    case 4:
-      return record_tiles<cuda::Unit4>(loops, rows, columns, launch);
-    default:
-      return record_tiles<cuda::Unit8>(loops, rows, columns, launch);
-  }
+  with_element_unit(type.element,
+                    [&]<class Unit>(Unit*) { record_tiles<Unit>(loops, rows, columns, launch); });
 }
 
 }  // namespace metronome

@@ -24,7 +24,8 @@ template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
 std::string key_of(const GemmCommand& command) {
-  return fmt::format("{} by {}", to_string(command.problem), command.algorithm);
+  return fmt::format("{} by {}", to_string(command.problem),
+                     command.algorithm ? to_string(*command.algorithm) : "any");
 }
 
 /// Bytes of one operand of all products.

@@ -288,13 +288,14 @@ TEST_CASE("products by the library's algorithms") {
   CHECK(b.driver.gemm_candidates(problem).size() == 2);
   CHECK(b.driver.gemm_candidates({.bias = true, .m = 2, .n = 2, .k = 2}).empty());
 
-  GemmCommand gemm{problem, numbers, numbers + 4, nullptr, numbers + 8, nullptr, 0, "lt plain"};
+  GemmCommand gemm{problem,     numbers, numbers + 4, nullptr,
+                   numbers + 8, nullptr, 0,           HostGemmLibrary::kPlain};
   CHECK_REFUSED(b.driver.enqueue(gemm, b.streams[0]), "gemm was not prepared");
   CHECK(b.driver.prepare(gemm).nodes == 1);
   b.driver.enqueue(gemm, b.streams[0]);
   CHECK(std::vector<float>(numbers + 8, numbers + 12) == std::vector<float>{6, 7, 26, 31});
 
-  gemm.algorithm = "lt workspace";
+  gemm.algorithm = HostGemmLibrary::kWithWorkspace;
   CHECK_REFUSED(b.driver.prepare(gemm),
                 "gemm f32 [2, 2] x [2, 2]: a workspace of 0 bytes in place of 1000");
   gemm.workspace = workspace;
@@ -304,8 +305,8 @@ TEST_CASE("products by the library's algorithms") {
   b.driver.launch(captured(b, 2, [&] { b.driver.enqueue(gemm, b.streams[0]); }), b.streams[0]);
   CHECK(std::vector<float>(numbers + 8, numbers + 12) == std::vector<float>{6, 7, 26, 31});
 
-  gemm.algorithm = "lt 7";
-  CHECK_REFUSED(b.driver.prepare(gemm), "gemm f32 [2, 2] x [2, 2]: no algorithm \"lt 7\"");
+  gemm.algorithm = Algorithm{{7}};
+  CHECK_REFUSED(b.driver.prepare(gemm), "gemm f32 [2, 2] x [2, 2]: no algorithm 0000000000000007");
 }
 
 TEST_CASE("time goes by with work, for events that were made to tell it") {

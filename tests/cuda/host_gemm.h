@@ -58,7 +58,7 @@ void host_gemm(const GemmCommand& command) {
 /// Two algorithms of the same bits. The second wants a workspace, and captures to two nodes.
 class HostGemmLibrary : public GemmLibrary {
  public:
-  static constexpr std::string_view kWithWorkspace = "lt workspace";
+  static constexpr Algorithm kPlain{{0x10}}, kWithWorkspace{{0x20}};
   static constexpr std::size_t kWorkspaceBytes = 1000;
 
   /// `bias`: whether products with a bias are offered.
@@ -66,8 +66,9 @@ class HostGemmLibrary : public GemmLibrary {
 
   std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override {
     if (problem.bias && !bias_) return {};
-    return {{.name = "lt plain"},
-            {.name = std::string(kWithWorkspace), .scratch_bytes = kWorkspaceBytes}};
+    return {
+        {.maker = Maker::cublaslt, .algorithm = kPlain},
+        {.maker = Maker::cublaslt, .algorithm = kWithWorkspace, .scratch_bytes = kWorkspaceBytes}};
   }
 
  private:
@@ -85,14 +86,14 @@ inline void check_gemm(const GemmCommand& command, const GemmLibrary& library) {
   if (command.a == nullptr || command.b == nullptr || command.d == nullptr) refuse("no operand");
   if (p.bias != (command.bias != nullptr)) refuse("the bias is given where it is not asked for");
   for (const Candidate& offered : library.gemm_candidates(p)) {
-    if (!command.algorithm.empty() && command.algorithm != offered.name) continue;
+    if (command.algorithm && command.algorithm != offered.algorithm) continue;
     if (command.workspace_bytes < offered.scratch_bytes) {
       refuse(fmt::format("a workspace of {} bytes in place of {}", command.workspace_bytes,
                          offered.scratch_bytes));
     }
     return;
   }
-  refuse(fmt::format("no algorithm \"{}\"", command.algorithm));
+  refuse(command.algorithm ? "no algorithm " + to_string(*command.algorithm) : "no algorithm");
 }
 
 inline void host_gemm(const GemmCommand& command) {

@@ -171,8 +171,14 @@ void check_product(GemmProblem p) {
   std::vector<T> d = numbers(p.batch * p.m * p.n, 4);
   const std::vector<T> expected = product(p, a, b, bias, d);
   std::vector<std::byte> workspace(64);
-  HostPlayer().play(GemmCommand{p, a.data(), b.data(), p.bias ? bias.data() : nullptr, d.data(),
-                                workspace.data(), workspace.size(), ""});
+  HostPlayer().play(GemmCommand{p,
+                                a.data(),
+                                b.data(),
+                                p.bias ? bias.data() : nullptr,
+                                d.data(),
+                                workspace.data(),
+                                workspace.size(),
+                                {}});
   INFO(to_string(p));
   CHECK(d == expected);
   CHECK(workspace == std::vector<std::byte>(64, std::byte{0xFF}));
@@ -194,10 +200,10 @@ TEST_CASE("TF32 drops bits of operands where it is asked for") {
   CHECK(tf32_of(1 + 0x1p-12f) == 1);
   float d = 0;
   GemmProblem p{.m = 1, .n = 1, .k = 1};
-  HostPlayer().play(GemmCommand{p, &x, &one, nullptr, &d, nullptr, 0, ""});
+  HostPlayer().play(GemmCommand{p, &x, &one, nullptr, &d, nullptr, 0, {}});
   CHECK(d == x);
   p.tf32 = true;
-  HostPlayer().play(GemmCommand{p, &x, &one, nullptr, &d, nullptr, 0, ""});
+  HostPlayer().play(GemmCommand{p, &x, &one, nullptr, &d, nullptr, 0, {}});
   CHECK(d == 1 + 0x1p-9f);
 }
 

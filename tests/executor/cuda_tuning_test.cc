@@ -27,7 +27,8 @@ std::string choice_for(const std::shared_ptr<HostDriver>& driver) {
 
 TEST_CASE("candidates are timed in graphs of copies, which are given back") {
   const auto driver = std::make_shared<HostDriver>(HostSettings{.alone_us = 6});
-  CHECK(choice_for(driver) == "linear f32[8, 16] x f32[24, 16] x f32[24] -> lt plain (timed)");
+  CHECK(choice_for(driver) ==
+        "linear f32[8, 16] x f32[24, 16] x f32[24] -> cublaslt 000000000000001 (timed)");
   // The captured step remains.
   CHECK(driver->counts().released == driver->counts().graphs - 1);
   CHECK(driver->counts().released >= 4);
@@ -41,8 +42,9 @@ TEST_CASE("where one cannot be captured all are timed by launches, and the repor
   driver->on_enqueue = [count = 0](const Command&, CudaStream) mutable {
     if (++count == 4) throw RunError("this may not be captured");
   };
-  CHECK(choice_for(driver) ==
-        "linear f32[8, 16] x f32[24, 16] x f32[24] -> lt plain (timed by launches)");
+  CHECK(
+      choice_for(driver) ==
+      "linear f32[8, 16] x f32[24, 16] x f32[24] -> cublaslt 000000000000001 (timed by launches)");
   CHECK(driver->counts().released == driver->counts().graphs - 1);
   driver->check();
 }

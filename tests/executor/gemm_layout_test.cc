@@ -102,30 +102,6 @@ TEST_CASE("the alignment of a batch is that of its worst matrix, and 16 at most"
   CHECK(executor::runtime::alignment_of(at(0x1000), 3, 8) == 8);
 }
 
-TEST_CASE("an algorithm is text and back") {
-  const executor::runtime::AlgorithmWords words = {0x42, 0x0123456789abcdef, 0, 0x10};
-  const std::string text =
-      "0000000000000042"
-      "0123456789abcdef"
-      "0000000000000000"
-      "000000000000001";
-  CHECK(executor::runtime::to_text(words) == text);
-  CHECK(executor::runtime::to_words(text) == words);
-  CHECK(executor::runtime::to_words("lt " + text) == words);
-  const executor::runtime::AlgorithmWords full = {~0ull, 1, 2, 3, 4, 5, 6, ~0ull};
-  CHECK(executor::runtime::to_text(full).size() == 128);
-  CHECK(executor::runtime::to_words(executor::runtime::to_text(full)) == full);
-}
-
-TEST_CASE("text that is no algorithm is refused") {
-  for (const std::string& text : {std::string(), std::string("own"), std::string("lt "),
-                                  std::string("12G4"), std::string(129, '1')}) {
-    const std::string whole =
-        "\"" + text + "\" is no algorithm of cuBLASLt; delete the tuning file that names it";
-    CHECK_THROWS_WITH_AS(executor::runtime::to_words(text), whole.c_str(), RunError);
-  }
-}
-
 #endif
 
 }  // namespace

@@ -2,13 +2,11 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include "executor/compile/pipeline.h"
-#include "executor/compile/select.h"
-#include "executor/compile/target_settings.h"
-#include "executor/cpu/cpu_kernels.h"
+#include "executor/compile/make_plan.h"
 #include "executor/engine/plan.h"
 #include "executor/metronome.h"
 #include "tests/doctest.h"
+#include "tests/executor/settings_of.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
@@ -35,12 +33,11 @@ struct Model {
   }
   /// Bytes of the arena as `compile` plans, which skips branches, or where all of them run.
   executor::Plan planned(Mode mode, bool skips) const {
-    Settings settings = executor::compile::settings_for(cpu_replay(), mode);
+    Settings settings = settings_of(cpu_replay(), mode);
     settings.skips = skips;
-    const executor::compile::SelectOptions options{
-        .tune = Tune::off, .family = executor::compile::family_of_environment()};
+    const auto backend = opened(cpu_replay(), {.threads = 1});
     Report report;
-    return executor::compile::make_plan({graph}, settings, *executor::cpu::cpu_kernels(1), options,
+    return executor::compile::make_plan({graph}, settings, backend->kernels(), {.tune = Tune::off},
                                         report);
   }
 

@@ -1,5 +1,4 @@
 // Parameters that are frozen, or trained at rates of their own.
-#include "executor/compile/target_settings.h"
 #include "graph/ir/batch.h"
 #include "graph/ir/group.h"
 #include "graph/passes/batch.h"
@@ -9,6 +8,7 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
 namespace metronome {
@@ -77,7 +77,7 @@ TEST_CASE("a parameter's first update by SGD is its rate times what it would be"
 
 TEST_CASE("updates at all rates run as one node of a device") {
   Tower tower(Adam{.clip_norm = 1.0});
-  Settings settings = executor::compile::settings_for(cuda_graph(), train);
+  Settings settings = settings_of(null(), train);
   settings.buckets = 1;
   ir::Graph g = tower.g.data();
   for (const auto pass : {passes::lower, passes::differentiate, passes::update, passes::fold,

@@ -6,7 +6,6 @@
 #include <exception>
 #include <utility>
 
-#include "executor/compile/target_settings.h"
 #include "graph/check/verify.h"
 #include "graph/ir/batch.h"
 #include "graph/ir/group.h"
@@ -18,6 +17,7 @@
 #include "graph/passes/training/update.h"
 #include "ops/language/optimizers.h"
 #include "ops/ops.h"
+#include "tests/executor/settings_of.h"
 #include "tests/gpu/device_runs.h"
 #include "tests/ops/structural_cases.h"
 
@@ -116,8 +116,7 @@ Graph between_maps(const Case& c, Element element, bool keeps) {
 
 Trouble check_group(DevicePools pools, const Case& c, Element element, bool keeps) {
   const Graph before = between_maps(c, element, keeps);
-  const ir::Graph after =
-      passes::fuse(before, executor::compile::settings_for(cuda_graph(), train));
+  const ir::Graph after = passes::fuse(before, settings_of(null(), train));
   check::verify(after, "fuse");
   const bool empty = before.data().nodes()[0].types[0].numel() == 0;
   if (!empty && count<Group>(after) != 1) {

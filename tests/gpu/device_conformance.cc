@@ -24,9 +24,9 @@ Feeds feeds_of(const CaseGraph& c) {
   return feeds;
 }
 
-Trouble check_values(const Case& c, Element element, DevicePools pools) {
+Trouble check_values(const Case& c, Element element, const Settings& form, DevicePools pools) {
   const CaseGraph declared(c, element, false);
-  const ir::Graph graph = passes::lower(declared.graph, {});
+  const ir::Graph graph = passes::lower(declared.graph, form);
   const Tensors operands(declared.tensors.begin(),
                          declared.tensors.begin() + static_cast<int>(declared.operands()));
   const Tensors expected = compute(pools) ? reference(declared.op(), operands) : Tensors{};
@@ -37,7 +37,7 @@ Trouble check_values(const Case& c, Element element, DevicePools pools) {
   run.choose = [&](std::int32_t node, const std::vector<Candidate>& candidates) {
     if (graph.nodes()[node].op->kind() != declared.op().kind()) return std::size_t{0};
     kernels = candidates.size();
-    name = candidates.at(kernel).name;
+    name = name_of(candidates.at(kernel));
     return kernel;
   };
   for (const bool views : {false, true}) {
@@ -56,9 +56,9 @@ Trouble check_values(const Case& c, Element element, DevicePools pools) {
   return std::nullopt;
 }
 
-Trouble check_gradients(const Case& c, Element element, DevicePools pools) {
+Trouble check_gradients(const Case& c, Element element, const Settings& form, DevicePools pools) {
   const CaseGraph declared(c, element, true);
-  const ir::Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
+  const ir::Graph graph = passes::differentiate(passes::lower(declared.graph, form), {});
   DeviceRun run;
   for (const ParameterGradient& g : parameter_gradients(graph)) run.values.push_back(g.value);
   const Tensors found = run_on(pools, graph, feeds_of(declared), run);
@@ -124,9 +124,13 @@ void add_checks(OpList<Ops...>, const CaseLimits& limits, std::vector<OpCheck>& 
 
 Trouble check_on_device(const Case& c, Element element, DevicePools pools) {
   try {
-    if (auto trouble = check_values(c, element, pools)) return trouble;
-    const bool gradients = c.gradient && c.op->gradient() != Gradient::none;
-    return gradients ? check_gradients(c, element, pools) : std::nullopt;
+    for (const Settings& form : forms_of(*c.op)) {
+      if (auto trouble = check_values(c, element, form, pools)) return trouble;
+      const bool gradients = c.gradient && c.op->differentiable();
+      if (!gradients) continue;
+      if (auto trouble = check_gradients(c, element, form, pools)) return trouble;
+    }
+    return std::nullopt;
   } catch (const std::exception& error) {
     return error.what();
   } catch (const Requirement& requirement) {

@@ -15,7 +15,7 @@ std::unique_ptr<CudaDriver> open_cuda(int) {
 namespace gpu_check {
 
 Target placed(Target target) {
-  if (target.kind == Target::Kind::eager) {
+  if (target.open == eager().open) {
     target.device = cpu;
   } else {
     target.cuda.fuse = false;  // groups would be compiled

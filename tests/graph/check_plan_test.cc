@@ -147,6 +147,17 @@ TEST_CASE("a node that runs twice, and one that runs before what it reads") {
   CHECK(p.check() == "nodes in the order: 3, but must be 6");
 }
 
+TEST_CASE("nodes with effects out of their order") {
+  Graph g("sends");
+  const Value x = g.input("x", f32, {16});
+  node(g, "first", Send{}, {x});
+  node(g, "second", Send{}, {x});
+  Planned p(std::move(g));
+  p.order.order = {0, 2, 1};
+  CHECK(p.check() ==
+        "\"second\" runs at step 1, before \"first\" at step 2, but both have effects");
+}
+
 TEST_CASE("a storage that is overwritten before its old value is read again") {
   // w - next       steps w 0, next 2, z 3 once they are swapped
   //   - z

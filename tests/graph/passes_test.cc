@@ -75,7 +75,7 @@ TEST_CASE("lower leaves a composite that the target keeps") {
   Graph g("g");
   g.output("y", apply(Triple{}, {g.input("x", f32, {})}, Line::here()));
   Settings settings;
-  settings.keeps = [](const Op& op) { return op.name() == "triple"; };
+  settings.keeps = [](const OpPtr& op, std::span<const Type>) { return op->name() == "triple"; };
   CHECK(after(passes::lower, g, settings) == g.print());
 }
 
@@ -241,6 +241,16 @@ TEST_CASE("prune drops what nothing reads") {
         "  %0 = input x : f32[]\n"
         "  %1 = scale(%0) {factor=4} : f32[]  \"scale_2\"\n"
         "  \"y\" is %1\n");
+}
+
+TEST_CASE("what has effects is neither folded nor shared nor pruned") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {});
+  apply(Send{}, {x}, Line::here());
+  g.output("y", apply(Send{}, {x}, Line::here()));
+  for (const auto pass : {passes::fold, passes::share, passes::prune}) {
+    CHECK(after(pass, g) == g.print());
+  }
 }
 
 TEST_CASE("materialize copies what would be an input's or a storage's memory") {

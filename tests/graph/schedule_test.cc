@@ -54,6 +54,29 @@ TEST_CASE("the declared order stands where no other takes fewer bytes") {
   CHECK(plan::schedule(g, {}).peak_bytes == 64);
 }
 
+TEST_CASE("nodes with effects run as declared, though another order takes fewer bytes") {
+  // x - big0 - send0 - small0 - y        sent: both, then made small
+  //   - big1 - send1 - small1 -/
+  const auto declared = [](auto send) {
+    Graph g("sends");
+    const Value x = g.input("x", f32, {16});
+    std::vector<Value> sent;
+    for (const char* name : {"send0", "send1", "send2"}) {
+      sent.push_back(node(g, name, send, {node(g, std::string("big") + name[4], Scale{2}, {x})}));
+    }
+    Value sum;
+    for (const Value& v : sent) {
+      const Value small = node(g, std::string("small") + v.node().path[4], Scale{3}, {v});
+      sum = sum.present() ? node(g, "sum" + small.node().path.substr(5), Plus{}, {sum, small})
+                          : small;
+    }
+    g.output("y", sum);
+    const std::string order = order_of(g);
+    return order.find("send0") < order.find("send1") && order.find("send1") < order.find("send2");
+  };
+  CHECK(declared(Send{}));
+}
+
 TEST_CASE("each large value is reduced before the next one is made") {
   // x - big0 - small0 - sum0 - y        declared: all big ones first
   //   - big1 - small1 -/       /

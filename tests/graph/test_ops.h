@@ -45,6 +45,16 @@ struct Scale {
   }
 };
 
+/// x, which is sent somewhere too.
+struct Send {
+  static constexpr std::string_view name = "send";
+  static constexpr bool differentiable = false;
+  static constexpr bool effects = true;
+  bool operator==(const Send&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+  Value fold(std::span<const Value> in) const { return in[0]; }
+};
+
 /// `rows` rows of x, from row `begin` on. A view.
 struct Head {
   static constexpr std::string_view name = "head";

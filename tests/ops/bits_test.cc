@@ -77,8 +77,8 @@ void check_in_place(const Case& c, Element element) {
       for (const InPlace& pair : set) outputs[pair.output] = in[pair.input]->data();
       launch_kernel(launch.op, launch.in, launch.out, pointers(in), outputs, choice);
       for (std::size_t k = 0; k < launch.out.size(); ++k) {
-        INFO(launch.op.name(), " \"", c.name, "\" ", choice.name, " output ", k, " over operand ",
-             set[0].input);
+        INFO(launch.op.name(), " \"", c.name, "\" ", name_of(choice), " output ", k,
+             " over operand ", set[0].input);
         CHECK(equal_bytes(outputs[k], beside[k]->data(), launch.out[k].bytes()));
       }
     }

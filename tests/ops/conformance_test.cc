@@ -30,9 +30,9 @@ Tensors outputs_of(const ir::Graph& graph, const Interpreter& run) {
 
 // Values: every kernel that could run the op, on one thread and on two, on aligned operands and on
 // operands that are views; each twice. Writes outside of the outputs make the interpreter throw.
-Trouble check_values(const Case& c, Element element) {
+Trouble check_values(const Case& c, Element element, const Settings& form) {
   const CaseGraph declared(c, element, false);
-  const ir::Graph graph = passes::lower(declared.graph, {});
+  const ir::Graph graph = passes::lower(declared.graph, form);
   const Tensors operands(declared.tensors.begin(), declared.tensors.begin() + declared.operands());
   const Tensors expected = reference(declared.op(), operands);
   const double allowed = tolerance(declared.op(), c.name, element, c.sums);
@@ -45,7 +45,7 @@ Trouble check_values(const Case& c, Element element) {
         const auto choose = [&](std::int32_t node, const std::vector<Candidate>& candidates) {
           if (graph.nodes()[node].op->kind() != declared.op().kind()) return std::size_t{0};
           kernels = candidates.size();
-          name = candidates[kernel].name;
+          name = name_of(candidates[kernel]);
           return kernel;
         };
         Interpreter first(graph, threads, views), second(graph, threads, views);
@@ -110,9 +110,9 @@ Trouble finite_differences(const CaseGraph& c, const ir::Graph& graph, const Ten
   return std::nullopt;
 }
 
-Trouble check_gradients(const Case& c, Element element) {
+Trouble check_gradients(const Case& c, Element element, const Settings& form) {
   const CaseGraph declared(c, element, true);
-  const ir::Graph graph = passes::differentiate(passes::lower(declared.graph, {}), {});
+  const ir::Graph graph = passes::differentiate(passes::lower(declared.graph, form), {});
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < declared.operands(); ++i) {
     if (declared.parameter[i]) elements += declared.tensors[i].numel();
@@ -144,9 +144,13 @@ Trouble check_gradients(const Case& c, Element element) {
 
 Trouble check_case(const Case& c, Element element) {
   try {
-    if (auto trouble = check_values(c, element)) return trouble;
-    const bool wanted = c.gradient && c.op->gradient() != Gradient::none;
-    return wanted ? check_gradients(c, element) : std::nullopt;
+    for (const Settings& form : forms_of(*c.op)) {
+      if (auto trouble = check_values(c, element, form)) return trouble;
+      const bool wanted = c.gradient && c.op->differentiable();
+      if (!wanted) continue;
+      if (auto trouble = check_gradients(c, element, form)) return trouble;
+    }
+    return std::nullopt;
   } catch (const std::exception& error) {
     return error.what();
   } catch (const Requirement& requirement) {

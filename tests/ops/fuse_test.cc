@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "executor/compile/target_settings.h"
 #include "graph/check/verify.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/group.h"
@@ -29,6 +28,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 #include "tests/doctest.h"
+#include "tests/executor/settings_of.h"
 #include "tests/gpu/device_runs.h"
 #include "tests/gpu/host_device.h"
 #include "tests/ops/random_program.h"
@@ -36,7 +36,7 @@
 namespace metronome {
 namespace {
 
-Settings fusing() { return executor::compile::settings_for(cuda_graph(), train); }
+Settings fusing() { return settings_of(null(), train); }
 
 /// That fusing kept the bits, whatever order threads run in.
 void check_same(const ir::Graph& before, const ir::Graph& after) {

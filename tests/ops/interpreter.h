@@ -145,7 +145,8 @@ class Interpreter {
       const auto* bytes = static_cast<const std::byte*>(in_data.back());
       before.emplace_back(bytes, bytes + in[i].bytes());
     }
-    const std::string who = fmt::format("{} \"{}\" ({})", node.op->name(), node.path, choice.name);
+    const std::string who =
+        fmt::format("{} \"{}\" ({})", node.op->name(), node.path, name_of(choice));
     if (!launch_kernel(*node.op, in, node.types, in_data, made.data, choice)) {
       throw std::runtime_error(who + " writes outside of its scratch");
     }

@@ -16,6 +16,7 @@
 #include "ops/language/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
+#include "ops/rms_norm/rms_norm.h"
 #include "tests/doctest.h"
 
 namespace metronome {
@@ -176,6 +177,26 @@ TEST_CASE("linear on integers") {
         "  way out    cast it: x.cast(mt::f32); or look up rows: mt::embedding(vocabulary, width)");
 }
 
+TEST_CASE("rms_norm begins as ones, with the element's machine epsilon unless another is given") {
+  Graph g("tower");
+  const Value y = g.input("x", f32, {4, 8}).through(rms_norm());
+  CHECK(y.type() == Type{f32, {4, 8}});
+  CHECK(paths(g) == std::vector<std::string>{"f32[8] rms_norm/weight"});
+  CHECK(init_of(g, "rms_norm/weight") == ones());
+  CHECK(y.node().op->as<RmsNorm>()->eps == 0x1p-23);
+  const Value z = g.input("z", f64, {4, 8}).through(rms_norm());
+  CHECK(z.node().op->as<RmsNorm>()->eps == 0x1p-52);
+  CHECK(y.through(rms_norm({.eps = 0.5})).node().op->as<RmsNorm>()->eps == 0.5);
+}
+
+TEST_CASE("rms_norm on a scalar") {
+  CHECK(mistake_of(rms_norm(), f32, {}) ==
+        "tower.cc:2: rms_norm cannot be applied\n"
+        "  operand 0  f32[]  \"x\"  tower.cc:1\n"
+        "  requires   an operand of one or more dimensions, but a scalar\n"
+        "  way out    x.reshape({1})");
+}
+
 TEST_CASE("layer_norm on a scalar") {
   CHECK(mistake_of(layer_norm(), f32, {}) ==
         "tower.cc:2: layer_norm cannot be applied\n"
@@ -283,6 +304,7 @@ TEST_CASE("layers of numbers that are infinite or none") {
     const std::string all = mistake_of(layer, f32, {4, 16}), word = "  requires   ";
     return all.substr(all.find(word) + word.size());
   };
+  CHECK(requires_(rms_norm({.eps = -0.5})) == "a finite eps of 0 or more, but -0.5");
   CHECK(requires_(layer_norm({.eps = inf})) == "a finite eps of 0 or more, but inf");
   CHECK(requires_(batch_norm({.eps = std::nan("")})) == "a finite eps of 0 or more, but nan");
   CHECK(requires_(batch_norm({.momentum = inf})) == "a momentum from 0 to 1, but inf");

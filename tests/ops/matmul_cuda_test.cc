@@ -97,10 +97,16 @@ std::string problems(const std::vector<Command>& commands) {
 
 Type t(Shape shape) { return {f64, std::move(shape)}; }
 
+Candidate plain(bool epilogue_apart = false) {
+  return {.maker = Maker::cublaslt,
+          .algorithm = HostGemmLibrary::kPlain,
+          .epilogue_apart = epilogue_apart};
+}
+
 template <class Rules>
 std::string problems(Rules op, Types in) {
   Subject<Rules> subject(std::move(op), std::move(in));
-  return problems(subject.record({.name = "lt plain"}));
+  return problems(subject.record(plain()));
 }
 
 TEST_CASE("leading dimensions become rows, a batch, or a loop of products") {
@@ -149,7 +155,7 @@ TEST_CASE("sums of nothing ask the library for nothing") {
   const auto recorded = [](auto op, Types in) {
     Subject subject(op, std::move(in));
     CHECK(subject.candidates().size() == 1);
-    CHECK(subject.candidates()[0].name == "own");
+    CHECK(subject.candidates()[0].maker == Maker::own);
     return problems(subject.record(subject.candidates()[0]));
   };
   CHECK(recorded(Matmul{}, {t({2, 0}), t({0, 5})}) == "zero");
@@ -160,23 +166,34 @@ TEST_CASE("sums of nothing ask the library for nothing") {
   CHECK(recorded(Linear{}, {t({0, 3}), t({5, 3}), t({5})}) == "");
 }
 
+TEST_CASE("an algorithm as text") {
+  CHECK(to_string(Algorithm{{0x42, 0x0123456789abcdef, 0, 0x10}}) ==
+        "0000000000000042"
+        "0123456789abcdef"
+        "0000000000000000"
+        "000000000000001");
+  CHECK(to_string(Algorithm{{~0ull, 1, 2, 3, 4, 5, 6, ~0ull}}).size() == 128);
+}
+
 TEST_CASE("a linear layer's bias goes with the product where the library offers it, or after it") {
   Subject<Linear> layer(Linear{}, {t({3, 2, 4}), t({5, 4}), t({5})});
   std::vector<std::string> names;
-  for (const Candidate& candidate : layer.candidates()) names.push_back(candidate.name);
-  CHECK(names == std::vector<std::string>{"lt plain", "lt workspace", "lt plain, bias apart",
-                                          "lt workspace, bias apart"});
-  CHECK(layer.candidates(HostGemmLibrary(false))[0].name == "lt plain, bias apart");
+  for (const Candidate& candidate : layer.candidates()) names.push_back(name_of(candidate));
+  CHECK(names == std::vector<std::string>{"cublaslt 000000000000001", "cublaslt 000000000000002",
+                                          "cublaslt 000000000000001, bias apart",
+                                          "cublaslt 000000000000002, bias apart"});
+  CHECK(name_of(layer.candidates(HostGemmLibrary(false))[0]) ==
+        "cublaslt 000000000000001, bias apart");
 
   const auto together = layer.record(layer.candidates()[1]);
   REQUIRE(together.size() == 1);
   CHECK(std::get<GemmCommand>(together[0]).problem.bias);
-  CHECK(std::get<GemmCommand>(together[0]).algorithm == "lt workspace");
+  CHECK(std::get<GemmCommand>(together[0]).algorithm == HostGemmLibrary::kWithWorkspace);
   const auto apart = layer.record(layer.candidates()[3]);
   REQUIRE(apart.size() == 2);
   CHECK(!std::get<GemmCommand>(apart[0]).problem.bias);
   CHECK(std::get<GemmCommand>(apart[0]).bias == nullptr);
-  CHECK(std::get<GemmCommand>(apart[0]).algorithm == "lt workspace");
+  CHECK(std::get<GemmCommand>(apart[0]).algorithm == HostGemmLibrary::kWithWorkspace);
   CHECK(std::get<GemmCommand>(apart[0]).workspace_bytes == HostGemmLibrary::kWorkspaceBytes);
   CHECK(name_of(apart[1]) == "add_bias");
 }
@@ -250,13 +267,13 @@ TEST_CASE(
     "a bias that does not begin at 16 bytes is added apart, by whatever algorithm then serves") {
   for (const std::size_t shift : {0, 1, 2}) {  // elements of 8 bytes
     Subject<Linear> layer(Linear{}, {t({6, 4}), t({5, 4}), t({5})}, shift);
-    const std::vector<Command> commands = layer.record({.name = "lt plain"});
+    const std::vector<Command> commands = layer.record(plain());
     const bool misplaced = reinterpret_cast<std::uintptr_t>(layer.in(2)) % 16 != 0;
     CHECK(misplaced == (shift == 1));
     REQUIRE(commands.size() == (misplaced ? 2 : 1));
     const auto& product = std::get<GemmCommand>(commands[0]);
     CHECK(product.problem.bias == !misplaced);
-    CHECK(product.algorithm == (misplaced ? "" : "lt plain"));
+    CHECK(product.algorithm == (misplaced ? std::nullopt : std::optional(HostGemmLibrary::kPlain)));
     if (misplaced) CHECK(name_of(commands[1]) == "add_bias");
   }
 }
@@ -265,8 +282,8 @@ TEST_CASE("a bias that is added apart, packed and element by element") {
   for (const std::int64_t width : {1, 2, 7, 64, 1000}) {
     for (const std::size_t shift : {0, 1}) {
       Subject<Linear> layer(Linear{}, {t({33, 3}), t({width, 3}), t({width})}, shift);
-      const std::vector<double> together = layer.play({.name = "lt plain"});
-      CHECK(layer.play({.name = "lt plain, bias apart"}) == together);
+      const std::vector<double> together = layer.play(plain());
+      CHECK(layer.play(plain(true)) == together);
     }
   }
 }

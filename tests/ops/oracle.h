@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tests/ops/case_graph.h"
 #include "tests/ops/parameter_gradients.h"
@@ -14,6 +16,16 @@ namespace metronome {
 
 /// What is wrong, or nothing.
 using Trouble = std::optional<std::string>;
+
+/// The ways to run an op: as it is, or expanded where it cannot be; and expanded, too, where it can
+/// be both.
+inline std::vector<Settings> forms_of(const Op& op) {
+  Settings whole;
+  whole.keeps = [](const OpPtr& each, std::span<const Type>) { return each->has_vjp(); };
+  std::vector<Settings> forms = {whole};
+  if (op.has_vjp() && op.has_lower()) forms.emplace_back();
+  return forms;
+}
 
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.nbytes() == b.nbytes() &&

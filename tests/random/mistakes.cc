@@ -126,6 +126,7 @@ const std::array kMistakes = {
     Mistake{MISTAKE(h.through(dropout(1.5)))},
     Mistake{MISTAKE(h.reshape({-1}).through(batch_norm()))},
     Mistake{MISTAKE(h.through(layer_norm({.eps = -1})))},
+    Mistake{MISTAKE(h.through(rms_norm({.eps = -1})))},
     Mistake{MISTAKE(h.through(embedding(3, 2)))},
     Mistake{MISTAKE(argmax(h).through(embedding(0, 3)))},
     Mistake{MISTAKE(h.through(linear(kHuge)))},

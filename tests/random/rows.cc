@@ -102,6 +102,7 @@ const std::array kRows = {
     Row{ROW(h.through(linear(n, {.bias = false}))), width_room, kAny, 4},
     Row{ROW(h.through(linear(h.size(-1))).through(tanh)), nullptr, kAny, 6},
     Row{ROW(h.through(layer_norm({.eps = 0.1}))), nullptr, kAny, 6},
+    Row{ROW(h.through(rms_norm({.eps = 0.1}))), nullptr, kAny, 6},
     Row{ROW(h.through(batch_norm({.eps = 0.1}))), channels, kAny, 6},
     Row{ROW(h.through(batch_norm({.eps = 0.3, .momentum = 0.5}))), channels, kAny, 4},
     Row{ROW(h.through(dropout(0.25))), nullptr, kAny, 6},

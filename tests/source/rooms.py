@@ -43,7 +43,7 @@ _EXECUTOR = {
     "executor/checkpoint": ["graph/ir", "executor/support"],
     "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "ops/reference"],
     "executor/cpu": _PLANNED + ["ops/cpu"],
-    "executor/eager": _PLANNED + ["ops/reference"],
+    "executor/eager": _PLANNED + ["graph/passes", "executor/cpu", "ops/reference"],
     "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
     "executor/cuda/program": _PLANNED + _DEVICE + ["graph/control"],
     "executor/cuda/capture": _PLANNED
@@ -52,8 +52,8 @@ _EXECUTOR = {
     "executor/cuda/runtime": ["graph/ir", "ops", "executor/support", "executor/cuda/program"] + _DEVICE,
     "executor/compile": _PLANNED
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
-    + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu", "ops/cuda", "ops/reference"]
-    + ["executor/cuda/driver", "executor/cuda/program", "executor/cuda/capture"],
+    + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]
+    + ["executor/cuda/driver", "executor/cuda/capture"],
 }
 ORDER = {**_GRAPH, **_OPS, **_EXECUTOR}
 

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "executor/engine/block.h"
-#include "executor/engine/target.h"
 #include "graph/ir/error.h"
 
 namespace metronome {
@@ -216,12 +215,7 @@ void NullDriver::release(CudaGraphExec graph) noexcept {
 
 std::vector<Candidate> NullDriver::gemm_candidates(const GemmProblem&) const {
   constexpr std::size_t kWorkspace = 4 << 20;  // what cuBLAS itself takes by default, about
-  return {{"lt", kWorkspace}};
-}
-
-Target null(CudaOptions options) {
-  return {Target::Kind::cuda_graph, cuda_device(options.device), options,
-          std::make_shared<NullDriver>()};
+  return {{.maker = Maker::cublaslt, .scratch_bytes = kWorkspace}};
 }
 
 }  // namespace metronome

@@ -88,16 +88,18 @@ class CudaKernels final : public Kernels {
     return fmt::format("{}, {}{}", facts.name, facts.library_versions, tf32_ ? ", tf32" : "");
   }
 
+  bool has(const Op& op) const override { return cuda_table().has(op); }
   std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
     return cuda_table().of(*node.op).candidates(
         *node.op, CudaQuery{inputs, node.types, driver_.facts(), driver_, tf32_});
   }
 
+  bool run() const override { return driver_.computes(); }
+
   /// A later candidate must win by 3 %: the library's own first choice stands where the difference
   /// is noise.
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
-    if (!driver_.computes()) return {};
     Bench bench(driver_, stream_, node, inputs, tf32_);
     std::vector<CommandList> lists;
     for (const Candidate& candidate : candidates) lists.push_back(bench.record(candidate));
@@ -114,12 +116,13 @@ class CudaKernels final : public Kernels {
         best[i] = std::min(best[i], runs[i].milliseconds());
       }
     }
-    Fastest found{0, runs[0].by()};
+    Fastest found{0, runs[0].by(), 0};
     for (std::size_t i = 0; i < best.size(); ++i) {
-      logger().debug("{}: {} {:.2f} us by {}", describe(node, inputs), candidates[i].name,
+      logger().debug("{}: {} {:.2f} us by {}", describe(node, inputs), name_of(candidates[i]),
                      best[i] * 1e3, name_of(found.by));
       if (best[i] < 0.97 * best[found.index]) found.index = i;
     }
+    found.seconds = best[found.index] * 1e-3;
     return found;
   }
 

@@ -75,6 +75,9 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
   return task;
 }
 
+/// What stands for all that nodes do beside their results.
+constexpr char kEffects = 0;
+
 std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding) {
   std::vector<Task> all;
   const Locate locate = [&](ValueId id) { return address_of(plan, bases, id); };
@@ -86,6 +89,8 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     all.push_back(task_of(plan, step, locate, scratch, binding));
     Task& task = all.back();
     if (plan.graph.nodes()[node].op->as<Guard>() != nullptr) task.computes = {node, 0};
+    // As if each wrote what the next one writes: so they keep their order on any streams.
+    if (plan.graph.nodes()[node].op->effects()) touch(task.touched.writes, &kEffects, 1);
     if (const ValueId guard = guard_of(plan, node); guard.present()) {  // its own or a stronger one
       task.guard = guard;
       task.guard_at = reinterpret_cast<const bool*>(locate(guard));

@@ -26,7 +26,7 @@ constexpr std::uint32_t kAlignment = 16;                   // bytes; see alignme
 /// No sums in the output, whose order counters keep, and none in a lesser type.
 constexpr std::uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-static_assert(sizeof(AlgorithmWords) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
 
 /// Alignments that are known of a problem: of its pointers, or those that rules promise.
 struct Alignments {
@@ -241,7 +241,8 @@ std::vector<Candidate> CublasLt::candidates(const GemmProblem& problem) const {
   std::vector<Candidate> candidates;
   const Alignments alignments = alignments_of(problem, nullptr, nullptr, nullptr);
   for (const auto& offer : product.offers(*library_, problem, alignments, kWorkspace)) {
-    candidates.push_back({.name = "lt " + to_text(std::bit_cast<AlgorithmWords>(offer.algo)),
+    candidates.push_back({.maker = Maker::cublaslt,
+                          .algorithm = std::bit_cast<Algorithm>(offer.algo),
                           .scratch_bytes = offer.workspaceSize});
   }
   return candidates;
@@ -256,8 +257,8 @@ void CublasLt::prepare(const GemmCommand& command) {
   const Alignments alignments = alignments_of(problem, command.a, command.b, command.d);
 
   std::optional<cublasLtMatmulAlgo_t> named;
-  if (!command.algorithm.empty()) {
-    named = std::bit_cast<cublasLtMatmulAlgo_t>(to_words(command.algorithm));
+  if (command.algorithm) {
+    named = std::bit_cast<cublasLtMatmulAlgo_t>(*command.algorithm);
     cublasLtMatmulHeuristicResult_t needs = {};
     const cublasStatus_t status = library_->cublasLtMatmulAlgoCheck(
         library_->context.get(), product->operation.get(), product->first.get(),

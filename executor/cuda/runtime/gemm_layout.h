@@ -1,12 +1,9 @@
-// Row-major matrix products as a library sees them whose matrices are column-major; algorithms as
-// text. No call of CUDA here.
+// Row-major matrix products as a library sees them whose matrices are column-major. No call of CUDA
+// here.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "ops/cuda/commands.h"
 
@@ -38,14 +35,5 @@ ColumnGemm column_major(const GemmProblem& problem);
 /// for more, so nothing is lost by never promising more; what is left are views that begin at
 /// odd elements, and batches with odd strides.
 std::uint32_t alignment_of(const void* pointer, std::int64_t stride, std::size_t element_bytes);
-
-/// cuBLASLt's cublasLtMatmulAlgo_t, which may be kept as long as its version stays.
-using AlgorithmWords = std::array<std::uint64_t, 8>;
-
-/// The words in hexadecimal digits, zeros at the end left out.
-std::string to_text(const AlgorithmWords& words);
-/// The inverse, also of a candidate's name, which has "lt " before it. Throws RunError for any
-/// other text (a damaged tuning file).
-AlgorithmWords to_words(std::string_view text);
 
 }  // namespace metronome::executor::runtime

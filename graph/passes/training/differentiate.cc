@@ -25,7 +25,7 @@ std::vector<bool> active_nodes(const ir::Graph& graph) {
     const Node& node = graph.nodes()[i];
     if (const Read* read = node.op->as<Read>()) {
       active[i] = active[i] || graph.storage(read->storage).trainable;
-    } else if (node.op->gradient() != Gradient::none) {
+    } else if (node.op->differentiable()) {
       for (const ValueId input : node.inputs) active[i] = active[i] || active[input.node];
     }
   }
@@ -58,7 +58,7 @@ class Reverse {
  private:
   void visit(std::int32_t index) {
     const Node node = graph_.nodes()[index];  // a copy: the vector grows below
-    if (node.op->gradient() == Gradient::none) return;
+    if (!node.op->differentiable()) return;
     if (node.op->as<Merge>() != nullptr) return pass_on(node, {index, 0});
     Values outputs, incoming;
     bool any = false;

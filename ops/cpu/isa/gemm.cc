@@ -1,6 +1,8 @@
 // Chooses how a matrix product runs.
 #include "ops/cpu/gemm.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <utility>
 
@@ -95,11 +97,12 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
   const int team = threads_for(g, threads);
   const double each = g.flops() / static_cast<double>(std::max<std::int64_t>(g.batches(), 1));
   const int direct_team = g.batches() > 1 ? team : 1;
-  const Candidate direct{"direct", direct_gemm_scratch(g, direct_team), direct_team};
+  const Candidate direct{.scratch_bytes = direct_gemm_scratch(g, direct_team),
+                         .threads = direct_team};
   // Empty products are direct's: it knows what a sum of nothing is.
   if (each == 0 || !fits_mkl(g)) return {direct};
 
-  const Candidate mkl{"mkl", 0, team};
+  const Candidate mkl{.maker = Maker::mkl, .threads = team};
   std::vector<Candidate> libraries;
   if (g.flops() >= kOnednnFlops) libraries = onednn_gemm_candidates(g, team);
   // MKL takes slow paths on processors of other makers. On Intel's own it is even or ahead, but for
@@ -116,10 +119,17 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
 
 CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice) {
   const Gemm g = collapsed(gemm);
-  if (choice.name == "direct") return bind_direct_gemm(g, data, choice.threads);
-  if (choice.name == "mkl") return bind_mkl_gemm(g, data, choice.threads);
-  if (choice.name == "onednn") return bind_onednn_gemm(g, data, choice.threads);
-  throw InternalError("no matrix product is called " + choice.name);
+  switch (choice.maker) {
+    case Maker::own:
+      return bind_direct_gemm(g, data, choice.threads);
+    case Maker::mkl:
+      return bind_mkl_gemm(g, data, choice.threads);
+    case Maker::onednn:
+      return bind_onednn_gemm(g, data, choice.threads);
+    case Maker::cublaslt:
+      break;
+  }
+  throw InternalError(fmt::format("{} makes no matrix product on a CPU", name_of(choice.maker)));
 }
 
 }  // namespace metronome::METRONOME_ISA

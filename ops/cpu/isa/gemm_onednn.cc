@@ -118,7 +118,9 @@ std::vector<Candidate> onednn_gemm_candidates(const Gemm& g, int threads) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   const auto description = describe(engine, g);
   if (!description) return {};
-  return {{"onednn", description->scratchpad_desc().get_size(), threads}};
+  return {{.maker = Maker::onednn,
+           .scratch_bytes = description->scratchpad_desc().get_size(),
+           .threads = threads}};
 }
 
 CpuKernel bind_onednn_gemm(const Gemm& g, const GemmData& data, int threads) {

@@ -5,6 +5,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
 #include "ops/language/nest.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -116,14 +117,8 @@ void copy_elements(const Numbers&, void* out, const void* const* in, const std::
 }  // namespace
 
 RowFunction copy_row(std::size_t element_bytes) {
-  switch (element_bytes) {
-    case 1:
-      return copy_elements<std::uint8_t>;
-    case 4:
-      return copy_elements<std::uint32_t>;
-    default:
-      return copy_elements<std::uint64_t>;
-  }
+  return with_size(element_bytes,
+                   [](auto unit) -> RowFunction { return copy_elements<decltype(unit)>; });
 }
 
 CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, void* out,

@@ -39,7 +39,7 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
     };
   } else {
     rules.candidates = [](const Op&, const CpuQuery& query) {
-      return std::vector<Candidate>{{"direct", 0, threads_for(query)}};
+      return std::vector<Candidate>{{.threads = threads_for(query)}};
     };
   }
   return {typeid(T), rules};

@@ -1,21 +1,18 @@
-// The pipeline: from declaration to plan, on one page.
-#include "executor/compile/pipeline.h"
+#include "executor/compile/run_passes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string_view>
 
-#include "executor/compile/compile_checks.h"
-#include "executor/engine/plan.h"
 #include "executor/engine/plan_nodes.h"
 #include "executor/support/log.h"
-#include "graph/check/check_plan.h"
 #include "graph/check/verify.h"
 #include "graph/ir/error.h"
-#include "graph/ir/structural.h"
 #include "graph/passes/absorb.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/fold.h"
@@ -28,7 +25,6 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
-#include "graph/plan/planner.h"
 
 namespace metronome::executor::compile {
 namespace {
@@ -54,12 +50,6 @@ constexpr Pass kPasses[] = {
 };
 /// After this pass the step is what eager would launch.
 constexpr std::string_view kDeclaredBy = "update";
-
-std::size_t kernels_of(const ir::Graph& graph) {
-  return static_cast<std::size_t>(
-      std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                    [&](const Node& node) { return has_kernel(graph, node); }));
-}
 
 /// METRONOME_DUMP=dir keeps the graph after each pass.
 void dump(const ir::Graph& graph, std::size_t shape, Mode mode, std::size_t index,
@@ -94,26 +84,6 @@ void list_unreached(const ir::Graph& graph, Report& report) {
   }
 }
 
-std::size_t unshared_bytes(const ir::Graph& graph) {
-  std::size_t bytes = 0;
-  for (const Node& node : graph.nodes()) {
-    if (!has_kernel(graph, node)) continue;
-    for (const Type& type : node.types) bytes += type.bytes();
-  }
-  return bytes;
-}
-
-std::vector<std::string> described(const ir::Graph& graph,
-                                   const std::vector<plan::Holder>& holders) {
-  std::vector<std::string> lines;
-  for (const plan::Holder& h : holders) {
-    lines.push_back(fmt::format("{:<22} {:>9.3f} MiB  {}", to_string(graph.type(h.value)),
-                                static_cast<double>(h.bytes) / (1 << 20),
-                                graph.node(h.value).path));
-  }
-  return lines;
-}
-
 }  // namespace
 
 ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
@@ -134,38 +104,6 @@ ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanRep
     if (pass.name == kDeclaredBy) plan.kernels_declared = kernels_of(graph);
   }
   return graph;
-}
-
-Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
-               const SelectOptions& options, Report& report) {
-  PlanReport summary;
-  summary.mode = settings.mode;
-  summary.batch = declared.batch;
-  ir::Graph graph = run_passes(declared, settings, summary, report);
-  if (options.room) require_room(graph.name(), biggest_value(graph), options.room);
-  std::vector<Candidate> choices = select(graph, kernels, options, report);
-  std::vector<std::size_t> scratch_bytes;
-  for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
-  auto [order, memory] = plan::plan_step(graph, scratch_bytes, settings);
-  if (const auto wrong = check::check_plan(graph, order, scratch_bytes, memory, settings)) {
-    throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
-  }
-
-  summary.kernels = kernels_of(graph);
-  summary.arena_bytes = memory.arena_bytes;
-  summary.lower_bound = memory.lower_bound;
-  summary.unshared_bytes = unshared_bytes(graph);
-  summary.copies =
-      static_cast<std::size_t>(std::count(order.in_place.begin(), order.in_place.end(), false));
-  summary.biggest = described(graph, memory.biggest);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    if (choices[i].name == "aten") {
-      summary.aten_calls.push_back(fmt::format("{} \"{}\"", node.op->name(), node.path));
-    }
-  }
-  return {settings.mode,    declared.shape,           std::move(graph),  std::move(choices),
-          std::move(order), std::move(scratch_bytes), std::move(memory), std::move(summary)};
 }
 
 }  // namespace metronome::executor::compile

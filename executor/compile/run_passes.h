@@ -1,12 +1,9 @@
-// From a declared graph to its plan: the table of passes, kernels, order and memory.
+// The table of passes: from a declared graph to the step that is planned.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
-#include "executor/compile/select.h"
-#include "executor/engine/kernels.h"
-#include "executor/engine/plan.h"
 #include "executor/engine/report.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
@@ -20,13 +17,10 @@ struct Declared {
   std::string batch = {};  ///< "x [256, 64], target [256, 64]"; empty where it is alone
 };
 
-/// The declared graph after all passes of one mode, verified after each.
+/// The declared graph after all passes of one mode, verified after each. With METRONOME_DUMP=FOLDER
+/// the graph after each pass is kept there. `plan` gains the kernels that were declared, `report`
+/// the parameters that the loss does not reach.
 ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
                      Report& report);
-
-/// The passes, the choice of kernels, order and offsets for one mode; `report` gains the choices
-/// and the parameters that the loss does not reach.
-Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
-               const SelectOptions& options, Report& report);
 
 }  // namespace metronome::executor::compile

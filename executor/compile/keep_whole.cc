@@ -1,0 +1,139 @@
+#include "executor/compile/keep_whole.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "executor/engine/plan_nodes.h"
+#include "executor/engine/tuning.h"
+#include "executor/support/log.h"
+#include "graph/builder/graph.h"
+#include "graph/emit/scope.h"
+#include "graph/ir/error.h"
+#include "graph/passes/absorb.h"
+#include "graph/passes/fold.h"
+#include "graph/passes/for_mode.h"
+#include "graph/passes/fuse.h"
+#include "graph/passes/loosen.h"
+#include "graph/passes/lower.h"
+#include "graph/passes/materialize.h"
+#include "graph/passes/prune.h"
+#include "graph/passes/share.h"
+#include "graph/passes/training/differentiate.h"
+#include "ops/language/functions.h"
+#include "ops/language/optimizers.h"
+
+namespace metronome::executor::compile {
+namespace {
+
+/// The op alone, as a step of the settings' mode runs it: whole or expanded, with the gradients of
+/// all floating operands where it trains.
+ir::Graph alone(const OpPtr& op, std::span<const Type> types, Settings settings, bool whole) {
+  Graph g("alone");
+  Values operands;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string name = fmt::format("x{}", i);
+    operands.push_back(is_floating(types[i].element)
+                           ? g.parameter(name, types[i], {})
+                           : g.input(name, types[i].element, types[i].shape));
+  }
+  const std::size_t outputs = op->infer(types).size();
+  Values results = apply(op, operands, Line::here(), outputs);
+  results.resize(outputs - static_cast<std::size_t>(op->saved()));
+  Value loss;
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    g.output(fmt::format("y{}", k), results[k]);
+    if (!is_floating(results[k].element())) continue;
+    const Value part = sum(results[k]).cast(f64);
+    loss = loss.present() ? loss + part : part;
+  }
+  if (loss.present()) g.minimize(loss, Sgd{});
+  settings.keeps = [whole](const OpPtr& each, std::span<const Type>) {
+    return whole && each->has_vjp();
+  };
+  ir::Graph step = passes::for_mode(g, settings);
+  for (const auto pass :
+       {passes::lower, passes::differentiate, passes::fold, passes::share, passes::prune,
+        passes::absorb, passes::loosen, passes::materialize, passes::fuse}) {
+    step = pass(step, settings);
+  }
+  return step;
+}
+
+}  // namespace
+
+bool KeepWhole::operator()(const OpPtr& op, std::span<const Type> types) {
+  if (!op->has_vjp() || !kernels_.has(*op)) return false;
+  std::vector<std::string> texts;
+  for (const Type& type : types) texts.push_back(to_string(type));
+  const std::string attributes = op->attributes();
+  const std::string what = fmt::format("{}{} {}", op->name(),
+                                       attributes.empty() ? "" : fmt::format(" {{{}}}", attributes),
+                                       fmt::join(texts, " x "));
+  const auto known = decided_.find(what);
+  if (known != decided_.end()) return known->second;
+  return decided_[what] = decide(op, types, what);
+}
+
+bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::string& what) {
+  if (std::ranges::any_of(types, [](const Type& type) { return type.numel() == 0; })) return true;
+  const ir::Graph whole = alone(op, types, settings_, true);
+  const bool covered = std::ranges::all_of(whole.nodes(), [&](const Node& node) {
+    return !has_kernel(whole, node) || kernels_.has(*node.op);
+  });
+  if (!covered) return false;
+  if (options_.tune == Tune::off) return true;
+
+  const std::string key =
+      fmt::format("{} | to {}: {}", kernels_.machine(), name_of(settings_.mode), what);
+  TuningFile file(options_.tuning_file);
+  std::string choice = file.find(key).value_or("");
+  std::string_view how = "tuning file";
+  if (choice != "whole" && choice != "expanded") {
+    const ir::Graph expanded = alone(op, types, settings_, false);
+    if (options_.tune != Tune::measure || !room_to_time(whole) || !room_to_time(expanded)) {
+      return true;
+    }
+    const double apart = seconds_of(expanded);
+    // What is noise leaves it whole.
+    choice = apart < 0.97 * seconds_of(whole) ? "expanded" : "whole";
+    how = "timed";
+    file.add(key, choice);
+    try {
+      file.save();
+    } catch (const RunError& error) {
+      logger().warn("kernel choices are not kept: {}", error.what());
+    }
+  }
+  const std::string line = fmt::format("{} -> {} ({})", what, choice, how);
+  if (std::ranges::find(report_.choices, line) == report_.choices.end()) {
+    report_.choices.push_back(line);
+  }
+  return choice == "whole";
+}
+
+bool KeepWhole::room_to_time(const ir::Graph& graph) const {
+  const std::optional<Room> room = kernels_.room();
+  return !room || std::ranges::all_of(graph.nodes(), [&](const Node& node) {
+    std::size_t bytes = 0;
+    for (const Type& type : node.types) bytes += type.bytes();
+    for (const ValueId id : node.inputs) bytes += graph.type(id).bytes();
+    return bytes <= room->bytes;
+  });
+}
+
+double KeepWhole::seconds_of(const ir::Graph& graph) const {
+  double seconds = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!has_kernel(graph, node)) continue;
+    Types inputs;
+    for (const ValueId id : node.inputs) inputs.push_back(graph.type(id));
+    seconds += kernels_.fastest(node, inputs, kernels_.candidates(node, inputs)).seconds;
+  }
+  return seconds;
+}
+
+}  // namespace metronome::executor::compile

@@ -1,0 +1,42 @@
+// Which ops run whole that could be expanded.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "executor/engine/kernels.h"
+#include "executor/engine/report.h"
+#include "executor/engine/target.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/op.h"
+#include "graph/ir/settings.h"
+
+namespace metronome::executor::compile {
+
+/// `Settings::keeps` of one plan. An op with a vjp and an expansion runs whole where the back end
+/// has kernels for it and for all that its vjp makes, and these are not slower than the kernels of
+/// the expansion: by the tuning file, else as timed, else (where nothing may be timed) whole. Each
+/// distinct (op, types) is decided once; `report` gains a line for each that was timed or looked
+/// up.
+class KeepWhole {
+ public:
+  KeepWhole(const Kernels& kernels, const Settings& settings, const CompileOptions& options,
+            Report& report)
+      : kernels_(kernels), settings_(settings), options_(options), report_(report) {}
+
+  bool operator()(const OpPtr& op, std::span<const Type> types);
+
+ private:
+  bool decide(const OpPtr& op, std::span<const Type> types, const std::string& what);
+  bool room_to_time(const ir::Graph& graph) const;
+  double seconds_of(const ir::Graph& graph) const;
+
+  const Kernels& kernels_;
+  const Settings& settings_;
+  const CompileOptions& options_;
+  Report& report_;
+  std::map<std::string, bool> decided_;
+};
+
+}  // namespace metronome::executor::compile

@@ -1,0 +1,20 @@
+// The targets that come with Metronome.
+#pragma once
+
+#include "executor/engine/target.h"
+
+namespace metronome {
+
+/// One walk over bound kernels in a planned arena.
+Target cpu_replay();
+/// The whole step as one CUDA graph in a planned arena, replayed with one launch.
+Target cuda_graph(CudaOptions options = {});
+/// What `cuda_graph` would do, written down and not done: plans and binds without a GPU. Steps run,
+/// but compute nothing.
+Target null(CudaOptions options = {});
+/// The same kernels one by one, each value in memory of its own: for checking and debugging.
+Target stepwise(Device device = cpu);
+/// The declared graph op by op through libtorch, with its autograd and fused optimizers.
+Target eager(Device device = cpu);
+
+}  // namespace metronome

@@ -1,0 +1,124 @@
+#include "executor/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "executor/cpu/cpu_engine.h"
+#include "executor/cpu/cpu_kernels.h"
+#include "executor/engine/plan_nodes.h"
+
+namespace metronome::executor::cpu {
+namespace {
+
+/// What both have in common.
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(const CompileOptions& options)
+      : options_(options),
+        kernels_(cpu_kernels({.threads = options.threads,
+                              .preferred = maker_of(options.kernels),
+                              .room = room_of_process()})) {}
+
+  const Kernels& kernels() const override { return *kernels_; }
+  std::vector<Settings> settings(Mode mode) const override { return {cpu_settings(mode)}; }
+
+ protected:
+  const CompileOptions& options() const { return options_; }
+
+ private:
+  CompileOptions options_;
+  std::unique_ptr<Kernels> kernels_;
+};
+
+void add_biggest(std::span<const Plan> plans, Needs& needs) {
+  for (const Plan& plan : plans) {
+    for (const plan::Holder& h : plan.memory.biggest) {
+      const Type& type = plan.graph.type(h.value);
+      needs.values.push_back(
+          {fmt::format("{} \"{}\"", to_string(type), plan.graph.node(h.value).path), type.bytes()});
+    }
+  }
+}
+
+class ReplayBackend final : public CpuBackend {
+ public:
+  using CpuBackend::CpuBackend;
+
+  std::string name() const override { return "cpu_replay"; }
+  Needs host_needs(std::span<const Plan> plans, std::size_t) const override {
+    return needs_of_arena(plans);
+  }
+  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+    return make_cpu_replay(std::move(planned.plans), memory,
+                           {.poison = options().poison, .watch = options().watch});
+  }
+};
+
+class StepwiseBackend final : public CpuBackend {
+ public:
+  using CpuBackend::CpuBackend;
+
+  std::string name() const override { return "stepwise"; }
+  Needs host_needs(std::span<const Plan> plans, std::size_t) const override {
+    Needs needs;
+    std::size_t unshared = 0;
+    for (const Plan& plan : plans) unshared += unshared_bytes(plan);
+    needs.parts.push_back({"values, each in memory of its own", unshared});
+    add_biggest(plans, needs);
+    return needs;
+  }
+  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+    return make_stepwise(std::move(planned.plans), memory, options().watch);
+  }
+
+ private:
+  /// Each value and each kernel's scratch.
+  static std::size_t unshared_bytes(const Plan& plan) {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < plan.graph.nodes().size(); ++i) {
+      const Node& node = plan.graph.nodes()[i];
+      if (!has_kernel(plan.graph, node)) continue;
+      bytes += plan.scratch_bytes[i];
+      for (std::size_t k = 0; k < node.types.size(); ++k) {
+        if (plan.memory.places[i][k].in != plan::Place::In::none) bytes += node.types[k].bytes();
+      }
+    }
+    return bytes;
+  }
+};
+
+}  // namespace
+
+Settings cpu_settings(Mode mode) {
+  Settings settings;
+  settings.mode = mode;
+  settings.skips = true;
+  return settings;
+}
+
+Needs needs_of_arena(std::span<const Plan> plans) {
+  Needs needs;
+  std::size_t arena = 0, readables = 0;
+  for (const Plan& plan : plans) {
+    arena = std::max(arena, plan.memory.arena_bytes);
+    for (const std::size_t bytes : plan.memory.readable_bytes) readables += bytes;
+  }
+  needs.parts.push_back({"arena", arena});
+  needs.parts.push_back({"values to read", readables});
+  add_biggest(plans, needs);
+  return needs;
+}
+
+std::unique_ptr<Backend> open_cpu_replay(const Target&, const CompileOptions& options,
+                                         const std::string&) {
+  return std::make_unique<ReplayBackend>(options);
+}
+
+std::unique_ptr<Backend> open_stepwise(const Target&, const CompileOptions& options,
+                                       const std::string&) {
+  return std::make_unique<StepwiseBackend>(options);
+}
+
+}  // namespace metronome::executor::cpu

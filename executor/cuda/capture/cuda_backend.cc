@@ -1,0 +1,123 @@
+#include "executor/cuda/capture/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "executor/cuda/capture/cuda_replay.h"
+#include "executor/cuda/capture/cuda_steps.h"
+#include "executor/cuda/driver/driver.h"
+#include "executor/cuda/program/cuda_kernels.h"
+#include "executor/cuda/program/device_state.h"
+#include "graph/ir/error.h"
+#include "ops/cuda/table.h"
+
+namespace metronome::executor::capture {
+namespace {
+
+void check(const CudaOptions& options, const std::string& graph) {
+  const auto refuse = [&](const char* what, int number, const char* least) {
+    throw RunError(
+        fmt::format("graph \"{}\": CudaOptions::{} is {}; give {}", graph, what, number, least));
+  };
+  if (options.device < 0) refuse("device", options.device, "0 or more");
+  if (options.slots < 1) refuse("slots", options.slots, "1 or more");
+  if (options.streams < 1) refuse("streams", options.streams, "1 or more");
+}
+
+/// Into how many batches the updates of many parameters may go, few first: one launch in place of
+/// many, but all gradients live at once.
+constexpr std::size_t kBuckets[] = {1, 4, 16};
+/// How much larger an arena may be than the smallest, for fewer launches: by this factor, or by
+/// these bytes where they are more. Reckoned, not measured: a node of a graph takes some
+/// microseconds, in which a device moves some MiB.
+constexpr double kRoomForFewBuckets = 1.1;
+constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
+
+/// What both have in common.
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(const Target& target, const CompileOptions& options, const std::string& graph)
+      : cuda_(target.cuda), watches_(options.watch), driver_(target.driver) {
+    check(cuda_, graph);
+    if (driver_ == nullptr) driver_ = open_cuda(target.device.index);
+    kernels_ = program::cuda_kernels(*driver_, cuda_.tf32);
+  }
+
+  const Kernels& kernels() const override { return *kernels_; }
+
+  std::vector<Settings> settings(Mode mode) const override {
+    std::vector<Settings> all;
+    for (const std::size_t buckets : kBuckets) {
+      Settings& settings = all.emplace_back();
+      settings.mode = mode;
+      settings.alignment = program::kDeviceAlignment;
+      settings.buckets = buckets;
+      if (cuda_.fuse) settings.fuses = [](const Op& op) { return cuda_table().has(op); };
+    }
+    return all;
+  }
+
+  /// The fewest batches of updates that memory allows.
+  std::size_t choose(std::span<const std::size_t> arenas,
+                     std::optional<std::size_t> budget) const override {
+    const std::size_t least = std::ranges::min(arenas);
+    const auto room = budget ? static_cast<double>(std::max(least, *budget))
+                             : std::max(kRoomForFewBuckets * static_cast<double>(least),
+                                        static_cast<double>(least + kBytesForFewBuckets));
+    const auto fits = [&](std::size_t bytes) { return static_cast<double>(bytes) <= room; };
+    return static_cast<std::size_t>(std::ranges::find_if(arenas, fits) - arenas.begin());
+  }
+
+  Needs host_needs(std::span<const Plan>, std::size_t inputs) const override {
+    Needs needs;
+    needs.parts.push_back(
+        {"inputs of steps in flight", inputs * static_cast<std::size_t>(cuda_.slots)});
+    return needs;
+  }
+  int slots() const override { return cuda_.slots; }
+
+ protected:
+  const CudaOptions cuda_;
+  const bool watches_;
+  std::shared_ptr<CudaDriver> driver_;
+
+ private:
+  std::unique_ptr<Kernels> kernels_;
+};
+
+class GraphBackend final : public CudaBackend {
+ public:
+  using CudaBackend::CudaBackend;
+
+  std::string name() const override { return driver_->computes() ? "cuda_graph" : "null"; }
+  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report& report) override {
+    return make_cuda_replay(std::move(planned.plans), memory, driver_, cuda_, watches_, report);
+  }
+};
+
+class StepwiseBackend final : public CudaBackend {
+ public:
+  using CudaBackend::CudaBackend;
+
+  std::string name() const override { return "stepwise on a GPU"; }
+  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+    return make_cuda_stepwise(std::move(planned.plans), memory, driver_, cuda_, watches_);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> open_cuda_graph(const Target& target, const CompileOptions& options,
+                                         const std::string& graph) {
+  return std::make_unique<GraphBackend>(target, options, graph);
+}
+
+std::unique_ptr<Backend> open_stepwise(const Target& target, const CompileOptions& options,
+                                       const std::string& graph) {
+  return std::make_unique<StepwiseBackend>(target, options, graph);
+}
+
+}  // namespace metronome::executor::capture

@@ -1,0 +1,84 @@
+#include "executor/eager/eager_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "executor/cpu/cpu_backend.h"
+#include "executor/cpu/cpu_kernels.h"
+#include "executor/eager/eager.h"
+#include "graph/ir/error.h"
+#include "graph/passes/for_mode.h"
+#include "graph/passes/prune.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::eager {
+namespace {
+
+class EagerBackend final : public Backend {
+ public:
+  EagerBackend(const Target& target, const CompileOptions& options)
+      : device_(target.device),
+        watches_(options.watch),
+        limited_(!options.evaluate_outputs.empty()),
+        kernels_(cpu::cpu_kernels({.threads = options.threads,
+                                   .preferred = cpu::maker_of(options.kernels),
+                                   .room = on_host() ? room_of_process() : std::optional<Room>(),
+                                   .run = false})) {}
+
+  std::string name() const override { return on_host() ? "eager" : "eager on a GPU"; }
+
+  void require(const ir::Graph& declared, std::span<const Mode> modes) const override {
+    if (std::ranges::find(modes, Mode::train) == modes.end()) return;
+    for (const ir::Objective& objective : declared.objectives()) {
+      const OptimizerRule& optimizer = *objective.optimizer;
+      if (has_reference(optimizer)) continue;
+      throw RunError(
+          fmt::format("graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
+                      "\"{}\" is none of them; compile for another target, such as cpu_replay or "
+                      "stepwise, or minimize with Adam, AdamW or Sgd",
+                      declared.name(), optimizer.name()));
+    }
+  }
+
+  const Kernels& kernels() const override { return *kernels_; }
+  std::vector<Settings> settings(Mode mode) const override { return {cpu::cpu_settings(mode)}; }
+
+  /// The plan's arena stands for libtorch's values.
+  Needs host_needs(std::span<const Plan> plans, std::size_t) const override {
+    return on_host() ? cpu::needs_of_arena(plans) : Needs{};
+  }
+
+  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+    std::vector<EagerPlan> plans;
+    for (std::size_t i = 0; i < planned.plans.size(); ++i) {
+      const Plan& plan = planned.plans[i];
+      const Settings settings = cpu::cpu_settings(plan.mode);
+      std::set<StorageId> updated;
+      for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
+      ir::Graph graph = passes::for_mode(*planned.declared[i], settings);
+      if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
+      plans.push_back({plan.mode, std::move(graph), std::move(updated)});
+    }
+    return make_eager(std::move(plans), memory, device_, watches_);
+  }
+
+ private:
+  bool on_host() const { return device_.kind == Device::Kind::cpu; }
+
+  const Device device_;
+  const bool watches_;
+  const bool limited_;  // evaluation computes some outputs alone
+  std::unique_ptr<Kernels> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> open_eager(const Target& target, const CompileOptions& options,
+                                    const std::string&) {
+  return std::make_unique<EagerBackend>(target, options);
+}
+
+}  // namespace metronome::executor::eager

@@ -1,0 +1,63 @@
+// One way to run steps, as `compile` sees it: what its passes are told, its kernels, how it plans,
+// its engine. A target opens one for each executable.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/engine/engine.h"
+#include "executor/engine/kernels.h"
+#include "executor/engine/memory.h"
+#include "executor/engine/plan.h"
+#include "executor/engine/report.h"
+#include "executor/support/room.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/settings.h"
+
+namespace metronome::executor {
+
+/// What an engine is made of, plan by plan.
+struct Planned {
+  std::vector<Plan> plans;
+  /// What each was made of: the declaration, limited to what is asked of its mode. Only for as long
+  /// as the engine is made.
+  std::vector<const ir::Graph*> declared;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// As reports call it: "cpu_replay".
+  virtual std::string name() const = 0;
+  /// Throws RunError, which names the graph, where it cannot run what was declared.
+  virtual void require(const ir::Graph& declared, std::span<const Mode> modes) const {
+    static_cast<void>(declared), static_cast<void>(modes);
+  }
+  virtual const Kernels& kernels() const = 0;
+
+  /// What passes and the planner are told of a mode. Of several the step is planned in turn, until
+  /// one changes nothing, and `choose` says which plan is kept.
+  virtual std::vector<Settings> settings(Mode mode) const = 0;
+  /// The place of one of them; `arenas` are the bytes that each plan takes, `budget` what the user
+  /// allows.
+  virtual std::size_t choose(std::span<const std::size_t> arenas,
+                             std::optional<std::size_t> budget) const {
+    static_cast<void>(arenas), static_cast<void>(budget);
+    return 0;
+  }
+
+  /// What it takes of the host's memory for these plans beside storages and inputs, and the biggest
+  /// values there; `inputs`: the bytes of all inputs.
+  virtual Needs host_needs(std::span<const Plan> plans, std::size_t inputs) const = 0;
+  /// Steps that may be in flight: a value can be read as each of these left it.
+  virtual int slots() const { return 1; }
+  /// `memory` outlives the engine. `report` gains what the engine measured.
+  virtual std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report& report) = 0;
+};
+
+}  // namespace metronome::executor

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "ops/cpu/launch.h"
+#include "ops/cpu/norms.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/row_blocks.h"
+#include "ops/rms_norm/rms_norm.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+template <class T>
+struct Forward {
+  const T* x;
+  const T* gamma;
+  T* y;
+  T* rstd;
+  std::int64_t width;
+  T eps;
+
+  template <int R>
+  void block(std::int64_t row) const {
+    using S = Simd<T>;
+    using Reg = typename S::Reg;
+    const T* const from = x + row * width;
+    T* const to = y + row * width;
+    Reg squares[1][R], scale[R];
+    sum_row<T>(width, squares, [&](const auto& load, const auto&, Reg(&part)[1][R]) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const Reg v = load(from + r * width);
+        part[0][r] = S::fma(v, v, part[0][r]);
+      }
+    });
+    std::array<T, 4> s = sums<T, R>(squares[0]);
+    for (T& each : s) each = T(1) / std::sqrt(each / static_cast<T>(width) + eps);
+    for (std::size_t r = 0; r < R; ++r) scale[r] = S::set(s[r]);
+    for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
+      const Reg weight = load(gamma);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) store(to + r * width, load(from + r * width) * scale[r] * weight);
+    });
+    if (rstd) std::copy(s.begin(), s.begin() + R, rstd + row);
+  }
+};
+
+template <class T>
+struct Backward {
+  const T* g;
+  const T* x;
+  const T* rstd;
+  const T* gamma;
+  T* dx;
+  std::int64_t width;
+
+  // dx = rstd (h - n average(h n)) with h = g gamma and n = x rstd; adds g n of these rows to the
+  // sums, or begins them.
+  template <int R>
+  void block(std::int64_t row, bool begins, T* dgamma) const {
+    using S = Simd<T>;
+    using Reg = typename S::Reg;
+    const T *const gs = g + row * width, *const xs = x + row * width;
+    T* const to = dx + row * width;
+    Reg total[1][R], scale[R], slope[R];
+    // Beyond the row gamma is zero, and with it h.
+    sum_row<T>(width, total, [&](const auto& load, const auto&, Reg(&part)[1][R]) {
+      const Reg weight = load(gamma);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        part[0][r] = S::fma(load(gs + r * width) * weight, load(xs + r * width), part[0][r]);
+      }
+    });
+    const std::array<T, 4> products = sums<T, R>(total[0]);
+    for (std::size_t r = 0; r < R; ++r) {
+      const T own = rstd[row + static_cast<std::int64_t>(r)];
+      scale[r] = S::set(own);
+      slope[r] = S::set(products[r] / static_cast<T>(width) * own);
+    }
+    for_registers<T>(width, [&](const auto& load, const auto& store, const auto&) {
+      const Reg weight = load(gamma);
+      Reg of_gamma = begins ? S::zero() : load(dgamma);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const Reg grad = load(gs + r * width);
+        const Reg normal = load(xs + r * width) * scale[r];
+        of_gamma = S::fma(grad, normal, of_gamma);
+        store(to + r * width, (grad * weight - normal * slope[r]) * scale[r]);
+      }
+      store(dgamma, of_gamma);
+    });
+  }
+};
+
+template <class T>
+CpuKernel bind_forward(const RmsNorm& op, const CpuLaunch& l) {
+  const Type& x = l.inputs[0];
+  const Forward<T> forward{l.in<T>(0),  l.in<T>(1),     l.out<T>(0),
+                           l.out<T>(1), x.shape.back(), static_cast<T>(op.eps)};
+  const std::int64_t rows = rows_of(x), grain = grain_of(forward.width);
+  return CpuKernel([forward, rows, grain, threads = l.choice.threads] {
+    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      for_blocks(begin, end, [&](auto r, std::int64_t row) { forward.template block<r()>(row); });
+    });
+  });
+}
+
+template <class T>
+CpuKernel bind_backward(const CpuLaunch& l) {
+  const Type& x = l.inputs[1];
+  const Backward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),
+                             l.in<T>(3), l.out<T>(0), x.shape.back()};
+  T* const dgamma = l.out<T>(1);
+  T* const scratch = static_cast<T*>(l.scratch);
+  const std::int64_t rows = rows_of(x), grain = grain_of(backward.width);
+  return CpuKernel([=, threads = l.choice.threads] {
+    const std::int64_t width = backward.width;
+    if (rows == 0) {
+      std::fill_n(dgamma, width, T(0));
+      return;
+    }
+    // The first part sums in the output, the others in scratch, added in their order.
+    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
+      T* const own = part == 0 ? dgamma : scratch + (part - 1) * partial_stride(width);
+      for_blocks(begin, end, [&](auto r, std::int64_t row) {
+        backward.template block<r()>(row, row == begin, own);
+      });
+    });
+    const std::int64_t size = part_size(threads, rows, grain);
+    for (std::int64_t part = 1; part * size < rows; ++part) {
+      const T* const own = scratch + (part - 1) * partial_stride(width);
+      for (std::int64_t i = 0; i < width; ++i) dgamma[i] += own[i];
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const RmsNorm&, const CpuQuery& q) {
+  return {{.threads = threads_for_elements(q.inputs[0].numel(), q.threads)}};
+}
+
+CpuKernel bind(const RmsNorm& op, const CpuLaunch& l) {
+  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+}
+
+std::vector<Candidate> candidates(const RmsNormGrad&, const CpuQuery& q) {
+  const Type& x = q.inputs[1];
+  const int threads = threads_for_elements(x.numel(), q.threads);
+  const auto partials = static_cast<std::size_t>((threads - 1) * partial_stride(x.shape.back()));
+  return {{.scratch_bytes = partials * size_of(x.element), .threads = threads}};
+}
+
+CpuKernel bind(const RmsNormGrad&, const CpuLaunch& l) {
+  return l.inputs[0].element == f64 ? bind_backward<double>(l) : bind_backward<float>(l);
+}
+
+}  // namespace metronome::METRONOME_ISA

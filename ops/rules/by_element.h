@@ -1,0 +1,50 @@
+// The one place that makes a C++ type of an element type, or of its size.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/ir/error.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+/// f(T()) with the element's type. One that is not listed here is a warning of the compiler, and an
+/// InternalError.
+template <class F>
+auto with_element(Element element, F f) {
+  switch (element) {
+    case f32:
+      return f(float());
+    case f64:
+      return f(double());
+    case i32:
+      return f(std::int32_t());
+    case i64:
+      return f(std::int64_t());
+    case bool_:
+      return f(bool());
+  }
+  throw InternalError("an element type out of range");
+}
+
+/// f(T()) with an unsigned type of that many bytes, for what moves elements and reads none. Throws
+/// InternalError for a size that no element has.
+template <class F>
+auto with_size(std::size_t bytes, F f) {
+  switch (bytes) {
+    case 1:
+      return f(std::uint8_t());
+    case 2:
+      return f(std::uint16_t());
+    case 4:
+      return f(std::uint32_t());
+    case 8:
+      return f(std::uint64_t());
+  }
+  throw InternalError(fmt::format("elements of {} bytes", bytes));
+}
+
+}  // namespace metronome
