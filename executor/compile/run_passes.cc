@@ -99,8 +99,10 @@ ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanRep
         settings.mode == Mode::train) {
       list_unreached(graph, report);
     }
-    logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
-                   pass.name, graph.nodes().size(), kernels_of(graph));
+    if (logger().should_log(spdlog::level::debug)) {
+      logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
+                     pass.name, graph.nodes().size(), kernels_of(graph));
+    }
     if (pass.name == kDeclaredBy) plan.kernels_declared = kernels_of(graph);
   }
   return graph;

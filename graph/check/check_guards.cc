@@ -61,6 +61,7 @@ GuardFacts::GuardFacts(const ir::Graph& graph, bool skips)
     of_node_[i] = found->second;
   }
   for (std::size_t a = 0; a < guards_.size(); ++a) asked_.emplace_back(a, Asked::never);
+  rule_at_.resize(guards_.size());
 }
 
 bool GuardFacts::exclude(int a, int b) const {
@@ -71,7 +72,12 @@ bool GuardFacts::exclude(int a, int b) const {
 }
 
 bool GuardFacts::find_exclusion(int a, int b) const {
-  const Rule &one = rule(guards_[a]), &other = rule(guards_[b]);
+  const auto rule_at = [&](int guard) -> const Rule& {
+    const Rule*& known = rule_at_[static_cast<std::size_t>(guard)];
+    if (known == nullptr) known = &rule(guards_[guard]);
+    return *known;
+  };
+  const Rule &one = rule_at(a), &other = rule_at(b);
   if (one.never.empty() && other.never.empty()) {
     return one.contradicts || other.contradicts || differ(one.outcomes, other.outcomes);
   }

@@ -65,6 +65,7 @@ class GuardFacts {
   mutable std::map<Decider, std::size_t> numbers_;
   mutable std::vector<Decider> decider_of_;  // [bit]
   mutable std::map<ValueId, Rule> rules_;
+  mutable std::vector<const Rule*> rule_at_;       // [number] in rules_; null: not asked yet
   mutable std::vector<std::vector<Asked>> asked_;  // [a][b], a > b
 };
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -116,8 +118,30 @@ class Checker {
     int last = 0;  // step that reads it
   };
   using Region = std::pair<plan::Place::In, std::int32_t>;
-  /// By first byte. Those whose bytes overlap exclude each other.
-  using Owners = std::multimap<std::size_t, Owner>;
+  /// Those whose bytes overlap exclude each other.
+  class Owners {
+   public:
+    void add(std::size_t begin, Owner owner) {
+      by_digits_[std::bit_width(owner.end - begin)].emplace(begin, owner);
+    }
+    /// keep(first byte, owner) for each that may hold bytes of [begin, end); those for which it
+    /// says no are taken away.
+    template <class Keep>
+    void among(std::size_t begin, std::size_t end, const Keep& keep) {
+      for (auto& [digits, owners] : by_digits_) {
+        const std::size_t longest = (std::size_t{1} << digits) - 1;
+        auto it = owners.lower_bound(begin > longest ? begin - longest : 0);
+        while (it != owners.end() && it->first < end) {
+          it = keep(it->first, it->second) ? std::next(it) : owners.erase(it);
+        }
+      }
+    }
+
+   private:
+    // By the binary digits of their length, then by first byte: of those of one length that hold a
+    // byte, the first bytes are near.
+    std::map<int, std::multimap<std::size_t, Owner>> by_digits_;
+  };
 
   // ---- memory beside the arena
   // -------------------------------------------------------------------
@@ -225,7 +249,7 @@ class Checker {
     for (const auto& [storage, value] : facts_.old_values()) {
       const std::size_t bytes = graph_.type(value).bytes();
       if (bytes > 0)
-        owners_[{plan::Place::In::storage, storage.index}].emplace(
+        owners_[{plan::Place::In::storage, storage.index}].add(
             0, Owner{bytes, value, facts_[value].last});
     }
     for (int step = 0; step < steps(); ++step) {
@@ -243,8 +267,12 @@ class Checker {
     if (scratch_.empty() || scratch_[index] == 0) return std::nullopt;
     const std::size_t begin = plan_.scratch_offsets[index];
     const std::size_t end = begin + scratch_[index];
-    const Owners& owners = owners_[{plan::Place::In::arena, -1}];
-    std::vector<std::pair<std::size_t, Owner>> held(owners.begin(), owners.end());
+    std::vector<std::pair<std::size_t, Owner>> held;
+    owners_[{plan::Place::In::arena, -1}].among(begin, end,
+                                                [&](std::size_t first, const Owner& owner) {
+                                                  held.emplace_back(first, owner);
+                                                  return true;
+                                                });
     for (std::int32_t output = 0; output < outputs(index); ++output) {
       const ValueId id{index, output};
       const plan::Place& place = place_of(id);
@@ -271,19 +299,18 @@ class Checker {
     if (!facts_[id].written || place.in == plan::Place::In::none || begin == end)
       return std::nullopt;
     Owners& owners = owners_[{place.in, place.index}];
-    for (auto it = owners.begin(); it != owners.end() && it->first < end;) {
-      const auto& [first, owner] = *it;
+    Fault fault;
+    owners.among(begin, end, [&](std::size_t first, const Owner& owner) {
       const bool dead = owner.last < step;
       const bool apart = owner.end <= begin || exclude(id.node, owner.value.node);
-      if (!dead && !apart) {
-        if (auto fault = check_overwrite(id, owner.value, step, std::max(first, begin),
-                                         std::min(owner.end, end))) {
-          return fault;
-        }
+      if (!dead && !apart && !fault) {
+        fault = check_overwrite(id, owner.value, step, std::max(first, begin),
+                                std::min(owner.end, end));
       }
-      it = dead || !apart ? owners.erase(it) : std::next(it);
-    }
-    owners.emplace(begin, Owner{end, id, facts_[id].last});
+      return !dead && apart;
+    });
+    if (fault) return fault;
+    owners.add(begin, Owner{end, id, facts_[id].last});
     return std::nullopt;
   }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -82,10 +83,10 @@ class Consequences {
   void decide_otherwise(Known& known, ValueId decider, const Guard& rule);
   Reason deny(const std::vector<Node>& nodes, ValueId guard, Known& known);
 
-  std::map<ValueId, std::size_t> guards_;
+  std::unordered_map<ValueId, std::size_t> guards_;
   std::map<std::pair<ValueId, std::int64_t>, std::size_t> deciders_;
   std::size_t next_ = 0;
-  std::map<ValueId, Known> known_;
+  std::unordered_map<ValueId, Known> known_;
 };
 
 }  // namespace metronome::control

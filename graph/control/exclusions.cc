@@ -323,13 +323,13 @@ NumberedGuards number_guards(const std::vector<Node>& nodes, const Settings& set
   for (const Node& node : nodes) {
     if (node.guard.present()) number[node.guard] = -1;
   }
+  std::vector<std::int32_t> guarding;
+  for (const auto& [guard, index] : number) guarding.push_back(pairs.guards().at(guard));
   std::vector<std::int32_t> asked;
   for (auto& [guard, index] : number) {
     const std::int32_t a = pairs.guards().at(guard);
-    const bool any = std::any_of(number.begin(), number.end(), [&](const auto& other) {
-      return pairs.exclude(a, pairs.guards().at(other.first));
-    });
-    if (!any) continue;
+    const auto excludes = [&](std::int32_t b) { return pairs.exclude(a, b); };
+    if (std::ranges::none_of(guarding, excludes)) continue;
     index = static_cast<std::int32_t>(asked.size());
     asked.push_back(a);
   }

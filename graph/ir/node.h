@@ -4,6 +4,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,17 @@ struct ValueId {
   bool present() const { return node >= 0; }
   auto operator<=>(const ValueId&) const = default;
 };
+
+}  // namespace metronome
+
+template <>
+struct std::hash<metronome::ValueId> {
+  std::size_t operator()(const metronome::ValueId& id) const noexcept {
+    return (static_cast<std::size_t>(id.node) << 8) ^ static_cast<std::size_t>(id.output);
+  }
+};
+
+namespace metronome {
 
 /// Index into `Graph::storages()`; the same in every graph that passes make of one declaration,
 /// as passes only append storages.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "executor/cuda/driver/driver.h"
@@ -31,6 +32,7 @@ class Grouper {
       for (const std::int32_t before : after[i]) followers_[before].push_back(task);
       if (guard_of(i).present()) ++left_under_[guard_of(i)];
       if (tasks[i].computes.present()) maker_of_[tasks[i].computes] = task;
+      if (after[i].empty()) ready_.insert(task);
     }
   }
 
@@ -90,21 +92,19 @@ class Grouper {
 
   /// The first ready task of the region's own.
   std::int32_t ready_itself(ValueId region) const {
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      if (!ready(i)) continue;
+    for (const std::int32_t i : ready_) {
       const Task& task = tasks_[i];
       const bool decides = nesting_ == Nesting::nested && region.present() &&
                            task.computes.present() && !guard_of(i).present() &&
                            guards_.implies(task.computes, region);
-      if (same(guard_of(i), region) || decides) return static_cast<std::int32_t>(i);
+      if (same(guard_of(i), region) || decides) return i;
     }
     return -1;
   }
 
   /// The region in `region` that the first ready task within opens; absent where there is none.
   ValueId ready_region(ValueId region) const {
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      if (!ready(i)) continue;
+    for (const std::int32_t i : ready_) {
       if (const ValueId inner = opened_by(i, region); inner.present()) return inner;
     }
     return {};
@@ -112,8 +112,7 @@ class Grouper {
 
   /// Another that excludes all of `guards` and was computed before the node was opened.
   ValueId ready_other(ValueId region, std::span<const ValueId> guards, std::int32_t opened) const {
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      if (!ready(i)) continue;
+    for (const std::int32_t i : ready_) {
       const ValueId inner = opened_by(i, region);
       if (!inner.present() || !computed_before(inner, opened)) continue;
       if (std::ranges::all_of(guards, [&](ValueId g) { return guards_.exclude(g, inner); })) {
@@ -125,16 +124,13 @@ class Grouper {
 
   /// The weakest guard that is stronger than `region`, that the task's implies, and that lies where
   /// it was computed still; absent where the task's place is not within `region`.
-  ValueId opened_by(std::size_t task, ValueId region) const {
+  ValueId opened_by(std::int32_t task, ValueId region) const {
     const ValueId own = guard_of(task);
     if (!stronger(own, region)) return {};
     if (nesting_ == Nesting::flat) return region.present() ? ValueId{} : own;
     ValueId weakest = own;
-    for (const auto& [guard, left] : left_under_) {
-      if (left > 0 && computed_before(guard, taken_) && stronger(guard, region) &&
-          stronger(weakest, guard)) {
-        weakest = guard;
-      }
+    for (const ValueId guard : open_) {
+      if (stronger(guard, region) && stronger(weakest, guard)) weakest = guard;
     }
     return weakest;
   }
@@ -157,12 +153,19 @@ class Grouper {
     return tasks_[task].conditional ? tasks_[task].guard : ValueId{};
   }
 
-  bool ready(std::size_t task) const { return placed_[task] < 0 && waits_for_[task] == 0; }
-
   std::int32_t take(std::int32_t task) {
     placed_[task] = taken_++;
-    for (const std::int32_t follower : followers_[task]) --waits_for_[follower];
-    if (guard_of(task).present()) --left_under_[guard_of(task)];
+    ready_.erase(task);
+    for (const std::int32_t follower : followers_[task]) {
+      if (--waits_for_[follower] == 0) ready_.insert(follower);
+    }
+    const ValueId made = tasks_[task].computes;
+    if (left_under_.contains(made)) open_.insert(made);
+    const ValueId own = guard_of(task);
+    if (own.present() && --left_under_[own] == 0) {
+      left_under_.erase(own);
+      open_.erase(own);
+    }
     return task;
   }
 
@@ -179,8 +182,10 @@ class Grouper {
   std::vector<std::int32_t> waits_for_;               // [task]
   std::vector<std::vector<std::int32_t>> followers_;  // [task]
   std::vector<std::int32_t> placed_;                  // [task] its place, or -1
-  std::map<ValueId, int> left_under_;  // tasks that are not placed: while there is one, the guard's
-                                       // byte is its own
+  std::set<std::int32_t> ready_;                      // not placed, and waiting for nothing
+  std::map<ValueId, int> left_under_;                 // tasks that are not placed, if any
+  std::set<ValueId> open_;  // computed guards with tasks left: while there is one, the guard's byte
+                            // is its own
   std::map<ValueId, std::int32_t> maker_of_;
   std::int32_t taken_ = 0;
 };
@@ -188,7 +193,10 @@ class Grouper {
 /// Adds what bodies must clear.
 class Clearing {
  public:
-  Clearing(std::span<const Task> tasks, const RegionParts& parts) : tasks_(tasks) { list(parts); }
+  Clearing(std::span<const Task> tasks, const RegionParts& parts) : tasks_(tasks) {
+    list(parts);
+    find_last_reads();
+  }
 
   void run(RegionParts& parts) {
     for (RegionPart& part : parts) {
@@ -226,8 +234,9 @@ class Clearing {
   /// Those that are computed from `begin` on, before `end`, and read at `read` or later.
   std::vector<bool*> guards_of(std::size_t begin, std::size_t end, std::size_t read) const {
     std::vector<bool*> guards;
-    for (std::size_t place = begin; place < end; ++place) {
-      if (bool* guard = read_after(place, read); guard != nullptr) guards.push_back(guard);
+    auto made = std::ranges::lower_bound(made_, begin, {}, &Made::place);
+    for (; made != made_.end() && made->place < end; ++made) {
+      if (made->last_read >= read && made->last_read > made->place) guards.push_back(made->guard);
     }
     return guards;
   }
@@ -245,22 +254,28 @@ class Clearing {
     return commands.commands();
   }
 
-  /// The guard that the task at `place` computes, if it is read at `end` or later.
-  bool* read_after(std::size_t place, std::size_t end) const {
-    const Task& task = tasks_[order_[place]];
-    if (!task.computes.present()) return nullptr;
-    auto* guard = static_cast<bool*>(const_cast<void*>(task.touched.writes.front().begin));
-    const auto holds = [&](const ByteRange& range) {
+  /// Fills `made_`. A guard is read for the last time before its byte is written again.
+  void find_last_reads() {
+    std::map<const std::byte*, std::size_t> open;  // a guard's byte: its place in `made_`
+    const auto within = [&](const ByteRange& range) {
       const auto* begin = static_cast<const std::byte*>(range.begin);
-      const auto* byte = reinterpret_cast<const std::byte*>(guard);
-      return byte >= begin && byte < begin + range.bytes;
+      return std::pair(open.lower_bound(begin), open.lower_bound(begin + range.bytes));
     };
-    for (std::size_t later = place + 1; later < order_.size(); ++later) {
-      const Work& touched = tasks_[order_[later]].touched;
-      if (later >= end && std::ranges::any_of(touched.reads, holds)) return guard;
-      if (std::ranges::any_of(touched.writes, holds)) return nullptr;
+    for (std::size_t place = 0; place < order_.size(); ++place) {
+      const Task& task = tasks_[order_[place]];
+      for (const ByteRange& range : task.touched.reads) {
+        const auto [begin, end] = within(range);
+        for (auto it = begin; it != end; ++it) made_[it->second].last_read = place;
+      }
+      for (const ByteRange& range : task.touched.writes) {
+        const auto [begin, end] = within(range);
+        open.erase(begin, end);
+      }
+      if (!task.computes.present()) continue;
+      const void* byte = task.touched.writes.front().begin;
+      open[static_cast<const std::byte*>(byte)] = made_.size();
+      made_.push_back({place, static_cast<bool*>(const_cast<void*>(byte)), place});
     }
-    return nullptr;
   }
 
   void list(const RegionParts& parts) {
@@ -270,8 +285,16 @@ class Clearing {
     }
   }
 
+  /// A guard that the task at `place` computes; `last_read` is `place` where nothing reads it.
+  struct Made {
+    std::size_t place;
+    bool* guard;
+    std::size_t last_read;
+  };
+
   std::span<const Task> tasks_;
   std::vector<std::int32_t> order_;  // [place] task
+  std::vector<Made> made_;           // by place
   std::size_t place_ = 0;
 };
 
