@@ -1,5 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/native_batch_norm_backward.h>
 
 #include "ops/batch_norm/batch_norm.h"
 

@@ -1,5 +1,5 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/split_with_sizes.h>
 
 #include <vector>
 

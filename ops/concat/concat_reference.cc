@@ -1,5 +1,5 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include "ops/concat/concat.h"
 

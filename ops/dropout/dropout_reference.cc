@@ -1,6 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include "ops/dropout/dropout.h"
 #include "ops/rules/random.h"

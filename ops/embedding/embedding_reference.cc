@@ -1,5 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/zeros.h>
 
 #include "ops/embedding/embedding.h"
 

@@ -1,5 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 

@@ -1,5 +1,7 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "ops/layer_norm/layer_norm.h"
 

@@ -1,5 +1,7 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
 
 #include "ops/matmul/matmul.h"
 

@@ -1,5 +1,4 @@
 // The same steps in ATen's elementwise calls, as torch.optim writes them without its fused kernels.
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/zeros.h>
 
 #include "ops/pick/pick.h"
 

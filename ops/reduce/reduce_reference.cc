@@ -1,5 +1,10 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/sum.h>
 
 #include "graph/ir/error.h"
 #include "ops/reduce/reduce.h"

@@ -1,7 +1,12 @@
 // Optimizer steps through libtorch's fused kernels: the eager baseline.
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <set>

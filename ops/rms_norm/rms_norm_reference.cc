@@ -1,6 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/rms_norm.h>
 
 #include "ops/rms_norm/rms_norm.h"
 

@@ -1,5 +1,8 @@
-#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/softmax.h>
 
 #include "ops/softmax/softmax.h"
 
