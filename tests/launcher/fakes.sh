@@ -14,6 +14,7 @@ place=$(realpath "$TEST_TMPDIR")
 clone=$place/clone cache=$place/cache site=$place/site
 onednn=$cache/onednn-cpu-gomp-$(version_of ONEDNN)
 digits=$cache/digits-scikit-learn-$(version_of SKLEARN)
+format=$cache/clang-format-$(version_of CLANG_FORMAT)
 
 fail() {
   echo "$(basename "$0"): $*" >&2
@@ -34,9 +35,10 @@ fake_torch() {
 
 fake_cache() {
   rm -rf "$cache"
-  mkdir -p "$onednn"/{lib,include/oneapi/dnnl} "$digits"
+  mkdir -p "$onednn"/{lib,include/oneapi/dnnl} "$digits" "$format/bin"
   local file
-  for file in "$onednn"/{lib/libdnnl.so,lib/libdnnl.so.3,include/oneapi/dnnl/dnnl.hpp} "$digits/digits.csv"; do
+  for file in "$onednn"/{lib/libdnnl.so,lib/libdnnl.so.3,include/oneapi/dnnl/dnnl.hpp} "$digits/digits.csv" \
+    "$format/bin/clang-format"; do
     echo x >"$file"
   done
 }

@@ -68,6 +68,7 @@ metronome: $title failed (its last lines are above)."
 damaged "$onednn/include" "$onednn" "installing oneDNN $(version_of ONEDNN)"
 damaged "$onednn/lib/libdnnl.so.3" "$onednn" "installing oneDNN $(version_of ONEDNN)"
 damaged "$digits/digits.csv" "$digits" "installing the digits data set"
+damaged "$format/bin/clang-format" "$format" "installing clang-format $(version_of CLANG_FORMAT)"
 python_home=$cache/python-torch-$torch
 mkdir -p "$python_home/bin" "$place/bin"
 ln -s "$place/empty" "$python_home/bin/python"
