@@ -33,6 +33,8 @@ std::optional<Failure> check_planted(const Program& program, const std::string& 
 std::string described(const Program& whole, const Failure& failure, const std::string& which,
                       const std::string& again,
                       const std::function<std::optional<Failure>(const Program&)>& check) {
+  fmt::print(stderr, "{} misses \"{}\"\n{}\nLooking for a smaller one ...\n", which,
+             failure.property, failure.detail);
   // A smaller program that fails in another way tells of another mistake.
   std::optional<Failure> last = failure;
   const Program small = shrink(whole, [&](const Program& program) {
