@@ -116,12 +116,12 @@ std::string to_string(const Tally& t) {
         "counted "
         "loops ran differently often; {} met a selector out of range; {} evaluated too\n"
         "largest difference from eager {:.1e}; {} not compared with it, as rounding decides a "
-        "comparison in them\n"
+        "comparison in them, and {} as their training diverges\n"
         "gradients of {} programs: {} slopes agree, largest difference {:.1e}; {} left out at "
         "kinks\n",
         t.programs, t.nodes / t.programs, t.with_regions, t.varying_loops, t.loops, t.faults,
-        t.evaluated, t.largest_difference, t.sensitive, t.gradient_programs, t.gradients,
-        t.largest_slope_difference, t.kinks);
+        t.evaluated, t.largest_difference, t.sensitive, t.diverged, t.gradient_programs,
+        t.gradients, t.largest_slope_difference, t.kinks);
   }
   if (t.device_programs > 0) {
     text += fmt::format(

@@ -103,8 +103,6 @@ std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
   const auto compare = [&](int steps, bool training) -> std::optional<Failure> {
     const auto found = left_by(replay, graph);
     const std::string when = training ? fmt::format("after step {}: ", steps) : "in evaluation: ";
-    std::string where;
-    if (!finite(found, where)) return Failure{"all values are finite", when + where};
     if (const auto wrong = difference_of_bits(found, left_by(walk, graph)); !wrong.empty()) {
       return Failure{"replay equals stepwise", when + wrong};
     }
@@ -116,7 +114,15 @@ std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
                                              walk.fault().value_or("none")};
     }
     if (!compares) return std::nullopt;
-    const Distance distance = distance_of(found, left_by(oracle, graph));
+    const auto expected = left_by(oracle, graph);
+    std::string where;
+    if (!finite(expected, where)) {  // the training diverges, whoever runs it
+      compares = false;
+      if (tally != nullptr) ++tally->diverged;
+      return std::nullopt;
+    }
+    if (!finite(found, where)) return Failure{"all values are finite", when + where};
+    const Distance distance = distance_of(found, expected);
     if (distance.relative <= kTolerance) {
       if (tally != nullptr) {
         tally->largest_difference = std::max(tally->largest_difference, distance.relative);

@@ -20,6 +20,7 @@ struct Tally {
   std::int64_t varying_loops = 0;      ///< of them: those that ran differently often
   std::int64_t faults = 0;             ///< programs that met a selector out of range
   std::int64_t evaluated = 0;          ///< programs compiled for evaluation too
+  std::int64_t diverged = 0;           ///< not compared with eager: it left the finite numbers too
   std::int64_t sensitive = 0;          ///< not compared with eager: rounding decides a branch
   std::int64_t gradient_programs = 0;  ///< programs whose gradients were checked
   std::int64_t gradients = 0;          ///< directional derivatives that agreed
