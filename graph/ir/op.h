@@ -60,6 +60,15 @@ struct InPlace {
   int input = 0;
 };
 
+/// Input `input` may lie inside output `output`, `offset` bytes into it: its numbers are then where
+/// the op would copy them to, and the kernel, which finds the two addresses equal, leaves them.
+///   y = concat(a[2, 3], b[4, 3], axis 0)   a inside y at 0, b at 24 bytes of f32
+struct Inside {
+  int output = 0;
+  int input = 0;
+  std::size_t offset = 0;
+};
+
 /// A boolean operand of an op, and what it must be.
 struct Condition {
   int operand = 0;
@@ -128,6 +137,9 @@ class Op {
 
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
+  /// The inputs that may be made where they are to lie in an output. `Alias` is the other way
+  /// round: there the output takes no bytes of its own, here the inputs take none.
+  virtual std::vector<Inside> inside(std::span<const Type> inputs) const = 0;
   /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
   /// Empty: it is always read.
   virtual std::vector<Condition> read_if(std::size_t operand) const = 0;

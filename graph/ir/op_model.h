@@ -57,6 +57,10 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_in_place<T>) return op_.in_place();
     return {};
   }
+  std::vector<Inside> inside(std::span<const Type> inputs) const override {
+    if constexpr (op_rules::has_inside<T>) return op_.inside(inputs);
+    return {};
+  }
   std::vector<Condition> read_if(std::size_t operand) const override {
     if constexpr (op_rules::has_read_if<T>) return op_.read_if(operand);
     return {};

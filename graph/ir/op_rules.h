@@ -28,6 +28,7 @@
   /* Memory: where results may lie. */                                       \
   RULE(alias, std::optional<Alias>, (std::span<const Type>))                 \
   RULE(in_place, std::vector<InPlace>, ())                                   \
+  RULE(inside, std::vector<Inside>, (std::span<const Type>))                 \
   /* Fusion: how it is computed with others, or as others. */                \
   RULE(fold, Value, (std::span<const Value>))                                \
   RULE(fusion, std::optional<Fusion>, (std::span<const Type>))               \

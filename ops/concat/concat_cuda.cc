@@ -18,28 +18,47 @@ void record(const Concat& op, const CudaLaunch& launch) {
   std::int64_t inner = static_cast<std::int64_t>(size_of(type.element));
   for (std::int64_t d = axis + 1; d < type.rank(); ++d) inner *= type.shape[d];
 
-  std::int64_t unit = common_unit({address(launch.output_data[0])});
-  std::vector<std::size_t> filled;
+  const std::int64_t row = type.shape[axis] * inner;  // bytes
+  const bool one_row = row == static_cast<std::int64_t>(type.bytes());
+  struct Filled {
+    std::size_t input;
+    std::int64_t begin, bytes;  // in each row
+  };
+  std::vector<Filled> filled;
+  std::int64_t unit = common_unit({address(launch.output_data[0]), row});
+  std::int64_t end = 0;
   for (std::size_t i = 0; i < launch.inputs.size(); ++i) {
-    if (launch.inputs[i].numel() == 0) continue;
-    filled.push_back(i);
-    unit = common_unit({unit, launch.inputs[i].shape[axis] * inner, address(launch.input_data[i])});
+    const Filled part = {i, end, launch.inputs[i].shape[axis] * inner};
+    end += part.bytes;
+    const bool made_there =
+        one_row && launch.in<std::byte>(i) == launch.out<std::byte>(0) + part.begin;
+    if (part.bytes == 0 || made_there) continue;
+    filled.push_back(part);
+    unit = common_unit({unit, part.begin, part.bytes, address(launch.input_data[i])});
   }
-  if (filled.size() == 1) {
-    return launch.commands.copy(launch.output_data[0], launch.input_data[filled[0]], type.bytes());
+  if (one_row && filled.size() <= 1) {
+    for (const auto& [input, begin, bytes] : filled) {
+      launch.commands.copy(launch.out<std::byte>(0) + begin, launch.input_data[input],
+                           static_cast<std::size_t>(bytes));
+    }
+    return;
   }
   with_unit(unit, [&](auto* of_unit) {
     using Unit = std::remove_pointer_t<decltype(of_unit)>;
     std::vector<cuda::ConcatPart<Unit>> parts;
-    std::int64_t begin = 0;
-    for (const std::size_t i : filled) {
-      const std::int64_t width = launch.inputs[i].shape[axis] * inner / unit;
-      parts.push_back({launch.in<Unit>(i), begin, width});
-      begin += width;
+    std::int64_t copied = 0;  // units of each row
+    for (const auto& [input, begin, bytes] : filled) {
+      parts.push_back({launch.in<Unit>(input), copied, bytes / unit, begin / unit});
+      copied += bytes / unit;
     }
-    const auto count = static_cast<std::int64_t>(type.bytes()) / unit;
-    cuda::Concat<Unit> kernel = {
-        launch.out<Unit>(0), begin, count, static_cast<int>(parts.size()), nullptr, {}};
+    const auto count = static_cast<std::int64_t>(type.bytes()) / row * copied;
+    cuda::Concat<Unit> kernel = {launch.out<Unit>(0),
+                                 row / unit,
+                                 copied,
+                                 count,
+                                 static_cast<int>(parts.size()),
+                                 nullptr,
+                                 {}};
     if (parts.size() <= cuda::Concat<Unit>::kFew) {
       for (std::size_t i = 0; i < parts.size(); ++i) kernel.few[i] = parts[i];
     } else {
