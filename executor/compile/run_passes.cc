@@ -24,6 +24,7 @@
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/pack_gradients.h"
 #include "graph/passes/training/update.h"
 
 namespace metronome::executor::compile {
@@ -35,14 +36,15 @@ struct Pass {
 };
 
 constexpr Pass kPasses[] = {
-    {"for_mode", passes::for_mode},            // train or evaluate
-    {"lower", passes::lower},                  // composites become the ops they are made of
-    {"differentiate", passes::differentiate},  // reverse walk from the loss
-    {"update", passes::update},                // optimizer, clipping, counters: the step is whole
-    {"fold", passes::fold},                    // identities and constants
-    {"share", passes::share},                  // common subexpressions
-    {"prune", passes::prune},                  // what nothing reads
-    {"absorb", passes::absorb},                // readers that an op can compute itself
+    {"for_mode", passes::for_mode},              // train or evaluate
+    {"lower", passes::lower},                    // composites become the ops they are made of
+    {"differentiate", passes::differentiate},    // reverse walk from the loss
+    {"pack_gradients", passes::pack_gradients},  // side by side, for collectives
+    {"update", passes::update},                  // optimizer, clipping, counters: the step is whole
+    {"fold", passes::fold},                      // identities and constants
+    {"share", passes::share},                    // common subexpressions
+    {"prune", passes::prune},                    // what nothing reads
+    {"absorb", passes::absorb},                  // readers that an op can compute itself
     {"loosen", passes::loosen},  // ops of which a part can be fused, where the target fuses
     {"batch", passes::batch},    // the updates of many parameters as few nodes
     {"materialize", passes::materialize},  // copies that readers and assignments need

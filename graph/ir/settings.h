@@ -36,6 +36,9 @@ struct Settings {
   std::function<bool(const Op&)> fuses;
   /// Into how many `Batch` nodes `batch` puts the updates of one kind; 0: none, each stays a node.
   std::size_t buckets = 0;
+  /// True where the gradients of all parameters lie side by side in one vector of each element
+  /// type, for what reduces them over many devices at once.
+  bool packs_gradients = false;
   /// True where the target skips nodes whose guards are false, so that values of guards that
   /// exclude each other may share bytes.
   bool skips = false;

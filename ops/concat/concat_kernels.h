@@ -6,11 +6,11 @@
 
 namespace metronome::cuda {
 
-/// An operand that is copied: rows of `width` units, which go to unit `to` of the result's rows.
-/// Those before it take `begin` units of each row.
+/// Rows of `width` units, which go to unit `to` of the result's rows. The parts before it take
+/// `begin` units of each row.
 template <class Unit>
 struct ConcatPart {
-  const Unit* from;
+  const Unit* from;  ///< null: zeros
   Index begin, width, to;
 };
 
@@ -20,8 +20,8 @@ struct Concat {
   static constexpr int kFew = 8;  ///< operands that the arguments themselves can hold
   Unit* to;
   Index row;                     ///< units of a row of the result
-  Index copied;                  ///< units of a row that are copied
-  Index count;                   ///< units that are copied, of all rows
+  Index written;                 ///< units of a row that are written
+  Index count;                   ///< units that are written, of all rows
   int parts;                     ///< none of them empty
   const ConcatPart<Unit>* many;  ///< in device memory; null where they are few
   ConcatPart<Unit> few[kFew];
@@ -29,7 +29,7 @@ struct Concat {
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index i = first(c); i < count; i += stride(c)) {
-      const Index in_row = quotient(i, copied), at = i - in_row * copied;
+      const Index in_row = quotient(i, written), at = i - in_row * written;
       int low = 0, high = parts;  // the part lies in [low, high)
       while (high - low > 1) {
         const int middle = (low + high) / 2;
@@ -37,7 +37,8 @@ struct Concat {
       }
       const ConcatPart<Unit>& found = part(low);
       const Index in_part = at - found.begin;
-      to[in_row * row + found.to + in_part] = found.from[in_row * found.width + in_part];
+      to[in_row * row + found.to + in_part] =
+          found.from != nullptr ? found.from[in_row * found.width + in_part] : Unit{};
     }
   }
 

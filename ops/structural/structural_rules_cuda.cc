@@ -2,7 +2,9 @@
 #include <cstddef>
 #include <string>
 #include <type_traits>
+#include <vector>
 
+#include "ops/concat/runs_cuda.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/map.h"
 #include "ops/cuda/source.h"
@@ -36,6 +38,25 @@ void record(const Increment&, const CudaLaunch& launch) {
 
 void record(const Copy&, const CudaLaunch& launch) {
   launch.commands.copy(launch.output_data[0], launch.input_data[0], launch.outputs[0].bytes());
+}
+
+void record(const Pack& op, const CudaLaunch& launch) {
+  const auto whole = static_cast<std::int64_t>(launch.outputs[0].bytes());
+  std::vector<Run> runs;
+  std::int64_t end = 0;
+  const auto zeros_to = [&](std::int64_t next) {
+    if (next > end) runs.push_back({nullptr, end, next - end});
+  };
+  for (const auto& [output, input, offset] : op.inside(launch.inputs)) {
+    const Run run = {launch.in<std::byte>(input), static_cast<std::int64_t>(offset),
+                     static_cast<std::int64_t>(launch.inputs[input].bytes())};
+    if (run.bytes == 0) continue;
+    zeros_to(run.begin);
+    if (run.from != launch.out<std::byte>(0) + run.begin) runs.push_back(run);
+    end = run.begin + run.bytes;
+  }
+  zeros_to(whole);
+  record_runs(launch, 1, whole, runs);
 }
 
 std::string map_source(const Fill& op, const MapSource& source) {

@@ -1,7 +1,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstring>
 
@@ -25,6 +27,22 @@ Tensors reference(const Accumulate&, const Tensors& in) { return {in[0] + in[1]}
 Tensors reference(const Increment&, const Tensors& in) { return {in[0] + 1}; }
 
 Tensors reference(const Copy&, const Tensors& in) { return {in[0].clone()}; }
+
+Tensors reference(const Pack& op, const Tensors& in) {
+  Tensors parts;
+  for (const at::Tensor& tensor : in) {
+    const auto unit = static_cast<std::int64_t>(op.alignment / tensor.element_size());
+    const std::int64_t gap = (unit - tensor.numel() % unit) % unit;
+    parts.push_back(tensor.reshape({-1}));
+    parts.push_back(at::zeros({gap}, tensor.options()));
+  }
+  return {at::cat(parts)};
+}
+
+Tensors reference(const Unpack& op, const Tensors& in) {
+  const auto begin = static_cast<std::int64_t>(op.offset / size_of(op.type.element));
+  return {in[0].slice(0, begin, begin + op.type.numel()).reshape(op.type.shape)};
+}
 
 Tensors reference(const StopGradient&, const Tensors& in) { return {in[0].detach()}; }
 

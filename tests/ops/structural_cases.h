@@ -92,6 +92,42 @@ struct CasesOf<Copy> {
   }
 };
 
+template <>
+struct CasesOf<Pack> {
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    const auto add = [&](std::string name, std::size_t alignment, std::vector<Shape> shapes,
+                         Element element = f32) {
+      Case c{std::move(name), make_op(Pack{alignment}), {}, false, false};
+      for (Shape& shape : shapes) {
+        CaseInput input{Type{element, std::move(shape)}};
+        if (!is_floating(element)) {
+          input.fill = {
+              .kind = Fillings::Kind::integers, .low = 0, .high = 9, .differentiable = false};
+        }
+        c.inputs.push_back(std::move(input));
+      }
+      cases.push_back(std::move(c));
+    };
+    add("one", 64, {{16}});
+    add("one with a gap", 64, {{3, 5}});
+    add("some with gaps", 256, {{7}, {}, {64}, {0, 3}, {300, 25}, {1}});
+    add("many", 64, std::vector<Shape>(20, {5, 7}));
+    add("without bytes", 64, {{0}, {3, 0}});
+    add("i64", 64, {{3, 2}, {9}}, i64);
+    return cases;
+  }
+};
+
+template <>
+struct CasesOf<Unpack> {
+  static std::vector<Case> cases() {
+    return {structural::on_tensors(Unpack{0, {f32, {3, 5}}}, {64}, 1),
+            structural::on_tensors(Unpack{64, {f32, {}}}, {64}, 1),
+            structural::on_tensors(Unpack{256, {f32, {0, 2}}}, {64}, 1)};
+  }
+};
+
 namespace structural {
 
 inline CaseInput boolean() {
