@@ -35,7 +35,7 @@ struct OpList {};
 /// Ops with kernels.
 using KernelOps = OpList<
     // graph/ir/structural.h
-    Fill, Constant, Accumulate, Increment, Copy, Pack,
+    Fill, Constant, Accumulate, Increment, Copy, Pack, Relayout,
     // graph/ir/guarded.h
     Guard, Merge, AccumulateIf,
     // elementwise

@@ -18,6 +18,7 @@
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/fuse.h"
+#include "graph/passes/lay_out.h"
 #include "graph/passes/loosen.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/materialize.h"
@@ -45,6 +46,7 @@ constexpr Pass kPasses[] = {
     {"share", passes::share},                    // common subexpressions
     {"prune", passes::prune},                    // what nothing reads
     {"absorb", passes::absorb},                  // readers that an op can compute itself
+    {"lay_out", passes::lay_out},                // tensors as ops want them stored
     {"loosen", passes::loosen},  // ops of which a part can be fused, where the target fuses
     {"batch", passes::batch},    // the updates of many parameters as few nodes
     {"materialize", passes::materialize},  // copies that readers and assignments need

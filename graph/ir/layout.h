@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "graph/ir/error.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
@@ -47,6 +48,26 @@ inline Type stored(const Layout& layout, const Type& type) {
   return {type.element, stored(layout, type.shape)};
 }
 
+/// The layout of an operand that is broadcast to a result in `layout`, so that the tensors that
+/// store them are broadcast alike; absent where there is none.
+inline std::optional<Layout> broadcast_layout(const Layout& layout, const Shape& result,
+                                              const Shape& operand) {
+  if (numel(operand) == 1) return Layout{};  // ones, whatever the order
+  const auto missing = static_cast<std::int32_t>(result.size() - operand.size());
+  Layout own;
+  for (std::size_t i = 0; i < layout.order.size(); ++i) {
+    const std::int32_t d = layout.order[i];
+    // Dimensions that the operand lacks must be the outermost ones.
+    if ((d < missing) != (static_cast<std::int32_t>(i) < missing)) return std::nullopt;
+    if (d >= missing) own.order.push_back(d - missing);
+  }
+  if (layout.blocked < 0) return own;
+  if (layout.blocked < missing) return std::nullopt;
+  own.blocked = layout.blocked - missing;
+  own.block = operand[own.blocked] == 1 ? 1 : layout.block;
+  return own;
+}
+
 /// "0 1/16 2 3 16"; "plain".
 inline std::string to_string(const Layout& layout, std::size_t rank) {
   if (layout.plain()) return "plain";
@@ -63,6 +84,18 @@ inline std::string to_string(const Layout& layout, std::size_t rank) {
 
 /// Throws `Requirement` unless the order, where there is one, names each dimension once, and the
 /// blocked dimension is one of them, in blocks of 1 or more.
-void require_fits(const Layout& layout, std::size_t rank);
+inline void require_fits(const Layout& layout, std::size_t rank) {
+  std::vector<std::int32_t> named = layout.order;
+  std::ranges::sort(named);
+  bool fits = named.empty() || named.size() == rank;
+  for (std::size_t d = 0; d < named.size(); ++d) {
+    fits = fits && named[d] == static_cast<std::int32_t>(d);
+  }
+  const bool blocks =
+      layout.blocked >= -1 && layout.blocked < static_cast<std::int32_t>(rank) && layout.block >= 1;
+  if (fits && blocks) return;
+  throw Requirement{"a layout that names each of the " + std::to_string(rank) +
+                    " dimensions once, and blocks of 1 or more of one of them"};
+}
 
 }  // namespace metronome

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/ir/layout.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
@@ -69,6 +70,17 @@ struct Inside {
   std::size_t offset = 0;
 };
 
+class Op;
+using OpPtr = std::shared_ptr<const Op>;
+
+/// An op over tensors in other layouts: the op to run over the tensors that store them, the layouts
+/// of its operands, and those of its results.
+struct LaidOut {
+  OpPtr op;
+  std::vector<Layout> operands;
+  std::vector<Layout> results;
+};
+
 /// A boolean operand of an op, and what it must be.
 struct Condition {
   int operand = 0;
@@ -102,9 +114,6 @@ struct Fusion {
   std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
 };
 
-class Op;
-using OpPtr = std::shared_ptr<const Op>;
-
 class Op {
  public:
   virtual ~Op() = default;
@@ -137,6 +146,12 @@ class Op {
 
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
+  /// The same op where its largest operands are stored in `layout`; absent where it cannot be. What
+  /// fills up the last block of an operand may be any number. An op whose `fusion` is a map needs
+  /// no such rule, unless its attributes hold a shape.
+  virtual std::optional<LaidOut> laid_out(std::span<const Type> inputs,
+                                          const Layout& layout) const = 0;
+  virtual bool has_laid_out() const = 0;
   /// The inputs that may be made where they are to lie in an output. `Alias` is the other way
   /// round: there the output takes no bytes of its own, here the inputs take none.
   virtual std::vector<Inside> inside(std::span<const Type> inputs) const = 0;

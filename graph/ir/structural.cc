@@ -78,6 +78,20 @@ Types Unpack::infer(std::span<const Type> in) const {
   return {type};
 }
 
+std::string Relayout::attributes() const {
+  return fmt::format("{} to {}", to_string(from, shape.size()), to_string(to, shape.size()));
+}
+Types Relayout::infer(std::span<const Type> in) const {
+  require_fits(from, shape.size());
+  require_fits(to, shape.size());
+  if (in[0].shape != stored(from, shape)) {
+    throw Requirement{fmt::format("{} in the layout {}, stored as {}, but {}", to_string(shape),
+                                  to_string(from, shape.size()), to_string(stored(from, shape)),
+                                  to_string(in[0].shape))};
+  }
+  return {Type{in[0].element, stored(to, shape)}};
+}
+
 Types StopGradient::infer(std::span<const Type> in) const { return {in[0]}; }
 
 Types GradientOf::infer(std::span<const Type> in) const { return {in[0]}; }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/ir/layout.h"
 #include "graph/ir/node.h"
 #include "graph/ir/op.h"
 
@@ -113,6 +114,20 @@ struct Unpack {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   std::optional<Alias> alias(std::span<const Type>) const { return Alias{0, 0, offset}; }
+};
+
+/// A tensor of `shape` stored in the layout `to`, from one stored in `from`; what fills up the last
+/// block is zero.
+struct Relayout {
+  static constexpr std::string_view name = "relayout";
+  static constexpr bool differentiable = false;
+  Shape shape;
+  Layout from;
+  Layout to;
+  bool operator==(const Relayout&) const = default;
+  bool moves() const { return true; }
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
 };
 
 /// Its input, through which no gradient flows. A view.

@@ -8,6 +8,7 @@
 #include "graph/ir/error.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
+#include "ops/structural/relayout.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -59,6 +60,19 @@ CpuKernel bind(const Increment&, const CpuLaunch& launch) {
 }
 
 CpuKernel bind(const Copy&, const CpuLaunch& launch) { return copy(launch); }
+
+CpuKernel bind(const Relayout& op, const CpuLaunch& launch) {
+  if (launch.outputs[0].numel() == 0) return CpuKernel([] {});
+  const RelayoutTable table = relayout_table(op.from, op.to, op.shape);
+  const std::size_t bytes = size_of(launch.outputs[0].element);
+  const std::int64_t grain = kGrain / table.row() + 1;
+  return CpuKernel([table, bytes, grain, to = launch.out<void>(0), from = launch.in<void>(0),
+                    threads = launch.choice.threads] {
+    parallel_for(threads, table.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
+      relayout(table, bytes, from, to, begin, end);
+    });
+  });
+}
 
 /// Operands that were made in their place are left there; the gaps are written all the same.
 CpuKernel bind(const Pack& op, const CpuLaunch& launch) {

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -8,6 +10,8 @@
 #include "ops/cuda/launch.h"
 #include "ops/cuda/map.h"
 #include "ops/cuda/source.h"
+#include "ops/cuda/units.h"
+#include "ops/structural/relayout.h"
 #include "ops/structural/structural_kernels.h"
 #include "ops/structural/structural_rules.h"
 
@@ -57,6 +61,34 @@ void record(const Pack& op, const CudaLaunch& launch) {
   }
   zeros_to(whole);
   record_runs(launch, 1, whole, runs);
+}
+
+void record(const Relayout& op, const CudaLaunch& launch) {
+  const Type& type = launch.outputs[0];
+  if (type.numel() == 0) return;
+  const RelayoutTable table = relayout_table(op.from, op.to, op.shape);
+  std::vector<cuda::Index> places, begins;
+  for (const std::vector<std::int64_t>& of_dimension : table.places) {
+    begins.push_back(static_cast<cuda::Index>(places.size()));
+    places.insert(places.end(), of_dimension.begin(), of_dimension.end());
+  }
+  std::vector<cuda::RelayoutLoop> loops;
+  for (std::size_t k = 0; k < op.shape.size(); ++k) {
+    const auto& [size, dimension, step] = table.loops[k];
+    loops.push_back({size, begins[dimension], op.shape[dimension], step});
+  }
+  with_element_unit(type.element, [&]<class Unit>(Unit*) {
+    cuda::Relayout<Unit> kernel = {
+        launch.out<Unit>(0),
+        launch.in<Unit>(0),
+        static_cast<const cuda::RelayoutLoop*>(
+            launch.constants.keep(std::as_bytes(std::span(loops)))),
+        static_cast<const cuda::Index*>(launch.constants.keep(std::as_bytes(std::span(places)))),
+        static_cast<int>(loops.size()),
+        op.to.blocked >= 0 ? op.to.block : 1,
+        type.numel()};
+    launch.commands.launch(kernel, spread(type.numel(), 256, launch.device, 2));
+  });
 }
 
 std::string map_source(const Fill& op, const MapSource& source) {

@@ -44,6 +44,32 @@ Tensors reference(const Unpack& op, const Tensors& in) {
   return {in[0].slice(0, begin, begin + op.type.numel()).reshape(op.type.shape)};
 }
 
+Tensors reference(const Relayout& op, const Tensors& in) {
+  at::Tensor plain = in[0];
+  if (op.from.blocked >= 0) {  // the blocks behind their dimension, as one, cut to its size
+    plain = plain.movedim(-1, op.from.place_of(op.from.blocked) + 1)
+                .flatten(op.from.place_of(op.from.blocked), op.from.place_of(op.from.blocked) + 1)
+                .narrow(op.from.place_of(op.from.blocked), 0, op.shape[op.from.blocked]);
+  }
+  std::vector<std::int64_t> declared, order;
+  for (std::int32_t d = 0; d < static_cast<std::int32_t>(op.shape.size()); ++d) {
+    declared.push_back(op.from.place_of(d));
+  }
+  plain = plain.permute(declared);
+  order.assign(op.to.order.begin(), op.to.order.end());
+  at::Tensor result = order.empty() ? plain : plain.permute(order);
+  if (op.to.blocked >= 0) {
+    const std::int64_t place = op.to.place_of(op.to.blocked), size = result.size(place);
+    const std::int64_t blocks = (size + op.to.block - 1) / op.to.block;
+    std::vector<std::int64_t> gap(result.sizes().begin(), result.sizes().end());
+    gap[place] = blocks * op.to.block - size;
+    result = at::cat({result, at::zeros(gap, result.options())}, place)
+                 .unflatten(place, {blocks, op.to.block})
+                 .movedim(place + 1, -1);
+  }
+  return {result.contiguous()};
+}
+
 Tensors reference(const StopGradient&, const Tensors& in) { return {in[0].detach()}; }
 
 }  // namespace metronome

@@ -2,8 +2,6 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,42 +19,8 @@
 namespace {
 
 using namespace metronome;
-using executor::Backend;
 
-/// The target's back end, which asks for packed gradients.
-class Packing final : public Backend {
- public:
-  explicit Packing(std::unique_ptr<Backend> base) : base_(std::move(base)) {}
-
-  std::string name() const override { return base_->name(); }
-  const executor::Kernels& kernels() const override { return base_->kernels(); }
-  std::vector<Settings> settings(Mode mode) const override {
-    std::vector<Settings> all = base_->settings(mode);
-    for (Settings& settings : all) settings.packs_gradients = true;
-    return all;
-  }
-  executor::Needs host_needs(std::span<const executor::Plan> plans,
-                             std::size_t inputs) const override {
-    return base_->host_needs(plans, inputs);
-  }
-  std::unique_ptr<executor::Engine> engine(executor::Planned planned,
-                                           const executor::Memory& memory,
-                                           Report& report) override {
-    return base_->engine(std::move(planned), memory, report);
-  }
-
- private:
-  std::unique_ptr<Backend> base_;
-};
-
-template <auto kTarget>
-Target packing() {
-  return {.open = [](const Target&, const CompileOptions& options,
-                     const std::string& graph) -> std::unique_ptr<Backend> {
-    const Target target = kTarget();
-    return std::make_unique<Packing>(target.open(target, options, graph));
-  }};
-}
+void packs(Settings& settings) { settings.packs_gradients = true; }
 Target plain_stepwise() { return stepwise(); }
 
 executor::Plan planned(const Graph& graph, const Target& target) {
@@ -147,7 +111,7 @@ struct Several {
 
 TEST_CASE("the gradients of all parameters lie side by side, and none is copied there") {
   const Several model;
-  const executor::Plan plan = planned(model.graph, packing<cpu_replay>());
+  const executor::Plan plan = planned(model.graph, changed<cpu_replay, packs>());
   const auto [inside, copied] = inside_and_copied<Pack>(plan);
   CHECK(inside == 10);
   CHECK(copied == 0);
@@ -155,8 +119,8 @@ TEST_CASE("the gradients of all parameters lie side by side, and none is copied 
 
 TEST_CASE("a step with packed gradients leaves the bits of one without") {
   const Several model;
-  Executable packed = compile(model.graph, packing<cpu_replay>(), {.tune = Tune::off});
-  Executable walk = compile(model.graph, packing<plain_stepwise>(), {.tune = Tune::off});
+  Executable packed = compile(model.graph, changed<cpu_replay, packs>(), {.tune = Tune::off});
+  Executable walk = compile(model.graph, changed<plain_stepwise, packs>(), {.tune = Tune::off});
   Executable apart = compile(model.graph, cpu_replay(), {.tune = Tune::off});
   for (int step = 0; step < 4; ++step) {
     const at::Tensor x = at::sin(at::arange(512) + step).reshape({16, 32}).to(at::kFloat);
