@@ -35,7 +35,7 @@ struct OpList {};
 /// Ops with kernels.
 using KernelOps = OpList<
     // graph/ir/structural.h
-    Fill, Constant, Accumulate, Increment, Copy,
+    Fill, Constant, Accumulate, Increment, Copy, Pack, Relayout,
     // graph/ir/guarded.h
     Guard, Merge, AccumulateIf,
     // elementwise
@@ -58,7 +58,7 @@ using MapOps = OpList<Accumulate, Elementwise, Cast, Dropout, Expand>;
 using CompoundOps = OpList<Group, Batch>;
 
 /// Ops that are views of their input: no kernel.
-using ViewOps = OpList<StopGradient, Reshape>;
+using ViewOps = OpList<StopGradient, Unpack, Reshape>;
 
 /// Ops that `lower` expands: no kernel.
 using CompositeOps =

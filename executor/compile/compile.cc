@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -43,13 +44,15 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   std::vector<ir::Graph> evaluated;
   evaluated.reserve(declared.size());
   Planned planned;
+  std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
   for (std::size_t shape = 0; shape < declared.size(); ++shape) {
     evaluated.push_back(limited_to(*declared[shape], options.evaluate_outputs));
     for (const Mode mode : options.modes) {
       const ir::Graph& graph = mode == Mode::evaluate ? evaluated.back() : *declared[shape];
       planned.declared.push_back(&graph);
       planned.plans.push_back(
-          make_plan({graph, shape, shapes.describe(shape)}, mode, *backend, options, report));
+          make_plan({graph, shape, shapes.describe(shape), kept}, mode, *backend, options, report));
+      for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
     }
   }
 

@@ -27,8 +27,11 @@ Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Stora
   Memory memory;
   memory.storages = std::move(storages);
   for (const Storage& s : memory.storages) {
-    memory.storage_blocks.emplace_back(s.type.bytes());
-    initialise(s, seed, memory.storage_blocks.back().data());
+    memory.storage_blocks.emplace_back(s.kept().bytes());
+    memory.plain_blocks.push_back(s.layout.plain() ? Block() : Block(s.type.bytes()));
+    const std::size_t storage = memory.storage_blocks.size() - 1;
+    initialise(s, seed, memory.plain(storage).data());
+    memory.keep(storage);
   }
   const auto number = static_cast<std::int64_t>(seed);
   const auto counter = static_cast<std::size_t>(declared[0]->counters().seed.index);
@@ -54,7 +57,7 @@ Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Stora
 
 void add_sizes(const Memory& memory, Report& report) {
   for (const Storage& s : memory.storages) {
-    report.storage_bytes += s.type.bytes();
+    report.storage_bytes += s.kept().bytes();
     if (s.kind == StorageKind::parameter) {
       report.parameter_count += static_cast<std::size_t>(s.type.numel());
     }

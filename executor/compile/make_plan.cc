@@ -12,6 +12,7 @@
 #include "executor/engine/plan_nodes.h"
 #include "graph/check/check_plan.h"
 #include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 #include "graph/plan/planner.h"
 
 namespace metronome::executor::compile {
@@ -87,6 +88,7 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   summary.batch = declared.batch;
   KeepWhole keep_whole(kernels, settings, options, report);
   Settings complete = settings;
+  complete.kept = declared.kept;
   complete.keeps = [&](const OpPtr& op, std::span<const Type> types) {
     return keep_whole(op, types);
   };
@@ -104,6 +106,8 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   summary.arena_bytes = memory.arena_bytes;
   summary.lower_bound = memory.lower_bound;
   summary.unshared_bytes = unshared_bytes(graph);
+  summary.relayouts = static_cast<std::size_t>(
+      std::ranges::count_if(graph.nodes(), [](const Node& n) { return n.op->as<Relayout>(); }));
   summary.copies =
       static_cast<std::size_t>(std::count(order.in_place.begin(), order.in_place.end(), false));
   summary.biggest = described(graph, memory.biggest);

@@ -18,12 +18,14 @@
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/fuse.h"
+#include "graph/passes/lay_out.h"
 #include "graph/passes/loosen.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/pack_gradients.h"
 #include "graph/passes/training/update.h"
 
 namespace metronome::executor::compile {
@@ -35,14 +37,16 @@ struct Pass {
 };
 
 constexpr Pass kPasses[] = {
-    {"for_mode", passes::for_mode},            // train or evaluate
-    {"lower", passes::lower},                  // composites become the ops they are made of
-    {"differentiate", passes::differentiate},  // reverse walk from the loss
-    {"update", passes::update},                // optimizer, clipping, counters: the step is whole
-    {"fold", passes::fold},                    // identities and constants
-    {"share", passes::share},                  // common subexpressions
-    {"prune", passes::prune},                  // what nothing reads
-    {"absorb", passes::absorb},                // readers that an op can compute itself
+    {"for_mode", passes::for_mode},              // train or evaluate
+    {"lower", passes::lower},                    // composites become the ops they are made of
+    {"differentiate", passes::differentiate},    // reverse walk from the loss
+    {"pack_gradients", passes::pack_gradients},  // side by side, for collectives
+    {"update", passes::update},                  // optimizer, clipping, counters: the step is whole
+    {"fold", passes::fold},                      // identities and constants
+    {"share", passes::share},                    // common subexpressions
+    {"prune", passes::prune},                    // what nothing reads
+    {"absorb", passes::absorb},                  // readers that an op can compute itself
+    {"lay_out", passes::lay_out},                // tensors as ops want them stored
     {"loosen", passes::loosen},  // ops of which a part can be fused, where the target fuses
     {"batch", passes::batch},    // the updates of many parameters as few nodes
     {"materialize", passes::materialize},  // copies that readers and assignments need

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 
 #include "executor/engine/report.h"
@@ -15,6 +16,8 @@ struct Declared {
   const ir::Graph& graph;
   std::size_t shape = 0;   ///< its place among them
   std::string batch = {};  ///< "x [256, 64], target [256, 64]"; empty where it is alone
+  /// By path, how plans made before keep storages.
+  std::map<std::string, Layout> kept = {};
 };
 
 /// The declared graph after all passes of one mode, verified after each. With METRONOME_DUMP=FOLDER

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/ir/error.h"
+#include "ops/structural/relayout.h"
 
 namespace metronome::executor {
 
@@ -21,6 +22,25 @@ void Memory::hand_out(std::size_t input) {
   if (bytes == 0) return;
   const auto after = std::ranges::upper_bound(handed_out, begin, {}, &HandedOut::begin);
   handed_out.insert(after, {begin, begin + bytes, input});
+}
+
+const Block& Memory::plain(std::size_t storage) const {
+  const bool laid_out = !storages[storage].layout.plain();
+  return laid_out ? plain_blocks[storage] : storage_blocks[storage];
+}
+
+void Memory::show(std::size_t storage) const {
+  const Storage& s = storages[storage];
+  if (s.layout.plain()) return;
+  relayout(relayout_table(s.layout, {}, s.type.shape), size_of(s.type.element),
+           storage_blocks[storage].data(), plain_blocks[storage].data());
+}
+
+void Memory::keep(std::size_t storage) const {
+  const Storage& s = storages[storage];
+  if (s.layout.plain()) return;
+  relayout(relayout_table({}, s.layout, s.type.shape), size_of(s.type.element),
+           plain_blocks[storage].data(), storage_blocks[storage].data());
 }
 
 std::vector<std::size_t> Memory::storages_of(const ir::Graph& graph) const {

@@ -33,12 +33,19 @@ struct HandedOut {
 struct Memory {
   /// Those of all plans, each path once: the declared ones first, then the optimizer's moments.
   std::vector<Storage> storages;
-  std::vector<Block> storage_blocks;
+  std::vector<Block> storage_blocks;  ///< as plans keep them: `Storage::kept`
+  /// What users read and write of storages that plans keep in a layout; of others empty.
+  std::vector<Block> plain_blocks;
   std::vector<InputMemory> inputs;
   /// [declared graph][input, in the order of the first graph]: index into `inputs`.
   std::vector<std::vector<std::size_t>> inputs_of;
   std::vector<HandedOut> handed_out;  ///< by address; those of no bytes are left out
 
+  /// The block that users see. Where plans keep it in a layout, `show` brings it up to date with
+  /// theirs, and `keep` theirs with it.
+  const Block& plain(std::size_t storage) const;
+  void show(std::size_t storage) const;
+  void keep(std::size_t storage) const;
   /// Input memory of an `Input` node; throws InternalError for one that was not declared.
   std::size_t find(const Input& input) const;
   std::byte* input(const Input& node) const { return inputs[find(node)].block.data(); }

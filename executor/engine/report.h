@@ -22,6 +22,7 @@ struct PlanReport {
   std::size_t arena_bytes = 0;  ///< this plan's need
   std::size_t lower_bound = 0;  ///< bytes that the weighed orders' values hold at least
   std::size_t copies = 0;       ///< copies of assigned values at the end of the step
+  std::size_t relayouts = 0;    ///< copies from one layout to another
   std::vector<std::string>
       biggest;  ///< "f32[256, 2048]  2.0 MiB  linear_1" at the fullest moment, largest first
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".

@@ -196,8 +196,8 @@ void Executable::Impl::set_storage(std::size_t storage, const at::Tensor& tensor
     executor::refuse(tensor, to_string(type),
                      fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
   }
-  executor::copy_into(memory.storage_blocks[storage].data(), tensor, type);
-  engine->push(storage);
+  executor::copy_into(memory.plain(storage).data(), tensor, type);
+  push(storage);
 }
 
 void Executable::Impl::reset_states(std::optional<std::string_view> path) {
@@ -208,8 +208,8 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
     if (s.kind != StorageKind::state) continue;
     states.push_back(s.path);
     if (path && !glob_finds(*path, s.path)) continue;
-    initialise(s, options.seed, memory.storage_blocks[i].data());
-    engine->push(i);
+    initialise(s, options.seed, memory.plain(i).data());
+    push(i);
     found = true;
   }
   if (found || !path) return;
@@ -218,8 +218,8 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
 }
 
 at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
-  engine->fetch(storage);
-  return executor::tensor_in({&memory.storage_blocks[storage]}, memory.storages[storage].type);
+  fetch(storage);
+  return executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type);
 }
 
 std::int64_t Executable::Impl::counter(StorageId counter) const {
@@ -228,19 +228,29 @@ std::int64_t Executable::Impl::counter(StorageId counter) const {
   return *reinterpret_cast<const std::int64_t*>(memory.storage_blocks[storage].data());
 }
 
+void Executable::Impl::fetch(std::size_t storage) const {
+  engine->fetch(storage);
+  memory.show(storage);
+}
+
+void Executable::Impl::push(std::size_t storage) {
+  memory.keep(storage);
+  engine->push(storage);
+}
+
 void Executable::Impl::fetch_all() const {
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) engine->fetch(i);
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) fetch(i);
 }
 
 void Executable::Impl::push_all() {
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) engine->push(i);
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) push(i);
 }
 
 std::vector<executor::checkpoint::Checkpointed> Executable::Impl::checkpointed() const {
   std::vector<executor::checkpoint::Checkpointed> all;
   for (std::size_t i = 0; i < memory.storages.size(); ++i) {
     const Storage& s = memory.storages[i];
-    all.push_back({s.path, s.type, s.kind, memory.storage_blocks[i].data(),
+    all.push_back({s.path, s.type, s.kind, memory.plain(i).data(),
                    [s, seed = options.seed](std::byte* out) { initialise(s, seed, out); }});
   }
   return all;

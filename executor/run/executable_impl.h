@@ -102,7 +102,9 @@ struct Executable::Impl {
   /// Of the first graph.
   std::int64_t counter(StorageId counter) const;
   std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
-  /// All storages' blocks from the engine's memory, and back.
+  /// A storage's block that users see, from the engine's memory and back; of all storages.
+  void fetch(std::size_t storage) const;
+  void push(std::size_t storage);
   void fetch_all() const;
   void push_all();
   const ir::Graph& first() const { return declared[0].graph; }

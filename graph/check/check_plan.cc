@@ -12,6 +12,7 @@
 
 #include "graph/check/check_facts.h"
 #include "graph/check/check_guards.h"
+#include "graph/check/check_insides.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::check {
@@ -106,6 +107,7 @@ class Checker {
   Fault run() {
     if (Fault fault = check_readables()) return fault;
     if (Fault fault = check_assignments()) return fault;
+    insides_ = Insides(graph_, facts_, plan_, [this](ValueId id) { return fixed_.contains(id); });
     if (Fault fault = check_places()) return fault;
     if (Fault fault = check_writes()) return fault;
     return check_bound();
@@ -202,7 +204,7 @@ class Checker {
         return fmt::format("{} reaches past the end of {}", name(id), name(fact.root));
       }
       const bool unread = is_saved(id) && !fact.read && place == plan::Place{};
-      if (fixed || unread) continue;
+      if (fixed || unread || insides_.contains(id)) continue;
       if (place.in != plan::Place::In::arena || place.index != -1) {
         return fmt::format("{} lies at {}, but must lie in the arena", name(id), name(place));
       }
@@ -267,10 +269,10 @@ class Checker {
     if (scratch_.empty() || scratch_[index] == 0) return std::nullopt;
     const std::size_t begin = plan_.scratch_offsets[index];
     const std::size_t end = begin + scratch_[index];
-    std::vector<std::pair<std::size_t, Owner>> held;
+    std::vector<std::pair<std::size_t, Owner>> owners;
     owners_[{plan::Place::In::arena, -1}].among(begin, end,
                                                 [&](std::size_t first, const Owner& owner) {
-                                                  held.emplace_back(first, owner);
+                                                  owners.emplace_back(first, owner);
                                                   return true;
                                                 });
     for (std::int32_t output = 0; output < outputs(index); ++output) {
@@ -278,9 +280,9 @@ class Checker {
       const plan::Place& place = place_of(id);
       const std::size_t bytes = graph_.type(id).bytes();
       if (place.in != plan::Place::In::arena || !facts_[id].written || bytes == 0) continue;
-      held.push_back({place.offset, {place.offset + bytes, id, facts_[id].last}});
+      owners.push_back({place.offset, {place.offset + bytes, id, insides_.held(id).last}});
     }
-    for (const auto& [first, owner] : held) {
+    for (const auto& [first, owner] : owners) {
       if (first >= end || owner.end <= begin || owner.last < step ||
           exclude(index, owner.value.node)) {
         continue;
@@ -303,21 +305,21 @@ class Checker {
     owners.among(begin, end, [&](std::size_t first, const Owner& owner) {
       const bool dead = owner.last < step;
       const bool apart = owner.end <= begin || exclude(id.node, owner.value.node);
-      if (!dead && !apart && !fault) {
+      if (!dead && !apart && !fault && !insides_.contains(owner.value, id)) {
         fault = check_overwrite(id, owner.value, step, std::max(first, begin),
                                 std::min(owner.end, end));
       }
       return !dead && apart;
     });
     if (fault) return fault;
-    owners.add(begin, Owner{end, id, facts_[id].last});
+    owners.add(begin, Owner{end, id, insides_.held(id).last});
     return std::nullopt;
   }
 
   /// At `step` value `id` is written over bytes [first, last) of `old`.
   Fault check_overwrite(ValueId id, ValueId old, int step, std::size_t first, std::size_t last) {
-    const PlanFact& fact = facts_[old];
-    const bool read_now = fact.last == step && fact.made != step;
+    const PlanFact& fact = insides_.held(old);
+    const bool read_now = fact.last == step && facts_[old].made != step;
     const plan::Place& place = place_of(old);
     if (!read_now && place.in == plan::Place::In::storage) {
       return fmt::format("{} is written over {} at step {}, but its old value is read at step {}",
@@ -370,10 +372,12 @@ class Checker {
       changes.push_back({last + 1, guard, 0 - rounded});
     };
     for (const auto& [id, fact] : facts_.all()) {
-      if (fact.root != id || place_of(id).in != plan::Place::In::arena) continue;
+      const bool apart = fact.root == id && !insides_.contains(id);
+      if (!apart || place_of(id).in != plan::Place::In::arena) continue;
       const auto taken = taken_over_.find(id);
-      hold(graph_.type(id).bytes(), guards_.of(id.node), fact.made,
-           taken == taken_over_.end() ? fact.last : taken->second - 1);
+      const PlanFact& life = insides_.held(id);
+      hold(graph_.type(id).bytes(), guards_.of(id.node), life.made,
+           taken == taken_over_.end() ? life.last : taken->second - 1);
     }
     for (int step = 0; step < steps() && !scratch_.empty(); ++step) {
       const std::int32_t index = schedule_.order[step];
@@ -487,6 +491,7 @@ class Checker {
   const PlanFacts facts_;
   const GuardFacts guards_;
   std::map<ValueId, plan::Place> fixed_;  // of roots that must lie beside the arena
+  Insides insides_;
   std::map<Region, Owners> owners_;
   std::map<ValueId, int> taken_over_;  // value, and the step that overwrote it in place
 };

@@ -77,7 +77,15 @@ StorageId Graph::append_storage(Storage storage) {
 ValueId Graph::read(StorageId id) {
   if (const auto found = find_read(id)) return *found;
   const Storage& of = storage(id);
-  return append({.op = make_op(Read{id, of.type}), .path = of.path, .line = of.line});
+  return append({.op = make_op(Read{id, of.kept()}), .path = of.path, .line = of.line});
+}
+
+void Graph::set_layout(StorageId storage, Layout layout) {
+  if (find_read(storage)) {
+    throw InternalError(fmt::format("storage \"{}\" is read before its layout is set",
+                                    storages_[storage.index].path));
+  }
+  storages_[storage.index].layout = std::move(layout);
 }
 
 void Graph::set_trainable(StorageId parameter, bool trainable) {

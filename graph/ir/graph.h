@@ -69,6 +69,8 @@ class Graph {
   StorageId append_storage(Storage storage);
   /// The storage's old value: one node for each storage, made when first asked for.
   ValueId read(StorageId storage);
+  /// How plans keep a storage. Before its first read.
+  void set_layout(StorageId storage, Layout layout);
   void set_trainable(StorageId parameter, bool trainable);
   void set_rate(StorageId parameter, double rate);
   void append_readable(Readable readable);

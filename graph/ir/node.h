@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/ir/init.h"
+#include "graph/ir/layout.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
@@ -76,6 +77,10 @@ struct Storage {
   Line line;
   bool trainable = false;  ///< a parameter that is not frozen
   double rate = 1;         ///< of a parameter: its learning rate is so many times the optimizer's
+  Layout layout = {};      ///< how plans keep it; users see a plain tensor
+
+  /// The type of the tensor that holds it in a step.
+  Type kept() const { return stored(layout, type); }
 };
 
 /// At the end of the step `storage` holds `value`. At most one for each storage.

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/ir/layout.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
@@ -58,6 +59,26 @@ struct Alias {
 struct InPlace {
   int output = 0;
   int input = 0;
+};
+
+/// Input `input` may lie inside output `output`, `offset` bytes into it: its numbers are then where
+/// the op would copy them to, and the kernel, which finds the two addresses equal, leaves them.
+///   y = concat(a[2, 3], b[4, 3], axis 0)   a inside y at 0, b at 24 bytes of f32
+struct Inside {
+  int output = 0;
+  int input = 0;
+  std::size_t offset = 0;
+};
+
+class Op;
+using OpPtr = std::shared_ptr<const Op>;
+
+/// An op over tensors in other layouts: the op to run over the tensors that store them, the layouts
+/// of its operands, and those of its results.
+struct LaidOut {
+  OpPtr op;
+  std::vector<Layout> operands;
+  std::vector<Layout> results;
 };
 
 /// A boolean operand of an op, and what it must be.
@@ -93,9 +114,6 @@ struct Fusion {
   std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
 };
 
-class Op;
-using OpPtr = std::shared_ptr<const Op>;
-
 class Op {
  public:
   virtual ~Op() = default;
@@ -128,6 +146,15 @@ class Op {
 
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
+  /// The same op where its largest operands are stored in `layout`; absent where it cannot be. What
+  /// fills up the last block of an operand may be any number. An op whose `fusion` is a map needs
+  /// no such rule, unless its attributes hold a shape.
+  virtual std::optional<LaidOut> laid_out(std::span<const Type> inputs,
+                                          const Layout& layout) const = 0;
+  virtual bool has_laid_out() const = 0;
+  /// The inputs that may be made where they are to lie in an output. `Alias` is the other way
+  /// round: there the output takes no bytes of its own, here the inputs take none.
+  virtual std::vector<Inside> inside(std::span<const Type> inputs) const = 0;
   /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
   /// Empty: it is always read.
   virtual std::vector<Condition> read_if(std::size_t operand) const = 0;

@@ -57,6 +57,16 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_in_place<T>) return op_.in_place();
     return {};
   }
+  std::optional<LaidOut> laid_out(std::span<const Type> inputs,
+                                  const Layout& layout) const override {
+    if constexpr (op_rules::has_laid_out<T>) return op_.laid_out(inputs, layout);
+    return std::nullopt;
+  }
+  bool has_laid_out() const override { return op_rules::has_laid_out<T>; }
+  std::vector<Inside> inside(std::span<const Type> inputs) const override {
+    if constexpr (op_rules::has_inside<T>) return op_.inside(inputs);
+    return {};
+  }
   std::vector<Condition> read_if(std::size_t operand) const override {
     if constexpr (op_rules::has_read_if<T>) return op_.read_if(operand);
     return {};

@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/ir/layout.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
 
@@ -36,6 +39,14 @@ struct Settings {
   std::function<bool(const Op&)> fuses;
   /// Into how many `Batch` nodes `batch` puts the updates of one kind; 0: none, each stays a node.
   std::size_t buckets = 0;
+  /// True where the gradients of all parameters lie side by side in one vector of each element
+  /// type, for what reduces them over many devices at once.
+  bool packs_gradients = false;
+  /// The layout in which an op wants its largest operands, though they are plain; absent where it
+  /// wants none. Absent altogether: all stays plain (pass `lay_out`).
+  std::function<std::optional<Layout>(const Op&, std::span<const Type>)> wants;
+  /// By path, the layouts of storages that plans made before of the same executable decided.
+  std::map<std::string, Layout> kept = {};
   /// True where the target skips nodes whose guards are false, so that values of guards that
   /// exclude each other may share bytes.
   bool skips = false;

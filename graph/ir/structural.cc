@@ -40,6 +40,58 @@ Types Increment::infer(std::span<const Type> in) const {
 
 Types Copy::infer(std::span<const Type> in) const { return {in[0]}; }
 
+std::string Pack::attributes() const { return fmt::format("{}", alignment); }
+Types Pack::infer(std::span<const Type> in) const {
+  Type packed{in[0].element, {0}};
+  for (const Type& type : in) {
+    if (type.element != packed.element) {
+      throw Requirement{fmt::format("operands of one element type, but {} and {}",
+                                    name_of(packed.element), name_of(type.element))};
+    }
+  }
+  const Inside last = inside(in).back();
+  const std::size_t bytes = last.offset + in.back().bytes();
+  packed.shape[0] = static_cast<std::int64_t>((bytes + alignment - 1) / alignment * alignment /
+                                              size_of(packed.element));
+  require_possible(packed);
+  return {packed};
+}
+std::vector<Inside> Pack::inside(std::span<const Type> in) const {
+  std::vector<Inside> inside;
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    inside.push_back({0, static_cast<int>(i), offset});
+    offset = (offset + in[i].bytes() + alignment - 1) / alignment * alignment;
+  }
+  return inside;
+}
+
+std::string Unpack::attributes() const { return fmt::format("{}", offset); }
+Types Unpack::infer(std::span<const Type> in) const {
+  const std::size_t size = size_of(type.element);
+  if (in[0].rank() != 1 || in[0].element != type.element || offset % size != 0 ||
+      offset + type.bytes() > in[0].bytes()) {
+    throw Requirement{fmt::format("a vector of {} that holds {} from byte {} on, but {}",
+                                  name_of(type.element), to_string(type), offset,
+                                  to_string(in[0]))};
+  }
+  return {type};
+}
+
+std::string Relayout::attributes() const {
+  return fmt::format("{} to {}", to_string(from, shape.size()), to_string(to, shape.size()));
+}
+Types Relayout::infer(std::span<const Type> in) const {
+  require_fits(from, shape.size());
+  require_fits(to, shape.size());
+  if (in[0].shape != stored(from, shape)) {
+    throw Requirement{fmt::format("{} in the layout {}, stored as {}, but {}", to_string(shape),
+                                  to_string(from, shape.size()), to_string(stored(from, shape)),
+                                  to_string(in[0].shape))};
+  }
+  return {Type{in[0].element, stored(to, shape)}};
+}
+
 Types StopGradient::infer(std::span<const Type> in) const { return {in[0]}; }
 
 Types GradientOf::infer(std::span<const Type> in) const { return {in[0]}; }

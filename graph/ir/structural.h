@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/ir/layout.h"
 #include "graph/ir/node.h"
 #include "graph/ir/op.h"
 
@@ -85,6 +86,48 @@ struct Copy {
   bool moves() const { return true; }
   Types infer(std::span<const Type> in) const;
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
+/// The elements of all operands, of one element type, as one vector: each operand begins at a
+/// multiple of `alignment` bytes, behind the one before it, and the vector ends at one; what lies
+/// between is zero. Operands may be made there. What communicates or updates many small tensors at
+/// once reads it whole.
+struct Pack {
+  static constexpr std::string_view name = "pack";
+  static constexpr bool differentiable = false;
+  std::size_t alignment = 64;  ///< bytes; a multiple of 8
+  bool operator==(const Pack&) const = default;
+  bool moves() const { return true; }
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  std::vector<Inside> inside(std::span<const Type> in) const;
+};
+
+/// A tensor of `type` from byte `offset` of a vector on. A view.
+struct Unpack {
+  static constexpr std::string_view name = "unpack";
+  static constexpr bool differentiable = false;
+  std::size_t offset = 0;  ///< a multiple of the element's bytes
+  Type type;
+  bool operator==(const Unpack&) const = default;
+  bool moves() const { return true; }
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+  std::optional<Alias> alias(std::span<const Type>) const { return Alias{0, 0, offset}; }
+};
+
+/// A tensor of `shape` stored in the layout `to`, from one stored in `from`; what fills up the last
+/// block is zero.
+struct Relayout {
+  static constexpr std::string_view name = "relayout";
+  static constexpr bool differentiable = false;
+  Shape shape;
+  Layout from;
+  Layout to;
+  bool operator==(const Relayout&) const = default;
+  bool moves() const { return true; }
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
 };
 
 /// Its input, through which no gradient flows. A view.

@@ -66,21 +66,22 @@ class Walk {
 
   void place_outputs(std::int32_t node) {
     for (std::int32_t value = uses_.first[node]; value < uses_.first[node + 1]; ++value) {
-      const bool is_root = uses_.views[value].root == value;
-      if (!is_root || uses_.homes[value] == Uses::Home::nowhere ||
-          result_.places[value].in != Place::In::none) {
+      // The bytes of a value inside another begin to be held when the first of its parts is made.
+      const std::int32_t root = uses_.views[value].root;
+      if (uses_.makers[value] != node || uses_.homes[root] == Uses::Home::nowhere ||
+          result_.places[root].in != Place::In::none) {
         continue;
       }
-      const Life life = {step_of_[node], last_step(value)};
-      result_.lives[value] = life;
-      std::int32_t block = block_to_take_over(node, value);
+      const Life life = {step_of_[node], last_step(root)};
+      result_.lives[root] = life;
+      std::int32_t block = root == value ? block_to_take_over(node, value) : -1;
       if (block < 0) {
         block = static_cast<std::int32_t>(result_.blocks.size());
-        result_.blocks.push_back({life.begin, life.end, round_up(uses_.bytes[value], alignment_)});
+        result_.blocks.push_back({life.begin, life.end, round_up(uses_.bytes[root], alignment_)});
         joined_.push_back(block);
       }
       hold(result_.blocks[block], life, guards_.of_node[node]);
-      result_.places[value] = {Place::In::arena, block, 0};
+      result_.places[root] = {Place::In::arena, block, 0};
     }
   }
 

@@ -57,7 +57,7 @@ class Planner {
       : graph_(graph),
         scratch_bytes_(scratch_bytes),
         alignment_(settings.alignment),
-        uses_(uses_of(graph)),
+        uses_(uses_of(graph, alignment_)),
         guards_(control::number_guards(graph.nodes(), settings)) {
     const std::size_t nodes = graph.nodes().size();
     if (!scratch_bytes.empty() && scratch_bytes.size() != nodes) {

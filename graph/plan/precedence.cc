@@ -14,10 +14,7 @@ class Builder {
     order_.after.resize(nodes);
     seen_.resize(nodes, -1);
     for (std::int32_t node = 0; node < uses.nodes(); ++node) {
-      for (std::int32_t root : uses.reads[node]) {
-        if (!uses.runs[uses.ids[root].node]) continue;
-        order_.before[node].push_back(uses.ids[root].node);
-      }
+      if (uses.runs[node]) add_makers(graph.nodes()[node], order_.before[node]);
       if (uses.runs[node] && graph.nodes()[node].op->effects()) {
         if (last_effect_ >= 0) order_.before[node].push_back(last_effect_);
         last_effect_ = node;
@@ -44,6 +41,15 @@ class Builder {
   }
 
  private:
+  void add_makers(const Node& node, std::vector<std::int32_t>& before) const {
+    const auto add = [&](ValueId id) {
+      const std::int32_t maker = uses_.makers[uses_.number(id)];
+      if (uses_.runs[maker]) before.push_back(maker);
+    };
+    for (const ValueId id : node.inputs) add(id);
+    if (node.guard.present()) add(node.guard);
+  }
+
   static void make_distinct(std::vector<std::int32_t>& nodes) {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());

@@ -32,7 +32,7 @@ std::vector<Schedule> sorted(std::vector<Schedule> schedules) {
 
 std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings) {
   const std::size_t alignment = settings.alignment;
-  const Uses uses = uses_of(graph);
+  const Uses uses = uses_of(graph, alignment);
   const Precedence precedence = precedence_of(graph, uses);
   const control::NumberedGuards guards = control::number_guards(graph.nodes(), settings);
   const OrderProblem problem = order_problem(graph, uses, precedence, alignment);

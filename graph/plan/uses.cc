@@ -42,6 +42,7 @@ void number_values(const ir::Graph& graph, Uses& uses) {
   }
   uses.first.push_back(uses.values());
   uses.views.resize(uses.ids.size());
+  uses.makers.resize(uses.ids.size());
   uses.homes.resize(uses.ids.size(), Uses::Home::planned);
   uses.home_index.resize(uses.ids.size(), -1);
   uses.kept.resize(uses.ids.size());
@@ -54,6 +55,7 @@ void find_roots(const ir::Graph& graph, Uses& uses) {
     const std::int32_t first = uses.first[index];
     for (std::int32_t value = first; value < uses.first[index + 1]; ++value) {
       uses.views[value] = {value, 0};
+      uses.makers[value] = index;
     }
     std::size_t without_kernel = 0;
     if (node.op->as<Input>() != nullptr) {
@@ -67,12 +69,63 @@ void find_roots(const ir::Graph& graph, Uses& uses) {
     } else if (const auto alias = node.op->alias(input_types(graph, node))) {
       const Uses::View& viewed = uses.view(node.inputs[alias->input]);
       uses.views[first + alias->output] = {viewed.root, viewed.offset + alias->offset};
+      uses.makers[first + alias->output] = uses.makers[viewed.root];
       without_kernel = 1;
     }
     uses.runs.push_back(node.types.size() > without_kernel);
     uses.rights.push_back(uses.runs.back() ? node.op->in_place() : std::vector<InPlace>{});
   }
 }
+
+/// Puts operands inside results, innermost first, and then everything into the outermost.
+class Insides {
+ public:
+  Insides(const ir::Graph& graph, Uses& uses, std::size_t alignment)
+      : graph_(graph), uses_(uses), alignment_(alignment), fixed_(uses.ids.size()) {
+    for (const Assignment& assignment : graph.assignments()) fix(assignment.value);
+    for (const Readable& readable : graph.readables()) {
+      if (readable.value.present()) fix(readable.value);
+    }
+    for (std::int32_t value = 0; value < uses.values(); ++value) outer_.push_back({value, 0});
+  }
+
+  void find() {
+    for (std::int32_t index = 0; index < uses_.nodes(); ++index) {
+      const Node& node = graph_.nodes()[index];
+      if (!uses_.runs[index]) continue;
+      for (const Inside& inside : node.op->inside(input_types(graph_, node))) put(index, inside);
+    }
+    for (Uses::View& view : uses_.views) {
+      while (outer_[view.root].root != view.root) {
+        view.offset += outer_[view.root].offset;
+        view.root = outer_[view.root].root;
+      }
+    }
+  }
+
+ private:
+  void fix(ValueId id) { fixed_[uses_.root(id)] = true; }
+
+  void put(std::int32_t index, const Inside& inside) {
+    const Node& node = graph_.nodes()[index];
+    const std::int32_t operand = uses_.number(node.inputs[inside.input]);
+    const std::int32_t root = uses_.views[operand].root;
+    const bool whole = uses_.bytes[operand] == uses_.bytes[root] && uses_.bytes[root] > 0;
+    const bool free = uses_.homes[root] == Uses::Home::planned && !fixed_[root] &&
+                      outer_[root].root == root && uses_.makers[root] != index;
+    if (!whole || !free || inside.offset % alignment_ != 0 ||
+        graph_.node(uses_.ids[root]).guard != node.guard) {
+      return;
+    }
+    outer_[root] = {uses_.number({index, inside.output}), inside.offset};
+  }
+
+  const ir::Graph& graph_;
+  Uses& uses_;
+  const std::size_t alignment_;
+  std::vector<bool> fixed_;        // [value] a root that users read, or that is assigned
+  std::vector<Uses::View> outer_;  // [value] what a root lies inside of, or itself
+};
 
 void find_readers(const ir::Graph& graph, Uses& uses) {
   uses.reads.resize(uses.runs.size());
@@ -128,10 +181,11 @@ void find_homes(const ir::Graph& graph, Uses& uses) {
 
 }  // namespace
 
-Uses uses_of(const ir::Graph& graph) {
+Uses uses_of(const ir::Graph& graph, std::size_t alignment) {
   Uses uses;
   number_values(graph, uses);
   find_roots(graph, uses);
+  Insides(graph, uses, alignment).find();
   find_readers(graph, uses);
   find_homes(graph, uses);
   return uses;

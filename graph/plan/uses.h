@@ -11,10 +11,11 @@
 namespace metronome::plan {
 
 /// A graph in plain numbers. Values are numbered in node order. A root is a value with bytes of its
-/// own; every value is a view of one root, most of them of themselves. Only nodes that run (have a
+/// own; every value lies in one root, most of them in themselves: a view in what it views, an
+/// operand inside the result that it is a part of (`Op::inside`). Only nodes that run (have a
 /// kernel: neither Input, Read nor a view) read and write.
 struct Uses {
-  /// The root that a value views, and where in it the value begins.
+  /// The root that a value lies in, and where in it the value begins.
   struct View {
     std::int32_t root = -1;
     std::size_t offset = 0;  ///< bytes
@@ -27,6 +28,7 @@ struct Uses {
   std::vector<std::int32_t> first;               ///< [node + 1] number of its first output
   std::vector<ValueId> ids;                      ///< [value]
   std::vector<View> views;                       ///< [value]
+  std::vector<std::int32_t> makers;              ///< [value] the node that makes its numbers
   std::vector<Home> homes;                       ///< [value], of roots
   std::vector<std::int32_t> home_index;          ///< [value] node, storage or first Readable
   std::vector<std::size_t> bytes;                ///< [value] as its type says
@@ -43,9 +45,11 @@ struct Uses {
   std::int32_t values() const { return static_cast<std::int32_t>(ids.size()); }
 };
 
-/// Throws InternalError where a readable or assigned value is an input or a storage's old value, or
-/// a view of one: those need a Copy before they can be planned.
-Uses uses_of(const ir::Graph& graph);
+/// An operand lies inside a result where the op of that result lets it, the two run under one
+/// guard, the operand is neither read by users nor assigned nor inside another, and its offset is a
+/// multiple of `alignment`. Throws InternalError where a readable or assigned value is an input or
+/// a storage's old value, or a view of one: those need a Copy before they can be planned.
+Uses uses_of(const ir::Graph& graph, std::size_t alignment);
 
 /// True where output `right.output` of `node` may be written over the root of its input
 /// `right.input` as far as the node itself is concerned: the same bytes, all of the root, and every

@@ -45,6 +45,21 @@ Values Concat::vjp(const Vjp& v) const {
   return gradients;
 }
 
+/// Where there is one row, each operand is one run of the result's bytes.
+std::vector<Inside> Concat::inside(std::span<const Type> in) const {
+  const std::int64_t along = normalized_axis(axis, in[0].rank());
+  for (std::int64_t d = 0; d < along; ++d) {
+    if (in[0].shape[d] != 1) return {};
+  }
+  std::vector<Inside> inside;
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    inside.push_back({0, static_cast<int>(i), offset});
+    offset += in[i].bytes();
+  }
+  return inside;
+}
+
 Value Concat::fold(std::span<const Value> in) const { return in.size() == 1 ? in[0] : Value(); }
 
 std::vector<Case> Concat::cases() {

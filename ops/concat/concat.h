@@ -22,6 +22,7 @@ struct Concat {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
+  std::vector<Inside> inside(std::span<const Type> in) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };

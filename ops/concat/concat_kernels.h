@@ -6,11 +6,12 @@
 
 namespace metronome::cuda {
 
-/// An operand: rows of `width` units, which begin at `begin` in the result's rows.
+/// Rows of `width` units, which go to unit `to` of the result's rows. The parts before it take
+/// `begin` units of each row.
 template <class Unit>
 struct ConcatPart {
-  const Unit* from;
-  Index begin, width;
+  const Unit* from;  ///< null: zeros
+  Index begin, width, to;
 };
 
 template <class Unit>
@@ -18,8 +19,9 @@ struct Concat {
   static constexpr const char* name = "concat";
   static constexpr int kFew = 8;  ///< operands that the arguments themselves can hold
   Unit* to;
-  Index whole;                   ///< units of a row of the result
-  Index count;                   ///< units of the result
+  Index row;                     ///< units of a row of the result
+  Index written;                 ///< units of a row that are written
+  Index count;                   ///< units that are written, of all rows
   int parts;                     ///< none of them empty
   const ConcatPart<Unit>* many;  ///< in device memory; null where they are few
   ConcatPart<Unit> few[kFew];
@@ -27,14 +29,16 @@ struct Concat {
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index i = first(c); i < count; i += stride(c)) {
-      const Index row = quotient(i, whole), at = i - row * whole;
+      const Index in_row = quotient(i, written), at = i - in_row * written;
       int low = 0, high = parts;  // the part lies in [low, high)
       while (high - low > 1) {
         const int middle = (low + high) / 2;
         (part(middle).begin <= at ? low : high) = middle;
       }
       const ConcatPart<Unit>& found = part(low);
-      to[i] = found.from[row * found.width + at - found.begin];
+      const Index in_part = at - found.begin;
+      to[in_row * row + found.to + in_part] =
+          found.from != nullptr ? found.from[in_row * found.width + in_part] : Unit{};
     }
   }
 

@@ -61,6 +61,20 @@ Types AdamUpdate::infer(std::span<const Type> in) const {
   return {in[0], in[0], in[0]};
 }
 
+/// The same where tensors are stored in a layout; scalars stay as they are.
+static LaidOut laid_out_update(OpPtr op, std::span<const Type> in, std::size_t results,
+                               const Layout& layout) {
+  LaidOut laid{std::move(op), {}, std::vector<Layout>(results, layout)};
+  for (const Type& type : in) {
+    laid.operands.push_back(type.shape == in[0].shape && type.rank() > 0 ? layout : Layout{});
+  }
+  return laid;
+}
+
+std::optional<LaidOut> AdamUpdate::laid_out(std::span<const Type> in, const Layout& layout) const {
+  return laid_out_update(make_op(*this), in, 3, layout);
+}
+
 std::vector<Case> AdamUpdate::cases() {
   std::vector<Case> cases;
   const auto add = [&](std::string name, const AdamUpdate& op, const Shape& shape, bool factor) {
@@ -91,6 +105,10 @@ Types SgdUpdate::infer(std::span<const Type> in) const {
 
 std::vector<InPlace> SgdUpdate::in_place() const {
   return has_momentum() ? std::vector<InPlace>{{0, 0}, {1, 2}} : std::vector<InPlace>{{0, 0}};
+}
+
+std::optional<LaidOut> SgdUpdate::laid_out(std::span<const Type> in, const Layout& layout) const {
+  return laid_out_update(make_op(*this), in, has_momentum() ? 2 : 1, layout);
 }
 
 std::vector<Case> SgdUpdate::cases() {

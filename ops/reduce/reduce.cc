@@ -87,6 +87,32 @@ Value Reduce::fold(std::span<const Value> in) const {
   return in[0].reshape(infer({&type, 1})[0].shape);
 }
 
+std::optional<LaidOut> Reduce::laid_out(std::span<const Type> in, const Layout& layout) const {
+  const auto rank = static_cast<std::int32_t>(in[0].rank());
+  std::vector<bool> reduced(rank);
+  for (const std::int64_t axis : axes) reduced[normalized_axis(axis, rank)] = true;
+  const bool over_blocks = layout.blocked >= 0 && reduced[layout.blocked];
+  if (over_blocks && in[0].shape[layout.blocked] % layout.block != 0) return std::nullopt;
+
+  Reduce over_stored{kind, {}, keep};
+  std::vector<std::int32_t> left(rank);  // [dimension] its number in the result
+  std::int32_t next = 0;
+  for (std::int32_t d = 0; d < rank; ++d) {
+    if (reduced[d]) over_stored.axes.push_back(layout.place_of(d));
+    left[d] = keep || !reduced[d] ? next++ : -1;
+  }
+  if (over_blocks) over_stored.axes.push_back(rank);
+  std::ranges::sort(over_stored.axes);
+  Layout result;
+  for (const std::int32_t d : layout.order) {
+    if (left[d] >= 0) result.order.push_back(left[d]);
+  }
+  if (std::ranges::is_sorted(result.order)) result.order.clear();
+  if (layout.blocked >= 0) result.blocked = left[layout.blocked];
+  if (result.blocked >= 0) result.block = over_blocks ? 1 : layout.block;
+  return LaidOut{make_op(over_stored), {layout}, {result}};
+}
+
 std::optional<Fusion> Reduce::fusion(std::span<const Type> in) const {
   if (in[0].numel() == 0) return std::nullopt;
   return Fusion{.kind = Fusion::Kind::reduction, .streamed_inputs = {0}};

@@ -32,6 +32,8 @@ struct Reduce {
   Values vjp(const Vjp& v) const;
   /// Over dimensions of one element it is a reshape.
   Value fold(std::span<const Value> in) const;
+  /// Not over a dimension of which the last block is filled up.
+  std::optional<LaidOut> laid_out(std::span<const Type> in, const Layout& layout) const;
   std::optional<Fusion> fusion(std::span<const Type> in) const;
   static std::vector<Case> cases();
 };

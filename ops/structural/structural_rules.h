@@ -12,6 +12,8 @@ METRONOME_RULES(Constant);
 METRONOME_RULES(Accumulate);
 METRONOME_RULES(Increment);
 METRONOME_RULES(Copy);
+METRONOME_RULES(Pack);
+METRONOME_RULES(Relayout);
 
 METRONOME_MAP(Fill);
 METRONOME_MAP(Accumulate);
@@ -19,5 +21,6 @@ METRONOME_MAP(Increment);
 METRONOME_MAP(Copy);
 
 Tensors reference(const StopGradient& op, const Tensors& inputs);
+Tensors reference(const Unpack& op, const Tensors& inputs);
 
 }  // namespace metronome

@@ -8,6 +8,7 @@
 #include "graph/ir/error.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
+#include "ops/structural/relayout.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -59,5 +60,53 @@ CpuKernel bind(const Increment&, const CpuLaunch& launch) {
 }
 
 CpuKernel bind(const Copy&, const CpuLaunch& launch) { return copy(launch); }
+
+CpuKernel bind(const Relayout& op, const CpuLaunch& launch) {
+  if (launch.outputs[0].numel() == 0) return CpuKernel([] {});
+  const RelayoutTable table = relayout_table(op.from, op.to, op.shape);
+  const std::size_t bytes = size_of(launch.outputs[0].element);
+  const std::int64_t grain = kGrain / table.row() + 1;
+  return CpuKernel([table, bytes, grain, to = launch.out<void>(0), from = launch.in<void>(0),
+                    threads = launch.choice.threads] {
+    parallel_for(threads, table.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
+      relayout(table, bytes, from, to, begin, end);
+    });
+  });
+}
+
+/// Operands that were made in their place are left there; the gaps are written all the same.
+CpuKernel bind(const Pack& op, const CpuLaunch& launch) {
+  struct Run {
+    char* to;
+    const char* from;  // null: zeros
+    std::int64_t bytes;
+  };
+  std::vector<Run> runs;
+  char* end = launch.out<char>(0);
+  const auto zeros_to = [&](char* next) {
+    if (next > end) runs.push_back({end, nullptr, next - end});
+  };
+  for (const auto& [output, input, offset] : op.inside(launch.inputs)) {
+    char* to = launch.out<char>(0) + offset;
+    const auto bytes = static_cast<std::int64_t>(launch.inputs[input].bytes());
+    if (bytes == 0) continue;
+    zeros_to(to);
+    if (launch.in<char>(input) != to) runs.push_back({to, launch.in<char>(input), bytes});
+    end = to + bytes;
+  }
+  zeros_to(launch.out<char>(0) + launch.outputs[0].bytes());
+  return CpuKernel([runs = std::move(runs), threads = launch.choice.threads] {
+    for (const Run& run : runs) {
+      parallel_for(threads, run.bytes, 4 * kGrain, [&](std::int64_t begin, std::int64_t end) {
+        const auto bytes = static_cast<std::size_t>(end - begin);
+        if (run.from == nullptr) {
+          std::memset(run.to + begin, 0, bytes);
+        } else {
+          std::memcpy(run.to + begin, run.from + begin, bytes);
+        }
+      });
+    }
+  });
+}
 
 }  // namespace metronome::METRONOME_ISA

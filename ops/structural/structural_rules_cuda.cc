@@ -1,11 +1,17 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
+#include "ops/concat/runs_cuda.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/map.h"
 #include "ops/cuda/source.h"
+#include "ops/cuda/units.h"
+#include "ops/structural/relayout.h"
 #include "ops/structural/structural_kernels.h"
 #include "ops/structural/structural_rules.h"
 
@@ -36,6 +42,53 @@ void record(const Increment&, const CudaLaunch& launch) {
 
 void record(const Copy&, const CudaLaunch& launch) {
   launch.commands.copy(launch.output_data[0], launch.input_data[0], launch.outputs[0].bytes());
+}
+
+void record(const Pack& op, const CudaLaunch& launch) {
+  const auto whole = static_cast<std::int64_t>(launch.outputs[0].bytes());
+  std::vector<Run> runs;
+  std::int64_t end = 0;
+  const auto zeros_to = [&](std::int64_t next) {
+    if (next > end) runs.push_back({nullptr, end, next - end});
+  };
+  for (const auto& [output, input, offset] : op.inside(launch.inputs)) {
+    const Run run = {launch.in<std::byte>(input), static_cast<std::int64_t>(offset),
+                     static_cast<std::int64_t>(launch.inputs[input].bytes())};
+    if (run.bytes == 0) continue;
+    zeros_to(run.begin);
+    if (run.from != launch.out<std::byte>(0) + run.begin) runs.push_back(run);
+    end = run.begin + run.bytes;
+  }
+  zeros_to(whole);
+  record_runs(launch, 1, whole, runs);
+}
+
+void record(const Relayout& op, const CudaLaunch& launch) {
+  const Type& type = launch.outputs[0];
+  if (type.numel() == 0) return;
+  const RelayoutTable table = relayout_table(op.from, op.to, op.shape);
+  std::vector<cuda::Index> places, begins;
+  for (const std::vector<std::int64_t>& of_dimension : table.places) {
+    begins.push_back(static_cast<cuda::Index>(places.size()));
+    places.insert(places.end(), of_dimension.begin(), of_dimension.end());
+  }
+  std::vector<cuda::RelayoutLoop> loops;
+  for (std::size_t k = 0; k < op.shape.size(); ++k) {
+    const auto& [size, dimension, step] = table.loops[k];
+    loops.push_back({size, begins[dimension], op.shape[dimension], step});
+  }
+  with_element_unit(type.element, [&]<class Unit>(Unit*) {
+    cuda::Relayout<Unit> kernel = {
+        launch.out<Unit>(0),
+        launch.in<Unit>(0),
+        static_cast<const cuda::RelayoutLoop*>(
+            launch.constants.keep(std::as_bytes(std::span(loops)))),
+        static_cast<const cuda::Index*>(launch.constants.keep(std::as_bytes(std::span(places)))),
+        static_cast<int>(loops.size()),
+        op.to.blocked >= 0 ? op.to.block : 1,
+        type.numel()};
+    launch.commands.launch(kernel, spread(type.numel(), 256, launch.device, 2));
+  });
 }
 
 std::string map_source(const Fill& op, const MapSource& source) {

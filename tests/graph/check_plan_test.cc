@@ -95,6 +95,49 @@ TEST_CASE("an output over the guard of its node") {
         "bool[] \"a\" is written over bool[] \"go\" at step 2, which reads it and has no right to");
 }
 
+// x - a - s - t - y      a lies inside s, and is read after t too
+//      \----------/
+struct Stacked {
+  Graph graph{"stacked"};
+  Value x = graph.input("x", f32, {16});
+  Value a = node(graph, "a", Blend{floats(16)}, {x});
+  Value s = node(graph, "s", Stack{}, {x, a});
+  Value t = node(graph, "t", Scale{2}, {s});
+  Value y = node(graph, "y", Blend{floats(16)}, {t, a});
+
+  Planned planned() {
+    graph.output("y", y);
+    return Planned(std::move(graph));
+  }
+};
+
+TEST_CASE("a result over bytes of which another value, inside of them, is read later") {
+  Stacked v;
+  Planned p = v.planned();
+  p.place(v.t) = p.place(v.s);
+  CHECK(p.check() ==
+        "f32[32] \"s\" (steps 2 to 3) and f32[32] \"t\" (steps 3 to 4) both hold arena bytes "
+        "[0, 128)");
+}
+
+TEST_CASE("an operand inside its result, but at another's place") {
+  Stacked v;
+  Planned p = v.planned();
+  p.place(v.a).offset = p.place(v.s).offset;
+  CHECK(p.check() ==
+        "f32[16] \"a\" (steps 1 to 4) and f32[32] \"s\" (steps 2 to 3) both hold arena bytes "
+        "[0, 64)");
+}
+
+TEST_CASE("an operand inside a result of a node that does not copy it there") {
+  Views v;
+  Planned p = v.planned();
+  p.place(v.b).offset = p.place(v.c).offset;
+  CHECK(p.check() ==
+        "f32[16] \"c\" is written over f32[16] \"b\" at step 4, which reads it and has no right "
+        "to");
+}
+
 TEST_CASE("a view that lies elsewhere than what it views") {
   Views v;
   Planned p = v.planned();

@@ -52,7 +52,7 @@ TEST_CASE("values that no memory holds together") {
   Graph g("g");
   Value x = g.input("x", bool_, {1LL << 47}, at(1));
   for (int i = 0; i < 1 << 15; ++i) x = scale(x, 2, at(2));
-  CHECK_THROWS_WITH_AS(plan::uses_of(g),
+  CHECK_THROWS_WITH_AS(plan::uses_of(g, 64),
                        "graph \"g\" cannot be planned\n"
                        "  requires   values of at most 2^62 bytes together, but up to "
                        "\"scale_32767\" (tower.cc:2), number 32769 of 32769, they have more",

@@ -90,6 +90,76 @@ TEST_CASE("a view costs nothing and lengthens the life of what it views") {
         "  5  y  readable y [0, 64)\n");
 }
 
+TEST_CASE("an operand is made inside the result that it is a part of") {
+  // x - a ---\           s holds a, b at its first and its last rows; the input in the middle is
+  //   \- b -- s - y      copied; a is read again after s
+  Graph g("inside");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Blend{floats(16)}, {x});
+  const Value b = node(g, "b", Blend{floats(32)}, {a});
+  const Value s = node(g, "s", Stack{}, {a, x, b});
+  const Value t = node(g, "t", Scale{2}, {s});
+  g.output("y", node(g, "y", Blend{floats(16)}, {t, a}));
+  CHECK(planned(g) ==
+        "arena 512 bytes, at least 512\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  arena [0, 64)\n"
+        "  2  b  arena [128, 256)\n"
+        "  3  s  arena [0, 256)\n"
+        "  4  t  arena [256, 512)\n"
+        "  5  y  readable y [0, 64)\n");
+}
+
+TEST_CASE("a result inside another is held as part of the outermost, which may be readable") {
+  Graph g("nested");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Blend{floats(16)}, {x});
+  const Value b = node(g, "b", Blend{floats(16)}, {x});
+  const Value inner = node(g, "inner", Stack{}, {a, head(b, 0, 16)});
+  const Value c = node(g, "c", Blend{floats(16)}, {inner});
+  g.output("y", node(g, "y", Stack{}, {c, inner}));
+  CHECK(planned(g) ==
+        "arena 0 bytes, at least 0\n"
+        "  0  x  input x [0, 64)\n"
+        "  1  a  readable y [64, 128)\n"
+        "  2  b  readable y [128, 192)\n"
+        "  3  head  readable y [128, 192)\n"
+        "  4  inner  readable y [64, 192)\n"
+        "  5  c  readable y [0, 64)\n"
+        "  6  y  readable y [0, 192)\n");
+}
+
+TEST_CASE("an operand that may not lie inside is copied") {
+  // At an odd offset, part of a larger value, read by users, assigned, under another guard, twice.
+  Graph g("copied");
+  const Value x = g.input("x", f32, {16});
+  const Value go = node(g, "go", Blend{Type{bool_, {}}}, {x});
+  const Value few = node(g, "few", Blend{floats(7)}, {x});
+  const Value odd = node(g, "odd", Blend{floats(16)}, {x});
+  const Value large = node(g, "large", Blend{floats(32)}, {x});
+  const Value half = head(large, 0, 16);
+  const Value seen = node(g, "seen", Blend{floats(16)}, {x});
+  g.output("seen", seen);
+  const Value twice = node(g, "twice", Blend{floats(16)}, {x});
+  const Value s = node(g, "s", Stack{}, {half, seen, twice, twice, few, odd});
+  const Value guarded = node_under(g, go, "guarded", Stack{}, {odd, s});
+  g.output("y", node_under(g, go, "y", Blend{floats(16)}, {guarded}));
+  const plan::Schedule order = plan::schedule(g, kSettings);
+  const plan::MemoryPlan plan = plan::plan_memory(g, order, {}, kSettings);
+  CHECK(check::check_plan(g, order, {}, plan, kSettings).value_or("no fault") == "no fault");
+  const auto place = [&](Value value) { return plan.places[value.id().node][value.id().output]; };
+  const auto inside = [&](Value part, Value whole) {
+    return place(part).in == place(whole).in && place(part).index == place(whole).index &&
+           place(part).offset >= place(whole).offset &&
+           place(part).offset < place(whole).offset + whole.type().bytes();
+  };
+  CHECK(inside(twice, s));
+  CHECK(inside(few, s));
+  for (const Value& value : {half, seen, odd}) CHECK(!inside(value, s));
+  CHECK(!inside(s, guarded));
+  CHECK(!inside(odd, guarded));
+}
+
 TEST_CASE("a saved output has a place only where something reads it, others always") {
   Graph g("saved");
   const Value x = g.input("x", f32, {16});

@@ -23,8 +23,9 @@ enum class Guarding : std::uint8_t {
 /// several outputs, guards, assignments, readable values, and values that nothing reads.
 class RandomGraph {
  public:
-  explicit RandomGraph(std::uint32_t seed, Guarding guarding = Guarding::no)
-      : random_(seed), guarding_(guarding) {}
+  /// `stacks`: with values inside values too.
+  explicit RandomGraph(std::uint32_t seed, Guarding guarding = Guarding::no, bool stacks = false)
+      : random_(seed), guarding_(guarding), stacks_(stacks) {}
 
   ir::Graph make() {
     Graph graph("random");
@@ -209,7 +210,7 @@ class RandomGraph {
   void add_node(Graph& graph, const std::string& path) {
     const Value x = below(3) == 0 ? any() : recent(values_);
     const Value y = recent(of_type(x.type()));
-    switch (below(8)) {
+    switch (below(stacks_ ? 9 : 8)) {
       case 0:
       case 1:
         values_.push_back(add(graph, path, Plus{}, {x, y}));
@@ -244,6 +245,11 @@ class RandomGraph {
         }
         break;
       }
+      case 8:
+        if (x.size(0) + y.size(0) <= 512) {
+          values_.push_back(add(graph, path, Stack{}, {x, y, recent(values_)}));
+        }
+        break;
     }
   }
 
@@ -254,6 +260,7 @@ class RandomGraph {
 
   std::mt19937 random_;  // its numbers are the same everywhere, those of distributions are not
   Guarding guarding_;
+  bool stacks_;
   std::vector<Value> values_;  // that can be read now
   Value guard_;                // of new nodes
   std::vector<Region> regions_;

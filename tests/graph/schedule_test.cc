@@ -251,7 +251,7 @@ TEST_CASE("a view under a guard comes with what it views, not with the guard") {
   // Which of the two guards holds is told by the first alone, so the second may come last.
   g.output("y", node(g, "y", Merge{1, true}, {first, x, view}));
   const auto at = [](Value v) { return v.id().node; };
-  const plan::Uses uses = plan::uses_of(g);
+  const plan::Uses uses = plan::uses_of(g, 64);
   const std::vector<std::int32_t> running = {at(h), at(which), at(first), at(view) + 1, at(second)};
   plan::Schedule late{plan::with_still_nodes(g, uses, running), {}, 0};
   CHECK(drawn(g, late) == "x h view which first y second");

@@ -78,6 +78,27 @@ struct Head {
   }
 };
 
+/// Rows of all operands, one operand behind the other; each may be made there.
+struct Stack {
+  static constexpr std::string_view name = "stack";
+  static constexpr bool differentiable = false;
+  bool operator==(const Stack&) const = default;
+  Types infer(std::span<const Type> in) const {
+    Type whole = in[0];
+    for (const Type& type : in.subspan(1)) whole.shape[0] += type.shape[0];
+    return {whole};
+  }
+  std::vector<Inside> inside(std::span<const Type> in) const {
+    std::vector<Inside> inside;
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      inside.push_back({0, static_cast<int>(i), offset});
+      offset += in[i].bytes();
+    }
+    return inside;
+  }
+};
+
 /// Any values in, one of type `result` out, never in place: a matrix product to the planner.
 struct Blend {
   static constexpr std::string_view name = "blend";

@@ -92,6 +92,73 @@ struct CasesOf<Copy> {
   }
 };
 
+template <>
+struct CasesOf<Pack> {
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    const auto add = [&](std::string name, std::size_t alignment, std::vector<Shape> shapes,
+                         Element element = f32) {
+      Case c{std::move(name), make_op(Pack{alignment}), {}, false, false};
+      for (Shape& shape : shapes) {
+        CaseInput input{Type{element, std::move(shape)}};
+        if (!is_floating(element)) {
+          input.fill = {
+              .kind = Fillings::Kind::integers, .low = 0, .high = 9, .differentiable = false};
+        }
+        c.inputs.push_back(std::move(input));
+      }
+      cases.push_back(std::move(c));
+    };
+    add("one", 64, {{16}});
+    add("one with a gap", 64, {{3, 5}});
+    add("some with gaps", 256, {{7}, {}, {64}, {0, 3}, {300, 25}, {1}});
+    add("many", 64, std::vector<Shape>(20, {5, 7}));
+    add("without bytes", 64, {{0}, {3, 0}});
+    add("i64", 64, {{3, 2}, {9}}, i64);
+    return cases;
+  }
+};
+
+template <>
+struct CasesOf<Unpack> {
+  static std::vector<Case> cases() {
+    return {structural::on_tensors(Unpack{0, {f32, {3, 5}}}, {64}, 1),
+            structural::on_tensors(Unpack{64, {f32, {}}}, {64}, 1),
+            structural::on_tensors(Unpack{256, {f32, {0, 2}}}, {64}, 1)};
+  }
+};
+
+template <>
+struct CasesOf<Relayout> {
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    const Layout rows{}, channels_last{{0, 2, 3, 1}}, in_16{{}, 1, 16};
+    const Layout last_in_8{{1, 0, 3, 2}, 2, 8}, in_1{{}, 3, 1};
+    const Shape shape = {3, 20, 5, 6};
+    const auto add = [&](const Layout& from, const Layout& to, const Shape& of,
+                         Element element = f32) {
+      CaseInput input{Type{element, stored(from, of)}};
+      if (!is_floating(element)) {
+        input.fill = {
+            .kind = Fillings::Kind::integers, .low = 0, .high = 1, .differentiable = false};
+      }
+      const Relayout op{of, from, to};
+      cases.push_back({op.attributes(), make_op(op), {input}, false, false});
+    };
+    const Layout all[] = {rows, channels_last, in_16, last_in_8, in_1};
+    for (const Layout& from : all) {
+      for (const Layout& to : all) add(from, to, shape);
+    }
+    add(rows, in_16, {2, 16, 1, 1});
+    add(rows, in_16, {2, 1, 4, 3});
+    add(rows, in_16, {2, 20, 0, 3});
+    add(rows, {{}, 0, 16}, {300});
+    add(rows, rows, {});
+    for (const Element element : {f64, i32, i64}) add(rows, in_16, shape, element);
+    return cases;
+  }
+};
+
 namespace structural {
 
 inline CaseInput boolean() {

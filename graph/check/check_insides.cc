@@ -1,0 +1,56 @@
+#include "graph/check/check_insides.h"
+
+#include <algorithm>
+
+namespace metronome::check {
+namespace {
+
+/// Whether `part`, a root that is all of an operand, lies at `offset` of `whole`, and may.
+bool lies_inside(const ir::Graph& graph, const PlanFacts& facts, const plan::MemoryPlan& plan,
+                 ValueId operand, ValueId whole, std::size_t offset) {
+  const ValueId part = facts[operand].root;
+  const std::size_t bytes = graph.type(part).bytes();
+  plan::Place place = plan.places[whole.node][whole.output];
+  place.offset += offset;
+  return place.in != plan::Place::In::none && bytes > 0 && graph.type(operand).bytes() == bytes &&
+         offset + bytes <= graph.type(whole).bytes() && facts[part].written &&
+         part.node != whole.node && graph.node(part).guard == graph.node(whole).guard &&
+         plan.places[part.node][part.output] == place;
+}
+
+}  // namespace
+
+Insides::Insides(const ir::Graph& graph, const PlanFacts& facts, const plan::MemoryPlan& plan,
+                 const std::function<bool(ValueId)>& fixed)
+    : facts_(&facts) {
+  for (std::int32_t index = 0; index < static_cast<std::int32_t>(graph.nodes().size()); ++index) {
+    const Node& node = graph.nodes()[index];
+    Types types;
+    for (const ValueId input : node.inputs) types.push_back(graph.type(input));
+    for (const auto& [output, input, offset] : node.op->inside(types)) {
+      const ValueId whole = {index, output}, operand = node.inputs[input];
+      if (!fixed(facts[operand].root) && lies_inside(graph, facts, plan, operand, whole, offset)) {
+        wholes_.emplace(facts[operand].root, whole);
+      }
+    }
+  }
+  for (const auto& [part, of] : wholes_) {
+    for (auto at = wholes_.find(part); at != wholes_.end(); at = wholes_.find(at->second)) {
+      PlanFact& whole = held_.try_emplace(at->second, facts[at->second]).first->second;
+      whole.made = std::min(whole.made, facts[part].made);
+      whole.last = std::max(whole.last, facts[part].last);
+    }
+  }
+}
+
+bool Insides::contains(ValueId part, ValueId whole) const {
+  const auto found = wholes_.find(part);
+  return found != wholes_.end() && found->second == whole;
+}
+
+const PlanFact& Insides::held(ValueId id) const {
+  const auto found = held_.find(id);
+  return found == held_.end() ? (*facts_)[id] : found->second;
+}
+
+}  // namespace metronome::check

@@ -1,0 +1,228 @@
+#include "graph/passes/lay_out.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "graph/ir/structural.h"
+
+namespace metronome::passes {
+namespace {
+
+Types types_of(const ir::Graph& graph, const Node& node) {
+  Types types;
+  for (const ValueId input : node.inputs) types.push_back(graph.type(input));
+  return types;
+}
+
+/// An op that maps elements, over stored tensors: the same op, element by element.
+std::optional<LaidOut> laid_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
+  const auto fusion = op->fusion(types);
+  // Random numbers depend on an element's place.
+  if (!fusion || fusion->kind != Fusion::Kind::map || op->key()) return std::nullopt;
+  const Types results = op->infer(types);
+  if (results.size() != 1) return std::nullopt;
+  LaidOut laid{op, {}, {layout}};
+  for (const Type& type : types) {
+    const auto own = type.shape == results[0].shape
+                         ? layout
+                         : broadcast_layout(layout, results[0].shape, type.shape);
+    if (!own) return std::nullopt;
+    laid.operands.push_back(*own);
+  }
+  return laid;
+}
+
+std::optional<LaidOut> laid_out(const OpPtr& op, const Types& types, const Layout& layout) {
+  if (op->has_laid_out()) return op->laid_out(types, layout);
+  return laid_out_map(op, types, layout);
+}
+
+/// The layouts of storages: those that are decided already, and of parameters what ops want, with
+/// the moments that are updated with them.
+std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settings& settings) {
+  std::map<StorageId, Layout> layouts;
+  const auto free = [&](StorageId id) {
+    return !layouts.contains(id) && !settings.kept.contains(graph.storage(id).path);
+  };
+  for (std::size_t i = 0; i < graph.storages().size(); ++i) {
+    const auto found = settings.kept.find(graph.storages()[i].path);
+    if (found != settings.kept.end()) layouts[{static_cast<std::int32_t>(i)}] = found->second;
+  }
+  std::set<StorageId> wanted;
+  for (const Node& node : graph.nodes()) {
+    const Types types = types_of(graph, node);
+    const auto layout = settings.wants(*node.op, types);
+    const auto laid = layout ? laid_out(node.op, types, *layout) : std::nullopt;
+    for (std::size_t i = 0; laid && i < node.inputs.size(); ++i) {
+      const Read* read = graph.node(node.inputs[i]).op->as<Read>();
+      if (read == nullptr || !free(read->storage) ||
+          graph.storage(read->storage).kind != StorageKind::parameter) {
+        continue;
+      }
+      layouts[read->storage] = laid->operands[i];
+    }
+  }
+  // Results of one node are stored alike.
+  std::map<std::int32_t, Layout> by_writer;
+  for (const Assignment& a : graph.assignments()) {
+    if (layouts.contains(a.storage)) by_writer[a.value.node] = layouts[a.storage];
+  }
+  for (const Assignment& a : graph.assignments()) {
+    const auto found = by_writer.find(a.value.node);
+    if (found != by_writer.end() && free(a.storage) &&
+        graph.storage(a.storage).kind == StorageKind::moment) {
+      layouts[a.storage] = found->second;
+    }
+  }
+  return layouts;
+}
+
+/// The graph as it is written: each value of the old one in one layout or several.
+class LayOut {
+ public:
+  LayOut(const ir::Graph& from, const Settings& settings)
+      : from_(from),
+        settings_(settings),
+        to_(ir::Graph::like(from)),
+        versions_(from.nodes().size()) {
+    for (const auto& [storage, layout] : storage_layouts(from, settings)) {
+      if (!layout.plain()) to_.set_layout(storage, layout);
+    }
+  }
+
+  ir::Graph run() {
+    for (std::int32_t index = 0; index < static_cast<std::int32_t>(from_.nodes().size()); ++index) {
+      write(index);
+    }
+    finish();
+    return std::move(to_);
+  }
+
+ private:
+  /// A value in a layout; the first is the one in which it was made.
+  struct Version {
+    Layout layout;
+    ValueId value;
+  };
+
+  void write(std::int32_t index) {
+    Node node = from_.nodes()[index];
+    versions_[index].resize(node.types.size());
+    if (const Read* read = node.op->as<Read>()) {
+      const Storage& storage = to_.storage(read->storage);
+      node.op = make_op(Read{read->storage, storage.kept()});
+      append(index, std::move(node), {}, {storage.layout});
+      return;
+    }
+    const Types types = types_of(from_, node);
+    if (const auto laid = chosen(node, types)) {
+      node.op = laid->op;
+      append(index, std::move(node), laid->operands, laid->results);
+    } else {
+      const std::vector<Layout> plain(std::max(node.inputs.size(), node.types.size()));
+      append(index, std::move(node), plain, plain);
+    }
+  }
+
+  /// How a node is stored; absent: plain.
+  std::optional<LaidOut> chosen(const Node& node, const Types& types) {
+    if (const auto wanted = settings_.wants(*node.op, types)) {
+      return laid_out(node.op, types, *wanted);
+    }
+    std::optional<LaidOut> best;
+    for (std::size_t i = 0; i < node.inputs.size() && !best; ++i) {
+      const Layout& layout = first(node.inputs[i]).layout;
+      if (layout.plain()) continue;
+      auto laid = laid_out(node.op, types, layout);
+      if (laid && pays(node, *laid)) best = std::move(laid);
+    }
+    return best;
+  }
+
+  /// Whether more bytes of the operands are stored so than would have to be copied.
+  bool pays(const Node& node, const LaidOut& laid) const {
+    std::size_t there = 0, copied = 0;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::size_t bytes = from_.type(node.inputs[i]).bytes();
+      (has(node.inputs[i], laid.operands[i]) ? there : copied) += bytes;
+    }
+    return there >= copied;
+  }
+
+  void append(std::int32_t index, Node node, const std::vector<Layout>& operands,
+              const std::vector<Layout>& results) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      node.inputs[i] = at(node.inputs[i], operands[i]);
+    }
+    if (node.guard.present()) node.guard = at(node.guard, {});
+    const std::int32_t made = to_.append(std::move(node)).node;
+    for (std::size_t k = 0; k < versions_[index].size(); ++k) {
+      versions_[index][k].push_back({results[k], {made, static_cast<std::int32_t>(k)}});
+    }
+  }
+
+  const Version& first(ValueId old) const { return versions_[old.node][old.output][0]; }
+
+  const Version* find(ValueId old, const Layout& layout) const {
+    const Shape& shape = from_.type(old).shape;
+    for (const Version& version : versions_[old.node][old.output]) {
+      const bool same =
+          version.layout == layout ||
+          (numel(shape) == 1 && stored(version.layout, shape) == stored(layout, shape));
+      if (same) return &version;
+    }
+    return nullptr;
+  }
+  bool has(ValueId old, const Layout& layout) const { return find(old, layout) != nullptr; }
+
+  /// The value in a layout: copied where it is not stored so yet, wherever it is made.
+  ValueId at(ValueId old, const Layout& layout) {
+    if (const Version* version = find(old, layout)) return version->value;
+    const Version& made = first(old);
+    const Node& node = from_.node(old);
+    Node copy{make_op(Relayout{from_.type(old).shape, made.layout, layout}), {made.value}};
+    copy.path = node.path;
+    copy.line = node.line;
+    copy.guard = to_.node(made.value).guard;
+    const ValueId value = to_.append(std::move(copy));
+    versions_[old.node][old.output].push_back({layout, value});
+    return value;
+  }
+
+  void finish() {
+    for (std::size_t k = 0; k < from_.objectives().size(); ++k) {
+      to_.set_loss(k, at(from_.objectives()[k].loss, {}));
+    }
+    for (std::size_t i = 0; i < from_.readables().size(); ++i) {
+      const ValueId value = from_.readables()[i].value;
+      if (value.present()) to_.set_readable(i, at(value, {}));
+    }
+    std::vector<Assignment> assignments = from_.assignments();
+    for (Assignment& a : assignments) a.value = at(a.value, to_.storage(a.storage).layout);
+    to_.set_assignments(std::move(assignments));
+  }
+
+  const ir::Graph& from_;
+  const Settings& settings_;
+  ir::Graph to_;
+  std::vector<std::vector<std::vector<Version>>> versions_;  // [node][output] of the old graph
+};
+
+}  // namespace
+
+ir::Graph lay_out(const ir::Graph& graph, const Settings& settings) {
+  const bool kept = std::ranges::any_of(
+      settings.kept, [](const auto& storage) { return !storage.second.plain(); });
+  if (!settings.wants && !kept) return graph;
+  Settings asked = settings;
+  if (!asked.wants) {
+    asked.wants = [](const Op&, std::span<const Type>) { return std::optional<Layout>(); };
+  }
+  return LayOut(graph, asked).run();
+}
+
+}  // namespace metronome::passes

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "graph/ir/graph.h"
+#include "graph/ir/settings.h"
+
+namespace metronome::passes {
+
+/// Before: objectives have their gradients. After it, where `Settings::packs_gradients` says so, an
+/// objective's gradients of one element type are views of one vector:
+///
+///   dw f32[3, 5]  dv f32[16]      g = pack(dw, dv), dw' = unpack(g, byte 0), dv' = unpack(g, 64)
+///
+/// The planner makes a gradient in its place of the vector where nothing else keeps it elsewhere,
+/// so that nothing is copied. Unchanged in evaluation.
+ir::Graph pack_gradients(const ir::Graph& graph, const Settings& settings);
+
+}  // namespace metronome::passes
