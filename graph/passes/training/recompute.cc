@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/ir/guarded.h"
-#include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
 
@@ -78,10 +77,7 @@ class Recomputer {
 
   std::int32_t segment_of(std::int32_t index, const std::vector<std::string>& paths) const {
     const Op& op = *node(index).op;
-    if (op.as<Input>() != nullptr || op.as<Read>() != nullptr || op.as<Guard>() != nullptr ||
-        op.effects()) {
-      return -1;
-    }
+    if (node(index).inputs.empty() || op.as<Guard>() != nullptr || op.effects()) return -1;
     const std::string path = node(index).path + '/';
     const auto found = std::ranges::find_if(
         paths, [&](const std::string& above) { return path.starts_with(above + '/'); });

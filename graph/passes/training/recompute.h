@@ -17,7 +17,8 @@ namespace metronome::passes {
 ///
 /// Clones of a segment wait for the gradients that its first reader reads, so that no order makes
 /// them early, and `share` lets them be. They are the same ops, keys of random ones included, and
-/// run under the same guards: the same bits. Ops with effects and guards are no part of a segment.
+/// run under the same guards: the same bits. Ops with effects, guards and constants are no part of
+/// a segment.
 ir::Graph recompute(const ir::Graph& graph, const Settings& settings);
 
 }  // namespace metronome::passes
