@@ -26,6 +26,7 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/pack_gradients.h"
+#include "graph/passes/training/recompute.h"
 #include "graph/passes/training/update.h"
 
 namespace metronome::executor::compile {
@@ -40,6 +41,7 @@ constexpr Pass kPasses[] = {
     {"for_mode", passes::for_mode},              // train or evaluate
     {"lower", passes::lower},                    // composites become the ops they are made of
     {"differentiate", passes::differentiate},    // reverse walk from the loss
+    {"recompute", passes::recompute},            // late, what gradients read and nobody else keeps
     {"pack_gradients", passes::pack_gradients},  // side by side, for collectives
     {"update", passes::update},                  // optimizer, clipping, counters: the step is whole
     {"fold", passes::fold},                      // identities and constants

@@ -13,6 +13,7 @@
 #include "graph/check/check_facts.h"
 #include "graph/check/check_guards.h"
 #include "graph/check/check_insides.h"
+#include "graph/check/check_waits.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::check {
@@ -55,8 +56,8 @@ bool is_view(const ir::Graph& graph, const Node& node) {
   return node.op->alias(types).has_value();
 }
 
-/// Each node runs once, after those whose values it reads; those with effects as they were
-/// declared.
+/// Each node runs once, after those whose values it reads and those that it waits for; those with
+/// effects as they were declared.
 Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
   const auto nodes = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<std::int32_t> step_of(graph.nodes().size(), -1);
@@ -89,7 +90,7 @@ Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
     }
     last = index;
   }
-  return std::nullopt;
+  return check_waits(graph, step_of);
 }
 
 class Checker {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "graph/control/guards.h"
@@ -10,6 +12,21 @@
 #include "graph/ir/structural.h"
 
 namespace metronome::check {
+namespace {
+
+/// What is wrong with what a node waits for, or nothing.
+std::string_view wrong_waits(const Node& node, std::int32_t index, const Types& types) {
+  const std::vector<std::int32_t>& waits = node.waits_for;
+  if (waits.empty()) return {};
+  if (waits.front() < 0 || waits.back() >= index) return "waits for a node that is not earlier";
+  if (std::ranges::adjacent_find(waits, std::ranges::greater_equal()) != waits.end()) {
+    return "waits for nodes that do not ascend";
+  }
+  const bool still = node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr;
+  return still || node.op->alias(types) ? "waits, but has no kernel" : std::string_view();
+}
+
+}  // namespace
 
 void verify(const ir::Graph& graph, std::string_view pass) {
   const auto fail = [&](const std::string& what) {
@@ -70,6 +87,9 @@ void verify(const ir::Graph& graph, std::string_view pass) {
     }
     if (inferred != node.types)
       fail(fmt::format("the types of \"{}\" are not its rule's", node.path));
+    if (const std::string_view wrong = wrong_waits(node, i, types); !wrong.empty()) {
+      fail(fmt::format("\"{}\" {}", node.path, wrong));
+    }
     if (const Read* read = node.op->as<Read>()) {
       if (read->storage.index < 0 ||
           read->storage.index >= static_cast<std::int32_t>(graph.storages().size())) {

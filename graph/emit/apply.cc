@@ -115,6 +115,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   }
   node.path = node_path(scope, *op, true);
   node.line = emitter->effective(line);
+  if (!emitter->waits_for.empty() && !op->alias(types)) node.waits_for = emitter->waits_for;
   if (OpPtr keyed = op->with_key(hash_of(node.path))) op = std::move(keyed);
   node.op = std::move(op);
 

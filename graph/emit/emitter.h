@@ -41,8 +41,9 @@ struct Emitter {
   std::vector<std::string> mistakes;
 
   std::vector<Scope> scopes = std::vector<Scope>(1);
-  ValueId guard;                       ///< what new nodes run under
-  control::Consequences consequences;  ///< of the nodes' guards, as far as they were asked for
+  ValueId guard;                        ///< what new nodes run under
+  std::vector<std::int32_t> waits_for;  ///< what new nodes that have a kernel wait for
+  control::Consequences consequences;   ///< of the nodes' guards, as far as they were asked for
   /// Of a loop's result: the iterations that always run, and the guards of the others.
   struct Iterations {
     int always = 0;
@@ -70,8 +71,10 @@ struct Emitter {
   Value read(StorageId storage) { return value(graph.read(storage)); }
   /// A node without operands.
   Value source(OpPtr op, std::string path, Line given) {
-    return value(graph.append(
-        {.op = std::move(op), .path = std::move(path), .line = effective(std::move(given))}));
+    return value(graph.append({.op = std::move(op),
+                               .path = std::move(path),
+                               .line = effective(std::move(given)),
+                               .waits_for = waits_for}));
   }
 };
 
@@ -88,10 +91,12 @@ std::optional<Requirement> wrong_type(const Type& type);
 /// A name for a new sibling: "linear", then "linear_1", ...
 std::string unique_name(Scope& scope, std::string_view name);
 
-/// While it lives, nodes that a pass makes lie under `path`, carry `line` and run under `guard`.
+/// While it lives, nodes that a pass makes lie under `path`, carry `line`, run under `guard` and
+/// wait for `waits_for`.
 class PassScope {
  public:
-  PassScope(Emitter& emitter, std::string path, Line line, ValueId guard = {});
+  PassScope(Emitter& emitter, std::string path, Line line, ValueId guard = {},
+            std::vector<std::int32_t> waits_for = {});
   ~PassScope();
   PassScope(const PassScope&) = delete;
   PassScope& operator=(const PassScope&) = delete;
@@ -101,6 +106,7 @@ class PassScope {
   Line line_;
   int line_scopes_;
   ValueId guard_;
+  std::vector<std::int32_t> waits_for_;
 };
 
 }  // namespace metronome

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
@@ -112,11 +114,13 @@ PathScope::~PathScope() {
   if (emitter_ != nullptr) emitter_->scopes.pop_back();
 }
 
-PassScope::PassScope(Emitter& emitter, std::string path, Line line, ValueId guard)
+PassScope::PassScope(Emitter& emitter, std::string path, Line line, ValueId guard,
+                     std::vector<std::int32_t> waits_for)
     : emitter_(emitter),
       line_(emitter.line),
       line_scopes_(emitter.line_scopes),
-      guard_(emitter.guard) {
+      guard_(emitter.guard),
+      waits_for_(std::exchange(emitter.waits_for, std::move(waits_for))) {
   Scope scope;
   scope.nodes = scope.storages = std::move(path);
   scope.pass = true;
@@ -131,6 +135,7 @@ PassScope::~PassScope() {
   emitter_.line = line_;
   emitter_.line_scopes = line_scopes_;
   emitter_.guard = guard_;
+  emitter_.waits_for = std::move(waits_for_);
 }
 
 GuardScope::GuardScope(Emitter* emitter, Value guard)

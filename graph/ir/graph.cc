@@ -52,6 +52,12 @@ ValueId Graph::append(Node node) {
     }
     types.push_back(type(input));
   }
+  for (const std::int32_t before : node.waits_for) {
+    if (before < 0 || before >= index) {
+      throw InternalError(
+          fmt::format("\"{}\" waits for a node that does not exist yet", node.path));
+    }
+  }
   try {
     node.types = node.op->infer(types);
     for (const Type& made : node.types) require_possible(made);

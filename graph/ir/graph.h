@@ -32,7 +32,8 @@ struct Counters {
   StorageId update;  ///< updates made
 };
 
-/// Static and acyclic by construction: nodes are appended, and read only earlier nodes.
+/// Static and acyclic by construction: nodes are appended, and read and wait for only earlier
+/// nodes.
 class Graph {
  public:
   /// With the counters' storages and nothing else.
@@ -63,7 +64,8 @@ class Graph {
 
   // ---- writing -------------------------------------------------------------------------------
   /// Appends a node as it is, but for its types, which the op's shape rule gives. Returns its first
-  /// output. Throws InternalError where it reads what is not there, or the rule refuses.
+  /// output. Throws InternalError where it reads or waits for what is not there, or the rule
+  /// refuses.
   ValueId append(Node node);
   /// Appends a storage; its path must be new.
   StorageId append_storage(Storage storage);

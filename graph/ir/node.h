@@ -52,6 +52,13 @@ struct Node {
   std::string path = {};             ///< "tower/3/linear"; carries loop iteration and call number
   Line line = {};                    ///< where the user asked for it
   ValueId guard = {};                ///< the boolean under which it runs, or absent
+  /// Earlier nodes that run before it, though it reads nothing of theirs: ascending, each once.
+  /// Where a step skips one of the two there is nothing to wait for. Only what has a kernel waits
+  /// (neither inputs and reads of storages, nor views), and is waited for: to wait for a view is to
+  /// wait for the kernel that makes its bytes. What each pass does with waits, its header says; all
+  /// keep this: what takes a node's place waits for what the node waited for, and is waited for in
+  /// its place; where nothing takes it, those that waited for it wait for what it waited for.
+  std::vector<std::int32_t> waits_for = {};
 };
 
 /// Paths that are Metronome's own: counters at the top, moments at "optimizer/<moment>/<path>".

@@ -23,6 +23,9 @@ std::string call(const Graph& graph, const Node& node) {
   std::string text = fmt::format("{}({})", node.op->name(), fmt::join(inputs, ", "));
   if (!attributes.empty()) text += fmt::format(" {{{}}}", attributes);
   if (node.guard.present()) text += fmt::format(" if {}", label(node.guard));
+  for (const std::int32_t before : node.waits_for) {
+    text += fmt::format("{} %{}", before == node.waits_for[0] ? " after" : ",", before);
+  }
   return text;
 }
 
@@ -75,6 +78,9 @@ std::string Graph::dot() const {
     for (const ValueId input : node.inputs) text += fmt::format("  n{} -> n{};\n", input.node, i);
     if (node.guard.present()) {
       text += fmt::format("  n{} -> n{} [style=dotted];\n", node.guard.node, i);
+    }
+    for (const std::int32_t before : node.waits_for) {
+      text += fmt::format("  n{} -> n{} [style=dashed, color=gray];\n", before, i);
     }
   }
   for (const Assignment& a : assignments()) {

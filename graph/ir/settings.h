@@ -50,6 +50,10 @@ struct Settings {
   /// True where the target skips nodes whose guards are false, so that values of guards that
   /// exclude each other may share bytes.
   bool skips = false;
+  /// Paths of what `recompute` computes once more for the gradients that read it, in place of
+  /// keeping it: each a node's own path, or one above nodes. Empty: all that gradients read is
+  /// kept.
+  std::vector<std::string> recomputed = {};
   /// Runs an op once on constants, for `fold`: one result per output, or none where the node must
   /// be left to run. Absent: constants are not evaluated.
   std::function<std::vector<Bytes>(const Op&, std::span<const Type> types,

@@ -1,5 +1,7 @@
 #include "graph/passes/absorb.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -8,7 +10,7 @@
 namespace metronome::passes {
 namespace {
 
-/// [node] How often its values are asked for: by operands, guards, readers, assignments.
+/// [node] How often it is asked for: by operands, guards, those that wait, readers, assignments.
 std::vector<int> uses_of_nodes(const ir::Graph& graph) {
   std::vector<int> uses(graph.nodes().size());
   const auto use = [&](ValueId id) {
@@ -17,6 +19,7 @@ std::vector<int> uses_of_nodes(const ir::Graph& graph) {
   for (const Node& node : graph.nodes()) {
     for (const ValueId input : node.inputs) use(input);
     use(node.guard);
+    for (const std::int32_t before : node.waits_for) ++uses[before];
   }
   for (const ir::Objective& objective : graph.objectives()) {
     use(objective.loss);
@@ -25,6 +28,12 @@ std::vector<int> uses_of_nodes(const ir::Graph& graph) {
   for (const Readable& r : graph.readables()) use(r.value);
   for (const Assignment& a : graph.assignments()) use(a.value);
   return uses;
+}
+
+std::vector<std::int32_t> both_waits(const Node& a, const Node& b) {
+  std::vector<std::int32_t> waits;
+  std::ranges::set_union(a.waits_for, b.waits_for, std::back_inserter(waits));
+  return waits;
 }
 
 /// The graph's nodes, as some take in those that they read.
@@ -55,6 +64,7 @@ class Absorber {
       }
       reader.op = std::move(both);
       reader.inputs = std::move(inputs);
+      reader.waits_for = both_waits(made, reader);
       reader.path = made.path;  // what costs time names the node
       reader.line = made.line;
       gone_[index] = true;

@@ -36,6 +36,7 @@ std::vector<Members> kinds_of(const ir::Graph& graph) {
 std::int32_t ready_after(const Node& node) {
   std::int32_t last = node.guard.node;
   for (const ValueId input : node.inputs) last = std::max(last, input.node);
+  for (const std::int32_t before : node.waits_for) last = std::max(last, before);
   return last;
 }
 
@@ -103,6 +104,7 @@ void append_batch(const Members& members, Copier& copier) {
   node.path = common_path(from, members);
   node.line = first.line;
   if (first.guard.present()) node.guard = copier.at(first.guard);
+  node.waits_for = copier.waits_of(members);
   const std::int32_t made = copier.to.append(std::move(node)).node;
   for (std::size_t i = 0; i < members.size(); ++i) {
     for (int k = 0; k < outputs; ++k) {

@@ -14,14 +14,22 @@ Contraction::Contraction(const ir::Graph& graph) {
     members_.push_back({n});
     order_.push_back(n);
     place_.push_back(n);
-    const auto read = [&](ValueId id) {
-      if (!id.present()) return;
-      std::vector<std::int32_t>& readers = readers_[id.node];
+    const auto follow = [&](std::int32_t before) {
+      std::vector<std::int32_t>& readers = readers_[before];
       if (readers.empty() || readers.back() != n) readers.push_back(n);
     };
-    for (const ValueId id : graph.nodes()[n].inputs) read(id);
-    read(graph.nodes()[n].guard);
+    const Node& node = graph.nodes()[n];
+    for (const ValueId id : node.inputs) follow(id.node);
+    if (node.guard.present()) follow(node.guard.node);
+    for (const std::int32_t before : node.waits_for) follow(before);
+    waits_.push_back(node.waits_for);
   }
+}
+
+bool Contraction::waits(std::int32_t a, std::int32_t b) const {
+  return std::ranges::any_of(members_[a], [&](std::int32_t node) {
+    return std::ranges::any_of(waits_[node], [&](std::int32_t before) { return of_[before] == b; });
+  });
 }
 
 bool Contraction::mark_between(std::int32_t first, std::int32_t last) {
@@ -45,7 +53,7 @@ bool Contraction::mark_between(std::int32_t first, std::int32_t last) {
 
 bool Contraction::merge(std::int32_t a, std::int32_t b) {
   if (place_[a] > place_[b]) std::swap(a, b);
-  if (!mark_between(a, b)) return false;
+  if (waits(b, a) || !mark_between(a, b)) return false;
 
   // ... a x y z b ...  where only y reads a becomes  ... x z ab y ...
   std::vector<std::int32_t> readers;

@@ -18,22 +18,26 @@ class Contraction {
   std::int32_t of(std::int32_t node) const { return of_[node]; }
   /// Nodes of a group, in the graph's order.
   const std::vector<std::int32_t>& members(std::int32_t group) const { return members_[group]; }
-  /// Nodes that read a node's values or run under them, in the graph's order.
+  /// Nodes that read a node's values, run under them or wait for it, in the graph's order.
   const std::vector<std::int32_t>& readers(std::int32_t node) const { return readers_[node]; }
-  /// Groups, each after those that it reads.
+  /// Groups, each after those that it reads or waits for.
   const std::vector<std::int32_t>& order() const { return order_; }
 
   /// Makes two groups one. Changes nothing and returns false where a value would leave the group
-  /// and come back into it.
+  /// and come back into it, or one of its nodes would wait for what comes after another of them:
+  /// a group waits as one for all that its nodes wait for.
   bool merge(std::int32_t a, std::int32_t b);
 
  private:
+  /// True where a node of group `a` waits for one of group `b`.
+  bool waits(std::int32_t a, std::int32_t b) const;
   /// Marks the groups that read `first`, directly or not, and stand before `last`; false where
   /// one of them is read by `last`.
   bool mark_between(std::int32_t first, std::int32_t last);
 
   std::vector<std::int32_t> of_;                    // [node] its group
   std::vector<std::vector<std::int32_t>> readers_;  // [node]
+  std::vector<std::vector<std::int32_t>> waits_;    // [node] those that it waits for
   std::vector<std::vector<std::int32_t>> members_;  // [group]
   std::vector<std::int32_t> order_;
   std::vector<std::int32_t> place_;   // [group] where it stands in the order

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/ir/error.h"
 
 namespace metronome::passes {
@@ -33,11 +35,41 @@ ValueId Copier::guard_of(const Node& node) const {
   return node.guard.present() ? at(node.guard) : ValueId{};
 }
 
+void Copier::add_waits(const Node& node, std::vector<std::int32_t>& waits) const {
+  for (const std::int32_t old : node.waits_for) {
+    const std::size_t known = waits.size();
+    if (const auto found = joined_.find(old); found != joined_.end())
+      waits.push_back(found->second);
+    for (const ValueId now : map_[old]) {
+      if (now.present()) waits.push_back(now.node);
+    }
+    if (waits.size() == known) add_waits(from.nodes()[old], waits);
+  }
+}
+
+std::vector<std::int32_t> Copier::waits_of(const Node& node) const {
+  std::vector<std::int32_t> waits;
+  add_waits(node, waits);
+  std::sort(waits.begin(), waits.end());
+  waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+  return waits;
+}
+
+std::vector<std::int32_t> Copier::waits_of(std::span<const std::int32_t> nodes) const {
+  Node all;
+  for (const std::int32_t n : nodes) {
+    const std::vector<std::int32_t>& waits = from.nodes()[n].waits_for;
+    all.waits_for.insert(all.waits_for.end(), waits.begin(), waits.end());
+  }
+  return waits_of(all);
+}
+
 void Copier::copy(std::int32_t index) { append(index, from.nodes()[index]); }
 
 void Copier::append(std::int32_t index, Node node) {
   for (ValueId& input : node.inputs) input = at(input);
   node.guard = guard_of(node);
+  node.waits_for = waits_of(node);
   const ValueId made = to.append(std::move(node));
   for (std::size_t k = 0; k < map_[index].size(); ++k) {
     map_[index][k] = {made.node, static_cast<std::int32_t>(k)};

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/emit/emitter.h"
@@ -24,20 +26,30 @@ class Copier {
   /// What a node's guard has become; absent where it has none.
   ValueId guard_of(const Node& node) const;
 
+  /// What waits for these nodes of `from` have become, each once: for what took a node's place, or,
+  /// where nothing did, for what that node waited for.
+  std::vector<std::int32_t> waits_of(const Node& node) const;
+  std::vector<std::int32_t> waits_of(std::span<const std::int32_t> nodes) const;
+
   /// Appends a node as it is, on what its inputs have become.
   void copy(std::int32_t node);
-  /// Appends `changed`, whose inputs and guard are values of `from`, in the node's place.
+  /// Appends `changed`, whose inputs, guard and waits are of `from`, in the node's place.
   void append(std::int32_t node, Node changed);
   /// These values stand for the node's outputs (saved ones may be missing).
   void replace(std::int32_t node, const Values& outputs);
   void replace(ValueId old, ValueId now);
+  /// `now`, a node of `to`, does the node's work, whichever of its values are still there.
+  void join(std::int32_t node, std::int32_t now) { joined_[node] = now; }
 
   /// Losses, readables, assignments and gradients carried over to what their values have become;
   /// readables whose values were dropped become absent.
   ir::Graph finish();
 
  private:
+  void add_waits(const Node& node, std::vector<std::int32_t>& waits) const;
+
   std::vector<std::vector<ValueId>> map_;
+  std::unordered_map<std::int32_t, std::int32_t> joined_;  // node of `from` -> node of `to`
 };
 
 }  // namespace metronome::passes

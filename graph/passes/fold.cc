@@ -47,7 +47,7 @@ ir::Graph fold(const ir::Graph& graph, const Settings& settings) {
     const Node& node = graph.nodes()[i];
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
     const Values inputs = copier.inputs_of(node);
-    if (node.op->effects()) {
+    if (node.op->effects() || !node.waits_for.empty()) {
       copier.copy(i);
       continue;
     }

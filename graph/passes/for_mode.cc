@@ -52,7 +52,8 @@ ir::Graph for_mode(const ir::Graph& graph, const Settings& settings) {
     Values form;
     if (settings.mode == Mode::evaluate) {
       if (node.op->as<GradientOf>() != nullptr) continue;
-      PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
+      PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
+                      copier.waits_of(node));
       form = node.op->evaluate(copier.inputs_of(node));
     }
     if (form.empty()) {

@@ -345,7 +345,9 @@ class Fuser {
     made.line = node(namesake).line;
     const ValueId guard = node(nodes[0]).guard;
     if (guard.present()) made.guard = copier.at(guard);
+    made.waits_for = copier.waits_of(nodes);
     const ValueId first = copier.to.append(std::move(made));
+    for (const std::int32_t n : nodes) copier.join(n, first.node);
     for (std::size_t k = 0; k < left.size(); ++k) {
       copier.replace(left[k], {first.node, static_cast<std::int32_t>(k)});
     }

@@ -159,6 +159,8 @@ class LayOut {
       node.inputs[i] = at(node.inputs[i], operands[i]);
     }
     if (node.guard.present()) node.guard = at(node.guard, {});
+    // Each node is written where it stood, so what it waits for keeps its order.
+    for (std::int32_t& waited : node.waits_for) waited = versions_[waited][0][0].value.node;
     const std::int32_t made = to_.append(std::move(node)).node;
     for (std::size_t k = 0; k < versions_[index].size(); ++k) {
       versions_[index][k].push_back({results[k], {made, static_cast<std::int32_t>(k)}});

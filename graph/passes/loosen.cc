@@ -47,7 +47,8 @@ ir::Graph loosen(const ir::Graph& graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
+    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
+                    copier.waits_of(node));
     const Value value = node.op->loosen(copier.inputs_of(node));
     if (!value.present()) {
       copier.copy(i);

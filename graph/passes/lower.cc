@@ -23,7 +23,8 @@ ir::Graph expand_once(const ir::Graph& graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node));
+    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
+                    copier.waits_of(node));
     copier.replace(i, node.op->lower(copier.inputs_of(node)));
   }
   return copier.finish();

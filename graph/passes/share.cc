@@ -12,7 +12,8 @@ namespace metronome::passes {
 namespace {
 
 bool equal(const Node& a, const Node& b) {
-  return a.inputs == b.inputs && a.types == b.types && a.op->equals(*b.op);
+  return a.inputs == b.inputs && a.types == b.types && a.waits_for == b.waits_for &&
+         a.op->equals(*b.op);
 }
 
 /// Nodes that can be equal have the same text.
@@ -32,6 +33,7 @@ ir::Graph share(const ir::Graph& graph, const Settings&) {
     Node node = graph.nodes()[i];
     for (ValueId& input : node.inputs) input = copier.at(input);
     node.guard = copier.guard_of(node);
+    node.waits_for = copier.waits_of(node);
     if (node.op->effects()) {
       copier.copy(i);
       continue;

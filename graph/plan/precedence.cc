@@ -15,6 +15,7 @@ class Builder {
     seen_.resize(nodes, -1);
     for (std::int32_t node = 0; node < uses.nodes(); ++node) {
       if (uses.runs[node]) add_makers(graph.nodes()[node], order_.before[node]);
+      for (std::int32_t waited : graph.nodes()[node].waits_for) add_wait(node, waited);
       if (uses.runs[node] && graph.nodes()[node].op->effects()) {
         if (last_effect_ >= 0) order_.before[node].push_back(last_effect_);
         last_effect_ = node;
@@ -53,6 +54,13 @@ class Builder {
   static void make_distinct(std::vector<std::int32_t>& nodes) {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  }
+
+  /// What has no kernel waits for nothing, and is waited for by waiting for what makes its bytes.
+  void add_wait(std::int32_t node, std::int32_t waited) {
+    const std::int32_t root = uses_.views[uses_.first[waited]].root;
+    const std::int32_t runs = uses_.runs[waited] ? waited : uses_.ids[root].node;
+    if (uses_.runs[node] && uses_.runs[runs]) order_.before[node].push_back(runs);
   }
 
   bool make_in_place(const Assignment& assignment) {

@@ -9,7 +9,8 @@
 
 namespace metronome::plan {
 
-/// The running nodes' partial order: by values, by effects, and by storage that is overwritten.
+/// The running nodes' partial order: by values, by what nodes wait for, by effects, and by storage
+/// that is overwritten.
 struct Precedence {
   std::vector<std::vector<std::int32_t>> before;  ///< [node] distinct nodes that run before it
   std::vector<std::vector<std::int32_t>> after;   ///< [node] distinct nodes that run after it

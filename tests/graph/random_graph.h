@@ -20,7 +20,8 @@ enum class Guarding : std::uint8_t {
 };
 
 /// Every kind of thing that a plan has to place: views of views, ops in place, saved outputs,
-/// several outputs, guards, assignments, readable values, and values that nothing reads.
+/// several outputs, guards, assignments, readable values, values that nothing reads, and nodes that
+/// wait for others of any kind.
 class RandomGraph {
  public:
   /// `stacks`: with values inside values too.
@@ -255,7 +256,18 @@ class RandomGraph {
 
   template <OpRules T>
   Value add(Graph& graph, std::string path, T op, std::vector<Value> inputs) {
-    return node_under(graph, guard_, std::move(path), std::move(op), std::move(inputs));
+    Node node;
+    node.op = make_op(std::move(op));
+    Types types;
+    for (const Value& input : inputs) {
+      node.inputs.push_back(input.id());
+      types.push_back(input.type());
+    }
+    node.path = std::move(path);
+    if (guard_.present()) node.guard = guard_.id();
+    ir::Graph& made = graph.emitter().graph;
+    if (below(6) == 0 && !node.op->alias(types)) node.waits_for = {below(made.nodes().size())};
+    return graph.value(made.append(std::move(node)));
   }
 
   std::mt19937 random_;  // its numbers are the same everywhere, those of distributions are not

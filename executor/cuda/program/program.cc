@@ -75,12 +75,46 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
   return task;
 }
 
+namespace {
+
 /// What stands for all that nodes do beside their results.
 constexpr char kEffects = 0;
+
+/// What nodes wait for, as bytes: as if a node wrote a byte of its own, and who waits for it read
+/// that. So an order that no value's bytes ask for is kept on any streams and in any regions. A
+/// node's own place in the host's memory stands for its byte: no value lies there.
+class Waits {
+ public:
+  explicit Waits(const ir::Graph& graph) : graph_(graph), waited_for_(graph.nodes().size()) {
+    for (const Node& node : graph.nodes()) {
+      for (const std::int32_t before : node.waits_for) waited_for_[maker_of(before)] = true;
+    }
+  }
+
+  void touch_bytes(std::int32_t node, Work& touched) const {
+    if (waited_for_[node]) touch(touched.writes, &graph_.nodes()[node], 1);
+    for (const std::int32_t before : graph_.nodes()[node].waits_for) {
+      touch(touched.reads, &graph_.nodes()[maker_of(before)], 1);
+    }
+  }
+
+ private:
+  /// The node that makes the bytes of a node's first result.
+  std::int32_t maker_of(std::int32_t node) const {
+    while (const auto view = view_of(graph_, {node, 0})) node = view->of.node;
+    return node;
+  }
+
+  const ir::Graph& graph_;
+  std::vector<bool> waited_for_;
+};
+
+}  // namespace
 
 std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding) {
   std::vector<Task> all;
   const Locate locate = [&](ValueId id) { return address_of(plan, bases, id); };
+  const Waits waits(plan.graph);
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];
     if (!has_kernel(plan.graph, plan.graph.nodes()[node])) continue;
@@ -91,6 +125,7 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     if (plan.graph.nodes()[node].op->as<Guard>() != nullptr) task.computes = {node, 0};
     // As if each wrote what the next one writes: so they keep their order on any streams.
     if (plan.graph.nodes()[node].op->effects()) touch(task.touched.writes, &kEffects, 1);
+    waits.touch_bytes(node, task.touched);
     if (const ValueId guard = guard_of(plan, node); guard.present()) {  // its own or a stronger one
       task.guard = guard;
       task.guard_at = reinterpret_cast<const bool*>(locate(guard));
