@@ -4,6 +4,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/language/functions.h"
 #include "ops/rules/require.h"
 
@@ -25,7 +26,8 @@ std::optional<Indexing> Embedding::indexing(std::span<const Type> in) const {
 
 Values Embedding::vjp(const Vjp& v) const {
   if (!v.grad().present()) return Values(2);
-  return {apply(EmbeddingGrad{v.in(0).size(0)}, {v.grad(), v.in(1)}, {}), {}};
+  const EmbeddingGrad sum{v.in(0).size(0)};
+  return {in_f32(v.grad(), [&](Value g) { return apply(sum, {g, v.in(1)}, {}); }), {}};
 }
 
 std::string EmbeddingGrad::attributes() const { return fmt::format("rows={}", rows); }

@@ -40,7 +40,7 @@ std::string PickGrad::attributes() const {
 }
 
 Types PickGrad::infer(std::span<const Type> in) const {
-  require_floating(in[0]);
+  if (!is_floating(in[0].element)) require_floating(in[0]);
   require_integer(in[1]);
   if (in[0].shape != in[1].shape) {
     throw Requirement{fmt::format("an index of shape {}, but {}", to_string(in[0].shape),

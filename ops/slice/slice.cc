@@ -94,7 +94,7 @@ Types SliceGrad::infer(std::span<const Type> in) const {
   Type result = in[0];
   result.shape[axis] = size;
   if (accumulate) {
-    require_floating(result);
+    if (!is_floating(result.element)) require_floating(result);
     if (in[1] != result) {
       throw Requirement{fmt::format("a sum of {}, but {}", to_string(result), to_string(in[1]))};
     }

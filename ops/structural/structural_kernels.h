@@ -1,6 +1,7 @@
 // Kernels of the structural ops that are more than copies.
 #pragma once
 
+#include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 
 namespace metronome::cuda {
@@ -29,7 +30,7 @@ struct Increment {
   }
 };
 
-using StructuralKernels =
-    KernelList<Fill<float>, Fill<double>, Fill<int>, Fill<long long>, Fill<bool>, Increment>;
+using StructuralKernels = KernelList<Fill<float>, Fill<double>, Fill<int>, Fill<long long>,
+                                     Fill<bool>, Fill<BFloat16>, Fill<Float16>, Increment>;
 
 }  // namespace metronome::cuda
