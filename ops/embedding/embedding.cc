@@ -68,6 +68,12 @@ std::vector<Case> Embedding::cases() {
   add("i32", {5, 1}, indices({9}, 5, i32));
   add("no index", {5, 3}, indices({0}, 5));
   add("for threads", {64, 128}, indices({20, 16}, 64));
+  for (const Element element : {bf16, f16}) {
+    cases.push_back({.name = std::string(name_of(element)),
+                     .op = make_op(Embedding{}),
+                     .inputs = {{{element, {7, 3}}}, indices({5}, 7)},
+                     .gradient = false});
+  }
   return cases;
 }
 
