@@ -117,6 +117,10 @@ std::string_view dtype_of(Element element) {
       return "I64";
     case bool_:
       return "BOOL";
+    case bf16:
+      return "BF16";
+    case f16:
+      return "F16";
   }
   throw InternalError("an element type out of range");
 }

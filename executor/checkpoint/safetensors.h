@@ -1,6 +1,6 @@
 // The safetensors format (https://huggingface.co/docs/safetensors, "Format"), over plain memory:
 // eight bytes with the header's length, a JSON header, then the tensors' bytes, dense and
-// row-major, without holes. Here: F32, F64, I32, I64 and BOOL, little-endian.
+// row-major, without holes. Here: F32, F64, I32, I64, BOOL, BF16 and F16, little-endian.
 #pragma once
 
 #include <cstddef>

@@ -87,7 +87,7 @@ Metadata parse_metadata(const Json& json) {
 }
 
 std::optional<Element> element_of(std::string_view dtype) {
-  for (const Element element : {f32, f64, i32, i64, bool_}) {
+  for (const Element element : {f32, f64, i32, i64, bool_, bf16, f16}) {
     if (dtype == dtype_of(element)) return element;
   }
   return std::nullopt;
@@ -131,7 +131,8 @@ SafetensorsFile::Entry parse_tensor(const std::string& name, const Json& json,
       dtype.is_string() ? element_of(dtype.get<std::string>()) : std::optional<Element>();
   if (!element) {
     throw Refusal{fmt::format(
-        "tensor {} has the dtype {}, but F32, F64, I32, I64 and BOOL are the ones read here",
+        "tensor {} has the dtype {}, but F32, F64, I32, I64, BOOL, BF16 and F16 are the ones read "
+        "here",
         in_quotes(name), dtype.is_string() ? in_quotes(dtype.get<std::string>()) : dtype.dump())};
   }
   entry.type.element = *element;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/ir/error.h"
+#include "graph/ir/half.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor {
@@ -42,6 +43,10 @@ double number_at(const void* data, Element element) {
       return static_cast<double>(*static_cast<const std::int64_t*>(data));
     case bool_:
       return *static_cast<const bool*>(data) ? 1 : 0;
+    case bf16:
+      return *static_cast<const BFloat16*>(data);
+    case f16:
+      return *static_cast<const Float16*>(data);
   }
   throw InternalError("an element type out of range");
 }

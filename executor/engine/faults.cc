@@ -12,6 +12,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::executor {
 namespace {
@@ -62,8 +63,9 @@ class Makers {
   static std::vector<int> constant(const Node& node) {
     NonFinite holds;
     if (const Fill* fill = node.op->as<Fill>()) {
-      const bool narrow = node.types[0].element == f32;
-      const double number = narrow ? static_cast<float>(fill->number) : fill->number;
+      const double number = with_element(node.types[0].element, [&](auto element) {
+        return static_cast<double>(static_cast<decltype(element)>(fill->number));
+      });
       holds = {std::isnan(number), std::isinf(number)};
     } else if (const Constant* constant = node.op->as<Constant>()) {
       holds = non_finite_in(constant->bytes.data(), node.types[0]);
@@ -93,7 +95,8 @@ NonFinite examined(const std::byte* data, std::int64_t count) {
     const auto here = static_cast<std::size_t>(std::min(kBlock, count - begin));
     std::memcpy(block, data + static_cast<std::size_t>(begin) * sizeof(Bits), here * sizeof(Bits));
     Bits any = 0;
-    for (std::int64_t i = 0; i < kBlock; ++i) any |= (block[i] & kExponent) + kLowest;
+    for (std::int64_t i = 0; i < kBlock; ++i)
+      any |= static_cast<Bits>((block[i] & kExponent) + kLowest);
     if ((any & kSign) == 0) continue;
     for (const Bits bits : block) {
       if ((bits & kExponent) != kExponent) continue;
@@ -188,6 +191,12 @@ NonFinite non_finite_in(const void* data, const Type& type) {
   }
   if (type.element == f64) {
     return examined<std::uint64_t, 0x7FF0000000000000u, 0x0010000000000000u>(bytes, type.numel());
+  }
+  if (type.element == bf16) {
+    return examined<std::uint16_t, 0x7F80u, 0x0080u>(bytes, type.numel());
+  }
+  if (type.element == f16) {
+    return examined<std::uint16_t, 0x7C00u, 0x0400u>(bytes, type.numel());
   }
   return {};
 }

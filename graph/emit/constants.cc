@@ -6,6 +6,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/half.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
 
@@ -45,6 +46,10 @@ std::vector<std::byte> packed(const std::vector<double>& numbers, Element elemen
       return packed<std::int64_t>(numbers);
     case bool_:
       return packed<bool>(numbers);
+    case bf16:
+      return packed<BFloat16>(numbers);
+    case f16:
+      return packed<Float16>(numbers);
   }
   throw InternalError("an element type out of range");
 }

@@ -26,6 +26,13 @@ std::optional<StorageId> declare(Emitter& emitter, StorageKind kind, const std::
   if (kind == StorageKind::parameter && !is_floating(type.element)) {
     return refuse({fmt::format("a floating element type, but {}", to_string(type))});
   }
+  if (kind == StorageKind::parameter && is_half(type.element)) {
+    return refuse({fmt::format("a parameter of f32 or f64, which small updates change, but {}",
+                               to_string(type)),
+                   fmt::format("keep it in f32 and cast what reads it: "
+                               "g.parameter(...).cast(mt::{})",
+                               name_of(type.element))});
+  }
   if (auto wrong = wrong_init(init, type, kind == StorageKind::parameter)) return refuse(*wrong);
   if (const auto found = emitter.graph.find_storage(path)) {
     const Storage& existing = emitter.graph.storage(*found);

@@ -21,7 +21,8 @@ struct Batch {
   int inputs = 0;   ///< of one instance
   int outputs = 0;  ///< of one instance
   bool operator==(const Batch& other) const;
-  std::string attributes() const;  ///< "adam_update x 12"
+  bool halves() const { return true; }  ///< the op refuses what it has no kernel for
+  std::string attributes() const;       ///< "adam_update x 12"
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const;
 };

@@ -35,7 +35,8 @@ struct Group {
   std::vector<Source> outputs;  ///< what leaves the group; always of members
 
   bool operator==(const Group&) const = default;
-  std::string attributes() const;  ///< "add gelu layer_norm(eps=1e-05)"; constants left out
+  bool halves() const { return true; }  ///< its members refuse what they have no kernel for
+  std::string attributes() const;       ///< "add gelu layer_norm(eps=1e-05)"; constants left out
   /// Checks the members one by one, and that they form a group.
   Types infer(std::span<const Type> in) const;
   /// Outputs over operands of their type that are read at the output's own place alone. Beside a

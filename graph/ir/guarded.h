@@ -54,6 +54,7 @@ struct AccumulateIf {
   static constexpr std::string_view name = "accumulate_if";
   static constexpr bool differentiable = false;
   bool operator==(const AccumulateIf&) const = default;
+  bool halves() const { return true; }
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   std::vector<Condition> read_if(std::size_t operand) const;

@@ -126,6 +126,9 @@ class Op {
 
   /// Shape rule: one type per output, saved ones last. Throws Requirement.
   virtual Types infer(std::span<const Type> inputs) const = 0;
+  /// True where the op takes and gives elements of two bytes (bf16, f16); without the rule where it
+  /// only moves numbers. `infer` of other ops refuses them.
+  virtual bool halves() const = 0;
   /// What must hold besides in a plan that trains (batch norm: more than one element of a channel).
   /// Throws Requirement.
   virtual void require_training(std::span<const Type> inputs) const = 0;

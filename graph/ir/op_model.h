@@ -31,7 +31,16 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_attributes<T>) return op_.attributes();
     return "";
   }
-  Types infer(std::span<const Type> inputs) const override { return op_.infer(inputs); }
+  Types infer(std::span<const Type> inputs) const override {
+    if (!halves()) require_no_half(name(), inputs);
+    Types results = op_.infer(inputs);
+    if (!halves()) require_no_half(name(), results);
+    return results;
+  }
+  bool halves() const override {
+    if constexpr (op_rules::has_halves<T>) return op_.halves();
+    return moves();
+  }
   void require_training(std::span<const Type> inputs) const override {
     if constexpr (op_rules::has_require_training<T>) op_.require_training(inputs);
   }

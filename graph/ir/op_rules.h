@@ -18,6 +18,7 @@
   /* Shape: what it makes, and of what. `infer` is the one that all have. */     \
   RULE(infer, Types, (std::span<const Type>))                                    \
   RULE(attributes, std::string, ())                                              \
+  RULE(halves, bool, ())                                                         \
   RULE(require_training, void, (std::span<const Type>))                          \
   RULE(evaluate, Values, (std::span<const Value>))                               \
   /* Gradient: `vjp`, `lower`, both, or differentiable = false. */               \

@@ -20,6 +20,7 @@ struct Input {
   std::string input;  ///< the input's name
   Type type;
   bool operator==(const Input&) const = default;
+  bool halves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
@@ -31,6 +32,7 @@ struct Read {
   StorageId storage;
   Type type;
   bool operator==(const Read&) const = default;
+  bool halves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
@@ -42,6 +44,7 @@ struct Fill {
   double number = 0;
   Type type;
   bool operator==(const Fill&) const = default;
+  bool halves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
@@ -53,15 +56,18 @@ struct Constant {
   std::vector<std::byte> bytes;
   Type type;
   bool operator==(const Constant&) const = default;
+  bool halves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
 
-/// sum + contribution, of equal floating types: how differentiate joins gradients.
+/// sum + contribution, of equal floating types: how differentiate joins gradients. Of two bytes the
+/// sum is one of f32, rounded.
 struct Accumulate {
   static constexpr std::string_view name = "accumulate";
   static constexpr bool differentiable = false;
   bool operator==(const Accumulate&) const = default;
+  bool halves() const { return true; }
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
@@ -146,6 +152,7 @@ struct GradientOf {
   static constexpr std::string_view name = "gradient_of";
   static constexpr bool differentiable = false;
   bool operator==(const GradientOf&) const = default;
+  bool halves() const { return true; }
   Types infer(std::span<const Type> in) const;
 };
 

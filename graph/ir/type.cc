@@ -22,6 +22,10 @@ std::string_view name_of(Element element) {
       return "i64";
     case bool_:
       return "bool";
+    case bf16:
+      return "bf16";
+    case f16:
+      return "f16";
   }
   throw InternalError("an element type out of range");
 }
@@ -36,6 +40,9 @@ std::size_t size_of(Element element) {
       return 8;
     case bool_:
       return 1;
+    case bf16:
+    case f16:
+      return 2;
   }
   throw InternalError("an element type out of range");
 }
@@ -65,6 +72,25 @@ void require_possible(const Type& type) {
                                 kMostBytes, to_string(type), bytes)};
 }
 
+void require_no_half(std::string_view op, std::span<const Type> types) {
+  for (const Type& type : types) {
+    if (!is_half(type.element)) continue;
+    throw Requirement{
+        fmt::format("an element type that {} has a kernel for, but {}", op, name_of(type.element)),
+        "cast it: x.cast(mt::f32)"};
+  }
+}
+
+namespace {
+
+/// Whether the f32 that a number is rounded to first stays below `end`, which is half a step beyond
+/// the largest number of a narrower type.
+bool rounds_below(double number, float end) {
+  return holds(f32, number) && std::abs(static_cast<float>(number)) < end;
+}
+
+}  // namespace
+
 bool holds(Element element, double number) {
   switch (element) {
     case f32:
@@ -79,6 +105,10 @@ bool holds(Element element, double number) {
       return number == std::trunc(number) && std::abs(number) <= 0x1p53;
     case bool_:
       return number == 0 || number == 1;
+    case bf16:
+      return !std::isfinite(number) || rounds_below(number, 0x1.ffp127f);
+    case f16:
+      return !std::isfinite(number) || rounds_below(number, 0x1.ffep15f);
   }
   throw InternalError("an element type out of range");
 }

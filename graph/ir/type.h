@@ -3,22 +3,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace metronome {
 
-enum class Element : std::uint8_t { f32, f64, i32, i64, bool_ };
+enum class Element : std::uint8_t { f32, f64, i32, i64, bool_, bf16, f16 };
 using enum Element;
 
-/// "f32", "f64", "i32", "i64" or "bool".
+/// "f32", "f64", "i32", "i64", "bool", "bf16" or "f16".
 std::string_view name_of(Element element);
 
 /// Bytes of one element.
 std::size_t size_of(Element element);
 
-constexpr bool is_floating(Element e) { return e == f32 || e == f64; }
+/// True for elements of two bytes (graph/ir/half.h). They are fed, read, kept, moved and cast; ops
+/// that compute have no kernels for them (`Op::halves`), and parameters are not made of them.
+constexpr bool is_half(Element e) { return e == bf16 || e == f16; }
+
+/// True for elements that gradients flow through, and that may be NaN or infinite.
+constexpr bool is_floating(Element e) { return e == f32 || e == f64 || is_half(e); }
 
 /// Sizes of the dimensions, outermost first; empty for a scalar.
 using Shape = std::vector<std::int64_t>;
@@ -53,6 +59,10 @@ inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 47;
 /// dimension counts as one there, as kernels multiply sizes of parts of a shape. Every type of a
 /// graph has passed it: `numel` and `bytes` never overflow.
 void require_possible(const Type& type);
+
+/// Throws `Requirement` if one of the types is of two bytes: for an op that has no kernel for
+/// those.
+void require_no_half(std::string_view op, std::span<const Type> types);
 
 /// True if elements of this type can be `number`: whole and in range for integers (up to 2^53, past
 /// which a double tells whole numbers no longer apart), 0 or 1 for bool; a floating type holds

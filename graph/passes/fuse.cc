@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/ir/group.h"
+#include "graph/ir/half.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/contraction.h"
@@ -141,6 +142,10 @@ class Fuser {
         return exact<std::int64_t>(constant.bytes);
       case bool_:
         return exact<std::uint8_t>(constant.bytes);
+      case bf16:
+        return exact<BFloat16>(constant.bytes);
+      case f16:
+        return exact<Float16>(constant.bytes);
     }
     return std::nullopt;
   }

@@ -58,8 +58,7 @@ class Builder {
 
   /// What has no kernel waits for nothing, and is waited for by waiting for what makes its bytes.
   void add_wait(std::int32_t node, std::int32_t waited) {
-    const std::int32_t root = uses_.views[uses_.first[waited]].root;
-    const std::int32_t runs = uses_.runs[waited] ? waited : uses_.ids[root].node;
+    const std::int32_t runs = uses_.runs[waited] ? waited : uses_.makers[uses_.first[waited]];
     if (uses_.runs[node] && uses_.runs[runs]) order_.before[node].push_back(runs);
   }
 

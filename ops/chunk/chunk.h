@@ -20,6 +20,7 @@ struct Chunk {
   std::int64_t count = 1;
 
   bool operator==(const Chunk&) const = default;
+  bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values lower(std::span<const Value> in) const;

@@ -48,6 +48,7 @@ struct Concat {
   }
 };
 
-using ConcatKernels = KernelList<Concat<Unit1>, Concat<Unit4>, Concat<Unit8>, Concat<Unit16>>;
+using ConcatKernels =
+    KernelList<Concat<Unit1>, Concat<Unit2>, Concat<Unit4>, Concat<Unit8>, Concat<Unit16>>;
 
 }  // namespace metronome::cuda

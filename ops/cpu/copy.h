@@ -29,6 +29,8 @@ inline void copy_elements(const Runs& runs, std::int64_t begin, std::int64_t end
 inline void copy_runs(const Runs& runs, std::int64_t begin, std::int64_t end) {
   using Words = std::uint64_t;
   switch (runs.bytes) {
+    case 2:
+      return copy_elements<std::uint16_t>(runs, begin, end);
     case 4:
       return copy_elements<std::uint32_t>(runs, begin, end);
     case 8:

@@ -32,7 +32,7 @@ struct RowOperands {
 CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, void* out,
                     const RowOperands& operands, int threads);
 
-/// Copies elements of so many bytes (1, 4 or 8).
+/// Copies elements of so many bytes.
 RowFunction copy_row(std::size_t element_bytes);
 
 /// x + y of a floating type.

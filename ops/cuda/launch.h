@@ -83,7 +83,7 @@ struct CudaLaunch {
 };
 
 /// Calls f with a null pointer of the type that kernels use for an element: float, double, int,
-/// long long, bool.
+/// long long, bool, BFloat16, Float16.
 template <class F>
 void with_type(Element element, F f) {
   with_element(element, [&](auto x) {

@@ -10,7 +10,7 @@
 
 namespace metronome {
 
-/// One element of an op's result. Types in the source are float, double, int, long long and bool.
+/// One element of an op's result. Types in the source are those of `type_text`.
 struct MapSource {
   std::span<const Type> inputs;
   Type output;

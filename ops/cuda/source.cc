@@ -122,6 +122,10 @@ std::string type_text(Element element) {
       return "long long";
     case bool_:
       return "bool";
+    case bf16:
+      return "BFloat16";
+    case f16:
+      return "Float16";
   }
   return "";
 }
@@ -145,6 +149,9 @@ std::string number_text(double number, Element element) {
                           "LL");
     case bool_:
       return number != 0 ? "true" : "false";
+    case bf16:
+    case f16:
+      return fmt::format("{}({})", type_text(element), number_text(number, f32));
   }
   return "";
 }

@@ -11,7 +11,7 @@
 
 namespace metronome {
 
-/// "float", "double", "int", "long long" or "bool".
+/// "float", "double", "int", "long long", "bool", "BFloat16" or "Float16".
 std::string type_text(Element element);
 
 /// A number as an expression of an element's type, exactly; floating ones in hexadecimal, integers

@@ -12,12 +12,11 @@
 
 namespace metronome {
 
-/// The largest of 16, 8, 4 and 1 that divides all of the numbers: bytes and addresses.
+/// The largest of 16, 8, 4, 2 and 1 that divides all of the numbers: bytes and addresses.
 inline std::int64_t common_unit(std::initializer_list<std::int64_t> numbers) {
   std::uint64_t bits = 16;
   for (const std::int64_t n : numbers) bits |= static_cast<std::uint64_t>(n);
-  const std::uint64_t lowest = bits & -bits;
-  return lowest == 2 ? 1 : static_cast<std::int64_t>(lowest);
+  return static_cast<std::int64_t>(bits & -bits);
 }
 
 inline std::int64_t address(const void* p) {
@@ -34,6 +33,8 @@ void with_unit(std::int64_t unit, F f) {
       return f(static_cast<cuda::Unit8*>(nullptr));
     case 4:
       return f(static_cast<cuda::Unit4*>(nullptr));
+    case 2:
+      return f(static_cast<cuda::Unit2*>(nullptr));
     case 1:
       return f(static_cast<cuda::Unit1*>(nullptr));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -26,7 +27,7 @@ enum class Function : std::uint8_t {
 enum class Elements : std::uint8_t {
   floating,  ///< f32, f64; gives the same
   numbers,   ///< f32, f64, i32, i64; gives the same
-  compared,  ///< any; gives bool
+  compared,  ///< any but bf16 and f16; gives bool
   booleans,  ///< bool; gives bool
   chosen,    ///< a bool, then two of any; gives the latter
 };
@@ -58,6 +59,7 @@ struct Elementwise {
   std::string_view name = row_of(function).name;
 
   bool operator==(const Elementwise&) const = default;
+  bool halves() const { return function == Function::where; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
@@ -75,6 +77,9 @@ METRONOME_MAP(Elementwise);
 /// too.
 Value elementwise(Function function, std::initializer_list<Value> operands, Line line = {},
                   double a = 0, double b = 0);
+
+/// f(x), of elements of two bytes by way of f32: a sum is rounded once.
+Value in_f32(Value x, const std::function<Value(Value)>& f);
 
 /// The gradient `g` of a broadcast result, summed to the shape of the operand it belongs to.
 Value summed_to(Value g, const Shape& shape);

@@ -65,7 +65,7 @@ Case make(Function function, std::string name, Element element, const std::vecto
     }
     result.inputs.push_back(std::move(input));
   }
-  result.gradient = is_floating(element) && !is_gradient(row) &&
+  result.gradient = is_floating(element) && !is_half(element) && !is_gradient(row) &&
                     row.elements != Elements::compared && function != Function::sign;
   // The gradient of an operand that is broadcast is a sum.
   for (const Shape& shape : shapes) result.sums = result.sums || shape != shapes[0];
@@ -81,8 +81,9 @@ std::vector<Element> elements_of(const Row& row) {
     case Elements::booleans:
       return {bool_};
     case Elements::compared:
-    case Elements::chosen:
       return {f32, i32, i64, bool_};
+    case Elements::chosen:
+      return {f32, i32, i64, bool_, bf16, f16};
   }
   return {};
 }

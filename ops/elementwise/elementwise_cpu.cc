@@ -9,6 +9,7 @@
 #include "ops/cpu/formulas.h"
 #include "ops/cpu/rows.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -79,6 +80,7 @@ void vector_row(const Numbers& numbers, void* out, const void* const* in, const 
 
 // A bool is a byte of 0 or 1.
 using Byte = std::uint8_t;
+using Half = std::uint16_t;
 using Word = std::uint32_t;
 using Long = std::uint64_t;
 
@@ -126,7 +128,7 @@ void exact_row(const Numbers&, void* out, const void* const* in, const std::int6
 }
 
 /// Row functions by the element type of the operands (the condition of `where` apart).
-using RowFunctions = std::array<RowFunction, 5>;
+using RowFunctions = std::array<RowFunction, 7>;
 
 template <Function F>
 constexpr RowFunctions row_functions() {
@@ -147,7 +149,8 @@ constexpr RowFunctions row_functions() {
     // Chosen elements are copied as bits.
     return {exact_row<F, Word, Byte, Word>, exact_row<F, Long, Byte, Long>,
             exact_row<F, Word, Byte, Word>, exact_row<F, Long, Byte, Long>,
-            exact_row<F, Byte, Byte, Byte>};
+            exact_row<F, Byte, Byte, Byte>, exact_row<F, Half, Byte, Half>,
+            exact_row<F, Half, Byte, Half>};
   }
 }
 
@@ -157,7 +160,8 @@ constexpr RowFunctions kRowFunctions[] = {
 #undef METRONOME_ROW
 };
 
-static_assert(static_cast<int>(Element::bool_) == 4, "RowFunctions is indexed by Element");
+static_assert(static_cast<int>(Element::bool_) == 4 && static_cast<int>(Element::f16) == 6,
+              "RowFunctions is indexed by Element");
 
 RowFunction row_function(Function function, Element element) {
   const RowFunction row =
@@ -166,9 +170,25 @@ RowFunction row_function(Function function, Element element) {
   return row;
 }
 
+/// Sums of two bytes, of f32 and rounded.
+template <class T>
+void half_sums(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
+               std::int64_t n) {
+  const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
+  T* to = static_cast<T*>(out);
+  const std::int64_t of_x = steps[0], of_y = steps[1];
+  // In place means the same index, so no element is written before it is read.
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) to[i] = T(x[i * of_x] + y[i * of_y]);
+}
+
 }  // namespace
 
-RowFunction add_row(Element element) { return row_function(Function::add, element); }
+RowFunction add_row(Element element) {
+  if (element == bf16) return half_sums<BFloat16>;
+  if (element == f16) return half_sums<Float16>;
+  return row_function(Function::add, element);
+}
 
 CpuKernel bind(const Elementwise& op, const CpuLaunch& launch) {
   return bind_rows(row_function(op.function, launch.inputs.back().element), {op.a, op.b},

@@ -53,6 +53,10 @@ Values Elementwise::vjp(const Vjp& v) const {
   return gradients;
 }
 
+Value in_f32(Value x, const std::function<Value(Value)>& f) {
+  return is_half(x.element()) ? f(x.cast(f32)).cast(x.element()) : f(x);
+}
+
 Value summed_to(Value g, const Shape& shape) {
   if (!g.present() || g.shape() == shape) return g;
   std::vector<std::int64_t> axes;
@@ -60,7 +64,7 @@ Value summed_to(Value g, const Shape& shape) {
   for (std::int64_t d = 0; d < g.rank(); ++d) {
     if (d < added || (shape[d - added] == 1 && g.shape()[d] != 1)) axes.push_back(d);
   }
-  return sum(g, axes, true).reshape(shape);
+  return in_f32(g, [&](Value x) { return sum(x, axes, true).reshape(shape); });
 }
 
 }  // namespace metronome

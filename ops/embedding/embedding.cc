@@ -4,6 +4,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/language/functions.h"
 #include "ops/rules/require.h"
 
@@ -25,7 +26,8 @@ std::optional<Indexing> Embedding::indexing(std::span<const Type> in) const {
 
 Values Embedding::vjp(const Vjp& v) const {
   if (!v.grad().present()) return Values(2);
-  return {apply(EmbeddingGrad{v.in(0).size(0)}, {v.grad(), v.in(1)}, {}), {}};
+  const EmbeddingGrad sum{v.in(0).size(0)};
+  return {in_f32(v.grad(), [&](Value g) { return apply(sum, {g, v.in(1)}, {}); }), {}};
 }
 
 std::string EmbeddingGrad::attributes() const { return fmt::format("rows={}", rows); }
@@ -66,6 +68,12 @@ std::vector<Case> Embedding::cases() {
   add("i32", {5, 1}, indices({9}, 5, i32));
   add("no index", {5, 3}, indices({0}, 5));
   add("for threads", {64, 128}, indices({20, 16}, 64));
+  for (const Element element : {bf16, f16}) {
+    cases.push_back({.name = std::string(name_of(element)),
+                     .op = make_op(Embedding{}),
+                     .inputs = {{{element, {7, 3}}}, indices({5}, 7)},
+                     .gradient = false});
+  }
   return cases;
 }
 

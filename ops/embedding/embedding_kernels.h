@@ -142,9 +142,10 @@ struct EmbeddingGrad {
 };
 
 using EmbeddingKernels =
-    KernelList<Embedding<Unit1, int>, Embedding<Unit1, long long>, Embedding<Unit4, int>,
-               Embedding<Unit4, long long>, Embedding<Unit8, int>, Embedding<Unit8, long long>,
-               Embedding<Unit16, int>, Embedding<Unit16, long long>, EmbeddingGrad<float, int>,
+    KernelList<Embedding<Unit1, int>, Embedding<Unit1, long long>, Embedding<Unit2, int>,
+               Embedding<Unit2, long long>, Embedding<Unit4, int>, Embedding<Unit4, long long>,
+               Embedding<Unit8, int>, Embedding<Unit8, long long>, Embedding<Unit16, int>,
+               Embedding<Unit16, long long>, EmbeddingGrad<float, int>,
                EmbeddingGrad<float, long long>, EmbeddingGrad<double, int>,
                EmbeddingGrad<double, long long>>;
 

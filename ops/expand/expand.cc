@@ -58,7 +58,7 @@ std::vector<Case> Expand::cases() {
   add("outer and inner", {1, 4, 1}, {3, 4, 9});
   add("empty", {1, 3}, {0, 3});
   add("for threads", {300, 1}, {300, 257});
-  for (const Element element : {i32, i64, bool_}) {
+  for (const Element element : {i32, i64, bool_, bf16, f16}) {
     Case c{.name = std::string(name_of(element)),
            .op = make_op(Expand{{4, 9}}),
            .inputs = {{{element, {4, 1}}}},

@@ -68,7 +68,7 @@ struct AccumulateIf {
   METRONOME_DEVICE void operator()(Context& c) const {
     if (*guard) {
       for (Index i = first(c); i < count; i += stride(c)) {
-        to[i] = watched(c, watch, sum[i] + contribution[i]);
+        to[i] = watched(c, watch, T(sum[i] + contribution[i]));
       }
     } else if (to != sum) {
       for (Index i = first(c); i < count; i += stride(c)) {
@@ -79,7 +79,8 @@ struct AccumulateIf {
 };
 
 using GuardedKernels =
-    KernelList<Guard<bool>, Guard<int>, Guard<long long>, Merge<Unit1>, Merge<Unit4>, Merge<Unit8>,
-               AccumulateIf<float>, AccumulateIf<double>>;
+    KernelList<Guard<bool>, Guard<int>, Guard<long long>, Merge<Unit1>, Merge<Unit2>, Merge<Unit4>,
+               Merge<Unit8>, AccumulateIf<float>, AccumulateIf<double>, AccumulateIf<BFloat16>,
+               AccumulateIf<Float16>>;
 
 }  // namespace metronome::cuda

@@ -53,7 +53,7 @@ void record(const AccumulateIf&, const CudaLaunch& launch) {
   if (count == 0) return;
   with_type(launch.outputs[0].element, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) {
       launch.commands.launch(
           cuda::AccumulateIf<T>{launch.out<T>(0), launch.in<T>(0), launch.in<T>(1),
                                 launch.in<bool>(2), count, launch.watch},

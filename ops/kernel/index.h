@@ -1,7 +1,8 @@
 // Positions of elements in kernels: divisions of indices, loops over dimensions, and the units in
-// which elements are moved.
+// which elements are moved; elements of two bytes.
 #pragma once
 
+#include "graph/ir/half.h"
 #include "ops/kernel/kernel.h"
 
 /// Before a loop of a long body and few turns: keeps it a loop on a device.
@@ -55,8 +56,9 @@ struct Loops {
   }
 };
 
-/// What kernels move that do not look at elements: 1, 4, 8 or 16 bytes at a time.
+/// What kernels move that do not look at elements: 1, 2, 4, 8 or 16 bytes at a time.
 using Unit1 = unsigned char;
+using Unit2 = unsigned short;
 using Unit4 = unsigned;
 using Unit8 = unsigned long long;
 struct alignas(16) Unit16 {

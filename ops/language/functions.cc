@@ -45,7 +45,7 @@ Value call(Function function, std::initializer_list<Operand> operands, Line line
       return refuse(*operand.number,
                     {fmt::format("{}, but {}", what_holds(*element), *operand.number),
                      fmt::format("cast the value first: x.cast(mt::{})",
-                                 is_floating(*element) ? "f64" : "f32")});
+                                 is_floating(*element) && !is_half(*element) ? "f64" : "f32")});
     } else {
       values.push_back(make_constant(graph, *operand.number, {*element, {}}, line));
     }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/hash.h"
+#include "ops/rules/by_element.h"
 #include "ops/rules/random.h"
 
 namespace metronome {
@@ -42,14 +44,26 @@ Pair normal_pair(const PhiloxWords& bits, double mean, double deviation) {
   return {mean + radius * std::cos(angle), mean + radius * std::sin(angle)};
 }
 
+/// The next number below.
+template <class T>
+T below(T x) {
+  if constexpr (kIsHalf<T>) {
+    // Bits count up from zero, on either side of it.
+    const bool negative = x <= 0;
+    if (x == 0) x.bits = 0x8000;
+    x.bits = static_cast<unsigned short>(negative ? x.bits + 1 : x.bits - 1);
+    return x;
+  } else {
+    return std::nextafter(x, -std::numeric_limits<T>::infinity());
+  }
+}
+
 template <class T>
 T rounded(double number, const Init& init) {
   const T result = static_cast<T>(number);
-  // Rounding to f32, or the last bit of low + (high - low) u, may reach the bound that is excluded.
-  if constexpr (std::is_floating_point_v<T>) {
-    if (init.kind == Init::Kind::uniform && result >= init.b && init.a < init.b) {
-      return std::nextafter(static_cast<T>(init.b), static_cast<T>(init.a));
-    }
+  // Rounding, or the last bit of low + (high - low) u, may reach the bound that is excluded.
+  if (init.kind == Init::Kind::uniform && result >= init.b && init.a < init.b) {
+    return below(static_cast<T>(init.b));
   }
   return result;
 }
@@ -83,7 +97,7 @@ void fill(const Storage& storage, std::uint64_t seed, void* bytes) {
       return;
     case Init::Kind::uniform:
     case Init::Kind::normal:
-      if constexpr (std::is_floating_point_v<T>) draw(storage, seed, out);
+      if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) draw(storage, seed, out);
       return;
   }
 }
@@ -174,18 +188,8 @@ Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain) {
 
 void initialise(const Storage& storage, std::uint64_t seed, void* out) {
   check(storage);
-  switch (storage.type.element) {
-    case f32:
-      return fill<float>(storage, seed, out);
-    case f64:
-      return fill<double>(storage, seed, out);
-    case i32:
-      return fill<std::int32_t>(storage, seed, out);
-    case i64:
-      return fill<std::int64_t>(storage, seed, out);
-    case bool_:
-      return fill<bool>(storage, seed, out);
-  }
+  with_element(storage.type.element,
+               [&](auto element) { fill<decltype(element)>(storage, seed, out); });
 }
 
 }  // namespace metronome

@@ -55,6 +55,7 @@ void require_last_dimension(const Value& x) {
 }
 
 void require_features(const Value& x) {
+  if (is_half(x.element())) return require_floating(x.type());
   if (is_floating(x.element())) return;
   throw Requirement{fmt::format("a floating element type, but {}", name_of(x.element())),
                     "cast it: x.cast(mt::f32); or look up rows: mt::embedding(vocabulary, width)"};

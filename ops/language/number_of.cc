@@ -4,6 +4,7 @@
 
 #include "graph/ir/structural.h"
 #include "ops/expand/expand.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome {
 namespace {
@@ -24,19 +25,8 @@ std::optional<double> number_of(const Value& value) {
   if (const Fill* fill = node->op->as<Fill>()) return fill->number;
   const Constant* constant = node->op->as<Constant>();
   if (constant == nullptr || constant->type.numel() != 1) return std::nullopt;
-  switch (constant->type.element) {
-    case f32:
-      return first_of<float>(*constant);
-    case f64:
-      return first_of<double>(*constant);
-    case i32:
-      return first_of<std::int32_t>(*constant);
-    case i64:
-      return first_of<std::int64_t>(*constant);
-    case bool_:
-      return first_of<std::uint8_t>(*constant);
-  }
-  return std::nullopt;
+  return with_element(constant->type.element,
+                      [&](auto element) { return first_of<decltype(element)>(*constant); });
 }
 
 }  // namespace metronome

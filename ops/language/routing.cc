@@ -48,7 +48,7 @@ std::optional<Requirement> wrong_router(const Value& x, const Value& weights, in
                                         const RouteOptions& options) {
   const std::int64_t count = weights.size(-1);
   if (weights.rank() != 2 || weights.size(0) != x.size(0) || count == 0 ||
-      !is_floating(weights.element())) {
+      !is_floating(weights.element()) || is_half(weights.element())) {
     return Requirement{
         fmt::format("one floating weight per row and expert: a router from {} to [{}, experts], "
                     "but it gives {}",

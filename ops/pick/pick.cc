@@ -40,7 +40,7 @@ std::string PickGrad::attributes() const {
 }
 
 Types PickGrad::infer(std::span<const Type> in) const {
-  require_floating(in[0]);
+  if (!is_floating(in[0].element)) require_floating(in[0]);
   require_integer(in[1]);
   if (in[0].shape != in[1].shape) {
     throw Requirement{fmt::format("an index of shape {}, but {}", to_string(in[0].shape),
@@ -69,10 +69,11 @@ CaseInput or_minus_one(CaseInput index) {
 }  // namespace
 
 std::vector<Case> Pick::cases() {
-  const auto make = [](std::string name, Shape x, CaseInput index) {
+  const auto make = [](std::string name, Shape x, CaseInput index, Element element = f32) {
     return Case{.name = std::move(name),
                 .op = make_op(Pick{}),
-                .inputs = {{{f32, std::move(x)}}, std::move(index)}};
+                .inputs = {{{element, std::move(x)}}, std::move(index)},
+                .gradient = element == f32};
   };
   const auto ignoring = [](std::string name, std::int64_t ignored, Shape x, CaseInput index) {
     return Case{.name = std::move(name),
@@ -84,21 +85,25 @@ std::vector<Case> Pick::cases() {
           make("i32, two leading", {3, 4, 9}, indices({3, 4}, 9, i32)),
           make("no row", {0, 5}, indices({0}, 5)),
           make("for threads", {40000, 3}, indices({40000}, 3)),
+          make("bf16", {7, 5}, indices({7}, 5), bf16),
+          make("f16", {7, 5}, indices({7}, 5), f16),
           ignoring("one in range ignored", 2, {19, 4}, indices({19}, 4)),
           ignoring("one out of range ignored", -1, {19, 4}, or_minus_one(indices({19}, 4)))};
 }
 
 std::vector<Case> PickGrad::cases() {
-  const auto make = [](std::string name, std::int64_t size, Shape g, CaseInput index) {
+  const auto make = [](std::string name, std::int64_t size, Shape g, CaseInput index,
+                       Element element = f32) {
     return Case{.name = std::move(name),
                 .op = make_op(PickGrad{size}),
-                .inputs = {{{f32, std::move(g)}}, std::move(index)},
+                .inputs = {{{element, std::move(g)}}, std::move(index)},
                 .gradient = false};
   };
   return {make("rows", 5, {7}, indices({7}, 5)), make("one row", 5, {}, indices({}, 5)),
           make("i32, two leading", 9, {3, 4}, indices({3, 4}, 9, i32)),
           make("no row", 5, {0}, indices({0}, 5)),
-          make("for threads", 30, {2000}, indices({2000}, 30))};
+          make("for threads", 30, {2000}, indices({2000}, 30)),
+          make("bf16", 5, {7}, indices({7}, 5), bf16), make("f16 packs", 16, {7}, indices({7}, 5), f16)};
 }
 
 Value pick(Value x, Value index, Line line) { return apply(Pick{}, {x, index}, line); }

@@ -59,8 +59,10 @@ void record(const PickGrad& op, const CudaLaunch& launch) {
   if (launch.outputs[0].numel() == 0) return;
   with_index(launch.inputs[1].element, [&](auto* of_index) {
     using I = std::remove_pointer_t<decltype(of_index)>;
-    if (launch.outputs[0].element == f32) return record_put<cuda::Unit4, I>(op, launch);
-    record_put<cuda::Unit8, I>(op, launch);
+    with_element_unit(launch.outputs[0].element, [&]<class Unit>(Unit*) {
+      if constexpr (sizeof(Unit) > 1)
+        record_put<Unit, I>(op, launch);  // no floating element is one
+    });
   });
 }
 

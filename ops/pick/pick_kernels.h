@@ -58,11 +58,12 @@ struct PickGrad {
   }
 };
 
-using PickKernels = KernelList<Pick<Unit1, int>, Pick<Unit1, long long>, Pick<Unit4, int>,
-                               Pick<Unit4, long long>, Pick<Unit8, int>, Pick<Unit8, long long>,
-                               PickGrad<Unit4, int, 1>, PickGrad<Unit4, long long, 1>,
-                               PickGrad<Unit8, int, 1>, PickGrad<Unit8, long long, 1>,
-                               PickGrad<Unit4, int, 4>, PickGrad<Unit4, long long, 4>,
-                               PickGrad<Unit8, int, 2>, PickGrad<Unit8, long long, 2>>;
+using PickKernels = KernelList<
+    Pick<Unit1, int>, Pick<Unit1, long long>, Pick<Unit2, int>, Pick<Unit2, long long>,
+    Pick<Unit4, int>, Pick<Unit4, long long>, Pick<Unit8, int>, Pick<Unit8, long long>,
+    PickGrad<Unit2, int, 1>, PickGrad<Unit2, long long, 1>, PickGrad<Unit2, int, 8>,
+    PickGrad<Unit2, long long, 8>, PickGrad<Unit4, int, 1>, PickGrad<Unit4, long long, 1>,
+    PickGrad<Unit8, int, 1>, PickGrad<Unit8, long long, 1>, PickGrad<Unit4, int, 4>,
+    PickGrad<Unit4, long long, 4>, PickGrad<Unit8, int, 2>, PickGrad<Unit8, long long, 2>>;
 
 }  // namespace metronome::cuda

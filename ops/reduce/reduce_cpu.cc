@@ -289,7 +289,8 @@ std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
 
 CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
-    if constexpr (!std::is_same_v<decltype(x), bool>) return by_kind<decltype(x)>(op, launch);
+    using T = decltype(x);
+    if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return by_kind<T>(op, launch);
     throw InternalError("a reduction without a kernel for its type");
   });
 }
@@ -326,7 +327,8 @@ CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
 
 CpuKernel bind(const ArgMax& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
-    if constexpr (!std::is_same_v<decltype(x), bool>) return argmax<decltype(x)>(op, launch);
+    using T = decltype(x);
+    if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return argmax<T>(op, launch);
     throw InternalError("an argmax without a kernel for its type");
   });
 }

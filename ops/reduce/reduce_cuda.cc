@@ -143,7 +143,8 @@ void record_kind(const Reduce& op, const CudaLaunch& launch) {
 template <class F>
 void with_number(Element element, F f) {
   with_type(element, [&](auto* of_type) {
-    if constexpr (std::is_same_v<decltype(of_type), bool*>) {
+    using T = std::remove_pointer_t<decltype(of_type)>;
+    if constexpr (std::is_same_v<T, bool> || kIsHalf<T>) {
       throw InternalError("a reduction without a kernel for its type");
     } else {
       f(of_type);

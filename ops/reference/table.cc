@@ -45,6 +45,10 @@ c10::ScalarType to_torch(Element element) {
       return c10::kLong;
     case bool_:
       return c10::kBool;
+    case bf16:
+      return c10::kBFloat16;
+    case f16:
+      return c10::kHalf;
   }
   throw InternalError("an element type out of range");
 }
@@ -61,9 +65,14 @@ Element from_torch(c10::ScalarType type) {
       return i64;
     case c10::kBool:
       return bool_;
+    case c10::kBFloat16:
+      return bf16;
+    case c10::kHalf:
+      return f16;
     default:
-      throw RunError(fmt::format("a tensor of {}: element types are f32, f64, i32, i64 and bool",
-                                 c10::toString(type)));
+      throw RunError(
+          fmt::format("a tensor of {}: element types are f32, f64, i32, i64, bool, bf16 and f16",
+                      c10::toString(type)));
   }
 }
 

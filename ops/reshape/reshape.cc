@@ -59,6 +59,10 @@ std::vector<Case> Reshape::cases() {
   return {
       {.name = "flatten", .op = make_op(Reshape{{15}}), .inputs = {{{f32, {3, 5}}}}},
       {.name = "scalar", .op = make_op(Reshape{{}}), .inputs = {{{f32, {1, 1}}}}},
+      {.name = "bf16",
+       .op = make_op(Reshape{{15}}),
+       .inputs = {{{bf16, {3, 5}}}},
+       .gradient = false},
       {.name = "empty", .op = make_op(Reshape{{0, 7}}), .inputs = {{{f32, {3, 0}}}}},
   };
 }

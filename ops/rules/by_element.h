@@ -5,11 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "graph/ir/error.h"
+#include "graph/ir/half.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
+
+/// True for the types of elements of two bytes, which convert to float and from it.
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
 
 /// f(T()) with the element's type. One that is not listed here is a warning of the compiler, and an
 /// InternalError.
@@ -26,6 +32,10 @@ auto with_element(Element element, F f) {
       return f(std::int64_t());
     case bool_:
       return f(bool());
+    case bf16:
+      return f(BFloat16());
+    case f16:
+      return f(Float16());
   }
   throw InternalError("an element type out of range");
 }

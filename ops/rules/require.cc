@@ -7,13 +7,25 @@
 
 namespace metronome {
 
+namespace {
+
+void require_computed(const Type& type) {
+  if (!is_half(type.element)) return;
+  throw Requirement{fmt::format("f32 or f64, as nothing computes in {}", name_of(type.element)),
+                    "cast it: x.cast(mt::f32)"};
+}
+
+}  // namespace
+
 void require_floating(const Type& type) {
+  require_computed(type);
   if (is_floating(type.element)) return;
   throw Requirement{fmt::format("a floating element type, but {}", name_of(type.element)),
                     "cast it: x.cast(mt::f32)"};
 }
 
 void require_number(const Type& type) {
+  require_computed(type);
   if (type.element != bool_) return;
   throw Requirement{"a number element type, but bool", "cast it: x.cast(mt::f32)"};
 }
@@ -43,13 +55,17 @@ Element promoted(Element a, Element b) {
         return 1;
       case i64:
         return 2;
-      case f32:
+      case bf16:
+      case f16:
         return 3;
-      case f64:
+      case f32:
         return 4;
+      case f64:
+        return 5;
     }
     throw InternalError("an element type out of range");
   };
+  if (a != b && is_half(a) && is_half(b)) return f32;  // either lacks numbers of the other
   return order(a) < order(b) ? b : a;
 }
 

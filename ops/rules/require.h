@@ -13,7 +13,7 @@
 namespace metronome {
 
 void require_floating(const Type& type);  ///< f32 or f64
-void require_number(const Type& type);    ///< anything but bool
+void require_number(const Type& type);    ///< anything but bool, bf16 and f16
 void require_boolean(const Type& type);
 void require_integer(const Type& type);  ///< i32 or i64
 /// `first` is the place of types[0] among the operands of the op, whose message numbers them.

@@ -57,8 +57,8 @@ std::vector<Case> Slice::cases() {
   std::vector<Case> cases;
   const auto add = [&](std::string name, Slice op, Shape shape, Element element = f32) {
     Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{element, std::move(shape)}}}};
-    c.gradient = is_floating(element);
-    if (element != f32) {
+    c.gradient = element == f32;
+    if (!is_floating(element)) {
       c.inputs[0].fill = {
           .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
           .low = 0,
@@ -78,6 +78,8 @@ std::vector<Case> Slice::cases() {
   add("for threads", {1, 5, 200}, {400, 257});
   add("i64 column", {1, 1, 2}, {5, 3}, i64);
   add("bool columns", {1, 1, 3}, {5, 4}, bool_);
+  add("bf16 columns", {1, 1, 4}, {5, 9}, bf16);
+  add("f16 view", {0, 1, 4}, {5, 9}, f16);
   return cases;
 }
 
@@ -94,7 +96,7 @@ Types SliceGrad::infer(std::span<const Type> in) const {
   Type result = in[0];
   result.shape[axis] = size;
   if (accumulate) {
-    require_floating(result);
+    if (!is_floating(result.element)) require_floating(result);
     if (in[1] != result) {
       throw Requirement{fmt::format("a sum of {}, but {}", to_string(result), to_string(in[1]))};
     }
@@ -124,11 +126,12 @@ OpPtr SliceGrad::absorb(const Op& consumer, std::size_t) const {
 
 std::vector<Case> SliceGrad::cases() {
   std::vector<Case> cases;
-  const auto add = [&](std::string name, SliceGrad op, Shape shape) {
-    Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{f32, shape}}}};
+  const auto add = [&](std::string name, SliceGrad op, Shape shape, Element element = f32) {
+    Case c{.name = std::move(name), .op = make_op(op), .inputs = {{{element, shape}}}};
+    c.gradient = element == f32;
     if (op.accumulate) {
       shape[op.axis] = op.size;
-      c.inputs.push_back({{f32, std::move(shape)}});
+      c.inputs.push_back({{element, std::move(shape)}});
     }
     cases.push_back(std::move(c));
   };
@@ -146,6 +149,11 @@ std::vector<Case> SliceGrad::cases() {
   add("all of a sum", {1, 0, 4, true}, {3, 4});
   add("nothing of a sum", {1, 2, 4, true}, {3, 0});
   add("of a sum, for threads", {1, 5, 257, true}, {400, 195});
+  for (const Element element : {bf16, f16}) {
+    const std::string name(name_of(element));
+    add(name + " columns", {1, 2, 37}, {5, 29}, element);
+    add(name + " columns of a sum", {1, 2, 37, true}, {5, 29}, element);
+  }
   return cases;
 }
 

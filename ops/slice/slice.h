@@ -46,6 +46,7 @@ struct SliceGrad {
 
   bool operator==(const SliceGrad&) const = default;
   bool moves() const { return !accumulate; }
+  bool halves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;

@@ -57,8 +57,9 @@ void record(const SliceGrad& op, const CudaLaunch& launch) {
   const std::int64_t bytes = l.rows * l.whole;
   if (bytes == 0) return;
   if (op.accumulate) {
-    const bool wide = launch.outputs[0].element == f64;
-    return wide ? add_to_sum<double>(l, launch) : add_to_sum<float>(l, launch);
+    return with_type(launch.outputs[0].element, [&]<class T>(T*) {
+      if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) add_to_sum<T>(l, launch);
+    });
   }
   const std::int64_t unit = common_unit(
       {l.part, l.whole, l.offset, address(launch.input_data[0]), address(launch.output_data[0])});

@@ -60,20 +60,21 @@ struct SliceAdd {
     if (to == sum) {
       for (Index i = first(c); i < rows * part; i += stride(c)) {
         const Index at = i + quotient(i, part) * (whole - part) + offset;
-        to[at] = watched(c, watch, sum[at] + from[i]);
+        to[at] = watched(c, watch, T(sum[at] + from[i]));
       }
       return;
     }
     for (Index i = first(c); i < rows * whole; i += stride(c)) {
       const Index row = quotient(i, whole), at = i - row * whole - offset;
       const bool inside = at >= 0 && at < part;
-      to[i] = inside ? watched(c, watch, sum[i] + from[row * part + at]) : sum[i];
+      to[i] = inside ? watched(c, watch, T(sum[i] + from[row * part + at])) : sum[i];
     }
   }
 };
 
-using SliceKernels = KernelList<SliceAdd<float>, SliceAdd<double>, Slice<Unit1>, Slice<Unit4>,
-                                Slice<Unit8>, Slice<Unit16>, SliceGrad<Unit1>, SliceGrad<Unit4>,
-                                SliceGrad<Unit8>, SliceGrad<Unit16>>;
+using SliceKernels = KernelList<SliceAdd<float>, SliceAdd<double>, SliceAdd<BFloat16>,
+                                SliceAdd<Float16>, Slice<Unit1>, Slice<Unit2>, Slice<Unit4>,
+                                Slice<Unit8>, Slice<Unit16>, SliceGrad<Unit1>, SliceGrad<Unit2>,
+                                SliceGrad<Unit4>, SliceGrad<Unit8>, SliceGrad<Unit16>>;
 
 }  // namespace metronome::cuda

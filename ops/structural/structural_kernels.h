@@ -71,7 +71,8 @@ struct Relayout {
 };
 
 using StructuralKernels =
-    KernelList<Fill<float>, Fill<double>, Fill<int>, Fill<long long>, Fill<bool>, Increment,
-               Relayout<Unit1>, Relayout<Unit4>, Relayout<Unit8>>;
+    KernelList<Fill<float>, Fill<double>, Fill<int>, Fill<long long>, Fill<bool>, Fill<BFloat16>,
+               Fill<Float16>, Increment, Relayout<Unit1>, Relayout<Unit2>, Relayout<Unit4>,
+               Relayout<Unit8>>;
 
 }  // namespace metronome::cuda

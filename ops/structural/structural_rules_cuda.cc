@@ -96,7 +96,9 @@ std::string map_source(const Fill& op, const MapSource& source) {
 }
 
 std::string map_source(const Accumulate&, const MapSource& source) {
-  return source.operands[0] + " + " + source.operands[1];
+  const std::string sum = source.operands[0] + " + " + source.operands[1];
+  const Element element = source.output.element;
+  return is_half(element) ? fmt::format("{}({})", type_text(element), sum) : sum;
 }
 
 std::string map_source(const Increment&, const MapSource& source) {

@@ -64,8 +64,8 @@ std::vector<Case> Transpose::cases() {
     Case c{.name = std::move(name),
            .op = make_op(Transpose{std::move(axes)}),
            .inputs = {{{element, std::move(shape)}}}};
-    c.gradient = is_floating(element);
-    if (element != f32) {
+    c.gradient = element == f32;
+    if (!is_floating(element)) {
       c.inputs[0].fill = {
           .kind = element == bool_ ? Fillings::Kind::booleans : Fillings::Kind::integers,
           .low = 0,
@@ -88,6 +88,9 @@ std::vector<Case> Transpose::cases() {
   add("i64", {1, 0}, {19, 18}, i64);
   add("i32", {1, 0}, {19, 18}, i32);
   add("bool", {1, 0}, {19, 18}, bool_);
+  add("bf16", {1, 0}, {67, 34}, bf16);
+  add("f16 heads", {0, 2, 1, 3}, {2, 9, 4, 6}, f16);
+  add("f16, small", {1, 0}, {3, 5}, f16);
   return cases;
 }
 

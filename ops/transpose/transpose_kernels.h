@@ -66,8 +66,8 @@ struct TransposeTiles {
   }
 };
 
-using TransposeKernels =
-    KernelList<Permute<Unit1>, Permute<Unit4>, Permute<Unit8>, Permute<Unit16>,
-               TransposeTiles<Unit1>, TransposeTiles<Unit4>, TransposeTiles<Unit8>>;
+using TransposeKernels = KernelList<Permute<Unit1>, Permute<Unit2>, Permute<Unit4>, Permute<Unit8>,
+                                    Permute<Unit16>, TransposeTiles<Unit1>, TransposeTiles<Unit2>,
+                                    TransposeTiles<Unit4>, TransposeTiles<Unit8>>;
 
 }  // namespace metronome::cuda

@@ -125,11 +125,12 @@ TEST_CASE("Python reads what we write" * doctest::skip(!python().missing.empty()
   const auto step = std::vector<std::int64_t>{17};
   const auto mask = std::vector<std::uint8_t>{1, 0, 1, 1};
   const auto none = std::vector<float>{};
+  const auto halves = counted<_Float16>(6, .25);
   const std::vector<executor::checkpoint::TensorBytes> tensors = {
       tensor("a/mask", bool_, {4}, mask),     tensor("b/weight", f32, {2, 3}, weight),
       tensor("c/wide", f64, {5, 1, 1}, wide), tensor("d/small", i32, {2, 2}, small),
       tensor("e/größe", i64, {3}, large),     tensor("f/step", i64, {}, step),
-      tensor("g/none", f32, {0, 3}, none)};
+      tensor("g/none", f32, {0, 3}, none),    tensor("h/halves", f16, {6}, halves)};
   executor::checkpoint::write_safetensors(folder.file("ours"), tensors,
                                           {{"note", "zwölf"}, {"k", "v"}});
   const std::string printed = python()(folder, R"(
@@ -147,7 +148,8 @@ with safe_open("ours", framework="np") as file:
                        line("c/wide", "float64", {5, 1, 1}, wide) +
                        line("d/small", "int32", {2, 2}, small) +
                        line("e/größe", "int64", {3}, large) + line("f/step", "int64", {}, step) +
-                       line("g/none", "float32", {0, 3}, none));
+                       line("g/none", "float32", {0, 3}, none) +
+                       line("h/halves", "float16", {6}, halves));
 }
 
 TEST_CASE("we read what Python writes" * doctest::skip(!python().missing.empty())) {
@@ -162,6 +164,7 @@ save_file({
     "step": np.array(-2 ** 62),
     "mask": np.array([True, False, True]),
     "none": np.zeros((3, 0), dtype=np.float64),
+    "halves": np.array([0.5, -2], dtype=np.float16),
 }, "theirs", metadata={"note": "zwölf"})
 )");
   const executor::checkpoint::SafetensorsFile file(folder.file("theirs"));
@@ -175,13 +178,27 @@ save_file({
     file.read(entry, std::as_writable_bytes(std::span(numbers)));
     CHECK(numbers == expected);
   };
-  CHECK(file.tensors().size() == 6);
+  CHECK(file.tensors().size() == 7);
   check("weight", {f32, {2, 3}}, std::vector<float>{0, .25f, .5f, .75f, 1, 1.25f});
   check("wide", {f64, {2}}, std::vector<double>{1e300, -1.0 / 3});
   check("small", {i32, {2, 1}}, std::vector<std::int32_t>{-1, 2147483647});
   check("step", {i64, {}}, std::vector<std::int64_t>{-(std::int64_t{1} << 62)});
   check("mask", {bool_, {3}}, std::vector<std::uint8_t>{1, 0, 1});
   check("none", {f64, {3, 0}}, std::vector<double>{});
+  check("halves", {f16, {2}}, std::vector<std::uint16_t>{0x3800, 0xC000});
+}
+
+// numpy has no bfloat16, so the file is read byte by byte.
+TEST_CASE("Python finds bfloat16 where we wrote it" * doctest::skip(!python().missing.empty())) {
+  const TemporaryFolder folder;
+  const std::vector<std::uint16_t> bits = {0x3F80, 0xC000, 0x7F80};  // 1, -2, infinity
+  const std::vector<executor::checkpoint::TensorBytes> tensors = {tensor("w", bf16, {3}, bits)};
+  executor::checkpoint::write_safetensors(folder.file("ours"), tensors, {});
+  CHECK(python()(folder, R"(
+from safetensors import deserialize
+[(name, t)] = deserialize(open("ours", "rb").read())
+print(name, t["dtype"], t["shape"], bytes(t["data"]).hex())
+)") == "w BF16 [3] 803f00c0807f\n");
 }
 
 TEST_CASE("a checkpoint survives a copy by Python" * doctest::skip(!python().missing.empty())) {

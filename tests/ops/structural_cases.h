@@ -23,9 +23,9 @@ inline const std::vector<Shape>& shapes() {
 }
 
 template <class Op>
-Case on_tensors(const Op& op, const Shape& shape, std::size_t operands) {
-  return {to_string(shape), make_op(op), std::vector<CaseInput>(operands, {Type{f32, shape}}),
-          false, false};
+Case on_tensors(const Op& op, const Shape& shape, std::size_t operands, Element element = f32) {
+  const Type type{element, shape};
+  return {to_string(type), make_op(op), std::vector<CaseInput>(operands, {type}), false, false};
 }
 
 }  // namespace structural
@@ -34,7 +34,7 @@ template <>
 struct CasesOf<Fill> {
   static std::vector<Case> cases() {
     std::vector<Case> cases;
-    for (const Element element : {f32, f64, i32, i64, bool_}) {
+    for (const Element element : {f32, f64, i32, i64, bool_, bf16, f16}) {
       for (const Shape& shape : structural::shapes()) {
         const Type type{element, shape};
         cases.push_back({to_string(type), make_op(Fill{1.5, type}), {}, false, false});
@@ -48,7 +48,7 @@ template <>
 struct CasesOf<Constant> {
   static std::vector<Case> cases() {
     std::vector<Case> cases;
-    for (const Element element : {f32, f64, i32, i64, bool_}) {
+    for (const Element element : {f32, f64, i32, i64, bool_, bf16, f16}) {
       for (const Shape& shape : structural::shapes()) {
         const Type type{element, shape};
         std::vector<std::byte> bytes(type.bytes());
@@ -65,8 +65,10 @@ template <>
 struct CasesOf<Accumulate> {
   static std::vector<Case> cases() {
     std::vector<Case> cases;
-    for (const Shape& shape : structural::shapes()) {
-      cases.push_back(structural::on_tensors(Accumulate{}, shape, 2));
+    for (const Element element : {f32, bf16, f16}) {
+      for (const Shape& shape : structural::shapes()) {
+        cases.push_back(structural::on_tensors(Accumulate{}, shape, 2, element));
+      }
     }
     return cases;
   }
@@ -85,8 +87,10 @@ template <>
 struct CasesOf<Copy> {
   static std::vector<Case> cases() {
     std::vector<Case> cases;
-    for (const Shape& shape : structural::shapes()) {
-      cases.push_back(structural::on_tensors(Copy{}, shape, 1));
+    for (const Element element : {f32, bf16, f16}) {
+      for (const Shape& shape : structural::shapes()) {
+        cases.push_back(structural::on_tensors(Copy{}, shape, 1, element));
+      }
     }
     return cases;
   }
@@ -204,7 +208,7 @@ struct CasesOf<Merge> {
   static std::vector<Case> cases() {
     using namespace structural;
     std::vector<Case> cases;
-    for (const Element element : {f32, i32, i64, bool_}) {
+    for (const Element element : {f32, i32, i64, bool_, bf16, f16}) {
       for (const Shape& shape : shapes()) {
         Fillings fill{.differentiable = false};
         if (element == bool_) fill.kind = Fillings::Kind::booleans;
@@ -228,13 +232,15 @@ template <>
 struct CasesOf<AccumulateIf> {
   static std::vector<Case> cases() {
     std::vector<Case> cases;
-    for (const Shape& shape : structural::shapes()) {
-      const CaseInput value{Type{f32, shape}};
-      cases.push_back({to_string(shape),
-                       make_op(AccumulateIf{}),
-                       {value, value, structural::boolean()},
-                       false,
-                       false});
+    for (const Element element : {f32, bf16, f16}) {
+      for (const Shape& shape : structural::shapes()) {
+        const CaseInput value{Type{element, shape}};
+        cases.push_back({to_string(value.type),
+                         make_op(AccumulateIf{}),
+                         {value, value, structural::boolean()},
+                         false,
+                         false});
+      }
     }
     return cases;
   }

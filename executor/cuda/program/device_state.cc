@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/ir/half.h"
+
 namespace metronome::executor::program {
 
 const void* DeviceConstants::keep(std::span<const std::byte> bytes) {
@@ -99,6 +101,8 @@ void DeviceState::fill_inputs(bool numbers) {
   for (std::size_t i = 0; numbers && i < memory_.inputs.size(); ++i) {
     if (memory_.inputs[i].type.element == f32) fill(0.0f, i);
     if (memory_.inputs[i].type.element == f64) fill(0.0, i);
+    if (memory_.inputs[i].type.element == bf16) fill(BFloat16(), i);
+    if (memory_.inputs[i].type.element == f16) fill(Float16(), i);
   }
   driver_.upload(inputs_.data(), bytes.data(), bytes.size(), stream_);
   driver_.synchronize(stream_);

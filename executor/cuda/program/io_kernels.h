@@ -58,7 +58,9 @@ struct InputPart {
   int words;     ///< of 16 bytes; the last may go beyond the input
   int input;     ///< its number
   int number;    ///< of the part, from 0 in each input
-  int floating;  ///< bytes of an element that may not be finite, 4 or 8; else 0
+  int floating;  ///< bytes of an element that may not be finite, 4 or 8, or one of these; else 0
+  /// Of two bytes: the bits of the exponent.
+  static constexpr int kBFloat16 = 0x7F80, kFloat16 = 0x7C00;
 };
 
 /// Copies the inputs that were fed for this step from the step's slot. One block for each part.
@@ -95,14 +97,21 @@ struct LoadInputs {
   }
 
  private:
-  /// Two numbers of 4 bytes, or one of 8, the low half first.
+  /// Four numbers of 2 bytes, two of 4 or one of 8, the low half first.
   METRONOME_DEVICE void look(Index* stamps, int floating, unsigned low, unsigned high) const {
     if (floating == 8) {
       stamp(stamps, high, 0x7FF00000u, low);
+    } else if (floating != 4) {
+      look_at_two(stamps, static_cast<unsigned>(floating) << 16, low);
+      look_at_two(stamps, static_cast<unsigned>(floating) << 16, high);
     } else {
       stamp(stamps, low, 0x7F800000u, 0);
       stamp(stamps, high, 0x7F800000u, 0);
     }
+  }
+  METRONOME_DEVICE void look_at_two(Index* stamps, unsigned exponent, unsigned two) const {
+    stamp(stamps, two << 16, exponent, 0);
+    stamp(stamps, two & 0xFFFF0000u, exponent, 0);
   }
   /// The bits of a number that hold its exponent, and those below them.
   METRONOME_DEVICE void stamp(Index* stamps, unsigned bits, unsigned exponent, unsigned low) const {
@@ -134,7 +143,7 @@ struct alignas(16) Stamped {
 
 struct ReadEntry {
   const unsigned char* from;
-  int bytes;  ///< of the element: 1, 4 or 8
+  int bytes;  ///< of the element: 1, 2, 4 or 8
   int unused;
 };
 
@@ -161,6 +170,8 @@ struct StoreReads {
         bits = *reinterpret_cast<const Index*>(read.from);
       } else if (read.bytes == 4) {
         bits = *reinterpret_cast<const unsigned*>(read.from);
+      } else if (read.bytes == 2) {
+        bits = *reinterpret_cast<const Unit2*>(read.from);
       } else {
         bits = *read.from;
       }

@@ -23,7 +23,9 @@ constexpr std::size_t kWords = 4 * kThreads;
 /// for its next word when the last has come, and the bus is slow to answer.
 constexpr std::size_t kBusWords = kThreads;
 
-int floating_bytes(const Type& type) {
+int floating_kind(const Type& type) {
+  if (type.element == bf16) return cuda::InputPart::kBFloat16;
+  if (type.element == f16) return cuda::InputPart::kFloat16;
   return is_floating(type.element) ? static_cast<int>(size_of(type.element)) : 0;
 }
 
@@ -70,7 +72,7 @@ Task InputSlots::task(std::size_t shape) const {
                        .words = static_cast<int>(std::min(each, words - at)),
                        .input = static_cast<int>(i),
                        .number = static_cast<int>(at / each),
-                       .floating = floating_bytes(memory_.inputs[i].type)});
+                       .floating = floating_kind(memory_.inputs[i].type)});
     }
     if (words > 0) task.touched.writes.push_back({state_.input(i), words * kWord});
   }
