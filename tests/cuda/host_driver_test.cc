@@ -285,8 +285,9 @@ TEST_CASE("products by the library's algorithms") {
   auto* numbers = reinterpret_cast<float*>(b.driver.device_memory(12 * sizeof(float)));
   for (int i = 0; i < 8; ++i) numbers[i] = static_cast<float>(i);
   std::byte* workspace = b.driver.device_memory(HostGemmLibrary::kWorkspaceBytes);
-  CHECK(b.driver.gemm_candidates(problem).size() == 2);
-  CHECK(b.driver.gemm_candidates({.bias = true, .m = 2, .n = 2, .k = 2}).empty());
+  CHECK(b.driver.candidates(GemmCommand{.problem = problem}).size() == 2);
+  CHECK(
+      b.driver.candidates(GemmCommand{.problem = {.bias = true, .m = 2, .n = 2, .k = 2}}).empty());
 
   GemmCommand gemm{problem,     numbers, numbers + 4, nullptr,
                    numbers + 8, nullptr, 0,           HostGemmLibrary::kPlain};
