@@ -115,6 +115,9 @@ class CudaPlay {
   void operator()(const Kernel& kernel, std::int64_t count) {
     static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= 4096,
                   "a kernel's members are plain, and take at most 4 KiB");
+    static_assert(
+        requires { metronome_portable_text(&kernel); },
+        "a kernel that `portable` plays is declared by METRONOME_PORTABLE");
     if (count == 0) return;
     constexpr int kThreads = 256;
     // A place of its own for each kernel's source: commands are told apart by it.
