@@ -48,7 +48,7 @@ class Bench {
     fill(a, problem.m * problem.k, problem.element);
     fill(b, problem.k * problem.n, problem.element);
     double best = std::numeric_limits<double>::infinity();
-    for (const Candidate& candidate : driver_.gemm_candidates(problem)) {
+    for (const Candidate& candidate : driver_.candidates(GemmCommand{.problem = problem})) {
       const Block workspace(driver_, candidate.scratch_bytes);
       best = std::min(best, milliseconds(GemmCommand{.problem = problem,
                                                      .a = a.data(),

@@ -6,6 +6,7 @@
 #include "executor/run/batches.h"      // the order of batches
 #include "executor/run/executable.h"   // Executable
 #include "graph/builder/graph.h"       // Graph
+#include "graph/emit/scope.h"          // apply: a node of an op of one's own
 #include "graph/ir/error.h"            // GraphError, RunError
 #include "graph/ir/value.h"            // Value and its verbs
 #include "ops/language/functions.h"    // elementwise functions, reductions, shapes
@@ -14,3 +15,4 @@
 #include "ops/language/optimizers.h"   // Adam, AdamW, Sgd, schedules
 #include "ops/language/routing.h"      // RouteOptions, dropped, balance_loss
 #include "ops/losses/losses.h"         // mse_loss, cross_entropy_loss, ...
+#include "ops/own/own_ops.h"           // own_ops: ops of one's own with kernels

@@ -173,6 +173,20 @@ ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& out
   return limited;
 }
 
+void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOps& ops,
+                     const std::string& target) {
+  for (const Node& node : graph.nodes()) {
+    if (!has_kernel(graph, node) || kernels.has(*node.op)) continue;
+    const std::string_view way_out =
+        ops.find(*node.op) == nullptr
+            ? "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the "
+              "rule `lower`"
+            : "give it the rule `record` or `portable`, or `lower`";
+    throw RunError(fmt::format("graph \"{}\": {} has no kernel for {}; {}", graph.name(), target,
+                               describe(node), way_out));
+  }
+}
+
 Needs declared_needs(std::span<const ir::Graph* const> graphs) {
   Needs needs;
   needs.parts.push_back({"storages", add_storages(graphs[0]->storages(), needs)});

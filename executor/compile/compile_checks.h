@@ -2,9 +2,11 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "executor/engine/backend.h"
+#include "executor/engine/kernels.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/target.h"
 #include "executor/support/room.h"
@@ -21,6 +23,10 @@ std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> grap
 /// The graph of which evaluation computes `outputs` alone: all others are absent from its
 /// readables, and without the loss among them it has none. All of them where `outputs` is empty.
 ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs);
+
+/// Throws RunError, which says what to do, for the first node that `target` has no kernel for.
+void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOps& ops,
+                     const std::string& target);
 
 /// What graphs take at least, as they are declared: storages and inputs.
 Needs declared_needs(std::span<const ir::Graph* const> graphs);

@@ -73,9 +73,10 @@ bool KeepWhole::operator()(const OpPtr& op, std::span<const Type> types) {
   const std::string what = fmt::format("{}{} {}", op->name(),
                                        attributes.empty() ? "" : fmt::format(" {{{}}}", attributes),
                                        fmt::join(texts, " x "));
-  const auto known = decided_.find(what);
+  const std::pair key(what, op->kind());
+  const auto known = decided_.find(key);
   if (known != decided_.end()) return known->second;
-  return decided_[what] = decide(op, types, what);
+  return decided_[key] = decide(op, types, what);
 }
 
 bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::string& what) {

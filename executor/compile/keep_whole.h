@@ -4,6 +4,8 @@
 #include <map>
 #include <span>
 #include <string>
+#include <typeindex>
+#include <utility>
 
 #include "executor/engine/kernels.h"
 #include "executor/engine/report.h"
@@ -36,7 +38,7 @@ class KeepWhole {
   const Settings& settings_;
   const CompileOptions& options_;
   Report& report_;
-  std::map<std::string, bool> decided_;
+  std::map<std::pair<std::string, std::type_index>, bool> decided_;
 };
 
 }  // namespace metronome::executor::compile

@@ -93,6 +93,7 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
     return keep_whole(op, types);
   };
   ir::Graph graph = run_passes(declared, complete, summary, report);
+  require_kernels(graph, kernels, options.ops, report.target);
   if (const auto room = kernels.room()) require_room(graph.name(), biggest_value(graph), room);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
   std::vector<std::size_t> scratch_bytes;

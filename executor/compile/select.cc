@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <typeindex>
+#include <utility>
 
 #include "executor/engine/plan.h"
 #include "executor/engine/plan_nodes.h"
@@ -37,14 +39,16 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
   const std::optional<Room> room = kernels.room();
 
   std::vector<Candidate> choices(graph.nodes().size());
-  std::map<std::string, Candidate> decided;
+  // Ops of users' own may have the names of others.
+  std::map<std::pair<std::string, std::type_index>, Candidate> decided;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (!has_kernel(graph, node)) continue;
     Types inputs;
     for (const ValueId id : node.inputs) inputs.push_back(graph.type(id));
     const std::string what = describe(node, inputs);
-    if (const auto known = decided.find(what); known != decided.end()) {
+    const auto decision = std::pair(what, node.op->kind());
+    if (const auto known = decided.find(decision); known != decided.end()) {
       choices[i] = known->second;
       continue;
     }
@@ -78,7 +82,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
       report.choices.push_back(
           fmt::format("{} -> {} ({})", what, name_of(candidates[chosen]), how));
     }
-    choices[i] = decided[what] = candidates[chosen];
+    choices[i] = decided[decision] = candidates[chosen];
   }
   try {
     if (file) file->save();
@@ -89,7 +93,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
   for (const auto& [what, candidate] : decided) {
     report.choices_hash =
         report.choices_hash * 31 +
-        hash_of(fmt::format("{} -> {} on {}", what, name_of(candidate), candidate.threads));
+        hash_of(fmt::format("{} -> {} on {}", what.first, name_of(candidate), candidate.threads));
   }
   return choices;
 }

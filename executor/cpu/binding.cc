@@ -1,11 +1,9 @@
 #include "executor/cpu/binding.h"
 
-#include "ops/cpu/table.h"
-
 namespace metronome::executor::cpu {
 
-CpuKernel bind_node(const Plan& plan, std::int32_t index, const Locate& locate, std::byte* scratch,
-                    CpuFault fault) {
+CpuKernel bind_node(const CpuTable& table, const Plan& plan, std::int32_t index,
+                    const Locate& locate, std::byte* scratch, CpuFault fault) {
   const Node& node = plan.graph.nodes()[index];
   Types inputs;
   std::vector<void*> input_data, output_data;
@@ -16,7 +14,7 @@ CpuKernel bind_node(const Plan& plan, std::int32_t index, const Locate& locate, 
   for (std::size_t k = 0; k < node.types.size(); ++k) {
     output_data.push_back(locate({index, static_cast<std::int32_t>(k)}));
   }
-  return cpu_table().of(*node.op).bind(
+  return table.of(*node.op).bind(
       *node.op, {inputs, node.types, input_data, output_data, scratch, plan.choices[index], fault});
 }
 

@@ -8,6 +8,7 @@
 #include "executor/cpu/cpu_engine.h"
 #include "executor/cpu/cpu_kernels.h"
 #include "executor/engine/plan_nodes.h"
+#include "ops/cpu/table.h"
 
 namespace metronome::executor::cpu {
 namespace {
@@ -19,13 +20,15 @@ class CpuBackend : public Backend {
       : options_(options),
         kernels_(cpu_kernels({.threads = options.threads,
                               .preferred = maker_of(options.kernels),
-                              .room = room_of_process()})) {}
+                              .room = room_of_process(),
+                              .ops = options.ops})) {}
 
   const Kernels& kernels() const override { return *kernels_; }
   std::vector<Settings> settings(Mode mode) const override { return {cpu_settings(mode)}; }
 
  protected:
   const CompileOptions& options() const { return options_; }
+  CpuTable table() const { return cpu_table().with(options_.ops); }
 
  private:
   CompileOptions options_;
@@ -51,7 +54,7 @@ class ReplayBackend final : public CpuBackend {
     return needs_of_arena(plans);
   }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
-    return make_cpu_replay(std::move(planned.plans), memory,
+    return make_cpu_replay(std::move(planned.plans), memory, table(),
                            {.poison = options().poison, .watch = options().watch});
   }
 };
@@ -70,7 +73,7 @@ class StepwiseBackend final : public CpuBackend {
     return needs;
   }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
-    return make_stepwise(std::move(planned.plans), memory, options().watch);
+    return make_stepwise(std::move(planned.plans), memory, table(), options().watch);
   }
 
  private:

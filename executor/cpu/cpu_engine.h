@@ -6,6 +6,7 @@
 
 #include "executor/engine/engine.h"
 #include "executor/engine/plan.h"
+#include "ops/cpu/table.h"
 
 namespace metronome::executor::cpu {
 
@@ -15,12 +16,14 @@ struct CpuChecks {
   bool watch = false;   ///< numbers that are not finite are looked for
 };
 
-/// `cpu_replay`: a flat array of {function, arguments} over one arena that the plans share.
+/// `cpu_replay`: a flat array of {function, arguments} over one arena that the plans share. Both
+/// engines bind kernels of `table` and do not keep it.
 std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory,
-                                        const CpuChecks& checks);
+                                        const CpuTable& table, const CpuChecks& checks);
 
 /// `stepwise`: the same kernels in the same order, each value in fresh memory of its own at the
 /// same address modulo 64, assignments copied at the end of the step.
-std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory, bool watch);
+std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory,
+                                      const CpuTable& table, bool watch);
 
 }  // namespace metronome::executor::cpu

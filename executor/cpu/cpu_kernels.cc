@@ -25,16 +25,16 @@ using Clock = std::chrono::steady_clock;
 /// Memory to time one node's candidates on.
 class Bench {
  public:
-  Bench(const Node& node, std::span<const Type> inputs) : node_(node), inputs_(inputs) {
+  Bench(const CpuTable& table, const Node& node, std::span<const Type> inputs)
+      : table_(table), node_(node), inputs_(inputs) {
     for (const Type& t : inputs) input_data_.push_back(filled(t));
     for (const Type& t : node.types) output_data_.push_back(filled(t));
   }
 
   CpuKernel bind(const Candidate& candidate) {
     scratch_.emplace_back(candidate.scratch_bytes);
-    return cpu_table().of(*node_.op).bind(
-        *node_.op,
-        {inputs_, node_.types, input_data_, output_data_, scratch_.back().data(), candidate});
+    return table_.of(*node_.op).bind(*node_.op, {inputs_, node_.types, input_data_, output_data_,
+                                                 scratch_.back().data(), candidate});
   }
 
  private:
@@ -52,6 +52,7 @@ class Bench {
       data[i] = static_cast<T>((i * 37 % 101) / 50.0 - 1.0);
   }
 
+  const CpuTable& table_;
   const Node& node_;
   std::span<const Type> inputs_;
   std::vector<Block> blocks_, scratch_;
@@ -66,9 +67,9 @@ double seconds_of(const CpuKernel& kernel, int calls) {
 
 /// The fastest candidate by the best of interleaved rounds. A later candidate must win by 3 %: the
 /// fixed rule's choice stands where the difference is noise.
-Kernels::Fastest fastest_of(const Node& node, std::span<const Type> inputs,
+Kernels::Fastest fastest_of(const CpuTable& table, const Node& node, std::span<const Type> inputs,
                             std::span<const Candidate> candidates) {
-  Bench bench(node, inputs);
+  Bench bench(table, node, inputs);
   std::vector<CpuKernel> kernels;
   std::vector<int> calls;
   for (const Candidate& candidate : candidates) {
@@ -96,16 +97,17 @@ Kernels::Fastest fastest_of(const Node& node, std::span<const Type> inputs,
 
 class CpuKernels final : public Kernels {
  public:
-  explicit CpuKernels(KernelOptions options) : options_(std::move(options)) {}
+  explicit CpuKernels(KernelOptions options)
+      : options_(std::move(options)), table_(cpu_table().with(options_.ops)) {}
 
   std::string machine() const override { return machine_key(options_.threads); }
-  bool has(const Op& op) const override { return cpu_table().has(op); }
+  bool has(const Op& op) const override { return table_.has(op); }
   std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
-    return cpu_table().of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads});
+    return table_.of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads});
   }
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
-    return fastest_of(node, inputs, candidates);
+    return fastest_of(table_, node, inputs, candidates);
   }
   bool run() const override { return options_.run; }
   std::optional<Maker> preferred() const override { return options_.preferred; }
@@ -113,6 +115,7 @@ class CpuKernels final : public Kernels {
 
  private:
   KernelOptions options_;
+  CpuTable table_;
 };
 
 struct FamilyName {

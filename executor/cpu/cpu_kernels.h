@@ -8,6 +8,7 @@
 #include "executor/engine/target.h"
 #include "executor/support/room.h"
 #include "ops/rules/candidate.h"
+#include "ops/rules/own_rules.h"
 
 namespace metronome::executor::cpu {
 
@@ -20,6 +21,7 @@ struct KernelOptions {
   std::optional<Maker> preferred = {};  ///< Kernels::preferred
   std::optional<Room> room = {};        ///< Kernels::room
   bool run = true;                      ///< Kernels::run
+  OwnOps ops = {};                      ///< beside those of the table
 };
 std::unique_ptr<Kernels> cpu_kernels(KernelOptions options);
 

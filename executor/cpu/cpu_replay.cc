@@ -39,8 +39,8 @@ struct CopyBytes {
 /// What is fixed at bind time for one plan.
 class Replay {
  public:
-  Replay(Plan plan, const Memory& memory, std::byte* arena, const CpuChecks& checks,
-         FaultSlot& faults, std::size_t base)
+  Replay(Plan plan, const Memory& memory, std::byte* arena, const CpuTable& table,
+         const CpuChecks& checks, FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), arena_(arena) {
     make_readable_blocks();
     bases_.arena = arena;
@@ -63,7 +63,7 @@ class Replay {
       const bool* runs_if =
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
       add(describe(plan_.graph.nodes()[node]),
-          bind_node(plan_, node, locate, scratch,
+          bind_node(table, plan_, node, locate, scratch,
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if);
       if (watch) {
@@ -209,13 +209,14 @@ class Replay {
 
 class CpuReplay final : public PerPlan<Replay> {
  public:
-  CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuChecks& checks)
+  CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
+            const CpuChecks& checks)
       : PerPlan(memory) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);
     for (Plan& plan : plans) {
-      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), checks, faults(),
+      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), table, checks, faults(),
                                    next_place()));
     }
   }
@@ -234,8 +235,8 @@ class CpuReplay final : public PerPlan<Replay> {
 }  // namespace
 
 std::unique_ptr<Engine> make_cpu_replay(std::vector<Plan> plans, const Memory& memory,
-                                        const CpuChecks& checks) {
-  return std::make_unique<CpuReplay>(std::move(plans), memory, checks);
+                                        const CpuTable& table, const CpuChecks& checks) {
+  return std::make_unique<CpuReplay>(std::move(plans), memory, table, checks);
 }
 
 }  // namespace metronome::executor::cpu

@@ -15,7 +15,8 @@ namespace {
 /// One plan: every value keeps memory of its own, so no plan can be wrong here.
 class Walk {
  public:
-  Walk(Plan plan, const Memory& memory, bool watches, FaultSlot& faults, std::size_t base)
+  Walk(Plan plan, const Memory& memory, const CpuTable& table, bool watches, FaultSlot& faults,
+       std::size_t base)
       : plan_(std::move(plan)), memory_(memory) {
     const ir::Graph& graph = plan_.graph;
     for (const std::size_t storage : memory.storages_of(graph)) {
@@ -41,7 +42,7 @@ class Walk {
       const ValueId guard = graph.nodes()[node].guard;
       const bool* runs_if =
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
-      add(bind_node(plan_, node, locate, scratch_.back().data(),
+      add(bind_node(table, plan_, node, locate, scratch_.back().data(),
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if);
       if (!watch) continue;
@@ -110,17 +111,19 @@ class Walk {
 
 class Stepwise final : public PerPlan<Walk> {
  public:
-  Stepwise(std::vector<Plan> plans, const Memory& memory, bool watch) : PerPlan(memory) {
+  Stepwise(std::vector<Plan> plans, const Memory& memory, const CpuTable& table, bool watch)
+      : PerPlan(memory) {
     for (Plan& plan : plans) {
-      add(std::make_unique<Walk>(std::move(plan), memory, watch, faults(), next_place()));
+      add(std::make_unique<Walk>(std::move(plan), memory, table, watch, faults(), next_place()));
     }
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory, bool watch) {
-  return std::make_unique<Stepwise>(std::move(plans), memory, watch);
+std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory,
+                                      const CpuTable& table, bool watch) {
+  return std::make_unique<Stepwise>(std::move(plans), memory, table, watch);
 }
 
 }  // namespace metronome::executor::cpu

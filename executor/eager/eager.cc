@@ -23,8 +23,9 @@ namespace {
 /// One mode of a declared graph.
 class Interpreter {
  public:
-  Interpreter(EagerPlan declared, EagerMemory& tensors, bool watches)
-      : mode_(declared.mode),
+  Interpreter(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops, bool watches)
+      : ops_(ops),
+        mode_(declared.mode),
         graph_(std::move(declared.graph)),
         tensors_(tensors),
         memory_(tensors.memory()),
@@ -45,7 +46,7 @@ class Interpreter {
           leaves_.push_back(values_[i][0]);
         }
       } else if (node.inputs.empty()) {
-        values_[i] = reference(*node.op, {});  // a constant: made once
+        values_[i] = reference(*node.op, {}, ops_);  // a constant: made once
         for (at::Tensor& constant : values_[i]) constant = constant.to(tensors.device());
       }
     }
@@ -210,7 +211,7 @@ class Interpreter {
     const Node& node = graph_.nodes()[index];
     Tensors made;
     try {
-      made = reference(*node.op, inputs);
+      made = reference(*node.op, inputs, ops_);
     } catch (const c10::Error&) {
       const auto stray = tensors_.on_device() ? std::nullopt : stray_lookup(node, inputs);
       if (!stray) throw;
@@ -304,6 +305,7 @@ class Interpreter {
     gradient = at::Tensor();
   }
 
+  OwnOps ops_;
   Mode mode_;
   ir::Graph graph_;
   EagerMemory& tensors_;
@@ -327,10 +329,11 @@ class Interpreter {
 
 class Eager final : public Engine {
  public:
-  Eager(std::vector<EagerPlan> plans, const Memory& memory, at::Device device, bool watch)
+  Eager(std::vector<EagerPlan> plans, const Memory& memory, const OwnOps& ops, at::Device device,
+        bool watch)
       : tensors_(memory, device) {
     for (EagerPlan& plan : plans) {
-      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_, watch));
+      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_, ops, watch));
     }
   }
 
@@ -363,12 +366,12 @@ class Eager final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   Device device, bool watch) {
+                                   const OwnOps& ops, Device device, bool watch) {
   if (device.kind == Device::Kind::cpu) {
-    return std::make_unique<Eager>(std::move(plans), memory, at::Device(at::kCPU), watch);
+    return std::make_unique<Eager>(std::move(plans), memory, ops, at::Device(at::kCPU), watch);
   }
   load_torch_cuda(device.index);
-  return std::make_unique<Eager>(std::move(plans), memory,
+  return std::make_unique<Eager>(std::move(plans), memory, ops,
                                  at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)),
                                  watch);
 }

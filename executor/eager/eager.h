@@ -8,19 +8,23 @@
 #include "executor/engine/engine.h"
 #include "executor/engine/target.h"
 #include "graph/ir/graph.h"
+#include "ops/rules/own_rules.h"
 
 namespace metronome::executor::eager {
 
 /// What stands for a plan.
 struct EagerPlan {
   Mode mode;
-  ir::Graph graph;  ///< as declared, after `for_mode` and nothing else
+  /// As declared, after `for_mode`; without the composites that have no reference, and nothing
+  /// else.
+  ir::Graph graph;
   /// Parameters that the plan updates: guards that exclude each other may keep a parameter from the
   /// loss where the declared graph alone does not tell.
   std::set<StorageId> updated;
 };
 
-/// Runs the graph before `lower`: libtorch's own composites, its autograd, its fused optimizers.
+/// Runs composites whole: libtorch's own, its autograd, its fused optimizers. `ops`: those of one's
+/// own, with their references.
 /// The optimizer's moments are storages of `memory`. On a CUDA device storages, inputs and values
 /// are tensors there; throws RunError where libtorch cannot use it.
 ///
@@ -28,6 +32,6 @@ struct EagerPlan {
 /// node, the user's line and the index; the step changes no storage. With `watch` the declared
 /// graph's values are looked at, then the parameters' gradients.
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   Device device, bool watch);
+                                   const OwnOps& ops, Device device, bool watch);
 
 }  // namespace metronome::executor::eager

@@ -11,6 +11,7 @@
 #include "executor/eager/eager.h"
 #include "graph/ir/error.h"
 #include "graph/passes/for_mode.h"
+#include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "ops/reference/table.h"
 
@@ -22,11 +23,13 @@ class EagerBackend final : public Backend {
   EagerBackend(const Target& target, const CompileOptions& options)
       : device_(target.device),
         watches_(options.watch),
+        ops_(options.ops),
         limited_(!options.evaluate_outputs.empty()),
         kernels_(cpu::cpu_kernels({.threads = options.threads,
                                    .preferred = cpu::maker_of(options.kernels),
                                    .room = on_host() ? room_of_process() : std::optional<Room>(),
-                                   .run = false})) {}
+                                   .run = false,
+                                   .ops = options.ops})) {}
 
   std::string name() const override { return on_host() ? "eager" : "eager on a GPU"; }
 
@@ -55,14 +58,16 @@ class EagerBackend final : public Backend {
     std::vector<EagerPlan> plans;
     for (std::size_t i = 0; i < planned.plans.size(); ++i) {
       const Plan& plan = planned.plans[i];
-      const Settings settings = cpu::cpu_settings(plan.mode);
+      Settings settings = cpu::cpu_settings(plan.mode);
+      settings.keeps = [&](const OpPtr& op, auto) { return has_reference(*op, ops_); };
       std::set<StorageId> updated;
       for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
       ir::Graph graph = passes::for_mode(*planned.declared[i], settings);
+      graph = passes::lower(graph, settings);  // what has no reference, op by op
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
       plans.push_back({plan.mode, std::move(graph), std::move(updated)});
     }
-    return make_eager(std::move(plans), memory, device_, watches_);
+    return make_eager(std::move(plans), memory, ops_, device_, watches_);
   }
 
  private:
@@ -70,6 +75,7 @@ class EagerBackend final : public Backend {
 
   const Device device_;
   const bool watches_;
+  const OwnOps ops_;
   const bool limited_;  // evaluation computes some outputs alone
   std::unique_ptr<Kernels> kernels_;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/ir/settings.h"
+#include "ops/rules/own_rules.h"
 
 namespace metronome {
 
@@ -88,6 +89,9 @@ struct CompileOptions {
   /// On a CPU: the family that runs every op for which it has a kernel, neither timed nor looked up
   /// in the tuning file; `usual`: METRONOME_KERNELS (own, mkl or onednn), else none is preferred.
   Family kernels = Family::usual;
+  /// Ops of one's own that have kernels (ops/own/own_ops.h): `own_ops<MyOp, MyOpGrad>()`. One that
+  /// is made of others, by `lower`, need not be named.
+  OwnOps ops = {};
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
 };

@@ -26,6 +26,12 @@ const CpuTable::Rules& CpuTable::of(const Op& op) const {
   throw InternalError(fmt::format("{} has no CPU kernel", op.name()));
 }
 
+CpuTable CpuTable::with(const OwnOps& ops) const {
+  CpuTable table = *this;
+  for (const OwnOp& op : ops.all()) table.rules_.emplace_back(op.kind, op.cpu);
+  return table;
+}
+
 CpuFeatures cpu_features() {
   __builtin_cpu_init();
   return {.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),

@@ -8,18 +8,18 @@
 
 #include "graph/ir/op.h"
 #include "ops/cpu/launch.h"
+#include "ops/rules/own_rules.h"
 
 namespace metronome {
 
 class CpuTable {
  public:
-  struct Rules {
-    CpuKernel (*bind)(const Op& op, const CpuLaunch& launch) = nullptr;
-    std::vector<Candidate> (*candidates)(const Op& op, const CpuQuery& query) = nullptr;
-  };
+  using Rules = CpuRules;
   /// Throws InternalError for an op without a kernel (a view, a composite).
   const Rules& of(const Op& op) const;
   bool has(const Op& op) const;
+  /// This table and the ops of one's own.
+  CpuTable with(const OwnOps& ops) const;
   /// "avx512" or "avx2".
   std::string_view isa() const { return isa_; }
 

@@ -19,7 +19,7 @@ struct Name {
   std::string operator()(const GeneratedCommand& c) const { return c.name; }
   std::string operator()(const CopyCommand&) const { return "copy"; }
   std::string operator()(const ZeroCommand&) const { return "zero"; }
-  std::string operator()(const GemmCommand&) const { return "gemm"; }
+  std::string operator()(const LibraryCommand& c) const { return std::string(c.name()); }
 };
 
 }  // namespace
@@ -34,6 +34,27 @@ std::string to_string(const GemmProblem& p) {
   }
   if (p.tf32) text += ", tf32";
   return text;
+}
+
+std::vector<LibraryOperand> GemmCommand::operands() const {
+  using Use = LibraryOperand::Use;
+  const GemmProblem& p = problem;
+  const auto extent = [&](std::int64_t elements, std::int64_t stride) {
+    return static_cast<std::size_t>((p.batch - 1) * stride + elements) * size_of(p.element);
+  };
+  std::vector<LibraryOperand> all = {{a, extent(p.m * p.k, p.stride_a)},
+                                     {b, extent(p.k * p.n, p.stride_b)},
+                                     {d, extent(p.m * p.n, p.stride_d), Use::write}};
+  if (p.bias) all.push_back({bias, extent(p.n, 0)});
+  if (workspace_bytes > 0) all.push_back({workspace, workspace_bytes, Use::workspace});
+  return all;
+}
+
+void GemmCommand::check() const {
+  const GemmProblem& p = problem;
+  if (p.m < 1 || p.n < 1 || p.k < 1 || p.batch < 1) {
+    throw InternalError(fmt::format("a product without elements: {}", to_string(p)));
+  }
 }
 
 std::string name_of(const Command& command) { return std::visit(Name(), command); }
@@ -65,11 +86,8 @@ void CommandList::add(Command command) {
     check_shape(kernel->name, kernel->shape);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
     check_shape(generated->name, generated->shape);
-  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
-    const GemmProblem& p = gemm->problem;
-    if (p.m < 1 || p.n < 1 || p.k < 1 || p.batch < 1) {
-      throw InternalError(fmt::format("a product without elements: {}", to_string(p)));
-    }
+  } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+    call->check();
   }
   commands_.push_back(std::move(command));
 }

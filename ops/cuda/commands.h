@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "graph/ir/type.h"
+#include "ops/cuda/library.h"
 #include "ops/kernel/bound.h"
 #include "ops/kernel/kernel.h"
 #include "ops/rules/candidate.h"
@@ -83,19 +84,27 @@ struct GemmProblem {
 /// as they are stored.
 std::string to_string(const GemmProblem& problem);
 
+/// A matrix product by a library.
 struct GemmCommand {
-  GemmProblem problem;
+  static constexpr std::string_view name = "gemm";
+  static constexpr Maker maker = Maker::cublaslt;
+
+  GemmProblem problem = {};
   const void* a = nullptr;
   const void* b = nullptr;
   const void* bias = nullptr;
   void* d = nullptr;
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
-  std::optional<Algorithm> algorithm;  ///< the chosen candidate's; absent: the library's first
+  std::optional<Algorithm> algorithm = {};  ///< the chosen candidate's; absent: the library's first
+
+  std::string text() const { return to_string(problem); }
+  std::vector<LibraryOperand> operands() const;
+  void check() const;  ///< refuses a product without elements
 };
 
 using Command =
-    std::variant<KernelCommand, GeneratedCommand, CopyCommand, ZeroCommand, GemmCommand>;
+    std::variant<KernelCommand, GeneratedCommand, CopyCommand, ZeroCommand, LibraryCommand>;
 
 /// "layer_norm", "add gelu", "gemm", "copy", "zero".
 std::string name_of(const Command& command);
@@ -125,7 +134,7 @@ class CommandList {
   void zero(void* to, std::size_t bytes) {
     if (bytes > 0) add(ZeroCommand{to, bytes});
   }
-  /// Throws InternalError as `check_shape` does, and for a product without elements.
+  /// Throws InternalError as `check_shape` does, and as a library's call does.
   void add(Command command);
 
   const std::vector<Command>& commands() const { return commands_; }

@@ -14,6 +14,7 @@
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
 #include "ops/cuda/commands.h"
+#include "ops/cuda/library.h"
 #include "ops/rules/by_element.h"
 #include "ops/rules/candidate.h"
 
@@ -29,21 +30,12 @@ struct DeviceFacts {
   std::string library_versions;  ///< "CUDA 13.0, cuBLASLt 13.1.0"
 };
 
-/// The library of matrix products on a device.
-class GemmLibrary {
- public:
-  virtual ~GemmLibrary() = default;
-  /// Ways to compute the product, the library's own first choice first; empty where it offers none
-  /// (a bias in the epilogue of a layout that it does not know).
-  virtual std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const = 0;
-};
-
 /// What a choice is made from.
 struct CudaQuery {
   std::span<const Type> inputs;
   std::span<const Type> outputs;
   const DeviceFacts& device;
-  const GemmLibrary& gemm;
+  const Libraries& libraries;
   bool tf32 = false;
 };
 

@@ -96,6 +96,14 @@ const CudaTable::Rules& CudaTable::of(const Op& op) const {
   throw InternalError(fmt::format("{} has no CUDA form", op.name()));
 }
 
+CudaTable CudaTable::with(const OwnOps& ops) const {
+  CudaTable table = *this;
+  for (const OwnOp& op : ops.all()) {
+    if (op.cuda.record != nullptr) table.rules_.emplace_back(op.kind, op.cuda);
+  }
+  return table;
+}
+
 const CudaTable& cuda_table() {
   static const CudaTable table = table_of(KernelOps(), CompoundOps());
   return table;

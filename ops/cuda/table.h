@@ -8,19 +8,18 @@
 #include "graph/ir/op.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/map.h"
+#include "ops/rules/own_rules.h"
 
 namespace metronome {
 
 class CudaTable {
  public:
-  struct Rules {
-    void (*record)(const Op& op, const CudaLaunch& launch) = nullptr;
-    std::vector<Candidate> (*candidates)(const Op& op, const CudaQuery& query) = nullptr;
-    std::string (*map_source)(const Op& op, const MapSource& source) = nullptr;  ///< or null
-  };
+  using Rules = CudaRules;
   /// Throws InternalError for an op without a CUDA form (a view, a composite).
   const Rules& of(const Op& op) const;
   bool has(const Op& op) const;
+  /// This table and those ops of one's own that have rules for devices.
+  CudaTable with(const OwnOps& ops) const;
 
   explicit CudaTable(std::vector<std::pair<std::type_index, Rules>> rules)
       : rules_(std::move(rules)) {}

@@ -353,7 +353,7 @@ std::vector<Candidate> candidates(const Group& group, const CudaQuery& query) {
       .candidates(*reducer.op, {.inputs = types,
                                 .outputs = reducer.types,
                                 .device = query.device,
-                                .gemm = query.gemm,
+                                .libraries = query.libraries,
                                 .tf32 = query.tf32});
 }
 

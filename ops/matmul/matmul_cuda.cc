@@ -124,8 +124,8 @@ bool sums_nothing(const Type& a, const Type& b, const Type& d) {
 }
 
 /// Throws RunError where the library offers nothing.
-std::vector<Candidate> offered(const GemmLibrary& library, const GemmProblem& problem) {
-  std::vector<Candidate> candidates = library.gemm_candidates(problem);
+std::vector<Candidate> offered(const Libraries& libraries, const GemmProblem& problem) {
+  std::vector<Candidate> candidates = libraries.candidates(GemmCommand{.problem = problem});
   if (candidates.empty()) {
     throw RunError("the library of matrix products offers none for " + to_string(problem));
   }
@@ -175,7 +175,7 @@ void record_bias(const CudaLaunch& launch) {
 std::vector<Candidate> candidates(const Matmul& op, const CudaQuery& query) {
   const auto& in = query.inputs;
   if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
-  return offered(query.gemm, products_of(op, in, query.outputs[0], query.tf32).problem);
+  return offered(query.libraries, products_of(op, in, query.outputs[0], query.tf32).problem);
 }
 
 void record(const Matmul& op, const CudaLaunch& launch) {
@@ -196,11 +196,11 @@ std::vector<Candidate> candidates(const Linear& op, const CudaQuery& query) {
   const auto& in = query.inputs;
   if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
   GemmProblem problem = problem_of(op, in, query.outputs[0], query.tf32);
-  if (in.size() == 2) return offered(query.gemm, problem);
+  if (in.size() == 2) return offered(query.libraries, problem);
   problem.bias = true;
-  std::vector<Candidate> result = query.gemm.gemm_candidates(problem);
+  std::vector<Candidate> result = query.libraries.candidates(GemmCommand{.problem = problem});
   problem.bias = false;
-  for (Candidate& candidate : offered(query.gemm, problem)) {
+  for (Candidate& candidate : offered(query.libraries, problem)) {
     candidate.epilogue_apart = true;
     result.push_back(std::move(candidate));
   }

@@ -18,17 +18,27 @@ concept HasReference = requires(const T& op, const Tensors& inputs) {
   { reference(op, inputs) } -> std::same_as<Tensors>;
 };
 
+using Reference = Tensors (*)(const Op& op, const Tensors& inputs);
+
 template <HasReference T>
-bool call(const Op& op, const Tensors& inputs, Tensors& outputs) {
-  const T* rules = op.as<T>();
-  if (rules == nullptr) return false;
-  outputs = reference(*rules, inputs);
+bool is(const Op& op, Reference& found) {
+  if (op.as<T>() == nullptr) return false;
+  found = [](const Op& same, const Tensors& inputs) { return reference(*same.as<T>(), inputs); };
   return true;
 }
 
 template <class... Ops>
-bool call_one_of(OpList<Ops...>, const Op& op, const Tensors& inputs, Tensors& outputs) {
-  return (call<Ops>(op, inputs, outputs) || ...);
+bool is_one_of(OpList<Ops...>, const Op& op, Reference& found) {
+  return (is<Ops>(op, found) || ...);
+}
+
+/// Null for an op that has none.
+Reference find(const Op& op, const OwnOps& ops) {
+  if (const OwnOp* own = ops.find(op)) return own->reference;
+  Reference found = nullptr;
+  const bool known = is_one_of(KernelOps(), op, found) || is_one_of(ViewOps(), op, found) ||
+                     is_one_of(CompositeOps(), op, found) || is<Group>(op, found);
+  return known ? found : nullptr;
 }
 
 }  // namespace
@@ -76,14 +86,11 @@ Element from_torch(c10::ScalarType type) {
   }
 }
 
-Tensors reference(const Op& op, const Tensors& inputs) {
-  Tensors outputs;
-  if (call_one_of(KernelOps(), op, inputs, outputs) ||
-      call_one_of(ViewOps(), op, inputs, outputs) ||
-      call_one_of(CompositeOps(), op, inputs, outputs) || call<Group>(op, inputs, outputs)) {
-    return outputs;
-  }
+Tensors reference(const Op& op, const Tensors& inputs, const OwnOps& ops) {
+  if (const Reference found = find(op, ops)) return found(op, inputs);
   throw InternalError(fmt::format("{} has no libtorch form", op.name()));
 }
+
+bool has_reference(const Op& op, const OwnOps& ops) { return find(op, ops) != nullptr; }
 
 }  // namespace metronome

@@ -8,6 +8,7 @@
 
 #include "graph/ir/op.h"
 #include "graph/ir/optimizer.h"
+#include "ops/rules/own_rules.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
@@ -17,8 +18,10 @@ c10::ScalarType to_torch(Element element);
 Element from_torch(c10::ScalarType type);
 
 /// One call of an op through libtorch; autograd records it where the inputs ask for gradients.
-/// Returns the visible outputs.
-Tensors reference(const Op& op, const Tensors& inputs);
+/// Returns the visible outputs. `ops`: those of one's own.
+Tensors reference(const Op& op, const Tensors& inputs, const OwnOps& ops = {});
+/// True for an op that `reference` knows.
+bool has_reference(const Op& op, const OwnOps& ops);
 
 /// True for the optimizers that `reference_step` knows.
 bool has_reference(const OptimizerRule& optimizer);

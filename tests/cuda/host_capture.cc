@@ -33,12 +33,11 @@ void HostDriver::add_node(std::variant<Command, int> work, Stream& stream) {
 }
 
 void HostDriver::capture(const Command& command, Stream& stream) {
-  const auto* gemm = std::get_if<GemmCommand>(&command);
-  if (gemm != nullptr && !settings_.conditional_gemm && !stream.cases.empty()) {
-    throw RunError("a product may not stand in a conditional node");
-  }
-  if (gemm != nullptr && gemm->algorithm == HostGemmLibrary::kWithWorkspace) {
-    add_node(ZeroCommand{}, stream);
+  if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+    if (!settings_.conditional_calls && !stream.cases.empty()) {
+      throw RunError(fmt::format("{} may not stand in a conditional node", call->name()));
+    }
+    for (int i = 1; i < libraries_.nodes(*call); ++i) add_node(ZeroCommand{}, stream);
   }
   add_node(command, stream);
 }

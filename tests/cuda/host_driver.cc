@@ -23,14 +23,14 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-std::string key_of(const GemmCommand& command) {
-  return fmt::format("{} by {}", to_string(command.problem),
-                     command.algorithm ? to_string(*command.algorithm) : "any");
+std::string key_of(const LibraryCommand& call) {
+  return fmt::format("{} {} by {}", call.name(), call.text(),
+                     call.algorithm() ? to_string(*call.algorithm()) : "any");
 }
 
-/// Bytes of one operand of all products.
-std::size_t extent(const GemmProblem& p, std::int64_t elements, std::int64_t stride) {
-  return static_cast<std::size_t>((p.batch - 1) * stride + elements) * size_of(p.element);
+const char* does(LibraryOperand::Use use) {
+  if (use == LibraryOperand::Use::read) return "reads";
+  return use == LibraryOperand::Use::write ? "writes" : "works in";
 }
 
 void merge_into(std::vector<int>& to, const std::vector<int>& from) {
@@ -44,7 +44,7 @@ void merge_into(std::vector<int>& to, const std::vector<int>& from) {
 HostDriver::HostDriver(HostSettings settings, HostKernels& kernels)
     : settings_(std::move(settings)),
       kernels_(kernels),
-      library_(settings_.gemm_bias),
+      libraries_(settings_.gemm_bias),
       player_(settings_.order, kernels),
       random_(settings_.seed.value_or(0)) {}
 
@@ -130,14 +130,10 @@ void HostDriver::require_own(const Command& command) const {
     require_own(copy->from, copy->bytes, "a copy reads");
   } else if (const auto* zero = std::get_if<ZeroCommand>(&command)) {
     require_own(zero->to, zero->bytes, "zeros are written to");
-  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
-    const GemmProblem& p = gemm->problem;
-    require_own(gemm->a, extent(p, p.m * p.k, p.stride_a), "a product reads");
-    require_own(gemm->b, extent(p, p.k * p.n, p.stride_b), "a product reads");
-    require_own(gemm->d, extent(p, p.m * p.n, p.stride_d), "a product writes");
-    if (p.bias) require_own(gemm->bias, p.n * size_of(p.element), "a product reads");
-    if (gemm->workspace_bytes > 0) {
-      require_own(gemm->workspace, gemm->workspace_bytes, "a product works in");
+  } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+    for (const LibraryOperand& operand : call->operands()) {
+      const std::string what = fmt::format("{} {}", call->name(), does(operand.use));
+      require_own(operand.data, operand.bytes, what.c_str());
     }
   }
 }
@@ -274,10 +270,10 @@ CapturedAs HostDriver::prepare(const Command& command) {
     loaded_.insert(kernel->kernel);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
     kernels_.find(*generated);
-  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
-    check_gemm(*gemm, library_);
-    prepared_.insert(key_of(*gemm));
-    return {gemm->algorithm == HostGemmLibrary::kWithWorkspace ? 2 : 1, settings_.conditional_gemm};
+  } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+    libraries_.check(*call);
+    prepared_.insert(key_of(*call));
+    return {libraries_.nodes(*call), settings_.conditional_calls};
   }
   return {};
 }
@@ -286,7 +282,7 @@ void HostDriver::require_prepared(const Command& command) const {
   const bool prepared = std::visit(
       Overloaded{[&](const KernelCommand& c) { return loaded_.contains(c.kernel); },
                  [&](const GeneratedCommand& c) { return kernels_.compiler().has(*c.source); },
-                 [&](const GemmCommand& c) { return prepared_.contains(key_of(c)); },
+                 [&](const LibraryCommand& c) { return prepared_.contains(key_of(c)); },
                  [&](const auto&) { return true; }},
       command);
   if (!prepared) throw InternalError(fmt::format("{} was not prepared", name_of(command)));

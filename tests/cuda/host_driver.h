@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "executor/cuda/driver/driver.h"
-#include "tests/cuda/host_gemm.h"
+#include "tests/cuda/host_libraries.h"
 #include "tests/cuda/host_play.h"
 #include "tests/guarded_bytes.h"
 
@@ -29,13 +29,13 @@ struct HostSettings {
   /// What is not ordered by streams, events and a graph's edges, and threads within kernels, go in
   /// a random order of this seed; without one as they were enqueued.
   std::optional<std::uint64_t> seed = {};
-  RunOrder order = {};           ///< of the threads within kernels, where there is no seed
-  bool gemm_bias = true;         ///< whether the library offers products with a bias
-  bool conditional_gemm = true;  ///< whether its products may stand in conditional nodes
-  bool strict = true;            ///< CudaDriver::strict
-  bool records = false;          ///< whether it tells of what it did: in_graph_us a command
-  double alone_us = 2;           ///< on the clock: of a command that is enqueued alone
-  double in_graph_us = 1;        ///< and of a node of a graph
+  RunOrder order = {};            ///< of the threads within kernels, where there is no seed
+  bool gemm_bias = true;          ///< whether the library offers products with a bias
+  bool conditional_calls = true;  ///< whether libraries' calls may stand in conditional nodes
+  bool strict = true;             ///< CudaDriver::strict
+  bool records = false;           ///< whether it tells of what it did: in_graph_us a command
+  double alone_us = 2;            ///< on the clock: of a command that is enqueued alone
+  double in_graph_us = 1;         ///< and of a node of a graph
   DeviceFacts facts = {.name = "the host",
                        .multiprocessors = 4,
                        .memory_bytes = 1 << 30,
@@ -57,9 +57,9 @@ struct HostCounts {
   bool operator==(const HostCounts&) const = default;
 };
 
-/// Beyond what CudaDriver demands, throws InternalError for copies, zeros and products outside of
-/// its memory, for commands that were not prepared, and for whatever a device forbids in a capture;
-/// KernelError for kernels that break the rules, when they run.
+/// Beyond what CudaDriver demands, throws InternalError for copies, zeros and libraries' calls
+/// outside of its memory, for commands that were not prepared, and for whatever a device forbids in
+/// a capture; KernelError for kernels that break the rules, when they run.
 class HostDriver final : public CudaDriver {
  public:
   explicit HostDriver(HostSettings settings = {}, HostKernels& kernels = host_kernels());
@@ -107,8 +107,8 @@ class HostDriver final : public CudaDriver {
   std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
                                               CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
-  std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override {
-    return library_.gemm_candidates(problem);
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override {
+    return libraries_.candidates(call);
   }
 
  private:
@@ -200,7 +200,7 @@ class HostDriver final : public CudaDriver {
 
   HostSettings settings_;
   HostKernels& kernels_;
-  HostGemmLibrary library_;
+  HostLibraries libraries_;
   HostPlayer player_;
   std::mt19937_64 random_;
   HostCounts counts_;
@@ -212,7 +212,7 @@ class HostDriver final : public CudaDriver {
   std::vector<Stream> streams_;
   std::vector<Event> events_;
   std::vector<Graph> graphs_;
-  std::set<std::string> prepared_;  // products: problem and algorithm
+  std::set<std::string> prepared_;  // calls of libraries: what and by which algorithm
   std::set<std::type_index> loaded_;
 
   std::optional<Graph> capturing_;

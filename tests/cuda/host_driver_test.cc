@@ -285,8 +285,9 @@ TEST_CASE("products by the library's algorithms") {
   auto* numbers = reinterpret_cast<float*>(b.driver.device_memory(12 * sizeof(float)));
   for (int i = 0; i < 8; ++i) numbers[i] = static_cast<float>(i);
   std::byte* workspace = b.driver.device_memory(HostGemmLibrary::kWorkspaceBytes);
-  CHECK(b.driver.gemm_candidates(problem).size() == 2);
-  CHECK(b.driver.gemm_candidates({.bias = true, .m = 2, .n = 2, .k = 2}).empty());
+  CHECK(b.driver.candidates(GemmCommand{.problem = problem}).size() == 2);
+  CHECK(
+      b.driver.candidates(GemmCommand{.problem = {.bias = true, .m = 2, .n = 2, .k = 2}}).empty());
 
   GemmCommand gemm{problem,     numbers, numbers + 4, nullptr,
                    numbers + 8, nullptr, 0,           HostGemmLibrary::kPlain};
@@ -307,6 +308,33 @@ TEST_CASE("products by the library's algorithms") {
 
   gemm.algorithm = Algorithm{{7}};
   CHECK_REFUSED(b.driver.prepare(gemm), "gemm f32 [2, 2] x [2, 2]: no algorithm 0000000000000007");
+}
+
+// A call of a library that no driver was told of.
+struct Fold {
+  static constexpr std::string_view name = "fold";
+  static constexpr Maker maker = Maker::own;
+  std::optional<Algorithm> algorithm = {};
+  std::string text() const { return "of nothing"; }
+  std::vector<LibraryOperand> operands() const { return {}; }
+  void check() const {}
+};
+
+TEST_CASE("a library's call stays within the device's memory, and has a library") {
+  Bench b;
+  auto* numbers = reinterpret_cast<float*>(b.driver.device_memory(8 * sizeof(float)));
+  const float here[4] = {};
+  GemmCommand gemm{{.m = 2, .n = 2, .k = 2}, here, numbers, nullptr, numbers + 4};
+  b.driver.prepare(gemm);
+  CHECK_REFUSED(b.driver.enqueue(gemm, b.streams[0]),
+                "gemm reads 16 bytes outside of device memory");
+  gemm.a = numbers;
+  gemm.d = numbers + 5;
+  CHECK_REFUSED(b.driver.enqueue(gemm, b.streams[0]),
+                "gemm writes 16 bytes outside of device memory");
+  gemm.b = nullptr;
+  CHECK_REFUSED(b.driver.prepare(gemm), "gemm f32 [2, 2] x [2, 2]: no operand");
+  CHECK_REFUSED(b.driver.prepare(Fold{}), "no library of the host makes fold");
 }
 
 TEST_CASE("time goes by with work, for events that were made to tell it") {

@@ -1,18 +1,13 @@
-// Matrix products on the host, and the library that offers them.
+// Matrix products on the host, and the library that makes them.
 #pragma once
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
-#include <string_view>
 #include <vector>
 
-#include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
-#include "ops/cuda/launch.h"
+#include "tests/cuda/host_library.h"
 
 namespace metronome {
 
@@ -56,7 +51,7 @@ void host_gemm(const GemmCommand& command) {
 }
 
 /// Two algorithms of the same bits. The second wants a workspace, and captures to two nodes.
-class HostGemmLibrary : public GemmLibrary {
+class HostGemmLibrary final : public HostLibrary {
  public:
   static constexpr Algorithm kPlain{{0x10}}, kWithWorkspace{{0x20}};
   static constexpr std::size_t kWorkspaceBytes = 1000;
@@ -64,42 +59,32 @@ class HostGemmLibrary : public GemmLibrary {
   /// `bias`: whether products with a bias are offered.
   explicit HostGemmLibrary(bool bias = true) : bias_(bias) {}
 
-  std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override {
-    if (problem.bias && !bias_) return {};
+  bool makes(const LibraryCommand& call) const override {
+    return call.as<GemmCommand>() != nullptr;
+  }
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override {
+    if (call.as<GemmCommand>()->problem.bias && !bias_) return {};
     return {
         {.maker = Maker::cublaslt, .algorithm = kPlain},
         {.maker = Maker::cublaslt, .algorithm = kWithWorkspace, .scratch_bytes = kWorkspaceBytes}};
+  }
+  void check(const LibraryCommand& call) const override {
+    const GemmCommand& gemm = *call.as<GemmCommand>();
+    if (!is_floating(gemm.problem.element)) refuse(call, "of integers");
+    if (!gemm.problem.bias && gemm.bias != nullptr) {
+      refuse(call, "a bias is given where it is not asked for");
+    }
+  }
+  int nodes(const LibraryCommand& call) const override {
+    return call.algorithm() == kWithWorkspace ? 2 : 1;
+  }
+  void run(const LibraryCommand& call) const override {
+    const GemmCommand& gemm = *call.as<GemmCommand>();
+    gemm.problem.element == f64 ? host_gemm<double>(gemm) : host_gemm<float>(gemm);
   }
 
  private:
   bool bias_;
 };
-
-/// Throws InternalError for an algorithm that is not offered, a workspace too small for it, or
-/// operands that the problem does not go with.
-inline void check_gemm(const GemmCommand& command, const GemmLibrary& library) {
-  const GemmProblem& p = command.problem;
-  const auto refuse = [&](const std::string& what) {
-    throw InternalError(fmt::format("gemm {}: {}", to_string(p), what));
-  };
-  if (!is_floating(p.element)) refuse("of integers");
-  if (command.a == nullptr || command.b == nullptr || command.d == nullptr) refuse("no operand");
-  if (p.bias != (command.bias != nullptr)) refuse("the bias is given where it is not asked for");
-  for (const Candidate& offered : library.gemm_candidates(p)) {
-    if (command.algorithm && command.algorithm != offered.algorithm) continue;
-    if (command.workspace_bytes < offered.scratch_bytes) {
-      refuse(fmt::format("a workspace of {} bytes in place of {}", command.workspace_bytes,
-                         offered.scratch_bytes));
-    }
-    return;
-  }
-  refuse(command.algorithm ? "no algorithm " + to_string(*command.algorithm) : "no algorithm");
-}
-
-inline void host_gemm(const GemmCommand& command) {
-  // What a library leaves in its workspace is nobody's to read.
-  if (command.workspace_bytes > 0) std::memset(command.workspace, 0xFF, command.workspace_bytes);
-  command.problem.element == f64 ? host_gemm<double>(command) : host_gemm<float>(command);
-}
 
 }  // namespace metronome

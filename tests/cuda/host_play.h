@@ -11,8 +11,8 @@
 #include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
 #include "tests/cuda/block_executor.h"
-#include "tests/cuda/host_gemm.h"
 #include "tests/cuda/host_kernels.h"
+#include "tests/cuda/host_libraries.h"
 
 namespace metronome {
 
@@ -53,10 +53,11 @@ class HostPlayer {
   void run(const ZeroCommand& c) {
     if (c.bytes > 0) std::memset(c.to, 0, c.bytes);
   }
-  void run(const GemmCommand& c) { host_gemm(c); }
+  void run(const LibraryCommand& c) { libraries_.run(c); }
 
   RunOrder order_;
   HostKernels& kernels_;
+  HostLibraries libraries_;
   BlockExecutor blocks_;
 };
 

@@ -24,8 +24,8 @@ namespace {
 
 using cuda::Index;
 
-struct NoLibrary final : GemmLibrary {
-  std::vector<Candidate> gemm_candidates(const GemmProblem&) const override { return {}; }
+struct NoLibrary final : Libraries {
+  std::vector<Candidate> candidates(const LibraryCommand&) const override { return {}; }
 };
 struct NoConstants final : ConstantMemory {
   const void* keep(std::span<const std::byte>) override { return nullptr; }

@@ -131,7 +131,7 @@ TEST_CASE(
 TEST_CASE("what may not be conditional runs always, and the report says so") {
   Chosen c;
   const auto driver =
-      std::make_shared<HostDriver>(HostSettings{.seed = 8, .conditional_gemm = false});
+      std::make_shared<HostDriver>(HostSettings{.seed = 8, .conditional_calls = false});
   Target target = on(driver, cuda_graph({.conditions = Conditions::flat}));
   Executable replay = compile(c.g, target, untuned());
   Executable steps =

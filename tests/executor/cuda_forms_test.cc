@@ -89,7 +89,7 @@ TEST_CASE("what fails before any form is made is named by its node") {
   const Wide w;
   const auto driver = std::make_shared<HostDriver>(HostSettings{.strict = false});
   driver->on_enqueue = [](const Command& command, CudaStream) {
-    if (std::holds_alternative<GemmCommand>(command)) throw RunError("the device stopped");
+    if (std::holds_alternative<LibraryCommand>(command)) throw RunError("the device stopped");
   };
   CHECK_THROWS_WITH_AS(compiled(w, driver),
                        "running linear \"linear\" (forms.cc:7): the device stopped", RunError);

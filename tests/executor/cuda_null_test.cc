@@ -147,6 +147,26 @@ TEST_CASE("the updates of many small parameters are one launch") {
   CHECK(count(lines, "adam_update") == steps);
 }
 
+/// A call of a library that no driver was told of.
+struct Fold {
+  static constexpr std::string_view name = "fold";
+  static constexpr Maker maker = Maker::own;
+  std::optional<Algorithm> algorithm = {};
+  std::string text() const { return "of nothing"; }
+  std::vector<LibraryOperand> operands() const { return {}; }
+  void check() const {}
+};
+
+TEST_CASE("any call of a library is written down, and offered one way") {
+  NullDriver driver;
+  const CudaStream stream = driver.make_stream();
+  driver.prepare(Fold{});
+  driver.enqueue(Fold{}, stream);
+  CHECK(driver.record_lines().back() == "fold of nothing on stream 0");
+  REQUIRE(driver.candidates(Fold{}).size() == 1);
+  CHECK(driver.candidates(Fold{})[0].maker == Maker::own);
+}
+
 TEST_CASE("memory that is not held, or no longer, is not released in silence") {
   NullDriver driver;
   std::byte* memory = driver.device_memory(64);

@@ -13,7 +13,7 @@
 #include "ops/cuda/launch.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/matmul_kernels.h"
-#include "tests/cuda/host_gemm.h"
+#include "tests/cuda/host_libraries.h"
 #include "tests/cuda/host_play.h"
 
 namespace metronome {
@@ -38,8 +38,8 @@ class Subject {
     result_.resize(shift + out_[0].numel(), -77);
   }
 
-  std::vector<Candidate> candidates(const GemmLibrary& library = HostGemmLibrary()) const {
-    return metronome::candidates(op_, CudaQuery{in_, out_, facts_, library});
+  std::vector<Candidate> candidates(const Libraries& libraries = HostLibraries()) const {
+    return metronome::candidates(op_, CudaQuery{in_, out_, facts_, libraries});
   }
 
   /// What is recorded for a choice; operand `over` (or none) lies where the result does.
@@ -88,11 +88,15 @@ class Subject {
 std::string problems(const std::vector<Command>& commands) {
   std::string text;
   for (const Command& command : commands) {
-    const auto* gemm = std::get_if<GemmCommand>(&command);
+    const auto* call = std::get_if<LibraryCommand>(&command);
     if (!text.empty()) text += "; ";
-    text += gemm != nullptr ? to_string(gemm->problem) : name_of(command);
+    text += call != nullptr ? call->text() : name_of(command);
   }
   return text;
+}
+
+const GemmCommand& product_of(const Command& command) {
+  return *std::get<LibraryCommand>(command).as<GemmCommand>();
 }
 
 Type t(Shape shape) { return {f64, std::move(shape)}; }
@@ -118,7 +122,7 @@ TEST_CASE("leading dimensions become rows, a batch, or a loop of products") {
   const auto gemms = [](Matmul op, Types in) {
     Subject<Matmul> subject(op, std::move(in));
     std::vector<GemmProblem> result;
-    for (const Command& c : subject.record({})) result.push_back(std::get<GemmCommand>(c).problem);
+    for (const Command& c : subject.record({})) result.push_back(product_of(c).problem);
     return result;
   };
   GemmProblem batch{.element = f64, .m = 2, .n = 5, .k = 4, .batch = 6};
@@ -147,7 +151,7 @@ TEST_CASE("a sum is copied to where the product is added, unless it lies there")
   REQUIRE(sum.record({}).size() == 2);
   CHECK(name_of(sum.record({})[0]) == "copy");
   REQUIRE(sum.record({}, 2).size() == 1);
-  CHECK(std::get<GemmCommand>(sum.record({}, 2)[0]).problem.accumulate);
+  CHECK(product_of(sum.record({}, 2)[0]).problem.accumulate);
   CHECK(sum.play({}) == sum.play({}, 2));
 }
 
@@ -182,25 +186,25 @@ TEST_CASE("a linear layer's bias goes with the product where the library offers 
   CHECK(names == std::vector<std::string>{"cublaslt 000000000000001", "cublaslt 000000000000002",
                                           "cublaslt 000000000000001, bias apart",
                                           "cublaslt 000000000000002, bias apart"});
-  CHECK(name_of(layer.candidates(HostGemmLibrary(false))[0]) ==
+  CHECK(name_of(layer.candidates(HostLibraries(false))[0]) ==
         "cublaslt 000000000000001, bias apart");
 
   const auto together = layer.record(layer.candidates()[1]);
   REQUIRE(together.size() == 1);
-  CHECK(std::get<GemmCommand>(together[0]).problem.bias);
-  CHECK(std::get<GemmCommand>(together[0]).algorithm == HostGemmLibrary::kWithWorkspace);
+  CHECK(product_of(together[0]).problem.bias);
+  CHECK(product_of(together[0]).algorithm == HostGemmLibrary::kWithWorkspace);
   const auto apart = layer.record(layer.candidates()[3]);
   REQUIRE(apart.size() == 2);
-  CHECK(!std::get<GemmCommand>(apart[0]).problem.bias);
-  CHECK(std::get<GemmCommand>(apart[0]).bias == nullptr);
-  CHECK(std::get<GemmCommand>(apart[0]).algorithm == HostGemmLibrary::kWithWorkspace);
-  CHECK(std::get<GemmCommand>(apart[0]).workspace_bytes == HostGemmLibrary::kWorkspaceBytes);
+  CHECK(!product_of(apart[0]).problem.bias);
+  CHECK(product_of(apart[0]).bias == nullptr);
+  CHECK(product_of(apart[0]).algorithm == HostGemmLibrary::kWithWorkspace);
+  CHECK(product_of(apart[0]).workspace_bytes == HostGemmLibrary::kWorkspaceBytes);
   CHECK(name_of(apart[1]) == "add_bias");
 }
 
 TEST_CASE("a library that offers nothing is an error with the problem") {
-  class Nothing : public GemmLibrary {
-    std::vector<Candidate> gemm_candidates(const GemmProblem&) const override { return {}; }
+  class Nothing : public Libraries {
+    std::vector<Candidate> candidates(const LibraryCommand&) const override { return {}; }
   };
   const Subject<Matmul> product(Matmul{}, {t({2, 4}), t({4, 5})});
   CHECK_THROWS_WITH_AS(product.candidates(Nothing()),
@@ -271,7 +275,7 @@ TEST_CASE(
     const bool misplaced = reinterpret_cast<std::uintptr_t>(layer.in(2)) % 16 != 0;
     CHECK(misplaced == (shift == 1));
     REQUIRE(commands.size() == (misplaced ? 2 : 1));
-    const auto& product = std::get<GemmCommand>(commands[0]);
+    const GemmCommand& product = product_of(commands[0]);
     CHECK(product.problem.bias == !misplaced);
     CHECK(product.algorithm == (misplaced ? std::nullopt : std::optional(HostGemmLibrary::kPlain)));
     if (misplaced) CHECK(name_of(commands[1]) == "add_bias");

@@ -1,4 +1,4 @@
-"""An op whose struct misdeclares a rule, or lacks one, is refused by the compiler in words that help."""
+"""An op that misdeclares a rule, or lacks one, is refused by the compiler in words that help."""
 
 import os
 import re
@@ -17,6 +17,26 @@ struct Twice {{
 OpPtr twice() {{ return make_op(Twice{{}}); }}
 }}
 """
+# An op of a user's own, with rules beside it. fmt and libtorch are stood for by their names.
+OWN_PROGRAM = """
+#include "ops/own/own_ops.h"
+namespace mine {{
+using namespace metronome;
+struct Twice {{
+  static constexpr std::string_view name = "twice";
+  bool operator==(const Twice&) const = default;
+  Types infer(std::span<const Type> in) const {{ return {{in[0]}}; }}
+  Values vjp(const Vjp& v) const {{ return {{v.grad()}}; }}
+  {}
+}};
+{}
+OwnOps ops() {{ return own_ops<Twice>(); }}
+}}
+"""
+STANDINS = {
+    "fmt/format.h": "#include <string>\nnamespace fmt { template <class... T> std::string format(const char*, T...); }",
+    "ATen/core/Tensor.h": "namespace at { class Tensor {}; }",
+}
 INFER = "Types infer(std::span<const Type> in) const { return {in[0]}; }"
 VJP = "Values vjp(const Vjp& v) const { return {v.grad(), v.grad()}; }"
 FINE = [
@@ -43,28 +63,75 @@ WRONG = [
     ([INFER, VJP, "static constexpr unsigned saved = 1;"], MUST + "static constexpr int saved"),
     ([INFER, VJP, "bool effects = true;"], MUST + "static constexpr bool effects"),
 ]
+BIND = "CpuKernel bind(const Twice& op, const CpuLaunch& launch);"
+RECORD = "void record(const Twice& op, const CudaLaunch& launch);"
+PORTABLE = "void portable(const Twice& op, const auto& launch, auto& play);"
+REFERENCE = "Tensors reference(const Twice& op, const Tensors& inputs);"
+OWN_FINE = [
+    [BIND, REFERENCE],
+    [BIND, RECORD, REFERENCE],
+    [PORTABLE, REFERENCE],
+    [BIND, REFERENCE, "std::vector<Candidate> candidates(const Twice& op, const CpuQuery& query);"],
+]
+NO_KERNEL = (
+    "an op of own_ops needs, in its namespace: CpuKernel bind(const Op&, const CpuLaunch&), or void portable(const Op&, "
+    "const auto& launch, auto& play); one that `lower` expands needs neither, and no own_ops"
+)
+NO_REFERENCE = "an op of own_ops needs, in its namespace: Tensors reference(const Op&, const Tensors&)"
+OWN_WRONG = [
+    ("", [REFERENCE], NO_KERNEL),
+    ("", [RECORD, REFERENCE], NO_KERNEL),
+    ("", ["void bind(const Twice& op, const CpuLaunch& launch);", REFERENCE], NO_KERNEL),
+    ("", [BIND], NO_REFERENCE),
+    ("", [BIND, "at::Tensor reference(const Twice& op, const Tensors& inputs);"], NO_REFERENCE),
+    (
+        "static constexpr bool batches = true;",
+        [BIND, REFERENCE],
+        "an op of own_ops may not have the rule `batches`",
+    ),
+]
 
 
-def errors_of(rules):
-    with tempfile.NamedTemporaryFile("w", suffix=".cc") as program:
-        program.write(PROGRAM.format("\n  ".join(rules)))
-        program.flush()
-        command = [os.environ.get("CXX", "g++"), "-std=c++20", "-fno-diagnostics-color", "-fsyntax-only", "-I."]
+def errors_of(program):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**STANDINS, "program.cc": program}.items():
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        command = [os.environ.get("CXX", "g++"), "-std=c++20", "-fno-diagnostics-color", "-fsyntax-only", "-I.", "-I" + folder]
         environment = {**os.environ, "LC_ALL": "C"}
-        said = subprocess.run([*command, program.name], capture_output=True, text=True, env=environment).stderr
+        said = subprocess.run(
+            [*command, os.path.join(folder, "program.cc")], capture_output=True, text=True, env=environment
+        ).stderr
         return re.findall(r"error: (.*)", said)
+
+
+def with_members(rules):
+    return PROGRAM.format("\n  ".join(rules))
 
 
 class OpRules(unittest.TestCase):
     def test_each_is_refused_in_these_words(self):
         for rules, words in WRONG:
             with self.subTest(rules[-1]):
-                self.assertIn(f"static assertion failed: {words}", errors_of(rules))
+                self.assertIn(f"static assertion failed: {words}", errors_of(with_members(rules)))
 
     def test_what_is_right_compiles(self):
         for rules in FINE:
             with self.subTest(rules[-1]):
-                self.assertEqual(errors_of(rules), [])
+                self.assertEqual(errors_of(with_members(rules)), [])
+
+    def test_what_an_op_of_ones_own_lacks_is_said(self):
+        for members, rules, words in OWN_WRONG:
+            with self.subTest(words + str(rules)):
+                errors = errors_of(OWN_PROGRAM.format(members, "\n".join(rules)))
+                self.assertEqual(errors, [f"static assertion failed: {words}"])
+
+    def test_an_op_of_ones_own_compiles(self):
+        for rules in OWN_FINE:
+            with self.subTest(str(rules)):
+                self.assertEqual(errors_of(OWN_PROGRAM.format("", "\n".join(rules))), [])
 
 
 if __name__ == "__main__":

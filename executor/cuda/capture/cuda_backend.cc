@@ -40,10 +40,13 @@ constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
 class CudaBackend : public Backend {
  public:
   CudaBackend(const Target& target, const CompileOptions& options, const std::string& graph)
-      : cuda_(target.cuda), watches_(options.watch), driver_(target.driver) {
+      : cuda_(target.cuda),
+        watches_(options.watch),
+        driver_(target.driver),
+        table_(cuda_table().with(options.ops)) {
     check(cuda_, graph);
     if (driver_ == nullptr) driver_ = open_cuda(target.device.index);
-    kernels_ = program::cuda_kernels(*driver_, cuda_.tf32);
+    kernels_ = program::cuda_kernels(*driver_, table_, cuda_.tf32);
   }
 
   const Kernels& kernels() const override { return *kernels_; }
@@ -83,6 +86,7 @@ class CudaBackend : public Backend {
   const CudaOptions cuda_;
   const bool watches_;
   std::shared_ptr<CudaDriver> driver_;
+  const CudaTable table_;
 
  private:
   std::unique_ptr<Kernels> kernels_;
@@ -94,7 +98,8 @@ class GraphBackend final : public CudaBackend {
 
   std::string name() const override { return driver_->computes() ? "cuda_graph" : "null"; }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report& report) override {
-    return make_cuda_replay(std::move(planned.plans), memory, driver_, cuda_, watches_, report);
+    return make_cuda_replay(std::move(planned.plans), memory, driver_, table_, cuda_, watches_,
+                            report);
   }
 };
 
@@ -104,7 +109,7 @@ class StepwiseBackend final : public CudaBackend {
 
   std::string name() const override { return "stepwise on a GPU"; }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
-    return make_cuda_stepwise(std::move(planned.plans), memory, driver_, cuda_, watches_);
+    return make_cuda_stepwise(std::move(planned.plans), memory, driver_, table_, cuda_, watches_);
   }
 };
 

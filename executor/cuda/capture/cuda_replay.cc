@@ -21,6 +21,7 @@ namespace {
 /// What all plans of one executable share on the device.
 struct Shared {
   std::shared_ptr<CudaDriver> driver;
+  CudaTable table;
   const Memory& memory;
   CudaOptions options;
   std::vector<CudaStream> streams;  ///< [0] is the one that steps are launched on
@@ -29,9 +30,10 @@ struct Shared {
   program::DeviceFaults faults;
   program::InputSlots inputs;
 
-  Shared(std::shared_ptr<CudaDriver> d, const Memory& m, const CudaOptions& o, std::size_t nodes,
-         bool watches)
+  Shared(std::shared_ptr<CudaDriver> d, const CudaTable& t, const Memory& m, const CudaOptions& o,
+         std::size_t nodes, bool watches)
       : driver(std::move(d)),
+        table(t),
         memory(m),
         options(o),
         streams(make_streams(*driver, o.streams)),
@@ -67,9 +69,10 @@ class Replay {
     }
     reads_.emplace(make_reads());
     tasks_.push_back(shared.inputs.task(plan_.shape));
-    for (program::Task& task : program::tasks_of(plan_, bases_,
-                                                 {shared.driver->facts(), shared.constants,
-                                                  &shared.faults, base, shared.options.tf32})) {
+    for (program::Task& task :
+         program::tasks_of(plan_, bases_,
+                           {shared.table, shared.driver->facts(), shared.constants, &shared.faults,
+                            base, shared.options.tf32})) {
       tasks_.push_back(std::move(task));
     }
     tasks_.push_back(reads_->task());
@@ -190,7 +193,7 @@ class Replay {
   }
 
   Outcome stepwise(std::span<const std::byte> before) {
-    const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state,
+    const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state, shared_.table,
                           shared_.options.tf32);
     steps.run();
     const Outcome result = outcome([&](std::size_t i) { return steps.readable(i); });
@@ -283,8 +286,8 @@ class Replay {
 class CudaReplay final : public Engine {
  public:
   CudaReplay(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
-             const CudaOptions& options, bool watches, Report& report)
-      : shared_(std::move(driver), memory, options, node_count(plans), watches),
+             const CudaTable& table, const CudaOptions& options, bool watches, Report& report)
+      : shared_(std::move(driver), table, memory, options, node_count(plans), watches),
         arena_(*shared_.driver, report.arena_bytes),
         slots_(options.slots, [this](std::int64_t step) {
           shared_.driver->synchronize(over_[step % shared_.options.slots]);
@@ -444,10 +447,10 @@ class CudaReplay final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
-                                         std::shared_ptr<CudaDriver> driver,
+                                         std::shared_ptr<CudaDriver> driver, const CudaTable& table,
                                          const CudaOptions& options, bool watches, Report& report) {
-  return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), options, watches,
-                                      report);
+  return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), table, options,
+                                      watches, report);
 }
 
 }  // namespace metronome::executor::capture

@@ -9,15 +9,16 @@
 #include "executor/engine/plan.h"
 #include "executor/engine/report.h"
 #include "executor/engine/target.h"
+#include "ops/cuda/table.h"
 
 namespace metronome::executor::capture {
 
 /// Binds, warms up, captures in the forms that may be fastest, compares a replay of each with
 /// `stepwise`, bit for bit, times them and keeps the fastest. Storages are as before, whatever
-/// happened meanwhile. `report` gains what was measured, taken and kept. `watches`:
-/// CompileOptions::watch.
+/// happened meanwhile. Kernels are those of `table`. `report` gains what was measured, taken and
+/// kept. `watches`: CompileOptions::watch.
 std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
-                                         std::shared_ptr<CudaDriver> driver,
+                                         std::shared_ptr<CudaDriver> driver, const CudaTable& table,
                                          const CudaOptions& options, bool watches, Report& report);
 
 }  // namespace metronome::executor::capture

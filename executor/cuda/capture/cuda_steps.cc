@@ -12,7 +12,7 @@
 namespace metronome::executor::capture {
 
 CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
-                     const program::DeviceState& state, bool tf32,
+                     const program::DeviceState& state, const CudaTable& table, bool tf32,
                      const program::DeviceFaults* faults, std::size_t base)
     : driver_(driver),
       stream_(stream),
@@ -44,7 +44,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
     }
   }
   const Locate locate = [this](ValueId id) { return address(id); };
-  const program::CudaBinding binding{driver.facts(), constants_, faults, base, tf32};
+  const program::CudaBinding binding{table, driver.facts(), constants_, faults, base, tf32};
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];
     if (!has_kernel(graph, graph.nodes()[node])) continue;
@@ -86,13 +86,13 @@ namespace {
 /// A plan and its steps.
 class CudaWalk {
  public:
-  CudaWalk(CudaDriver& driver, CudaStream stream, Plan plan, program::DeviceState& state, bool tf32,
-           program::DeviceConstants& constants, const program::DeviceFaults& faults,
-           std::size_t base)
+  CudaWalk(CudaDriver& driver, CudaStream stream, Plan plan, program::DeviceState& state,
+           const CudaTable& table, bool tf32, program::DeviceConstants& constants,
+           const program::DeviceFaults& faults, std::size_t base)
       : driver_(driver),
         stream_(stream),
         plan_(std::move(plan)),
-        steps_(driver, stream, plan_, state, tf32, &faults, base),
+        steps_(driver, stream, plan_, state, table, tf32, &faults, base),
         end_(driver, plan_.graph, {}, constants, faults.control(), faults.table(plan_, base), 1),
         last_({end_.task()}) {
     prepare(driver, last_);
@@ -126,7 +126,7 @@ class CudaWalk {
 class CudaStepwise final : public Engine {
  public:
   CudaStepwise(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
-               const CudaOptions& options, bool watches)
+               const CudaTable& table, const CudaOptions& options, bool watches)
       : driver_(std::move(driver)),
         memory_(memory),
         stream_(driver_->make_stream()),
@@ -136,7 +136,7 @@ class CudaStepwise final : public Engine {
     std::size_t base = 0;
     for (Plan& plan : plans) {
       const std::size_t nodes = plan.graph.nodes().size();
-      walks_.push_back(std::make_unique<CudaWalk>(*driver_, stream_, std::move(plan), state_,
+      walks_.push_back(std::make_unique<CudaWalk>(*driver_, stream_, std::move(plan), state_, table,
                                                   options.tf32, constants_, faults_, base));
       base += nodes;
     }
@@ -196,8 +196,9 @@ class CudaStepwise final : public Engine {
 
 std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
                                            std::shared_ptr<CudaDriver> driver,
-                                           const CudaOptions& options, bool watches) {
-  return std::make_unique<CudaStepwise>(std::move(plans), memory, std::move(driver), options,
+                                           const CudaTable& table, const CudaOptions& options,
+                                           bool watches) {
+  return std::make_unique<CudaStepwise>(std::move(plans), memory, std::move(driver), table, options,
                                         watches);
 }
 

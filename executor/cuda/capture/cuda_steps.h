@@ -9,6 +9,7 @@
 #include "executor/cuda/program/device_state.h"
 #include "executor/engine/engine.h"
 #include "executor/engine/target.h"
+#include "ops/cuda/table.h"
 
 namespace metronome::executor::capture {
 
@@ -16,10 +17,10 @@ namespace metronome::executor::capture {
 /// no plan can be wrong here; assignments are copied at the end of the step.
 class CudaSteps {
  public:
-  /// Faults are reported to `faults`, where the plan's order begins at place `base`; null: they are
-  /// not.
+  /// Kernels are those of `table`, which is not kept. Faults are reported to `faults`, where the
+  /// plan's order begins at place `base`; null: they are not.
   CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
-            const program::DeviceState& state, bool tf32,
+            const program::DeviceState& state, const CudaTable& table, bool tf32,
             const program::DeviceFaults* faults = nullptr, std::size_t base = 0);
 
   /// One step; returns when it is made.
@@ -42,6 +43,7 @@ class CudaSteps {
 /// The engine of `stepwise` on a device.
 std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
                                            std::shared_ptr<CudaDriver> driver,
-                                           const CudaOptions& options, bool watches);
+                                           const CudaTable& table, const CudaOptions& options,
+                                           bool watches);
 
 }  // namespace metronome::executor::capture

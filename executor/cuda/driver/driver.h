@@ -42,7 +42,7 @@ struct MappedMemory {
 /// Calls throw RunError where the device or the system refuses, InternalError where the executor
 /// broke a rule of capture. Everything handed out lives as long as the driver, or until `release`,
 /// unless it says else.
-class CudaDriver : public GemmLibrary {
+class CudaDriver : public Libraries {
  public:
   virtual const DeviceFacts& facts() const = 0;
   /// False where what is enqueued is only written down.

@@ -26,7 +26,8 @@ std::string described(const Command& command) {
   if (const auto* z = std::get_if<ZeroCommand>(&command)) {
     return fmt::format("zero {} bytes", z->bytes);
   }
-  return fmt::format("gemm {}", to_string(std::get<GemmCommand>(command).problem));
+  const auto& call = std::get<LibraryCommand>(command);
+  return fmt::format("{} {}", call.name(), call.text());
 }
 
 }  // namespace
@@ -213,9 +214,9 @@ void NullDriver::release(CudaGraphExec graph) noexcept {
   write(fmt::format("release graph {}", graph.index));
 }
 
-std::vector<Candidate> NullDriver::gemm_candidates(const GemmProblem&) const {
+std::vector<Candidate> NullDriver::candidates(const LibraryCommand& call) const {
   constexpr std::size_t kWorkspace = 4 << 20;  // what cuBLAS itself takes by default, about
-  return {{.maker = Maker::cublaslt, .scratch_bytes = kWorkspace}};
+  return {{.maker = call.maker(), .scratch_bytes = kWorkspace}};
 }
 
 }  // namespace metronome

@@ -56,7 +56,8 @@ class NullDriver : public CudaDriver {
   void launch(CudaGraphExec graph, CudaStream stream) override;
   void release(CudaGraphExec graph) noexcept override;
   std::size_t other_bytes() const override { return 0; }
-  std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override;
+  /// One, with a workspace, for each call.
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override;
 
  private:
   static constexpr std::size_t kAlignment = 256;  ///< bytes, of mapped memory

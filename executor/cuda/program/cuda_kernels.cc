@@ -9,7 +9,6 @@
 #include "executor/cuda/program/device_state.h"
 #include "executor/engine/plan_nodes.h"
 #include "executor/support/log.h"
-#include "ops/cuda/table.h"
 
 namespace metronome::executor::program {
 namespace {
@@ -17,11 +16,12 @@ namespace {
 /// Memory to time one node's candidates on.
 class Bench {
  public:
-  Bench(CudaDriver& driver, CudaStream stream, const Node& node, std::span<const Type> inputs,
-        bool tf32)
+  Bench(CudaDriver& driver, CudaStream stream, const CudaTable& table, const Node& node,
+        std::span<const Type> inputs, bool tf32)
       : driver_(driver),
         stream_(stream),
         constants_(driver, stream),
+        table_(table),
         node_(node),
         inputs_(inputs),
         tf32_(tf32) {
@@ -36,16 +36,16 @@ class Bench {
       scratch = blocks_.back().data();
     }
     CommandList commands;
-    cuda_table().of(*node_.op).record(*node_.op, {.inputs = inputs_,
-                                                  .outputs = node_.types,
-                                                  .input_data = input_data_,
-                                                  .output_data = output_data_,
-                                                  .scratch = scratch,
-                                                  .choice = candidate,
-                                                  .device = driver_.facts(),
-                                                  .constants = constants_,
-                                                  .commands = commands,
-                                                  .tf32 = tf32_});
+    table_.of(*node_.op).record(*node_.op, {.inputs = inputs_,
+                                            .outputs = node_.types,
+                                            .input_data = input_data_,
+                                            .output_data = output_data_,
+                                            .scratch = scratch,
+                                            .choice = candidate,
+                                            .device = driver_.facts(),
+                                            .constants = constants_,
+                                            .commands = commands,
+                                            .tf32 = tf32_});
     return commands;
   }
 
@@ -71,6 +71,7 @@ class Bench {
   CudaDriver& driver_;
   CudaStream stream_;
   DeviceConstants constants_;
+  const CudaTable& table_;
   const Node& node_;
   std::span<const Type> inputs_;
   bool tf32_;
@@ -80,17 +81,21 @@ class Bench {
 
 class CudaKernels final : public Kernels {
  public:
-  CudaKernels(CudaDriver& driver, bool tf32)
-      : driver_(driver), tf32_(tf32), stream_(driver.make_stream()), watch_(driver, stream_) {}
+  CudaKernels(CudaDriver& driver, const CudaTable& table, bool tf32)
+      : driver_(driver),
+        table_(table),
+        tf32_(tf32),
+        stream_(driver.make_stream()),
+        watch_(driver, stream_) {}
 
   std::string machine() const override {
     const DeviceFacts& facts = driver_.facts();
     return fmt::format("{}, {}{}", facts.name, facts.library_versions, tf32_ ? ", tf32" : "");
   }
 
-  bool has(const Op& op) const override { return cuda_table().has(op); }
+  bool has(const Op& op) const override { return table_.has(op); }
   std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
-    return cuda_table().of(*node.op).candidates(
+    return table_.of(*node.op).candidates(
         *node.op, CudaQuery{inputs, node.types, driver_.facts(), driver_, tf32_});
   }
 
@@ -100,7 +105,7 @@ class CudaKernels final : public Kernels {
   /// is noise.
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
-    Bench bench(driver_, stream_, node, inputs, tf32_);
+    Bench bench(driver_, stream_, table_, node, inputs, tf32_);
     std::vector<CommandList> lists;
     for (const Candidate& candidate : candidates) lists.push_back(bench.record(candidate));
     std::vector<Repeated> runs;
@@ -128,6 +133,7 @@ class CudaKernels final : public Kernels {
 
  private:
   CudaDriver& driver_;
+  const CudaTable& table_;
   bool tf32_;
   CudaStream stream_;
   Stopwatch watch_;
@@ -135,8 +141,8 @@ class CudaKernels final : public Kernels {
 
 }  // namespace
 
-std::unique_ptr<Kernels> cuda_kernels(CudaDriver& driver, bool tf32) {
-  return std::make_unique<CudaKernels>(driver, tf32);
+std::unique_ptr<Kernels> cuda_kernels(CudaDriver& driver, const CudaTable& table, bool tf32) {
+  return std::make_unique<CudaKernels>(driver, table, tf32);
 }
 
 }  // namespace metronome::executor::program

@@ -7,7 +7,6 @@
 
 #include "executor/engine/plan_nodes.h"
 #include "graph/ir/guarded.h"
-#include "ops/cuda/table.h"
 
 namespace metronome::executor::program {
 namespace {
@@ -16,13 +15,14 @@ void touch(std::vector<ByteRange>& ranges, const void* begin, std::size_t bytes)
   if (begin != nullptr && bytes > 0) ranges.push_back({begin, bytes});
 }
 
-/// A library's kernels tell nobody what they store, so it is looked at behind them.
-void examine_products(const Node& node, const std::vector<void*>& outputs,
-                      const CudaBinding& binding, const cuda::Watch& watch, CommandList& commands) {
+/// A library's kernels, and those of users' ops, tell nobody what they store, so it is looked at
+/// behind them.
+void examine_silent(const Node& node, const std::vector<void*>& outputs, const CudaBinding& binding,
+                    const cuda::Watch& watch, CommandList& commands) {
   const auto& all = commands.commands();
-  const bool product = std::ranges::any_of(
-      all, [](const Command& c) { return std::holds_alternative<GemmCommand>(c); });
-  if (!product) return;
+  const bool library = std::ranges::any_of(
+      all, [](const Command& c) { return std::holds_alternative<LibraryCommand>(c); });
+  if (!library && cuda_table().has(*node.op)) return;
   for (std::size_t k = 0; k < node.types.size(); ++k) {
     const std::int64_t count = node.types[k].numel();
     if (outputs[k] == nullptr || count == 0) continue;
@@ -66,11 +66,11 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
     lookups = binding.faults->lookups(binding.base + index, reported_if);
   }
   CommandList commands;
-  cuda_table().of(*node.op).record(
+  binding.table.of(*node.op).record(
       *node.op,
       CudaLaunch{inputs, node.types, input_data, output_data, scratch, plan.choices[index],
                  binding.device, binding.constants, commands, watch, lookups, binding.tf32});
-  if (watch.met != nullptr) examine_products(node, output_data, binding, watch, commands);
+  if (watch.met != nullptr) examine_silent(node, output_data, binding, watch, commands);
   task.commands = commands.commands();
   return task;
 }

@@ -11,6 +11,7 @@
 #include "executor/engine/addresses.h"
 #include "executor/engine/plan.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/table.h"
 
 namespace metronome::executor::program {
 
@@ -32,6 +33,7 @@ struct Task {
 
 /// What nodes are bound to beside their values' memory.
 struct CudaBinding {
+  const CudaTable& table;
   const DeviceFacts& device;
   ConstantMemory& constants;
   const DeviceFaults* faults = nullptr;  ///< where faults are reported, or null

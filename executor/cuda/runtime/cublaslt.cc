@@ -230,10 +230,13 @@ CublasLt::~CublasLt() = default;
 
 std::string CublasLt::version() const {
   const std::size_t version = library_->cublasLtGetVersion();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::vector<Candidate> CublasLt::candidates(const GemmProblem& problem) const {
+bool CublasLt::makes(const LibraryCommand& call) const { return call.as<GemmCommand>() != nullptr; }
+
+std::vector<Candidate> CublasLt::candidates(const LibraryCommand& call) const {
+  const GemmProblem& problem = call.as<GemmCommand>()->problem;
   if (empty(problem)) return {};
   // An address that says how a bias is aligned; nothing reads it.
   const void* bias = reinterpret_cast<const void*>(std::uintptr_t{kAlignment});
@@ -248,7 +251,8 @@ std::vector<Candidate> CublasLt::candidates(const GemmProblem& problem) const {
   return candidates;
 }
 
-void CublasLt::prepare(const GemmCommand& command) {
+void CublasLt::prepare(const LibraryCommand& call) {
+  const GemmCommand& command = *call.as<GemmCommand>();
   const GemmProblem& problem = command.problem;
   if (empty(problem)) throw InternalError("an empty matrix product: " + to_string(problem));
   if (find(command) != nullptr) return;
@@ -280,7 +284,7 @@ void CublasLt::prepare(const GemmCommand& command) {
   if (!named) {
     const auto offers = product->offers(*library_, problem, alignments, command.workspace_bytes);
     if (offers.empty()) {
-      throw RunError(fmt::format("{}: cuBLASLt {} offers no algorithm with {} bytes of workspace",
+      throw RunError(fmt::format("{}: {} offers no algorithm with {} bytes of workspace",
                                  to_string(problem), version(), command.workspace_bytes));
     }
     named = offers.front().algo;
@@ -289,7 +293,8 @@ void CublasLt::prepare(const GemmCommand& command) {
   products_.emplace(command.d, std::move(product));
 }
 
-void CublasLt::enqueue(const GemmCommand& command, cudaStream_t stream) const {
+void CublasLt::enqueue(const LibraryCommand& call, cudaStream_t stream) const {
+  const GemmCommand& command = *call.as<GemmCommand>();
   const Product* product = find(command);
   if (product == nullptr) {
     throw InternalError("a matrix product that was not prepared: " + to_string(command.problem));

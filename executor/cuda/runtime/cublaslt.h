@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "executor/cuda/runtime/libraries.h"
 #include "ops/cuda/commands.h"
 #include "ops/rules/candidate.h"
 
@@ -20,26 +21,26 @@ namespace metronome::executor::runtime {
 /// Products are IEEE fp32 or fp64 (CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F), in TF32 only where the
 /// problem says so. An algorithm may split k only if the parts are summed in a step of its own, in
 /// the precision of the product: so the same algorithm gives the same bits each time.
-class CublasLt {
+class CublasLt final : public DeviceLibrary {
  public:
   /// Throws RunError where libcublasLt cannot be loaded or refuses the device.
   CublasLt();
-  ~CublasLt();
+  ~CublasLt() override;
 
-  std::string version() const;  ///< "13.1.0"
+  std::string version() const override;
+  bool makes(const LibraryCommand& call) const override;
 
-  /// See GemmLibrary in ops/cuda/launch.h. At most 8, each with at most 32 MiB of workspace. They
+  /// At most 8, each with at most 32 MiB of workspace. They
   /// serve matrices that begin at multiples of 16 bytes.
-  std::vector<Candidate> candidates(const GemmProblem& problem) const;
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override;
 
   /// Makes the library's descriptors for a command and settles its algorithm: the one that it
   /// names, unless its pointers are aligned to less than that one asks for; then, and where it
   /// names none, the library's first for these pointers and this workspace. The same pointers
   /// modulo 16 get the same algorithm. Throws RunError where there is none, or where the named one
   /// cannot run here.
-  void prepare(const GemmCommand& command);
-  /// A prepared command. Allocates nothing.
-  void enqueue(const GemmCommand& command, cudaStream_t stream) const;
+  void prepare(const LibraryCommand& call) override;
+  void enqueue(const LibraryCommand& call, cudaStream_t stream) const override;
 
  private:
   struct Library;

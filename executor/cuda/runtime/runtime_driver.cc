@@ -40,18 +40,19 @@ class Measured {
   std::size_t before_;
 };
 
-DeviceFacts facts_of(int index, const CublasLt& cublaslt) {
+DeviceFacts facts_of(int index, std::span<const std::unique_ptr<DeviceLibrary>> libraries) {
   cudaDeviceProp properties = {};
   check(cudaGetDeviceProperties(&properties, index), "describe the device");
   int runtime = 0;
   check(cudaRuntimeGetVersion(&runtime), "tell its version");
+  std::string versions = fmt::format("CUDA {}.{}", runtime / 1000, runtime % 1000 / 10);
+  for (const auto& library : libraries) versions += ", " + library->version();
   return {.name = properties.name,
           .major = properties.major,
           .minor = properties.minor,
           .multiprocessors = properties.multiProcessorCount,
           .memory_bytes = properties.totalGlobalMem,
-          .library_versions = fmt::format("CUDA {}.{}, cuBLASLt {}", runtime / 1000,
-                                          runtime % 1000 / 10, cublaslt.version())};
+          .library_versions = std::move(versions)};
 }
 
 /// Loads the kernel's code, which the first question about it does, and looks whether it can be
@@ -88,8 +89,8 @@ RuntimeDriver::RuntimeDriver(int index) : index_(index) {
   check(cudaInitDevice(index, 0, 0), "use the device");
   enter();
   const Measured measured(other_bytes_);
-  cublaslt_ = std::make_unique<CublasLt>();
-  facts_ = facts_of(index, *cublaslt_);
+  libraries_ = open_libraries();
+  facts_ = facts_of(index, libraries_);
   counting_ = make_nonblocking();
   bodies_ = make_nonblocking();
 }
@@ -106,9 +107,17 @@ void RuntimeDriver::enter_outside_capture(std::string_view doing) const {
   enter();
 }
 
-std::vector<Candidate> RuntimeDriver::gemm_candidates(const GemmProblem& problem) const {
+DeviceLibrary& RuntimeDriver::library_of(const LibraryCommand& call) const {
+  for (const auto& library : libraries_) {
+    if (library->makes(call)) return *library;
+  }
+  throw InternalError(
+      fmt::format("no library of the device makes {} {}", call.name(), call.text()));
+}
+
+std::vector<Candidate> RuntimeDriver::candidates(const LibraryCommand& call) const {
   enter();
-  return cublaslt_->candidates(problem);
+  return library_of(call).candidates(call);
 }
 
 std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
@@ -271,8 +280,8 @@ CapturedAs RuntimeDriver::prepare(const Command& command) {
     load_code(kernel->name, loaded(*kernel), kernel->shape);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
     load_code(generated->name, load(*generated), generated->shape);
-  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
-    cublaslt_->prepare(*gemm);
+  } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+    library_of(*call).prepare(*call);
   }
   return captured_alone(command);
 }
@@ -315,8 +324,8 @@ void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
           "enqueue a copy");
   } else if (const auto* zero = std::get_if<ZeroCommand>(&command)) {
     check(cudaMemsetAsync(zero->to, 0, zero->bytes, stream), "enqueue a zeroing");
-  } else if (const auto* gemm = std::get_if<GemmCommand>(&command)) {
-    cublaslt_->enqueue(*gemm, stream);
+  } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+    library_of(*call).enqueue(*call, stream);
   }
 }
 

@@ -13,8 +13,8 @@
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/runtime/activity.h"
 #include "executor/cuda/runtime/code_cache.h"
-#include "executor/cuda/runtime/cublaslt.h"
 #include "executor/cuda/runtime/handle.h"
+#include "executor/cuda/runtime/libraries.h"
 #include "ops/cuda/device_kernels.h"
 
 namespace metronome::executor::runtime {
@@ -33,7 +33,7 @@ class RuntimeDriver : public CudaDriver {
   ~RuntimeDriver() override;
 
   const DeviceFacts& facts() const override { return facts_; }
-  std::vector<Candidate> gemm_candidates(const GemmProblem& problem) const override;
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override;
 
   std::byte* device_memory(std::size_t bytes) override;
   void release(std::byte* device_memory) noexcept override;
@@ -90,6 +90,7 @@ class RuntimeDriver : public CudaDriver {
   /// The same for a call that capture forbids.
   void enter_outside_capture(std::string_view doing) const;
 
+  DeviceLibrary& library_of(const LibraryCommand& call) const;
   const void* loaded(const KernelCommand& command) const;
   const void* load(const GeneratedCommand& command);
   void play(const Command& command, cudaStream_t stream);
@@ -128,7 +129,7 @@ class RuntimeDriver : public CudaDriver {
   std::deque<Module> modules_;
   std::unordered_map<std::string, const void*> kernels_;         // by their source
   std::unordered_map<const std::string*, Generated> generated_;  // by its address
-  std::unique_ptr<CublasLt> cublaslt_;
+  std::vector<std::unique_ptr<DeviceLibrary>> libraries_;
   std::deque<Stream> streams_;
   std::deque<Event> events_;
   std::deque<Graph> graphs_;

@@ -1,0 +1,134 @@
+// Ops that a program brings along. An op is a struct with the rules of graph/ir/op_rules.h; one
+// that has `lower` runs everywhere as it is. One with kernels of its own has these rules beside it,
+// in its namespace, and is named where a graph is compiled:
+//
+//   CpuKernel bind(const MyOp& op, const CpuLaunch& launch);            the CPU's kernel
+//   void record(const MyOp& op, const CudaLaunch& launch);              a device's commands;
+//   optional std::vector<Candidate> candidates(const MyOp&, const CpuQuery&);    optional; scratch,
+//   threads std::vector<Candidate> candidates(const MyOp&, const CudaQuery&);   optional; scratch
+//   Tensors reference(const MyOp& op, const Tensors& inputs);           libtorch's calls, for eager
+//
+//   compile(graph, target, {.ops = own_ops<MyOp, MyOpGrad>()});
+//
+// `portable` (ops/own/portable.h) stands for `bind` and `record` both. Without a rule for a target
+// the op runs there by its `lower`, and `compile` refuses it where it has none.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "graph/ir/op_model.h"
+#include "ops/cpu/launch.h"
+#include "ops/cuda/launch.h"
+#include "ops/own/portable.h"
+#include "ops/rules/own_rules.h"
+
+namespace metronome {
+namespace own {
+
+template <class T>
+concept HasBind = requires(const T& op, const CpuLaunch& launch) {
+  { bind(op, launch) } -> std::same_as<CpuKernel>;
+};
+template <class T>
+concept HasRecord = requires(const T& op, const CudaLaunch& launch) {
+  { record(op, launch) } -> std::same_as<void>;
+};
+template <class T>
+concept HasPortable = requires(const T& op, const CpuLaunch& cpu, const CudaLaunch& cuda) {
+  { portable(op, cpu, std::declval<CpuPlay&>()) } -> std::same_as<void>;
+  { portable(op, cuda, std::declval<CudaPlay&>()) } -> std::same_as<void>;
+};
+template <class T, class Query>
+concept HasCandidates = requires(const T& op, const Query& query) {
+  { candidates(op, query) } -> std::same_as<std::vector<Candidate>>;
+};
+template <class T>
+concept HasReference = requires(const T& op, const Tensors& inputs) {
+  { reference(op, inputs) } -> std::same_as<Tensors>;
+};
+
+template <class T>
+CpuRules cpu_rules() {
+  CpuRules rules;
+  if constexpr (HasBind<T>) {
+    rules.bind = [](const Op& op, const CpuLaunch& launch) { return bind(*op.as<T>(), launch); };
+    rules.candidates = [](const Op&, const CpuQuery&) { return std::vector<Candidate>{{}}; };
+  } else {
+    rules.bind = [](const Op& op, const CpuLaunch& launch) {
+      CpuPlay play(launch.choice.threads);
+      portable(*op.as<T>(), launch, play);
+      return std::move(play).kernel();
+    };
+    rules.candidates = [](const Op&, const CpuQuery& query) {
+      return std::vector<Candidate>{{.threads = portable_threads(query)}};
+    };
+  }
+  if constexpr (HasCandidates<T, CpuQuery>) {
+    rules.candidates = [](const Op& op, const CpuQuery& query) {
+      return candidates(*op.as<T>(), query);
+    };
+  }
+  return rules;
+}
+
+template <class T>
+CudaRules cuda_rules() {
+  CudaRules rules;
+  if constexpr (HasRecord<T>) {
+    rules.record = [](const Op& op, const CudaLaunch& launch) { record(*op.as<T>(), launch); };
+  } else if constexpr (HasPortable<T>) {
+    rules.record = [](const Op& op, const CudaLaunch& launch) {
+      CudaPlay play(launch);
+      portable(*op.as<T>(), launch, play);
+    };
+  } else {
+    return rules;
+  }
+  rules.candidates = [](const Op&, const CudaQuery&) { return std::vector<Candidate>{{}}; };
+  if constexpr (HasCandidates<T, CudaQuery>) {
+    rules.candidates = [](const Op& op, const CudaQuery& query) {
+      return candidates(*op.as<T>(), query);
+    };
+  }
+  return rules;
+}
+
+template <class T>
+consteval bool complete() {
+  constexpr bool kernel = HasBind<T> || HasPortable<T>;
+  static_assert(
+      kernel,
+      "an op of own_ops needs, in its namespace: CpuKernel bind(const Op&, const "
+      "CpuLaunch&), or void portable(const Op&, const auto& launch, auto& play); one that "
+      "`lower` expands needs neither, and no own_ops");
+  static_assert(HasReference<T>,
+                "an op of own_ops needs, in its namespace: Tensors reference(const Op&, const "
+                "Tensors&)");
+  static_assert(!op_rules::has_batches<T>, "an op of own_ops may not have the rule `batches`");
+  return kernel && HasReference<T>;
+}
+
+template <class T>
+OwnOp rules_of() {
+  if constexpr (complete<T>()) {
+    return {typeid(T), cpu_rules<T>(), cuda_rules<T>(),
+            [](const Op& op, const Tensors& inputs) { return reference(*op.as<T>(), inputs); }};
+  } else {
+    return {typeid(T)};  // an error has said why
+  }
+}
+
+}  // namespace own
+
+/// What `CompileOptions::ops` takes. A rule that an op lacks is a compile error.
+template <class... Ops>
+OwnOps own_ops() {
+  return {own::rules_of<Ops>()...};
+}
+
+}  // namespace metronome
