@@ -12,7 +12,7 @@
 #include "executor/eager/eager_faults.h"
 #include "executor/eager/eager_memory.h"
 #include "executor/eager/torch_cuda.h"
-#include "executor/torch/convert.h"
+#include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"

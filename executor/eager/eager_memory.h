@@ -11,7 +11,7 @@
 
 #include "executor/engine/engine.h"
 #include "executor/engine/memory.h"
-#include "executor/torch/convert.h"
+#include "executor/libtorch/convert.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {

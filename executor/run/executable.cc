@@ -5,7 +5,7 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/run/executable_impl.h"
 #include "executor/run/feed.h"
-#include "executor/torch/convert.h"
+#include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 
 namespace metronome {

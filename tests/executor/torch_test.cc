@@ -1,5 +1,5 @@
 // Between Metronome's tensors and libtorch's: the same elements, the same bytes, kept as long.
-#include "executor/torch/convert.h"
+#include "executor/libtorch/convert.h"
 
 #include <ATen/Functions.h>
 

@@ -40,11 +40,11 @@ _EXECUTOR = {
     "executor/support": ["graph/ir"],
     "executor/engine": _DECLARED
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
-    "executor/torch": ["graph/ir", "ops/reference", "executor/support"],
+    "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
-    "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "executor/torch"],
+    "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "executor/libtorch"],
     "executor/cpu": _PLANNED + ["ops/cpu"],
-    "executor/eager": _PLANNED + ["graph/passes", "executor/cpu", "executor/torch", "ops/reference"],
+    "executor/eager": _PLANNED + ["graph/passes", "executor/cpu", "executor/libtorch", "ops/reference"],
     "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
     "executor/cuda/program": _PLANNED + _DEVICE + ["graph/control"],
     "executor/cuda/capture": _PLANNED
@@ -78,7 +78,7 @@ INTERNALS = {
 }
 
 # Where headers may include libtorch's: whoever includes them waits for those too.
-TORCH_HEADERS = {"executor/eager", "executor/torch", "ops/cpu", "ops/reference"}
+TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/reference"}
 # Besides, what libtorch's users feed: with it the public header.
 TORCH_FEED = {"executor/run/feed.h", PUBLIC}
 # Where besides sources may: feeds and reads, and the count of threads that libtorch was told.

@@ -1,4 +1,4 @@
-#include "executor/torch/convert.h"
+#include "executor/libtorch/convert.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/util/StringUtil.h>
