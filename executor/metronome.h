@@ -5,6 +5,7 @@
 #include "executor/compile/targets.h"  // cpu_replay, cuda_graph, stepwise, eager, null
 #include "executor/run/batches.h"      // the order of batches
 #include "executor/run/executable.h"   // Executable
+#include "executor/run/feed.h"         // Feed: an input and libtorch's tensor for it
 #include "graph/builder/graph.h"       // Graph
 #include "graph/emit/scope.h"          // apply: a node of an op of one's own
 #include "graph/ir/error.h"            // GraphError, RunError

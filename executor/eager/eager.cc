@@ -12,6 +12,7 @@
 #include "executor/eager/eager_faults.h"
 #include "executor/eager/eager_memory.h"
 #include "executor/eager/torch_cuda.h"
+#include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
@@ -344,8 +345,8 @@ class Eager final : public Engine {
   }
   bool faulted() const override { return fault_.has_value(); }
   std::optional<std::string> fault() const override { return fault_; }
-  at::Tensor readable(PlanId plan, std::size_t index) const override {
-    return interpreters_[plan.index]->readable(index).cpu();
+  Tensor readable(PlanId plan, std::size_t index) const override {
+    return from_torch(interpreters_[plan.index]->readable(index).cpu());
   }
   double scalar(PlanId plan, std::size_t index) const override {
     const at::Tensor value = interpreters_[plan.index]->readable(index).cpu();

@@ -11,6 +11,7 @@
 
 #include "executor/engine/engine.h"
 #include "executor/engine/memory.h"
+#include "executor/libtorch/convert.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {
@@ -26,7 +27,7 @@ class EagerMemory {
       storages_.push_back(counter ? block : block.to(device));
     }
     for (const InputMemory& input : memory.inputs) {
-      const at::Tensor block = tensor_in({&input.block}, input.type);
+      const at::Tensor block = to_torch(tensor_in({&input.block}, input.type));
       inputs_.push_back(block.to(device));
       // Page-locked, as careful users keep what they copy to a GPU.
       if (on_device())
@@ -70,7 +71,7 @@ class EagerMemory {
     return static_cast<std::byte*>(staged_[index].tensor.data_ptr());
   }
   at::Tensor host(std::size_t index) const {
-    return tensor_in({&memory_.storage_blocks[index]}, memory_.storages[index].type);
+    return to_torch(tensor_in({&memory_.storage_blocks[index]}, memory_.storages[index].type));
   }
 
   const Memory& memory_;

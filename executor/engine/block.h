@@ -17,15 +17,16 @@ class Block {
   Block() = default;
   Block(Block&&) noexcept = default;
   Block& operator=(Block&&) noexcept = default;
-  explicit Block(std::size_t bytes) : bytes_(bytes) {
-    // aligned_alloc wants a multiple of the alignment; an empty value still needs an address.
-    const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
-    if (rounded < bytes) throw std::bad_alloc();
-    void* taken = std::aligned_alloc(kAlignment, rounded);
+  explicit Block(std::size_t bytes) : Block(unset(bytes)) {
+    std::memset(data(), 0, rounded(bytes));
+  }
+  /// The same, not zeroed: whoever takes it writes all of it.
+  static Block unset(std::size_t bytes) {
+    void* taken = std::aligned_alloc(kAlignment, rounded(bytes));
     if (taken == nullptr) throw std::bad_alloc();
-    data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(taken),
-                                       [](std::byte* p) { std::free(p); });
-    std::memset(taken, 0, rounded);
+    return {std::shared_ptr<std::byte>(static_cast<std::byte*>(taken),
+                                       [](std::byte* p) { std::free(p); }),
+            bytes};
   }
 
   /// Bytes that `data` owns, zeroed and aligned as these are.
@@ -41,6 +42,13 @@ class Block {
   static constexpr std::size_t kAlignment = 64;
 
  private:
+  /// aligned_alloc wants a multiple of the alignment; an empty value still needs an address.
+  static std::size_t rounded(std::size_t bytes) {
+    const std::size_t up = (bytes + kAlignment) / kAlignment * kAlignment;
+    if (up < bytes) throw std::bad_alloc();
+    return up;
+  }
+
   std::shared_ptr<std::byte> data_;
   std::size_t bytes_ = 0;
 };

@@ -1,11 +1,9 @@
 #include "executor/engine/engine.h"
 
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include "graph/ir/error.h"
 #include "graph/ir/half.h"
-#include "ops/reference/table.h"
 
 namespace metronome::executor {
 
@@ -21,14 +19,8 @@ double Engine::scalar(PlanId plan, std::size_t index, std::int64_t step) const {
   return scalar(plan, index);
 }
 
-at::Tensor tensor_over(void* data, const Type& type) {
-  return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));
-}
-
-at::Tensor tensor_in(const InBlock& place, const Type& type) {
-  return at::from_blob(
-      place.data(), type.shape, [owner = place.block->owner()](void*) {},
-      at::TensorOptions(to_torch(type.element)));
+Tensor tensor_in(const InBlock& place, const Type& type) {
+  return contiguous_tensor(place.block->owner(), place.data(), type);
 }
 
 double number_at(const void* data, Element element) {

@@ -1,8 +1,6 @@
 // What runs the steps of an executable.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +9,7 @@
 
 #include "executor/engine/memory.h"
 #include "executor/engine/report.h"
+#include "executor/support/tensor.h"
 
 namespace metronome::executor {
 
@@ -35,7 +34,7 @@ class Engine {
   virtual std::vector<KernelTime> profile(PlanId plan);
   /// Readable `index` of the plan's graph as the plan's last step left it: in the engine's own
   /// memory, which the tensor keeps, or in memory of the tensor's own.
-  virtual at::Tensor readable(PlanId plan, std::size_t index) const = 0;
+  virtual Tensor readable(PlanId plan, std::size_t index) const = 0;
   /// The same, of one element, as a number; allocates nothing where the engine can.
   virtual double scalar(PlanId plan, std::size_t index) const = 0;
   /// The same as step `step`, one of this plan, left it; steps count from 0 over all plans. Throws
@@ -74,10 +73,8 @@ class Engine {
   virtual std::optional<std::string> fault() const { return std::nullopt; }
 };
 
-/// A tensor over memory that something else owns, and that the tensor must not outlive.
-at::Tensor tensor_over(void* data, const Type& type);
 /// A tensor that shows bytes of a block and keeps the block's bytes, alone, as long as it lives.
-at::Tensor tensor_in(const InBlock& place, const Type& type);
+Tensor tensor_in(const InBlock& place, const Type& type);
 /// The number at `data`.
 double number_at(const void* data, Element element);
 

@@ -24,7 +24,7 @@ class PerPlan : public Engine {
   }
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
-  at::Tensor readable(PlanId plan, std::size_t index) const override {
+  Tensor readable(PlanId plan, std::size_t index) const override {
     return tensor_in(of(plan).readable(index), of(plan).readable_type(index));
   }
   bool faulted() const override { return faults_.any(); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/support/device.h"
 #include "graph/ir/settings.h"
 #include "ops/rules/own_rules.h"
 
@@ -32,15 +33,6 @@ enum class Family : std::uint8_t {
   mkl,     ///< the MKL in libtorch
   onednn,  ///< oneDNN
 };
-
-/// Where a step runs.
-struct Device {
-  enum class Kind : std::uint8_t { cpu, cuda };
-  Kind kind = Kind::cpu;
-  int index = 0;  ///< of a CUDA device
-};
-inline constexpr Device cpu{};
-constexpr Device cuda_device(int index = 0) { return {Device::Kind::cuda, index}; }
 
 /// How loops and branches that data decide are put into a CUDA graph.
 enum class Conditions : std::uint8_t {

@@ -4,9 +4,29 @@
 
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/run/executable_impl.h"
+#include "executor/run/feed.h"
+#include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 
 namespace metronome {
+namespace {
+
+class FeedsOfTorch final : public executor::OfferedFeeds {
+ public:
+  explicit FeedsOfTorch(std::span<const Feed> feeds) : feeds_(feeds) {}
+  std::size_t size() const override { return feeds_.size(); }
+  void show(std::size_t index, executor::OfferedFeed& as) const override {
+    const Feed& feed = feeds_[index];
+    as.input = &feed.input;
+    as.name = feed.name;
+    metronome::show(feed.tensor, as.offered);
+  }
+
+ private:
+  std::span<const Feed> feeds_;
+};
+
+}  // namespace
 
 Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executable::Executable(Executable&&) noexcept = default;
@@ -20,29 +40,35 @@ Executable::Impl& Executable::own() const {
 }
 
 void Executable::run(std::initializer_list<Feed> feeds) {
-  own().step(Mode::train, std::span(feeds.begin(), feeds.size()));
+  run(std::span(feeds.begin(), feeds.size()));
 }
-void Executable::run(std::span<const Feed> feeds) { own().step(Mode::train, feeds); }
+void Executable::run(std::span<const Feed> feeds) { own().step(Mode::train, FeedsOfTorch(feeds)); }
 void Executable::evaluate(std::initializer_list<Feed> feeds) {
-  own().step(Mode::evaluate, std::span(feeds.begin(), feeds.size()));
+  evaluate(std::span(feeds.begin(), feeds.size()));
 }
-void Executable::evaluate(std::span<const Feed> feeds) { own().step(Mode::evaluate, feeds); }
+void Executable::evaluate(std::span<const Feed> feeds) {
+  own().step(Mode::evaluate, FeedsOfTorch(feeds));
+}
 
 std::vector<KernelTime> Executable::profile(std::initializer_list<Feed> feeds) {
   return profile(std::span(feeds.begin(), feeds.size()));
 }
 std::vector<KernelTime> Executable::profile(std::span<const Feed> feeds) {
   std::vector<KernelTime> times;
-  own().step(Mode::train, feeds, &times);
+  own().step(Mode::train, FeedsOfTorch(feeds), &times);
   return times;
 }
 
-at::Tensor Executable::input(Value input) { return own().fill(own().input_of(input)); }
-at::Tensor Executable::input(std::string_view name) { return own().fill(own().input_of(name)); }
+at::Tensor Executable::input(Value input) { return to_torch(own().fill(own().input_of(input))); }
+at::Tensor Executable::input(std::string_view name) {
+  return to_torch(own().fill(own().input_of(name)));
+}
 
-at::Tensor Executable::read(Value value) const { return own().read(own().readable_of(value)); }
+at::Tensor Executable::read(Value value) const {
+  return to_torch(own().read(own().readable_of(value)));
+}
 at::Tensor Executable::read(std::string_view name) const {
-  return own().read(own().readable_of(name));
+  return to_torch(own().read(own().readable_of(name)));
 }
 double Executable::read_scalar(Value value) const {
   return own().read_scalar(own().readable_of(value));
@@ -52,10 +78,12 @@ double Executable::read_scalar(Value value, std::int64_t step) const {
 }
 
 at::Tensor Executable::get(std::string_view path) const {
-  return own().storage_tensor(own().storage_of(path));
+  return to_torch(own().storage_tensor(own().storage_of(path)));
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
-  own().set_storage(own().storage_of(path), tensor);
+  Offered offered;
+  show(tensor, offered);
+  own().set_storage(own().storage_of(path), offered);
 }
 std::vector<std::string> Executable::storages() const {
   std::vector<std::string> paths;

@@ -1,8 +1,6 @@
 // A compiled graph: run it, feed it, read it, save it.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -16,20 +14,13 @@
 #include "executor/engine/target.h"
 #include "graph/builder/graph.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace metronome {
 
-/// One input of a step and the tensor copied into it: same element type, and the sizes that a graph
-/// of the executable declares; dense, with any strides; on the CPU. It may lie in memory that
-/// `Executable::input`, `read` or `get` showed: each input gets what its tensor held when the call
-/// began.
-struct Feed {
-  Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
-  Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
-
-  Value input;  ///< absent where the input is given by name
-  std::string name;
-  at::Tensor tensor;
-};
+struct Feed;  // executor/run/feed.h
 
 /// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
 /// several threads at once: a second call while one runs throws RunError.

@@ -7,12 +7,11 @@
 #include "executor/engine/tensor_copy.h"
 #include "executor/run/executable_impl.h"
 #include "graph/ir/error.h"
-#include "ops/reference/table.h"
 
 namespace metronome {
 
-std::size_t Executable::Impl::input_of(const Feed& feed) const {
-  if (feed.input.present()) return input_of(feed.input).input;
+std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const {
+  if (feed.input->present()) return input_of(*feed.input).input;
   if (!feed.name.empty()) return input_of(feed.name).input;
   throw RunError(
       fmt::format("{}: a feed says no input: its value is absent and its name empty; "
@@ -20,11 +19,14 @@ std::size_t Executable::Impl::input_of(const Feed& feed) const {
                   prefix(), input_names()));
 }
 
-void Executable::Impl::resolve(std::span<const Feed> feeds) {
+void Executable::Impl::resolve(const executor::OfferedFeeds& feeds) {
   ++fed.call;
   fed.inputs.clear();
+  if (fed.room.size() < feeds.size()) fed.room.resize(feeds.size());
+  fed.feeds = std::span(fed.room).first(feeds.size());
   for (std::size_t i = 0; i < feeds.size(); ++i) {
-    const std::size_t input = input_of(feeds[i]);
+    feeds.show(i, fed.feeds[i]);
+    const std::size_t input = input_of(fed.feeds[i]);
     if (fed.now(input)) {
       const auto before = std::ranges::find(fed.inputs, input) - fed.inputs.begin();
       throw RunError(
@@ -37,46 +39,45 @@ void Executable::Impl::resolve(std::span<const Feed> feeds) {
   }
 }
 
-std::size_t Executable::Impl::pick(std::span<const Feed> feeds) const {
-  if (takes(shape, feeds)) return shape;
+std::size_t Executable::Impl::pick() const {
+  if (takes(shape)) return shape;
   for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (takes(k, feeds)) return k;
+    if (takes(k)) return k;
   }
-  refuse_feeds(feeds);
+  refuse_feeds();
 }
 
-bool Executable::Impl::takes(std::size_t k, std::span<const Feed> feeds) const {
-  for (std::size_t i = 0; i < feeds.size(); ++i) {
-    if (!executor::fits(feeds[i].tensor, input_memory({k, fed.inputs[i]}).type)) return false;
+bool Executable::Impl::takes(std::size_t k) const {
+  for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
+    if (!executor::fits(fed.feeds[i].offered, input_memory({k, fed.inputs[i]}).type)) return false;
   }
   return true;
 }
 
-void Executable::Impl::refuse_feeds(std::span<const Feed> feeds) const {
+void Executable::Impl::refuse_feeds() const {
   std::vector<executor::BatchShapes::Fed> shapes_fed;
-  for (std::size_t i = 0; i < feeds.size(); ++i) {
-    const at::Tensor& tensor = feeds[i].tensor;
+  for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
+    const Offered& offered = fed.feeds[i].offered;
+    const Shape& sizes = offered.tensor.sizes;
     std::vector<std::string> types;  // one for each shape of this input
     for (std::size_t k = 0; k < declared.size(); ++k) {
       std::string type = to_string(input_memory({k, fed.inputs[i]}).type);
       if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
     }
     const executor::InputMemory& any = input_memory({0, fed.inputs[i]});
-    const bool right_but_for_shape = tensor.defined() && tensor.device().is_cpu() &&
-                                     tensor.layout() == at::kStrided &&
-                                     tensor.scalar_type() == to_torch(any.type.element);
-    const bool takes_one = types.size() == 1 && !executor::fits(tensor, any.type);
+    const bool right_but_for_shape = executor::fits(offered, {any.type.element, sizes});
+    const bool takes_one = types.size() == 1 && !executor::fits(offered, any.type);
     if (!right_but_for_shape || takes_one) {
       const bool other_batch = right_but_for_shape && declared.size() == 1 &&
-                               executor::differs_in_batch(tensor.sizes(), any.type.shape);
+                               executor::differs_in_batch(sizes, any.type.shape);
       executor::refuse(
-          tensor, fmt::format("{}", fmt::join(types, " or ")),
+          offered, fmt::format("{}", fmt::join(types, " or ")),
           fmt::format("{}: feed of \"{}\"", prefix(), any.name),
           other_batch ? "; for batches of several sizes declare the graph once for each size and "
                         "compile them together: compile({&a, &b})"
                       : "");
     }
-    shapes_fed.push_back({any.name, {tensor.sizes().begin(), tensor.sizes().end()}});
+    shapes_fed.push_back({any.name, sizes});
   }
   throw RunError(fmt::format("{}: {}", prefix(), shapes->refusal(shapes_fed)));
 }
@@ -104,12 +105,12 @@ void Executable::Impl::mark_filled(std::size_t index) {
 /// Of feeds that lie in the memory of another input that this call feeds too, as where two are
 /// swapped, copies: each input gets what its tensor held when the call began. Empty, and without an
 /// allocation, where there are none.
-std::vector<at::Tensor> Executable::Impl::set_aside(std::size_t k,
-                                                    std::span<const Feed> feeds) const {
-  std::vector<at::Tensor> aside;
+std::vector<Tensor> Executable::Impl::set_aside(std::size_t k) const {
+  std::vector<Tensor> aside;
   if (memory.handed_out.empty()) return aside;  // no tensor shows the memory of an input
-  for (std::size_t f = 0; f < feeds.size(); ++f) {
-    const executor::Extent bytes = executor::extent_of(feeds[f].tensor);
+  for (std::size_t f = 0; f < fed.feeds.size(); ++f) {
+    const Tensor& tensor = fed.feeds[f].offered.tensor;
+    const Extent bytes = extent_of(tensor);
     auto place = std::ranges::upper_bound(memory.handed_out, bytes.begin, {},
                                           [&](const executor::HandedOut& h) { return h.end; });
     for (; place != memory.handed_out.end() && place->begin < bytes.end; ++place) {
@@ -118,24 +119,23 @@ std::vector<at::Tensor> Executable::Impl::set_aside(std::size_t k,
       if (written == own.end()) continue;  // of another shape
       const auto input = static_cast<std::size_t>(written - own.begin());
       if (input == fed.inputs[f] || !fed.now(input)) continue;
-      aside.resize(feeds.size());
-      aside[f] = feeds[f].tensor.detach().clone();
+      aside.resize(fed.feeds.size());
+      aside[f] = executor::clone(tensor);
     }
   }
   return aside;
 }
 
 /// A large feed is copied in parts, each of which the engine may send on while the next is copied.
-void Executable::Impl::copy_feed(std::size_t index, const at::Tensor& from) {
+void Executable::Impl::copy_feed(std::size_t index, const Tensor& from) {
   constexpr std::size_t kPart = 1 << 20;  // bytes; its copy takes far longer than telling of it
-  const Type& type = memory.inputs[index].type;
-  const std::size_t bytes = type.bytes();
+  const std::size_t bytes = from.bytes();
   std::byte* const to = engine->feed(index);
-  const std::byte* const stored = executor::stored_bytes(from);
+  const std::byte* const stored = from.is_contiguous() ? from.data : nullptr;
   if (stored == to) return;  // it was filled in place
   const bool apart = stored != nullptr && (to + bytes <= stored || stored + bytes <= to);
   if (!apart) {
-    executor::copy_into(to, from, type);
+    executor::copy_into(to, from);
     return engine->fed(index, bytes);
   }
   for (std::size_t at = 0; at < bytes; at += kPart) {
@@ -145,14 +145,16 @@ void Executable::Impl::copy_feed(std::size_t index, const at::Tensor& from) {
   }
 }
 
-void Executable::Impl::copy_feeds(std::size_t k, std::span<const Feed> feeds) {
-  const std::vector<at::Tensor> aside = set_aside(k, feeds);
-  for (std::size_t f = 0; f < feeds.size(); ++f) {
-    const bool moved = !aside.empty() && aside[f].defined();
-    const at::Tensor& from = moved ? aside[f] : feeds[f].tensor;
+void Executable::Impl::copy_feeds(std::size_t k) {
+  const std::vector<Tensor> aside = set_aside(k);
+  for (std::size_t f = 0; f < fed.feeds.size(); ++f) {
+    Tensor& fed_as = fed.feeds[f].offered.tensor;
+    const bool moved = !aside.empty() && aside[f].owner != nullptr;
+    const Tensor& from = moved ? aside[f] : fed_as;
     const std::size_t index = memory.inputs_of[k][fed.inputs[f]];
     copy_feed(index, from);
     mark_filled(index);
+    fed_as.owner.reset();  // what was copied to be shown is of no more use
   }
 }
 

@@ -144,9 +144,9 @@ void Executable::Impl::warn_of_fault() const {
   executor::logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
 }
 
-at::Tensor Executable::Impl::read(std::size_t readable) const {
+Tensor Executable::Impl::read(std::size_t readable) const {
   const executor::PlanId plan = last_plan(readable);
-  at::Tensor result = engine->readable(plan, own(plan, readable));
+  Tensor result = engine->readable(plan, own(plan, readable));
   warn_of_fault();
   return result;
 }
@@ -177,7 +177,7 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
   return number;
 }
 
-at::Tensor Executable::Impl::fill(InputPlace place) {
+Tensor Executable::Impl::fill(InputPlace place) {
   const std::size_t index = memory.inputs_of[place.shape][place.input];
   executor::InputMemory& input = memory.inputs[index];
   if (!input.handed_out) {
@@ -190,13 +190,13 @@ at::Tensor Executable::Impl::fill(InputPlace place) {
   return executor::tensor_in({&input.block}, input.type);
 }
 
-void Executable::Impl::set_storage(std::size_t storage, const at::Tensor& tensor) {
+void Executable::Impl::set_storage(std::size_t storage, const Offered& offered) {
   const Type& type = memory.storages[storage].type;
-  if (!executor::fits(tensor, type)) {
-    executor::refuse(tensor, to_string(type),
+  if (!executor::fits(offered, type)) {
+    executor::refuse(offered, to_string(type),
                      fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
   }
-  executor::copy_into(memory.plain(storage).data(), tensor, type);
+  executor::copy_into(memory.plain(storage).data(), offered.tensor);
   push(storage);
 }
 
@@ -217,7 +217,7 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
                              *path, listed(states, [](const std::string& s) { return s; })));
 }
 
-at::Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
+Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
   fetch(storage);
   return executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type);
 }

@@ -16,6 +16,7 @@
 #include "executor/engine/memory.h"
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable.h"
+#include "executor/run/offered_feeds.h"
 
 namespace metronome {
 
@@ -47,9 +48,11 @@ struct Executable::Impl {
   };
   /// What the feeds of a call mean. Room for all inputs is taken once: a step allocates nothing.
   struct Fed {
-    std::int64_t call = 0;            ///< calls so far
-    std::vector<std::int64_t> in;     ///< [input] the last call that fed it
-    std::vector<std::size_t> inputs;  ///< [feed of this call]
+    std::int64_t call = 0;                    ///< calls so far
+    std::vector<std::int64_t> in;             ///< [input] the last call that fed it
+    std::vector<executor::OfferedFeed> room;  ///< of as many feeds as a call had at most
+    std::span<executor::OfferedFeed> feeds;   ///< of this call
+    std::vector<std::size_t> inputs;          ///< [feed of this call]
 
     bool now(std::size_t input) const { return in[input] == call; }
   };
@@ -73,7 +76,8 @@ struct Executable::Impl {
   void finish_tables();
 
   /// Where `times` is given, kernel by kernel.
-  void step(Mode mode, std::span<const Feed> feeds, std::vector<KernelTime>* times = nullptr);
+  void step(Mode mode, const executor::OfferedFeeds& feeds,
+            std::vector<KernelTime>* times = nullptr);
 
   /// A place among the declared graphs' inputs.
   struct InputPlace {
@@ -90,15 +94,15 @@ struct Executable::Impl {
   /// Tells of a fault, once. Waits for nothing.
   void warn_of_fault() const;
 
-  at::Tensor read(std::size_t readable) const;
+  Tensor read(std::size_t readable) const;
   double read_scalar(std::size_t readable) const;
   double read_scalar(std::size_t readable, std::int64_t step) const;
   /// A tensor over an input's memory; picks its shape.
-  at::Tensor fill(InputPlace place);
-  void set_storage(std::size_t storage, const at::Tensor& tensor);
+  Tensor fill(InputPlace place);
+  void set_storage(std::size_t storage, const Offered& offered);
   /// Of the states that `path` finds, or of all where it is absent.
   void reset_states(std::optional<std::string_view> path);
-  at::Tensor storage_tensor(std::size_t storage) const;
+  Tensor storage_tensor(std::size_t storage) const;
   /// Of the first graph.
   std::int64_t counter(StorageId counter) const;
   std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
@@ -111,7 +115,7 @@ struct Executable::Impl {
 
  private:
   std::string prefix() const;
-  std::size_t input_of(const Feed& feed) const;
+  std::size_t input_of(const executor::OfferedFeed& feed) const;
   void mark_filled(std::size_t index);
   const executor::InputMemory& input_memory(InputPlace place) const {
     return memory.inputs[memory.inputs_of[place.shape][place.input]];
@@ -129,15 +133,15 @@ struct Executable::Impl {
   void require_scalar(executor::PlanId plan, std::size_t readable) const;
 
   void require_compiled(Mode mode) const;
-  /// Sets `fed`: the one look at what the feeds name.
-  void resolve(std::span<const Feed> feeds);
+  /// Sets `fed`: the one look at what the feeds are, and at what they name.
+  void resolve(const executor::OfferedFeeds& feeds);
   /// The shape that takes all feeds: the one picked last if it does.
-  std::size_t pick(std::span<const Feed> feeds) const;
-  bool takes(std::size_t shape, std::span<const Feed> feeds) const;
-  [[noreturn]] void refuse_feeds(std::span<const Feed> feeds) const;
-  void copy_feed(std::size_t index, const at::Tensor& from);
-  void copy_feeds(std::size_t shape, std::span<const Feed> feeds);
-  std::vector<at::Tensor> set_aside(std::size_t shape, std::span<const Feed> feeds) const;
+  std::size_t pick() const;
+  bool takes(std::size_t shape) const;
+  [[noreturn]] void refuse_feeds() const;
+  void copy_feed(std::size_t index, const Tensor& from);
+  void copy_feeds(std::size_t shape);
+  std::vector<Tensor> set_aside(std::size_t shape) const;
   void require_filled(const Planned& plan) const;
 };
 

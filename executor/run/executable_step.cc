@@ -28,7 +28,7 @@ class Busy {
 
 }  // namespace
 
-void Executable::Impl::step(Mode mode, std::span<const Feed> feeds,
+void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
                             std::vector<KernelTime>* times) {
   const Busy running(busy, first());
   require_compiled(mode);
@@ -39,11 +39,11 @@ void Executable::Impl::step(Mode mode, std::span<const Feed> feeds,
                     prefix(), report.target));
   }
   resolve(feeds);
-  const std::size_t picked = pick(feeds);
+  const std::size_t picked = pick();
   const executor::PlanId plan = declared[picked].plans[static_cast<std::size_t>(mode)];
   const Planned& planned = plans[plan.index];
   require_filled(planned);
-  copy_feeds(picked, feeds);
+  copy_feeds(picked);
   shape = picked;
   recent[static_cast<std::size_t>(engine->steps()) % recent.size()] = plan;
   if (times != nullptr) {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "executor/compile/compile.h"
+#include "executor/metronome.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/training/differentiate.h"

@@ -43,16 +43,17 @@ _DEVICE = ["executor/cuda/driver", "ops/cuda", "ops/kernel"]
 _EXECUTOR = {
     "executor/support": ["graph/ir"],
     "executor/engine": _DECLARED
-    + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "ops/reference", "executor/support"],
+    + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
+    "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
-    "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "ops/reference"],
+    "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "executor/libtorch"],
     "executor/cpu": _PLANNED + ["ops/cpu"],
-    "executor/eager": _PLANNED + ["graph/passes", "executor/cpu", "ops/reference"],
+    "executor/eager": _PLANNED + ["graph/passes", "executor/cpu", "executor/libtorch", "ops/reference"],
     "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
     "executor/cuda/program": _PLANNED + _DEVICE + ["graph/control"],
     "executor/cuda/capture": _PLANNED
     + _DEVICE
-    + ["graph/control", "executor/cuda/program", "ops/reference"],
+    + ["graph/control", "executor/cuda/program"],
     "executor/cuda/runtime": ["graph/ir", "ops", "executor/support", "executor/cuda/program"] + _DEVICE,
     "executor/compile": _PLANNED
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
@@ -79,10 +80,18 @@ INTERNALS = {
     "ops/softmax/softmax.h",
 }
 
+# Where headers may include libtorch's: whoever includes them waits for those too.
+TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/reference"}
+# Besides, what libtorch's users feed: with it the public header.
+TORCH_FEED = {"executor/run/feed.h", PUBLIC}
+# Where besides sources may: feeds and reads, and the count of threads that libtorch was told.
+TORCH_SOURCES = {"executor/compile", "executor/run"}
+
 # Files of a room, at most.
 MOST_FILES = 30
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"((?:graph|ops|executor|models|benchmarks|tests)/[^"]+)"', re.M)
+_TORCH = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<((?:ATen|c10|torch)/[^>]+)>", re.M)
 _PLAN_DATA = {"graph/plan/schedule.h", "graph/plan/memory_plan.h"}
 
 
@@ -155,6 +164,42 @@ def wrong(sources):
         for header in includes(text):
             if error := wrong_include(path, header, public):
                 found.append(error)
+    return found
+
+
+def ways_to_torch(sources):
+    """From each file that includes a header of libtorch, itself or by way of others, the way there."""
+    ways = {}
+
+    def way(path):
+        if path not in ways:
+            ways[path] = []  # until it is known: a circle of includes leads nowhere
+            text = sources[path]
+            if own := _TORCH.findall(text):
+                ways[path] = own[:1]
+            else:
+                for header in includes(text):
+                    if header in sources and way(header):
+                        ways[path] = [header, *way(header)]
+                        break
+        return ways[path]
+
+    return {path: way(path) for path in sorted(sources) if way(path)}
+
+
+def wrong_torch(sources):
+    """Which files include libtorch that may not, in a dict from path to text. Users may."""
+    found = []
+    for path, way in ways_to_torch(sources).items():
+        room = room_of(path)
+        if path in TORCH_FEED or room in TORCH_HEADERS or room not in {**ORDER, "public": []}:
+            continue
+        if not path.endswith(".h") and room in TORCH_SOURCES:
+            continue
+        by_way = "".join(f", by way of {header}" for header in way[:-1])
+        kind = "headers" if path.endswith(".h") else "sources"
+        rooms = TORCH_HEADERS if path.endswith(".h") else TORCH_HEADERS | TORCH_SOURCES
+        found.append(f"{path} includes {way[-1]}{by_way}: {kind} of {', '.join(sorted(rooms))} may, not of {room}")
     return found
 
 

@@ -80,6 +80,49 @@ class Order(unittest.TestCase):
             with self.subTest(path=path, header=header):
                 self.assertIsNone(rooms.wrong_include(path, header, PUBLIC))
 
+    def test_libtorch_where_it_may_not_be_is_refused(self):
+        tensor = "#include <ATen/core/Tensor.h>\n"
+        headers = "headers of executor/eager, executor/libtorch, ops/cpu, ops/reference may"
+        sources = (
+            "sources of executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/reference may"
+        )
+        door, engine = "executor/libtorch/convert.h", "executor/engine/engine.h"
+        for planted, errors in [
+            ({engine: tensor}, [f"{engine} includes ATen/core/Tensor.h: {headers}, not of executor/engine"]),
+            (
+                {engine: f'#include "{door}"\n', door: tensor, "executor/cpu/a.cc": f'#include "{engine}"\n'},
+                [
+                    f"executor/cpu/a.cc includes ATen/core/Tensor.h, by way of {engine}, by way of {door}: {sources}, "
+                    "not of executor/cpu",
+                    f"{engine} includes ATen/core/Tensor.h, by way of {door}: {headers}, not of executor/engine",
+                ],
+            ),
+            (
+                {"executor/run/executable.h": "  # include <c10/util/Exception.h>\n"},
+                [f"executor/run/executable.h includes c10/util/Exception.h: {headers}, not of executor/run"],
+            ),
+            (
+                {"graph/ir/type.cc": "#include <torch/library.h>\n"},
+                [f"graph/ir/type.cc includes torch/library.h: {sources}, not of graph/ir"],
+            ),
+            (
+                {
+                    "executor/run/feed.h": tensor,
+                    "executor/run/executable.cc": f'#include "{door}"\n',
+                    "executor/compile/compile.cc": "#include <ATen/Parallel.h>\n",
+                    "executor/eager/eager_memory.h": tensor,
+                    "ops/softmax/softmax_reference.cc": tensor,
+                    rooms.PUBLIC: '#include "executor/run/feed.h"\n',
+                    "models/mlp.h": f'#include "{rooms.PUBLIC}"\n',
+                    "executor/cpu/b.cc": "// #include <ATen/core/Tensor.h>\nnamespace at {\nclass Tensor;\n}\n",
+                    door: tensor,
+                },
+                [],
+            ),
+        ]:
+            with self.subTest(planted=planted):
+                self.assertEqual(rooms.wrong_torch(planted), errors)
+
     def test_includes_are_read(self):
         text = '#include <vector>\n#include "graph/ir/op.h"\n  #  include "ops/ops.h"  // why\n// #include "models/m.h"\n'
         self.assertEqual(rooms.includes(text), ["graph/ir/op.h", "ops/ops.h"])
@@ -96,6 +139,9 @@ class Tree(unittest.TestCase):
         sources = tree()
         self.assertGreater(len(sources), 400)  # the test sees what it is to read
         self.assertEqual(rooms.wrong(sources), [])
+
+    def test_this_tree_includes_libtorch_where_it_may(self):
+        self.assertEqual(rooms.wrong_torch(tree()), [])
 
     def test_each_room_is_there(self):
         there = {rooms.room_of(path) for path in tree()}

@@ -1,6 +1,5 @@
 #include "executor/cuda/capture/cuda_replay.h"
 
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +12,6 @@
 #include "executor/cuda/program/step_io.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
-#include "ops/reference/table.h"
 
 namespace metronome::executor::capture {
 namespace {
@@ -332,11 +330,11 @@ class CudaReplay final : public Engine {
     return {shared_.driver->page_locked_memory(bytes), bytes};
   }
 
-  at::Tensor readable(PlanId plan, std::size_t index) const override {
+  Tensor readable(PlanId plan, std::size_t index) const override {
     const Type& type = of(plan).readable_type(index);
-    at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
-    of(plan).download(tensor.data_ptr(), index);
-    return tensor;
+    const Block block = Block::unset(type.bytes());
+    of(plan).download(block.data(), index);
+    return tensor_in({&block}, type);
   }
 
   double scalar(PlanId plan, std::size_t index) const override {

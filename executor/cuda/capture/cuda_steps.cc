@@ -1,13 +1,10 @@
 #include "executor/cuda/capture/cuda_steps.h"
 
-#include <ATen/ops/empty.h>
-
 #include <cstring>
 
 #include "executor/cuda/program/step_io.h"
 #include "executor/engine/plan_nodes.h"
 #include "graph/ir/structural.h"
-#include "ops/reference/table.h"
 
 namespace metronome::executor::capture {
 
@@ -153,11 +150,11 @@ class CudaStepwise final : public Engine {
     if (!found_) found_ = of(plan).fault();
     ++steps_;
   }
-  at::Tensor readable(PlanId plan, std::size_t index) const override {
+  Tensor readable(PlanId plan, std::size_t index) const override {
     const Type& type = of(plan).readable_type(index);
-    at::Tensor tensor = at::empty(type.shape, at::TensorOptions(to_torch(type.element)));
-    of(plan).download(tensor.data_ptr(), index);
-    return tensor;
+    const Block block = Block::unset(type.bytes());
+    of(plan).download(block.data(), index);
+    return tensor_in({&block}, type);
   }
   double scalar(PlanId plan, std::size_t index) const override {
     alignas(8) std::byte bytes[8];

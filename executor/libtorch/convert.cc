@@ -1,0 +1,115 @@
+#include "executor/libtorch/convert.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/util/StringUtil.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "graph/ir/error.h"
+#include "ops/reference/table.h"
+
+namespace metronome {
+namespace {
+
+/// Marks an owner that is a tensor of libtorch.
+struct Torch {
+  void operator()(at::Tensor* tensor) const { delete tensor; }
+};
+std::shared_ptr<void> owner(const at::Tensor& tensor) {
+  return std::shared_ptr<at::Tensor>(new at::Tensor(tensor), Torch());
+}
+/// The tensor of libtorch that this one was made of, or null.
+const at::Tensor* origin(const Tensor& tensor) {
+  if (std::get_deleter<Torch>(tensor.owner) == nullptr) return nullptr;
+  const auto* from = static_cast<const at::Tensor*>(tensor.owner.get());
+  const bool same = from->const_data_ptr() == tensor.data && from->sizes().equals(tensor.sizes) &&
+                    from->strides().equals(tensor.strides) &&
+                    from->scalar_type() == to_torch(tensor.element);
+  return same ? from : nullptr;
+}
+
+std::optional<Element> element_of(const at::Tensor& tensor) {
+  try {
+    return from_torch(tensor.scalar_type());
+  } catch (const RunError&) {
+    return std::nullopt;
+  }
+}
+
+/// What a tensor is that is no tensor of Metronome.
+std::string instead_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
+  if (!tensor.device().is_cpu()) {
+    return fmt::format("on {}; move it with tensor.cpu()", tensor.device().str());
+  }
+  if (tensor.layout() != at::kStrided) {
+    return fmt::format("{}; give tensor.to_dense()", c10::str(tensor.layout()));
+  }
+  return c10::toString(tensor.scalar_type()) + to_string(tensor.sizes().vec());
+}
+
+}  // namespace
+
+void show(const at::Tensor& from, Offered& as) {
+  as.instead.clear();
+  as.tensor.owner.reset();
+  std::optional<Element> element;
+  if (from.defined() && from.device().is_cpu() && from.layout() == at::kStrided) {
+    element = element_of(from);
+  }
+  if (!element) {
+    as.instead = instead_of(from);
+    return;
+  }
+  if (from.is_neg() || from._is_zerotensor()) {
+    const at::Tensor copied = from.detach().clone();
+    show(copied, as);
+    as.tensor.owner = owner(copied);
+    return;
+  }
+  Tensor& to = as.tensor;
+  to.data = static_cast<std::byte*>(const_cast<void*>(from.const_data_ptr()));
+  to.device = {};
+  to.element = *element;
+  to.sizes.assign(from.sizes().begin(), from.sizes().end());
+  to.strides.assign(from.strides().begin(), from.strides().end());
+}
+
+Tensor from_torch(const at::Tensor& from) {
+  Offered offered;
+  show(from, offered);
+  if (!offered.instead.empty()) {
+    throw RunError(
+        "requires a dense tensor of f32, f64, i32, i64, bool, bf16 or f16 on the CPU, but the "
+        "tensor is " +
+        offered.instead);
+  }
+  Tensor& tensor = offered.tensor;
+  if (tensor.owner != nullptr) return tensor;  // a copy
+  // Who holds it may write to it: bytes that are shared until then are no longer.
+  tensor.data = static_cast<std::byte*>(from.mutable_data_ptr());
+  tensor.owner = owner(from);
+  return tensor;
+}
+
+at::Tensor to_torch(const Tensor& from) {
+  if (const at::Tensor* same = origin(from)) return *same;
+  if (from.device != cpu) {
+    throw RunError(
+        fmt::format("a tensor of libtorch is made over host memory alone, but {} is on {}",
+                    to_string(from.type()), to_string(from.device)));
+  }
+  if (std::ranges::any_of(from.strides, [](std::int64_t stride) { return stride < 0; })) {
+    throw RunError(
+        fmt::format("a tensor of libtorch has no stride below zero, but {} has strides {}",
+                    to_string(from.type()), to_string(from.strides)));
+  }
+  return at::from_blob(
+      from.data, from.sizes, from.strides, [owner = from.owner](void*) {},
+      at::TensorOptions(to_torch(from.element)));
+}
+
+}  // namespace metronome

@@ -1,0 +1,26 @@
+// Between Metronome's tensors and libtorch's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "executor/support/tensor.h"
+
+namespace metronome {
+
+/// What `from` is. Where it is a tensor, that one borrows the bytes, to be read as long as `from`
+/// keeps them; a negated view or a zero tensor, which has no such bytes, is copied, and the copy
+/// owned. `as` is written over: its vectors are used again, so that a feed of the same rank
+/// allocates nothing.
+void show(const at::Tensor& from, Offered& as);
+
+/// The tensor itself, whose bytes the result keeps. Throws RunError where `show` finds something
+/// else: "requires a dense tensor of f32, f64, i32, i64, bool, bf16 or f16 on the CPU, but the
+/// tensor is Byte[2]".
+Tensor from_torch(const at::Tensor& from);
+
+/// A tensor over the same bytes, which it keeps as `from.owner` does; the very tensor that `from`
+/// came from where it did. Throws RunError unless the bytes are the host's and no stride is below
+/// zero, which libtorch has not.
+at::Tensor to_torch(const Tensor& from);
+
+}  // namespace metronome

@@ -1,0 +1,28 @@
+// What a call is fed, whichever library its tensors are of. Internal to executor/.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "executor/support/tensor.h"
+#include "graph/ir/value.h"
+
+namespace metronome::executor {
+
+/// One feed. It shows what the caller holds until the call returns.
+struct OfferedFeed {
+  const Value* input = nullptr;  ///< absent where the input is given by name
+  std::string_view name;
+  Offered offered;
+};
+
+/// The feeds of one call, as its library has them.
+class OfferedFeeds {
+ public:
+  virtual ~OfferedFeeds() = default;
+  virtual std::size_t size() const = 0;
+  /// Writes over `feed`, whose memory it uses again: a step allocates nothing for its feeds.
+  virtual void show(std::size_t index, OfferedFeed& feed) const = 0;
+};
+
+}  // namespace metronome::executor

@@ -1,0 +1,23 @@
+// The host, or one of its CUDA devices.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace metronome {
+
+/// Where a step runs, and where a tensor's bytes lie.
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int index = 0;  ///< of a CUDA device
+
+  bool operator==(const Device&) const = default;
+};
+inline constexpr Device cpu{};
+constexpr Device cuda_device(int index = 0) { return {Device::Kind::cuda, index}; }
+
+/// "cpu", "cuda:1".
+std::string to_string(const Device& device);
+
+}  // namespace metronome

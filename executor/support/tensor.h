@@ -1,0 +1,59 @@
+// A tensor as engines know it, whichever library it came from or goes to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "executor/support/device.h"
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+/// Strided elements in memory, and what keeps them: what DLPack's tensor says. A copy of it shows
+/// the same bytes.
+struct Tensor {
+  std::shared_ptr<void>
+      owner;                  ///< keeps the bytes; null where they are lent and outlive the tensor
+  std::byte* data = nullptr;  ///< the first element; may be null where there are none
+  Device device = {};
+  Element element = f32;
+  Shape sizes = {};    ///< outermost first; none for a scalar
+  Shape strides = {};  ///< in elements, one for each size; 0 and less are allowed
+
+  std::int64_t numel() const { return metronome::numel(sizes); }
+  /// Of all elements, each counted where several share one place.
+  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(element); }
+  Type type() const { return {element, sizes}; }
+  /// True where the elements lie row-major, one after the other.
+  bool is_contiguous() const;
+};
+
+/// Those of elements that lie row-major, one after the other: {12, 4, 1} for [2, 3, 4].
+Shape contiguous_strides(const Shape& sizes);
+/// A tensor of contiguous elements at `data`.
+Tensor contiguous_tensor(std::shared_ptr<void> owner, std::byte* data, const Type& type);
+
+/// Writes the elements row-major to `to`, host memory of `from.bytes()` that shares no byte with
+/// them. They lie on the host too.
+void copy_row_major(std::byte* to, const Tensor& from);
+
+/// The bytes from a tensor's first element in memory to its last one; empty where it has none.
+struct Extent {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+
+  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
+};
+Extent extent_of(const Tensor& tensor);
+
+/// What another library's tensor is to Metronome.
+struct Offered {
+  Tensor tensor = {};
+  /// What it is in place of a `Tensor`: "undefined", "Byte[2]", "Sparse; give tensor.to_dense()".
+  /// Empty where it is one.
+  std::string instead = {};
+};
+
+}  // namespace metronome
