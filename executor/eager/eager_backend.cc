@@ -11,6 +11,7 @@
 #include "executor/eager/eager.h"
 #include "graph/ir/error.h"
 #include "graph/passes/for_mode.h"
+#include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "ops/reference/table.h"
 
@@ -55,10 +56,12 @@ class EagerBackend final : public Backend {
     std::vector<EagerPlan> plans;
     for (std::size_t i = 0; i < planned.plans.size(); ++i) {
       const Plan& plan = planned.plans[i];
-      const Settings settings = cpu::cpu_settings(plan.mode);
+      Settings settings = cpu::cpu_settings(plan.mode);
+      // libtorch's own calls where it has them; a user's op by the ops that it stands for.
+      settings.keeps = [](const OpPtr& op, std::span<const Type>) { return has_reference(*op); };
       std::set<StorageId> updated;
       for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
-      ir::Graph graph = passes::for_mode(*planned.declared[i], settings);
+      ir::Graph graph = passes::lower(passes::for_mode(*planned.declared[i], settings), settings);
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
       plans.push_back({plan.mode, std::move(graph), std::move(updated)});
     }

@@ -31,6 +31,11 @@ bool call_one_of(OpList<Ops...>, const Op& op, const Tensors& inputs, Tensors& o
   return (call<Ops>(op, inputs, outputs) || ...);
 }
 
+template <class... Ops>
+bool holds(OpList<Ops...>, const Op& op) {
+  return ((op.as<Ops>() != nullptr) || ...);
+}
+
 }  // namespace
 
 c10::ScalarType to_torch(Element element) {
@@ -65,6 +70,11 @@ Element from_torch(c10::ScalarType type) {
       throw RunError(fmt::format("a tensor of {}: element types are f32, f64, i32, i64 and bool",
                                  c10::toString(type)));
   }
+}
+
+bool has_reference(const Op& op) {
+  return holds(KernelOps(), op) || holds(ViewOps(), op) || holds(CompositeOps(), op) ||
+         op.as<Group>() != nullptr;
 }
 
 Tensors reference(const Op& op, const Tensors& inputs) {

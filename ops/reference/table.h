@@ -16,6 +16,8 @@ c10::ScalarType to_torch(Element element);
 /// Throws RunError for an element type that Metronome does not have.
 Element from_torch(c10::ScalarType type);
 
+/// True for the ops that `reference` knows. One of a user's own is none of them.
+bool has_reference(const Op& op);
 /// One call of an op through libtorch; autograd records it where the inputs ask for gradients.
 /// Returns the visible outputs.
 Tensors reference(const Op& op, const Tensors& inputs);
