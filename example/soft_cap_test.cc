@@ -34,7 +34,8 @@ TEST_CASE("soft_cap and its gradient are libtorch's on each target") {
 
 std::string mistake_of(mt::Element element, double limit) {
   mt::Graph g("capped");
-  g.output("y", soft_cap(g.input("x", element, {4}), limit, {"model.cc", 7}));
+  const mt::Value x = g.input("x", element, {4}, {"model.cc", 6});
+  g.output("y", soft_cap(x, limit, {"model.cc", 7}));
   try {
     g.validate();
   } catch (const mt::GraphError& error) {
@@ -44,8 +45,16 @@ std::string mistake_of(mt::Element element, double limit) {
 }
 
 TEST_CASE("what soft_cap refuses is told with the caller's line") {
-  CHECK(mistake_of(mt::f32, 0) == "");
-  CHECK(mistake_of(mt::i64, 1) == "");
+  CHECK(mistake_of(mt::f32, 0) ==
+        "model.cc:7: soft_cap cannot join the graph as \"soft_cap\"\n"
+        "  operand 0  f32[4]  \"x\"  model.cc:6\n"
+        "  requires   a finite limit above 0, but 0");
+  CHECK(mistake_of(mt::i64, 1) ==
+        "model.cc:7: soft_cap cannot join the graph as \"soft_cap\"\n"
+        "  operand 0  i64[4]  \"x\"  model.cc:6\n"
+        "  requires   a floating element type, but i64\n"
+        "  way out    cast it: x.cast(mt::f32)");
+  CHECK(mistake_of(mt::f32, 1) == "no mistake");
 }
 
 TEST_CASE("a target on a device needs @metronome//:cuda") {

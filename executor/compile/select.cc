@@ -27,6 +27,14 @@ std::size_t bench_bytes(std::span<const Type> inputs, const Node& node,
   return bytes;
 }
 
+/// An op that the back end does not know is of a user's own.
+void require_kernel(const Kernels& kernels, const Node& node) {
+  if (kernels.has(*node.op)) return;
+  throw RunError(fmt::format(
+      "{} has no kernel: an op of your own needs the rule `lower`, which makes it of other ops",
+      describe(node)));
+}
+
 }  // namespace
 
 std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
@@ -48,6 +56,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
       choices[i] = known->second;
       continue;
     }
+    require_kernel(kernels, node);
     const std::vector<Candidate> candidates = kernels.candidates(node, inputs);
     std::size_t chosen = 0;
     if (candidates.size() > 1) {

@@ -18,6 +18,7 @@ namespace metronome::executor::compile {
 /// (`options.tuning_file`; empty: none); one that cannot be written is a warning.
 /// `report` gains one line per decision among several candidates: "... -> mkl (timed)"; "(timed by
 /// launches)" where a device's commands could not be captured, so that the host's part is in it.
+/// Throws RunError where a node's op has no kernel.
 std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
                               const CompileOptions& options, Report& report);
 
