@@ -9,7 +9,10 @@ mkdir "$place/bin"
 cat >"$place/bin/bazel" <<EOF
 #!/bin/sh
 echo "\$PWD: \$*" >>"$place/asked"
-case "\$*" in *shutdown*) exit 0 ;; esac
+case "\$*" in
+  *shutdown*) exit 0 ;;
+  *--nobuild*) echo "\$SAYS" && exit 1 ;;
+esac
 echo "//:one_test   \$ONE in 0.1s"
 mkdir -p bazel-testlogs/one_test
 echo "[doctest] test cases: 5 | \$CASES failed | 0 skipped" >bazel-testlogs/one_test/test.log
@@ -47,15 +50,28 @@ says 2 "metronome: new knows no --fly: it takes a folder, or --help." new --fly
 [[ ! -e $place/asked ]] || fail "new asked Bazel: $(<"$place/asked")"
 
 # --- The tests of example/, in a workspace that is not of the tree.
-export ONE=PASSED CASES='5 passed | 0'
-told() { printf '%-56s %s' "example//:one_test" "$1 in 0.1s"; }
-says 0 "$(told PASSED)
-5 passed, 0 failed" test example
+export ONE=PASSED CASES='5 passed | 0' SAYS="Error in fail: libtorch: no Python with torch is set up here: \
+run $clone/metronome setup, and let this workspace's .bazelrc say \"import $clone/.metronome/outside.bazelrc\"."
+# told WITHOUT_SETUP ONE_TEST
+told() { printf '%-56s %s\n' "example without setup" "$1" "example//:one_test" "$2 in 0.1s"; }
+says 0 "$(told PASSED PASSED)
+6 passed, 0 failed" test example
 asked=$(<"$place/asked")
 [[ $asked == *"/example: --output_base="*" test "*" -- //..."*" shutdown "* ]] || fail "test example: $asked"
 [[ $asked != *"$clone"* ]] || fail "test example runs in the tree: $asked"
+# Those of the tree come first where no target is named.
+rm "$place/asked"
+says 0 "$(printf '%-56s %s' //:one_test 'PASSED in 0.1s')
+$(told PASSED PASSED)
+11 passed, 0 failed" test
+[[ $(head -n 1 "$place/asked") == "$clone: test "*" --test_summary=short -- //..." ]] ||
+  fail "test asked for: $(<"$place/asked")"
 export ONE=FAILED CASES='3 passed | 2'
-says 1 "$(told FAILED)
-3 passed, 2 failed" test example
+says 1 "$(told PASSED FAILED)
+4 passed, 2 failed" test example
+SAYS="Error in fail: torch?"
+says 1 "$SAYS
+$(told FAILED FAILED)
+3 passed, 3 failed" test example
 says 2 'metronome: test --sanitize does not take example, which is built without sanitizers.' \
   test --sanitize address example

@@ -5,11 +5,9 @@ set -euo pipefail
 source tests/launcher/fakes.sh
 
 mkdir "$place/bin"
-# Of example/, whose tests end those of the tree, new_test.sh tells.
-cp -RL example "$clone"
 cat >"$place/bin/bazel" <<EOF
 #!/bin/sh
-case "\$PWD" in "$clone") echo "\$*" >"$place/asked" ;; *) exit 0 ;; esac
+echo "\$*" >"$place/asked"
 echo "//tests:one_test   PASSED in 0.1s"
 echo "//tests:two_test   \$TWO in 0.1s"
 EOF
@@ -34,7 +32,7 @@ says() {
 }
 
 export TWO=PASSED
-says 0 '--test_summary=short -- //...' '2 passed, 0 failed'
+says 0 '--test_summary=short -- //tests/...' '2 passed, 0 failed' //tests/...
 says 0 '--config=address -- //tests:address' \
   '31 passed, 0 failed in T minutes with the sanitizer address' --sanitize address
 says 0 '--config=address -- //tests:address_short' \
