@@ -12,9 +12,7 @@ int main(int argc, char** argv) {
       "Declare a model once, plan the whole training step ahead of time, replay it every step.",
       "metronome");
   Action chosen;
-  add_train(app, chosen);
-  add_compare(app, chosen);
-  add_plan(app, chosen);
+  add_verbs(app, chosen);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   const auto failed = [](const std::exception& error, int status) {
     std::fflush(stdout);

@@ -17,7 +17,6 @@ _FLAGS = [
     "-v",
     "-Xcompiler",
     "-fPIC,-ffp-contract=off",
-    "-I.",
 ]
 
 # What the compiler says goes into the report, and all but the assembler's lines about resources onto
@@ -33,6 +32,9 @@ exit $status
 
 def _cuda_objects_impl(ctx):
     headers = depset(transitive = [d[CcInfo].compilation_context.headers for d in ctx.attr.deps])
+
+    # Of the repository that the sources lie in, whichever workspace builds them.
+    root = ctx.label.workspace_root or "."
     objects = []
     reports = []
     for source in ctx.files.srcs:
@@ -41,7 +43,7 @@ def _cuda_objects_impl(ctx):
         report = ctx.actions.declare_file(stem + ".resources.txt")
         ctx.actions.run_shell(
             command = _COMPILE,
-            arguments = [report.path, CUDA_NVCC] + _FLAGS + ["-c", source.path, "-o", out.path],
+            arguments = [report.path, CUDA_NVCC] + _FLAGS + ["-I" + root, "-c", source.path, "-o", out.path],
             inputs = depset([source, ctx.file._version] + ctx.files.hdrs, transitive = [headers]),
             outputs = [out, report],
             mnemonic = "Nvcc",

@@ -13,7 +13,8 @@ for header in "$@"; do
     echo "$header: it holds the mark that ends an embedded text" >&2
     exit 1
   fi
-  printf '    {"%s", R"metronome(' "$header"
+  # As `#include` names it, also where this tree is a repository of another workspace.
+  printf '    {"%s", R"metronome(' "$(sed -E 's|^external/[^/]+/||' <<<"$header")"
   cat "$header"
   printf ')metronome"},\n'
 done

@@ -1,5 +1,7 @@
 """What the build writes for devices: sources that only say which kernels to compile, and lists of all."""
 
+load("//third_party:paths.bzl", "include_path")
+
 def _stem(header):
     return header.basename[:-len("_kernels.h")]
 
@@ -12,7 +14,7 @@ def _kernel_sources_impl(ctx):
     for header in ctx.files.hdrs:
         source = ctx.actions.declare_file("device/{}.cu".format(_stem(header)))
         ctx.actions.write(source, "\n".join([
-            "#include \"{}\"".format(header.short_path),
+            "#include \"{}\"".format(include_path(header)),
             "",
             "#include \"ops/cuda/device.h\"",
             "",
@@ -33,7 +35,7 @@ def _kernel_lists_impl(ctx):
         "// The kernels of all ops, as types: what is compiled for devices, and by tests for the host.",
         "#pragma once",
         "",
-    ] + ["#include \"{}\"".format(header.short_path) for header in ctx.files.hdrs] + [
+    ] + ["#include \"{}\"".format(include_path(header)) for header in ctx.files.hdrs] + [
         "#include \"ops/kernel/kernel.h\"",
         "",
         "namespace metronome::cuda {",

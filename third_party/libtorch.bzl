@@ -3,6 +3,8 @@
 METRONOME_PYTHON names the Python that has torch; `./metronome` passes it on, or the cached one's.
 """
 
+load("//third_party:paths.bzl", "setup_of")
+
 # Headers that are linked into the repository. The wheel carries fmt's as well, of another version
 # than the one Metronome uses, so the folder as a whole must stay off the include path.
 _HEADERS = ["ATen", "c10", "caffe2", "torch", "sleef.h"]
@@ -46,7 +48,7 @@ cc_library(
 def _libtorch_impl(ctx):
     python = ctx.os.environ.get("METRONOME_PYTHON")
     if not python:
-        fail("libtorch: no Python with torch is set up here: run ./metronome setup, which installs one.")
+        fail("libtorch: no Python with torch is set up here: run {}.".format(setup_of(ctx)))
     found = ctx.execute([python, "-c", _FIND])
     if found.return_code != 0:
         fail("libtorch: {} is of no use ({}): unset METRONOME_PYTHON and run ./metronome setup.".format(

@@ -1,5 +1,7 @@
 """oneDNN with GNU OpenMP, unpacked from its two wheels: `@onednn//:onednn`."""
 
+load("//third_party:paths.bzl", "setup_of")
+
 _BUILD = """
 cc_library(
     name = "onednn",
@@ -17,7 +19,7 @@ cc_library(
 def _onednn_impl(ctx):
     root = ctx.os.environ.get("METRONOME_ONEDNN")
     if not root:
-        fail("onednn: it is not set up here: run ./metronome setup, which installs it.")
+        fail("onednn: it is not set up here: run {}.".format(setup_of(ctx)))
     for needed in ["lib/libdnnl.so.3", "include/oneapi/dnnl/dnnl.hpp"]:
         if not ctx.path(root + "/" + needed).exists:
             fail("onednn: {} lacks {}: run ./metronome setup.".format(root, needed))

@@ -1,10 +1,7 @@
 #include "executor/compile/targets.h"
 
-#include <memory>
-
+#include "executor/compile/device_targets.h"
 #include "executor/cpu/cpu_backend.h"
-#include "executor/cuda/capture/cuda_backend.h"
-#include "executor/cuda/driver/null_driver.h"
 #include "executor/eager/eager_backend.h"
 
 namespace metronome {
@@ -12,18 +9,18 @@ namespace metronome {
 Target cpu_replay() { return {executor::cpu::open_cpu_replay}; }
 
 Target cuda_graph(CudaOptions options) {
-  return {executor::capture::open_cuda_graph, cuda_device(options.device), options};
+  return {executor::compile::open_device_graph, cuda_device(options.device), options};
 }
 
 Target null(CudaOptions options) {
   Target target = cuda_graph(options);
-  target.driver = std::make_shared<NullDriver>();
+  target.driver = executor::compile::null_driver();
   return target;
 }
 
 Target stepwise(Device device) {
   const bool on_device = device.kind == Device::Kind::cuda;
-  return {on_device ? executor::capture::open_stepwise : executor::cpu::open_stepwise,
+  return {on_device ? executor::compile::open_device_stepwise : executor::cpu::open_stepwise,
           device,
           {.device = device.index}};
 }

@@ -59,11 +59,13 @@ class EagerBackend final : public Backend {
     for (std::size_t i = 0; i < planned.plans.size(); ++i) {
       const Plan& plan = planned.plans[i];
       Settings settings = cpu::cpu_settings(plan.mode);
-      settings.keeps = [&](const OpPtr& op, auto) { return has_reference(*op, ops_); };
+      // libtorch's own calls where it has them; a user's op by the ops that it stands for.
+      settings.keeps = [&](const OpPtr& op, std::span<const Type>) {
+        return has_reference(*op, ops_);
+      };
       std::set<StorageId> updated;
       for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
-      ir::Graph graph = passes::for_mode(*planned.declared[i], settings);
-      graph = passes::lower(graph, settings);  // what has no reference, op by op
+      ir::Graph graph = passes::lower(passes::for_mode(*planned.declared[i], settings), settings);
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
       plans.push_back({plan.mode, std::move(graph), std::move(updated)});
     }

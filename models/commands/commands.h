@@ -14,4 +14,8 @@ void add_compare(CLI::App& app, Action& chosen);
 /// plan: what compile decides for a model, without running it but to profile it.
 void add_plan(CLI::App& app, Action& chosen);
 
+/// Those of the program that it is linked into: all of them (all_verbs.cc), or `train` alone, which
+/// needs no device (train_verb.cc).
+void add_verbs(CLI::App& app, Action& chosen);
+
 }  // namespace metronome::commands

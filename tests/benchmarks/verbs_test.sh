@@ -3,7 +3,7 @@
 # or built.
 set -euo pipefail
 
-metronome=$PWD/metronome
+metronome=$PWD/tests/launcher/metronome
 export METRONOME_CACHE=$TEST_TMPDIR/cache
 
 # refuses STATUS SENTENCE ARGUMENT...

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # For tests of the launcher, which read this: a copy of it, a cache of empty files and a torch of empty
 # files, so that nothing is installed. Sets `place`, `clone`, `cache`, `site` and their likes.
-launcher=$PWD/metronome
+launcher=$PWD/tests/launcher/metronome
 unset METRONOME_PYTHON METRONOME_CUDA METRONOME_CACHE XDG_CACHE_HOME
 command -v python3 >/dev/null || {
   echo "skipped: what the launcher says (there is no python3 here)"

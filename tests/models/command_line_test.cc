@@ -56,6 +56,17 @@ void refuses(const std::string& arguments, const std::string& message) {
   CHECK(outcome.error == "metronome: " + message + "\n");
 }
 
+TEST_CASE("the program of train alone says what the whole one does") {
+  for (const std::string arguments :
+       {"train --help", "train", "train letters", "train digits --epochs 0"}) {
+    CAPTURE(arguments);
+    const Outcome whole = metronome(arguments), alone = run("models/train " + arguments);
+    CHECK(alone.status == whole.status);
+    CHECK(alone.out == whole.out);
+    CHECK(alone.error == whole.error);
+  }
+}
+
 TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("", "say what to do: train, compare, plan or --help.");
   refuses("fly", "there is no \"fly\": say train, compare, plan or --help.");

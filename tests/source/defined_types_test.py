@@ -9,7 +9,7 @@ import defined_types  # noqa: E402
 
 HEADER = "namespace metronome::cpu {\n\nstruct Forward final : Kernel {\n  int x;\n};\n\n}  // namespace metronome::cpu\n"
 OWN = "namespace metronome::cpu {\nnamespace {\n\nstruct Forward {};\n\n}  // namespace\n}  // namespace metronome::cpu\n"
-FOLDERS = ("benchmarks", "executor", "graph", "models", "ops")
+FOLDERS = ("benchmarks", "example", "executor", "graph", "models", "ops")
 
 
 class DefinedTypes(unittest.TestCase):

@@ -1,0 +1,22 @@
+// The back ends of a device, which a program has where it is linked with //executor:cuda; without
+// it no device code is compiled, and they refuse.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "executor/engine/backend.h"
+#include "executor/engine/target.h"
+
+namespace metronome::executor::compile {
+
+/// `Target::open` of `cuda_graph` and of `stepwise` on a device. Throw RunError where the program
+/// is not linked with them, or as executor/cuda/capture/cuda_backend.h says.
+std::unique_ptr<Backend> open_device_graph(const Target& target, const CompileOptions& options,
+                                           const std::string& graph);
+std::unique_ptr<Backend> open_device_stepwise(const Target& target, const CompileOptions& options,
+                                              const std::string& graph);
+/// What `null` writes calls down with; empty where the program is not linked with it.
+std::shared_ptr<CudaDriver> null_driver();
+
+}  // namespace metronome::executor::compile
