@@ -11,11 +11,13 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "executor/cuda/runtime/code_cache.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
+#include "ops/own/portable.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/skipped.h"
 
@@ -84,6 +86,35 @@ TEST_CASE("a source becomes code for each architecture") {
   CHECK(is_code(older));
   CHECK(is_code(newer));
   CHECK(older != newer);
+}
+
+METRONOME_PORTABLE(
+    RootKernel, template <class T> struct RootKernel {
+      const T* x;
+      T* y;
+      Index count;
+      template <class Context>
+      METRONOME_DEVICE void operator()(Context& c) const {
+        for (Index i = first(c); i < count; i += stride(c)) y[i] = sqrt_of(x[i]);  // of each
+      }
+    };);
+
+TEST_CASE("the text that a portable kernel keeps becomes code") {
+  const std::string_view text = metronome_portable_text(static_cast<RootKernel<float>*>(nullptr));
+  CHECK(own::portable_name(typeid(RootKernel<float>)) == "RootKernel<float>");
+  CHECK(own::portable_name(typeid(RootKernel<long long>)) == "RootKernel<long long>");
+  for (const std::type_info* type : {&typeid(RootKernel<float>), &typeid(RootKernel<double>)}) {
+    CHECK(is_code(executor::runtime::compile_cubin(own::portable_source(*type, text, 256),
+                                                   executor::runtime::architecture(9, 0))));
+  }
+}
+
+TEST_CASE("a kernel that METRONOME_PORTABLE did not declare has no name") {
+  CHECK_THROWS_WITH_AS(own::portable_name(typeid(Heard)),
+                       "Metronome made a mistake of its own, please report it: "
+                       "metronome::(anonymous namespace)::Heard is not declared by "
+                       "METRONOME_PORTABLE",
+                       InternalError);
 }
 
 TEST_CASE("a source that does not compile is shown with the compiler's words") {
