@@ -65,6 +65,8 @@ class Graph {
   /// Appends a node as it is, but for its types, which the op's shape rule gives. Returns its first
   /// output. Throws InternalError where it reads what is not there, or the rule refuses.
   ValueId append(Node node);
+  /// The same for a node that has its types, as a copy does: the rule is not asked.
+  ValueId append_typed(Node node);
   /// Appends a storage; its path must be new.
   StorageId append_storage(Storage storage);
   /// The storage's old value: one node for each storage, made when first asked for.
@@ -82,6 +84,9 @@ class Graph {
   void set_assignments(std::vector<Assignment> assignments);
 
  private:
+  Graph() = default;
+  void require_earlier_inputs(const Node& node) const;
+
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Storage> storages_;

@@ -7,6 +7,6 @@ namespace metronome::passes {
 
 /// Where an op's only reader can be computed by the op itself (its `absorb` rule: a matrix product
 /// that adds to what is there), one node takes the place of both, where the reader stood.
-ir::Graph absorb(const ir::Graph& graph, const Settings& settings);
+ir::Graph absorb(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -9,6 +9,6 @@ namespace metronome::passes {
 /// `settings.buckets` `Batch` nodes of about equal bytes, in the order in which their operands
 /// become ready. 0: leaves them as they are. Few buckets are few launches; more let gradients die
 /// early.
-ir::Graph batch(const ir::Graph& graph, const Settings& settings);
+ir::Graph batch(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -6,21 +6,24 @@
 
 namespace metronome::passes {
 
-Copier::Copier(const ir::Graph& from)
-    : from(from), to(ir::Graph::like(from)), map_(from.nodes().size()) {
-  for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(from.nodes()[i].types.size());
+Copier::Copier(const ir::Graph& from) : from(from), to(ir::Graph::like(from)) {
+  first_.reserve(from.nodes().size());
+  std::size_t outputs = 0;
+  for (const Node& node : from.nodes()) {
+    first_.push_back(outputs);
+    outputs += node.types.size();
+  }
+  now_.resize(outputs);
 }
 
-bool Copier::has(ValueId old) const {
-  return old.present() && map_[old.node][old.output].present();
-}
+bool Copier::has(ValueId old) const { return old.present() && now_[place_of(old)].present(); }
 
 ValueId Copier::at(ValueId old) const {
   if (!has(old)) {
     throw InternalError(
         fmt::format("a pass dropped \"{}\", which is still read", from.node(old).path));
   }
-  return map_[old.node][old.output];
+  return now_[place_of(old)];
 }
 
 Values Copier::inputs_of(const Node& node) {
@@ -33,19 +36,25 @@ ValueId Copier::guard_of(const Node& node) const {
   return node.guard.present() ? at(node.guard) : ValueId{};
 }
 
-void Copier::copy(std::int32_t index) { append(index, from.nodes()[index]); }
+void Copier::copy(std::int32_t index) { place(index, to.append_typed(moved(from.nodes()[index]))); }
 
 void Copier::append(std::int32_t index, Node node) {
+  place(index, to.append(moved(std::move(node))));
+}
+
+Node Copier::moved(Node node) const {
   for (ValueId& input : node.inputs) input = at(input);
   node.guard = guard_of(node);
-  const ValueId made = to.append(std::move(node));
-  for (std::size_t k = 0; k < map_[index].size(); ++k) {
-    map_[index][k] = {made.node, static_cast<std::int32_t>(k)};
-  }
+  return node;
+}
+
+void Copier::place(std::int32_t index, ValueId made) {
+  const auto outputs = static_cast<std::int32_t>(from.nodes()[index].types.size());
+  for (std::int32_t k = 0; k < outputs; ++k) now_[place_of({index, k})] = {made.node, k};
 }
 
 void Copier::replace(std::int32_t index, const Values& outputs) {
-  for (std::size_t k = 0; k < map_[index].size() && k < outputs.size(); ++k) {
+  for (std::size_t k = 0; k < from.nodes()[index].types.size() && k < outputs.size(); ++k) {
     replace({index, static_cast<std::int32_t>(k)}, outputs[k].id());
   }
 }
@@ -55,7 +64,7 @@ void Copier::replace(ValueId old, ValueId now) {
     throw InternalError(fmt::format("\"{}\" of type {} was replaced by {}", from.node(old).path,
                                     to_string(from.type(old)), to_string(to.type(now))));
   }
-  map_[old.node][old.output] = now;
+  now_[place_of(old)] = now;
 }
 
 ir::Graph Copier::finish() {

@@ -24,7 +24,7 @@ class Copier {
   /// What a node's guard has become; absent where it has none.
   ValueId guard_of(const Node& node) const;
 
-  /// Appends a node as it is, on what its inputs have become.
+  /// Appends a node as it is, on what its inputs have become, which are of the same types.
   void copy(std::int32_t node);
   /// Appends `changed`, whose inputs and guard are values of `from`, in the node's place.
   void append(std::int32_t node, Node changed);
@@ -37,7 +37,16 @@ class Copier {
   ir::Graph finish();
 
  private:
-  std::vector<std::vector<ValueId>> map_;
+  std::size_t place_of(ValueId old) const {
+    return first_[old.node] + static_cast<std::size_t>(old.output);
+  }
+  /// Of a changed node, on what its inputs and its guard have become.
+  Node moved(Node node) const;
+  /// The outputs of a node of `from` have become those of `made`.
+  void place(std::int32_t node, ValueId made);
+
+  std::vector<std::size_t> first_;  // [node] where its outputs stand in `now_`
+  std::vector<ValueId> now_;
 };
 
 }  // namespace metronome::passes

@@ -7,6 +7,6 @@ namespace metronome::passes {
 
 /// After it identities are applied (x * 1, x + 0, a view of a view) and what depends on constants
 /// alone is a constant, as far as that makes it no larger than its operands.
-ir::Graph fold(const ir::Graph& graph, const Settings& settings);
+ir::Graph fold(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -7,6 +7,6 @@ namespace metronome::passes {
 
 /// The graph of one mode. After it, in evaluation: ops with an evaluation form have taken it, and
 /// there are no assignments and no gradients to read. In training the graph is unchanged.
-ir::Graph for_mode(const ir::Graph& graph, const Settings& settings);
+ir::Graph for_mode(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

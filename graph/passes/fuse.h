@@ -9,6 +9,6 @@ namespace metronome::passes {
 /// one makes and the next reads stays in registers. A group has one domain, one guard and at most
 /// one reduction; no value leaves a group and comes back into it. Groups of one are left as they
 /// are. Values are the same to the bit.
-ir::Graph fuse(const ir::Graph& graph, const Settings& settings);
+ir::Graph fuse(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

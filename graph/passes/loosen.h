@@ -8,6 +8,6 @@ namespace metronome::passes {
 /// Where a target that fuses could compute a part of an op together with one of its readers, the
 /// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
 /// and the matrix product stays.
-ir::Graph loosen(const ir::Graph& graph, const Settings& settings);
+ir::Graph loosen(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -6,6 +6,6 @@
 namespace metronome::passes {
 
 /// After it no composite is left but those that the target keeps.
-ir::Graph lower(const ir::Graph& graph, const Settings& settings);
+ir::Graph lower(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -6,6 +6,6 @@
 namespace metronome::passes {
 
 /// After it every node reaches an output: a readable value, an assignment or the loss.
-ir::Graph prune(const ir::Graph& graph, const Settings& settings);
+ir::Graph prune(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes
