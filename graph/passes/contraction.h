@@ -21,13 +21,15 @@ class Contraction {
   /// Nodes that read a node's values or run under them, in the graph's order.
   const std::vector<std::int32_t>& readers(std::int32_t node) const { return readers_[node]; }
   /// Groups, each after those that it reads.
-  const std::vector<std::int32_t>& order() const { return order_; }
+  std::vector<std::int32_t> order() const;
 
   /// Makes two groups one. Changes nothing and returns false where a value would leave the group
   /// and come back into it.
   bool merge(std::int32_t a, std::int32_t b);
 
  private:
+  static constexpr std::int32_t kGone = -1;
+
   /// Marks the groups that read `first`, directly or not, and stand before `last`; false where
   /// one of them is read by `last`.
   bool mark_between(std::int32_t first, std::int32_t last);
@@ -35,9 +37,9 @@ class Contraction {
   std::vector<std::int32_t> of_;                    // [node] its group
   std::vector<std::vector<std::int32_t>> readers_;  // [node]
   std::vector<std::vector<std::int32_t>> members_;  // [group]
-  std::vector<std::int32_t> order_;
-  std::vector<std::int32_t> place_;   // [group] where it stands in the order
-  std::vector<std::int32_t> marked_;  // [group] the last search that marked it
+  std::vector<std::int32_t> order_;                 // kGone where a merge left a place empty
+  std::vector<std::int32_t> place_;                 // [group] where it stands in the order
+  std::vector<std::int32_t> marked_;                // [group] the last search that marked it
   std::int32_t search_ = 0;
 };
 
