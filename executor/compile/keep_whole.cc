@@ -58,7 +58,7 @@ ir::Graph alone(const OpPtr& op, std::span<const Type> types, Settings settings,
   for (const auto pass :
        {passes::lower, passes::differentiate, passes::fold, passes::share, passes::prune,
         passes::absorb, passes::loosen, passes::materialize, passes::fuse}) {
-    step = pass(step, settings);
+    step = pass(std::move(step), settings);
   }
   return step;
 }

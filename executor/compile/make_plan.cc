@@ -59,17 +59,20 @@ Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
                const CompileOptions& options, Report& report) {
   std::vector<Plan> plans;
   std::vector<Report> reports;
+  std::vector<std::size_t> arenas;
   for (const Settings& settings : settings_of(backend, mode)) {
     reports.push_back(report);
     plans.push_back(make_plan(declared, settings, backend.kernels(), options, reports.back()));
+    arenas.push_back(plans.back().memory.arena_bytes);
     // What changes nothing now changes nothing after it.
     const std::size_t made = plans.size();
     if (made > 1 && plans[made - 1].graph.nodes().size() == plans[made - 2].graph.nodes().size()) {
       break;
     }
+    // The first is kept whatever the others need, if it is kept beside one that needs nothing.
+    const std::size_t beside_nothing[] = {arenas[0], 0};
+    if (made == 1 && backend.choose(beside_nothing, options.memory_budget) == 0) break;
   }
-  std::vector<std::size_t> arenas;
-  for (const Plan& plan : plans) arenas.push_back(plan.memory.arena_bytes);
   const std::size_t chosen = backend.choose(arenas, options.memory_budget);
   Plan& plan = plans[chosen];
   report = std::move(reports[chosen]);

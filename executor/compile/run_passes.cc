@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "executor/engine/plan_nodes.h"
 #include "executor/support/log.h"
@@ -34,7 +35,7 @@ namespace {
 
 struct Pass {
   std::string_view name;
-  ir::Graph (*run)(const ir::Graph&, const Settings&);
+  ir::Graph (*run)(ir::Graph, const Settings&);
 };
 
 constexpr Pass kPasses[] = {
@@ -98,7 +99,7 @@ ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanRep
   check::verify(graph, "declare");
   for (std::size_t i = 0; i < std::size(kPasses); ++i) {
     const Pass& pass = kPasses[i];
-    graph = pass.run(graph, settings);
+    graph = pass.run(std::move(graph), settings);
     check::verify(graph, pass.name);
     dump(graph, declared.shape, settings.mode, i, pass.name);
     if (pass.name == "differentiate" && !graph.objectives().empty() &&

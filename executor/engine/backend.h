@@ -41,10 +41,10 @@ class Backend {
   virtual const Kernels& kernels() const = 0;
 
   /// What passes and the planner are told of a mode. Of several the step is planned in turn, until
-  /// one changes nothing, and `choose` says which plan is kept.
+  /// one changes nothing or the first is sure to be kept, and `choose` says which plan is kept.
   virtual std::vector<Settings> settings(Mode mode) const = 0;
   /// The place of one of them; `arenas` are the bytes that each plan takes, `budget` what the user
-  /// allows.
+  /// allows. A plan that is kept beside others is kept beside such as take more.
   virtual std::size_t choose(std::span<const std::size_t> arenas,
                              std::optional<std::size_t> budget) const {
     static_cast<void>(arenas), static_cast<void>(budget);

@@ -43,13 +43,14 @@ void verify(const ir::Graph& graph, std::string_view pass) {
     return id.node >= 0 && id.node < before && id.output >= 0 &&
            id.output < static_cast<std::int32_t>(graph.node(id).types.size());
   };
+  Types types;  // of a node's inputs; kept, as their shapes have memory
   for (std::int32_t i = 0; i < count; ++i) {
     const Node& node = graph.nodes()[i];
-    Types types;
-    for (const ValueId input : node.inputs) {
-      if (!exists(input, i))
+    types.resize(node.inputs.size());
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if (!exists(node.inputs[k], i))
         fail(fmt::format("\"{}\" reads a value that is not earlier", node.path));
-      types.push_back(graph.type(input));
+      types[k] = graph.type(node.inputs[k]);
     }
     if (node.guard.present()) {
       if (!exists(node.guard, i))

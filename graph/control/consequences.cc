@@ -8,14 +8,8 @@
 namespace metronome::control {
 namespace {
 
-const Guard* rule_of(const std::vector<Node>& nodes, ValueId guard) {
+const Guard* guard_at(const std::vector<Node>& nodes, ValueId guard) {
   return nodes[guard.node].op->as<Guard>();
-}
-ValueId decider_of(const std::vector<Node>& nodes, ValueId guard) {
-  return nodes[guard.node].inputs[0];
-}
-ValueId parent_of(const std::vector<Node>& nodes, ValueId guard) {
-  return rule_of(nodes, guard)->nested ? nodes[guard.node].inputs[1] : ValueId{};
 }
 
 }  // namespace
@@ -48,51 +42,74 @@ std::vector<std::size_t> NumberSet::all() const {
   return numbers;
 }
 
-std::size_t Consequences::number_of(ValueId guard) {
-  const auto [found, is_new] = guards_.try_emplace(guard, next_);
-  if (is_new) ++next_;
-  return found->second;
-}
-
-std::size_t Consequences::number_of(ValueId decider, std::int64_t cases) {
-  const auto [found, is_new] = deciders_.try_emplace({decider, cases}, next_);
-  if (is_new) next_ += static_cast<std::size_t>(cases);
-  return found->second;
-}
-
-const Known& Consequences::of(const std::vector<Node>& nodes, ValueId guard) {
+std::int32_t Consequences::place_of(const std::vector<Node>& nodes, ValueId guard) {
+  if (const auto found = places_.find(guard); found != places_.end()) return found->second;
   // From the first guard on that is not known, so that a long chain takes no deep recursion.
   std::vector<ValueId> open = {guard};
   while (!open.empty()) {
     const ValueId now = open.back();
-    if (known_.contains(now)) {
-      open.pop_back();
-      continue;
-    }
-    const Guard* rule = rule_of(nodes, now);
-    std::vector<ValueId> implied;
-    if (rule != nullptr && rule->nested) implied.push_back(parent_of(nodes, now));
-    const ValueId decider = rule == nullptr ? ValueId{} : decider_of(nodes, now);
-    const bool by_guard = rule != nullptr && rule_of(nodes, decider) != nullptr;
-    if (by_guard && rule->when == 1) implied.push_back(decider);
     const std::size_t before = open.size();
-    for (const ValueId id : implied) {
-      if (!known_.contains(id)) open.push_back(id);
+    if (guard_at(nodes, now) != nullptr) {
+      for (const ValueId input : nodes[now.node].inputs) {
+        if (guard_at(nodes, input) != nullptr && !places_.contains(input)) open.push_back(input);
+      }
     }
     if (open.size() > before) continue;
     open.pop_back();
+    if (places_.contains(now)) continue;
+    const Rule rule = rule_of(nodes, now);
+    places_.emplace(now, static_cast<std::int32_t>(rules_.size()));
+    rules_.push_back(rule);
+  }
+  return places_.at(guard);
+}
+
+/// Those that it names are known.
+Consequences::Rule Consequences::rule_of(const std::vector<Node>& nodes, ValueId guard) {
+  Rule rule{guard, next_++};
+  const Guard* says = guard_at(nodes, guard);
+  if (says == nullptr) return rule;
+  rule.own = false;
+  rule.when = says->when;
+  rule.cases = says->cases;
+  const std::vector<ValueId>& inputs = nodes[guard.node].inputs;
+  if (says->nested) rule.parent = place_of(nodes, inputs[1]);
+  if (guard_at(nodes, inputs[0]) != nullptr) {
+    rule.decider = place_of(nodes, inputs[0]);
+    return rule;
+  }
+  const auto [found, is_new] = deciders_.try_emplace({inputs[0], rule.cases}, next_);
+  if (is_new) next_ += static_cast<std::size_t>(rule.cases);
+  rule.case_0 = found->second;
+  return rule;
+}
+
+const Known& Consequences::of(const std::vector<Node>& nodes, ValueId guard) {
+  if (const auto found = known_.find(guard); found != known_.end()) return found->second;
+  std::vector<std::int32_t> open = {place_of(nodes, guard)};
+  while (!open.empty()) {
+    const Rule rule = rules_[open.back()];
+    std::vector<std::int32_t> implied;
+    if (rule.parent >= 0) implied.push_back(rule.parent);
+    if (rule.decider >= 0 && rule.when == 1) implied.push_back(rule.decider);
+    const std::size_t before = open.size();
+    for (const std::int32_t place : implied) {
+      if (!known_.contains(rules_[place].guard)) open.push_back(place);
+    }
+    if (open.size() > before) continue;
+    open.pop_back();
+    if (known_.contains(rule.guard)) continue;
     Known known;
-    for (const ValueId id : implied) add(known, known_.at(id));
-    if (rule != nullptr && !by_guard) decide(known, decider, *rule);
-    if (by_guard && rule->when == 0) {
-      const Reason reason = deny(nodes, decider, known);
+    for (const std::int32_t place : implied) add(known, known_.at(rules_[place].guard));
+    if (!rule.own && rule.decider < 0) decide(known, rule, rule.when);
+    if (rule.decider >= 0 && rule.when == 0) {
+      const Reason reason = deny(nodes, rule.decider, known);
       known.contradicts |= reason == Reason::contradicts;
       known.complete &= reason != Reason::open;
     }
-    const std::size_t self = number_of(now);
-    known.contradicts |= known.fails.has(self);
-    known.holds.insert(self);
-    known_.emplace(now, std::move(known));
+    known.contradicts |= known.fails.has(rule.number);
+    known.holds.insert(rule.number);
+    known_.emplace(rule.guard, std::move(known));
   }
   return known_.at(guard);
 }
@@ -105,26 +122,25 @@ std::optional<bool> Consequences::possible(const std::vector<Node>& nodes,
   if (facts.size() == 2 && facts[0].holds && facts[0].guard.present() && !facts[1].holds &&
       facts[1].guard.present()) {
     const Known& known = of(nodes, facts[0].guard);
-    const ValueId denied = facts[1].guard;
-    const Guard* rule = rule_of(nodes, denied);
-    if (known.holds.has(number_of(denied))) return false;
-    if (rule != nullptr && rule->cases == 2 && known.complete && !known.contradicts &&
-        rule_of(nodes, decider_of(nodes, denied)) == nullptr &&
-        outcome(nodes, denied, known) == Truth::unknown) {
+    const Rule& denied = rules_[place_of(nodes, facts[1].guard)];
+    if (known.holds.has(denied.number)) return false;
+    if (!denied.own && denied.cases == 2 && known.complete && !known.contradicts &&
+        denied.decider < 0 && outcome(denied, known) == Truth::unknown) {
       return true;
     }
   }
-  std::vector<ValueId> denied;
+  std::vector<std::int32_t> denied;
   for (const auto& [guard, holds] : facts) {
     if (holds) continue;
     if (!guard.present()) return false;
-    const std::size_t number = number_of(guard);
+    const std::int32_t place = place_of(nodes, guard);
+    const std::size_t number = rules_[place].number;
     for (const GuardFact& fact : facts) {  // most often one says it, and no union is needed
       if (fact.holds && fact.guard.present() && of(nodes, fact.guard).holds.has(number)) {
         return false;
       }
     }
-    denied.push_back(guard);
+    denied.push_back(place);
   }
   Known known;
   for (const auto& [guard, holds] : facts) {
@@ -135,52 +151,50 @@ std::optional<bool> Consequences::possible(const std::vector<Node>& nodes,
     if (known.contradicts) return false;
     if (!known.complete) return std::nullopt;
     before = denied.size();
-    std::vector<ValueId> open;
-    for (const ValueId guard : denied) {
-      const Reason reason = deny(nodes, guard, known);
+    std::vector<std::int32_t> open;
+    for (const std::int32_t place : denied) {
+      const Reason reason = deny(nodes, place, known);
       if (reason == Reason::contradicts) return false;
-      if (reason == Reason::open) open.push_back(guard);
+      if (reason == Reason::open) open.push_back(place);
     }
     denied = std::move(open);
   }
   // Those that are left may be false for several reasons: their own deciders serve, unless they
   // are guards, or two of them leave a decider no case.
-  for (const ValueId guard : denied) {
-    const Guard& rule = *rule_of(nodes, guard);
-    const ValueId decider = decider_of(nodes, guard);
-    const Truth decided = outcome(nodes, guard, known);
+  for (const std::int32_t place : denied) {
+    const Rule& rule = rules_[place];
+    const Truth decided = outcome(rule, known);
     if (decided == Truth::no) continue;
-    if (decided == Truth::yes || rule_of(nodes, decider) != nullptr) return std::nullopt;
-    decide_otherwise(known, decider, rule);
+    if (decided == Truth::yes || rule.decider >= 0) return std::nullopt;
+    decide_otherwise(known, rule);
     if (known.contradicts || !known.complete) return std::nullopt;
   }
   return true;
 }
 
-Consequences::Truth Consequences::truth(const std::vector<Node>& nodes, ValueId guard,
-                                        const Known& known) {
-  if (!guard.present()) return Truth::yes;
-  const std::size_t number = number_of(guard);
-  if (known.holds.has(number)) return Truth::yes;
-  if (known.fails.has(number)) return Truth::no;
-  if (rule_of(nodes, guard) == nullptr) return Truth::unknown;
-  const Truth decided = outcome(nodes, guard, known);
-  if (decided == Truth::no) return Truth::no;
-  const Truth parent = truth(nodes, parent_of(nodes, guard), known);
-  return parent == Truth::no || parent == decided ? parent : Truth::unknown;
+Consequences::Truth Consequences::truth(std::int32_t place, const Known& known) const {
+  // True where all deciders up to a true parent come out so, false where one does not.
+  bool decided_so_far = true;
+  for (; place >= 0; place = rules_[place].parent) {
+    const Rule& rule = rules_[place];
+    if (known.holds.has(rule.number)) break;
+    if (known.fails.has(rule.number)) return Truth::no;
+    if (rule.own) return Truth::unknown;
+    const Truth decided = outcome(rule, known);
+    if (decided == Truth::no) return Truth::no;
+    decided_so_far &= decided == Truth::yes;
+  }
+  return decided_so_far ? Truth::yes : Truth::unknown;
 }
 
 /// Whether the guard's decider comes out as the guard asks.
-Consequences::Truth Consequences::outcome(const std::vector<Node>& nodes, ValueId guard,
-                                          const Known& known) {
-  const Guard& rule = *rule_of(nodes, guard);
-  const ValueId decider = decider_of(nodes, guard);
-  if (rule_of(nodes, decider) != nullptr) {
-    const Truth decided = truth(nodes, decider, known);
+Consequences::Truth Consequences::outcome(const Rule& rule, const Known& known) const {
+  if (rule.decider >= 0) {
+    const Truth decided = truth(rule.decider, known);
     if (decided == Truth::unknown) return decided;
     return (decided == Truth::yes) == (rule.when == 1) ? Truth::yes : Truth::no;
   }
-  const std::size_t number = number_of(decider, rule.cases) + static_cast<std::size_t>(rule.when);
+  const std::size_t number = rule.case_0 + static_cast<std::size_t>(rule.when);
   if (known.holds.has(number)) return Truth::yes;
   return known.fails.has(number) ? Truth::no : Truth::unknown;
 }
@@ -193,63 +207,54 @@ void Consequences::add(Known& known, const Known& more) {
   known.fails.insert(more.fails);
 }
 
-/// The decider comes out as the rule asks.
-void Consequences::decide(Known& known, ValueId decider, const Guard& rule) {
-  const std::size_t first = number_of(decider, rule.cases);
-  for (std::size_t k = 0; k < static_cast<std::size_t>(rule.cases); ++k) {
-    const bool is = k == static_cast<std::size_t>(rule.when);
-    known.contradicts |= (is ? known.fails : known.holds).has(first + k);
-    (is ? known.holds : known.fails).insert(first + k);
+/// The rule's decider, which is no guard, comes out as case `when`.
+void Consequences::decide(Known& known, const Rule& rule, std::int64_t when) {
+  for (std::int64_t k = 0; k < rule.cases; ++k) {
+    const std::size_t number = rule.case_0 + static_cast<std::size_t>(k);
+    known.contradicts |= (k == when ? known.fails : known.holds).has(number);
+    (k == when ? known.holds : known.fails).insert(number);
   }
 }
 
-/// The decider comes out in another way.
-void Consequences::decide_otherwise(Known& known, ValueId decider, const Guard& rule) {
-  if (rule.cases == 2) {
-    Guard other = rule;
-    other.when = 1 - rule.when;
-    decide(known, decider, other);
-    return;
-  }
-  const std::size_t number = number_of(decider, rule.cases) + static_cast<std::size_t>(rule.when);
+/// It comes out in another way than the rule asks.
+void Consequences::decide_otherwise(Known& known, const Rule& rule) {
+  if (rule.cases == 2) return decide(known, rule, 1 - rule.when);
+  const std::size_t number = rule.case_0 + static_cast<std::size_t>(rule.when);
   known.contradicts |= known.holds.has(number);
   known.fails.insert(number);
   known.complete = false;
 }
 
 /// The guard is false: adds what follows where there is only one reason for it.
-Consequences::Reason Consequences::deny(const std::vector<Node>& nodes, ValueId guard,
+Consequences::Reason Consequences::deny(const std::vector<Node>& nodes, std::int32_t place,
                                         Known& known) {
   while (true) {
-    if (!guard.present()) return Reason::contradicts;
-    const std::size_t number = number_of(guard);
-    if (known.holds.has(number)) return Reason::contradicts;
-    if (known.fails.has(number)) return Reason::found;
-    const Guard* rule = rule_of(nodes, guard);
-    if (rule == nullptr) {
-      known.fails.insert(number);
+    if (place < 0) return Reason::contradicts;
+    const Rule rule = rules_[place];  // a copy: they grow below
+    if (known.holds.has(rule.number)) return Reason::contradicts;
+    if (known.fails.has(rule.number)) return Reason::found;
+    if (rule.own) {
+      known.fails.insert(rule.number);
       return Reason::found;
     }
-    const Truth decided = outcome(nodes, guard, known);
-    const Truth parent = truth(nodes, parent_of(nodes, guard), known);
+    const Truth decided = outcome(rule, known), parent = truth(rule.parent, known);
     if (decided == Truth::unknown && parent == Truth::unknown) return Reason::open;
-    known.fails.insert(number);
+    known.fails.insert(rule.number);
     if (decided == Truth::no || parent == Truth::no) return Reason::found;
     if (decided == Truth::yes && parent == Truth::yes) return Reason::contradicts;
     if (decided == Truth::yes) {
-      guard = parent_of(nodes, guard);
+      place = rule.parent;
       continue;
     }
-    const ValueId decider = decider_of(nodes, guard);
-    if (rule_of(nodes, decider) == nullptr) {
-      decide_otherwise(known, decider, *rule);
+    if (rule.decider < 0) {
+      decide_otherwise(known, rule);
       return known.contradicts ? Reason::contradicts : Reason::found;
     }
-    if (rule->when == 1) {
-      guard = decider;
+    if (rule.when == 1) {
+      place = rule.decider;
       continue;
     }
-    add(known, of(nodes, decider));
+    add(known, of(nodes, rules_[rule.decider].guard));
     return known.contradicts ? Reason::contradicts : Reason::found;
   }
 }

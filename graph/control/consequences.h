@@ -72,19 +72,32 @@ class Consequences {
   enum class Truth : std::uint8_t { no, yes, unknown };
   enum class Reason : std::uint8_t { contradicts, found, open };
 
-  std::size_t number_of(ValueId guard);
-  /// Of its case 0; the others follow.
-  std::size_t number_of(ValueId decider, std::int64_t cases);
+  /// What a guard's node says, so that walks along parents look up no node.
+  struct Rule {
+    ValueId guard;
+    std::size_t number = 0;     ///< of "it is true"
+    bool own = true;            ///< a boolean of its own: nothing below is said
+    std::int32_t parent = -1;   ///< its place in `rules_`
+    std::int32_t decider = -1;  ///< its place, where it is a guard
+    std::size_t case_0 = 0;     ///< else the number of its case 0; the others follow
+    std::int64_t when = 0;
+    std::int64_t cases = 0;
+  };
 
-  Truth truth(const std::vector<Node>& nodes, ValueId guard, const Known& known);
-  Truth outcome(const std::vector<Node>& nodes, ValueId guard, const Known& known);
+  /// Its place in `rules_`.
+  std::int32_t place_of(const std::vector<Node>& nodes, ValueId guard);
+  Rule rule_of(const std::vector<Node>& nodes, ValueId guard);
+
+  Truth truth(std::int32_t place, const Known& known) const;
+  Truth outcome(const Rule& rule, const Known& known) const;
   static void add(Known& known, const Known& more);
-  void decide(Known& known, ValueId decider, const Guard& rule);
-  void decide_otherwise(Known& known, ValueId decider, const Guard& rule);
-  Reason deny(const std::vector<Node>& nodes, ValueId guard, Known& known);
+  static void decide(Known& known, const Rule& rule, std::int64_t when);
+  static void decide_otherwise(Known& known, const Rule& rule);
+  Reason deny(const std::vector<Node>& nodes, std::int32_t place, Known& known);
 
-  std::unordered_map<ValueId, std::size_t> guards_;
-  std::map<std::pair<ValueId, std::int64_t>, std::size_t> deciders_;
+  std::vector<Rule> rules_;  // each after those that it names
+  std::unordered_map<ValueId, std::int32_t> places_;
+  std::map<std::pair<ValueId, std::int64_t>, std::size_t> deciders_;  // and cases: case 0
   std::size_t next_ = 0;
   std::unordered_map<ValueId, Known> known_;
 };

@@ -19,10 +19,14 @@ Graph::Graph(std::string name) : name_(std::move(name)) {
 }
 
 Graph Graph::like(const Graph& source) {
-  Graph graph = source;
-  graph.nodes_.clear();
-  graph.reads_.clear();
-  graph.assignments_.clear();
+  Graph graph;
+  graph.nodes_.reserve(source.nodes_.size());
+  graph.name_ = source.name_;
+  graph.storages_ = source.storages_;
+  graph.storage_by_path_ = source.storage_by_path_;
+  graph.counters_ = source.counters_;
+  graph.readables_ = source.readables_;
+  graph.objectives_ = source.objectives_;
   for (Readable& r : graph.readables_) r.value = ValueId{};
   for (Objective& o : graph.objectives_) {
     o.loss = ValueId{};
@@ -44,20 +48,9 @@ std::optional<ValueId> Graph::find_read(StorageId storage) const {
 }
 
 ValueId Graph::append(Node node) {
-  const auto index = static_cast<std::int32_t>(nodes_.size());
+  require_earlier(node);
   Types types;
-  for (const ValueId input : node.inputs) {
-    if (input.node < 0 || input.node >= index) {
-      throw InternalError(fmt::format("\"{}\" reads a value that does not exist yet", node.path));
-    }
-    types.push_back(type(input));
-  }
-  for (const std::int32_t before : node.waits_for) {
-    if (before < 0 || before >= index) {
-      throw InternalError(
-          fmt::format("\"{}\" waits for a node that does not exist yet", node.path));
-    }
-  }
+  for (const ValueId input : node.inputs) types.push_back(type(input));
   try {
     node.types = node.op->infer(types);
     for (const Type& made : node.types) require_possible(made);
@@ -65,9 +58,26 @@ ValueId Graph::append(Node node) {
     throw InternalError(
         fmt::format("{} \"{}\" requires {}", node.op->name(), node.path, requirement.requires_));
   }
-  if (const Read* read = node.op->as<Read>()) reads_[read->storage] = {index, 0};
+  return append_typed(std::move(node));
+}
+
+ValueId Graph::append_typed(Node node) {
+  require_earlier(node);
+  const ValueId made{static_cast<std::int32_t>(nodes_.size()), 0};
+  if (const Read* read = node.op->as<Read>()) reads_[read->storage] = made;
   nodes_.push_back(std::move(node));
-  return {index, 0};
+  return made;
+}
+
+void Graph::require_earlier(const Node& node) const {
+  for (const ValueId input : node.inputs) {
+    if (input.node >= 0 && input.node < static_cast<std::int32_t>(nodes_.size())) continue;
+    throw InternalError(fmt::format("\"{}\" reads a value that does not exist yet", node.path));
+  }
+  for (const std::int32_t before : node.waits_for) {
+    if (before >= 0 && before < static_cast<std::int32_t>(nodes_.size())) continue;
+    throw InternalError(fmt::format("\"{}\" waits for a node that does not exist yet", node.path));
+  }
 }
 
 StorageId Graph::append_storage(Storage storage) {

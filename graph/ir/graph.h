@@ -67,6 +67,8 @@ class Graph {
   /// output. Throws InternalError where it reads or waits for what is not there, or the rule
   /// refuses.
   ValueId append(Node node);
+  /// The same for a node that has its types, as a copy does: the rule is not asked.
+  ValueId append_typed(Node node);
   /// Appends a storage; its path must be new.
   StorageId append_storage(Storage storage);
   /// The storage's old value: one node for each storage, made when first asked for.
@@ -86,6 +88,9 @@ class Graph {
   void set_assignments(std::vector<Assignment> assignments);
 
  private:
+  Graph() = default;
+  void require_earlier(const Node& node) const;
+
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Storage> storages_;

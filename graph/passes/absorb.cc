@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -40,21 +41,26 @@ std::vector<std::int32_t> both_waits(const Node& a, const Node& b) {
 class Absorber {
  public:
   explicit Absorber(const ir::Graph& graph)
-      : nodes_(graph.nodes().begin(), graph.nodes().end()),
-        uses_(uses_of_nodes(graph)),
-        gone_(nodes_.size()) {
-    for (Node& node : nodes_) absorb_operand(node);
+      : graph_(graph), uses_(uses_of_nodes(graph)), gone_(graph.nodes().size()) {
+    const auto count = static_cast<std::int32_t>(graph.nodes().size());
+    for (std::int32_t i = 0; i < count; ++i) absorb_operand(i);
   }
 
+  bool any() const { return !changed_.empty(); }
   bool gone(std::int32_t node) const { return gone_[node]; }
-  const Node& node(std::int32_t node) const { return nodes_[node]; }
+  /// The node with what it has taken in; null where that is nothing.
+  const Node* changed(std::int32_t node) const {
+    const auto found = changed_.find(node);
+    return found == changed_.end() ? nullptr : &found->second;
+  }
 
  private:
   /// The last operand that can: of a sum of products the first is made, the others are added.
-  void absorb_operand(Node& reader) {
+  void absorb_operand(std::int32_t at) {
+    const Node& reader = graph_.nodes()[at];
     for (std::size_t i = reader.inputs.size(); i-- > 0;) {
       const std::int32_t index = reader.inputs[i].node;
-      const Node& made = nodes_[index];
+      const Node& made = changed(index) != nullptr ? *changed(index) : graph_.nodes()[index];
       if (made.types.size() != 1 || uses_[index] != 1 || made.guard != reader.guard) continue;
       OpPtr both = made.op->absorb(*reader.op, i);
       if (both == nullptr) continue;
@@ -62,28 +68,37 @@ class Absorber {
       for (std::size_t k = 0; k < reader.inputs.size(); ++k) {
         if (k != i) inputs.push_back(reader.inputs[k]);
       }
-      reader.op = std::move(both);
-      reader.inputs = std::move(inputs);
-      reader.waits_for = both_waits(made, reader);
-      reader.path = made.path;  // what costs time names the node
-      reader.line = made.line;
+      Node whole = reader;
+      whole.op = std::move(both);
+      whole.inputs = std::move(inputs);
+      whole.waits_for = both_waits(made, reader);
+      whole.path = made.path;  // what costs time names the node
+      whole.line = made.line;
+      changed_.emplace(at, std::move(whole));
       gone_[index] = true;
       return;
     }
   }
 
-  std::vector<Node> nodes_;
+  const ir::Graph& graph_;
+  std::unordered_map<std::int32_t, Node> changed_;
   std::vector<int> uses_;
   std::vector<bool> gone_;
 };
 
 }  // namespace
 
-ir::Graph absorb(const ir::Graph& graph, const Settings&) {
+ir::Graph absorb(ir::Graph graph, const Settings&) {
   const Absorber absorber(graph);
+  if (!absorber.any()) return graph;
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
-    if (!absorber.gone(i)) copier.append(i, absorber.node(i));
+    if (absorber.gone(i)) continue;
+    if (const Node* changed = absorber.changed(i)) {
+      copier.append(i, *changed);
+    } else {
+      copier.copy(i);
+    }
   }
   return copier.finish();
 }

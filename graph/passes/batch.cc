@@ -115,7 +115,7 @@ void append_batch(const Members& members, Copier& copier) {
 
 }  // namespace
 
-ir::Graph batch(const ir::Graph& graph, const Settings& settings) {
+ir::Graph batch(ir::Graph graph, const Settings& settings) {
   if (settings.buckets == 0) return graph;
   Contraction units(graph);
   for (const Members& kind : kinds_of(graph)) {

@@ -10,6 +10,6 @@ namespace metronome::passes {
 /// become ready. 0: leaves them as they are. Few buckets are few launches; more let gradients die
 /// early. A batch waits for what its members waited for, and who waited for a member waits for the
 /// batch; no two nodes of which one comes after the other, by reading or waiting, join.
-ir::Graph batch(const ir::Graph& graph, const Settings& settings);
+ir::Graph batch(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

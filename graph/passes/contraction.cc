@@ -32,6 +32,12 @@ bool Contraction::waits(std::int32_t a, std::int32_t b) const {
   });
 }
 
+std::vector<std::int32_t> Contraction::order() const {
+  std::vector<std::int32_t> groups = order_;
+  std::erase(groups, kGone);
+  return groups;
+}
+
 bool Contraction::mark_between(std::int32_t first, std::int32_t last) {
   ++search_;
   std::vector<std::int32_t> open = {first};
@@ -60,6 +66,7 @@ bool Contraction::merge(std::int32_t a, std::int32_t b) {
   std::int32_t place = place_[a];
   for (std::int32_t i = place_[a] + 1; i < place_[b]; ++i) {
     const std::int32_t group = order_[i];
+    if (group == kGone) continue;
     if (marked_[group] == search_) {
       readers.push_back(group);
     } else {
@@ -68,10 +75,9 @@ bool Contraction::merge(std::int32_t a, std::int32_t b) {
   }
   order_[place++] = b;
   for (const std::int32_t group : readers) order_[place++] = group;
-  order_.erase(order_.begin() + place);
-  for (std::int32_t i = place_[a]; i < static_cast<std::int32_t>(order_.size()); ++i) {
-    place_[order_[i]] = i;
-  }
+  const std::int32_t end = place_[b] + 1;  // what stands after it stays where it is
+  for (std::int32_t i = place_[a]; i < place; ++i) place_[order_[i]] = i;
+  for (std::int32_t i = place; i < end; ++i) order_[i] = kGone;
 
   std::vector<std::int32_t> both(members_[a].size() + members_[b].size());
   std::merge(members_[a].begin(), members_[a].end(), members_[b].begin(), members_[b].end(),

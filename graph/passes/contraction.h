@@ -21,7 +21,7 @@ class Contraction {
   /// Nodes that read a node's values, run under them or wait for it, in the graph's order.
   const std::vector<std::int32_t>& readers(std::int32_t node) const { return readers_[node]; }
   /// Groups, each after those that it reads or waits for.
-  const std::vector<std::int32_t>& order() const { return order_; }
+  std::vector<std::int32_t> order() const;
 
   /// Makes two groups one. Changes nothing and returns false where a value would leave the group
   /// and come back into it, or one of its nodes would wait for what comes after another of them:
@@ -29,6 +29,8 @@ class Contraction {
   bool merge(std::int32_t a, std::int32_t b);
 
  private:
+  static constexpr std::int32_t kGone = -1;
+
   /// True where a node of group `a` waits for one of group `b`.
   bool waits(std::int32_t a, std::int32_t b) const;
   /// Marks the groups that read `first`, directly or not, and stand before `last`; false where
@@ -39,9 +41,9 @@ class Contraction {
   std::vector<std::vector<std::int32_t>> readers_;  // [node]
   std::vector<std::vector<std::int32_t>> waits_;    // [node] those that it waits for
   std::vector<std::vector<std::int32_t>> members_;  // [group]
-  std::vector<std::int32_t> order_;
-  std::vector<std::int32_t> place_;   // [group] where it stands in the order
-  std::vector<std::int32_t> marked_;  // [group] the last search that marked it
+  std::vector<std::int32_t> order_;                 // kGone where a merge left a place empty
+  std::vector<std::int32_t> place_;                 // [group] where it stands in the order
+  std::vector<std::int32_t> marked_;                // [group] the last search that marked it
   std::int32_t search_ = 0;
 };
 

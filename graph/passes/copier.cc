@@ -8,21 +8,24 @@
 
 namespace metronome::passes {
 
-Copier::Copier(const ir::Graph& from)
-    : from(from), to(ir::Graph::like(from)), map_(from.nodes().size()) {
-  for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(from.nodes()[i].types.size());
+Copier::Copier(const ir::Graph& from) : from(from), to(ir::Graph::like(from)) {
+  first_.reserve(from.nodes().size());
+  std::size_t outputs = 0;
+  for (const Node& node : from.nodes()) {
+    first_.push_back(outputs);
+    outputs += node.types.size();
+  }
+  now_.resize(outputs);
 }
 
-bool Copier::has(ValueId old) const {
-  return old.present() && map_[old.node][old.output].present();
-}
+bool Copier::has(ValueId old) const { return old.present() && now_[place_of(old)].present(); }
 
 ValueId Copier::at(ValueId old) const {
   if (!has(old)) {
     throw InternalError(
         fmt::format("a pass dropped \"{}\", which is still read", from.node(old).path));
   }
-  return map_[old.node][old.output];
+  return now_[place_of(old)];
 }
 
 Values Copier::inputs_of(const Node& node) {
@@ -40,8 +43,9 @@ void Copier::add_waits(const Node& node, std::vector<std::int32_t>& waits) const
     const std::size_t known = waits.size();
     if (const auto found = joined_.find(old); found != joined_.end())
       waits.push_back(found->second);
-    for (const ValueId now : map_[old]) {
-      if (now.present()) waits.push_back(now.node);
+    const auto outputs = static_cast<std::int32_t>(from.nodes()[old].types.size());
+    for (std::int32_t k = 0; k < outputs; ++k) {
+      if (has({old, k})) waits.push_back(at({old, k}).node);
     }
     if (waits.size() == known) add_waits(from.nodes()[old], waits);
   }
@@ -64,20 +68,26 @@ std::vector<std::int32_t> Copier::waits_of(std::span<const std::int32_t> nodes) 
   return waits_of(all);
 }
 
-void Copier::copy(std::int32_t index) { append(index, from.nodes()[index]); }
+void Copier::copy(std::int32_t index) { place(index, to.append_typed(moved(from.nodes()[index]))); }
 
 void Copier::append(std::int32_t index, Node node) {
+  place(index, to.append(moved(std::move(node))));
+}
+
+Node Copier::moved(Node node) const {
   for (ValueId& input : node.inputs) input = at(input);
   node.guard = guard_of(node);
-  node.waits_for = waits_of(node);
-  const ValueId made = to.append(std::move(node));
-  for (std::size_t k = 0; k < map_[index].size(); ++k) {
-    map_[index][k] = {made.node, static_cast<std::int32_t>(k)};
-  }
+  if (!node.waits_for.empty()) node.waits_for = waits_of(node);
+  return node;
+}
+
+void Copier::place(std::int32_t index, ValueId made) {
+  const auto outputs = static_cast<std::int32_t>(from.nodes()[index].types.size());
+  for (std::int32_t k = 0; k < outputs; ++k) now_[place_of({index, k})] = {made.node, k};
 }
 
 void Copier::replace(std::int32_t index, const Values& outputs) {
-  for (std::size_t k = 0; k < map_[index].size() && k < outputs.size(); ++k) {
+  for (std::size_t k = 0; k < from.nodes()[index].types.size() && k < outputs.size(); ++k) {
     replace({index, static_cast<std::int32_t>(k)}, outputs[k].id());
   }
 }
@@ -87,7 +97,7 @@ void Copier::replace(ValueId old, ValueId now) {
     throw InternalError(fmt::format("\"{}\" of type {} was replaced by {}", from.node(old).path,
                                     to_string(from.type(old)), to_string(to.type(now))));
   }
-  map_[old.node][old.output] = now;
+  now_[place_of(old)] = now;
 }
 
 ir::Graph Copier::finish() {

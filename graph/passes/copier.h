@@ -31,7 +31,7 @@ class Copier {
   std::vector<std::int32_t> waits_of(const Node& node) const;
   std::vector<std::int32_t> waits_of(std::span<const std::int32_t> nodes) const;
 
-  /// Appends a node as it is, on what its inputs have become.
+  /// Appends a node as it is, on what its inputs have become, which are of the same types.
   void copy(std::int32_t node);
   /// Appends `changed`, whose inputs, guard and waits are of `from`, in the node's place.
   void append(std::int32_t node, Node changed);
@@ -47,8 +47,16 @@ class Copier {
 
  private:
   void add_waits(const Node& node, std::vector<std::int32_t>& waits) const;
+  std::size_t place_of(ValueId old) const {
+    return first_[old.node] + static_cast<std::size_t>(old.output);
+  }
+  /// Of a changed node, on what its inputs and its guard have become.
+  Node moved(Node node) const;
+  /// The outputs of a node of `from` have become those of `made`.
+  void place(std::int32_t node, ValueId made);
 
-  std::vector<std::vector<ValueId>> map_;
+  std::vector<std::size_t> first_;  // [node] where its outputs stand in `now_`
+  std::vector<ValueId> now_;
   std::unordered_map<std::int32_t, std::int32_t> joined_;  // node of `from` -> node of `to`
 };
 

@@ -41,7 +41,7 @@ std::optional<Bytes> evaluated(const Copier& copier, const Node& node, const Set
 
 }  // namespace
 
-ir::Graph fold(const ir::Graph& graph, const Settings& settings) {
+ir::Graph fold(ir::Graph graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];

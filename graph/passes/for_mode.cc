@@ -44,18 +44,18 @@ void require_training(const ir::Graph& graph) {
 
 }  // namespace
 
-ir::Graph for_mode(const ir::Graph& graph, const Settings& settings) {
-  if (settings.mode == Mode::train) require_training(graph);
+ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
+  if (settings.mode == Mode::train) {
+    require_training(graph);
+    return graph;
+  }
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    Values form;
-    if (settings.mode == Mode::evaluate) {
-      if (node.op->as<GradientOf>() != nullptr) continue;
-      PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
-                      copier.waits_of(node));
-      form = node.op->evaluate(copier.inputs_of(node));
-    }
+    if (node.op->as<GradientOf>() != nullptr) continue;
+    PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
+                    copier.waits_of(node));
+    const Values form = node.op->evaluate(copier.inputs_of(node));
     if (form.empty()) {
       copier.copy(i);
     } else {
@@ -63,7 +63,7 @@ ir::Graph for_mode(const ir::Graph& graph, const Settings& settings) {
     }
   }
   ir::Graph result = copier.finish();
-  if (settings.mode == Mode::evaluate) result.set_assignments({});
+  result.set_assignments({});
   return result;
 }
 

@@ -8,6 +8,6 @@ namespace metronome::passes {
 /// The graph of one mode. After it, in evaluation: ops with an evaluation form have taken it, and
 /// there are no assignments and no gradients to read. In training the graph is unchanged. A form
 /// waits, and is waited for, as the op was.
-ir::Graph for_mode(const ir::Graph& graph, const Settings& settings);
+ir::Graph for_mode(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -367,7 +367,7 @@ class Fuser {
 
 }  // namespace
 
-ir::Graph fuse(const ir::Graph& graph, const Settings& settings) {
+ir::Graph fuse(ir::Graph graph, const Settings& settings) {
   if (!settings.fuses) return graph;
   return Fuser(graph, settings).run();
 }

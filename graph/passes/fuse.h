@@ -11,6 +11,6 @@ namespace metronome::passes {
 /// another of them, or for what follows one. A group waits for what its nodes waited for, and who
 /// waited for one of them waits for the group. Groups of one are left as they are. Values are the
 /// same to the bit.
-ir::Graph fuse(const ir::Graph& graph, const Settings& settings);
+ir::Graph fuse(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -216,7 +216,7 @@ class LayOut {
 
 }  // namespace
 
-ir::Graph lay_out(const ir::Graph& graph, const Settings& settings) {
+ir::Graph lay_out(ir::Graph graph, const Settings& settings) {
   const bool kept = std::ranges::any_of(
       settings.kept, [](const auto& storage) { return !storage.second.plain(); });
   if (!settings.wants && !kept) return graph;

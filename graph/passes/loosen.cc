@@ -37,7 +37,7 @@ std::vector<bool> found_by_readers(const ir::Graph& graph, const Settings& setti
 
 }  // namespace
 
-ir::Graph loosen(const ir::Graph& graph, const Settings& settings) {
+ir::Graph loosen(ir::Graph graph, const Settings& settings) {
   if (!settings.fuses) return graph;
   const std::vector<bool> found = found_by_readers(graph, settings);
   Copier copier(graph);

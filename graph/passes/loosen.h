@@ -9,6 +9,6 @@ namespace metronome::passes {
 /// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
 /// and the matrix product stays. The ops of the rule all wait for what the op waited for; who
 /// waited for it waits for what makes its result.
-ir::Graph loosen(const ir::Graph& graph, const Settings& settings);
+ir::Graph loosen(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -32,13 +32,12 @@ ir::Graph expand_once(const ir::Graph& graph, const Settings& settings) {
 
 }  // namespace
 
-ir::Graph lower(const ir::Graph& graph, const Settings& settings) {
-  ir::Graph result = expand_once(graph, settings);
-  while (std::any_of(result.nodes().begin(), result.nodes().end(),
-                     [&](const Node& n) { return expands(result, n, settings); })) {
-    result = expand_once(result, settings);  // a composite made of composites
+ir::Graph lower(ir::Graph graph, const Settings& settings) {
+  while (std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [&](const Node& n) { return expands(graph, n, settings); })) {
+    graph = expand_once(graph, settings);  // again where a composite is made of composites
   }
-  return result;
+  return graph;
 }
 
 }  // namespace metronome::passes

@@ -6,7 +6,6 @@
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
 
 namespace metronome::passes {
 namespace {
@@ -30,32 +29,29 @@ bool is_memory(const ir::Graph& graph, ValueId root) {
 
 }  // namespace
 
-ir::Graph materialize(const ir::Graph& graph, const Settings&) {
-  Copier copier(graph);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) copier.copy(i);
-  ir::Graph result = copier.finish();
-  Emitter emitter(result);
+ir::Graph materialize(ir::Graph graph, const Settings&) {
+  Emitter emitter(graph);
 
   const auto copied = [&](ValueId value) {
-    const Node node = result.node(value);
+    const Node node = graph.node(value);
     PassScope scope(emitter, node.path, node.line);
     return apply(Copy{}, {emitter.value(value)}, node.line).id();
   };
   std::map<ValueId, ValueId> copies;  // readables may share one
-  for (std::size_t r = 0; r < result.readables().size(); ++r) {
-    const ValueId value = result.readables()[r].value;
-    if (!value.present() || !is_memory(result, root_of(result, value))) continue;
+  for (std::size_t r = 0; r < graph.readables().size(); ++r) {
+    const ValueId value = graph.readables()[r].value;
+    if (!value.present() || !is_memory(graph, root_of(graph, value))) continue;
     if (!copies.contains(value)) copies[value] = copied(value);
-    result.set_readable(r, copies[value]);
+    graph.set_readable(r, copies[value]);
   }
   std::set<ValueId> roots;
-  std::vector<Assignment> assignments = result.assignments();
+  std::vector<Assignment> assignments = graph.assignments();
   for (Assignment& a : assignments) {
-    const ValueId root = root_of(result, a.value);
-    if (is_memory(result, root) || !roots.insert(root).second) a.value = copied(a.value);
+    const ValueId root = root_of(graph, a.value);
+    if (is_memory(graph, root) || !roots.insert(root).second) a.value = copied(a.value);
   }
-  result.set_assignments(std::move(assignments));
-  return result;
+  graph.set_assignments(std::move(assignments));
+  return graph;
 }
 
 }  // namespace metronome::passes

@@ -8,6 +8,6 @@ namespace metronome::passes {
 /// After it no readable and no assigned value is the memory of an input or of a storage (or a view
 /// of it), and no two assignments name one value: a `copy` stands between. The planner relies on
 /// it.
-ir::Graph materialize(const ir::Graph& graph, const Settings& settings);
+ir::Graph materialize(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

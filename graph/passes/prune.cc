@@ -1,10 +1,12 @@
 #include "graph/passes/prune.h"
 
+#include <algorithm>
+
 #include "graph/passes/copier.h"
 
 namespace metronome::passes {
 
-ir::Graph prune(const ir::Graph& graph, const Settings&) {
+ir::Graph prune(ir::Graph graph, const Settings&) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<bool> live(count, false);
   const auto mark = [&](ValueId id) {
@@ -22,6 +24,7 @@ ir::Graph prune(const ir::Graph& graph, const Settings&) {
     for (const ValueId input : graph.nodes()[i].inputs) mark(input);
     mark(graph.nodes()[i].guard);
   }
+  if (std::ranges::find(live, false) == live.end()) return graph;
   Copier copier(graph);
   for (std::int32_t i = 0; i < count; ++i) {
     if (live[i]) copier.copy(i);

@@ -7,6 +7,6 @@ namespace metronome::passes {
 
 /// After it every node reaches an output: a readable value, an assignment or the loss. That others
 /// wait for a node does not keep it: they wait for what it waited for.
-ir::Graph prune(const ir::Graph& graph, const Settings& settings);
+ir::Graph prune(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

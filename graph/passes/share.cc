@@ -1,49 +1,56 @@
 #include "graph/passes/share.h"
 
-#include <fmt/format.h>
-
+#include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "graph/control/guards.h"
+#include "graph/ir/hash.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 
 namespace metronome::passes {
 namespace {
 
-bool equal(const Node& a, const Node& b) {
-  return a.inputs == b.inputs && a.types == b.types && a.waits_for == b.waits_for &&
-         a.op->equals(*b.op);
-}
-
-/// Nodes that can be equal have the same text.
-std::string fingerprint(const Node& node) {
-  std::string text = fmt::format("{} {}", node.op->name(), node.op->attributes());
-  for (const ValueId id : node.inputs) text += fmt::format(" {}.{}", id.node, id.output);
-  return text;
+/// Nodes that can be equal have the same number.
+std::uint64_t fingerprint(const Op& op, const std::vector<ValueId>& inputs) {
+  std::uint64_t number = hash_of(op.name()) ^ hash_of(op.attributes());
+  const auto add = [&](std::int32_t more) {
+    number = (number ^ static_cast<std::uint32_t>(more)) * 0x9E3779B97F4A7C15ull;
+    number ^= number >> 32;  // or the high halves of the inputs never meet the low bits
+  };
+  for (const ValueId id : inputs) {
+    add(id.node);
+    add(id.output);
+  }
+  return number;
 }
 
 }  // namespace
 
-ir::Graph share(const ir::Graph& graph, const Settings&) {
+ir::Graph share(ir::Graph graph, const Settings&) {
   Copier copier(graph);
   const control::Guards guards(copier.to.nodes());
-  std::unordered_multimap<std::string, std::int32_t> seen;  // fingerprint -> node of copier.to
+  std::unordered_multimap<std::uint64_t, std::int32_t> seen;  // fingerprint -> node of copier.to
+  std::vector<ValueId> inputs;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
-    Node node = graph.nodes()[i];
-    for (ValueId& input : node.inputs) input = copier.at(input);
-    node.guard = copier.guard_of(node);
-    node.waits_for = copier.waits_of(node);
+    const Node& node = graph.nodes()[i];
     if (node.op->effects()) {
       copier.copy(i);
       continue;
     }
-    const std::string key = fingerprint(node);
+    inputs.clear();
+    for (const ValueId input : node.inputs) inputs.push_back(copier.at(input));
+    const ValueId guard = copier.guard_of(node);
+    const std::vector<std::int32_t> waits = copier.waits_of(node);
+    const std::uint64_t key = fingerprint(*node.op, inputs);
     const auto [begin, end] = seen.equal_range(key);
     std::int32_t same = -1;
     for (auto it = begin; it != end; ++it) {
       const Node& earlier = copier.to.nodes()[it->second];
-      if (equal(earlier, node) && guards.implies(node.guard, earlier.guard)) same = it->second;
+      const bool equal = earlier.inputs == inputs && earlier.types == node.types &&
+                         earlier.waits_for == waits && earlier.op->equals(*node.op);
+      if (equal && guards.implies(guard, earlier.guard)) same = it->second;
     }
     if (same < 0) {
       copier.copy(i);

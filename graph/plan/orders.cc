@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <queue>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace metronome::plan {
 namespace {
@@ -241,9 +241,13 @@ Nodes depth_first_order(const OrderProblem& problem, Sinks sinks) {
 Nodes regions_together(const OrderProblem& problem, const ir::Graph& graph, const Nodes& order) {
   const Uses& uses = problem.uses;
   Nodes rank(uses.runs.size(), -1), waits_for(uses.runs.size());
-  std::map<ValueId, std::set<std::int32_t>> ready;  // guard -> ranks
+  std::unordered_map<ValueId, std::set<std::int32_t>> ready;  // guard -> ranks
+  std::set<std::int32_t> all_ready;                           // ranks
+  std::vector<ValueId> guards(uses.runs.size());
+  for (const std::int32_t node : order) guards[node] = likely_guard(graph.nodes()[node]);
   const auto add = [&](std::int32_t node) {
-    ready[likely_guard(graph.nodes()[node])].insert(rank[node]);
+    ready[guards[node]].insert(rank[node]);
+    all_ready.insert(rank[node]);
   };
   for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
   for (const std::int32_t node : order) {
@@ -254,15 +258,11 @@ Nodes regions_together(const OrderProblem& problem, const ir::Graph& graph, cons
   ValueId region;
   while (result.size() < order.size()) {
     if (!region.present() || ready[region].empty()) {  // whoever is next in the order
-      const auto next =
-          std::min_element(ready.begin(), ready.end(), [](const auto& a, const auto& b) {
-            if (a.second.empty() || b.second.empty()) return !a.second.empty();
-            return *a.second.begin() < *b.second.begin();
-          });
-      region = next->first;
+      region = guards[order[*all_ready.begin()]];
     }
     std::set<std::int32_t>& ranks = ready[region];
     const std::int32_t node = order[*ranks.begin()];
+    all_ready.erase(*ranks.begin());
     ranks.erase(ranks.begin());
     result.push_back(node);
     for (const std::int32_t after : problem.precedence.after[node]) {

@@ -53,7 +53,7 @@ struct HeavyBall {
   }
 };
 
-std::string after(ir::Graph (*pass)(const ir::Graph&, const Settings&), const ir::Graph& g,
+std::string after(ir::Graph (*pass)(ir::Graph, const Settings&), const ir::Graph& g,
                   const Settings& settings = {}) {
   const ir::Graph result = pass(g, settings);
   check::verify(result, "under test");

@@ -136,7 +136,8 @@ class Reverse {
 
 }  // namespace
 
-ir::Graph differentiate(const ir::Graph& graph, const Settings& settings) {
+ir::Graph differentiate(ir::Graph graph, const Settings& settings) {
+  if (settings.mode != Mode::train) return graph;
   Copier copier(graph);
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   std::vector<bool> active;
@@ -153,7 +154,6 @@ ir::Graph differentiate(const ir::Graph& graph, const Settings& settings) {
     if (copier.has({i, 0})) now[i] = copier.at({i, 0});
   }
   ir::Graph result = copier.finish();
-  if (settings.mode != Mode::train) return result;
 
   for (std::size_t o = 0; o < result.objectives().size(); ++o) {
     Reverse reverse(result, active);

@@ -9,6 +9,6 @@ namespace metronome::passes {
 /// loss for every trainable parameter that the loss reaches (`Objective::gradients`) and for every
 /// declared `gradient(value)`; gradients carry the line of the node they belong to. Unchanged where
 /// there is no loss or in evaluation.
-ir::Graph differentiate(const ir::Graph& graph, const Settings& settings);
+ir::Graph differentiate(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

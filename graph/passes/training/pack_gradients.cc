@@ -33,7 +33,7 @@ void pack(Emitter& emitter, std::vector<ParameterGradient>& gradients,
 
 }  // namespace
 
-ir::Graph pack_gradients(const ir::Graph& graph, const Settings& settings) {
+ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
   if (!settings.packs_gradients || settings.mode != Mode::train) return graph;
   Copier copier(graph);
   for (std::int32_t node = 0; node < static_cast<std::int32_t>(graph.nodes().size()); ++node) {

@@ -12,6 +12,6 @@ namespace metronome::passes {
 ///
 /// The planner makes a gradient in its place of the vector where nothing else keeps it elsewhere,
 /// so that nothing is copied. Unchanged in evaluation.
-ir::Graph pack_gradients(const ir::Graph& graph, const Settings& settings);
+ir::Graph pack_gradients(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -181,7 +181,7 @@ class Recomputer {
 
 }  // namespace
 
-ir::Graph recompute(const ir::Graph& graph, const Settings& settings) {
+ir::Graph recompute(ir::Graph graph, const Settings& settings) {
   if (settings.recomputed.empty() || settings.mode != Mode::train) return graph;
   const ir::Graph live = prune(graph, settings);  // a gradient that nobody wants reads nothing
   return Recomputer(live, settings.recomputed).run();

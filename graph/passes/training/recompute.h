@@ -19,6 +19,6 @@ namespace metronome::passes {
 /// them early, and `share` lets them be. They are the same ops, keys of random ones included, and
 /// run under the same guards: the same bits. Ops with effects, guards and constants are no part of
 /// a segment.
-ir::Graph recompute(const ir::Graph& graph, const Settings& settings);
+ir::Graph recompute(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

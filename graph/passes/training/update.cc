@@ -9,7 +9,6 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
 
 namespace metronome::passes {
 namespace {
@@ -142,23 +141,20 @@ class Updates {
 
 }  // namespace
 
-ir::Graph update(const ir::Graph& graph, const Settings& settings) {
-  Copier copier(graph);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) copier.copy(i);
-  ir::Graph result = copier.finish();
-  if (settings.mode != Mode::train) return result;
+ir::Graph update(ir::Graph graph, const Settings& settings) {
+  if (settings.mode != Mode::train) return graph;
 
-  std::vector<Assignment> assignments = result.assignments();
-  Emitter emitter(result);
-  const Line line = result.objectives().empty() ? Line{} : result.objectives()[0].line;
+  std::vector<Assignment> assignments = graph.assignments();
+  Emitter emitter(graph);
+  const Line line = graph.objectives().empty() ? Line{} : graph.objectives()[0].line;
   const auto advance = [&](StorageId counter) {
     const Value next = apply(Increment{}, {emitter.read(counter)}, line);
     assignments.push_back({counter, next.id(), line});
   };
   PassScope scope(emitter, std::string(kMomentsRoot), line);
-  advance(result.counters().replay);
-  for (std::size_t o = 0; o < result.objectives().size(); ++o) {
-    const ir::Objective objective = result.objectives()[o];
+  advance(graph.counters().replay);
+  for (std::size_t o = 0; o < graph.objectives().size(); ++o) {
+    const ir::Objective objective = graph.objectives()[o];
     Updates updates(emitter, objective);
     const Values clipped = updates.clipped(objective.gradients);
     updates.make_scalars(objective.gradients);
@@ -167,11 +163,11 @@ ir::Graph update(const ir::Graph& graph, const Settings& settings) {
         assignments.push_back(next);
       }
     }
-    result.set_gradients(o, {});  // they have done their work
+    graph.set_gradients(o, {});  // they have done their work
   }
-  if (!result.objectives().empty()) advance(result.counters().update);
-  result.set_assignments(std::move(assignments));
-  return result;
+  if (!graph.objectives().empty()) advance(graph.counters().update);
+  graph.set_assignments(std::move(assignments));
+  return graph;
 }
 
 }  // namespace metronome::passes

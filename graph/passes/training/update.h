@@ -8,6 +8,6 @@ namespace metronome::passes {
 /// Before: objectives have their gradients. After it each of those parameters and its moments are
 /// assigned what the optimizer makes of them, the counters advance, and no objective has gradients
 /// left. Unchanged in evaluation.
-ir::Graph update(const ir::Graph& graph, const Settings& settings);
+ir::Graph update(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes
