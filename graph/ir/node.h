@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "graph/ir/init.h"
-#include "graph/ir/layout.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"

@@ -27,7 +27,6 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/layout.h"
 #include "graph/ir/type.h"
 
 namespace metronome {

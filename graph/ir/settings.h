@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/ir/layout.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/ir/layout.h"
+#include "graph/ir/type.h"
 #include "graph/ir/node.h"
 #include "graph/ir/op.h"
 

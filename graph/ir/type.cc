@@ -143,4 +143,68 @@ std::int64_t normalized_axis(std::int64_t axis, std::int64_t rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
+std::int32_t Layout::place_of(std::int32_t d) const {
+  if (order.empty()) return d;
+  return static_cast<std::int32_t>(std::ranges::find(order, d) - order.begin());
+}
+
+Shape stored(const Layout& layout, const Shape& shape) {
+  Shape result(shape.size());
+  for (std::int32_t d = 0; d < static_cast<std::int32_t>(shape.size()); ++d) {
+    const std::int64_t size = shape[d];
+    result[layout.place_of(d)] =
+        d == layout.blocked ? (size + layout.block - 1) / layout.block : size;
+  }
+  if (layout.blocked >= 0) result.push_back(layout.block);
+  return result;
+}
+Type stored(const Layout& layout, const Type& type) {
+  return {type.element, stored(layout, type.shape)};
+}
+
+std::optional<Layout> broadcast_layout(const Layout& layout, const Shape& result,
+                                       const Shape& operand) {
+  if (numel(operand) == 1) return Layout{};  // ones, whatever the order
+  const auto missing = static_cast<std::int32_t>(result.size() - operand.size());
+  Layout own;
+  for (std::size_t i = 0; i < layout.order.size(); ++i) {
+    const std::int32_t d = layout.order[i];
+    // Dimensions that the operand lacks must be the outermost ones.
+    if ((d < missing) != (static_cast<std::int32_t>(i) < missing)) return std::nullopt;
+    if (d >= missing) own.order.push_back(d - missing);
+  }
+  if (layout.blocked < 0) return own;
+  if (layout.blocked < missing) return std::nullopt;
+  own.blocked = layout.blocked - missing;
+  own.block = operand[own.blocked] == 1 ? 1 : layout.block;
+  return own;
+}
+
+std::string to_string(const Layout& layout, std::size_t rank) {
+  if (layout.plain()) return "plain";
+  std::vector<std::string> parts(rank);
+  for (std::int32_t d = 0; d < static_cast<std::int32_t>(rank); ++d) {
+    parts[layout.place_of(d)] =
+        std::to_string(d) + (d == layout.blocked ? "/" + std::to_string(layout.block) : "");
+  }
+  if (layout.blocked >= 0) parts.push_back(std::to_string(layout.block));
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : " ") + part;
+  return text;
+}
+
+void require_fits(const Layout& layout, std::size_t rank) {
+  std::vector<std::int32_t> named = layout.order;
+  std::ranges::sort(named);
+  bool fits = named.empty() || named.size() == rank;
+  for (std::size_t d = 0; d < named.size(); ++d) {
+    fits = fits && named[d] == static_cast<std::int32_t>(d);
+  }
+  const bool blocks =
+      layout.blocked >= -1 && layout.blocked < static_cast<std::int32_t>(rank) && layout.block >= 1;
+  if (fits && blocks) return;
+  throw Requirement{"a layout that names each of the " + std::to_string(rank) +
+                    " dimensions once, and blocks of 1 or more of one of them"};
+}
+
 }  // namespace metronome

@@ -1,8 +1,9 @@
-// Element types, static shapes and the type of a value.
+// Element types, static shapes, the type of a value, and how it is stored.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,5 +78,41 @@ Shape broadcast(const Shape& a, const Shape& b);
 /// A dimension counted from the end if negative, as in Python. Throws `Requirement` if out of
 /// range.
 std::int64_t normalized_axis(std::int64_t axis, std::int64_t rank);
+
+/// How the elements of a tensor are stored: which dimension lies innermost, and which is cut into
+/// blocks. Passes decide it (graph/passes/lay_out.h); users see plain tensors.
+///
+/// A tensor is stored as another, dense and row-major one: its dimensions in another order, one of
+/// them cut into blocks that become the innermost dimension, the last block filled up with zeros.
+///
+///   f32[8, 20, 6, 6] with dimension 1 in blocks of 16   is stored as   f32[8, 2, 6, 6, 16]
+///   f32[8, 20, 6, 6] in the order 0 2 3 1               is stored as   f32[8, 6, 6, 20]
+struct Layout {
+  std::vector<std::int32_t> order = {};  ///< dimensions, outermost first; empty: as declared
+  std::int32_t blocked = -1;             ///< the dimension that is cut; -1: none
+  std::int64_t block = 1;                ///< its elements in each block
+
+  /// As tensors are that nothing decided about.
+  bool plain() const { return order.empty() && blocked < 0; }
+  /// Where the storing tensor has dimension `d` of the stored one: of a blocked one its blocks.
+  std::int32_t place_of(std::int32_t d) const;
+  bool operator==(const Layout&) const = default;
+};
+
+/// The tensor that stores one of this shape. The layout must fit its rank.
+Shape stored(const Layout& layout, const Shape& shape);
+Type stored(const Layout& layout, const Type& type);
+
+/// The layout of an operand that is broadcast to a result in `layout`, so that the tensors that
+/// store them are broadcast alike; absent where there is none.
+std::optional<Layout> broadcast_layout(const Layout& layout, const Shape& result,
+                                       const Shape& operand);
+
+/// "0 1/16 2 3 16"; "plain".
+std::string to_string(const Layout& layout, std::size_t rank);
+
+/// Throws `Requirement` unless the order, where there is one, names each dimension once, and the
+/// blocked dimension is one of them, in blocks of 1 or more.
+void require_fits(const Layout& layout, std::size_t rank);
 
 }  // namespace metronome

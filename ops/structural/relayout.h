@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/ir/layout.h"
+#include "graph/ir/type.h"
 
 namespace metronome {
 

@@ -81,7 +81,7 @@ INTERNALS = {
 }
 
 # Where headers may include libtorch's: whoever includes them waits for those too.
-TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/reference"}
+TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/own", "ops/reference"}
 # Besides, what libtorch's users feed: with it the public header.
 TORCH_FEED = {"executor/run/feed.h", PUBLIC}
 # Where besides sources may: feeds and reads, and the count of threads that libtorch was told.

@@ -89,9 +89,9 @@ class Order(unittest.TestCase):
 
     def test_libtorch_where_it_may_not_be_is_refused(self):
         tensor = "#include <ATen/core/Tensor.h>\n"
-        headers = "headers of executor/eager, executor/libtorch, ops/cpu, ops/reference may"
+        headers = "headers of executor/eager, executor/libtorch, ops/cpu, ops/own, ops/reference may"
         sources = (
-            "sources of executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/reference may"
+            "sources of executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/own, ops/reference may"
         )
         door, engine = "executor/libtorch/convert.h", "executor/engine/engine.h"
         for planted, errors in [

@@ -1,4 +1,4 @@
-#include "ops/concat/runs_cuda.h"
+#include "ops/cuda/runs.h"
 
 #include <span>
 #include <type_traits>
