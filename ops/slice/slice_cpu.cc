@@ -9,18 +9,18 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 /// Loops of a slice: `outer` rows of `whole` bytes, of which `part` bytes lie at `offset`.
-struct Layout {
+struct Range {
   std::int64_t outer, whole, part, offset;
 };
 
-Layout layout(const Type& type, std::int64_t axis, std::int64_t begin, std::int64_t count) {
+Range range_of(const Type& type, std::int64_t axis, std::int64_t begin, std::int64_t count) {
   std::int64_t outer = 1, inner = static_cast<std::int64_t>(size_of(type.element));
   for (std::int64_t d = 0; d < axis; ++d) outer *= type.shape[d];
   for (std::int64_t d = axis + 1; d < type.rank(); ++d) inner *= type.shape[d];
   return {outer, type.shape[axis] * inner, count * inner, begin * inner};
 }
 
-CpuKernel add_to_sum(const Layout& l, const CpuLaunch& launch) {
+CpuKernel add_to_sum(const Range& l, const CpuLaunch& launch) {
   const Element element = launch.outputs[0].element;
   const auto width = l.part / static_cast<std::int64_t>(size_of(element));
   return CpuKernel([l, width, row = add_row(element), to = launch.out<char>(0),
@@ -45,7 +45,7 @@ CpuKernel add_to_sum(const Layout& l, const CpuLaunch& launch) {
 }  // namespace
 
 CpuKernel bind(const Slice& op, const CpuLaunch& launch) {
-  const Layout l = layout(launch.inputs[0], op.axis, op.begin, op.end - op.begin);
+  const Range l = range_of(launch.inputs[0], op.axis, op.begin, op.end - op.begin);
   if (l.outer * l.part == 0) return CpuKernel([] {});
   const Runs runs{launch.out<char>(0), launch.in<char>(0) + l.offset, l.part, l.whole, l.part};
   return CpuKernel([runs, rows = l.outer, threads = launch.choice.threads] {
@@ -55,7 +55,7 @@ CpuKernel bind(const Slice& op, const CpuLaunch& launch) {
 }
 
 CpuKernel bind(const SliceGrad& op, const CpuLaunch& launch) {
-  const Layout l = layout(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
+  const Range l = range_of(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
   if (l.outer * l.whole == 0) return CpuKernel([] {});
   if (op.accumulate) return add_to_sum(l, launch);
   const Runs runs{launch.out<char>(0) + l.offset, launch.in<char>(0), l.whole, l.part, l.part};
