@@ -47,9 +47,8 @@ std::vector<const ir::Graph*> declarations(std::span<const Graph* const> graphs)
   return declared;
 }
 
-/// Threads beyond the cores only wait for each other, as in libtorch; but they give a step the bits
-/// that it has on a larger machine. Beyond this many the system may refuse them, which OpenMP
-/// answers by ending the process.
+/// Threads beyond the cores only wait for each other, as in libtorch, but reproduce the bits of a
+/// larger machine. The system may refuse more than this many, and then OpenMP ends the process.
 int most_threads() {
   constexpr int kOfCore = 4, kAnywhere = 16;
   return std::max(kAnywhere, kOfCore * static_cast<int>(std::thread::hardware_concurrency()));

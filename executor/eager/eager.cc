@@ -39,7 +39,7 @@ class Interpreter {
         inputs_.push_back(memory_.find(*input));
         values_[i] = {tensors.input(inputs_.back())};
       } else if (const Read* read = node.op->as<Read>()) {
-        // A leaf of its own: another plan reads the same storage.
+        // A leaf of its own for autograd, because another plan reads the same storage.
         values_[i] = {storage(read->storage).detach()};
         if (trains() && graph_.storage(read->storage).trainable) {
           values_[i][0].set_requires_grad(true);
@@ -227,7 +227,7 @@ class Interpreter {
     return made;
   }
 
-  /// Cheap, as the baseline is not to be slower for it; on a device it would be one more question.
+  /// Cheap, so that the baseline is no slower; on a device it would be one more synchronization.
   bool clamps(const Guard& guard, const Tensors& inputs) const {
     const at::Tensor& selector = inputs[0];
     if (tensors_.on_device() || !selector.defined()) return false;
@@ -296,7 +296,7 @@ class Interpreter {
     ++updates;
   }
 
-  /// Autograd must agree that no gradient comes to a parameter that the plan does not update.
+  /// Checks that autograd too finds no gradient for a parameter that the plan does not update.
   void check_unreached(std::size_t parameter) {
     at::Tensor& gradient = leaves_[parameter].mutable_grad();
     if (gradient.defined() && gradient.count_nonzero().item<std::int64_t>() > 0) {

@@ -104,8 +104,8 @@ class Unroller {
     return make_guard(decided, when, 2, parent, line_);
   }
 
-  /// After a mistake the loop ends, whatever hangs on it: the next iteration, with the same
-  /// weights, would tell it again, or what follows from it.
+  /// A mistake ends the loop: the next iteration, with the same weights, would report the mistake
+  /// or its consequences again.
   Values nothing(const Values& xs) const { return Values(xs.size(), Value(emitter_, ValueId{})); }
 
   Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
@@ -207,7 +207,7 @@ namespace {
 /// More than a switch of any model has; the merge's kernel takes all branches' addresses at once.
 constexpr int kMostBranches = 64;
 
-/// What the selector misses, if anything.
+/// What the selector lacks, if anything.
 std::optional<Requirement> wrong_selector(const Value& selector, int count) {
   const Type& type = selector.type();
   if (type.rank() != 0 || is_floating(type.element)) {

@@ -100,7 +100,7 @@ void GuardFacts::set(Outcomes& outcomes, const Decider& decider, std::int64_t ou
 
 /// What must hold for a guard, its parents' rules included.
 const GuardFacts::Rule& GuardFacts::rule(ValueId guard) const {
-  // Of parents first, so that a long chain takes no deep recursion.
+  // Parents first, so that a long chain causes no deep recursion.
   std::vector<ValueId> chain = {guard};
   while (!rules_.contains(chain.back())) {
     const Guard* op = graph_.node(chain.back()).op->as<Guard>();
@@ -213,7 +213,7 @@ bool GuardFacts::possible(const std::set<ValueId>& never, const Outcomes& known)
 std::size_t GuardFacts::heaviest(Held held) const {
   std::size_t sum = 0;
   while (!held.empty()) {
-    // What the last one excludes, what those exclude, and so on: others are chosen for themselves.
+    // The guards linked to the last one by exclusions. All others are chosen independently.
     Held part = {held.back()};
     held.pop_back();
     for (std::size_t i = 0; i < part.size(); ++i) {

@@ -127,8 +127,8 @@ class Checker {
     void add(std::size_t begin, Owner owner) {
       by_digits_[std::bit_width(owner.end - begin)].emplace(begin, owner);
     }
-    /// keep(first byte, owner) for each that may hold bytes of [begin, end); those for which it
-    /// says no are taken away.
+    /// Calls keep(first byte, owner) for each owner that may hold bytes of [begin, end), and
+    /// removes those for which it returns false.
     template <class Keep>
     void among(std::size_t begin, std::size_t end, const Keep& keep) {
       for (auto& [digits, owners] : by_digits_) {
@@ -141,8 +141,8 @@ class Checker {
     }
 
    private:
-    // By the binary digits of their length, then by first byte: of those of one length that hold a
-    // byte, the first bytes are near.
+    // By the binary digits of their length, then by first byte: ranges of similar length that hold
+    // one byte begin near each other, so a look-up visits few.
     std::map<int, std::multimap<std::size_t, Owner>> by_digits_;
   };
 
@@ -357,7 +357,8 @@ class Checker {
 
   // ---- the bound
   // ---------------------------------------------------------------------------------
-  /// Bytes that are held from a step on, under a guard or (-1) in any case; fewer: it wraps.
+  /// Bytes that are held from a step on, under a guard or (-1) in any case. Unsigned: a release
+  /// is added as a number that wraps.
   struct Change {
     int step;
     int guard;
@@ -389,8 +390,8 @@ class Checker {
     return changes;
   }
 
-  /// The most that is held at any step. What guards exclude is asked only of the step that is
-  /// fullest without it, and then of steps that without it hold more than the most so far.
+  /// The most that is held at any step. Exclusions cost time, so they are counted only for steps
+  /// that without them would hold more than the most so far, the fullest such step first.
   std::size_t most_held() const {
     const std::vector<Change> all = changes();
     const auto walk = [&](const auto& visit) {  // visit(step, sum, what is held by guard)

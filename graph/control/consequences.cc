@@ -44,7 +44,7 @@ std::vector<std::size_t> NumberSet::all() const {
 
 std::int32_t Consequences::place_of(const std::vector<Node>& nodes, ValueId guard) {
   if (const auto found = places_.find(guard); found != places_.end()) return found->second;
-  // From the first guard on that is not known, so that a long chain takes no deep recursion.
+  // Begins at the first unknown guard, so that a long chain causes no deep recursion.
   std::vector<ValueId> open = {guard};
   while (!open.empty()) {
     const ValueId now = open.back();
@@ -116,9 +116,9 @@ const Known& Consequences::of(const std::vector<Node>& nodes, ValueId guard) {
 
 std::optional<bool> Consequences::possible(const std::vector<Node>& nodes,
                                            std::span<const GuardFact> facts) {
-  // Asked most often, of guards along long loops: that one does not imply another. It does not
-  // where a decider of the other's own, of which nothing is known, can make it false, whatever
-  // becomes of the other's parent; that takes no walk along the loop.
+  // The most frequent answer, for guards along long loops, is that one does not imply another. If
+  // nothing is known of the other's own decider, that decider can make the other false, whatever
+  // its parent is; so the answer needs no walk along the loop.
   if (facts.size() == 2 && facts[0].holds && facts[0].guard.present() && !facts[1].holds &&
       facts[1].guard.present()) {
     const Known& known = of(nodes, facts[0].guard);
@@ -146,7 +146,7 @@ std::optional<bool> Consequences::possible(const std::vector<Node>& nodes,
   for (const auto& [guard, holds] : facts) {
     if (holds && guard.present()) add(known, of(nodes, guard));
   }
-  // What is found to be the reason of one may be that of another.
+  // The reason found for one may also be the reason for another.
   for (std::size_t before = denied.size() + 1; denied.size() < before;) {
     if (known.contradicts) return false;
     if (!known.complete) return std::nullopt;

@@ -69,8 +69,8 @@ void Exclusions::add(std::int32_t a, std::int32_t b) {
   insert(excluded_[b], a);
 }
 
-/// Parts that exclude nothing of each other add up; of parts that exclude all of each other the
-/// heaviest counts.
+/// Splits `open` into parts. Between parts without any exclusion the weights add up; of parts that
+/// exclude each other wholly the heaviest counts.
 void Exclusions::choose(Bits open, std::span<const std::size_t> weights, Heaviest& chosen) const {
   while (const std::optional<std::int32_t> guard = first(open)) {
     Bits part = connected(*guard, open, true);
@@ -113,7 +113,7 @@ Exclusions::Heaviest Exclusions::with_or_without(Bits part,
   return without.weight > with.weight ? without : with;
 }
 
-/// What can be reached from a guard by exclusions, or by pairs that are none.
+/// The guards that can be reached from one along exclusions, or along pairs that do not exclude.
 Bits Exclusions::connected(std::int32_t guard, const Bits& among, bool by_exclusions) const {
   Bits part(among.size());
   insert(part, guard);

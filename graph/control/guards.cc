@@ -11,9 +11,9 @@
 namespace metronome::control {
 namespace {
 
-/// A search for outcomes of all deciders that make the facts true. What follows is drawn first; of
-/// what is left, guards that are false for one of several reasons, those that have nothing in
-/// common are searched apart, so that loops beside each other cost their sum and not their product.
+/// A search for outcomes of all deciders that make the facts true. Consequences come first. What
+/// is left are guards that are false for one of several reasons; those with nothing in common are
+/// searched apart, so that the cost of loops beside each other is their sum, not their product.
 class Search {
  public:
   explicit Search(const std::vector<Node>& nodes) : nodes_(nodes) {}

@@ -113,8 +113,8 @@ class Fuser {
     for (const Assignment& a : graph_.assignments()) kept_.insert(a.value);
   }
 
-  /// The number that every element of a value is, views of a constant included, where it takes no
-  /// operand to say so.
+  /// The number that all elements of a value equal (a constant, or a view of one), if a group needs
+  /// no operand for it.
   std::optional<double> number_of(ValueId id) const {
     const Element element = graph_.type(id).element;
     while (true) {
@@ -227,7 +227,7 @@ class Fuser {
 
   // ---- which groups --------------------------------------------------------------------------
 
-  /// What makes a node's operands, with the node: the value between them may never be stored.
+  /// Joins a node with the makers of its operands: the value between may then never be stored.
   void join_producers(std::int32_t n) {
     if (!fusions_[n]) return;
     for (const ValueId id : node(n).inputs) {
@@ -260,7 +260,7 @@ class Fuser {
     return false;
   }
 
-  /// Arithmetic of single numbers, whether or not it belongs together: it is all launches.
+  /// Joins arithmetic of single numbers, related or not, because its whole cost is launches.
   void join_scalars() {
     constexpr std::size_t kTries = 8;  // of the groups last made, so that time stays linear
     std::vector<std::int32_t> earlier;

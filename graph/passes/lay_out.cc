@@ -143,7 +143,8 @@ class LayOut {
     return best;
   }
 
-  /// Whether more bytes of the operands are stored so than would have to be copied.
+  /// Whether at least as many of the operands' bytes are in that layout as would have to be copied
+  /// into it.
   bool pays(const Node& node, const LaidOut& laid) const {
     std::size_t there = 0, copied = 0;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

@@ -38,8 +38,8 @@ Nodes by_class(const OrderProblem& problem, const std::vector<int>& classes) {
   return order;
 }
 
-/// A list schedule whose costs change while it runs: an entry of the heap counts only if it still
-/// says what its node costs.
+/// A list schedule whose costs change while it runs: a heap entry with an outdated cost is skipped,
+/// as a heap cannot change an entry.
 class GreedyList {
  public:
   using Entry = std::tuple<std::int64_t, std::int32_t>;  // cost, rank
@@ -100,8 +100,8 @@ class GreedyList {
   std::vector<bool> done;          // [node]
 };
 
-/// The guard under which a node will run: its own, or a stronger one where it will have nothing to
-/// do without it.
+/// The guard under which a node will run: its own, or a stronger one without which it has nothing
+/// to do.
 ValueId likely_guard(const Node& node) {
   for (const InPlace& right : node.op->in_place()) {
     const int guard = node.op->idle_unless(right);

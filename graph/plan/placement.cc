@@ -23,7 +23,7 @@ constexpr std::size_t kBudget = 100'000'000;
 constexpr int kSearchRounds = 400;
 /// Rounds after which a search returns to the best that it has found.
 constexpr int kPatience = 25;
-/// Greedy placements around which it is searched: another beginning finds more than more rounds.
+/// Greedy placements from which searches begin: one more beginning finds more than more rounds.
 constexpr std::size_t kSearches = 4;
 
 enum class Fit { first, best };
@@ -88,8 +88,8 @@ class Greedy {
     return best_gap == SIZE_MAX ? floor : best;
   }
 
-  /// Lists the placed blocks that are held when `block` is; returns how many. A branch for each
-  /// would mostly be guessed wrong, and take several times as long.
+  /// Lists the placed blocks that are held when `block` is; returns how many. Without a branch for
+  /// each block: mispredicted branches would make it several times as slow.
   std::size_t find_beside(const HeldBlock& block) {
     beside_.resize(blocks_.size());
     std::size_t count = 0;
@@ -174,7 +174,8 @@ std::vector<std::size_t> held_bytes(std::span<const HeldBlock> blocks,
   return held;
 }
 
-/// The largest of any range of numbers: of two ranges of 2^k numbers that cover it.
+/// The largest of any range of numbers: the larger maximum of two ranges of 2^k numbers that
+/// together cover it.
 class LargestOf {
  public:
   explicit LargestOf(std::vector<std::size_t> numbers) : of_{std::move(numbers)} {

@@ -17,8 +17,8 @@ std::vector<Type> input_types(const ir::Graph& graph, const Node& node) {
   return types;
 }
 
-/// What the values of a graph may have together: sums over any of them, rounded up to an alignment,
-/// fit 64 bits.
+/// The most bytes that a graph's values may have together, so that every sum of some of them,
+/// rounded up to an alignment, fits 64 bits.
 constexpr std::size_t kMostBytesTogether = std::size_t{1} << 62;
 
 void number_values(const ir::Graph& graph, Uses& uses) {

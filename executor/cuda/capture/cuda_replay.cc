@@ -48,7 +48,7 @@ struct Shared {
   }
 };
 
-/// What a step leaves, to the bit.
+/// What a step leaves, kept to compare steps bit for bit.
 struct Outcome {
   std::vector<std::byte> storages;
   std::vector<std::vector<std::byte>> readables;
@@ -110,7 +110,7 @@ class Replay {
   void choose_form(PlanReport& report) {
     const std::vector<std::byte> before = shared_.state.snapshot();
     shared_.state.fill_inputs(true);
-    // Libraries and kernels load what they load at their first launch.
+    // Libraries and kernels load code at their first launch: before any capture.
     warm_up(before);
     auto [forms, notes] =
         make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams, shared_.options, nodes_);

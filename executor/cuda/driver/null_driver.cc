@@ -45,7 +45,7 @@ std::byte* NullDriver::device_memory(std::size_t bytes) {
   outside_capture("memory was asked for");
   write(fmt::format("memory {} bytes", bytes));
   auto* at = reinterpret_cast<std::byte*>(next_address_);
-  // A gap after each block: neighbours never look like one.
+  // A gap after each block, so that two neighbours never look like one block.
   next_address_ += (bytes + 511) / 256 * 256;
   blocks_[at] = bytes;
   return at;

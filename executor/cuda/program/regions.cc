@@ -46,8 +46,8 @@ class Grouper {
   }
 
  private:
-  /// What is ready and runs where `region` is true, an absent guard being the whole graph; and then
-  /// what this makes ready, and so on.
+  /// Takes the ready tasks that run if `region` is true (an absent guard: the whole graph), then
+  /// the tasks that these make ready, and so on.
   RegionParts within(ValueId region) {
     RegionParts parts;
     while (true) {
@@ -122,8 +122,8 @@ class Grouper {
     return {};
   }
 
-  /// The weakest guard that is stronger than `region`, that the task's implies, and that lies where
-  /// it was computed still; absent where the task's place is not within `region`.
+  /// The weakest guard that is stronger than `region`, that the task's guard implies, and whose
+  /// byte still holds it; absent if the task's place is not within `region`.
   ValueId opened_by(std::int32_t task, ValueId region) const {
     const ValueId own = guard_of(task);
     if (!stronger(own, region)) return {};
@@ -254,7 +254,7 @@ class Clearing {
     return commands.commands();
   }
 
-  /// Fills `made_`. A guard is read for the last time before its byte is written again.
+  /// Fills `made_`. The last read of a guard comes before its byte is written again.
   void find_last_reads() {
     std::map<const std::byte*, std::size_t> open;  // a guard's byte: its place in `made_`
     const auto within = [&](const ByteRange& range) {

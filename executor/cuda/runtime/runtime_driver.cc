@@ -55,8 +55,7 @@ DeviceFacts facts_of(int index, std::span<const std::unique_ptr<DeviceLibrary>> 
           .library_versions = std::move(versions)};
 }
 
-/// Loads the kernel's code, which the first question about it does, and looks whether it can be
-/// launched so.
+/// Loads the kernel's code (the first query does that) and checks that it can be launched so.
 void load_code(const std::string& name, const void* kernel, const KernelShape& shape) {
   cudaFuncAttributes code = {};
   check(cudaFuncGetAttributes(&code, kernel), "load the kernel " + name);
@@ -286,8 +285,8 @@ CapturedAs RuntimeDriver::prepare(const Command& command) {
   return captured_alone(command);
 }
 
-/// Captures the command alone. Nothing runs; but what the libraries load late is loaded by it,
-/// which only this mode of capture allows.
+/// Captures the command alone. Nothing runs, but libraries load what they load lazily, which only
+/// this mode of capture allows.
 CapturedAs RuntimeDriver::captured_alone(const Command& command) {
   check(cudaStreamBeginCapture(counting_.get(), cudaStreamCaptureModeRelaxed), "begin a capture");
   cudaGraph_t made = nullptr;
