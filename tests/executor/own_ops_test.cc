@@ -50,9 +50,11 @@ struct DampenGrad {
 void portable(const DampenGrad&, const auto& launch, auto& play) {
   const std::int64_t count = launch.inputs[0].numel();
   with_type(launch.inputs[0].element, [&]<class T>(T*) {
-    play(DampenGradKernel<T>{launch.template in<T>(0), launch.template in<T>(1),
-                             launch.template out<T>(0), count},
-         count);
+    if constexpr (std::is_floating_point_v<T>) {
+      play(DampenGradKernel<T>{launch.template in<T>(0), launch.template in<T>(1),
+                               launch.template out<T>(0), count},
+           count);
+    }
   });
 }
 Tensors reference(const DampenGrad&, const Tensors& in) {
@@ -72,7 +74,9 @@ struct Dampen {
 void portable(const Dampen&, const auto& launch, auto& play) {
   const std::int64_t count = launch.inputs[0].numel();
   with_type(launch.inputs[0].element, [&]<class T>(T*) {
-    play(DampenKernel<T>{launch.template in<T>(0), launch.template out<T>(0), count}, count);
+    if constexpr (std::is_floating_point_v<T>) {
+      play(DampenKernel<T>{launch.template in<T>(0), launch.template out<T>(0), count}, count);
+    }
   });
 }
 Tensors reference(const Dampen&, const Tensors& in) { return {in[0] / (1 + in[0] * in[0])}; }
