@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "executor/checkpoint/checkpoint.h"
+#include "executor/libtorch/convert.h"
 #include "executor/run/executable_impl.h"
 #include "executor/run/feed.h"
-#include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 
 namespace metronome {

@@ -66,16 +66,13 @@ std::vector<Inside> Pack::inside(std::span<const Type> in) const {
   return inside;
 }
 
-std::string Unpack::attributes() const { return fmt::format("{}", offset); }
+std::string Unpack::attributes() const { return fmt::format("{}", begin); }
 Types Unpack::infer(std::span<const Type> in) const {
-  const std::size_t size = size_of(type.element);
-  if (in[0].rank() != 1 || in[0].element != type.element || offset % size != 0 ||
-      offset + type.bytes() > in[0].bytes()) {
-    throw Requirement{fmt::format("a vector of {} that holds {} from byte {} on, but {}",
-                                  name_of(type.element), to_string(type), offset,
-                                  to_string(in[0]))};
+  if (in[0].rank() != 1 || begin < 0 || begin + metronome::numel(shape) > in[0].numel()) {
+    throw Requirement{fmt::format("a vector that holds {} from element {} on, but {}",
+                                  to_string(shape), begin, to_string(in[0]))};
   }
-  return {type};
+  return {Type{in[0].element, shape}};
 }
 
 std::string Relayout::attributes() const {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/ir/type.h"
 #include "graph/ir/node.h"
 #include "graph/ir/op.h"
+#include "graph/ir/type.h"
 
 namespace metronome {
 
@@ -109,17 +109,19 @@ struct Pack {
   std::vector<Inside> inside(std::span<const Type> in) const;
 };
 
-/// A tensor of `type` from byte `offset` of a vector on. A view.
+/// A tensor of `shape` from element `begin` of a vector on. A view.
 struct Unpack {
   static constexpr std::string_view name = "unpack";
   static constexpr bool differentiable = false;
-  std::size_t offset = 0;  ///< a multiple of the element's bytes
-  Type type;
+  std::int64_t begin = 0;
+  Shape shape;
   bool operator==(const Unpack&) const = default;
   bool moves() const { return true; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
-  std::optional<Alias> alias(std::span<const Type>) const { return Alias{0, 0, offset}; }
+  std::optional<Alias> alias(std::span<const Type> in) const {
+    return Alias{0, 0, static_cast<std::size_t>(begin) * size_of(in[0].element)};
+  }
 };
 
 /// A tensor of `shape` stored in the layout `to`, from one stored in `from`; what fills up the last

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::passes {

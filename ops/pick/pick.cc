@@ -99,11 +99,13 @@ std::vector<Case> PickGrad::cases() {
                 .inputs = {{{element, std::move(g)}}, std::move(index)},
                 .gradient = false};
   };
-  return {make("rows", 5, {7}, indices({7}, 5)), make("one row", 5, {}, indices({}, 5)),
+  return {make("rows", 5, {7}, indices({7}, 5)),
+          make("one row", 5, {}, indices({}, 5)),
           make("i32, two leading", 9, {3, 4}, indices({3, 4}, 9, i32)),
           make("no row", 5, {0}, indices({0}, 5)),
           make("for threads", 30, {2000}, indices({2000}, 30)),
-          make("bf16", 5, {7}, indices({7}, 5), bf16), make("f16 packs", 16, {7}, indices({7}, 5), f16)};
+          make("bf16", 5, {7}, indices({7}, 5), bf16),
+          make("f16 packs", 16, {7}, indices({7}, 5), f16)};
 }
 
 Value pick(Value x, Value index, Line line) { return apply(Pick{}, {x, index}, line); }

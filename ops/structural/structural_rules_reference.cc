@@ -40,8 +40,7 @@ Tensors reference(const Pack& op, const Tensors& in) {
 }
 
 Tensors reference(const Unpack& op, const Tensors& in) {
-  const auto begin = static_cast<std::int64_t>(op.offset / size_of(op.type.element));
-  return {in[0].slice(0, begin, begin + op.type.numel()).reshape(op.type.shape)};
+  return {in[0].slice(0, op.begin, op.begin + numel(op.shape)).reshape(op.shape)};
 }
 
 Tensors reference(const Relayout& op, const Tensors& in) {

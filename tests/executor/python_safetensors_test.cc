@@ -143,13 +143,12 @@ with safe_open("ours", framework="np") as file:
         t = file.get_tensor(name)
         print(name, t.dtype, list(t.shape), f"{t.sum(dtype='f8'):.6f}")
 )");
-  CHECK(printed == "[('k', 'v'), ('note', 'zwölf')]\n" + line("a/mask", "bool", {4}, mask) +
-                       line("b/weight", "float32", {2, 3}, weight) +
-                       line("c/wide", "float64", {5, 1, 1}, wide) +
-                       line("d/small", "int32", {2, 2}, small) +
-                       line("e/größe", "int64", {3}, large) + line("f/step", "int64", {}, step) +
-                       line("g/none", "float32", {0, 3}, none) +
-                       line("h/halves", "float16", {6}, halves));
+  CHECK(printed ==
+        "[('k', 'v'), ('note', 'zwölf')]\n" + line("a/mask", "bool", {4}, mask) +
+            line("b/weight", "float32", {2, 3}, weight) +
+            line("c/wide", "float64", {5, 1, 1}, wide) + line("d/small", "int32", {2, 2}, small) +
+            line("e/größe", "int64", {3}, large) + line("f/step", "int64", {}, step) +
+            line("g/none", "float32", {0, 3}, none) + line("h/halves", "float16", {6}, halves));
 }
 
 TEST_CASE("we read what Python writes" * doctest::skip(!python().missing.empty())) {

@@ -20,13 +20,12 @@ enum class Guarding : std::uint8_t {
 };
 
 /// Every kind of thing that a plan has to place: views of views, ops in place, saved outputs,
-/// several outputs, guards, assignments, readable values, values that nothing reads, and nodes that
-/// wait for others of any kind.
+/// several outputs, guards, assignments, readable values, and values that nothing reads.
 class RandomGraph {
  public:
-  /// `stacks`: with values inside values too.
-  explicit RandomGraph(std::uint32_t seed, Guarding guarding = Guarding::no, bool stacks = false)
-      : random_(seed), guarding_(guarding), stacks_(stacks) {}
+  /// `more`: also values inside values, and nodes that wait for others of any kind.
+  explicit RandomGraph(std::uint32_t seed, Guarding guarding = Guarding::no, bool more = false)
+      : random_(seed), guarding_(guarding), more_(more) {}
 
   ir::Graph make() {
     Graph graph("random");
@@ -58,7 +57,10 @@ class RandomGraph {
     for (int i = below(4); i > 0; --i) graph.output(fmt::format("y{}", i), any());
     std::vector<Assignment> assignments;
     for (const Value& storage : storages) {
-      const std::vector<Value> fitting = of_type(storage.type());
+      std::vector<Value> fitting = of_type(storage.type());
+      if (more_) {  // two storages may be assigned one value, which is then copied, in any case
+        std::erase_if(fitting, [](const Value& v) { return v.node().guard.present(); });
+      }
       if (below(4) == 0) continue;
       const Value next = below(3) == 0 ? fitting[below(fitting.size())]
                                        : node(graph, "next", Plus{}, {storage, recent(fitting)});
@@ -211,7 +213,7 @@ class RandomGraph {
   void add_node(Graph& graph, const std::string& path) {
     const Value x = below(3) == 0 ? any() : recent(values_);
     const Value y = recent(of_type(x.type()));
-    switch (below(stacks_ ? 9 : 8)) {
+    switch (below(more_ ? 9 : 8)) {
       case 0:
       case 1:
         values_.push_back(add(graph, path, Plus{}, {x, y}));
@@ -266,13 +268,14 @@ class RandomGraph {
     node.path = std::move(path);
     if (guard_.present()) node.guard = guard_.id();
     ir::Graph& made = graph.emitter().graph;
-    if (below(6) == 0 && !node.op->alias(types)) node.waits_for = {below(made.nodes().size())};
+    if (more_ && below(6) == 0 && !node.op->alias(types))
+      node.waits_for = {below(made.nodes().size())};
     return graph.value(made.append(std::move(node)));
   }
 
   std::mt19937 random_;  // its numbers are the same everywhere, those of distributions are not
   Guarding guarding_;
-  bool stacks_;
+  bool more_;
   std::vector<Value> values_;  // that can be read now
   Value guard_;                // of new nodes
   std::vector<Region> regions_;

@@ -268,7 +268,7 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
   CHECK(smaller > kGraphs / 2);
 }
 
-TEST_CASE("plans of random graphs with values inside others are right") {
+TEST_CASE("plans of random graphs with values inside others, and nodes that wait, are right") {
   int inside = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);

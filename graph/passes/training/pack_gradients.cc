@@ -27,7 +27,8 @@ void pack(Emitter& emitter, std::vector<ParameterGradient>& gradients,
   const Value packed = apply(make_op(op), operands, line)[0];
   const std::vector<Inside> inside = op.inside(types);
   for (std::size_t k = 0; k < which.size(); ++k) {
-    gradients[which[k]].value = apply(Unpack{inside[k].offset, types[k]}, {packed}, line).id();
+    const auto begin = static_cast<std::int64_t>(inside[k].offset / size_of(packed.element()));
+    gradients[which[k]].value = apply(Unpack{begin, types[k].shape}, {packed}, line).id();
   }
 }
 

@@ -8,7 +8,7 @@ namespace metronome::passes {
 /// Before: objectives have their gradients. After it, where `Settings::packs_gradients` says so, an
 /// objective's gradients of one element type are views of one vector:
 ///
-///   dw f32[3, 5]  dv f32[16]      g = pack(dw, dv), dw' = unpack(g, byte 0), dv' = unpack(g, 64)
+///   dw f32[3, 5]  dv f32[16]      g = pack(dw, dv), dw' = unpack(g, 0), dv' = unpack(g, 16)
 ///
 /// The planner makes a gradient in its place of the vector where nothing else keeps it elsewhere,
 /// so that nothing is copied. Unchanged in evaluation.
