@@ -40,6 +40,7 @@ std::vector<Holder> biggest_at(const Peak& peak, const Uses& uses,
 /// What is to be placed for one order: the values' blocks, then those of scratch.
 struct Draft {
   const Schedule* schedule = nullptr;
+  const Uses* uses = nullptr;
   Lifetimes lifetimes;
   std::vector<std::int32_t> scratch_nodes;
   std::vector<HeldBlock> blocks;
@@ -57,8 +58,11 @@ class Planner {
       : graph_(graph),
         scratch_bytes_(scratch_bytes),
         alignment_(settings.alignment),
-        uses_(uses_of(graph, alignment_)),
         guards_(control::number_guards(graph.nodes(), settings)) {
+    // Operands lie inside results unless they take fewer bytes apart: what is held then is each
+    // for itself, and not the whole from its first part on.
+    uses_.push_back(uses_of(graph, alignment_));
+    if (has_insides(uses_[0])) uses_.push_back(uses_apart(graph));
     const std::size_t nodes = graph.nodes().size();
     if (!scratch_bytes.empty() && scratch_bytes.size() != nodes) {
       throw InternalError(
@@ -72,14 +76,16 @@ class Planner {
     std::size_t least = SIZE_MAX, bound = SIZE_MAX;
     for (const Schedule& s : schedules) {
       if (static_cast<std::size_t>(s.peak_bytes) >= least) break;
-      for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
-        if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
-        Draft draft = drafted(s, takeover);
-        bound = std::min(bound, draft.peak.bytes);
-        if (draft.peak.bytes >= least) continue;
-        draft.placement = place(draft.blocks, guards_.excludes, Effort::greedy);
-        least = std::min(least, draft.placement.bytes);
-        drafts.push_back(std::move(draft));
+      for (const Uses& uses : uses_) {
+        for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
+          if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
+          Draft draft = drafted(s, uses, takeover);
+          bound = std::min(bound, draft.peak.bytes);
+          if (draft.peak.bytes >= least) continue;
+          draft.placement = place(draft.blocks, guards_.excludes, Effort::greedy);
+          least = std::min(least, draft.placement.bytes);
+          drafts.push_back(std::move(draft));
+        }
       }
     }
     std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
@@ -98,9 +104,9 @@ class Planner {
   }
 
  private:
-  Draft drafted(const Schedule& schedule, Takeover takeover) const {
-    Draft draft{&schedule, {}, {}, {}, {}, {}};
-    draft.lifetimes = lifetimes_of(graph_, uses_, schedule.order, schedule.in_place, guards_,
+  Draft drafted(const Schedule& schedule, const Uses& uses, Takeover takeover) const {
+    Draft draft{&schedule, &uses, {}, {}, {}, {}, {}};
+    draft.lifetimes = lifetimes_of(graph_, uses, schedule.order, schedule.in_place, guards_,
                                    alignment_, takeover);
     draft.blocks = draft.lifetimes.blocks;
     add_scratch(schedule.order, draft);
@@ -123,28 +129,30 @@ class Planner {
   }
 
   MemoryPlan finished(const Draft& draft) const {
-    const auto& [schedule, lifetimes, scratch_nodes, blocks, peak, placement] = draft;
+    const auto& [schedule, uses_of_draft, lifetimes, scratch_nodes, blocks, peak, placement] =
+        draft;
+    const Uses& uses = *uses_of_draft;
     MemoryPlan plan;
     plan.arena_bytes = placement.bytes;
     plan.held_bytes = peak.bytes;
-    plan.biggest = biggest_at(peak, uses_, guards_, lifetimes);
+    plan.biggest = biggest_at(peak, uses, guards_, lifetimes);
     plan.places.resize(graph_.nodes().size());
-    for (std::int32_t value = 0; value < uses_.values(); ++value) {
+    for (std::int32_t value = 0; value < uses.values(); ++value) {
       Place place = lifetimes.places[value];
       if (place.in == Place::In::arena) {
         place.offset += placement.offsets[place.index];
         place.index = -1;
       }
-      plan.places[uses_.ids[value].node].push_back(place);
+      plan.places[uses.ids[value].node].push_back(place);
     }
     plan.scratch_offsets.resize(graph_.nodes().size());
     for (std::size_t i = 0; i < scratch_nodes.size(); ++i) {
       plan.scratch_offsets[scratch_nodes[i]] = placement.offsets[lifetimes.blocks.size() + i];
     }
     plan.readable_bytes.resize(graph_.readables().size());
-    for (std::int32_t value = 0; value < uses_.values(); ++value) {
-      if (uses_.views[value].root != value || uses_.homes[value] != Uses::Home::readable) continue;
-      plan.readable_bytes[uses_.home_index[value]] = uses_.bytes[value];
+    for (std::int32_t value = 0; value < uses.values(); ++value) {
+      if (uses.views[value].root != value || uses.homes[value] != Uses::Home::readable) continue;
+      plan.readable_bytes[uses.home_index[value]] = uses.bytes[value];
     }
     return plan;
   }
@@ -152,7 +160,7 @@ class Planner {
   const ir::Graph& graph_;
   const std::vector<std::size_t>& scratch_bytes_;
   const std::size_t alignment_;
-  const Uses uses_;
+  std::vector<Uses> uses_;  // with operands inside results; where there are any, also apart
   const control::NumberedGuards guards_;
 };
 

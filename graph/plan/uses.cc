@@ -191,6 +191,23 @@ Uses uses_of(const ir::Graph& graph, std::size_t alignment) {
   return uses;
 }
 
+Uses uses_apart(const ir::Graph& graph) {
+  Uses uses;
+  number_values(graph, uses);
+  find_roots(graph, uses);
+  find_readers(graph, uses);
+  find_homes(graph, uses);
+  return uses;
+}
+
+bool has_insides(const Uses& uses) {
+  for (std::int32_t value = 0; value < uses.values(); ++value) {
+    // Of a view the maker is the root's; a part has one of its own.
+    if (uses.makers[value] != uses.makers[uses.views[value].root]) return true;
+  }
+  return false;
+}
+
 bool may_overwrite(const ir::Graph& graph, const Uses& uses, std::int32_t node, InPlace right) {
   const Node& writer = graph.nodes()[node];
   const std::int32_t output = uses.number({node, right.output});

@@ -50,6 +50,10 @@ struct Uses {
 /// multiple of `alignment`. Throws InternalError where a readable or assigned value is an input or
 /// a storage's old value, or a view of one: those need a Copy before they can be planned.
 Uses uses_of(const ir::Graph& graph, std::size_t alignment);
+/// The same where each operand has bytes of its own.
+Uses uses_apart(const ir::Graph& graph);
+/// True where an operand lies inside a result.
+bool has_insides(const Uses& uses);
 
 /// True where output `right.output` of `node` may be written over the root of its input
 /// `right.input` as far as the node itself is concerned: the same bytes, all of the root, and every

@@ -223,7 +223,8 @@ std::vector<std::vector<bool>> before_on_device(const executor::Plan& plan) {
   NullDriver driver;
   NoConstants constants;
   std::vector<executor::program::Work> work;
-  for (const auto& task : executor::program::tasks_of(plan, bases, {driver.facts(), constants})) {
+  for (const auto& task :
+       executor::program::tasks_of(plan, bases, {cuda_table(), driver.facts(), constants})) {
     work.push_back(task.touched);
   }
   const auto hazards = executor::program::hazards(work);

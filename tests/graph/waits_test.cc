@@ -69,8 +69,7 @@ struct Three {
     g.output("y1", any);
     g.output("y2", late);
   }
-  std::string after(ir::Graph (*pass)(const ir::Graph&, const Settings&),
-                    Settings settings = {}) const {
+  std::string after(ir::Graph (*pass)(ir::Graph, const Settings&), Settings settings = {}) const {
     const ir::Graph result = pass(g, settings);
     check::verify(result, "under test");
     return result.print();
