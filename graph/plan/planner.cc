@@ -59,10 +59,10 @@ class Planner {
         scratch_bytes_(scratch_bytes),
         alignment_(settings.alignment),
         guards_(control::number_guards(graph.nodes(), settings)) {
-    // Operands lie inside results unless they take fewer bytes apart: what is held then is each
-    // for itself, and not the whole from its first part on.
+    // Operands lie inside results unless they take fewer bytes apart: then each is held for itself,
+    // and not the whole from its first part on.
     uses_.push_back(uses_of(graph, alignment_));
-    if (has_insides(uses_[0])) uses_.push_back(uses_apart(graph));
+    if (has_insides(uses_[0])) uses_.push_back(uses_apart(graph, alignment_));
     const std::size_t nodes = graph.nodes().size();
     if (!scratch_bytes.empty() && scratch_bytes.size() != nodes) {
       throw InternalError(
@@ -98,6 +98,14 @@ class Planner {
       draft.placement = place(draft.blocks, guards_.excludes);
       if (draft.placement.bytes < best->placement.bytes) best = &draft;
     }
+    const Draft* inside = nullptr;  // saves copies, so it may take a little more
+    for (const Draft& draft : drafts) {
+      if (draft.uses != &uses_[0] || !near_peak(draft.placement.bytes, best->placement.bytes)) {
+        continue;
+      }
+      if (inside == nullptr || draft.placement.bytes < inside->placement.bytes) inside = &draft;
+    }
+    if (inside != nullptr) best = inside;
     StepPlan plan{*best->schedule, finished(*best)};
     plan.memory.lower_bound = bound;
     return plan;

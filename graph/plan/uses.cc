@@ -89,10 +89,10 @@ class Insides {
     for (std::int32_t value = 0; value < uses.values(); ++value) outer_.push_back({value, 0});
   }
 
-  void find() {
+  void find(bool packs_alone) {
     for (std::int32_t index = 0; index < uses_.nodes(); ++index) {
       const Node& node = graph_.nodes()[index];
-      if (!uses_.runs[index]) continue;
+      if (!uses_.runs[index] || (packs_alone && node.op->as<Pack>() == nullptr)) continue;
       for (const Inside& inside : node.op->inside(input_types(graph_, node))) put(index, inside);
     }
     for (Uses::View& view : uses_.views) {
@@ -181,23 +181,22 @@ void find_homes(const ir::Graph& graph, Uses& uses) {
 
 }  // namespace
 
-Uses uses_of(const ir::Graph& graph, std::size_t alignment) {
+static Uses found(const ir::Graph& graph, std::size_t alignment, bool packs_alone) {
   Uses uses;
   number_values(graph, uses);
   find_roots(graph, uses);
-  Insides(graph, uses, alignment).find();
+  Insides(graph, uses, alignment).find(packs_alone);
   find_readers(graph, uses);
   find_homes(graph, uses);
   return uses;
 }
 
-Uses uses_apart(const ir::Graph& graph) {
-  Uses uses;
-  number_values(graph, uses);
-  find_roots(graph, uses);
-  find_readers(graph, uses);
-  find_homes(graph, uses);
-  return uses;
+Uses uses_of(const ir::Graph& graph, std::size_t alignment) {
+  return found(graph, alignment, false);
+}
+
+Uses uses_apart(const ir::Graph& graph, std::size_t alignment) {
+  return found(graph, alignment, true);
 }
 
 bool has_insides(const Uses& uses) {

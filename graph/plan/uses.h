@@ -50,8 +50,9 @@ struct Uses {
 /// multiple of `alignment`. Throws InternalError where a readable or assigned value is an input or
 /// a storage's old value, or a view of one: those need a Copy before they can be planned.
 Uses uses_of(const ir::Graph& graph, std::size_t alignment);
-/// The same where each operand has bytes of its own.
-Uses uses_apart(const ir::Graph& graph);
+/// The same where each operand has bytes of its own, but for those of `pack`, which is there so
+/// that they lie together.
+Uses uses_apart(const ir::Graph& graph, std::size_t alignment);
 /// True where an operand lies inside a result.
 bool has_insides(const Uses& uses);
 

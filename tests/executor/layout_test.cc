@@ -24,7 +24,7 @@ const Layout kInBlocks{{}, 1, 16};
 void blocks(Settings& settings) {
   settings.wants = [](const Op& op, std::span<const Type> types) -> std::optional<Layout> {
     const bool product = op.name() == "mul" && types.size() == 2;
-    if (!product || types[0].rank() != 4) return std::nullopt;
+    if (!product || types[0].rank() != 4 || types[0].shape[3] == 1) return std::nullopt;
     return kInBlocks;
   };
 }

@@ -53,7 +53,7 @@ TEST_CASE("copies stand where one layout meets another, and nowhere else") {
         "  %4 = accumulate(%3, %1) : f32[8, 2, 16]  \"c\"\n"
         "  %5 = relayout(%4) {0 1/16 16 to plain} : f32[8, 20]  \"c\"\n"
         "  %6, %6.1 = norm(%5) : f32[8, 20], f32[]  \"y\"\n"
-        "  output y = %6\n");
+        "  \"y\" is %6\n");
 }
 
 TEST_CASE("an order of dimensions is a layout too; what users read is plain") {
@@ -66,7 +66,7 @@ TEST_CASE("an order of dimensions is a layout too; what users read is plain") {
         "  %1 = relayout(%0) {plain to 1 0} : f32[20, 8]  \"x\"\n"
         "  %2 = accumulate(%1, %1) : f32[20, 8]  \"a\"\n"
         "  %3 = relayout(%2) {1 0 to plain} : f32[8, 20]  \"a\"\n"
-        "  output y = %3\n");
+        "  \"y\" is %3\n");
 }
 
 TEST_CASE("a copy runs where what it copies runs") {
@@ -81,11 +81,11 @@ TEST_CASE("a copy runs where what it copies runs") {
         "  %0 = input x : f32[8, 20]\n"
         "  %1 = blend(%0) {bool[]} : bool[]  \"go\"\n"
         "  %2 = relayout(%0) {plain to 0 1/16 16} : f32[8, 2, 16]  \"x\"\n"
-        "  %3 = accumulate(%2, %2) : f32[8, 2, 16]  \"a\" if %1\n"
-        "  %4 = relayout(%3) {0 1/16 16 to plain} : f32[8, 20]  \"a\" if %1\n"
-        "  %5, %5.1 = norm(%4) : f32[8, 20], f32[]  \"b\" if %1\n"
+        "  %3 = accumulate(%2, %2) if %1 : f32[8, 2, 16]  \"a\"\n"
+        "  %4 = relayout(%3) {0 1/16 16 to plain} if %1 : f32[8, 20]  \"a\"\n"
+        "  %5, %5.1 = norm(%4) if %1 : f32[8, 20], f32[]  \"b\"\n"
         "  %6 = merge(%1, %5, %0) : f32[8, 20]  \"m\"\n"
-        "  output y = %6\n");
+        "  \"y\" is %6\n");
 }
 
 TEST_CASE("a parameter that an op wants in blocks is kept so; plans made later keep to it") {
@@ -102,7 +102,7 @@ TEST_CASE("a parameter that an op wants in blocks is kept so; plans made later k
         "  %2 = relayout(%0) {plain to 0 1/16 16} : f32[8, 2, 16]  \"x\"\n"
         "  %3 = accumulate(%1, %2) : f32[8, 2, 16]  \"a\"\n"
         "  %4 = relayout(%3) {0 1/16 16 to plain} : f32[8, 20]  \"a\"\n"
-        "  output y = %4\n");
+        "  \"y\" is %4\n");
 
   Settings later = wanting();
   later.kept = {{"w", Layout{}}};

@@ -98,15 +98,15 @@ TEST_CASE("an operand is made inside the result that it is a part of") {
   const Value a = node(g, "a", Blend{floats(16)}, {x});
   const Value b = node(g, "b", Blend{floats(32)}, {a});
   const Value s = node(g, "s", Stack{}, {a, x, b});
-  const Value t = node(g, "t", Scale{2}, {s});
+  const Value t = node(g, "t", Blend{floats(16)}, {s});
   g.output("y", node(g, "y", Blend{floats(16)}, {t, a}));
   CHECK(planned(g) ==
-        "arena 512 bytes, at least 512\n"
+        "arena 320 bytes, at least 320\n"
         "  0  x  input x [0, 64)\n"
         "  1  a  arena [0, 64)\n"
         "  2  b  arena [128, 256)\n"
         "  3  s  arena [0, 256)\n"
-        "  4  t  arena [256, 512)\n"
+        "  4  t  arena [256, 320)\n"
         "  5  y  readable y [0, 64)\n");
 }
 
