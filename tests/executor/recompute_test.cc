@@ -266,7 +266,7 @@ TEST_CASE("a device keeps a wait though no bytes ask for it, for a view as for i
     };
     const auto before = before_on_device(plan);
     CHECK(before[at("late")][at("exp")] == waits);
-    CHECK_FALSE(before[at("free")][at("exp")]);
+    CHECK_FALSE(before[at("sin")][at("exp")]);
     CHECK_FALSE(before[at("exp")][at("late")]);
   }
 }
