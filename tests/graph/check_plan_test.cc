@@ -102,7 +102,7 @@ struct Stacked {
   Value x = graph.input("x", f32, {16});
   Value a = node(graph, "a", Blend{floats(16)}, {x});
   Value s = node(graph, "s", Stack{}, {x, a});
-  Value t = node(graph, "t", Scale{2}, {s});
+  Value t = node(graph, "t", Blend{floats(32)}, {s});
   Value y = node(graph, "y", Blend{floats(16)}, {t, a});
 
   Planned planned() {
