@@ -56,19 +56,20 @@ TEST_CASE("kernels that are right pass") {
 
 TEST_CASE("a result that is not whole, and bytes written beside it or to an operand, are seen") {
   CHECK(first_trouble("copy", copies([](CopyCommand& copy) { copy.bytes = 0; })) ==
-        "copy() \"[]\" f32: output 0: a NaN or an infinity where libtorch has none, or the reverse "
+        "copy() \"f32[]\" f32: output 0: a NaN or an infinity where libtorch has none, or the "
+        "reverse "
         "(kernel own)");
   CHECK(first_trouble("copy",
                       copies([](CopyCommand& copy) { at(copy.to)[copy.bytes] = std::byte{1}; })) ==
-        "copy() \"[]\" f32: copy \"copy\" writes outside of its outputs (kernel own)");
+        "copy() \"f32[]\" f32: copy \"copy\" writes outside of its outputs (kernel own)");
   CHECK(first_trouble("copy", copies([](CopyCommand& copy) { *at(copy.from) ^= std::byte{1}; })) ==
-        "copy() \"[]\" f32: x0 was written to (kernel own)");
+        "copy() \"f32[]\" f32: x0 was written to (kernel own)");
 }
 
 TEST_CASE("other bits in another run are seen") {
   const auto lose = copies([](CopyCommand& copy) { copy.bytes = 0; });
   CHECK(first_trouble("copy", lose, /*both=*/false) ==
-        "copy() \"[]\" f32: result 0 has other bits in run 2 (kernel own)");
+        "copy() \"f32[]\" f32: result 0 has other bits in run 2 (kernel own)");
 }
 
 TEST_CASE("an operand that is read after its result was written over it is seen") {
@@ -80,9 +81,10 @@ TEST_CASE("an operand that is read after its result was written over it is seen"
       if (all[operand] == all[2]) all[operand][0] ^= std::byte{0xFF};
     };
   };
-  CHECK(first_trouble("accumulate", over(0)) ==
-        "accumulate() \"[]\" f32: accumulate \"accumulate\" has other bits in result 0, output 0 "
-        "over operand 0 (kernel own)");
+  CHECK(
+      first_trouble("accumulate", over(0)) ==
+      "accumulate() \"f32[]\" f32: accumulate \"accumulate\" has other bits in result 0, output 0 "
+      "over operand 0 (kernel own)");
 }
 
 TEST_CASE("a batch that computes something else than its updates apart is seen") {
