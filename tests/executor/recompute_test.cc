@@ -265,9 +265,10 @@ TEST_CASE("a device keeps a wait though no bytes ask for it, for a view as for i
       return std::ranges::find(plan.graph.nodes(), path, &Node::path) - plan.graph.nodes().begin();
     };
     const auto before = before_on_device(plan);
-    CHECK(before[at("late")][at("exp")] == waits);
+    const auto late_at = at(waits ? "late" : "tanh");  // one of equal nodes stays, the first
+    CHECK(before[late_at][at("exp")] == waits);
     CHECK_FALSE(before[at("sin")][at("exp")]);
-    CHECK_FALSE(before[at("exp")][at("late")]);
+    CHECK_FALSE(before[at("exp")][late_at]);
   }
 }
 
