@@ -3,8 +3,6 @@
 
 #include <ATen/Functions.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "graph/ir/op_model.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "tests/doctest.h"
+#include "tests/executor/temporary_folder.h"
 
 namespace metronome {
 namespace {
@@ -86,9 +85,8 @@ TEST_CASE("where nothing may be timed, and where there is nothing to compute, it
 }
 
 TEST_CASE("what was timed is kept, for each mode") {
-  char folder[] = "/tmp/metronome_XXXXXX";
-  REQUIRE(mkdtemp(folder) != nullptr);
-  const std::string file = std::string(folder) + "/tuning.json";
+  const TemporaryFolder folder;
+  const std::string file = folder.file("tuning.json");
   Told kernels;
   kernels.seconds_of = [](std::string_view op) { return op.starts_with("rms") ? 100.0 : 1.0; };
   CHECK_FALSE(ask(kernels, train, Tune::measure, file).whole);
@@ -98,7 +96,6 @@ TEST_CASE("what was timed is kept, for each mode") {
   CHECK(kept.choices == std::vector<std::string>{std::string(kWhat) + "expanded (tuning file)"});
   CHECK(again.timed == 0);
   CHECK(ask(again, evaluate, Tune::file, file).whole);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a step with the op whole, and with it expanded") {

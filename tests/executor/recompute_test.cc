@@ -59,47 +59,10 @@ struct Model {
   }
 };
 
-/// Another back end, of whose settings one is set.
-class Recomputing final : public executor::Backend {
- public:
-  explicit Recomputing(std::unique_ptr<executor::Backend> own) : own_(std::move(own)) {}
-  std::string name() const override { return own_->name(); }
-  void require(const ir::Graph& declared, std::span<const Mode> modes) const override {
-    own_->require(declared, modes);
-  }
-  const executor::Kernels& kernels() const override { return own_->kernels(); }
-  std::vector<Settings> settings(Mode mode) const override {
-    std::vector<Settings> all = own_->settings(mode);
-    for (Settings& settings : all) settings.recomputed = blocks();
-    return all;
-  }
-  std::size_t choose(std::span<const std::size_t> arenas,
-                     std::optional<std::size_t> budget) const override {
-    return own_->choose(arenas, budget);
-  }
-  executor::Needs host_needs(std::span<const executor::Plan> plans,
-                             std::size_t inputs) const override {
-    return own_->host_needs(plans, inputs);
-  }
-  int slots() const override { return own_->slots(); }
-  std::unique_ptr<executor::Engine> engine(executor::Planned planned,
-                                           const executor::Memory& memory,
-                                           Report& report) override {
-    return own_->engine(std::move(planned), memory, report);
-  }
-
- private:
-  std::unique_ptr<executor::Backend> own_;
-};
-
+void recompute_blocks(Settings& settings) { settings.recomputed = blocks(); }
 template <Target (*make)()>
 Target recomputing() {
-  Target target = make();
-  target.open = [](const Target& opened, const CompileOptions& options, const std::string& graph) {
-    return std::unique_ptr<executor::Backend>(
-        std::make_unique<Recomputing>(make().open(opened, options, graph)));
-  };
-  return target;
+  return changed<make, recompute_blocks>();
 }
 Target kernel_by_kernel() { return stepwise(); }
 

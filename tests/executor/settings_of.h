@@ -62,11 +62,12 @@ class ChangedSettings final : public executor::Backend {
 /// The target with its settings changed.
 template <auto kBase, void (*kChange)(Settings&)>
 Target changed() {
-  return {.open = [](const Target&, const CompileOptions& options,
-                     const std::string& graph) -> std::unique_ptr<executor::Backend> {
-    const Target base = kBase();
-    return std::make_unique<ChangedSettings>(base.open(base, options, graph), kChange);
-  }};
+  Target target = kBase();
+  target.open = [](const Target& opened, const CompileOptions& options,
+                   const std::string& graph) -> std::unique_ptr<executor::Backend> {
+    return std::make_unique<ChangedSettings>(kBase().open(opened, options, graph), kChange);
+  };
+  return target;
 }
 
 }  // namespace metronome
