@@ -58,9 +58,10 @@ class Runner:
     kernels: KernelCache
     work: Path
     folder: Path  # that pieces run in
-    end: float  # of time.monotonic()
+    end: float  # by the clock
     say: Callable[[str], None]
     page: Callable[[], object] = lambda: None
+    clock: Callable[[], float] = time.monotonic  # seconds
     running: list[Running] = field(default_factory=list)
     took: dict[str, float] = field(default_factory=dict)  # kind -> the most seconds
 
@@ -105,7 +106,7 @@ class Runner:
     # --- What comes next ---
 
     def left(self) -> float:
-        return self.end - time.monotonic()
+        return self.end - self.clock()
 
     def learn(self, record: dict) -> None:
         if record["status"] == "passed":
@@ -191,7 +192,7 @@ class Runner:
             log.close()
             self.keep(piece, "failed", f"{command[0]}: {error.strerror}")
             return
-        now = time.monotonic()
+        now = self.clock()
         self.running.append(Running(piece, process, log, now, now + seconds))
 
     def restore(self, piece: Piece) -> None:
@@ -207,7 +208,7 @@ class Runner:
     def wait_for_one(self) -> None:
         while True:
             for running in self.running:
-                if running.process.poll() is not None or time.monotonic() > running.deadline:
+                if running.process.poll() is not None or self.clock() > running.deadline:
                     self.finish(running)
                     return
             time.sleep(0.05)
@@ -215,7 +216,7 @@ class Runner:
     def finish(self, running: Running) -> None:
         self.running.remove(running)
         piece, status = running.piece, running.process.poll()
-        seconds = time.monotonic() - running.begun
+        seconds = self.clock() - running.begun
         running.stop()
         running.out.close()
         log = self.work / f"{piece.name}.log"
