@@ -1,5 +1,5 @@
 // Which guards can be true in one step, for the checker of plans. It shares no code with the
-// planner: it asks how what decides must come out, and where that is open, tries.
+// planner: it asks which outcomes the deciders must have, and tries them all if that is open.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ class GuardFacts {
   /// Bytes that are held under a guard.
   using Held = std::vector<std::pair<int, std::size_t>>;
 
-  /// Where the target does not skip nodes, none is guarded.
+  /// If the target does not skip nodes, none is guarded.
   GuardFacts(const ir::Graph& graph, bool skips);
 
   int of(std::int32_t node) const { return of_node_[node]; }
-  /// True where no step has both.
+  /// True if no step has both.
   bool exclude(int a, int b) const;
-  /// The most bytes that are held under guards of which no two exclude each other.
+  /// The most bytes that a set of guards holds, no two of which exclude each other.
   std::size_t heaviest(Held held) const;
 
  private:
@@ -38,7 +38,7 @@ class GuardFacts {
     Bits known;  ///< all cases of those deciders
     Bits is;     ///< the case that it is
   };
-  /// A guard is true where all outcomes are so and all of `never` are false.
+  /// A guard is true if all outcomes are so and all of `never` are false.
   struct Rule {
     Outcomes outcomes;
     std::set<ValueId> never;

@@ -1,0 +1,15 @@
+// Whether each value lies where it may. It shares no code with the planner.
+#pragma once
+
+#include "graph/check/checked.h"
+
+namespace metronome::check {
+
+/// Finds which roots must lie beside the arena: in a readable block, or in the storage that they
+/// are assigned to in place.
+Fault find_fixed(Checked& c);
+/// Each value lies where it must, or somewhere in the arena; so does scratch. After `find_fixed`,
+/// and with the values that lie inside others.
+Fault check_places(const Checked& c);
+
+}  // namespace metronome::check

@@ -1,0 +1,12 @@
+// Whether anything is written over what is still to be read. It shares no code with the planner.
+#pragma once
+
+#include "graph/check/checked.h"
+
+namespace metronome::check {
+
+/// Replays the order and keeps account of who owns which bytes. Finds `taken_over`. After
+/// `check_places`.
+Fault check_writes(Checked& c);
+
+}  // namespace metronome::check

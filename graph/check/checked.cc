@@ -1,0 +1,54 @@
+#include "graph/check/checked.h"
+
+#include <fmt/format.h>
+
+namespace metronome::check {
+
+Checked::Checked(const ir::Graph& g, const plan::Schedule& s, const Sizes& scratch_bytes,
+                 const plan::MemoryPlan& p, const Settings& settings)
+    : graph(g),
+      schedule(s),
+      scratch(scratch_bytes),
+      plan(p),
+      alignment(settings.alignment),
+      facts(g, s),
+      guards(g, settings.skips) {}
+
+std::int32_t Checked::outputs(std::int32_t node) const {
+  return static_cast<std::int32_t>(graph.nodes()[node].types.size());
+}
+
+bool Checked::is_saved(ValueId id) const {
+  return id.output >= outputs(id.node) - graph.node(id).op->saved();
+}
+
+bool Checked::exclude(std::int32_t a, std::int32_t b) const {
+  return guards.exclude(guards.of(a), guards.of(b));
+}
+
+std::string Checked::name(const plan::Place& place) const {
+  if (place.in == plan::Place::In::none) return "no place";
+  return fmt::format("{} byte {}", memory_name(place), place.offset);
+}
+
+std::string Checked::memory_name(const plan::Place& place) const {
+  switch (place.in) {
+    case plan::Place::In::none:
+      break;
+    case plan::Place::In::arena:
+      return "arena";
+    case plan::Place::In::input:
+      return fmt::format("input %{}", place.index);
+    case plan::Place::In::storage:
+      return fmt::format("storage \"{}\"", graph.storage({place.index}).path);
+    case plan::Place::In::readable:
+      return fmt::format("readable \"{}\"", graph.readables()[place.index].name);
+  }
+  return "no";
+}
+
+std::string Checked::scratch_name(std::int32_t node) const {
+  return fmt::format("scratch of \"{}\"", graph.nodes()[node].path);
+}
+
+}  // namespace metronome::check
