@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/passes/copier.h"
+#include "graph/passes/results.h"
 
 namespace metronome::passes {
 namespace {
@@ -22,12 +23,7 @@ std::vector<int> uses_of_nodes(const ir::Graph& graph) {
     use(node.guard);
     for (const std::int32_t before : node.waits_for) ++uses[before];
   }
-  for (const ir::Objective& objective : graph.objectives()) {
-    use(objective.loss);
-    for (const ParameterGradient& g : objective.gradients) use(g.value);
-  }
-  for (const Readable& r : graph.readables()) use(r.value);
-  for (const Assignment& a : graph.assignments()) use(a.value);
+  for_each_result(graph, use);
   return uses;
 }
 

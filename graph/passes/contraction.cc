@@ -9,6 +9,7 @@ Contraction::Contraction(const ir::Graph& graph) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   readers_.resize(count);
   marked_.resize(count, 0);
+  listed_.resize(count, 0);
   for (std::int32_t n = 0; n < count; ++n) {
     of_.push_back(n);
     members_.push_back({n});
@@ -24,6 +25,7 @@ Contraction::Contraction(const ir::Graph& graph) {
     for (const std::int32_t before : node.waits_for) follow(before);
     waits_.push_back(node.waits_for);
   }
+  read_by_ = readers_;
 }
 
 bool Contraction::waits(std::int32_t a, std::int32_t b) const {
@@ -38,20 +40,26 @@ std::vector<std::int32_t> Contraction::order() const {
   return groups;
 }
 
+void Contraction::shorten(std::int32_t group) {
+  ++lists_;
+  listed_[group] = lists_;
+  std::erase_if(read_by_[group], [&](std::int32_t reader) {
+    return std::exchange(listed_[of_[reader]], lists_) == lists_;
+  });
+}
+
 bool Contraction::mark_between(std::int32_t first, std::int32_t last) {
   ++search_;
   std::vector<std::int32_t> open = {first};
   while (!open.empty()) {
     const std::int32_t group = open.back();
     open.pop_back();
-    for (const std::int32_t node : members_[group]) {
-      for (const std::int32_t reader : readers_[node]) {
-        const std::int32_t next = of_[reader];
-        if (next == last && group != first) return false;
-        if (next == group || place_[next] >= place_[last] || marked_[next] == search_) continue;
-        marked_[next] = search_;
-        open.push_back(next);
-      }
+    for (const std::int32_t reader : read_by_[group]) {
+      const std::int32_t next = of_[reader];
+      if (next == last && group != first) return false;
+      if (place_[next] >= place_[last] || marked_[next] == search_) continue;
+      marked_[next] = search_;
+      open.push_back(next);
     }
   }
   return true;
@@ -85,6 +93,9 @@ bool Contraction::merge(std::int32_t a, std::int32_t b) {
   for (const std::int32_t node : members_[a]) of_[node] = b;
   members_[a].clear();
   members_[b] = std::move(both);
+  read_by_[b].insert(read_by_[b].end(), read_by_[a].begin(), read_by_[a].end());
+  read_by_[a] = {};
+  shorten(b);
   return true;
 }
 

@@ -33,6 +33,8 @@ class Contraction {
 
   /// True where a node of group `a` waits for one of group `b`.
   bool waits(std::int32_t a, std::int32_t b) const;
+  /// Makes `read_by_` name each group once, and not the group itself.
+  void shorten(std::int32_t group);
   /// Marks the groups that read `first`, directly or not, and stand before `last`; false where
   /// one of them is read by `last`.
   bool mark_between(std::int32_t first, std::int32_t last);
@@ -41,9 +43,13 @@ class Contraction {
   std::vector<std::vector<std::int32_t>> readers_;  // [node]
   std::vector<std::vector<std::int32_t>> waits_;    // [node] those that it waits for
   std::vector<std::vector<std::int32_t>> members_;  // [group]
-  std::vector<std::int32_t> order_;                 // kGone where a merge left a place empty
-  std::vector<std::int32_t> place_;                 // [group] where it stands in the order
-  std::vector<std::int32_t> marked_;                // [group] the last search that marked it
+  // [group] a node of each group that reads it. Of what was merged since it may hold several.
+  std::vector<std::vector<std::int32_t>> read_by_;
+  std::vector<std::int32_t> order_;   // kGone where a merge left a place empty
+  std::vector<std::int32_t> place_;   // [group] where it stands in the order
+  std::vector<std::int32_t> marked_;  // [group] the last search that marked it
+  std::vector<std::int32_t> listed_;  // [group] the last list that holds it
+  std::int32_t lists_ = 0;
   std::int32_t search_ = 0;
 };
 

@@ -15,6 +15,7 @@
 #include "graph/passes/contraction.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
+#include "graph/passes/results.h"
 
 namespace metronome::passes {
 namespace {
@@ -105,12 +106,7 @@ class Fuser {
   }
 
   void find_kept() {
-    for (const ir::Objective& objective : graph_.objectives()) {
-      kept_.insert(objective.loss);
-      for (const ParameterGradient& g : objective.gradients) kept_.insert(g.value);
-    }
-    for (const Readable& r : graph_.readables()) kept_.insert(r.value);
-    for (const Assignment& a : graph_.assignments()) kept_.insert(a.value);
+    for_each_result(graph_, [&](ValueId id) { kept_.insert(id); });
   }
 
   /// The number that all elements of a value equal (a constant, or a view of one), if a group needs

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/passes/copier.h"
+#include "graph/passes/results.h"
 
 namespace metronome::passes {
 
@@ -12,12 +13,7 @@ ir::Graph prune(ir::Graph graph, const Settings&) {
   const auto mark = [&](ValueId id) {
     if (id.present()) live[id.node] = true;
   };
-  for (const ir::Objective& objective : graph.objectives()) {
-    mark(objective.loss);
-    for (const ParameterGradient& g : objective.gradients) mark(g.value);
-  }
-  for (const Readable& r : graph.readables()) mark(r.value);
-  for (const Assignment& a : graph.assignments()) mark(a.value);
+  for_each_result(graph, mark);
   for (std::int32_t i = count - 1; i >= 0; --i) {
     if (graph.nodes()[i].op->effects()) live[i] = true;
     if (!live[i]) continue;

@@ -37,7 +37,7 @@ enum class Takeover : std::uint8_t {
   same_guard,
 };
 
-/// An output takes over the bytes of an input where its op allows it and the input dies there; of
+/// An output takes over the bytes of an input if its op allows it and the input dies there; of
 /// several such inputs whose guards exclude each other, the bytes of all, which are then the same:
 ///
 ///   g      [== a ==]           a under g and b under not g share bytes,

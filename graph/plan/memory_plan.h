@@ -45,14 +45,14 @@ struct MemoryPlan {
   std::size_t arena_bytes = 0;
   /// Largest sum of live bytes over the order, scratch included, sizes rounded up to the alignment.
   std::size_t held_bytes = 0;
-  /// The least that is held by any of the plans that were weighed, which differ in the order and in
-  /// which values take over others' bytes: no placement of any of them takes fewer bytes.
+  /// The planner weighs plans that differ in the order and in which values take over others' bytes.
+  /// This is the smallest `held_bytes` of them: no placement of any of them takes fewer bytes.
   std::size_t lower_bound = 0;
   std::vector<Holder> biggest;  ///< largest values live at the peak, largest first; at most ten
-  /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful where the
+  /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful if the
   /// node has any.
   std::vector<std::size_t> scratch_offsets;
-  /// [readable] bytes of the block of which it is the first readable, else 0.
+  /// [readable] bytes of its block if it is the first readable in that block, else 0.
   std::vector<std::size_t> readable_bytes;
 
   bool operator==(const MemoryPlan&) const = default;

@@ -26,7 +26,8 @@ std::vector<std::int32_t> declared_order(const OrderProblem& problem);
 /// As declared, but nodes that make an assignment in place run as soon as they can, and so does
 /// what is no larger than `alignment`: updates wait for little scalars.
 std::vector<std::int32_t> early_updates_order(const OrderProblem& problem, std::size_t alignment);
-/// From the first node on: the ready node that adds the fewest bytes, net of what dies with it.
+/// From the first node on: each time the ready node that adds the fewest bytes, less those that die
+/// with it.
 std::vector<std::int32_t> forward_greedy_order(const OrderProblem& problem);
 /// From the last node back: the node that adds the fewest bytes before it.
 std::vector<std::int32_t> backward_greedy_order(const OrderProblem& problem);
@@ -35,7 +36,7 @@ enum class Sinks : std::uint8_t { declared, reversed };
 std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks sinks);
 
 /// The order, but nodes of one guard run together where they can: each region that is entered costs
-/// a device two nodes of its graph. The same order where nothing is guarded.
+/// a device two nodes of its graph. The same order if nothing is guarded.
 std::vector<std::int32_t> regions_together(const OrderProblem& problem, const ir::Graph& graph,
                                            const std::vector<std::int32_t>& order);
 

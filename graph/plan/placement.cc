@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -30,7 +31,8 @@ enum class Fit { first, best };
 
 using Order = std::vector<std::int32_t>;
 
-/// Places blocks one by one; the placed ones are kept by offset.
+/// Places blocks one by one. The placed ones are kept by offset, each property in a vector of its
+/// own, so that one instruction compares several of them.
 class Greedy {
  public:
   Greedy(std::span<const HeldBlock> blocks, const control::Exclusions& excludes)
@@ -40,71 +42,79 @@ class Greedy {
 
   Placement run(const Order& order, Fit fit) {
     placed_.clear();
+    begins_.clear();
+    ends_.clear();
     Placement result;
     result.offsets.resize(blocks_.size());
     for (std::int32_t index : order) {
       const HeldBlock& block = blocks_[index];
       if (block.bytes == 0) continue;
-      const std::size_t offset = find(block, fit);
-      const Placed placed = {offset, offset + block.bytes, block.begin, block.end,
-                             block.spans.empty() ? nullptr : &block};
-      const auto above =
-          std::upper_bound(placed_.begin(), placed_.end(), placed,
-                           [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
-      placed_.insert(above, placed);
+      const std::size_t offset = find(block, fit, result.offsets);
       result.offsets[index] = offset;
-      result.bytes = std::max(result.bytes, placed.top);
+      result.bytes = std::max(result.bytes, offset + block.bytes);
+      const auto above =
+          std::ranges::upper_bound(placed_, offset, {},
+                                   [&](std::int32_t other) { return result.offsets[other]; }) -
+          placed_.begin();
+      placed_.insert(placed_.begin() + above, index);
+      begins_.insert(begins_.begin() + above, block.begin);
+      ends_.insert(ends_.begin() + above, block.end);
     }
     return result;
   }
 
  private:
-  struct Placed {
-    std::size_t offset;
-    std::size_t top;
-    std::int32_t begin;
-    std::int32_t end;
-    const HeldBlock* guarded;  // or null: held in any case
-  };
-
   /// The offset for a block: the lowest gap that holds it, or the narrowest.
-  std::size_t find(const HeldBlock& block, Fit fit) {
+  std::size_t find(const HeldBlock& block, Fit fit, std::span<const std::size_t> offsets) {
     std::size_t floor = 0;
     std::size_t best_gap = SIZE_MAX;
     std::size_t best = 0;
     compared_ += placed_.size();
-    const bool guarded = !block.spans.empty();
-    const std::size_t beside = find_beside(block);
-    for (std::size_t i = 0; i < beside; ++i) {
-      const Placed& other = placed_[beside_[i]];
-      if (guarded && other.guarded != nullptr && !meet(block, *other.guarded, excludes_)) continue;
-      if (other.offset >= floor + block.bytes && other.offset - floor < best_gap) {
+    find_beside(block);
+    for (const std::int32_t index : beside_) {
+      const HeldBlock& other = blocks_[index];
+      if (!block.spans.empty() && !other.spans.empty() && !meet(block, other, excludes_)) continue;
+      const std::size_t offset = offsets[index];
+      if (offset >= floor + block.bytes && offset - floor < best_gap) {
         if (fit == Fit::first) return floor;
-        best_gap = other.offset - floor;
+        best_gap = offset - floor;
         best = floor;
       }
-      floor = std::max(floor, other.top);
+      floor = std::max(floor, offset + other.bytes);
     }
     return best_gap == SIZE_MAX ? floor : best;
   }
 
-  /// Lists the placed blocks that are held when `block` is; returns how many. Without a branch for
-  /// each block: mispredicted branches would make it several times as slow.
-  std::size_t find_beside(const HeldBlock& block) {
-    beside_.resize(blocks_.size());
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < placed_.size(); ++i) {
-      beside_[count] = static_cast<std::int32_t>(i);
-      count += static_cast<std::size_t>((placed_[i].begin <= block.end) &
-                                        (placed_[i].end >= block.begin));
+  /// Lists the placed blocks that are held when `block` is. Without a branch for each of them:
+  /// mispredicted branches would make it several times as slow.
+  void find_beside(const HeldBlock& block) {
+    const std::size_t count = placed_.size();
+    meets_.resize((count + 7) / 8 * 8);
+    std::uint8_t* const meets = meets_.data();
+    const std::int32_t *const begins = begins_.data(), *const ends = ends_.data();
+    const std::int32_t begin = block.begin, end = block.end;
+#pragma omp simd
+    for (std::size_t i = 0; i < count; ++i) {
+      meets[i] = static_cast<std::uint8_t>((begins[i] <= end) & (ends[i] >= begin));
     }
-    return count;
+    std::fill(meets_.begin() + static_cast<std::ptrdiff_t>(count), meets_.end(), 0);
+    beside_.clear();
+    static_assert(std::endian::native == std::endian::little, "the lowest byte comes first");
+    for (std::size_t i = 0; i < count; i += 8) {
+      std::uint64_t eight = 0;
+      std::memcpy(&eight, meets + i, sizeof eight);
+      for (; eight != 0; eight &= eight - 1) {
+        beside_.push_back(placed_[i + static_cast<std::size_t>(std::countr_zero(eight)) / 8]);
+      }
+    }
   }
 
   std::span<const HeldBlock> blocks_;
   const control::Exclusions& excludes_;
-  std::vector<Placed> placed_;        // by offset
-  std::vector<std::int32_t> beside_;  // in `placed_`
+  std::vector<std::int32_t> placed_;         // by offset
+  std::vector<std::int32_t> begins_, ends_;  // of the placed ones, in that order
+  std::vector<std::uint8_t> meets_;          // 1 where a placed one is held with the block
+  std::vector<std::int32_t> beside_;         // the placed ones of which that is so
   std::size_t compared_ = 0;
 };
 

@@ -7,8 +7,8 @@
 //     |  |       a         |
 //     +--+-----------------+--- step
 //
-// Two blocks may also share bytes where each is held only under a guard, and the guards exclude
-// each other.
+// Two blocks may also share bytes if each is held only under a guard, and the guards exclude each
+// other.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace metronome::plan {
 
-/// Steps, both ends included, at which bytes are held where a guard is true.
+/// Steps, both ends included, at which bytes are held if a guard is true.
 struct Span {
   std::int32_t begin = 0;
   std::int32_t end = 0;
@@ -34,14 +34,14 @@ struct HeldBlock {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   std::size_t bytes = 0;  ///< a multiple of the alignment, so that every offset found is one
-  /// Where guards limit it: what its steps are made of. Those that overlap exclude each other.
-  /// Empty: held in any case.
+  /// The parts of its steps, each under a guard; parts that overlap exclude each other. Empty: held
+  /// in any case.
   std::vector<Span> spans = {};
 
   bool operator==(const HeldBlock&) const = default;
 };
 
-/// True where a step and a setting of the guards exist in which both are held.
+/// True if a step and a setting of the guards exist in which both are held.
 bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& excludes);
 
 struct Placement {
@@ -68,10 +68,10 @@ enum class Effort : std::uint8_t {
   search,  ///< then the best of a bounded search around the better ones of them
 };
 
-/// True where a placement is as good as any that is worth looking for: within 1 % of the peak.
+/// True if a placement is good enough to stop looking: within 1 % of the peak.
 constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= peak + peak / 100; }
 
-/// Stops at the peak, and between searches near it. Deterministic. Blocks share bytes where they do
+/// Stops at the peak, and between searches near it. Deterministic. Blocks share bytes if they do
 /// not meet.
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
                 Effort effort = Effort::search);

@@ -17,7 +17,7 @@ struct Precedence {
   std::vector<bool> in_place;                     ///< [assignment] made over its storage's bytes
 };
 
-/// Takes assignments in their order. One is made in place where its value is not readable, its op
+/// Takes assignments in their order. One is made in place if its value is not readable, its op
 /// may write it over an input that is the storage's old value itself, and every other node that
 /// reads the old value, views included, can run before; those edges are then part of the order.
 Precedence precedence_of(const ir::Graph& graph, const Uses& uses);

@@ -45,18 +45,18 @@ struct Uses {
   std::int32_t values() const { return static_cast<std::int32_t>(ids.size()); }
 };
 
-/// An operand lies inside a result where the op of that result lets it, the two run under one
+/// An operand lies inside a result if the op of that result lets it, the two run under one
 /// guard, the operand is neither read by users nor assigned nor inside another, and its offset is a
-/// multiple of `alignment`. Throws InternalError where a readable or assigned value is an input or
+/// multiple of `alignment`. Throws InternalError if a readable or assigned value is an input or
 /// a storage's old value, or a view of one: those need a Copy before they can be planned.
 Uses uses_of(const ir::Graph& graph, std::size_t alignment);
-/// The same where each operand has bytes of its own, but for those of `pack`, which is there so
+/// The same, but each operand has bytes of its own, but for those of `pack`, which is there so
 /// that they lie together.
 Uses uses_apart(const ir::Graph& graph, std::size_t alignment);
-/// True where an operand lies inside a result.
+/// True if an operand lies inside a result.
 bool has_insides(const Uses& uses);
 
-/// True where output `right.output` of `node` may be written over the root of its input
+/// True if output `right.output` of `node` may be written over the root of its input
 /// `right.input` as far as the node itself is concerned: the same bytes, all of the root, and every
 /// other operand that views the root has the same right at the same place. Whether the root is dead
 /// after the node is for the caller to know.

@@ -9,6 +9,7 @@
 #include "graph/ir/guarded.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
+#include "graph/passes/results.h"
 
 namespace metronome::passes {
 namespace {
@@ -96,12 +97,7 @@ class Recomputer {
         if (n < backward_ && segment_[n] != segment_[input.node]) keep(input);
       }
     }
-    for (const ir::Objective& objective : graph_.objectives()) {
-      keep(objective.loss);
-      for (const ParameterGradient& g : objective.gradients) keep(g.value);
-    }
-    for (const Readable& r : graph_.readables()) keep(r.value);
-    for (const Assignment& a : graph_.assignments()) keep(a.value);
+    for_each_result(graph_, keep);
   }
   bool recomputed(ValueId id) const { return segment_[id.node] >= 0 && !kept_[id.node][id.output]; }
 
