@@ -8,7 +8,7 @@ namespace metronome {
 /// One walk over bound kernels in a planned arena.
 Target cpu_replay();
 /// The whole step as one CUDA graph in a planned arena, replayed with one launch. It, `null` and
-/// `stepwise` on a device need a program that is linked with //:cuda; `compile` says so where it is
+/// `stepwise` on a device need a program that is linked with //:cuda; `compile` says so if it is
 /// not (RunError).
 Target cuda_graph(CudaOptions options = {});
 /// What `cuda_graph` would do, written down and not done: plans and binds without a GPU. Steps run,

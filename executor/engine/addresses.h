@@ -18,7 +18,7 @@ struct Bases {
   std::byte* arena = nullptr;
   std::vector<std::byte*> storages;               ///< [StorageId of the plan's graph]
   std::function<std::byte*(const Input&)> input;  ///< memory of an input
-  std::vector<std::byte*> readables;  ///< [readable], null where it is not the first of a block
+  std::vector<std::byte*> readables;  ///< [readable], null if it is not the first of a block
 };
 
 /// The address of a value; null for a saved output that nothing reads.

@@ -34,7 +34,7 @@ class Backend {
 
   /// As reports call it: "cpu_replay".
   virtual std::string name() const = 0;
-  /// Throws RunError, which names the graph, where it cannot run what was declared.
+  /// Throws RunError, which names the graph, if it cannot run what was declared.
   virtual void require(const ir::Graph& declared, std::span<const Mode> modes) const {
     static_cast<void>(declared), static_cast<void>(modes);
   }

@@ -35,16 +35,16 @@ class Engine {
   /// Readable `index` of the plan's graph as the plan's last step left it: in the engine's own
   /// memory, which the tensor keeps, or in memory of the tensor's own.
   virtual Tensor readable(PlanId plan, std::size_t index) const = 0;
-  /// The same, of one element, as a number; allocates nothing where the engine can.
+  /// The same, of one element, as a number; allocates nothing if the engine can.
   virtual double scalar(PlanId plan, std::size_t index) const = 0;
   /// The same as step `step`, one of this plan, left it; steps count from 0 over all plans. Throws
-  /// RunError where it is not kept.
+  /// RunError if it is not kept.
   virtual double scalar(PlanId plan, std::size_t index, std::int64_t step) const;
   /// Steps begun, of all plans.
   virtual std::int64_t steps() const = 0;
 
-  /// Host memory that the next step takes input `index` of `Memory` from, which of an input that
-  /// was handed out is its block; waits until it may be written.
+  /// Host memory that the next step takes input `index` of `Memory` from: its block, if the input
+  /// was handed out. Waits until it may be written.
   virtual std::byte* feed(std::size_t index) = 0;
   /// The first `bytes` of that memory hold what is fed: the engine may begin to carry them away.
   /// Called behind each part of a large feed and at its end, with more bytes each time.
@@ -53,7 +53,7 @@ class Engine {
     static_cast<void>(bytes);
   }
   /// A block for input `index` of `Memory`, about to be handed out, that steps can take it from
-  /// without a copy by the host; absent where that in `Memory` is as good.
+  /// without a copy by the host; absent if the block in `Memory` is as good.
   virtual Block block_to_fill(std::size_t index) {
     static_cast<void>(index);
     return {};

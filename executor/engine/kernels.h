@@ -33,7 +33,7 @@ class Kernels {
   virtual Fastest fastest(const Node& node, std::span<const Type> inputs,
                           std::span<const Candidate> candidates) const = 0;
 
-  /// False where no choice is worth looking up or timing, as its kernels do not run: the fixed rule
+  /// False if no choice is worth looking up or timing, as its kernels do not run: the fixed rule
   /// decides.
   virtual bool run() const { return true; }
   /// Whose kernels run wherever they can, neither timed nor looked up; absent: nobody's.

@@ -41,8 +41,8 @@ struct Memory {
   std::vector<std::vector<std::size_t>> inputs_of;
   std::vector<HandedOut> handed_out;  ///< by address; those of no bytes are left out
 
-  /// The block that users see. Where plans keep it in a layout, `show` brings it up to date with
-  /// theirs, and `keep` theirs with it.
+  /// The block that users see. If plans keep the storage in a layout, they have a block of their
+  /// own: `show` copies theirs to this one, `keep` this one to theirs.
   const Block& plain(std::size_t storage) const;
   void show(std::size_t storage) const;
   void keep(std::size_t storage) const;

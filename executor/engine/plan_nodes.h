@@ -22,8 +22,8 @@ std::string describe(const Node& node);
 /// "matmul {transpose_b} f32[4, 1024] x f32[2048, 1024]".
 std::string describe(const Node& node, std::span<const Type> inputs);
 
-/// The guard under which a node must run where values lie as planned: its own, or a stronger one
-/// where it has nothing to do without it. Absent: always.
+/// The guard under which a node must run, with values where the plan puts them: its own, or a
+/// stronger one if the node has nothing to do without that. Absent: always.
 ValueId guard_of(const Plan& plan, std::int32_t node);
 
 /// A value that is a view: what it views, and where in it. Absent for others.

@@ -14,7 +14,7 @@ namespace metronome {
 /// One plan of an executable.
 struct PlanReport {
   Mode mode = Mode::train;
-  /// The batch shape, "x [256, 64], target [256, 64]"; empty where one graph was compiled.
+  /// The batch shape, "x [256, 64], target [256, 64]"; empty if one graph was compiled.
   std::string batch;
   std::size_t kernels_declared =
       0;  ///< what eager would launch: kernels after differentiate and update, before other passes
@@ -56,7 +56,7 @@ struct Report {
   std::vector<PlanReport> plans;
   std::vector<std::string>
       choices;  ///< "linear [4,1024]x[2048,1024] -> onednn (tuned)", one per distinct op and shape
-  std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat where it is equal
+  std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat if it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
 
   /// Of the declared graph at place `shape`; throws RunError if there is none.

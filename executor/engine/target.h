@@ -38,7 +38,7 @@ enum class Family : std::uint8_t {
 enum class Conditions : std::uint8_t {
   measured,  ///< in each of the other ways; the fastest is kept
   masked,    ///< not at all: everything runs, and what need not have run is not looked at
-  flat,      ///< conditional nodes side by side; RunError where the device refuses
+  flat,      ///< conditional nodes side by side; RunError if the device refuses
   nested,    ///< conditional nodes within those that their conditions imply; the same
 };
 
@@ -66,16 +66,16 @@ struct CompileOptions {
   /// libtorch, more than the machine has cores are slow but right, and give the bits of a larger
   /// machine; more than 4 for each core, and more than 16, are refused.
   int threads = 0;
-  /// Most bytes of the arena; compile says the smallest that is feasible where it is exceeded.
+  /// Most bytes of the arena; compile says the smallest that is feasible if it is exceeded.
   std::optional<std::size_t> memory_budget = {};
   Tune tune = Tune::measure;
   /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.
   /// One that is damaged is set aside, as FILE.damaged, with a warning.
   std::string tuning_file = {};
   /// Report the first node that makes a number that is not finite (`Executable::fault`), on every
-  /// target by the same rule: a NaN where nothing that the node reads holds one, an infinity where
-  /// nothing that it reads holds an infinity or a NaN. So masks of -inf pass. What comes from
-  /// outside (inputs, storages, constants) nobody made: a NaN there is told of at the first node
+  /// target by the same rule: a NaN if nothing that the node reads holds one, an infinity if
+  /// nothing that it reads holds an infinity or a NaN. So masks of -inf pass. No node makes what
+  /// comes from outside (inputs, storages, constants): a NaN there is reported for the first node
   /// that reads it, an infinity not at all.
   bool watch = false;
   /// On a CPU: the family that runs every op for which it has a kernel, neither timed nor looked up
@@ -91,8 +91,8 @@ struct CompileOptions {
 /// Where steps run, and how: made by `cpu_replay()`, `cuda_graph()` and others
 /// (executor/compile/targets.h).
 struct Target {
-  /// Opens the back end for one graph, which messages name. Throws RunError where what the target
-  /// asks for is not to be had. `options.threads` is one or more.
+  /// Opens the back end for one graph, which messages name. Throws RunError if the machine
+  /// lacks what the target asks for. `options.threads` is one or more.
   using Open = std::unique_ptr<executor::Backend> (*)(const Target& target,
                                                       const CompileOptions& options,
                                                       const std::string& graph);

@@ -15,11 +15,11 @@ bool fits(const Offered& offered, const Type& type);
 
 /// Says why the tensor cannot be copied into a place of type `required`: "graph "net": feed of "x":
 /// requires f32[2], but the tensor is f32[3]". Throws RunError.
-/// `way_out` stands behind it where only the shape is wrong.
+/// `way_out` stands behind it if only the shape is wrong.
 [[noreturn]] void refuse(const Offered& offered, const std::string& required,
                          const std::string& what, std::string_view way_out = "");
 
-/// True where two shapes differ in their first sizes alone: those of a batch.
+/// True if two shapes differ in their first sizes alone: those of a batch.
 bool differs_in_batch(const Shape& a, const Shape& b);
 
 /// Row-major: what `from` held before, also where its elements lie among the bytes at `to`.

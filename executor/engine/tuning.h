@@ -12,19 +12,19 @@ namespace metronome::executor {
 /// machines.
 class TuningFile {
  public:
-  /// `path` where it can be used: it is whole, or not there yet. A damaged file is renamed to
+  /// `path` if it can be used: it is whole, or not there yet. A damaged file is renamed to
   /// `path`.damaged, with one line of warning; one that cannot be read or set aside is left alone,
   /// with one line too, and the answer is empty: no file.
   static std::string usable(const std::string& path);
 
-  /// Reads the file where it exists. Throws RunError where it cannot be read or is damaged. An
+  /// Reads the file if it exists. Throws RunError if it cannot be read or is damaged. An
   /// empty path: nothing is read and nothing kept.
   explicit TuningFile(std::string path);
 
   std::optional<std::string> find(const std::string& key) const;
   void add(const std::string& key, const std::string& choice);
   /// Writes what was added, together with what other processes have added meanwhile, to a temporary
-  /// name, then renames it. Throws RunError where the file cannot be written.
+  /// name, then renames it. Throws RunError if the file cannot be written.
   void save();
 
   /// METRONOME_TUNING, else `metronome/tuning.json` under XDG_CACHE_HOME or HOME/.cache.

@@ -34,7 +34,7 @@ class BatchShapes {
   explicit BatchShapes(std::span<const ir::Graph* const> graphs);
 
   /// "x [256, 64], target [256, 64]": of the graph's inputs those that tell the graphs apart; empty
-  /// where there is one graph.
+  /// if there is one graph.
   std::string describe(std::size_t graph) const;
 
   /// What was fed to one input.
@@ -42,7 +42,7 @@ class BatchShapes {
     std::string name;
     Shape shape;
   };
-  /// What to say where no graph takes all of these: the shapes that there are, and the nearest of
+  /// What to say if no graph takes all of these: the shapes that there are, and the nearest of
   /// them: the smallest that holds what was fed, else the one of least distance.
   std::string refusal(std::span<const Fed> fed) const;
 

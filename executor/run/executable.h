@@ -37,14 +37,14 @@ class Executable {
   Executable& operator=(Executable&&) noexcept;
   ~Executable();
 
-  /// One training step (the forward pass only where the graph has no loss). Inputs that are not fed
-  /// keep what they hold; each must have been fed or filled once. Throws RunError where one is fed
+  /// One training step (the forward pass only if the graph has no loss). Inputs that are not fed
+  /// keep what they hold; each must have been fed or filled once. Throws RunError if one is fed
   /// twice in one call.
   ///
-  /// Where several graphs were compiled, it is a step of the one whose input shapes all feeds have,
-  /// or, where several have them, of the one that was picked last: by a step, or by `input`. Inputs
-  /// of several shapes hold what was fed in each. Throws RunError that lists the shapes and the
-  /// nearest where no graph takes all feeds.
+  /// If several graphs were compiled, the feeds pick one: the graph that declares the shapes of all
+  /// feeds. If several graphs do, the one that was picked last counts, be it by a step or by
+  /// `input`. An input keeps what was fed to it in each of its shapes. If no graph takes all feeds,
+  /// it throws RunError, which lists the shapes and names the nearest.
   void run(std::initializer_list<Feed> feeds = {});
   void run(std::span<const Feed> feeds);
   /// The evaluation plan: no update, no counter advances. Needs Mode::evaluate among the modes.
@@ -54,7 +54,7 @@ class Executable {
   /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
   /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after
   /// the other: what conditions skip is among them, and what streams run side by side is not seen.
-  /// Times there are the device's own records (CUPTI); where there are none, each kernel is timed
+  /// Times there are the device's own records (CUPTI); without those each kernel is timed
   /// alone, with its operands in the caches, before the step (`KernelTime::by`). Throws RunError
   /// for `stepwise` and `eager`.
   std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
@@ -62,7 +62,7 @@ class Executable {
 
   /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
   /// what it shows. A value picks its graph for the next step; a name keeps the graph that was
-  /// picked last, which is the first one before any was. On a GPU large inputs go to the device
+  /// picked last, at first the first one. On a GPU large inputs go to the device
   /// from there, with no copy on the way; `run` returns when they are there, so that they may be
   /// filled again at once.
   at::Tensor input(Value input);
@@ -71,8 +71,8 @@ class Executable {
   /// The value of the last step that computed it. By `cpu_replay` and `stepwise` on a CPU it shows
   /// the executable's memory, which the next step changes; by `eager` and on a GPU it is a copy,
   /// which no step changes. Outputs, named values, the loss and declared gradients can be read.
-  /// Where several graphs were compiled, the values of one name in all of them mean the same, in
-  /// the shape of the graph that ran.
+  /// If several graphs were compiled, values of one name stand for each other: any of them reads
+  /// the value in the graph that ran, in its shape.
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
@@ -90,8 +90,8 @@ class Executable {
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
   std::vector<std::string> storages() const;
-  /// States back at their initial values, as before the first step: all of them, or those at `path`
-  /// or below it, which may be a glob as of Graph::freeze. All other storages stay.
+  /// Puts states back at their initial values, as before the first step: all of them, or those at
+  /// `path` or below it; `path` may be a glob, as in Graph::freeze. All other storages stay.
   void reset();
   void reset(std::string_view path);
 
@@ -101,14 +101,14 @@ class Executable {
   std::int64_t replays() const;
   std::int64_t updates() const;
 
-  /// What went wrong without stopping a step. It is told of the first step that met anything, and
-  /// there of the node that was declared first: one that looked up an index which is not there (a
-  /// label, an embedding's index, a selector of `choose`) or, where `CompileOptions::watch` is on,
-  /// made a number that is not finite. As `pick {ignored=-100} "cross_entropy_loss/pick"
-  /// (train.cc:12): target 10 is out of range 0 to 9 (-100 is ignored)`, or `log "tower/log"
-  /// (tower.cc:50): made a NaN`. Of several indices it is the least. `read`, `read_scalar` and
-  /// `save` log it once, as a warning. `eager` throws RunError for an index instead, but for a
-  /// selector.
+  /// What went wrong without stopping a step. A node is at fault if it looked up an index that is
+  /// not there (a label, an embedding's index, a selector of `choose`) or, if
+  /// `CompileOptions::watch` is on, made a number that is not finite. The text names one node: the
+  /// first declared of those at fault in the first step that had any. Examples: `pick
+  /// {ignored=-100} "cross_entropy_loss/pick" (train.cc:12): target 10 is out of range 0 to 9 (-100
+  /// is ignored)`, `log "tower/log" (tower.cc:50): made a NaN`. Of several indices it is the least.
+  /// `read`, `read_scalar` and `save` log it once, as a warning. `eager` throws RunError for an
+  /// index instead, but for a selector.
   std::optional<std::string> fault() const;
 
   /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then
@@ -125,7 +125,7 @@ class Executable {
   explicit Executable(std::unique_ptr<Impl> impl);
 
  private:
-  /// Throws RunError where it was moved from.
+  /// Throws RunError if it was moved from.
   Impl& own() const;
 
   std::unique_ptr<Impl> impl_;

@@ -36,7 +36,7 @@ struct Executable::Impl {
     std::shared_ptr<const GraphIdentity> declared_by;  ///< tells its values from another graph's
     std::vector<std::int32_t> input_at;                ///< [node]: the input that it is, or -1
     std::vector<std::size_t> readables;                ///< [readable]: its number in this graph
-    std::array<executor::PlanId, 2> plans{};           ///< [mode]; absent where it was not compiled
+    std::array<executor::PlanId, 2> plans{};           ///< [mode]; absent if it was not compiled
   };
   /// What a plan touches.
   struct Planned {
@@ -75,7 +75,7 @@ struct Executable::Impl {
   /// Fills what `declared`, `memory` and `plans` imply.
   void finish_tables();
 
-  /// Where `times` is given, kernel by kernel.
+  /// If `times` is given, kernel by kernel.
   void step(Mode mode, const executor::OfferedFeeds& feeds,
             std::vector<KernelTime>* times = nullptr);
 
@@ -100,7 +100,7 @@ struct Executable::Impl {
   /// A tensor over an input's memory; picks its shape.
   Tensor fill(InputPlace place);
   void set_storage(std::size_t storage, const Offered& offered);
-  /// Of the states that `path` finds, or of all where it is absent.
+  /// Of the states that `path` finds, or of all if it is absent.
   void reset_states(std::optional<std::string_view> path);
   Tensor storage_tensor(std::size_t storage) const;
   /// Of the first graph.
@@ -121,13 +121,13 @@ struct Executable::Impl {
     return memory.inputs[memory.inputs_of[place.shape][place.input]];
   }
   std::string input_names() const;
-  /// For a message on a value that is not there: where the graph has no loss it says so.
+  /// For a message on a value that is not there: if the graph has no loss, it says so.
   std::string_view no_loss() const;
   /// A readable in the graph of a plan.
   std::size_t own(executor::PlanId plan, std::size_t readable) const {
     return declared[plans[plan.index].shape].readables[readable];
   }
-  /// The plan that computed a readable last; throws RunError where no step has.
+  /// The plan that computed a readable last; throws RunError if no step has.
   executor::PlanId last_plan(std::size_t readable) const;
   bool is_gradient(std::size_t readable) const;
   void require_scalar(executor::PlanId plan, std::size_t readable) const;

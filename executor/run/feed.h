@@ -18,7 +18,7 @@ struct Feed {
   Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
   Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
 
-  Value input;  ///< absent where the input is given by name
+  Value input;  ///< absent if the input is given by name
   std::string name;
   at::Tensor tensor;
 };

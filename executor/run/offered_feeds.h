@@ -11,7 +11,7 @@ namespace metronome::executor {
 
 /// One feed. It shows what the caller holds until the call returns.
 struct OfferedFeed {
-  const Value* input = nullptr;  ///< absent where the input is given by name
+  const Value* input = nullptr;  ///< absent if the input is given by name
   std::string_view name;
   Offered offered;
 };
