@@ -52,57 +52,103 @@ void Graph::feed(Value state, Value next, Line line) {
   emitter.graph.assign(*read_by(state), next.id(), emitter.effective(line));
 }
 
+namespace {
+
+/// The same state twice among `states`, if it is.
+std::optional<Requirement> wrong_twice(const Values& states) {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (states[i].id() != states[j].id()) continue;
+      return Requirement{fmt::format("each state once, but states {} and {} are one", j, i)};
+    }
+  }
+  return std::nullopt;
+}
+
+/// What one step's results miss, if anything: a next state for each carried one, and an output.
+std::optional<Requirement> wrong_step(const Emitter* emitter, std::size_t states,
+                                      const UnrolledStates& made, int step) {
+  if (made.states.size() != states) {
+    return Requirement{fmt::format("as many next states as the {} that the body takes, but {}",
+                                   states, made.states.size())};
+  }
+  const auto wrong = [&](const Value& v) { return wrong_result(emitter, v, "body").has_value(); };
+  if (!wrong(made.output) && std::ranges::none_of(made.states, wrong)) return std::nullopt;
+  return Requirement{
+      fmt::format("{} and an output, of this graph, at each step, but step {} misses one",
+                  states == 1 ? "a next state" : "next states", step),
+      states == 1 ? "where the state is all there is, give it twice: {next, next}" : ""};
+}
+
+}  // namespace
+
 Values Graph::unroll(std::int64_t k, Value state,
                      const std::function<Unrolled(Value state, int step)>& body, Line line) {
+  std::function<UnrolledStates(const Values&, int)> of_list;
+  if (body != nullptr) {
+    of_list = [&body](const Values& states, int step) {
+      const auto [next, output] = body(states[0], step);
+      return UnrolledStates{{next}, output};
+    };
+  }
+  return unroll(k, Values{state}, of_list, line);
+}
+
+Values Graph::unroll(std::int64_t k, const Values& states,
+                     const std::function<UnrolledStates(const Values& states, int step)>& body,
+                     Line line) {
   Emitter* const emitter = &this->emitter(line);
   const auto poisoned = [&] {
     return Values(static_cast<std::size_t>(std::clamp<std::int64_t>(k, 1, kMostCopies)),
                   Value(emitter, ValueId{}));
   };
-  const auto refuse = [&](std::string what, std::initializer_list<Value> operands,
+  const auto refuse = [&](std::string what, const Values& operands,
                           const Requirement& requirement) {
-    mistake(emitter, line, std::move(what), std::span(operands.begin(), operands.size()),
-            requirement);
+    mistake(emitter, line, std::move(what), operands, requirement);
     return poisoned();
   };
-  if (state.poisoned()) return poisoned();
+  if (std::ranges::any_of(states, &Value::poisoned)) return poisoned();
   if (k < 1 || k > kMostCopies) {
-    return refuse(fmt::format("unroll cannot run {} steps", k), {state},
+    return refuse(fmt::format("unroll cannot run {} steps", k), states,
                   {k < 1 ? fmt::format("1 step or more, but {}", k)
                          : fmt::format("{} steps or fewer, but {}", kMostCopies, k)});
   }
   if (body == nullptr) {
-    return refuse("unroll cannot call its body", {state},
+    return refuse("unroll cannot call its body", states,
                   {"a body that can be called, but it is a null pointer or an empty "
                    "std::function"});
   }
-  if (const auto wrong = wrong_state(*emitter, state)) {
-    return refuse("unroll cannot begin at the value", {state}, *wrong);
+  if (states.empty()) return refuse("unroll cannot begin", {}, {"1 state or more, but none"});
+  for (const Value& state : states) {
+    if (const auto wrong = wrong_state(*emitter, state)) {
+      return refuse("unroll cannot begin at the value", {state}, *wrong);
+    }
   }
+  if (const auto wrong = wrong_twice(states)) return refuse("unroll cannot begin", states, *wrong);
   const PathScope verb(emitter, "unroll", PathScope::Kind::verb);
-  Value carried = state;
-  Values outputs;
+  Values carried = states, outputs;
   for (int step = 0; step < k; ++step) {
     const PathScope copy(emitter, step, true);
-    const auto [next, output] = body(carried, step);
-    const bool wrong = wrong_result(emitter, next, "body") || wrong_result(emitter, output, "body");
-    if (!wrong && (next.poisoned() || output.poisoned())) return poisoned();
-    if (wrong) {
-      return refuse("unroll cannot take what its body gives", {carried, next, output},
-                    {fmt::format("a next state and an output, of this graph, at each step, but "
-                                 "step {} misses one",
-                                 step),
-                     "where the state is all there is, give it twice: {next, next}"});
+    const UnrolledStates made = body(carried, step);
+    Values results = made.states;
+    results.push_back(made.output);
+    if (const auto wrong = wrong_step(emitter, states.size(), made, step)) {
+      Values operands = carried;
+      operands.insert(operands.end(), results.begin(), results.end());
+      return refuse("unroll cannot take what its body gives", operands, *wrong);
     }
-    if (next.type() != carried.type()) {
-      return refuse("unroll cannot carry its body's state on", {carried, next},
+    if (std::ranges::any_of(results, &Value::poisoned)) return poisoned();
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const Value &before = carried[i], &next = made.states[i];
+      if (next.type() == before.type()) continue;
+      return refuse("unroll cannot carry its body's state on", {before, next},
                     {fmt::format("a body that keeps the state's type, but {} becomes {}",
-                                 to_string(carried.type()), to_string(next.type()))});
+                                 to_string(before.type()), to_string(next.type()))});
     }
-    carried = next;
-    outputs.push_back(output);
+    carried = made.states;
+    outputs.push_back(made.output);
   }
-  feed(state, carried, line);
+  for (std::size_t i = 0; i < states.size(); ++i) feed(states[i], carried[i], line);
   return outputs;
 }
 

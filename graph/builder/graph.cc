@@ -173,11 +173,4 @@ Value Graph::loss() const {
   return objectives.empty() ? Value() : declaration().emitter.value(objectives[0].loss);
 }
 
-Graph Graph::copy() const {
-  Graph graph(name());
-  graph.declaration_ = std::make_unique<Declaration>(data());
-  graph.emitter().go_on_from(declaration().emitter);
-  return graph;
-}
-
 }  // namespace metronome

@@ -26,11 +26,17 @@ struct Unrolled {
   Value output;
 };
 
+/// The same of several states.
+struct UnrolledStates {
+  Values states;
+  Value output;
+};
+
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
 ///
 /// Mistakes are collected; `validate` throws all of them. Values stay valid when a graph is moved:
-/// they are then of the graph that it was moved to, and every call on the one that was moved from
-/// throws GraphError. When a graph is destroyed, values of it serve its executables alone.
+/// they then belong to the graph that it was moved to, and every call on the graph that was moved
+/// from throws GraphError. After a graph is destroyed, its values serve only its executables.
 class Graph {
  public:
   explicit Graph(std::string name);
@@ -43,6 +49,10 @@ class Graph {
   Value input(std::string name, Element element, Shape shape, Line line = Line::here());
   /// A trained storage at the current scope's path + name.
   Value parameter(std::string name, Type type, Init init, Line line = Line::here());
+  /// The parameter at a path that was made before, by hand or by a layer, so that another layer may
+  /// read it too: `linear(h, g.parameter("embedding/weight"))`. Its gradient is the sum of all
+  /// uses.
+  Value parameter(std::string_view path, Line line = Line::here());
   /// A storage fed back across steps: its value is what the previous step fed. Give it to `feed`.
   Value state(std::string name, Type type, Init init = {}, Line line = Line::here());
   void feed(Value state, Value next, Line line = Line::here());
@@ -51,6 +61,10 @@ class Graph {
   /// Storages lie under `unroll/`, nodes under `unroll/<k>/`.
   Values unroll(std::int64_t k, Value state,
                 const std::function<Unrolled(Value state, int step)>& body,
+                Line line = Line::here());
+  /// The same of several states, `g.unroll(50, {h, c}, body)`: the body gives as many as it takes.
+  Values unroll(std::int64_t k, const Values& states,
+                const std::function<UnrolledStates(const Values& states, int step)>& body,
                 Line line = Line::here());
   /// Statistics that a layer keeps; `assign` sets what later readers of this step and the next
   /// step see.
@@ -96,12 +110,10 @@ class Graph {
   /// What was declared, as passes and executors read it; as long as this graph lives.
   const ir::Graph& data() const;
   operator const ir::Graph&() const { return data(); }
-  /// The same declaration again, for values of its own.
-  Graph copy() const;
   /// A handle on a value of the declaration.
   Value value(ValueId id);
-  /// What its values point at. Throws GraphError, with the line where one is given, where the graph
-  /// was moved from.
+  /// What its values point at. Throws GraphError if the graph was moved from, with the line if one
+  /// is given.
   Emitter& emitter(Line line = {});
 
  private:
@@ -112,5 +124,13 @@ class Graph {
 
   std::unique_ptr<Declaration> declaration_;
 };
+
+/// `Value::repeat` of several values: n copies in a row, each with its own weights under
+/// `repeat/<i>`; the body, which may take the copy's index, gives as many values as it takes. Types
+/// may change from copy to copy. n >= 0.
+Values repeat(const Values& xs, std::int64_t n,
+              const std::function<Values(const Values&, int copy)>& body, Line line = Line::here());
+Values repeat(const Values& xs, std::int64_t n, const std::function<Values(const Values&)>& body,
+              Line line = Line::here());
 
 }  // namespace metronome

@@ -1,4 +1,4 @@
-// Which parameters are trained, and at which rate.
+// Parameters by their paths: which are trained, at which rate, and their values for other layers.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,6 +10,21 @@
 
 namespace metronome {
 namespace {
+
+/// The mistake of a path that no parameter has; `requires_` is what was asked for.
+Value finds_nothing(Emitter& emitter, std::string_view path, const std::string& what,
+                    std::string requires_, Line line) {
+  std::vector<std::string> parameters;
+  for (const Storage& s : emitter.graph.storages()) {
+    if (s.kind == StorageKind::parameter) parameters.push_back(s.path);
+  }
+  std::string near;
+  for (const std::string& candidate : near_paths(path, parameters)) {
+    near += fmt::format("{}\"{}\"", near.empty() ? "" : ", ", candidate);
+  }
+  return mistake(&emitter, line, fmt::format("{} finds nothing", what), {},
+                 {std::move(requires_), near.empty() ? "" : fmt::format("near it are: {}", near)});
+}
 
 /// `set` of each parameter that `path` finds; `what` is the call, for the mistake where there is
 /// none.
@@ -25,22 +40,26 @@ void for_parameters(Emitter& emitter, std::string_view path, const std::string& 
   }
   // Layers on a poisoned value make no parameters: what is not there may follow from a mistake.
   if (found || !emitter.mistakes.empty()) return;
-  std::vector<std::string> parameters;
-  for (const Storage& s : storages) {
-    if (s.kind == StorageKind::parameter) parameters.push_back(s.path);
-  }
-  std::string near;
-  for (const std::string& candidate : near_paths(path, parameters)) {
-    near += fmt::format("{}\"{}\"", near.empty() ? "" : ", ", candidate);
-  }
   const bool glob = path.find_first_of("*?") != path.npos;
-  mistake(&emitter, line, fmt::format("{} finds nothing", what), {},
-          {fmt::format("{} of a parameter or of a scope that holds some, made before",
-                       glob ? "a glob that meets the path" : "the path"),
-           near.empty() ? "" : fmt::format("near it are: {}", near)});
+  finds_nothing(emitter, path, what,
+                fmt::format("{} of a parameter or of a scope that holds some, made before",
+                            glob ? "a glob that meets the path" : "the path"),
+                line);
 }
 
 }  // namespace
+
+Value Graph::parameter(std::string_view path, Line line) {
+  Emitter& emitter = this->emitter(line);
+  const auto found = emitter.graph.find_storage(std::string(path));
+  if (found && emitter.graph.storage(*found).kind == StorageKind::parameter) {
+    return emitter.read(*found);
+  }
+  // It may be one that a mistake kept from being made.
+  if (!found && !emitter.mistakes.empty()) return Value(&emitter, ValueId{});
+  return finds_nothing(emitter, path, fmt::format("parameter(\"{}\")", path),
+                       "the whole path of one parameter, made before", line);
+}
 
 void Graph::freeze(std::string_view path, Line line) {
   for_parameters(emitter(line), path, fmt::format("freeze(\"{}\")", path), line,

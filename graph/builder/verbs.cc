@@ -142,6 +142,4 @@ Layer shared(Layer layer) {
   return is_rowwise ? rowwise(std::move(once)) : once;
 }
 
-Value stop_gradient(Value x, Line line) { return apply(StopGradient{}, {x}, line); }
-
 }  // namespace metronome

@@ -55,17 +55,8 @@ struct Emitter {
   int line_scopes = 0;
   Line line;  ///< what LineScope set
 
-  /// The line of what is made now, where the call was made at `given`.
+  /// The line of what is made now by a call at line `given`.
   Line effective(Line given) const { return owned(line_scopes > 0 ? line : given); }
-  /// Takes over what another one knows of an equal graph: open scopes, buffers, notes, mistakes.
-  void go_on_from(const Emitter& other) {
-    current_buffer = other.current_buffer;
-    mistakes = other.mistakes;
-    scopes = other.scopes;
-    guard = other.guard;
-    iterations = other.iterations;
-    notes = other.notes;
-  }
   Value value(ValueId id) { return Value(this, id); }
   /// The storage's old value.
   Value read(StorageId storage) { return value(graph.read(storage)); }

@@ -58,7 +58,7 @@ class PathScope {
 class GuardScope {
  public:
   GuardScope(Emitter* emitter, Value guard);
-  /// Ends the region; buffers assigned in it keep what they held where it did not run.
+  /// Ends the region; buffers assigned in it keep what they held if it did not run.
   void close(Line line);
   ~GuardScope();
   GuardScope(const GuardScope&) = delete;
@@ -73,16 +73,16 @@ class GuardScope {
 /// What a verb may unroll: copies are nodes, and a graph holds some millions of them.
 inline constexpr std::int64_t kMostCopies = 1'000'000;
 
-/// What `result`, which a user's function ("layer", "body") returned, misses to be a value of the
-/// graph, or nothing.
+/// A user's function (`what`: "layer", "body") returned `result`. Returns why that is no value of
+/// the graph, or nothing if it is one.
 std::optional<Requirement> wrong_result(const Emitter* emitter, const Value& result,
                                         std::string_view what);
 
-/// True where the decider's outcome is `when`, one of `cases`, and `parent`, where given, is true.
+/// True if the decider's outcome is `when`, one of `cases`, and `parent`, if given, is true.
 Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line);
-/// True where `value` is computed in every step.
+/// True if `value` is computed in every step.
 bool always_computed(const Value& value);
-/// The requirement that a value misses which must always be computed.
+/// The requirement for the message on a value that must always be computed, and is not.
 Requirement needs_always(const Value& value);
 
 /// A buffer's handle and its value at this place of the step: the value that the previous `assign`
@@ -106,9 +106,9 @@ Value make_constant(Emitter* emitter, const std::vector<double>& numbers, Type t
 Value read_seed(Emitter* emitter);
 Value read_replay(Emitter* emitter);
 
-/// Adds one node. Outputs: visible and saved ones. Where an operand is poisoned, of another graph
-/// or misses the op's shape rule, the result is `outputs` poisoned values (and the mistake
-/// recorded).
+/// Adds one node. Outputs: visible and saved ones. If an operand is poisoned, of another graph
+/// or does not meet the op's shape rule, the mistake is recorded, and the result is `outputs`
+/// poisoned values.
 Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t outputs = 1);
 /// Adds one node and returns its first output.
 template <OpRules T>
@@ -129,7 +129,7 @@ Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Val
 /// What a verb leaves with its result, a struct of its own, for functions that are asked of that
 /// result later ("how many rows found no slot?"). One of each type. Passes do not see it.
 void keep_note(const Value& result, std::any note);
-/// The note of that type; null where nobody left one.
+/// The note of that type; null if nobody left one.
 const std::any* find_note(const Value& result, std::type_index type);
 template <class Note>
 const Note* note_of(const Value& result) {

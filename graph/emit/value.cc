@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "graph/emit/emitter.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 
 namespace metronome {
 
@@ -38,5 +40,7 @@ const Node& Value::node() const {
 const Value& Vjp::in(std::size_t i) const { return inputs[i]; }
 const Value& Vjp::out(std::size_t i) const { return outputs[i]; }
 const Value& Vjp::grad(std::size_t i) const { return gradients[i]; }
+
+Value stop_gradient(Value x, Line line) { return apply(StopGradient{}, {x}, line); }
 
 }  // namespace metronome

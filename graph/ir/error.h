@@ -17,8 +17,8 @@ class GraphError : public std::runtime_error {
   std::vector<std::string> mistakes_;
 };
 
-/// The user's mistake in using an executable, a file, an argument or the environment. Nothing was
-/// changed by the call that throws it.
+/// The user's mistake in using an executable, a file, an argument or the environment. The call that
+/// throws it has changed nothing.
 class RunError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -30,8 +30,8 @@ class InternalError : public std::logic_error {
   explicit InternalError(const std::string& what);
 };
 
-/// What a shape rule throws: the requirement that its operands miss, with the numbers, and the way
-/// out where there is one. The builder adds who, where and the operands.
+/// What a shape rule throws: the requirement that its operands do not meet, with the numbers, and
+/// the way out if there is one. The builder adds the op, its line and its operands.
 struct Requirement {
   std::string requires_;
   std::string way_out = "";

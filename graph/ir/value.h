@@ -34,8 +34,8 @@ struct RouteOptions;
 /// nothing. Verbs on a value whose graph was destroyed throw GraphError; executables of that graph
 /// still take it, to be fed or read.
 ///
-/// `==` and `!=` compare elements, as `<` does (ops/language/functions.h); two handles are of one
-/// value where their `id()` are equal.
+/// `==` and `!=` compare elements, as `<` does (ops/language/functions.h); two handles name one
+/// value if their `id()` are equal.
 class Value {
  public:
   Value() = default;  ///< absent: no graph
@@ -44,15 +44,15 @@ class Value {
   bool present() const { return identity_ != nullptr; }
   bool poisoned() const { return present() && !id_.present(); }
   ValueId id() const { return id_; }
-  /// The graph it belongs to, null where it is absent. Throws GraphError, with the line where one
-  /// is given, where that graph was destroyed.
+  /// The emitter of its graph, null if the value is absent. Throws GraphError if that graph was
+  /// destroyed, with the line if one is given.
   Emitter* emitter(Line line = {}) const {
     if (identity_ != nullptr && identity_->emitter == nullptr) refuse_closed(line);
     return identity_ != nullptr ? identity_->emitter : nullptr;
   }
-  /// Who its graph is, also where that was destroyed; null where the value is absent.
+  /// The identity of its graph, also after that was destroyed; null if the value is absent.
   const std::shared_ptr<GraphIdentity>& identity() const { return identity_; }
-  /// True where a verb may act on it: neither absent nor poisoned. Throws as `graph`.
+  /// True if a verb may act on it: neither absent nor poisoned. Throws as `emitter`.
   bool usable(Line line) const { return emitter(line) != nullptr && id_.present(); }
 
   /// Data are known to a step alone: C++ cannot branch on them, and must not compile as if it did.
@@ -99,7 +99,7 @@ class Value {
   Loop loop(const Layer& body, Line line = Line::here()) const;
   /// Runs exactly one of the branches, under `choose/<i>`, for the whole batch. `selector` is, or
   /// makes from the stream, a scalar: i32 or i64, the branch's index, clamped to the branches there
-  /// are (Executable::fault tells of it); or bool, for two branches, the second where it is true.
+  /// are (Executable::fault tells of it); or bool, for two branches, the second if it is true.
   /// Branches give equal types.
   Value choose(const Layer& selector, const Layers& branches, Line line = Line::here()) const;
   Value choose(Value selector, const Layers& branches, Line line = Line::here()) const;
@@ -107,20 +107,21 @@ class Value {
   /// weight per row and expert; experts are a list, or a factory called once per column of the
   /// router.
   Value gate(const Layer& router, const Layers& experts, Line line = Line::here()) const;
-  /// Sparse mixture: of each row only the `top` experts that the router weighs most, each of which
-  /// takes at most a fixed number of rows. The sum over those e of router(x)[row, e] *
-  /// experts[e](x) [row]. `x` is [rows, width]; the router gives [rows, experts]; experts map
-  /// [slots, width] to one type. Rows for which an expert has no slot left get nothing from it:
-  /// `dropped` counts them, `balance_loss` keeps them few (ops/language/routing.h).
+  /// Sparse mixture: each row goes to the `top` experts that the router weighs most, and to no
+  /// other; an expert takes at most a fixed number of rows. A row's result is the sum over its
+  /// experts e of router(x)[row, e] * experts[e](x)[row]. `x` is [rows, width]; the router gives
+  /// [rows, experts]; experts map [slots, width] to one type. Rows for which an expert has no slot
+  /// left get nothing from it: `dropped` counts them, `balance_loss` keeps them few
+  /// (ops/language/routing.h).
   Value route(const Layer& router, const Layers& experts, const RouteOptions& options,
               Line line = Line::here()) const;
   Value route(const Layer& router, const Layers& experts, Line line = Line::here()) const;
   /// The layer over each x[i, ...] with one set of weights, results stacked again. Layers that are
   /// `rowwise` run once for all, others once for each. Storages lie under `each/`, nodes under
-  /// `each/<i>/`, or where it runs once `each/`.
+  /// `each/<i>/`, or, if it runs once, `each/`.
   Value each(const Layer& layer, Line line = Line::here()) const;
   /// The layer over each of n equal slices of the last dimension with one set of weights, results
-  /// one after the other again. Layers that are `rowwise` run once for all. Paths as of `each`.
+  /// one after the other again. Layers that are `rowwise` run once for all. Paths are as in `each`.
   Value slices(std::int64_t n, const Layer& layer, Line line = Line::here()) const;
   /// Names the value for `read` and `print`; it keeps its bits after the step.
   Value named(std::string name, Line line = Line::here()) const;
@@ -168,7 +169,7 @@ struct Operand {
   Operand(Value v, Line at = Line::here()) : value(v), line(at) {}
   Operand(double n, Line at = Line::here()) : number(n), line(at) {}
 
-  Value value;  ///< absent where the operand is a number
+  Value value;  ///< absent if the operand is a number
   std::optional<double> number;
   Line line;
 };
@@ -188,7 +189,7 @@ bool cannot_be_called(const F& f) {
 /// A layer is a description of a computation: any callable Value -> Value. It may also take the
 /// index of its copy (Value, int), or, as library layers do, the caller's line (Value, Line).
 /// Each call makes fresh weights at the current path. A call records a mistake, with its line, and
-/// gives a poisoned value where the callable is null or empty, or returns no value of x's graph.
+/// gives a poisoned value if the callable is null or empty, or returns no value of x's graph.
 class Layer {
  public:
   template <class F>
@@ -210,7 +211,8 @@ class Layer {
 
   Value operator()(Value x, Line line = Line::here()) const { return at(x, 0, line); }
   Value at(Value x, int index, Line line) const;
-  /// As of `rowwise`, or of a callable whose type has a static member `rowwise` that is true.
+  /// True for a layer of `rowwise`, and if the callable's type has a static member `rowwise` that
+  /// is true.
   bool is_rowwise() const { return rowwise_; }
 
  private:
@@ -236,7 +238,7 @@ class Layers {
   bool from_factory() const { return from_factory_; }
   /// Number of layers, or `kAsNeeded` for a factory that makes as many as the verb needs.
   int count() const { return from_factory_ ? count_ : static_cast<int>(list_.size()); }
-  /// Of a null or empty factory: a layer that cannot be called either.
+  /// A null or empty factory gives a layer that cannot be called either.
   Layer at(int index) const;
 
  private:
@@ -304,7 +306,7 @@ class Loops {
   using Condition = std::function<Value(const Values&)>;
 
   Loops(Values xs, Body body) : xs_(std::move(xs)), body_(std::move(body)) {}
-  /// As of `Loop`; one result for each value that is carried.
+  /// As in `Loop`; one result for each value that is carried.
   Values times(std::int64_t n, Line line = Line::here()) const;
   Values until(const Condition& halt, std::int64_t max, Line line = Line::here()) const;
   Values while_true(const Condition& condition, std::int64_t max, Line line = Line::here()) const;
@@ -320,10 +322,10 @@ Loops loop(Values xs, Loops::Body body);
 /// How many times the body of the loop that made `result` ran: i32[]. Defined in ops/.
 Value iterations(Value result, Line line = Line::here());
 
-/// The layer, which is known to treat all leading dimensions alike: what it makes of a row (the
-/// last dimension) depends on that row alone. So are elementwise functions, `linear`, `layer_norm`,
-/// `softmax()`, and `residual` and `shared` of such a layer. Not `dropout`, whose masks depend on
-/// where a row lies.
+/// Marks a layer that treats all leading dimensions alike: what it makes of a row (the last
+/// dimension) depends on that row alone. Already marked are elementwise functions, `linear`,
+/// `layer_norm`, `softmax()`, and `residual` and `shared` of such a layer. Not `dropout`, whose
+/// masks depend on where a row lies.
 Layer rowwise(Layer layer);
 
 /// x + layer(x), as a layer.
