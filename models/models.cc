@@ -11,7 +11,7 @@
 namespace metronome::models {
 namespace {
 
-constexpr std::array<ModelEntry, 7> kModels = {{
+constexpr std::array<ModelEntry, 12> kModels = {{
     {"mlp", mlp},
     {"residual_tower", residual_tower},
     {"gated_routing", gated_routing},
@@ -19,6 +19,11 @@ constexpr std::array<ModelEntry, 7> kModels = {{
     {"feedback_fixed", feedback_fixed},
     {"feedback_adaptive", feedback_adaptive},
     {"routed_sparse", routed_sparse},
+    {"convnet", convnet},
+    {"conv_autoenc", conv_autoenc},
+    {"gru_seq", gru_seq},
+    {"lstm_seq", lstm_seq},
+    {"transformer", transformer},
 }};
 
 }  // namespace
@@ -56,13 +61,18 @@ std::int64_t width_at(Scale scale, std::int64_t full) {
   return scale == Scale::small ? std::max<std::int64_t>(full / 32, 16) : full;
 }
 
-Model finish(Graph graph, Value input, Value target) {
+Values Model::feeds() const {
+  if (target.id() == input.id()) return {input};
+  return {input, target};
+}
+
+Model finish(Graph graph, Value input, Value target, double lr, std::int64_t vocabulary) {
   std::int64_t parameters = 0;
   for (const Storage& storage : graph.data().storages()) {
     if (storage.kind == StorageKind::parameter) parameters += storage.type.numel();
   }
   std::string name = graph.name();
-  return {std::move(name), std::move(graph), input, target, parameters};
+  return {std::move(name), std::move(graph), input, target, parameters, lr, vocabulary};
 }
 
 }  // namespace metronome::models

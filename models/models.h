@@ -11,7 +11,7 @@
 namespace metronome::models {
 
 /// `full` is the benchmark's size; `small` is its launch-bound form: batch 4 and widths divided by
-/// 32, but at least 16.
+/// 32, but at least 16; images of 16x16 and convolutions of 8 to 64 channels.
 enum class Scale : std::uint8_t { small, full };
 
 std::string_view name_of(Scale scale);
@@ -19,16 +19,24 @@ std::string_view name_of(Scale scale);
 /// Throws RunError naming the right ones.
 Scale scale_of(std::string_view name);
 
-/// A graph that is ready to compile. Input and target are f32 or f64 [batch, width].
+/// A graph that is ready to compile. What is fed is of the model's floating type and standard
+/// normal, or tokens (i64, from 0 to below `vocabulary`); its first dimension is the batch. The
+/// input is named "x", the target "target".
 struct Model {
   std::string name;
   Graph graph;
   Value input;
-  Value target;
+  Value target;                 ///< `input` itself where a model is to give back what it gets
   std::int64_t parameters = 0;  ///< elements of all parameters
+  double lr = 0;                ///< of its optimizer, Adam
+  std::int64_t vocabulary = 0;  ///< of tokens; 0: it is fed none
+
+  /// The input and, unless it is the same, the target: all that a step is fed.
+  Values feeds() const;
 };
 
-/// Every model minimises the mean squared error with Adam at 1e-3. f64 is for checking.
+/// Every model minimises the mean squared error with Adam at 1e-3, but for the transformer (cross
+/// entropy, 1e-4). f64 is for checking.
 Model mlp(Scale scale, Element element = f32);
 Model residual_tower(Scale scale, Element element = f32);
 Model gated_routing(Scale scale, Element element = f32);
@@ -36,6 +44,11 @@ Model iterative_refine(Scale scale, Element element = f32);
 Model feedback_fixed(Scale scale, Element element = f32);
 Model feedback_adaptive(Scale scale, Element element = f32);
 Model routed_sparse(Scale scale, Element element = f32);
+Model convnet(Scale scale, Element element = f32);
+Model conv_autoenc(Scale scale, Element element = f32);
+Model gru_seq(Scale scale, Element element = f32);
+Model lstm_seq(Scale scale, Element element = f32);
+Model transformer(Scale scale, Element element = f32);
 
 struct ModelEntry {
   std::string_view name;
@@ -61,6 +74,6 @@ std::int64_t batch_at(Scale scale, std::int64_t full);
 std::int64_t width_at(Scale scale, std::int64_t full);
 
 /// A finished declaration as a model.
-Model finish(Graph graph, Value input, Value target);
+Model finish(Graph graph, Value input, Value target, double lr = 1e-3, std::int64_t vocabulary = 0);
 
 }  // namespace metronome::models

@@ -3,29 +3,38 @@
 #pragma once
 
 #include "graph/ir/structural.h"
+#include "ops/attention/attention.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/cast/cast.h"
 #include "ops/chunk/chunk.h"
 #include "ops/concat/concat.h"
+#include "ops/convolution/convolution.h"
+#include "ops/cumsum/cumsum.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/embedding/embedding.h"
 #include "ops/expand/expand.h"
+#include "ops/gather/gather.h"
 #include "ops/group/group.h"
 #include "ops/guarded/guarded_rules.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/losses/losses.h"
 #include "ops/matmul/matmul.h"
 #include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/pad/pad.h"
 #include "ops/pick/pick.h"
+#include "ops/pool/avg_pool.h"
+#include "ops/pool/max_pool.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/route/route.h"
 #include "ops/slice/slice.h"
 #include "ops/softmax/softmax.h"
+#include "ops/sort/sort.h"
 #include "ops/structural/structural_rules.h"
 #include "ops/transpose/transpose.h"
+#include "ops/upsample/upsample.h"
 
 namespace metronome {
 
@@ -41,13 +50,16 @@ using KernelOps = OpList<
     // elementwise
     Elementwise, Cast, Dropout,
     // linear algebra
-    Matmul, Linear,
+    Matmul, Linear, Convolution, TransposedConvolution, ConvolutionWeightGrad,
     // norms and softmax
     LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate,
     Softmax, SoftmaxGrad,
     // reductions, shapes, indexing
     Reduce, ArgMax, Expand, Transpose, Slice, SliceGrad, Concat, Embedding, EmbeddingGrad, Pick,
-    PickGrad, Route,
+    PickGrad, Gather, ScatterAdd, Cumsum, Sort, Route, Pad,
+    // pooling, images of another size
+    MaxPool, MaxPoolGrad, AvgPool, AvgPoolGrad, AdaptiveAvgPool, AdaptiveAvgPoolGrad, Upsample,
+    UpsampleGrad,
     // optimizers
     AdamUpdate, SgdUpdate>;
 
@@ -62,6 +74,6 @@ using ViewOps = OpList<StopGradient, Unpack, Reshape>;
 
 /// Ops that `lower` expands: no kernel.
 using CompositeOps =
-    OpList<Chunk, MseLoss, L1Loss, SmoothL1Loss, CrossEntropyLoss, BceWithLogitsLoss>;
+    OpList<Attention, Chunk, MseLoss, L1Loss, SmoothL1Loss, CrossEntropyLoss, BceWithLogitsLoss>;
 
 }  // namespace metronome

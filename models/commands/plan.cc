@@ -39,7 +39,8 @@ Model model_of(const Arguments& arguments) {
   }
   models::Model model =
       models::find_model(arguments.model).make(models::scale_of(arguments.scale), f32);
-  return {std::move(model.graph), {model.input, model.target}};
+  Values feeds = model.feeds();
+  return {std::move(model.graph), std::move(feeds)};
 }
 
 std::vector<std::string> names() {

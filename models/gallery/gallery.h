@@ -23,7 +23,7 @@ struct Example {
   std::vector<std::string> watched = {};
 };
 
-/// A U of dense layers whose levels are joined to what comes back up: removes noise from waves.
+/// A U of convolutions whose levels are joined to what comes back up: removes noise from waves.
 Example u_net(Element element = f32);
 
 /// Experts of which each row meets the two that the router weighs most: a function that is another

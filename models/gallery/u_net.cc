@@ -1,9 +1,10 @@
-// A U-shaped net of dense layers: narrow at the bottom, each level joined to what comes back up.
+// A U-shaped net of convolutions (Ronneberger, Fischer, Brox 2015): each level at half the samples
+// of the one above, joined to it on the way back up.
 //
-//   noisy [64, 32] --+------------------------- level 1 -------------------------+-- concat --
-//   linear -- y
-//                    '-- linear 16, gelu --+---- level 2 ----+-- concat, linear -'
-//                                          '-- linear 8, gelu -- ... --'
+//   noisy [64, 1, 32] -- conv1d 8, gelu --+------------------ level 1 ------------------+-- concat,
+//   conv1d 8, gelu -- conv1d 1 -- y       |                                             |
+//                                         '-- max_pool1d -- level 2 of 16 -- upsample --'
+//                                                           (level 3 of 32 inside of it)
 //   mse_loss(y, wave) ---- Adam
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -13,16 +14,22 @@
 namespace metronome::gallery {
 namespace {
 
-/// x beside what a narrower level makes of it, joined to the width of x.
-Layer level(int below) {
+Layer convolved(std::int64_t channels) {
+  return [=](Value x) { return x.through(conv1d(channels, 3, {.padding = 1})).through(gelu); };
+}
+
+/// x in `channels` channels beside what the levels below make of half its samples.
+Layer level(std::int64_t channels, int below) {
   return [=](Value x) {
-    const std::int64_t width = x.size(-1);
+    const Value h = x.through(convolved(channels));
+    if (below == 0) return h;
     const auto stays = [](Value v) { return v; };
     const auto dives = [=](Value v) {
-      const Value narrow = v.through(linear(width / 2)).through(gelu);
-      return below > 0 ? narrow.through(level(below - 1)) : narrow;
+      return v.through(max_pool1d(2))
+          .through(level(2 * channels, below - 1))
+          .through(upsample({.scale_factor = 2}));
     };
-    return x.split(stays, dives).merge(concat(-1)).through(linear(width));
+    return h.split(stays, dives).merge(concat(1)).through(convolved(channels));
   };
 }
 
@@ -32,10 +39,10 @@ Example u_net(Element element) {
   constexpr std::int64_t kRows = 64, kSamples = 32;
 
   Graph g("u_net");
-  Value noisy = g.input("noisy", element, {kRows, kSamples});
-  Value wave = g.input("wave", element, {kRows, kSamples});
+  Value noisy = g.input("noisy", element, {kRows, 1, kSamples});
+  Value wave = g.input("wave", element, {kRows, 1, kSamples});
 
-  Value y = noisy.through(level(2));
+  Value y = noisy.through(level(8, 2)).through(conv1d(1, 1));
   g.minimize(mse_loss(y, wave), Adam{.lr = 3e-3});
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
@@ -44,7 +51,8 @@ Example u_net(Element element) {
                      phase = scattered(kRows, 1, step, 2);
     const at::Tensor clean = at::sin(time * pitch + phase * 3.0);
     const at::Tensor noise = scattered(kRows, kSamples, step);
-    return {{"noisy", cast(clean + noise * 0.5, element)}, {"wave", cast(clean, element)}};
+    return {{"noisy", cast((clean + noise * 0.5).unsqueeze(1), element)},
+            {"wave", cast(clean.unsqueeze(1), element)}};
   };
   return {std::move(g), batch};
 }

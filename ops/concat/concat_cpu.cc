@@ -5,21 +5,19 @@
 #include "ops/cpu/copy.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/axis.h"
 
 namespace metronome::METRONOME_ISA {
 
 CpuKernel bind(const Concat& op, const CpuLaunch& launch) {
   const Type& type = launch.outputs[0];
   if (type.numel() == 0) return CpuKernel([] {});
-  const std::int64_t axis = op.axis < 0 ? op.axis + type.rank() : op.axis;
-  std::int64_t rows = 1, inner = static_cast<std::int64_t>(size_of(type.element));
-  for (std::int64_t d = 0; d < axis; ++d) rows *= type.shape[d];
-  for (std::int64_t d = axis + 1; d < type.rank(); ++d) inner *= type.shape[d];
-  const std::int64_t whole = type.shape[axis] * inner;
+  const AxisExtent bytes = bytes_along(type, op.axis);
+  const std::int64_t rows = bytes.outer, whole = bytes.row();
   std::vector<Runs> parts;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < launch.inputs.size(); ++i) {
-    const std::int64_t part = launch.inputs[i].shape[axis] * inner;
+    const std::int64_t part = bytes_along(launch.inputs[i], op.axis).row();
     if (part == 0) continue;
     if (rows == 1 && launch.in<char>(i) == launch.out<char>(0) + offset) {  // made there
       offset += part;

@@ -5,27 +5,24 @@
 #include "ops/concat/concat.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/runs.h"
+#include "ops/rules/axis.h"
 
 namespace metronome {
 
 void record(const Concat& op, const CudaLaunch& launch) {
   const Type& type = launch.outputs[0];
   if (type.numel() == 0) return;
-  const std::int64_t axis = op.axis < 0 ? op.axis + type.rank() : op.axis;
-  std::int64_t inner = static_cast<std::int64_t>(size_of(type.element));
-  for (std::int64_t d = axis + 1; d < type.rank(); ++d) inner *= type.shape[d];
-  const std::int64_t row = type.shape[axis] * inner;  // bytes
-  const std::int64_t rows = static_cast<std::int64_t>(type.bytes()) / row;
+  const AxisExtent e = bytes_along(type, op.axis);
 
   std::vector<Run> runs;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < launch.inputs.size(); ++i) {
-    const Run run = {launch.in<std::byte>(i), begin, launch.inputs[i].shape[axis] * inner};
+    const Run run = {launch.in<std::byte>(i), begin, bytes_along(launch.inputs[i], op.axis).row()};
     begin += run.bytes;
-    const bool made_there = rows == 1 && run.from == launch.out<std::byte>(0) + run.begin;
+    const bool made_there = e.outer == 1 && run.from == launch.out<std::byte>(0) + run.begin;
     if (run.bytes > 0 && !made_there) runs.push_back(run);
   }
-  record_runs(launch, rows, row, runs);
+  record_runs(launch, e.outer, e.row(), runs);
 }
 
 }  // namespace metronome

@@ -57,6 +57,37 @@ inline Vector<T> log1p(const Vector<T>& x) {
   return x.log1p();
 }
 template <class T>
+inline Vector<T> expm1(const Vector<T>& x) {
+  return x.expm1();
+}
+template <class T>
+inline Vector<T> floor(const Vector<T>& x) {
+  return x.floor();
+}
+template <class T>
+inline Vector<T> ceil(const Vector<T>& x) {
+  return x.ceil();
+}
+/// Halves to the even neighbour.
+template <class T>
+inline Vector<T> round(const Vector<T>& x) {
+  return x.round();
+}
+template <class T>
+inline Vector<T> trunc(const Vector<T>& x) {
+  return x.trunc();
+}
+/// Lane by lane, as Sleef's is wrong where x / y is large.
+template <class T>
+inline Vector<T> fmod(const Vector<T>& x, const Vector<T>& y) {
+  T numerators[kLanes<T>], denominators[kLanes<T>];
+  x.store(numerators), y.store(denominators);
+  for (std::int64_t i = 0; i < kLanes<T>; ++i) {
+    numerators[i] = std::fmod(numerators[i], denominators[i]);
+  }
+  return Vector<T>::loadu(numerators);
+}
+template <class T>
 inline Vector<T> pow(const Vector<T>& x, const Vector<T>& y) {
   return x.pow(y);
 }

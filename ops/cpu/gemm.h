@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "graph/ir/type.h"
@@ -72,6 +73,22 @@ struct GemmOffsets {
 };
 /// One entry per product, in order.
 std::vector<GemmOffsets> gemm_offsets(const Gemm& gemm);
+
+/// The own product of one shape, on one thread, that is told when it runs where its operands lie:
+/// for kernels that make many products. B is not transposed, and there is neither bias nor batch;
+/// `addend` counts as in GemmData.
+class OwnProduct {
+ public:
+  OwnProduct() = default;
+  explicit OwnProduct(const Gemm& gemm);
+  void operator()(const void* a, const void* b, const void* addend, void* c) const {
+    run_(self_.get(), a, b, addend, c);
+  }
+
+ private:
+  void (*run_)(const void*, const void*, const void*, const void*, void*) = nullptr;
+  std::shared_ptr<const void> self_;
+};
 
 // The three ways; `gemm_candidates` and `bind_gemm` choose among them.
 std::size_t direct_gemm_scratch(const Gemm& gemm, int threads);

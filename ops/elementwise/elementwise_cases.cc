@@ -11,6 +11,7 @@ namespace {
 Fillings filling(Function function, int operand) {
   switch (function) {
     case Function::log:
+    case Function::log1p:
     case Function::sqrt:
     case Function::sqrt_grad:
     case Function::rsqrt:
@@ -25,6 +26,7 @@ Fillings filling(Function function, int operand) {
     case Function::reciprocal_grad:
       return {.low = 0.5, .high = 2};
     case Function::div:
+    case Function::fmod:
       return operand == 1 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
     case Function::div_grad:
       return operand == 2 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
@@ -32,6 +34,7 @@ Fillings filling(Function function, int operand) {
     case Function::sigmoid_grad:
       return operand == 1 ? Fillings{.low = 0, .high = 1} : Fillings{};
     case Function::exp:
+    case Function::expm1:
       return {.low = -4, .high = 4};
     case Function::gelu:
     case Function::silu:
@@ -45,6 +48,20 @@ Fillings filling(Function function, int operand) {
 }
 
 bool is_gradient(const Row& row) { return row.name.find("_grad") != std::string_view::npos; }
+
+/// Flat wherever it is smooth, so no gradient flows through it.
+bool is_step(Function function) {
+  switch (function) {
+    case Function::sign:
+    case Function::floor:
+    case Function::ceil:
+    case Function::round:
+    case Function::trunc:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Case make(Function function, std::string name, Element element, const std::vector<Shape>& shapes) {
   const Row& row = row_of(function);
@@ -66,7 +83,7 @@ Case make(Function function, std::string name, Element element, const std::vecto
     result.inputs.push_back(std::move(input));
   }
   result.gradient = is_floating(element) && !is_half(element) && !is_gradient(row) &&
-                    row.elements != Elements::compared && function != Function::sign;
+                    row.elements != Elements::compared && !is_step(function);
   // The gradient of an operand that is broadcast is a sum.
   for (const Shape& shape : shapes) result.sums = result.sums || shape != shapes[0];
   return result;

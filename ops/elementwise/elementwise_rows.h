@@ -45,6 +45,11 @@ METRONOME_ROW(clamp_grad, 2, floating, 2,
               (select((y >= a) & (y <= b), x, V(0))),
               (at::where(at::logical_and(at::ge(y, a), at::le(y, b)), x, at::zeros_like(x))),
               undefined())
+METRONOME_ROW(floor, 1, floating, 0,               (floor(x)), (at::floor(x)), none)
+METRONOME_ROW(ceil, 1, floating, 0,                (ceil(x)), (at::ceil(x)), none)
+METRONOME_ROW(round, 1, floating, 0,               (round(x)), (at::round(x)), none)
+METRONOME_ROW(trunc, 1, floating, 0,               (trunc(x)), (at::trunc(x)), none)
+METRONOME_ROW(fmod, 2, floating, 0,                (fmod(x, y)), (at::fmod(x, y)), g, neg({g * trunc({x / y})}))
 
 // Comparisons, logic, choice.
 METRONOME_ROW(equal, 2, compared, 0,               (x == y), (at::eq(x, y)), none, none)
@@ -70,6 +75,8 @@ METRONOME_ROW(reciprocal, 1, floating, 0,          (V(1) / x), (at::reciprocal(x
 METRONOME_ROW(reciprocal_grad, 2, floating, 0,     (neg(x) * y * y), (-x * (y * y)), undefined())
 METRONOME_ROW(exp, 1, floating, 0,                 (exp(x)), (at::exp(x)), g * out)
 METRONOME_ROW(log, 1, floating, 0,                 (log(x)), (at::log(x)), g / x)
+METRONOME_ROW(expm1, 1, floating, 0,               (expm1(x)), (at::expm1(x)), g * exp({x}))
+METRONOME_ROW(log1p, 1, floating, 0,               (log1p(x)), (at::log1p(x)), g / (x + 1.0))
 METRONOME_ROW(sin, 1, floating, 0,                 (sin(x)), (at::sin(x)), g * cos({x}))
 METRONOME_ROW(cos, 1, floating, 0,                 (cos(x)), (at::cos(x)), neg({g * sin({x})}))
 METRONOME_ROW(pow, 2, floating, 0,

@@ -24,10 +24,19 @@ namespace metronome::cuda::formula {
 
 METRONOME_FUNCTION(erfc)
 METRONOME_FUNCTION(log1p)
+METRONOME_FUNCTION(expm1)
+METRONOME_FUNCTION(floor)
+METRONOME_FUNCTION(ceil)
+METRONOME_FUNCTION(trunc)
 METRONOME_FUNCTION(sin)
 METRONOME_FUNCTION(cos)
 METRONOME_FUNCTION(tanh)
 
+/// Halves to the even neighbour.
+METRONOME_DEVICE float round(float x) { return METRONOME_MATH_F32(rint)(x); }
+METRONOME_DEVICE double round(double x) { return METRONOME_MATH(rint)(x); }
+METRONOME_DEVICE float fmod(float x, float y) { return METRONOME_MATH_F32(fmod)(x, y); }
+METRONOME_DEVICE double fmod(double x, double y) { return METRONOME_MATH(fmod)(x, y); }
 METRONOME_DEVICE float pow(float x, float y) { return METRONOME_MATH_F32(pow)(x, y); }
 METRONOME_DEVICE double pow(double x, double y) { return METRONOME_MATH(pow)(x, y); }
 

@@ -93,6 +93,8 @@ Value pow(Operand x, Operand y) {
   return call(Function::pow, {x, y}, x.line);
 }
 
+Value fmod(Operand x, Operand y) { return call(Function::fmod, {x, y}, x.line); }
+
 Value clamp(Value x, double low, double high, Line line) {
   return elementwise(Function::clamp, {x}, line, low, high);
 }

@@ -31,7 +31,7 @@ Value operator<(Operand x, Operand y);
 Value operator<=(Operand x, Operand y);
 Value operator>(Operand x, Operand y);
 Value operator>=(Operand x, Operand y);
-/// Of each element; bool. Two handles are of one value where their `id()` are equal.
+/// For each element; bool. Two handles name one value if their `id()` are equal.
 Value operator==(Operand x, Operand y);
 Value operator!=(Operand x, Operand y);
 Value equal(Operand x, Operand y);
@@ -50,7 +50,14 @@ inline constexpr UnaryFunction abs{Function::abs};
 inline constexpr UnaryFunction sign{Function::sign};
 inline constexpr UnaryFunction exp{Function::exp};
 inline constexpr UnaryFunction log{Function::log};
-inline constexpr UnaryFunction sin{Function::sin};  ///< of radians
+inline constexpr UnaryFunction expm1{Function::expm1};  ///< exp(x) - 1
+inline constexpr UnaryFunction log1p{Function::log1p};  ///< log(1 + x)
+/// No gradient flows through these four, which are flat wherever they are smooth.
+inline constexpr UnaryFunction floor{Function::floor};
+inline constexpr UnaryFunction ceil{Function::ceil};
+inline constexpr UnaryFunction round{Function::round};  ///< halves to the even neighbour
+inline constexpr UnaryFunction trunc{Function::trunc};  ///< toward zero
+inline constexpr UnaryFunction sin{Function::sin};      ///< of radians
 inline constexpr UnaryFunction cos{Function::cos};
 inline constexpr UnaryFunction sqrt{Function::sqrt};
 inline constexpr UnaryFunction rsqrt{Function::rsqrt};
@@ -73,6 +80,8 @@ Value logical_and(Operand x, Operand y);
 Value logical_or(Operand x, Operand y);
 /// x to the power y, element by element.
 Value pow(Operand x, Operand y);
+/// What trunc(x / y) * y leaves of x: of the sign of x, exactly rounded.
+Value fmod(Operand x, Operand y);
 /// Each element moved into [low, high]; low <= high.
 Value clamp(Value x, double low, double high, Line line = Line::here());
 /// x where the bool `condition` holds, else y.

@@ -37,7 +37,7 @@ Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain = 1);
 ///
 /// Random numbers are drawn from Philox keyed by (seed, path), so they change neither with edits
 /// elsewhere in the graph nor with the machine's threads; an f32 storage gets the rounded numbers
-/// of the f64 one. Throws GraphError where the type cannot hold what is asked for.
+/// of the f64 one. Throws GraphError if the type cannot hold what is asked for.
 void initialise(const Storage& storage, std::uint64_t seed, void* out);
 
 }  // namespace metronome

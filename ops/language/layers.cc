@@ -12,6 +12,7 @@
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
+#include "ops/language/functions.h"
 #include "ops/language/init.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/matmul/matmul.h"
@@ -67,6 +68,9 @@ Layer linear(std::int64_t out, LinearOptions options) {
   return rowwise([=](Value x, Line line) {
     const auto check = [&] {
       require_at_least_one("a number of outputs", out);
+      if (!options.bias && options.bias_init) {
+        throw Requirement{"a bias for its bias_init, but bias is false"};
+      }
       require_features(x);
       require_last_dimension(x);
     };
@@ -74,15 +78,21 @@ Layer linear(std::int64_t out, LinearOptions options) {
       const PathScope scope(x.emitter(), "linear", PathScope::Kind::layer);
       const std::int64_t in = x.size(-1);
       const double bound = 1 / std::sqrt(static_cast<double>(in));
-      const Value weight = make_parameter(x.emitter(), "weight", {x.element(), {out, in}},
-                                          kaiming_uniform(in, std::sqrt(5.0)), line);
+      const Init begin = options.weight_init.value_or(kaiming_uniform(in, std::sqrt(5.0)));
+      const Value weight =
+          make_parameter(x.emitter(), "weight", {x.element(), {out, in}}, begin, line);
       if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
       if (!options.bias) return apply(Linear{}, {x, weight}, line);
-      const Value bias =
-          make_parameter(x.emitter(), "bias", {x.element(), {out}}, uniform(-bound, bound), line);
+      const Value bias = make_parameter(x.emitter(), "bias", {x.element(), {out}},
+                                        options.bias_init.value_or(uniform(-bound, bound)), line);
       return apply(Linear{}, {x, weight, bias}, line);
     });
   });
+}
+
+Value linear(Value x, Value weight, Value bias, Line line) {
+  if (!bias.present()) return apply(Linear{}, {x, weight}, line);
+  return apply(Linear{}, {x, weight, bias}, line);
 }
 
 Layer layer_norm(LayerNormOptions options) {
@@ -95,8 +105,10 @@ Layer layer_norm(LayerNormOptions options) {
     return layer_of("layer_norm", x, line, check, [&] {
       const PathScope scope(x.emitter(), "layer_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(-1)}};
-      const Value weight = make_parameter(x.emitter(), "weight", type, ones(), line);
-      const Value bias = make_parameter(x.emitter(), "bias", type, zeros(), line);
+      const Value weight =
+          make_parameter(x.emitter(), "weight", type, options.weight_init.value_or(ones()), line);
+      const Value bias =
+          make_parameter(x.emitter(), "bias", type, options.bias_init.value_or(zeros()), line);
       return apply_all(LayerNorm{options.eps}, {x, weight, bias}, 3, line)[0];
     });
   });
@@ -112,7 +124,8 @@ Layer rms_norm(RmsNormOptions options) {
     return layer_of("rms_norm", x, line, check, [&] {
       const PathScope scope(x.emitter(), "rms_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(-1)}};
-      const Value weight = make_parameter(x.emitter(), "weight", type, ones(), line);
+      const Value weight =
+          make_parameter(x.emitter(), "weight", type, options.weight_init.value_or(ones()), line);
       const double epsilon = x.element() == f64 ? std::numeric_limits<double>::epsilon()
                                                 : std::numeric_limits<float>::epsilon();
       return apply_all(RmsNorm{options.eps.value_or(epsilon)}, {x, weight}, 2, line)[0];
@@ -136,8 +149,10 @@ Layer batch_norm(BatchNormOptions options) {
       Emitter* const graph = x.emitter();
       const PathScope scope(graph, "batch_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(1)}};
-      const Value weight = make_parameter(graph, "weight", type, ones(), line);
-      const Value bias = make_parameter(graph, "bias", type, zeros(), line);
+      const Value weight =
+          make_parameter(graph, "weight", type, options.weight_init.value_or(ones()), line);
+      const Value bias =
+          make_parameter(graph, "bias", type, options.bias_init.value_or(zeros()), line);
       const Buffer mean = make_buffer(graph, "running_mean", type, zeros(), line);
       const Buffer variance = make_buffer(graph, "running_var", type, ones(), line);
       const Values results = apply_all(BatchNorm{options.eps, options.momentum},
@@ -162,6 +177,18 @@ Layer dropout(double p) {
   };
 }
 
+namespace {
+
+/// Rows [index..., width] of an embedding, zeros where the index is `padding`.
+Value without_padding(const Value& rows, const Value& index, std::int64_t padding, Line line) {
+  Shape shape = index.shape();
+  shape.push_back(1);
+  const Value read = index.reshape(std::move(shape), line) != static_cast<double>(padding);
+  return where(read, rows, 0.0, line);
+}
+
+}  // namespace
+
 Layer embedding(std::int64_t vocabulary, std::int64_t width, EmbeddingOptions options) {
   return [=](Value index, Line line) {
     const auto check = [&] {
@@ -172,12 +199,21 @@ Layer embedding(std::int64_t vocabulary, std::int64_t width, EmbeddingOptions op
             fmt::format("a table of a floating element type, but {}", name_of(options.element))};
       }
       require_integer(index.type());
+      const std::int64_t padding = options.padding_index.value_or(0);
+      if (padding < -vocabulary || padding >= vocabulary) {
+        throw Requirement{fmt::format("a padding_index from {} to {}, but {}", -vocabulary,
+                                      vocabulary - 1, padding)};
+      }
     };
     return layer_of("embedding", index, line, check, [&] {
       const PathScope scope(index.emitter(), "embedding", PathScope::Kind::layer);
-      const Value table = make_parameter(index.emitter(), "weight",
-                                         {options.element, {vocabulary, width}}, normal(), line);
-      return apply(Embedding{}, {table, index}, line);
+      const Value table =
+          make_parameter(index.emitter(), "weight", {options.element, {vocabulary, width}},
+                         options.weight_init.value_or(normal()), line);
+      const Value rows = apply(Embedding{}, {table, index}, line);
+      if (!options.padding_index || rows.poisoned()) return rows;
+      const std::int64_t padding = *options.padding_index;
+      return without_padding(rows, index, padding < 0 ? padding + vocabulary : padding, line);
     });
   };
 }

@@ -32,7 +32,7 @@ struct Adam {
   Values scalars(Value update, double rate) const;  ///< rate lr, 1 - beta1^t, 1 - beta2^t; f64[]
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
-  /// What a training cannot use, or nothing.
+  /// Why no training can use these numbers, or nothing.
   std::optional<Requirement> mistake() const;
 };
 

@@ -21,6 +21,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/value.h"
+#include "ops/language/expert_choice.h"
 #include "ops/language/functions.h"
 #include "ops/route/route.h"
 #include "ops/rules/require.h"
@@ -31,7 +32,8 @@ namespace {
 /// What `route` leaves with its result.
 struct Routed {
   ValueId weights;  ///< the router's [rows, experts]
-  ValueId load;     ///< i64[experts]: choices that fell on each expert
+  ValueId load;     ///< i64[experts]: choices that fell on each expert; absent where experts choose
+  ValueId row;      ///< i64[experts * slots]: where experts choose, the rows that they took
   std::int64_t top = 0, slots = 0;
 };
 
@@ -133,8 +135,15 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
   }
   const std::int64_t count = weights.size(1);
   const std::int64_t slots = slots_of(options.capacity, size(0), options.top, count);
-  const Values routes = apply_all(Route{options.top, slots}, {weights}, 4, line);
-  const Value &choice = routes[0], &slot = routes[1], &row = routes[2], &load = routes[3];
+  const bool experts_choose = options.chooser == Chooser::expert;
+  ExpertChoice chosen;
+  Values routes;  // choice, slot, row, load
+  if (experts_choose) {
+    chosen = chosen_by_experts(weights, slots, line);
+  } else {
+    routes = apply_all(Route{options.top, slots}, {weights}, 4, line);
+  }
+  const Value& row = experts_choose ? chosen.row : routes[2];
 
   const Values rows = chunk(embedding_lookup(*this, row, line), count, 0, line);
   Values results;
@@ -148,8 +157,12 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
                      {{e == 0 ? weights : results[0], result}}, *wrong);
     }
   }
-  const Value y = combined(results, weights, choice, slot, line);
-  if (!y.poisoned()) keep_note(y, Routed{weights.id(), load.id(), options.top, slots});
+  const Value y = experts_choose ? combined(results, chosen, size(0), line)
+                                 : combined(results, weights, routes[0], routes[1], line);
+  if (y.poisoned()) return y;
+  Routed note{weights.id(), {}, {}, options.top, slots};
+  (experts_choose ? note.row : note.load) = (experts_choose ? row : routes[3]).id();
+  keep_note(y, note);
   return y;
 }
 
@@ -164,6 +177,10 @@ Value dropped(Value result, Line line) {
     return mistake(result.emitter(), line, "dropped rows cannot be counted", {{result}},
                    {"what route(...) gave"});
   }
+  const Value weights(result.emitter(), route->weights);
+  if (route->row.present()) {
+    return rows_left(Value(result.emitter(), route->row), weights.size(0), line);
+  }
   LineScope scope(result.emitter(), line);
   const auto slots = static_cast<double>(route->slots);
   return sum(maximum(Value(result.emitter(), route->load) - slots, 0.0));
@@ -175,6 +192,10 @@ Value balance_loss(Value result, Line line) {
   if (route == nullptr) {
     return mistake(result.emitter(), line, "balance_loss cannot find the router", {{result}},
                    {"what route(...) gave"});
+  }
+  if (route->row.present()) {
+    return mistake(result.emitter(), line, "balance_loss has nothing to balance", {{result}},
+                   {"a route in which rows choose; where experts choose, all take as many rows"});
   }
   LineScope scope(result.emitter(), line);
   const Value weights(result.emitter(), route->weights), load(result.emitter(), route->load);

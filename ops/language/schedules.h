@@ -74,14 +74,15 @@ class LearningRate {
   requires std::constructible_from<Rate, T> LearningRate(T rate)
       : parts_{{0, Rate(rate)}} {}  // NOLINT: implicit, for `.lr = Cosine{}`
 
-  /// The same, and from update `milestone` on what `next` gives at update - milestone:
+  /// The same before update `milestone`; from there on, what `next` gives at update - milestone:
   /// torch.optim.lr_scheduler.SequentialLR. Milestones rise.
   LearningRate then(std::int64_t milestone, const LearningRate& next) const;
 
   Value at(Value update) const;
   double at(std::int64_t update) const;
 
-  /// What a training cannot use: a negative rate, no steps, milestones that do not rise.
+  /// Why no training can use it (a negative rate, no steps, milestones that do not rise), or
+  /// nothing.
   std::optional<Requirement> mistake() const;
   bool operator==(const LearningRate&) const = default;
   friend std::string to_string(const LearningRate& schedule);

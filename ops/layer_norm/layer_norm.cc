@@ -4,17 +4,10 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/rules/axis.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
-namespace {
-
-Type without_last(const Type& type) {
-  return {type.element, Shape(type.shape.begin(), type.shape.end() - 1)};
-}
-
-}  // namespace
-
 std::string LayerNorm::attributes() const { return fmt::format("eps={}", eps); }
 
 Types LayerNorm::infer(std::span<const Type> in) const {

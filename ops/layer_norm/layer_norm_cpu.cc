@@ -8,7 +8,6 @@
 
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
-#include "ops/cpu/parallel.h"
 #include "ops/cpu/row_blocks.h"
 #include "ops/layer_norm/layer_norm.h"
 
@@ -112,11 +111,12 @@ struct Backward {
   // dx = rstd (h - average(h) - n average(h n)) with h = g gamma, n = (d - average(d)) rstd and
   // d = x - mean; adds g n and g of these rows to the sums, or begins them.
   template <int R>
-  void block(std::int64_t row, bool begins, T* dgamma, T* dbeta) const {
+  void block(std::int64_t row, bool begins, const std::array<T*, 2>& of_rows) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
     const T *const gs = g + row * width, *const xs = x + row * width;
     T* const to = dx + row * width;
+    const auto [dgamma, dbeta] = of_rows;
     Reg center[R], scale[R], shift[R], total[3][R];
     for (int r = 0; r < R; ++r) {
       center[r] = S::set(mean[row + r]);
@@ -175,12 +175,7 @@ CpuKernel bind_forward(const LayerNorm& op, const CpuLaunch& l) {
   const Type& x = l.inputs[0];
   const Forward<T> forward{l.in<T>(0),  l.in<T>(1),  l.in<T>(2),     l.out<T>(0),
                            l.out<T>(1), l.out<T>(2), x.shape.back(), static_cast<T>(op.eps)};
-  const std::int64_t rows = rows_of(x), grain = grain_of(forward.width);
-  return CpuKernel([forward, rows, grain, threads = l.choice.threads] {
-    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
-      for_blocks(begin, end, [&](auto r, std::int64_t row) { forward.template block<r()>(row); });
-    });
-  });
+  return over_rows(forward, rows_of(x), l.choice.threads);
 }
 
 template <class T>
@@ -188,34 +183,8 @@ CpuKernel bind_backward(const CpuLaunch& l) {
   const Type& x = l.inputs[1];
   const Backward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),    l.in<T>(3),
                              l.in<T>(4), l.out<T>(0), x.shape.back()};
-  T* const dgamma = l.out<T>(1);
-  T* const dbeta = l.out<T>(2);
-  T* const scratch = static_cast<T*>(l.scratch);
-  const std::int64_t rows = rows_of(x), grain = grain_of(backward.width);
-  return CpuKernel([=, threads = l.choice.threads] {
-    const std::int64_t width = backward.width;
-    if (rows == 0) {
-      std::fill_n(dgamma, width, T(0));
-      std::fill_n(dbeta, width, T(0));
-      return;
-    }
-    // The first part sums in the outputs, the others in scratch, added in their order.
-    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
-      // One thread has no scratch.
-      T* const own = part == 0 ? nullptr : scratch + (part - 1) * partial_stride(2 * width);
-      T* const of_gamma = part == 0 ? dgamma : own;
-      T* const of_beta = part == 0 ? dbeta : own + width;
-      for_blocks(begin, end, [&](auto r, std::int64_t row) {
-        backward.template block<r()>(row, row == begin, of_gamma, of_beta);
-      });
-    });
-    const std::int64_t size = part_size(threads, rows, grain);
-    for (std::int64_t part = 1; part * size < rows; ++part) {
-      const T* const own = scratch + (part - 1) * partial_stride(2 * width);
-      for (std::int64_t i = 0; i < width; ++i) dgamma[i] += own[i];
-      for (std::int64_t i = 0; i < width; ++i) dbeta[i] += own[width + i];
-    }
-  });
+  return over_rows_with_sums(backward, std::array{l.out<T>(1), l.out<T>(2)}, l.scratch, rows_of(x),
+                             l.choice.threads);
 }
 
 }  // namespace
@@ -229,11 +198,7 @@ CpuKernel bind(const LayerNorm& op, const CpuLaunch& l) {
 }
 
 std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
-  const Type& x = q.inputs[1];
-  const int threads = threads_for_elements(x.numel(), q.threads);
-  const auto partials =
-      static_cast<std::size_t>((threads - 1) * partial_stride(2 * x.shape.back()));
-  return {{.scratch_bytes = partials * size_of(x.element), .threads = threads}};
+  return {candidate_with_sums(q.inputs[1], 2, q.threads)};
 }
 
 CpuKernel bind(const LayerNormGrad&, const CpuLaunch& l) {

@@ -133,9 +133,6 @@ Value l1_loss(Value prediction, Value target, Line line) {
 Value smooth_l1_loss(Value prediction, Value target, double beta, Line line) {
   return apply(SmoothL1Loss{beta}, {prediction, target}, line);
 }
-Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options, Line line) {
-  return apply(CrossEntropyLoss{options.ignore_index}, {logits, targets}, line);
-}
 Value bce_with_logits_loss(Value logits, Value target, Line line) {
   return apply(BceWithLogitsLoss{}, {logits, target}, line);
 }

@@ -1,6 +1,7 @@
 // Losses: how far a prediction is from its target, as a scalar; the mean over all elements (over
 // all rows for classes). Each is a composite: `lower` writes it out in other ops, and libtorch's
-// own loss is its eager form.
+// own loss is its eager form. With other reductions, weights or smoothing they are formulas, as are
+// the losses of class_losses.h and distance_losses.h.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ struct SmoothL1Loss {
 METRONOME_COMPOSITE(SmoothL1Loss);
 
 /// Mean of -log softmax(logits)[target] over the rows whose target is not `ignore_index`, as
-/// torch.nn.functional.cross_entropy; NaN where all are ignored, as there. Logits [..., classes]
+/// torch.nn.functional.cross_entropy; NaN if all are ignored, as there. Logits [..., classes]
 /// floating, targets [...] i64 from 0 to classes - 1, or `ignore_index`. Any other target adds zero
 /// to the sum and is reported (`Executable::fault`); `eager` throws RunError for it.
 struct CrossEntropyLoss {
@@ -78,24 +79,48 @@ struct BceWithLogitsLoss {
 };
 METRONOME_COMPOSITE(BceWithLogitsLoss);
 
+/// How a loss joins its elements.
+enum class LossReduction : std::uint8_t { mean, sum, none };
+
 Value mse_loss(Value prediction, Value target, Line line = Line::here());
+Value mse_loss(Value prediction, Value target, LossReduction reduction, Line line = Line::here());
 Value l1_loss(Value prediction, Value target, Line line = Line::here());
+Value l1_loss(Value prediction, Value target, LossReduction reduction, Line line = Line::here());
 Value smooth_l1_loss(Value prediction, Value target, double beta = 1, Line line = Line::here());
+Value smooth_l1_loss(Value prediction, Value target, double beta, LossReduction reduction,
+                     Line line = Line::here());
+
 struct CrossEntropyOptions {
   /// The target of rows that count for nothing, padding: neither in the sum nor in the number of
   /// rows that it is divided by. May be in range.
   std::int64_t ignore_index = -100;
+  /// What share of each target is spread evenly over all classes, 0 to 1 (Szegedy et al., 2016).
+  double label_smoothing = 0;
+  /// Of each class, [classes], of the logits' type; no gradient flows to it. The mean divides by
+  /// the sum of the targets' weights. Absent: all 1.
+  Value weight = {};
+  LossReduction reduction = LossReduction::mean;  ///< none: 0 for rows that are ignored
 };
+/// Logits [..., classes], targets [...] i64.
 Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options = {},
                          Line line = Line::here());
+
 Value bce_with_logits_loss(Value logits, Value target, Line line = Line::here());
+struct BceWithLogitsOptions {
+  /// Both broadcast to the logits, whose type they have: a factor of each element's loss, and one
+  /// of its part for positive targets. Absent: 1.
+  Value weight = {}, pos_weight = {};
+  LossReduction reduction = LossReduction::mean;
+};
+Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions options,
+                           Line line = Line::here());
 
 struct AccuracyOptions {
   /// As for the loss, so that the same targets do for both.
   std::int64_t ignore_index = -100;
 };
 /// The share of rows whose largest logit is the target's, f32[], among those whose target is not
-/// `ignore_index`; NaN where all are ignored. Logits [..., classes], targets [...] i64. No gradient
+/// `ignore_index`; NaN if all are ignored. Logits [..., classes], targets [...] i64. No gradient
 /// flows through it.
 Value accuracy(Value logits, Value targets, AccuracyOptions options = {}, Line line = Line::here());
 

@@ -1,17 +1,21 @@
 // Ops that a program brings along. An op is a struct with the rules of graph/ir/op_rules.h; one
 // that has `lower` runs everywhere as it is. One with kernels of its own has these rules beside it,
-// in its namespace, and is named where a graph is compiled:
+// in its namespace, and is named when a graph is compiled:
 //
-//   CpuKernel bind(const MyOp& op, const CpuLaunch& launch);            the CPU's kernel
-//   void record(const MyOp& op, const CudaLaunch& launch);              a device's commands;
-//   optional std::vector<Candidate> candidates(const MyOp&, const CpuQuery&);    optional; scratch,
-//   threads std::vector<Candidate> candidates(const MyOp&, const CudaQuery&);   optional; scratch
-//   Tensors reference(const MyOp& op, const Tensors& inputs);           libtorch's calls, for eager
+//   the CPU's kernel:
+//     CpuKernel bind(const MyOp& op, const CpuLaunch& launch);
+//   a device's commands; optional:
+//     void record(const MyOp& op, const CudaLaunch& launch);
+//   scratch and, on a CPU, threads; optional:
+//     std::vector<Candidate> candidates(const MyOp& op, const CpuQuery& query);
+//     std::vector<Candidate> candidates(const MyOp& op, const CudaQuery& query);
+//   libtorch's calls, for eager:
+//     Tensors reference(const MyOp& op, const Tensors& inputs);
 //
 //   compile(graph, target, {.ops = own_ops<MyOp, MyOpGrad>()});
 //
-// `portable` (ops/own/portable.h) stands for `bind` and `record` both. Without a rule for a target
-// the op runs there by its `lower`, and `compile` refuses it where it has none.
+// `portable` (ops/own/portable.h) stands for `bind` and `record` both. On a target that it has
+// no rule for the op runs by its `lower`; without `lower` `compile` refuses it there.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -14,6 +14,7 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
 #include "ops/language/nest.h"
+#include "ops/rules/axis.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
@@ -303,12 +304,10 @@ namespace {
 
 template <class T>
 CpuKernel argmax(const ArgMax& op, const CpuLaunch& launch) {
-  const Shape& shape = launch.inputs[0].shape;
-  const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + shape.size() : op.axis);
-  std::int64_t inner = 1;
-  for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
-  return CpuKernel([to = launch.out<std::int64_t>(0), from = launch.in<T>(0), n = shape[axis],
-                    inner, results = launch.outputs[0].numel(), threads = launch.choice.threads] {
+  const AxisExtent e = extent_along(launch.inputs[0], op.axis);
+  return CpuKernel([to = launch.out<std::int64_t>(0), from = launch.in<T>(0), n = e.size,
+                    inner = e.inner, results = launch.outputs[0].numel(),
+                    threads = launch.choice.threads] {
     parallel_for(threads, results, 4096 / n + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const T* p = from + i / inner * n * inner + i % inner;

@@ -10,6 +10,7 @@
 #include "ops/language/nest.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reduce_kernels.h"
+#include "ops/rules/axis.h"
 
 namespace metronome {
 namespace {
@@ -174,12 +175,9 @@ void record(const Reduce& op, const CudaLaunch& launch) {
 }
 
 void record(const ArgMax& op, const CudaLaunch& launch) {
-  const Shape& shape = launch.inputs[0].shape;
-  const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + shape.size() : op.axis);
-  const Index count = shape[axis], results = launch.outputs[0].numel();
+  const AxisExtent e = extent_along(launch.inputs[0], op.axis);
+  const Index count = e.size, inner = e.inner, results = launch.outputs[0].numel();
   if (results == 0) return;
-  Index inner = 1;
-  for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
   KernelShape grid;
   int sharing;
   if (inner == 1) {

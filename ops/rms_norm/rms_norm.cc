@@ -5,17 +5,10 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
+#include "ops/rules/axis.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
-namespace {
-
-Type without_last(const Type& type) {
-  return {type.element, Shape(type.shape.begin(), type.shape.end() - 1)};
-}
-
-}  // namespace
-
 std::string RmsNorm::attributes() const { return fmt::format("eps={}", eps); }
 
 Types RmsNorm::infer(std::span<const Type> in) const {

@@ -6,7 +6,6 @@
 
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
-#include "ops/cpu/parallel.h"
 #include "ops/cpu/row_blocks.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -60,11 +59,12 @@ struct Backward {
   // dx = rstd (h - n average(h n)) with h = g gamma and n = x rstd; adds g n of these rows to the
   // sums, or begins them.
   template <int R>
-  void block(std::int64_t row, bool begins, T* dgamma) const {
+  void block(std::int64_t row, bool begins, const std::array<T*, 1>& of_rows) const {
     using S = Simd<T>;
     using Reg = typename S::Reg;
     const T *const gs = g + row * width, *const xs = x + row * width;
     T* const to = dx + row * width;
+    T* const dgamma = of_rows[0];
     Reg total[1][R], scale[R], slope[R];
     // Beyond the row gamma is zero, and with it h.
     sum_row<T>(width, total, [&](const auto& load, const auto&, Reg(&part)[1][R]) {
@@ -100,12 +100,7 @@ CpuKernel bind_forward(const RmsNorm& op, const CpuLaunch& l) {
   const Type& x = l.inputs[0];
   const Forward<T> forward{l.in<T>(0),  l.in<T>(1),     l.out<T>(0),
                            l.out<T>(1), x.shape.back(), static_cast<T>(op.eps)};
-  const std::int64_t rows = rows_of(x), grain = grain_of(forward.width);
-  return CpuKernel([forward, rows, grain, threads = l.choice.threads] {
-    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
-      for_blocks(begin, end, [&](auto r, std::int64_t row) { forward.template block<r()>(row); });
-    });
-  });
+  return over_rows(forward, rows_of(x), l.choice.threads);
 }
 
 template <class T>
@@ -113,28 +108,8 @@ CpuKernel bind_backward(const CpuLaunch& l) {
   const Type& x = l.inputs[1];
   const Backward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),
                              l.in<T>(3), l.out<T>(0), x.shape.back()};
-  T* const dgamma = l.out<T>(1);
-  T* const scratch = static_cast<T*>(l.scratch);
-  const std::int64_t rows = rows_of(x), grain = grain_of(backward.width);
-  return CpuKernel([=, threads = l.choice.threads] {
-    const std::int64_t width = backward.width;
-    if (rows == 0) {
-      std::fill_n(dgamma, width, T(0));
-      return;
-    }
-    // The first part sums in the output, the others in scratch, added in their order.
-    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int part) {
-      T* const own = part == 0 ? dgamma : scratch + (part - 1) * partial_stride(width);
-      for_blocks(begin, end, [&](auto r, std::int64_t row) {
-        backward.template block<r()>(row, row == begin, own);
-      });
-    });
-    const std::int64_t size = part_size(threads, rows, grain);
-    for (std::int64_t part = 1; part * size < rows; ++part) {
-      const T* const own = scratch + (part - 1) * partial_stride(width);
-      for (std::int64_t i = 0; i < width; ++i) dgamma[i] += own[i];
-    }
-  });
+  return over_rows_with_sums(backward, std::array{l.out<T>(1)}, l.scratch, rows_of(x),
+                             l.choice.threads);
 }
 
 }  // namespace
@@ -148,10 +123,7 @@ CpuKernel bind(const RmsNorm& op, const CpuLaunch& l) {
 }
 
 std::vector<Candidate> candidates(const RmsNormGrad&, const CpuQuery& q) {
-  const Type& x = q.inputs[1];
-  const int threads = threads_for_elements(x.numel(), q.threads);
-  const auto partials = static_cast<std::size_t>((threads - 1) * partial_stride(x.shape.back()));
-  return {{.scratch_bytes = partials * size_of(x.element), .threads = threads}};
+  return {candidate_with_sums(q.inputs[1], 1, q.threads)};
 }
 
 CpuKernel bind(const RmsNormGrad&, const CpuLaunch& l) {

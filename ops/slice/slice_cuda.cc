@@ -3,26 +3,15 @@
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/units.h"
+#include "ops/rules/axis.h"
 #include "ops/slice/slice.h"
 #include "ops/slice/slice_kernels.h"
 
 namespace metronome {
 namespace {
 
-/// `rows` rows of `whole` bytes, of which `part` bytes lie at `offset`.
-struct Range {
-  std::int64_t rows, whole, part, offset;
-};
-
-Range range_of(const Type& type, std::int64_t axis, std::int64_t begin, std::int64_t count) {
-  std::int64_t rows = 1, inner = static_cast<std::int64_t>(size_of(type.element));
-  for (std::int64_t d = 0; d < axis; ++d) rows *= type.shape[d];
-  for (std::int64_t d = axis + 1; d < type.rank(); ++d) inner *= type.shape[d];
-  return {rows, type.shape[axis] * inner, count * inner, begin * inner};
-}
-
 template <class T>
-void add_to_sum(const Range& l, const CudaLaunch& launch) {
+void add_to_sum(const AxisRange& l, const CudaLaunch& launch) {
   constexpr std::int64_t kBytes = sizeof(T);
   const bool in_place = launch.output_data[0] == launch.input_data[1];
   const std::int64_t count = l.rows * (in_place ? l.part : l.whole) / kBytes;
@@ -35,7 +24,7 @@ void add_to_sum(const Range& l, const CudaLaunch& launch) {
 }  // namespace
 
 void record(const Slice& op, const CudaLaunch& launch) {
-  const Range l = range_of(launch.inputs[0], op.axis, op.begin, op.end - op.begin);
+  const AxisRange l = range_along(launch.inputs[0], op.axis, op.begin, op.end - op.begin);
   const std::int64_t bytes = l.rows * l.part;
   if (bytes == 0) return;
   const char* from = launch.in<char>(0) + l.offset;
@@ -53,7 +42,8 @@ void record(const Slice& op, const CudaLaunch& launch) {
 }
 
 void record(const SliceGrad& op, const CudaLaunch& launch) {
-  const Range l = range_of(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
+  const AxisRange l =
+      range_along(launch.outputs[0], op.axis, op.begin, launch.inputs[0].shape[op.axis]);
   const std::int64_t bytes = l.rows * l.whole;
   if (bytes == 0) return;
   if (op.accumulate) {

@@ -9,6 +9,7 @@
 #include "ops/cpu/math.h"
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/axis.h"
 #include "ops/softmax/softmax.h"
 
 namespace metronome::METRONOME_ISA {
@@ -25,22 +26,6 @@ Reg<T> exp_of(Reg<T> x) {
 template <class T>
 Reg<T> log_of(Reg<T> x) {
   return Vector<T>(x).log();
-}
-
-// [outer, size, inner]: the axis in the middle.
-struct Extent {
-  std::int64_t outer = 1;
-  std::int64_t size = 1;
-  std::int64_t inner = 1;
-};
-
-Extent extent_of(const Type& type, std::int64_t axis) {
-  const std::int64_t at = normalized_axis(axis, type.rank());
-  Extent e;
-  for (std::int64_t d = 0; d < type.rank(); ++d) {
-    (d < at ? e.outer : d == at ? e.size : e.inner) *= type.shape[static_cast<std::size_t>(d)];
-  }
-  return e;
 }
 
 template <class T>
@@ -139,7 +124,7 @@ void backward_column(std::int64_t n, std::int64_t step, bool log_form, const T* 
 // Runs `row(offset)` for each line along a last axis, else `column(offset, load, store)` for each
 // register of lines.
 template <class T, class Row, class Column>
-void walk(const Extent& e, int threads, const Row& row, const Column& column) {
+void walk(const AxisExtent& e, int threads, const Row& row, const Column& column) {
   using S = Simd<T>;
   if (e.size == 0) return;
   if (e.inner == 1) {
@@ -172,7 +157,7 @@ template <class T>
 CpuKernel bind_forward(const Softmax& op, const CpuLaunch& l) {
   const T* const x = l.in<T>(0);
   T* const y = l.out<T>(0);
-  return CpuKernel([=, e = extent_of(l.inputs[0], op.axis), log = op.log,
+  return CpuKernel([=, e = extent_along(l.inputs[0], op.axis), log = op.log,
                     threads = l.choice.threads] {
     walk<T>(
         e, threads, [&](std::int64_t offset) { forward_row(x + offset, y + offset, e.size, log); },
@@ -187,7 +172,7 @@ CpuKernel bind_backward(const SoftmaxGrad& op, const CpuLaunch& l) {
   const T* const g = l.in<T>(0);
   const T* const y = l.in<T>(1);
   T* const dx = l.out<T>(0);
-  return CpuKernel([=, e = extent_of(l.inputs[0], op.axis), log = op.log,
+  return CpuKernel([=, e = extent_along(l.inputs[0], op.axis), log = op.log,
                     threads = l.choice.threads] {
     walk<T>(
         e, threads, [&](std::int64_t at) { backward_row(g + at, y + at, dx + at, e.size, log); },

@@ -2,7 +2,7 @@
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_plan.h"
-#include "ops/rules/require.h"
+#include "ops/rules/axis.h"
 #include "ops/softmax/softmax.h"
 #include "ops/softmax/softmax_kernels.h"
 
@@ -16,12 +16,10 @@ struct Plan {
 
 // `element`: bytes of a number; `kept`: bytes kept of an element of a line.
 Plan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, cuda::Index kept) {
-  const cuda::Index at = normalized_axis(axis, type.rank());
   Plan plan;
   cuda::SoftmaxLines& l = plan.lines;
-  for (cuda::Index d = 0; d < type.rank(); ++d) {
-    (d < at ? l.outer : d == at ? l.size : l.inner) *= type.shape[static_cast<std::size_t>(d)];
-  }
+  const AxisExtent e = extent_along(type, axis);
+  l.outer = e.outer, l.size = e.size, l.inner = e.inner;
   if (l.outer * l.size * l.inner == 0) {
     plan.shape.blocks = 0;
     return plan;

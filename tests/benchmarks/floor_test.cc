@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "benchmarks/library_share.h"
 #include "benchmarks/products.h"
 #include "benchmarks/table.h"
 #include "executor/cuda/driver/null_driver.h"
@@ -74,6 +75,29 @@ TEST_CASE("the floor is all products alone, and the bytes at the speed of a larg
   CHECK(floor.bytes == benchmarks::bytes_moved(graph));
   CHECK(floor.bytes_per_ms == doctest::Approx(2.0 * (256 << 20) / 2e-3));
   CHECK(floor.ms() == doctest::Approx(floor.gemm_ms + floor.bytes / floor.bytes_per_ms));
+}
+
+TEST_CASE("attention is two products for each head, whose bytes need not move") {
+  Graph g("attention");
+  const Value query = g.input("x", f32, {2, 3, 5, 4});
+  const Value key = g.parameter("key", {f32, {2, 3, 7, 4}}, ones());
+  const Value value = g.parameter("value", {f32, {2, 3, 7, 8}}, ones());
+  g.minimize(mean(scaled_dot_product_attention(query, key, value)), Sgd{.lr = 0.1});
+  const Product scores{
+      .rows = 5, .in = 4, .out = 7, .element = f32, .input_gradient = false, .batch = 6};
+  const Product result{.rows = 5,
+                       .in = 7,
+                       .out = 8,
+                       .element = f32,
+                       .input_gradient = true,
+                       .batch = 6,
+                       .weight_in_out = true};
+  CHECK((benchmarks::products_of(g) == std::map<Product, int>{{scores, 1}, {result, 1}}));
+  CHECK(benchmarks::bytes_moved(g) == 4 * 7 * (2 * 3 * 7 * (4 + 8)));
+  CHECK(benchmarks::library_ms(g, 1) > 0);
+
+  TickingDriver driver;
+  CHECK(benchmarks::floor_of(g, driver, false).gemm_ms == doctest::Approx((2 + 3) * 2e-3));
 }
 
 TEST_CASE("a row of a GPU has its own columns, in the table and in JSON") {

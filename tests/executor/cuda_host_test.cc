@@ -40,9 +40,25 @@ std::shared_ptr<HostDriver> host(std::optional<std::uint64_t> seed = {}, bool la
   return std::make_shared<HostDriver>(HostSettings{.lazy = lazy, .seed = seed});
 }
 
+/// Below the vocabulary of every model that is fed tokens.
+constexpr std::int64_t kTokens = 256;
+
 at::Tensor numbers(const Type& type, int salt) {
   const at::Tensor x = at::arange(type.numel(), at::TensorOptions(at::kDouble));
-  return at::sin(x * 0.7 + salt).reshape(type.shape).to(at::kFloat);
+  if (type.element == i64) {
+    return (x.to(at::kLong) * 7 + salt).remainder(kTokens).reshape(type.shape);
+  }
+  return at::sin(x * 0.7 + salt)
+      .reshape(type.shape)
+      .to(type.element == f64 ? at::kDouble : at::kFloat);
+}
+
+/// Before a batch norm a bias has no gradient but rounding, nor has that of attention's keys; Adam
+/// makes a step of it. f64's is so small that Adam's eps swallows it.
+bool has_idle_bias(const models::Model& model) {
+  return std::ranges::any_of(model.graph.data().storages(), [](const Storage& storage) {
+    return storage.path.ends_with("running_mean") || storage.path.ends_with("in_proj_bias");
+  });
 }
 
 double distance(const at::Tensor& a, const at::Tensor& b) {
@@ -55,15 +71,18 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
 TEST_CASE("models train as on the CPU, whatever order the device is free to take") {
   for (const models::ModelEntry& entry : models::all_models()) {
     models::Model model = entry.make(models::Scale::small, f32);
+    if (has_idle_bias(model)) model = entry.make(models::Scale::small, f64);
     const auto driver = host(11);
     Executable device = compile(model.graph, on(driver, cuda_graph()), untuned());
     Executable cpu_step = compile(model.graph, cpu_replay(), untuned());
     INFO(entry.name);
     for (int step = 0; step < 3; ++step) {
-      const at::Tensor x = numbers(model.input.type(), 2 * step);
-      const at::Tensor t = numbers(model.target.type(), 2 * step + 1);
-      device.run({{model.input, x}, {model.target, t}});
-      cpu_step.run({{model.input, x}, {model.target, t}});
+      std::vector<Feed> feeds;
+      for (const Value& input : model.feeds()) {
+        feeds.emplace_back(input, numbers(input.type(), 2 * step + static_cast<int>(feeds.size())));
+      }
+      device.run(feeds);
+      cpu_step.run(feeds);
       const double loss = cpu_step.read_scalar(model.graph.loss());
       CHECK(device.read_scalar(model.graph.loss()) == doctest::Approx(loss).epsilon(1e-5));
     }

@@ -59,10 +59,13 @@ TEST_CASE("a step is one launch of one graph, and takes nothing after compile") 
     CHECK(count(build, "begin capture") == captures);
     CHECK(count(build, "end capture") == captures);
     compiled.driver->clear_record();
-    const auto& type = model.input.type();
-    const at::Tensor x = at::ones(type.shape), t = at::ones(model.target.type().shape);
+    std::vector<Feed> feeds;
+    for (const Value& input : model.feeds()) {
+      const bool tokens = input.element() == i64;
+      feeds.emplace_back(input, at::ones(input.type().shape, tokens ? at::kLong : at::kFloat));
+    }
     for (int i = 0; i < 3; ++i) {
-      compiled.step.run({{model.input, x}, {model.target, t}});
+      compiled.step.run(feeds);
       compiled.step.evaluate();
     }
     const Lines run = compiled.driver->record_lines();

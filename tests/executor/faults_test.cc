@@ -126,6 +126,33 @@ TEST_CASE("every op that reads by index tells of one that is out of range") {
        -2147483648,
        "pick \"pick\" (train.cc:12): index -2147483648 is out of range 0 to 3",
        ""},
+      {"gather",
+       [](Value x, Value index) { return gather(x, 0, index, kHere); },
+       i64,
+       {2, 4},
+       3,
+       "gather {0} \"gather\" (train.cc:12): index 3 is out of range 0 to 2",
+       ""},
+      {"scatter_add, few of a line",
+       [](Value x, Value index) {
+         const LineScope scope(x.emitter(), kHere);
+         return scatter_add(x, 0, index, index.cast(f64));
+       },
+       i32,
+       {5, 4},
+       -1,
+       "scatter_add {0} \"scatter_add\" (train.cc:12): index -1 is out of range 0 to 2",
+       ""},
+      {"scatter_add, many of a line",
+       [](Value x, Value index) {
+         const LineScope scope(x.emitter(), kHere);
+         return scatter_add(x, 1, index, index.cast(f64));
+       },
+       i64,
+       {3, 40},
+       4,
+       "scatter_add {1} \"scatter_add\" (train.cc:12): index 4 is out of range 0 to 3",
+       ""},
   };
   for (const Lookup& lookup : lookups) {
     CAPTURE(lookup.name);

@@ -29,7 +29,8 @@ std::vector<T> counted(std::size_t count) {
 template <class T>
 Tensor over(std::vector<T>& numbers, Element element, Shape sizes, Shape strides,
             std::int64_t first = 0) {
-  return {.data = reinterpret_cast<std::byte*>(numbers.data() + first),
+  return {.owner = {},
+          .data = reinterpret_cast<std::byte*>(numbers.data() + first),
           .element = element,
           .sizes = std::move(sizes),
           .strides = std::move(strides)};

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,7 +120,6 @@ TEST_CASE("values stay with a graph that is moved, and the one moved from refuse
   CHECK(refusal([&] { from.dot(); }) == moved);
   CHECK(refusal([&] { from.name(); }) == moved);
   CHECK(refusal([&] { from.loss(); }) == moved);
-  CHECK(refusal([&] { from.copy(); }) == moved);
 
   // It may be given a graph again.
   from = Graph("again");
@@ -135,17 +133,6 @@ TEST_CASE("a graph that is assigned to another destroys that one") {
   g = Graph("new");
   CHECK(refusal([&] { x.through([](Value v) { return v; }, at(7)); }) ==
         "tower.cc:7: " + kDestroyed);
-}
-
-TEST_CASE("a copy is a graph of its own") {
-  Graph g("g");
-  const Value x = g.input("x", f32, {4}, at(1));
-  std::optional<Graph> copy = g.copy();
-  CHECK(copy->identity() != g.identity());
-  const Value other = copy->value(x.id());
-  copy.reset();
-  CHECK(x.type() == Type{f32, {4}});
-  CHECK(refusal([&] { other.type(); }).starts_with("a value of graph \"g\" is used"));
 }
 
 TEST_CASE("a shared layer remembers a graph that was destroyed as another one") {

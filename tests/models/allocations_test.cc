@@ -138,20 +138,24 @@ Counts replay(const models::ModelEntry& entry, Scale scale, int steps, CompileOp
   const models::Model model = entry.make(scale, f32);
   const benchmarks::Batches batches(model, 2);
   Executable step = compile(model.graph, cpu_replay(), options);
-  const at::Tensor x = step.input(model.input), target = step.input(model.target);
-  const std::size_t bytes = x.nbytes();
-  std::array<std::array<const void*, 2>, 2> data;
-  for (std::size_t i = 0; i < 2; ++i) {
-    for (std::size_t k = 0; k < 2; ++k) data[i][k] = batches.of_step(i)[k].tensor.data_ptr();
+  struct Copied {
+    void* to;
+    std::array<const void*, 2> from;
+    std::size_t bytes;
+  };
+  std::vector<Copied> copied;
+  for (std::size_t k = 0; k < model.feeds().size(); ++k) {
+    const at::Tensor to = step.input(model.feeds()[k]);
+    copied.push_back(
+        {to.data_ptr(),
+         {batches.of_step(0)[k].tensor.data_ptr(), batches.of_step(1)[k].tensor.data_ptr()},
+         to.nbytes()});
   }
-  void* const into_x = x.data_ptr();
-  void* const into_target = target.data_ptr();
   const Value loss = model.graph.loss();
   double sum = 0;
   const auto run = [&](int count) {
     for (int i = 0; i < count; ++i) {
-      std::memcpy(into_x, data[i % 2][0], bytes);
-      std::memcpy(into_target, data[i % 2][1], bytes);
+      for (const Copied& c : copied) std::memcpy(c.to, c.from[i % 2], c.bytes);
       step.run();
       sum += step.read_scalar(loss);
     }

@@ -81,7 +81,8 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("train digits --lr -1", "--lr: \"-1\" is no number above zero.");
   refuses("compare mpl",
           "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine, "
-          "feedback_fixed, feedback_adaptive or routed_sparse.");
+          "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
+          "lstm_seq or transformer.");
   refuses("compare --scale huge", "--scale: there is no \"huge\": say small or full.");
   refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
   refuses("compare --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
@@ -89,11 +90,13 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
-          "feedback_fixed, feedback_adaptive, routed_sparse or digits.");
+          "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
+          "lstm_seq, transformer or digits.");
   refuses(
       "plan towers",
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
-      "feedback_fixed, feedback_adaptive, routed_sparse or digits.");
+      "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
+      "transformer or digits.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
   refuses("plan mlp --json profile.json", "--json needs --profile: what it writes is the profile.");
 }

@@ -19,7 +19,9 @@ constexpr Row kRows[] = {
     {"mlp", 17'184, 16'802'816},         {"residual_tower", 15'552, 14'718'976},
     {"gated_routing", 3'112, 2'638'856}, {"iterative_refine", 3'296, 3'152'896},
     {"feedback_fixed", 880, 790'016},    {"feedback_adaptive", 897, 790'529},
-    {"routed_sparse", 3'112, 2'638'856},
+    {"routed_sparse", 3'112, 2'638'856}, {"convnet", 62'864, 3'965'028},
+    {"conv_autoenc", 87'315, 5'515'395}, {"gru_seq", 1'904, 1'314'048},
+    {"lstm_seq", 4'624, 3'809'536},      {"transformer", 21'824, 21'071'872},
 };
 
 TEST_CASE("a model has the parameters of its architecture at both scales") {
@@ -41,8 +43,11 @@ TEST_CASE("every shipped model is a valid graph of its element type") {
       const models::Model model = entry.make(Scale::small, element);
       CHECK_NOTHROW(model.graph.validate());
       CHECK(model.name == entry.name);
-      CHECK(model.input.element() == element);
-      CHECK(model.input.size(0) == 4);
+      CHECK(model.graph.loss().element() == element);
+      for (const Value& input : model.feeds()) {
+        CHECK(input.element() == (model.vocabulary > 0 ? i64 : element));
+        CHECK(input.size(0) == 4);
+      }
     }
   }
 }
@@ -50,7 +55,8 @@ TEST_CASE("every shipped model is a valid graph of its element type") {
 TEST_CASE("an unknown model or scale is answered with the right ones") {
   CHECK_THROWS_WITH_AS(models::find_model("mpl"),
                        "there is no model \"mpl\": mlp, residual_tower, gated_routing, "
-                       "iterative_refine, feedback_fixed, feedback_adaptive, routed_sparse",
+                       "iterative_refine, feedback_fixed, feedback_adaptive, routed_sparse, "
+                       "convnet, conv_autoenc, gru_seq, lstm_seq, transformer",
                        RunError);
   CHECK_THROWS_WITH_AS(models::scale_of("huge"), "there is no scale \"huge\": small or full",
                        RunError);

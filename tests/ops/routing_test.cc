@@ -174,6 +174,19 @@ TEST_CASE("only what route gave has dropped rows and a balance loss") {
   requires   what route(...) gave)"));
 }
 
+TEST_CASE("experts that choose have nothing to balance") {
+  Graph g("g");
+  const int at = __LINE__;
+  const auto x = g.input("x", f32, {8, 4});
+  const auto w = g.input("w", f32, {8, 2});
+  const auto y = x.route(given(w), as_many, {.chooser = Chooser::expert});
+  balance_loss(y);
+  dropped(y);
+  CHECK(mistakes(g) == lines(at, R"(@4: balance_loss has nothing to balance
+  operand 0  f32[8, 4]  "route/reshape_4"  @3
+  requires   a route in which rows choose; where experts choose, all take as many rows)"));
+}
+
 TEST_CASE("one mistake is told once") {
   Graph g("g");
   const int at = __LINE__;

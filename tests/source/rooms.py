@@ -73,6 +73,7 @@ INTERNALS = {
     "executor/cuda/runtime/nvrtc.h",
     "graph/ir/op_model.h",
     "graph/ir/structural.h",
+    "ops/attention/attention.h",
     "ops/batch_norm/batch_norm.h",
     "ops/cpu/table.h",
     "ops/layer_norm/layer_norm.h",

@@ -137,7 +137,23 @@ CpuKernel bind_direct(const Gemm& g, const GemmData& data, int threads) {
   });
 }
 
+template <class T>
+std::shared_ptr<const void> own_product(const Gemm& g) {
+  return std::make_shared<const Direct<T>>(Direct<T>{g, panels<T>(g)});
+}
+
+template <class T>
+void run_own_product(const void* self, const void* a, const void* b, const void* addend, void* c) {
+  (*static_cast<const Direct<T>*>(self))(static_cast<const T*>(a), static_cast<const T*>(b),
+                                         static_cast<const T*>(addend), static_cast<T*>(c),
+                                         nullptr);
+}
+
 }  // namespace
+
+OwnProduct::OwnProduct(const Gemm& g)
+    : run_(g.element == f64 ? run_own_product<double> : run_own_product<float>),
+      self_(g.element == f64 ? own_product<double>(g) : own_product<float>(g)) {}
 
 std::size_t direct_gemm_scratch(const Gemm& g, int threads) {
   const std::int64_t elements =

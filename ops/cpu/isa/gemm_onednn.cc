@@ -2,35 +2,18 @@
 // kernel is bound, its scratchpad is planned memory.
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <omp.h>
-
 #include <array>
 #include <memory>
 #include <optional>
 
 #include "graph/ir/error.h"
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/onednn.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
 
 using dnnl::memory;
-
-// oneDNN plans for, and runs on, as many threads as OpenMP would use next.
-class OmpThreads {
- public:
-  explicit OmpThreads(int threads) : before_(omp_get_max_threads()) {
-    if (before_ != threads) omp_set_num_threads(threads);
-  }
-  ~OmpThreads() {
-    if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
-  }
-  OmpThreads(const OmpThreads&) = delete;
-  OmpThreads& operator=(const OmpThreads&) = delete;
-
- private:
-  int before_;
-};
 
 struct Descriptors {
   memory::desc a, b, bias, c;

@@ -1,0 +1,234 @@
+#include "ops/attention/attention.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "graph/emit/scope.h"
+#include "graph/ir/error.h"
+#include "ops/dropout/dropout.h"
+#include "ops/language/functions.h"
+#include "ops/matmul/matmul.h"
+#include "ops/rules/require.h"
+#include "ops/softmax/softmax.h"
+
+namespace metronome {
+namespace {
+
+constexpr double kExcluded = -std::numeric_limits<double>::infinity();
+
+/// From the end: -1 is the last dimension.
+std::int64_t size(const Type& type, std::int64_t axis) { return type.shape[type.rank() + axis]; }
+
+Shape leading(const Shape& shape, std::int64_t dropped) {
+  return Shape(shape.begin(), shape.end() - dropped);
+}
+
+Shape joined(Shape front, std::initializer_list<std::int64_t> back) {
+  front.insert(front.end(), back);
+  return front;
+}
+
+void require_three(std::span<const Type> in, std::int64_t rank, std::string_view shape) {
+  if (in[0].rank() >= rank && in[1].rank() >= rank && in[2].rank() >= rank) return;
+  throw Requirement{fmt::format("query, key and value of dimensions {}, but of {}, {} and {}",
+                                shape, in[0].rank(), in[1].rank(), in[2].rank())};
+}
+
+void require_at_least_one(std::string_view what, std::int64_t count) {
+  if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
+}
+
+void require_heads(std::span<const Type> in) {
+  require_three(in, 3, "[..., heads, length, width]");
+  const std::int64_t heads = size(in[0], -3), of_key = size(in[1], -3), of_value = size(in[2], -3);
+  if (of_key >= 1 && of_value >= 1 && heads % of_key == 0 && heads % of_value == 0) return;
+  throw Requirement{fmt::format("heads of key and value that divide the query's {}, but {} and {}",
+                                heads, of_key, of_value)};
+}
+
+/// Leading dimensions of the scores, the query's heads among them.
+Shape leading_of_all(std::span<const Type> in, bool gqa) {
+  const std::int64_t dropped = gqa ? 3 : 2;
+  Shape all = leading(in[0].shape, dropped);
+  try {
+    for (const Type& type : in.subspan(1, 2)) all = broadcast(all, leading(type.shape, dropped));
+  } catch (const Requirement&) {
+    throw Requirement{fmt::format("leading dimensions that broadcast, but {}, {} and {}",
+                                  to_string(leading(in[0].shape, dropped)),
+                                  to_string(leading(in[1].shape, dropped)),
+                                  to_string(leading(in[2].shape, dropped))),
+                      gqa ? "" : "where heads share keys and values: enable_gqa"};
+  }
+  if (gqa) all.push_back(size(in[0], -3));
+  return all;
+}
+
+bool broadcasts_to(const Shape& shape, const Shape& to) {
+  try {
+    return broadcast(shape, to) == to;
+  } catch (const Requirement&) {
+    return false;
+  }
+}
+
+void require_mask(const Type& mask, const Shape& scores, Element element) {
+  if (mask.element != bool_ && mask.element != element) {
+    throw Requirement{fmt::format("a mask of bool, or of {} as the query, but {}", name_of(element),
+                                  name_of(mask.element)),
+                      fmt::format("cast it: mask.cast(mt::{})", name_of(element))};
+  }
+  if (broadcasts_to(mask.shape, scores)) return;
+  throw Requirement{fmt::format("a mask that broadcasts to the scores, {}, but {}",
+                                to_string(scores), to_string(mask.shape))};
+}
+
+/// Heads of the query for each of x's, one after the other.
+std::int64_t group_of(const Value& query, const Value& x, bool gqa) {
+  return gqa ? query.size(-3) / x.size(-3) : 1;
+}
+
+/// [..., heads, L, width] as [..., heads / group, group L, width]: the products with a head that
+/// `group` heads share are one.
+Value grouped(Value x, std::int64_t group) {
+  if (group == 1) return x;
+  return x.reshape(
+      joined(leading(x.shape(), 3), {x.size(-3) / group, group * x.size(-2), x.size(-1)}));
+}
+
+Value ungrouped(Value x, std::int64_t group) {
+  if (group == 1) return x;
+  return x.reshape(
+      joined(leading(x.shape(), 3), {x.size(-3) * group, x.size(-2) / group, x.size(-1)}));
+}
+
+/// bool [L, S], true on and below the diagonal.
+Value lower_triangle(Emitter* graph, std::int64_t queries, std::int64_t keys, Line line) {
+  std::vector<double> sees;
+  sees.reserve(static_cast<std::size_t>(queries * keys));
+  for (std::int64_t i = 0; i < queries; ++i) {
+    for (std::int64_t j = 0; j < keys; ++j) sees.push_back(j <= i ? 1 : 0);
+  }
+  return make_constant(graph, sees, {bool_, {queries, keys}}, line);
+}
+
+/// Scores with a mask, and the rows in which it leaves nothing: those are as if there were no mask,
+/// so that nothing of them is NaN, in either direction; their results become zeros.
+struct Masked {
+  Value scores;
+  Value empty;  ///< bool [..., L, 1]; absent: there is none
+};
+
+Masked masked(Value scores, Value mask, bool causal, Line line) {
+  Value sees;
+  if (causal) sees = lower_triangle(scores.emitter(), scores.size(-2), scores.size(-1), line);
+  if (!mask.present()) return {causal ? where(sees, scores, kExcluded, line) : scores, {}};
+  if (mask.rank() == 0) mask = mask.reshape({1}, line);
+  if (mask.element() == bool_) {
+    if (causal) mask = logical_and(mask, sees);
+    const Value empty = max(mask.cast(f32, line), {-1}, true, line) == 0.0;
+    return {where(logical_or(mask, empty), scores, kExcluded, line), empty};
+  }
+  if (causal) mask = where(sees, mask, kExcluded, line);
+  const Value empty = max(mask, {-1}, true, line) == kExcluded;
+  return {scores + where(empty, 0.0, mask, line), empty};
+}
+
+}  // namespace
+
+std::string Attention::attributes() const {
+  return fmt::format("scale={}{}{}", scale, is_causal ? ", is_causal" : "",
+                     enable_gqa ? ", enable_gqa" : "");
+}
+
+Types Attention::infer(std::span<const Type> in) const {
+  if (in.size() != 3 && in.size() != 4) {
+    throw Requirement{
+        fmt::format("query, key, value and perhaps a mask, but {} operands", in.size())};
+  }
+  const Type &query = in[0], &key = in[1], &value = in[2];
+  require_three(in, 2, "[..., length, width]");
+  require_floating(query);
+  require_equal_elements(in.first(3));
+  if (size(query, -1) != size(key, -1)) {
+    throw Requirement{fmt::format("equal widths of query and key, but {} and {}", size(query, -1),
+                                  size(key, -1))};
+  }
+  if (size(key, -2) != size(value, -2)) {
+    throw Requirement{
+        fmt::format("as many values as keys, but {} and {}", size(value, -2), size(key, -2))};
+  }
+  require_at_least_one("a width", size(query, -1));
+  require_at_least_one("a number of keys", size(key, -2));
+  require(unless_finite("scale", scale));
+  if (enable_gqa) require_heads(in);
+  const Shape all = leading_of_all(in, enable_gqa);
+  if (in.size() > 3) {
+    require_mask(in[3], joined(all, {size(query, -2), size(key, -2)}), query.element);
+  }
+  return {{query.element, joined(all, {size(query, -2), size(value, -1)})}};
+}
+
+Value Attention::composed(std::span<const Value> in, double dropout_p, Line line) const {
+  const Value &query = in[0], &key = in[1], &value = in[2];
+  const std::int64_t of_key = group_of(query, key, enable_gqa);
+  const std::int64_t of_value = group_of(query, value, enable_gqa);
+  const Value products =
+      apply(Matmul{.transpose_b = true}, {grouped(query * scale, of_key), key}, line);
+  const auto [scores, empty] =
+      masked(ungrouped(products, of_key), in.size() > 3 ? in[3] : Value(), is_causal, line);
+  Value weights = apply(Softmax{}, {scores}, line);
+  if (dropout_p > 0) {
+    Emitter* const graph = query.emitter();
+    weights = apply(Dropout{.p = dropout_p}, {read_seed(graph), read_replay(graph), weights}, line);
+  }
+  const Value result =
+      ungrouped(apply(Matmul{}, {grouped(weights, of_value), value}, line), of_value);
+  return empty.present() ? where(empty, 0.0, result, line) : result;
+}
+
+Values Attention::lower(std::span<const Value> in) const { return {composed(in, 0, {})}; }
+
+std::vector<Case> Attention::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Attention op, std::vector<Shape> shapes,
+                       std::vector<CaseInput> mask = {}) {
+    Case c{.name = std::move(name), .op = make_op(op), .inputs = {}, .sums = true};
+    for (Shape& shape : shapes) c.inputs.push_back({{f32, std::move(shape)}});
+    c.inputs.insert(c.inputs.end(), mask.begin(), mask.end());
+    cases.push_back(std::move(c));
+  };
+  const auto seen = [](Shape shape) {
+    return std::vector{CaseInput{{bool_, std::move(shape)},
+                                 {.kind = Fillings::Kind::booleans, .differentiable = false}}};
+  };
+  const auto added = [](Shape shape) { return std::vector{CaseInput{{f32, std::move(shape)}}}; };
+  const Attention causal{.scale = 0.5, .is_causal = true};
+  const Attention gqa{.scale = 0.5, .enable_gqa = true};
+  const Attention both{.scale = 0.5, .is_causal = true, .enable_gqa = true};
+  add("self", {.scale = 0.25}, {{2, 3, 7, 16}, {2, 3, 7, 16}, {2, 3, 7, 16}});
+  add("across, other widths", {.scale = 0.5}, {{2, 3, 5, 4}, {2, 3, 9, 4}, {2, 3, 9, 6}});
+  add("no leading dimensions", {.scale = 0.5}, {{5, 4}, {3, 4}, {3, 4}});
+  add("one of each", {.scale = 1}, {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}});
+  add("leading dimensions broadcast", {.scale = 0.5}, {{2, 3, 5, 4}, {1, 3, 6, 4}, {3, 6, 4}});
+  add("causal", causal, {{2, 3, 6, 4}, {2, 3, 6, 4}, {2, 3, 6, 4}});
+  add("causal, more keys", causal, {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}});
+  add("causal, more queries", causal, {{1, 2, 5, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}});
+  add("a mask of bool, rows empty", {.scale = 0.5}, {{2, 3, 9, 4}, {2, 3, 2, 4}, {2, 3, 2, 4}},
+      seen({9, 2}));
+  add("a mask of bool for all queries", {.scale = 0.5}, {{2, 3, 5, 4}, {2, 3, 6, 4}, {2, 3, 6, 4}},
+      seen({2, 1, 1, 6}));
+  add("a mask of bool, causal", causal, {{2, 3, 6, 4}, {2, 3, 6, 4}, {2, 3, 6, 4}},
+      seen({2, 3, 6, 6}));
+  add("an added mask", {.scale = 0.5}, {{2, 3, 5, 4}, {2, 3, 6, 4}, {2, 3, 6, 4}}, added({5, 6}));
+  add("an added mask, causal", causal, {{2, 3, 6, 4}, {2, 3, 6, 4}, {2, 3, 6, 4}},
+      added({2, 1, 6, 6}));
+  add("groups of heads", gqa, {{2, 6, 5, 4}, {2, 2, 7, 4}, {2, 2, 7, 4}});
+  add("one head of keys and values", gqa, {{2, 4, 5, 4}, {2, 1, 7, 4}, {2, 1, 7, 3}});
+  add("groups of heads, causal, a mask", both, {{2, 6, 5, 4}, {2, 2, 5, 4}, {2, 2, 5, 4}},
+      seen({6, 5, 5}));
+  add("for threads", {.scale = 0.125}, {{4, 4, 64, 64}, {4, 4, 64, 64}, {4, 4, 64, 64}});
+  return cases;
+}
+
+}  // namespace metronome

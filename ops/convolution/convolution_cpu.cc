@@ -1,0 +1,125 @@
+// Chooses how a convolution runs.
+#include "ops/convolution/convolution.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+
+#include "graph/ir/error.h"
+#include "ops/cpu/convolution.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+using Result = ConvolutionTask::Result;
+
+/// Below this one thread: a team's start costs 1-2 us, the work of about 0.3 MFLOP.
+constexpr double kParallelFlops = 1e6;
+/// oneDNN allocates in each execute call, and reorders take some: worth it from here.
+constexpr double kOnednnFlops = 2e6;
+/// Beyond, sums along rows are not offered: they read an image once for each output.
+constexpr double kDirectLimit = 50e6;
+
+/// The own way that computes by a product of matrices.
+constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
+
+/// Few sums for each number that a product would copy.
+bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
+
+std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) {
+  const ConvolutionSizes& s = task.sizes;
+  const Candidate direct{.threads = threads};
+  const Candidate product{.algorithm = kProduct,
+                          .scratch_bytes = product_convolution_scratch(task, threads),
+                          .threads = threads};
+  if (s.images == 0 || (s.in == 1 && s.out == 1)) return {direct};
+  if (prefers_direct(s)) return {direct, product};
+  if (s.flops() > kDirectLimit) return {product};
+  return {product, direct};
+}
+
+ConvolutionTask task_of(const Convolution& op, std::span<const Type> in, const Type& out) {
+  return {Result::output, out.element, sizes_of(op.window, in[0].shape, in[1].shape, out.shape),
+          in.size() > 2};
+}
+
+ConvolutionTask task_of(const TransposedConvolution& op, std::span<const Type> in,
+                        const Type& out) {
+  return {Result::input, out.element, sizes_of(op.window, out.shape, in[1].shape, in[0].shape),
+          in.size() > 2};
+}
+
+ConvolutionTask task_of(const ConvolutionWeightGrad& op, std::span<const Type> in,
+                        const Type& out) {
+  return {Result::weight, out.element, sizes_of(op.window, in[0].shape, out.shape, in[1].shape)};
+}
+
+ConvolutionData data_of(const Convolution&, const CpuLaunch& l) {
+  return {l.input_data[0], l.input_data[1], l.output_data[0]};
+}
+
+ConvolutionData data_of(const TransposedConvolution&, const CpuLaunch& l) {
+  return {l.output_data[0], l.input_data[1], l.input_data[0]};
+}
+
+ConvolutionData data_of(const ConvolutionWeightGrad&, const CpuLaunch& l) {
+  return {l.input_data[0], l.output_data[0], l.input_data[1]};
+}
+
+template <class Op>
+CpuKernel bind_any(const Op& op, const CpuLaunch& l) {
+  const ConvolutionTask task = task_of(op, l.inputs, l.outputs[0]);
+  ConvolutionData data = data_of(op, l);
+  if (task.bias) data.bias = l.input_data[2];
+  data.scratch = l.scratch;
+  return bind_convolution(task, data, l.choice);
+}
+
+}  // namespace
+
+std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int threads) {
+  const int team = task.sizes.flops() < kParallelFlops ? 1 : threads;
+  std::vector<Candidate> candidates;
+  if (task.element == f32 && task.sizes.flops() >= kOnednnFlops) {
+    candidates = onednn_convolution_candidates(task, team);
+  }
+  const std::vector<Candidate> own = own_candidates(task, team);
+  candidates.insert(candidates.end(), own.begin(), own.end());
+  return candidates;
+}
+
+CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                           const Candidate& choice) {
+  switch (choice.maker) {
+    case Maker::own:
+      return choice.algorithm == kProduct ? bind_product_convolution(task, data, choice.threads)
+                                          : bind_direct_convolution(task, data, choice.threads);
+    case Maker::onednn:
+      return bind_onednn_convolution(task, data, choice);
+    case Maker::mkl:
+    case Maker::cublaslt:
+      break;
+  }
+  throw InternalError(fmt::format("{} makes no convolution on a CPU", name_of(choice.maker)));
+}
+
+std::vector<Candidate> candidates(const Convolution& op, const CpuQuery& q) {
+  return convolution_candidates(task_of(op, q.inputs, q.outputs[0]), q.threads);
+}
+
+CpuKernel bind(const Convolution& op, const CpuLaunch& l) { return bind_any(op, l); }
+
+std::vector<Candidate> candidates(const TransposedConvolution& op, const CpuQuery& q) {
+  return convolution_candidates(task_of(op, q.inputs, q.outputs[0]), q.threads);
+}
+
+CpuKernel bind(const TransposedConvolution& op, const CpuLaunch& l) { return bind_any(op, l); }
+
+std::vector<Candidate> candidates(const ConvolutionWeightGrad& op, const CpuQuery& q) {
+  return convolution_candidates(task_of(op, q.inputs, q.outputs[0]), q.threads);
+}
+
+CpuKernel bind(const ConvolutionWeightGrad& op, const CpuLaunch& l) { return bind_any(op, l); }
+
+}  // namespace metronome::METRONOME_ISA

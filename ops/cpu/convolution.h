@@ -1,0 +1,53 @@
+// Convolutions: one interface, several ways to run it, chosen per shape.
+//
+//   own direct    sums along rows of the images: few channels, depthwise
+//   own product   what lies under the kernel is copied to a matrix, block by block, and multiplied
+//   onednn        oneDNN's primitives; images are reordered to its layouts and back
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/ir/type.h"
+#include "ops/convolution/sizes.h"
+#include "ops/cpu/launch.h"
+
+namespace metronome::METRONOME_ISA {
+
+/// Which of input x, weight and output y is computed from the other two.
+struct ConvolutionTask {
+  enum class Result : std::uint8_t { output, input, weight };
+  Result result = Result::output;
+  Element element = f32;  ///< f32 or f64
+  ConvolutionSizes sizes;
+  bool bias = false;  ///< one number for each channel of the result is added; not to a weight
+};
+
+/// What it runs on: the result is written, nothing overlaps.
+struct ConvolutionData {
+  void* input = nullptr;
+  void* weight = nullptr;
+  void* output = nullptr;
+  const void* bias = nullptr;
+  void* scratch = nullptr;
+};
+
+/// What can run it, the fixed rule's choice first.
+std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int threads);
+/// Throws InternalError for a choice that `convolution_candidates` does not offer.
+CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                           const Candidate& choice);
+
+// The three ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
+// the first two do not depend on the number of threads.
+CpuKernel bind_direct_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                  int threads);
+std::size_t product_convolution_scratch(const ConvolutionTask& task, int threads);
+CpuKernel bind_product_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                   int threads);
+/// In its own layouts, then in ours where that is another way; empty where it has neither.
+std::vector<Candidate> onednn_convolution_candidates(const ConvolutionTask& task, int threads);
+CpuKernel bind_onednn_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                  const Candidate& choice);
+
+}  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,24 @@
+// What kernels made of oneDNN's primitives share.
+#pragma once
+
+#include <omp.h>
+
+namespace metronome::METRONOME_ISA {
+
+/// oneDNN plans for, and runs on, as many threads as OpenMP would use next.
+class OmpThreads {
+ public:
+  explicit OmpThreads(int threads) : before_(omp_get_max_threads()) {
+    if (before_ != threads) omp_set_num_threads(threads);
+  }
+  ~OmpThreads() {
+    if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
+  }
+  OmpThreads(const OmpThreads&) = delete;
+  OmpThreads& operator=(const OmpThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace metronome::METRONOME_ISA

@@ -1,0 +1,44 @@
+#include "ops/cuda/bands.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ops/bands/bands_kernels.h"
+
+namespace metronome {
+namespace {
+
+template <class T>
+const T* kept(const std::vector<T>& table, const CudaLaunch& launch) {
+  return static_cast<const T*>(launch.constants.keep(std::as_bytes(std::span(table))));
+}
+
+cuda::BandTable table_of(const Bands& bands, const CudaLaunch& launch) {
+  return {bands.in,
+          bands.out(),
+          bands.step,
+          kept(bands.begin, launch),
+          kept(bands.count, launch),
+          kept(bands.at, launch),
+          kept(bands.weight, launch)};
+}
+
+template <class T>
+void record_of(const BandsOf3& bands, const CudaLaunch& launch) {
+  const std::int64_t count = launch.outputs[0].numel();
+  if (count == 0) return;
+  launch.commands.launch(
+      cuda::Bands<T>{launch.in<T>(0), launch.out<T>(0), table_of(bands[0], launch),
+                     table_of(bands[1], launch), table_of(bands[2], launch), count, launch.watch},
+      spread(count, 256, launch.device));
+}
+
+}  // namespace
+
+void record_bands(const BandsOf3& bands, const CudaLaunch& launch) {
+  launch.outputs[0].element == f64 ? record_of<double>(bands, launch)
+                                   : record_of<float>(bands, launch);
+}
+
+}  // namespace metronome

@@ -1,0 +1,187 @@
+#include "ops/losses/class_losses.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <string_view>
+
+#include "graph/emit/scope.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/language/composed.h"
+#include "ops/language/functions.h"
+#include "ops/language/layers.h"
+#include "ops/losses/reduced.h"
+#include "ops/pick/pick.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+namespace {
+
+/// Of each row of [..., classes] the element of its target: 0 where that is ignored.
+Value of_target(Value rows, Value targets, std::int64_t ignored) {
+  return apply(Pick{ignored}, {rows, targets}, Line{});
+}
+
+/// What a row counts for: 1 or its target's weight, 0 where it is ignored.
+Value weights_of(Value rows, Value targets, const NllOptions& options) {
+  if (options.weight.present()) {
+    return of_target(expand(stop_gradient(options.weight), rows.shape()), targets,
+                     options.ignore_index);
+  }
+  return not_equal(targets, static_cast<double>(options.ignore_index)).cast(rows.element());
+}
+
+Value weighed(Value each, Value weights, LossReduction reduction) {
+  if (reduction == LossReduction::none) return each;
+  const Value total = sum(each);
+  return reduction == LossReduction::sum ? total : total / sum(weights);
+}
+
+void require_weight(const Value& classes, const Value& weight) {
+  if (!weight.present()) return;
+  if (weight.element() != classes.element() || weight.shape() != Shape{classes.size(-1)}) {
+    throw Requirement{fmt::format("a weight for each class, {}[{}], but {}",
+                                  name_of(classes.element()), classes.size(-1),
+                                  to_string(weight.type()))};
+  }
+}
+
+void require_rows(const Value& classes, const Value& targets, const Value& weight,
+                  LossReduction reduction) {
+  require_targets(classes, targets);
+  require_weight(classes, weight);
+  require_some(classes, reduction);
+}
+
+Value composed_with(std::string_view name, Value x, Value target, Value weight, Line line,
+                    const std::function<void()>& check, const std::function<Value()>& build) {
+  return weight.present() ? composed(name, {x, target, weight}, line, check, build)
+                          : composed(name, {x, target}, line, check, build);
+}
+
+Value smoothed(Value logits, Value targets, const CrossEntropyOptions& options) {
+  const Value log_probabilities = log_softmax(logits);
+  const NllOptions of{options.ignore_index, options.weight, options.reduction};
+  const Value weights = weights_of(logits, targets, of);
+  const double share = options.label_smoothing;
+  Value each = of_target(log_probabilities, targets, options.ignore_index);
+  if (options.weight.present()) each = each * weights;
+  if (share > 0) {
+    Value all = log_probabilities;
+    if (options.weight.present()) all = all * stop_gradient(options.weight);
+    const Value ignored = equal(targets, static_cast<double>(options.ignore_index));
+    const auto classes = static_cast<double>(logits.size(-1));
+    each = each * (1 - share) + where(ignored, 0.0, sum(all, -1)) * (share / classes);
+  }
+  return weighed(-each, weights, options.reduction);
+}
+
+}  // namespace
+
+Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options, Line line) {
+  if (options.label_smoothing == 0 && !options.weight.present() &&
+      options.reduction == LossReduction::mean) {
+    return apply(CrossEntropyLoss{options.ignore_index}, {logits, targets}, line);
+  }
+  const auto check = [&] {
+    require(unless_share("label_smoothing", options.label_smoothing));
+    require_rows(logits, targets, options.weight, options.reduction);
+  };
+  return composed_with("cross_entropy_loss", logits, targets, options.weight, line, check,
+                       [&] { return smoothed(logits, targets, options); });
+}
+
+Value nll_loss(Value log_probabilities, Value targets, NllOptions options, Line line) {
+  const auto check = [&] {
+    require_rows(log_probabilities, targets, options.weight, options.reduction);
+  };
+  return composed_with("nll_loss", log_probabilities, targets, options.weight, line, check, [&] {
+    const Value weights = weights_of(log_probabilities, targets, options);
+    Value each = of_target(log_probabilities, targets, options.ignore_index);
+    if (options.weight.present()) each = each * weights;
+    return weighed(-each, weights, options.reduction);
+  });
+}
+
+Value kl_div(Value log_probabilities, Value target, KlDivOptions options, Line line) {
+  const auto check = [&] {
+    require_alike({log_probabilities, target});
+    require_some(target, options.reduction);
+  };
+  return composed("kl_div", {log_probabilities, target}, line, check, [&] {
+    if (options.log_target) {
+      return reduced(exp(target) * (target - log_probabilities), options.reduction);
+    }
+    const Value none = equal(target, 0.0);
+    const Value entropy = where(none, 0.0, target * log(where(none, 1.0, target)));
+    return reduced(entropy - target * log_probabilities, options.reduction);
+  });
+}
+
+Value binary_cross_entropy(Value probabilities, Value target, BinaryCrossEntropyOptions options,
+                           Line line) {
+  const auto check = [&] {
+    require_alike({probabilities, target});
+    require_broadcasts("weight", options.weight, probabilities);
+    require_some(target, options.reduction);
+  };
+  const auto build = [&] {
+    // The value's own slope is not a number at 0 and 1; the gradient is that of the second term.
+    const Value x = stop_gradient(probabilities), t = stop_gradient(target);
+    const Value slope = (x - t) / maximum((1.0 - x) * x, 1e-12);
+    const Value value =
+        (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0);
+    Value each = value + slope * (probabilities - x);
+    if (options.weight.present()) each = each * options.weight;
+    return reduced(each, options.reduction);
+  };
+  return composed_with("binary_cross_entropy", probabilities, target, options.weight, line, check,
+                       build);
+}
+
+Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions options, Line line) {
+  const auto check = [&] {
+    require_alike({logits, target});
+    require_broadcasts("weight", options.weight, logits);
+    require_broadcasts("pos_weight", options.pos_weight, logits);
+    require_some(target, options.reduction);
+  };
+  const auto build = [&] {
+    Value each;
+    if (options.pos_weight.present()) {
+      const Value factor = (options.pos_weight - 1.0) * target + 1.0;
+      each = (1.0 - target) * logits + factor * softplus(-logits);
+    } else {
+      each = softplus(logits) - target * logits;
+    }
+    if (options.weight.present()) each = each * options.weight;
+    return reduced(each, options.reduction);
+  };
+  constexpr const char* kName = "bce_with_logits_loss";
+  if (options.pos_weight.present() && options.weight.present()) {
+    return composed(kName, {logits, target, options.weight, options.pos_weight}, line, check,
+                    build);
+  }
+  const Value& one = options.pos_weight.present() ? options.pos_weight : options.weight;
+  return composed_with(kName, logits, target, one, line, check, build);
+}
+
+Value sigmoid_focal_loss(Value logits, Value target, FocalOptions options, Line line) {
+  const auto check = [&] {
+    require(unless_at_least_0("gamma", options.gamma));
+    require(unless_finite("alpha", options.alpha));
+    require_alike({logits, target});
+    require_some(target, options.reduction);
+  };
+  return composed("sigmoid_focal_loss", {logits, target}, line, check, [&] {
+    const Value missed = sigmoid(logits) * (1.0 - target) + sigmoid(-logits) * target;
+    Value each = (softplus(logits) - target * logits) * pow(missed, options.gamma);
+    if (options.alpha >= 0) {
+      each = each * (target * options.alpha + (1.0 - target) * (1 - options.alpha));
+    }
+    return reduced(each, options.reduction);
+  });
+}
+
+}  // namespace metronome

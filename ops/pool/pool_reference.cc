@@ -1,0 +1,121 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_adaptive_avg_pool2d_backward.h>
+#include <ATen/ops/_adaptive_avg_pool3d_backward.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/adaptive_avg_pool3d.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool2d_backward.h>
+#include <ATen/ops/avg_pool3d.h>
+#include <ATen/ops/avg_pool3d_backward.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/max_pool3d.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <optional>
+
+#include "ops/pool/avg_pool.h"
+#include "ops/pool/max_pool.h"
+
+namespace metronome {
+namespace {
+
+/// One spatial dimension is two for libtorch's calls, the first of one element.
+at::Tensor raised(const at::Tensor& x) { return x.dim() == 3 ? x.unsqueeze(2) : x; }
+Tensors lowered(const at::Tensor& y, std::size_t dimensions) {
+  return {dimensions == 1 ? y.squeeze(2) : y};
+}
+Spatial raised(const Spatial& numbers, std::int64_t one) {
+  return numbers.size() == 1 ? Spatial{one, numbers[0]} : numbers;
+}
+
+/// Where an element of a plane, given by its place, lies within its window.
+at::Tensor inside_windows(const at::Tensor& place, const Windows& w, const Spatial& size) {
+  at::Tensor inside = at::ones_like(place).to(at::kBool);
+  std::int64_t inner = 1;
+  for (std::size_t d = size.size(); d-- > 0;) {
+    const at::Tensor at = place.floor_divide(inner).remainder(size[d]);
+    std::vector<std::int64_t> along(size.size() + 2, 1);
+    along[d + 2] = place.size(static_cast<std::int64_t>(d) + 2);
+    const at::Tensor begin = at::arange(along[d + 2], place.options()).reshape(along) * w.stride[d];
+    const at::Tensor tap = at - begin + w.padding[d];
+    inside = inside.logical_and(tap.ge(0))
+                 .logical_and(tap.le((w.kernel[d] - 1) * w.dilation[d]))
+                 .logical_and(tap.remainder(w.dilation[d]).eq(0));
+    inner *= size[d];
+  }
+  return inside;
+}
+
+}  // namespace
+
+Tensors reference(const MaxPool& op, const Tensors& in) {
+  const Windows& w = op.windows;
+  const std::size_t n = w.kernel.size();
+  if (n == 3) {
+    return {at::max_pool3d(in[0], w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode)};
+  }
+  return lowered(at::max_pool2d(raised(in[0]), raised(w.kernel, 1), raised(w.stride, 1),
+                                raised(w.padding, 0), raised(w.dilation, 1), w.ceil_mode),
+                 n);
+}
+
+Tensors reference(const MaxPoolGrad& op, const Tensors& in) {
+  const at::Tensor place = in[1].to(at::kLong);
+  const at::Tensor grad =
+      at::where(inside_windows(place, op.windows, op.size), in[0], at::zeros({}, in[0].options()));
+  const std::vector<std::int64_t> planes{in[0].size(0), in[0].size(1), numel(op.size)};
+  std::vector<std::int64_t> shape{planes[0], planes[1]};
+  shape.insert(shape.end(), op.size.begin(), op.size.end());
+  return {at::zeros(planes, in[0].options())
+              .scatter_add(2, place.flatten(2), grad.flatten(2))
+              .reshape(shape)};
+}
+
+Tensors reference(const AvgPool& op, const Tensors& in) {
+  const Windows& w = op.averaging.windows;
+  const std::size_t n = w.kernel.size();
+  const bool counts = op.averaging.count_include_pad;
+  if (n == 3) {
+    return {at::avg_pool3d(in[0], w.kernel, w.stride, w.padding, w.ceil_mode, counts,
+                           op.averaging.divisor)};
+  }
+  return lowered(at::avg_pool2d(raised(in[0]), raised(w.kernel, 1), raised(w.stride, 1),
+                                raised(w.padding, 0), w.ceil_mode, counts, op.averaging.divisor),
+                 n);
+}
+
+Tensors reference(const AvgPoolGrad& op, const Tensors& in) {
+  const Windows& w = op.averaging.windows;
+  const std::size_t n = w.kernel.size();
+  const bool counts = op.averaging.count_include_pad;
+  std::vector<std::int64_t> shape{in[0].size(0), in[0].size(1)};
+  shape.insert(shape.end(), op.size.begin(), op.size.end());
+  const at::Tensor x = at::zeros(shape, in[0].options());
+  if (n == 3) {
+    return {at::avg_pool3d_backward(in[0], x, w.kernel, w.stride, w.padding, w.ceil_mode, counts,
+                                    op.averaging.divisor)};
+  }
+  return lowered(
+      at::avg_pool2d_backward(raised(in[0]), raised(x), raised(w.kernel, 1), raised(w.stride, 1),
+                              raised(w.padding, 0), w.ceil_mode, counts, op.averaging.divisor),
+      n);
+}
+
+Tensors reference(const AdaptiveAvgPool& op, const Tensors& in) {
+  if (op.out.size() == 3) return {at::adaptive_avg_pool3d(in[0], op.out)};
+  return lowered(at::adaptive_avg_pool2d(raised(in[0]), raised(op.out, 1)), op.out.size());
+}
+
+Tensors reference(const AdaptiveAvgPoolGrad& op, const Tensors& in) {
+  std::vector<std::int64_t> shape{in[0].size(0), in[0].size(1)};
+  shape.insert(shape.end(), op.size.begin(), op.size.end());
+  const at::Tensor x = at::zeros(shape, in[0].options());
+  if (op.size.size() == 3) return {at::_adaptive_avg_pool3d_backward(in[0], x)};
+  return lowered(at::_adaptive_avg_pool2d_backward(raised(in[0]), raised(x)), op.size.size());
+}
+
+}  // namespace metronome

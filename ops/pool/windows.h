@@ -1,0 +1,45 @@
+// Windows over the spatial dimensions of x [N, C, spatial...]: what pooling asks of shapes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/type.h"
+
+namespace metronome {
+
+/// A number for each spatial dimension, one to three.
+using Spatial = std::vector<std::int64_t>;
+
+/// Windows of x: from -padding on, `stride` apart, of `kernel` elements `dilation` apart. With
+/// ceil_mode a last window may reach beyond the padding, if it begins before.
+///
+///   x[5], kernel 2, stride 2    windows 0-1, 2-3; with ceil_mode also 4
+struct Windows {
+  Spatial kernel;
+  Spatial stride;
+  Spatial padding;
+  Spatial dilation;
+  bool ceil_mode = false;
+
+  bool operator==(const Windows&) const = default;
+  /// "kernel=[2, 2], stride=[2, 2]"; what is as PyTorch's default is left out.
+  std::string text() const;
+};
+
+/// [N, C, sizes...] as `x`. Throws Requirement where x is not floating, is no [N, C, spatial...] of
+/// `dimensions` spatial dimensions, or has channels or spatial dimensions that are empty or larger
+/// than 2^30.
+void require_images(const Type& x, std::size_t dimensions);
+Type with_spatial(const Type& x, const Spatial& sizes);
+/// The last dimensions of x.
+Spatial spatial_of(const Type& x, std::size_t dimensions);
+
+/// How many windows lie along each dimension. Throws Requirement where a number of `windows` is out
+/// of range or no window fits; conditions are PyTorch's.
+Spatial count_of(const Windows& windows, const Spatial& sizes);
+
+}  // namespace metronome

@@ -1,0 +1,254 @@
+// What recurrent layers declare, and what users are told when they misuse them: whole texts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "graph/builder/graph.h"
+#include "graph/ir/error.h"
+#include "ops/language/functions.h"
+#include "ops/language/init.h"
+#include "ops/language/layers.h"
+#include "ops/language/optimizers.h"
+#include "ops/layers/recurrent.h"
+#include "tests/doctest.h"
+
+namespace metronome {
+namespace {
+
+Line at(int number) { return {"tower.cc", number}; }
+
+std::vector<std::string> storages(const ir::Graph& g) {
+  std::vector<std::string> result;
+  for (const Storage& s : g.storages()) {
+    if (s.kind != StorageKind::counter) result.push_back(to_string(s.type) + " " + s.path);
+  }
+  return result;
+}
+
+/// The one mistake of a declaration.
+template <class Declare>
+std::string mistake_of(const Declare& declare) {
+  Graph g("tower");
+  declare(g);
+  try {
+    g.validate();
+  } catch (const GraphError& error) {
+    REQUIRE(error.mistakes().size() == 1);
+    return error.mistakes()[0];
+  }
+  return "no mistake";
+}
+
+/// The one mistake of a layer on x of f32 [5, 4, 3].
+std::string mistake_of(const RecurrentLayer& layer) {
+  return mistake_of([&](Graph& g) {
+    const Recurrent made = layer(g.input("x", f32, {5, 4, 3}, at(1)), at(2));
+    CHECK(made.output.poisoned());
+    CHECK(made.hidden.poisoned());
+  });
+}
+
+const std::string kOperand = "  operand 0  f32[5, 4, 3]  \"x\"  tower.cc:1\n";
+
+TEST_CASE("parameters have PyTorch's names and shapes, and begin in +-1/sqrt(hidden)") {
+  Graph g("tower");
+  const Value x = g.input("x", f32, {5, 4, 3});
+  const Recurrent made = lstm(16, {.layers = 2, .bidirectional = true})(x);
+  CHECK(made.output.type() == Type{f32, {5, 4, 32}});
+  CHECK(made.hidden.type() == Type{f32, {4, 4, 16}});
+  CHECK(made.cell.type() == Type{f32, {4, 4, 16}});
+  std::vector<std::string> right;
+  for (const char* suffix : {"_l0", "_l0_reverse", "_l1", "_l1_reverse"}) {
+    const int in = std::string(suffix).starts_with("_l0") ? 3 : 32;
+    right.push_back(fmt::format("f32[64, {}] lstm/weight_ih{}", in, suffix));
+    right.push_back(fmt::format("f32[64, 16] lstm/weight_hh{}", suffix));
+    right.push_back(fmt::format("f32[64] lstm/bias_ih{}", suffix));
+    right.push_back(fmt::format("f32[64] lstm/bias_hh{}", suffix));
+  }
+  CHECK(storages(g) == right);
+  for (const Storage& s : g.data().storages()) {
+    if (s.kind == StorageKind::parameter) CHECK(s.init == uniform(-0.25, 0.25));
+  }
+}
+
+TEST_CASE("a layer is a Layer, whose value is the output of all steps") {
+  Graph g("tower");
+  const Value x = g.input("x", f64, {4, 5, 3});
+  const Value y = x.through(rnn(8, {.bias = false, .batch_first = true}, relu)).through(gru(7));
+  CHECK(y.type() == Type{f64, {4, 5, 7}});
+  CHECK(storages(g)[0] == "f64[8, 3] rnn/weight_ih_l0");
+  CHECK(storages(g)[1] == "f64[8, 8] rnn/weight_hh_l0");
+  CHECK(storages(g)[2] == "f64[21, 8] gru/weight_ih_l0");
+  x.through(gru(7));
+  CHECK(g.data().find_storage("gru_1/weight_ih_l0").has_value());
+}
+
+TEST_CASE("the input products of all steps are one node, and a step's nodes lie under its number") {
+  Graph g("tower");
+  const Value y = g.input("x", f32, {6, 4, 3}).scope("encoder", gru(8, {.bidirectional = true}));
+  CHECK(y.shape() == Shape{6, 4, 16});
+  int ahead = 0, in_steps = 0;
+  for (const Node& node : g.data().nodes()) {
+    if (node.op->name() != "linear") continue;
+    if (node.types[0].rank() == 3) {
+      ++ahead;
+      CHECK(node.types[0].shape == Shape{6, 4, 24});
+    } else {
+      ++in_steps;
+    }
+  }
+  CHECK(ahead == 2);
+  CHECK(in_steps == 12);
+  std::vector<std::string> paths;
+  for (const Node& node : g.data().nodes()) paths.push_back(node.path);
+  CHECK(std::ranges::count(paths, "encoder/gru/l0/linear") == 1);
+  CHECK(std::ranges::count(paths, "encoder/gru/l0/5/tanh") == 1);
+  CHECK(std::ranges::count(paths, "encoder/gru/l0_reverse/0/tanh") == 1);
+}
+
+TEST_CASE("in a shared place a layer finds its parameters again") {
+  Graph g("tower");
+  const Layer layer = shared(gru(8));
+  const Value x = g.input("x", f32, {6, 4, 3});
+  x.through(layer), x.through(layer);
+  CHECK(storages(g).size() == 4);
+  Graph cells("cells");
+  const Value h = cells.state("h", {f32, {4, 8}});
+  const Value in = cells.input("x", f32, {4, 3});
+  const RecurrentCell cell = gru_cell(8);
+  cells.unroll(3, h, [&](Value state, int) {
+    const Value next = cell(in, state);
+    return Unrolled{next, next};
+  });
+  CHECK(storages(cells) == std::vector<std::string>{"f32[4, 8] h",
+                                                    "f32[24, 3] unroll/gru_cell/weight_ih",
+                                                    "f32[24, 8] unroll/gru_cell/weight_hh",
+                                                    "f32[24] unroll/gru_cell/bias_ih",
+                                                    "f32[24] unroll/gru_cell/bias_hh"});
+}
+
+TEST_CASE("initialisers are options") {
+  Graph g("tower");
+  const Value x = g.input("x", f32, {5, 4, 3});
+  gru(8, {.weight_init = xavier_uniform(3, 8), .bias_init = zeros()})(x);
+  lstm_cell(8, {.weight_init = normal(), .bias_init = ones()})(x.slice(0, 0, 1).reshape({4, 3}));
+  const auto init = [&](const char* path) {
+    return g.data().storage(g.data().find_storage(path).value()).init;
+  };
+  CHECK(init("gru/weight_hh_l0") == xavier_uniform(3, 8));
+  CHECK(init("gru/bias_ih_l0") == zeros());
+  CHECK(init("lstm_cell/weight_ih") == normal());
+  CHECK(init("lstm_cell/bias_hh") == ones());
+}
+
+TEST_CASE("options out of range") {
+  const std::string head = "tower.cc:2: gru cannot be applied\n" + kOperand + "  requires   ";
+  CHECK(mistake_of(gru(0)) == head + "a hidden width of 1 or more, but 0");
+  CHECK(mistake_of(gru(8, {.layers = 0})) == head + "1 layer or more, but 0");
+  CHECK(mistake_of(gru(8, {.layers = 2, .dropout = 1.5})) ==
+        head + "a dropout from 0 to 1, but 1.5");
+  CHECK(mistake_of(gru(8, {.dropout = 0.5})) ==
+        head +
+            "2 layers or more for a dropout between them, but 1\n"
+            "  way out    for a dropout behind the last layer: through(mt::dropout(p))");
+  CHECK(mistake_of(gru(8, {.bias = false, .bias_init = zeros()})) ==
+        head + "a bias for its bias_init, but bias is false");
+}
+
+TEST_CASE("operands of other shapes and types") {
+  const auto on = [](Element element, Shape shape, const RecurrentLayer& layer) {
+    return mistake_of(
+        [&](Graph& g) { layer(g.input("x", element, std::move(shape), at(1)), at(2)); });
+  };
+  CHECK(on(f32, {4, 3}, lstm(8)) ==
+        "tower.cc:2: lstm cannot be applied\n"
+        "  operand 0  f32[4, 3]  \"x\"  tower.cc:1\n"
+        "  requires   an operand [T, N, in] of 1 or more each, but f32[4, 3]");
+  CHECK(on(f32, {4, 0, 3}, lstm(8, {.batch_first = true})) ==
+        "tower.cc:2: lstm cannot be applied\n"
+        "  operand 0  f32[4, 0, 3]  \"x\"  tower.cc:1\n"
+        "  requires   an operand [N, T, in] of 1 or more each, but f32[4, 0, 3]");
+  CHECK(on(i64, {5, 4, 3}, rnn(8)) ==
+        "tower.cc:2: rnn cannot be applied\n"
+        "  operand 0  i64[5, 4, 3]  \"x\"  tower.cc:1\n"
+        "  requires   a floating element type, but i64\n"
+        "  way out    cast it: x.cast(mt::f32)");
+  CHECK_THROWS_WITH_AS(gru(8)(Value(), at(2)),
+                       "tower.cc:2: gru has no operand that belongs to a graph\n"
+                       "  way out    begin with Graph::input or Graph::parameter",
+                       GraphError);
+}
+
+TEST_CASE("first states and lengths of other types") {
+  const auto with = [](const RecurrentLayer& layer, const char* name, Element element, Shape shape,
+                       Value RecurrentStart::*place) {
+    return mistake_of([&](Graph& g) {
+      const Value x = g.input("x", f32, {5, 4, 3}, at(1));
+      RecurrentStart start;
+      start.*place = g.input(name, element, std::move(shape), at(2));
+      CHECK(layer(x, start, at(3)).hidden.poisoned());
+    });
+  };
+  CHECK(with(gru(8, {.layers = 2}), "h", f32, {1, 4, 8}, &RecurrentStart::hidden) ==
+        "tower.cc:3: gru cannot be applied\n"
+        "  operand 0  f32[5, 4, 3]  \"x\"  tower.cc:1\n"
+        "  operand 1  f32[1, 4, 8]  \"h\"  tower.cc:2\n"
+        "  requires   a first hidden state f32[2, 4, 8], but f32[1, 4, 8]");
+  CHECK(with(lstm(8), "c", f64, {1, 4, 8}, &RecurrentStart::cell) ==
+        "tower.cc:3: lstm cannot be applied\n"
+        "  operand 0  f32[5, 4, 3]  \"x\"  tower.cc:1\n"
+        "  operand 1  f64[1, 4, 8]  \"c\"  tower.cc:2\n"
+        "  requires   a first cell f32[1, 4, 8], but f64[1, 4, 8]");
+  CHECK(with(gru(8), "c", f32, {1, 4, 8}, &RecurrentStart::cell) ==
+        "tower.cc:3: gru cannot be applied\n"
+        "  operand 0  f32[5, 4, 3]  \"x\"  tower.cc:1\n"
+        "  operand 1  f32[1, 4, 8]  \"c\"  tower.cc:2\n"
+        "  requires   no cell, which a gru does not keep");
+  CHECK(with(gru(8), "n", f32, {4}, &RecurrentStart::lengths) ==
+        "tower.cc:3: gru cannot be applied\n"
+        "  operand 0  f32[5, 4, 3]  \"x\"  tower.cc:1\n"
+        "  operand 1  f32[4]        \"n\"  tower.cc:2\n"
+        "  requires   lengths of i32 or i64 and of shape [4], one for each row, but f32[4]");
+}
+
+TEST_CASE("cells on other operands") {
+  CHECK(mistake_of([](Graph& g) {
+          gru_cell(8)(g.input("x", f32, {5, 4, 3}, at(1)), at(2));
+        }) == "tower.cc:2: gru_cell cannot be applied\n" + kOperand +
+                  "  requires   an operand [N, in] of 1 or more each, but f32[5, 4, 3]");
+  CHECK(mistake_of([](Graph& g) {
+          const Value x = g.input("x", f32, {4, 3}, at(1)), h = g.input("h", f32, {4, 7}, at(2));
+          CHECK(lstm_cell(8)(x, {h, {}}, at(3)).cell.poisoned());
+        }) ==
+        "tower.cc:3: lstm_cell cannot be applied\n"
+        "  operand 0  f32[4, 3]  \"x\"  tower.cc:1\n"
+        "  operand 1  f32[4, 7]  \"h\"  tower.cc:2\n"
+        "  requires   a first hidden state f32[4, 8], but f32[4, 7]");
+}
+
+TEST_CASE("a first state of another graph, and one that cannot be computed with") {
+  Graph other("other");
+  const Value h = other.input("h", f32, {1, 4, 8}, at(2));
+  CHECK(mistake_of([&](Graph& g) {
+          gru(8)(g.input("x", f32, {5, 4, 3}, at(1)), {.hidden = h}, at(3));
+        }) == "tower.cc:3: gru cannot be applied\n" + kOperand +
+                  "  operand 1  f32[1, 4, 8]  \"h\"  tower.cc:2\n"
+                  "  requires   operands of one graph, but of \"tower\" and \"other\"");
+  const std::string gradient = mistake_of([&](Graph& g) {
+    const Value x = g.input("x", f32, {5, 4, 3}, at(1)), s = g.input("s", f32, {2, 4, 8}, at(2));
+    g.minimize(sum(square(s)), Sgd{});
+    const RecurrentLayer layer = gru(8, {.bidirectional = true});
+    CHECK(layer(x, {.hidden = g.gradient(s)}, at(3)).output.poisoned());
+  });
+  CHECK(gradient.find("a gradient can only be read") != gradient.npos);
+}
+
+TEST_CASE("a wrong initialiser is told once") {
+  CHECK(mistake_of(gru(8, {.weight_init = uniform(1, 0)}))
+            .starts_with("tower.cc:2: parameter \"gru/weight_ih_l0\" cannot be made\n"));
+}
+
+}  // namespace
+}  // namespace metronome
