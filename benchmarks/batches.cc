@@ -1,6 +1,7 @@
 #include "benchmarks/batches.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
 #include <string>
@@ -8,7 +9,10 @@
 namespace metronome::benchmarks {
 namespace {
 
-at::Tensor normal(const Type& type, const at::Generator& generator) {
+at::Tensor drawn(const Type& type, std::int64_t vocabulary, const at::Generator& generator) {
+  if (type.element == i64) {
+    return at::randint(vocabulary, type.shape, generator, at::TensorOptions(at::kLong));
+  }
   const auto dtype = type.element == f64 ? at::kDouble : at::kFloat;
   return at::randn(type.shape, generator, at::TensorOptions(dtype));
 }
@@ -19,8 +23,10 @@ Batches::Batches(const models::Model& model, std::size_t count, std::uint64_t se
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<Feed> feeds;
-    feeds.emplace_back(std::string("x"), normal(model.input.type(), generator));
-    feeds.emplace_back(std::string("target"), normal(model.target.type(), generator));
+    for (const Value& input : model.feeds()) {
+      feeds.emplace_back(std::string(input.id() == model.input.id() ? "x" : "target"),
+                         drawn(input.type(), model.vocabulary, generator));
+    }
     feeds_.push_back(std::move(feeds));
   }
 }

@@ -11,7 +11,8 @@
 
 namespace metronome::benchmarks {
 
-/// Standard normal inputs and targets, seeded, made once and reused in order.
+/// Standard normal numbers or even tokens for all that a model is fed, seeded, made once and reused
+/// in order.
 class Batches {
  public:
   explicit Batches(const models::Model& model, std::size_t count = 50, std::uint64_t seed = 1);

@@ -130,8 +130,8 @@ OnDevice measure_on_device(const models::Model& model, const CompareOptions& opt
   const Report& report = planned.report();
   result.graph_nodes = report.plan(train).graph_nodes;
   result.forms = report.plan(train).forms;
-  result.planned_bytes = report.arena_bytes + report.storage_bytes + report.device_bytes_io +
-                         model.input.type().bytes() + model.target.type().bytes();
+  result.planned_bytes = report.arena_bytes + report.storage_bytes + report.device_bytes_io;
+  for (const Value& input : model.feeds()) result.planned_bytes += input.type().bytes();
   result.planned_other_bytes = report.device_bytes_other;
   result.host_us = host_us(planned, model.graph.loss());
 

@@ -42,11 +42,13 @@ class Bench {
 
   double milliseconds(GemmProblem problem) {
     const std::size_t element = size_of(problem.element);
-    const Block a(driver_, problem.m * problem.k * element);
-    const Block b(driver_, problem.k * problem.n * element);
-    const Block d(driver_, problem.m * problem.n * element);
-    fill(a, problem.m * problem.k, problem.element);
-    fill(b, problem.k * problem.n, problem.element);
+    const std::int64_t of_a = problem.batch * problem.m * problem.k;
+    const std::int64_t of_b = problem.batch * problem.k * problem.n;
+    const Block a(driver_, of_a * element);
+    const Block b(driver_, of_b * element);
+    const Block d(driver_, problem.batch * problem.m * problem.n * element);
+    fill(a, of_a, problem.element);
+    fill(b, of_b, problem.element);
     double best = std::numeric_limits<double>::infinity();
     for (const Candidate& candidate : driver_.candidates(GemmCommand{.problem = problem})) {
       const Block workspace(driver_, candidate.scratch_bytes);
@@ -89,17 +91,24 @@ class Bench {
 double gemm_ms(Bench& bench, const Product& p, bool tf32) {
   const auto of = [&](bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                       std::int64_t k) {
-    return bench.milliseconds(GemmProblem{.element = p.element,
-                                          .transpose_a = transpose_a,
-                                          .transpose_b = transpose_b,
-                                          .m = m,
-                                          .n = n,
-                                          .k = k,
-                                          .tf32 = tf32});
+    GemmProblem problem{.element = p.element,
+                        .transpose_a = transpose_a,
+                        .transpose_b = transpose_b,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .tf32 = tf32};
+    if (p.batch > 0) {
+      problem.batch = p.batch;
+      problem.stride_a = m * k, problem.stride_b = k * n, problem.stride_d = m * n;
+    }
+    return bench.milliseconds(problem);
   };
-  double ms = of(false, true, p.rows, p.out, p.in);                   // y = x W^T
-  ms += of(true, false, p.out, p.in, p.rows);                         // dW = dy^T x
-  if (p.input_gradient) ms += of(false, false, p.rows, p.in, p.out);  // dx = dy W
+  const bool in_out = p.weight_in_out;
+  double ms = of(false, !in_out, p.rows, p.out, p.in);                 // y = x W^T, or x W
+  ms += in_out ? of(true, false, p.in, p.out, p.rows)                  // dW = x^T dy
+               : of(true, false, p.out, p.in, p.rows);                 // dW = dy^T x
+  if (p.input_gradient) ms += of(false, in_out, p.rows, p.in, p.out);  // dx = dy W, or dy W^T
   return ms;
 }
 
@@ -109,6 +118,7 @@ double bytes_moved(const Graph& declared) {
   constexpr int kAdamReads = 4, kAdamWrites = 3;
   double bytes = 0;
   for (const auto& [p, count] : products_of(declared)) {
+    if (p.batch > 0) continue;  // attention's: one kernel could keep its scores to itself
     const double x = static_cast<double>(p.rows * p.in), y = static_cast<double>(p.rows * p.out);
     const double moved = (p.input_gradient ? 2 : 1) * x + 3 * y;
     bytes += count * moved * static_cast<double>(size_of(p.element));

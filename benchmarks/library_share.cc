@@ -15,21 +15,33 @@ constexpr double kRoundMs = 5;
 
 // The products of one layer, alone.
 Graph graph_of(const Product& p) {
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return p.batch > 0 ? Shape{p.batch, rows, columns} : Shape{rows, columns};
+  };
   Graph graph("products");
-  const Value x = graph.input("x", p.element, {p.rows, p.in});
-  const Value gradient = graph.input("gradient", p.element, {p.rows, p.out});
-  const Value weight = graph.input("weight", p.element, {p.out, p.in});
-  const Value bias = graph.input("bias", p.element, {p.out});
+  const Value x = graph.input("x", p.element, matrix(p.rows, p.in));
+  const Value gradient = graph.input("gradient", p.element, matrix(p.rows, p.out));
+  const Value weight =
+      graph.input("weight", p.element, p.weight_in_out ? matrix(p.in, p.out) : matrix(p.out, p.in));
   const Line here = Line::here();
-  graph.output("y", apply(Linear{}, {x, weight, bias}, here));
-  graph.output("dw", apply(Matmul{.transpose_a = true}, {gradient, x}, here));
-  if (p.input_gradient) graph.output("dx", apply(Matmul{}, {gradient, weight}, here));
+  if (p.batch > 0) {
+    graph.output("y", apply(Matmul{.transpose_b = !p.weight_in_out}, {x, weight}, here));
+  } else {
+    const Value bias = graph.input("bias", p.element, {p.out});
+    graph.output("y", apply(Linear{}, {x, weight, bias}, here));
+  }
+  const Value &left = p.weight_in_out ? x : gradient, &right = p.weight_in_out ? gradient : x;
+  graph.output("dw", apply(Matmul{.transpose_a = true}, {left, right}, here));
+  if (p.input_gradient) {
+    graph.output("dx", apply(Matmul{.transpose_b = p.weight_in_out}, {gradient, weight}, here));
+  }
   return graph;
 }
 
 double milliseconds_of(const Product& product, int threads) {
   Executable step = compile(graph_of(product), cpu_replay(), {.threads = threads});
-  for (const char* input : {"x", "gradient", "weight", "bias"}) step.input(input).fill_(0.5);
+  for (const char* input : {"x", "gradient", "weight"}) step.input(input).fill_(0.5);
+  if (product.batch == 0) step.input("bias").fill_(0.5);
   const auto take = [&](int steps) {
     for (int i = 0; i < steps; ++i) step.run();
   };

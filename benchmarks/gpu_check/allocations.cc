@@ -21,17 +21,15 @@ constexpr int kSteps = 100, kWarmUp = 5;
 class Replay {
  public:
   explicit Replay(const models::Model& model)
-      : loss_(model.graph.loss()),
-        batches_(model, 2),
-        step_(compile(model.graph, cuda_graph())),
-        inputs_{step_.input(model.input), step_.input(model.target)} {
+      : loss_(model.graph.loss()), batches_(model, 2), step_(compile(model.graph, cuda_graph())) {
+    for (const Value& input : model.feeds()) inputs_.push_back(step_.input(input));
     take(kWarmUp, true);
   }
 
   void take(int steps, bool read) {
     for (int i = 0; i < steps; ++i) {
       const auto feeds = batches_.of_step(static_cast<std::size_t>(i));
-      for (std::size_t k = 0; k < 2; ++k) {
+      for (std::size_t k = 0; k < inputs_.size(); ++k) {
         std::memcpy(inputs_[k].data_ptr(), feeds[k].tensor.data_ptr(), inputs_[k].nbytes());
       }
       step_.run();
@@ -43,7 +41,7 @@ class Replay {
   Value loss_;
   benchmarks::Batches batches_;
   Executable step_;
-  at::Tensor inputs_[2];
+  std::vector<at::Tensor> inputs_;
 };
 
 std::string listed(const Calls& calls) {
