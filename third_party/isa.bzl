@@ -28,13 +28,14 @@ _AVX512 = [
     "-DMETRONOME_ISA=avx512",
 ]
 
-def isa_library(name, srcs, hdrs = [], deps = [], copts = [], **kwargs):
+def isa_library(name, srcs, hdrs = [], textual_hdrs = [], deps = [], copts = [], **kwargs):
     """Compiles `srcs` twice, as `<name>_avx2` and `<name>_avx512`; `name` links both.
 
     Args:
       name: the library that others depend on.
       srcs: sources; whatever they export lies in the namespace METRONOME_ISA.
       hdrs: headers, the same text under both instruction sets.
+      textual_hdrs: what sources include besides, and no one else.
       deps: libraries of both builds.
       copts: further compiler flags of both builds.
       **kwargs: of cc_library, for all three (visibility, tags, ...).
@@ -44,6 +45,7 @@ def isa_library(name, srcs, hdrs = [], deps = [], copts = [], **kwargs):
             name = name + "_" + isa,
             srcs = srcs,
             hdrs = hdrs,
+            textual_hdrs = textual_hdrs,
             copts = _COMMON + flags + copts,
             deps = deps,
             **kwargs

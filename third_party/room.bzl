@@ -1,6 +1,6 @@
 """A room: one folder of sources as one library."""
 
-load("@rules_cc//cc:defs.bzl", "cc_library")
+load("//third_party:unity.bzl", "unity_library")
 
 def sources(rooms = []):
     """`sources`: the folder's own sources and those of rooms in it, for tests that read them.
@@ -19,7 +19,7 @@ def sources(rooms = []):
     )
 
 def room(name, deps, exclude = [], **kwargs):
-    """One library of all that lies in the folder, and its `sources`.
+    """One library of all that lies in the folder, compiled as one source, and its `sources`.
 
     Args:
       name: the library's, as the folder is called.
@@ -27,7 +27,7 @@ def room(name, deps, exclude = [], **kwargs):
       exclude: files that are targets of their own.
       **kwargs: of cc_library (visibility, defines, ...).
     """
-    cc_library(
+    unity_library(
         name = name,
         srcs = native.glob(["*.cc"], exclude = exclude),
         hdrs = native.glob(["*.h"], exclude = exclude),

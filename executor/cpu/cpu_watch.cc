@@ -8,21 +8,18 @@
 #include "graph/ir/structural.h"
 
 namespace metronome::executor::cpu {
-namespace {
-
-struct Tensor {
-  const std::byte* data;
-  Type type;
-};
-
-}  // namespace
 
 /// What was found in the step that runs.
 struct CpuWatch::State {
+  struct Source {
+    const std::byte* data;
+    Type type;
+  };
+
   std::vector<std::vector<int>> makers;  // [node]
   std::vector<NonFinite> met;            // [node]
   std::vector<NonFinite> held;           // [source]
-  std::vector<std::pair<int, Tensor>> sources;
+  std::vector<std::pair<int, Source>> sources;
 
   static bool has(const NonFinite& found, int k) { return k == 0 ? found.nan : found.infinity; }
 };
@@ -66,7 +63,7 @@ CpuKernel CpuWatch::begin() const {
 CpuKernel CpuWatch::after(std::int32_t index) const {
   if (!makes_numbers(plan_.graph, index)) return CpuKernel();
   const Node& node = plan_.graph.nodes()[index];
-  std::vector<Tensor> made;
+  std::vector<State::Source> made;
   for (std::size_t k = 0; k < node.types.size(); ++k) {
     const std::byte* data = locate_({index, static_cast<std::int32_t>(k)});
     if (data == nullptr || !is_floating(node.types[k].element)) continue;
@@ -76,7 +73,7 @@ CpuKernel CpuWatch::after(std::int32_t index) const {
   fault.place = fault_place(base_ + index, FaultKind::number);
   return CpuKernel([state = state_, made, index, fault] {
     NonFinite found;
-    for (const Tensor& tensor : made) {
+    for (const State::Source& tensor : made) {
       const NonFinite here = non_finite_in(tensor.data, tensor.type);
       found = {found.nan || here.nan, found.infinity || here.infinity};
     }

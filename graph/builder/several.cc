@@ -11,7 +11,7 @@
 namespace metronome {
 namespace {
 
-using Body = std::function<Values(const Values&, int copy)>;
+using RepeatBody = std::function<Values(const Values&, int copy)>;
 
 /// What the results of one copy miss, if anything.
 std::optional<Requirement> wrong_results(const Emitter* emitter, const Values& results,
@@ -27,7 +27,7 @@ std::optional<Requirement> wrong_results(const Emitter* emitter, const Values& r
 }
 
 /// What a repeat misses before it begins, if anything.
-std::optional<Requirement> wrong_start(std::int64_t n, const Body& body) {
+std::optional<Requirement> wrong_start(std::int64_t n, const RepeatBody& body) {
   if (n < 0) return Requirement{fmt::format("0 copies or more, but {}", n)};
   if (n > kMostCopies) {
     return Requirement{fmt::format("{} copies or fewer, but {}", kMostCopies, n)};
@@ -39,7 +39,7 @@ std::optional<Requirement> wrong_start(std::int64_t n, const Body& body) {
 
 }  // namespace
 
-Values repeat(const Values& xs, std::int64_t n, const Body& body, Line line) {
+Values repeat(const Values& xs, std::int64_t n, const RepeatBody& body, Line line) {
   if (xs.empty()) {
     throw GraphError({fmt::format("{}: repeat carries no value\n  requires   one value or more",
                                   to_string(line))});
@@ -73,7 +73,7 @@ Values repeat(const Values& xs, std::int64_t n, const Body& body, Line line) {
 
 Values repeat(const Values& xs, std::int64_t n, const std::function<Values(const Values&)>& body,
               Line line) {
-  Body with_index;
+  RepeatBody with_index;
   if (body != nullptr) with_index = [&body](const Values& v, int) { return body(v); };
   return repeat(xs, n, with_index, line);
 }

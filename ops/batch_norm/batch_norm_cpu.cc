@@ -125,7 +125,7 @@ void write_row_channels(const Extent& e, std::int64_t c, const T* centers, const
 }
 
 template <class T>
-struct Forward {
+struct BatchNormForward {
   Extent e;
   const T* x;
   const T* gamma;
@@ -242,7 +242,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct BatchNormBackward {
   Extent e;
   const T* g;
   const T* x;
@@ -439,18 +439,20 @@ CpuKernel over_channels(const Body<T>& body, int threads) {
 }
 
 template <class T>
-CpuKernel bind_forward(const BatchNorm& op, const CpuLaunch& l) {
-  return over_channels(Forward<T>{extent_of(l.inputs[0]), l.in<T>(0), l.in<T>(1), l.in<T>(2),
-                                  l.in<T>(3), l.in<T>(4), l.out<T>(0), l.out<T>(1), l.out<T>(2),
-                                  l.out<T>(3), l.out<T>(4), op.eps, op.momentum},
-                       l.choice.threads);
+CpuKernel bind_batch_norm_forward(const BatchNorm& op, const CpuLaunch& l) {
+  return over_channels(
+      BatchNormForward<T>{extent_of(l.inputs[0]), l.in<T>(0), l.in<T>(1), l.in<T>(2), l.in<T>(3),
+                          l.in<T>(4), l.out<T>(0), l.out<T>(1), l.out<T>(2), l.out<T>(3),
+                          l.out<T>(4), op.eps, op.momentum},
+      l.choice.threads);
 }
 
 template <class T>
-CpuKernel bind_backward(const CpuLaunch& l) {
-  return over_channels(Backward<T>{extent_of(l.inputs[1]), l.in<T>(0), l.in<T>(1), l.in<T>(2),
-                                   l.in<T>(3), l.in<T>(4), l.out<T>(0), l.out<T>(1), l.out<T>(2)},
-                       l.choice.threads);
+CpuKernel bind_batch_norm_backward(const CpuLaunch& l) {
+  return over_channels(
+      BatchNormBackward<T>{extent_of(l.inputs[1]), l.in<T>(0), l.in<T>(1), l.in<T>(2), l.in<T>(3),
+                           l.in<T>(4), l.out<T>(0), l.out<T>(1), l.out<T>(2)},
+      l.choice.threads);
 }
 
 template <class T>
@@ -471,7 +473,8 @@ std::vector<Candidate> candidates(const BatchNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNorm& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+  return l.inputs[0].element == f64 ? bind_batch_norm_forward<double>(op, l)
+                                    : bind_batch_norm_forward<float>(op, l);
 }
 
 std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
@@ -479,7 +482,8 @@ std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNormGrad&, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_backward<double>(l) : bind_backward<float>(l);
+  return l.inputs[0].element == f64 ? bind_batch_norm_backward<double>(l)
+                                    : bind_batch_norm_backward<float>(l);
 }
 
 std::vector<Candidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {

@@ -15,14 +15,14 @@ using cuda::Index;
 // Elements for each thread: fewer leave threads idle, more leave the device idle.
 constexpr Index kEach = 8;
 
-struct Plan {
+struct ChannelPlan {
   cuda::Channels channels;
   KernelShape shape;
 };
 
 // Channels are cut into slices where there are too few of them for the device.
-Plan plan_channels(const Type& x) {
-  Plan plan;
+ChannelPlan plan_channels(const Type& x) {
+  ChannelPlan plan;
   cuda::Channels& e = plan.channels;
   e.images = x.shape[0];
   e.channels = x.shape[1];
@@ -69,7 +69,7 @@ void record_forward(const BatchNorm& op, const CudaLaunch& l) {
 }
 
 template <class T>
-void record_backward(const CudaLaunch& l) {
+void record_batch_norm_backward(const CudaLaunch& l) {
   const auto [channels, shape] = plan_channels(l.inputs[1]);
   const cuda::BatchNormGradTensors<T> tensors{l.in<T>(0),  l.in<T>(1),  l.in<T>(2),
                                               l.in<T>(3),  l.in<T>(4),  l.out<T>(0),
@@ -108,7 +108,8 @@ std::vector<Candidate> candidates(const BatchNormGrad&, const CudaQuery& q) {
 }
 
 void record(const BatchNormGrad&, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_backward<double>(l) : record_backward<float>(l);
+  l.inputs[0].element == f64 ? record_batch_norm_backward<double>(l)
+                             : record_batch_norm_backward<float>(l);
 }
 
 void record(const BatchNormEvaluate& op, const CudaLaunch& l) {

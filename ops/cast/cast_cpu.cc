@@ -10,8 +10,6 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
-
 template <class To, class From>
 CpuKernel cast(const CpuLaunch& launch) {
   return CpuKernel([to = launch.out<To>(0), from = launch.in<From>(0),

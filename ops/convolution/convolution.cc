@@ -15,7 +15,7 @@ namespace metronome {
 namespace {
 
 /// Strides, padding and dilation: larger ones could not be multiplied by sizes.
-constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
 
 Shape spatial(const Shape& shape) { return Shape(shape.begin() + 2, shape.end()); }
 
@@ -32,15 +32,15 @@ void require_window(const ConvolutionWindow& w, std::int64_t dimensions) {
                                     dimensions, to_string(numbers))};
     }
     for (const std::int64_t number : numbers) {
-      if (number >= least && number <= kMost) continue;
+      if (number >= least && number <= kMostSize) continue;
       throw Requirement{
-          fmt::format("a {} of {} to {}, but {}", what, least, kMost, to_string(numbers))};
+          fmt::format("a {} of {} to {}, but {}", what, least, kMostSize, to_string(numbers))};
     }
   };
   each("stride", w.stride, 1);
   each("dilation", w.dilation, 1);
-  each("padding", w.low, -kMost);
-  each("padding", w.high, -kMost);
+  each("padding", w.low, -kMostSize);
+  each("padding", w.high, -kMostSize);
   if (w.groups < 1) throw Requirement{fmt::format("groups of 1 or more, but {}", w.groups)};
 }
 

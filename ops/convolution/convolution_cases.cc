@@ -8,7 +8,7 @@
 namespace metronome {
 namespace {
 
-struct Row {
+struct ConvolutionRow {
   std::string name;
   Shape x, weight;
   ConvolutionWindow window;
@@ -27,7 +27,7 @@ ConvolutionWindow window(std::size_t dimensions, std::int64_t padding, std::int6
   return {Shape(dimensions, stride), around, around, Shape(dimensions, dilation), groups};
 }
 
-std::vector<Row> rows() {
+std::vector<ConvolutionRow> convolution_rows() {
   return {
       {"1d", {2, 3, 9}, {4, 3, 3}, window(1, 0)},
       {"1d, all at once", {3, 4, 17}, {6, 2, 3}, {{2}, {1}, {2}, {2}, 2}},
@@ -77,7 +77,7 @@ std::vector<CaseInput> operands(std::vector<Shape> shapes) {
 
 std::vector<Case> Convolution::cases() {
   std::vector<Case> cases;
-  for (const Row& row : rows()) {
+  for (const ConvolutionRow& row : convolution_rows()) {
     std::vector<Shape> shapes = {row.x, row.weight};
     if (row.bias) shapes.push_back({row.weight[0]});
     cases.push_back({.name = row.name,
@@ -90,7 +90,7 @@ std::vector<Case> Convolution::cases() {
 
 std::vector<Case> TransposedConvolution::cases() {
   std::vector<Case> cases;
-  for (const Row& row : rows()) {
+  for (const ConvolutionRow& row : convolution_rows()) {
     std::vector<Shape> shapes = {row.output(), row.weight};
     if (row.bias) shapes.push_back({row.x[1]});
     cases.push_back({.name = row.name,
@@ -103,7 +103,7 @@ std::vector<Case> TransposedConvolution::cases() {
 
 std::vector<Case> ConvolutionWeightGrad::cases() {
   std::vector<Case> cases;
-  for (const Row& row : rows()) {
+  for (const ConvolutionRow& row : convolution_rows()) {
     cases.push_back({.name = row.name,
                      .op = make_op(ConvolutionWeightGrad{row.tight()}),
                      .inputs = operands({row.x, row.output()}),

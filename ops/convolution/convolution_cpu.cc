@@ -8,18 +8,16 @@
 
 #include "graph/ir/error.h"
 #include "ops/cpu/convolution.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/parallel.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
 
 using Result = ConvolutionTask::Result;
 
-/// Below this one thread: a team's start costs 1-2 us, the work of about 0.3 MFLOP.
-constexpr double kParallelFlops = 1e6;
-/// oneDNN allocates in each execute call, and reorders take some: worth it from here.
-constexpr double kOnednnFlops = 2e6;
 /// Beyond, sums along rows are not offered: they read an image once for each output.
-constexpr double kDirectLimit = 50e6;
+constexpr double kDirectSumsLimit = 50e6;
 
 /// The own way that computes by a product of matrices.
 constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
@@ -35,7 +33,7 @@ std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) 
                           .threads = threads};
   if (s.images == 0 || (s.in == 1 && s.out == 1)) return {direct};
   if (prefers_direct(s)) return {direct, product};
-  if (s.flops() > kDirectLimit) return {product};
+  if (s.flops() > kDirectSumsLimit) return {product};
   return {product, direct};
 }
 

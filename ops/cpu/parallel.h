@@ -9,6 +9,14 @@
 
 namespace metronome {
 
+/// Elements that are at least worth a part of their own, where a kernel does little with each.
+inline constexpr std::int64_t kGrain = 4096;
+/// Elements below which threads cost such a kernel more than they save.
+inline constexpr std::int64_t kParallelFrom = 32768;
+/// Products and convolutions below this run on one thread: a team's start costs 1-2 us, the work of
+/// about 0.3 MFLOP.
+inline constexpr double kParallelFlops = 1e6;
+
 /// Elements of one part of `parallel_for`: n over at most `threads` parts, a multiple of `grain`.
 constexpr std::int64_t part_size(int threads, std::int64_t n, std::int64_t grain) {
   const std::int64_t step = std::max<std::int64_t>(grain, 1);

@@ -90,4 +90,11 @@ void with_type(Element element, F f) {
 KernelShape spread(std::int64_t count, int threads, const DeviceFacts& device, int each = 1,
                    int waves = 4);
 
+/// f(null pointer of the index's type), as device kernels name it.
+template <class F>
+void with_index(Element element, F f) {
+  if (element == i32) return f(static_cast<int*>(nullptr));
+  f(static_cast<long long*>(nullptr));
+}
+
 }  // namespace metronome

@@ -47,7 +47,7 @@ struct Walk {
   Shape sizes, strides;
 };
 
-Walk walk_of(const Shape& domain, const Type& operand) {
+Walk operand_walk(const Shape& domain, const Type& operand) {
   const Nest nest = broadcast_nest(domain, {&operand, 1});
   return {nest.sizes, nest.strides[1]};
 }
@@ -56,7 +56,7 @@ bool is_dense(const Walk& walk) { return walk.sizes.size() == 1 && walk.strides[
 
 /// Where in an operand the element lies whose place in the domain is `i`, or `u` in 32 bits.
 std::string place_text(const Shape& domain, const Type& operand) {
-  const Walk walk = walk_of(domain, operand);
+  const Walk walk = operand_walk(domain, operand);
   if (walk.sizes.empty()) return "0";
   if (is_dense(walk)) return "i";
   const bool narrow = numel(domain) <= std::numeric_limits<std::uint32_t>::max();
@@ -189,7 +189,7 @@ GroupPart part_of(const Group& group, std::span<const Group::Source> values,
 }
 
 bool runs_on(const Group& group, int operand) {
-  const Walk walk = walk_of(group.domain, group.inputs[operand]);
+  const Walk walk = operand_walk(group.domain, group.inputs[operand]);
   return !walk.sizes.empty() && walk.strides.back() == 1;
 }
 
@@ -204,7 +204,7 @@ int pack_of(const Group& group, const GroupPart& part) {
   const auto pack = static_cast<std::int64_t>(std::max<std::size_t>(16 / widest, 1));
   if (numel(group.domain) % pack != 0) return 1;
   for (const int k : part.operands) {
-    const Walk walk = walk_of(group.domain, group.inputs[k]);
+    const Walk walk = operand_walk(group.domain, group.inputs[k]);
     if (walk.sizes.empty()) continue;
     if (walk.sizes.back() % pack != 0) return 1;
     for (std::size_t d = 0; d + 1 < walk.sizes.size(); ++d) {

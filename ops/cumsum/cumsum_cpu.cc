@@ -11,8 +11,7 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kParallelFrom = 32768;  // elements: below, threads cost more than they save
-constexpr std::int64_t kStrip = 64;            // columns that are summed together
+constexpr std::int64_t kStrip = 64;  // columns that are summed together
 
 /// What sums of T are made in. Integers wrap around.
 template <class T>

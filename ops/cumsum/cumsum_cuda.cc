@@ -11,7 +11,7 @@ namespace metronome {
 namespace {
 
 // Lines of so few elements are summed by a thread each, however few they are.
-constexpr std::int64_t kShortLine = 8;
+constexpr std::int64_t kFewElements = 8;
 // Columns that fill a device with a thread each.
 constexpr std::int64_t kManyColumns = 4096;
 
@@ -26,7 +26,7 @@ void record_cumsum(const Cumsum& op, const CudaLaunch& launch) {
   const cuda::Index count = lines.outer * lines.inner;
   // Threads of neighbouring columns read neighbours; those of rows would not.
   const bool many = lines.inner > 1 && count >= kManyColumns;
-  if (lines.count <= kShortLine || many) {
+  if (lines.count <= kFewElements || many) {
     return launch.commands.launch(cuda::CumsumOfThread<T>{lines},
                                   spread(count, 128, launch.device));
   }

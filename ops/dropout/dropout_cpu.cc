@@ -15,7 +15,7 @@ namespace {
 // Counters of the generator that run side by side, one to a lane of 64 bits.
 constexpr std::int64_t kCounters = sizeof(Simd<double>::Reg) / 8;
 constexpr std::int64_t kBlock = 4 * kCounters;
-constexpr std::int64_t kGrain = 128 * kBlock;
+constexpr std::int64_t kBlocksGrain = 128 * kBlock;
 
 typedef std::uint64_t Lanes __attribute__((vector_size(8 * kCounters)));
 
@@ -79,7 +79,7 @@ CpuKernel dropout(const Dropout& op, const CpuLaunch& launch) {
                     threads = launch.choice.threads] {
     const PhiloxKey keys = philox_key(static_cast<std::uint64_t>(*seed), key);
     const auto step = static_cast<std::uint64_t>(*replay);
-    parallel_for(threads, n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, n, kBlocksGrain, [&](std::int64_t begin, std::int64_t end) {
       drop(to, from, keys, step, p, scale, begin, end);
     });
   });

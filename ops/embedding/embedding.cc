@@ -43,17 +43,7 @@ Types EmbeddingGrad::infer(std::span<const Type> in) const {
   return {{in[0].element, {rows, expected.back()}}};
 }
 
-namespace {
-
-CaseInput indices(Shape shape, std::int64_t rows, Element element = i64) {
-  return {{element, std::move(shape)},
-          {.kind = Fillings::Kind::integers,
-           .low = 0,
-           .high = static_cast<double>(rows),
-           .differentiable = false}};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Case> Embedding::cases() {
   std::vector<Case> cases;

@@ -74,14 +74,6 @@ Values ScatterAdd::vjp(const Vjp& v) const {
 
 namespace {
 
-CaseInput indices(Shape shape, std::int64_t size, Element element = i64) {
-  return {{element, std::move(shape)},
-          {.kind = Fillings::Kind::integers,
-           .low = 0,
-           .high = static_cast<double>(size),
-           .differentiable = false}};
-}
-
 CaseInput filled(Element element, Shape shape) {
   CaseInput input{{element, std::move(shape)}};
   if (element == i32 || element == i64) {

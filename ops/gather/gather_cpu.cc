@@ -12,8 +12,6 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
-
 /// Where step i of all loops together lies.
 std::int64_t offset(const Nest& nest, std::int64_t i) {
   const Shape& strides = nest.strides[0];

@@ -30,13 +30,6 @@ cuda::AxisIndex axis_index(const CudaLaunch& launch, std::int64_t axis) {
   return along;
 }
 
-/// f(null pointer of the index's type).
-template <class F>
-void with_index(Element element, F f) {
-  if (element == i32) return f(static_cast<int*>(nullptr));
-  f(static_cast<long long*>(nullptr));
-}
-
 template <class T, class I>
 void record_scatter(const ScatterAdd& op, const CudaLaunch& launch) {
   const cuda::Scatter<T, I> scatter{launch.out<T>(0), launch.in<T>(2),

@@ -10,7 +10,7 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;  // bytes
+constexpr std::int64_t kBytesGrain = 1 << 14;  // bytes
 
 template <class T>
 CpuKernel guard(const Guard& op, const CpuLaunch& launch) {
@@ -29,7 +29,7 @@ CpuKernel guard(const Guard& op, const CpuLaunch& launch) {
 
 void copy(std::byte* to, const std::byte* from, std::int64_t bytes, int threads) {
   if (to == from) return;
-  parallel_for(threads, bytes, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(threads, bytes, kBytesGrain, [&](std::int64_t begin, std::int64_t end) {
     std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
   });
 }

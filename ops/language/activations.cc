@@ -92,7 +92,7 @@ void require_halves(const Value& x, std::int64_t axis) {
 }
 
 /// One weight, or one for each channel.
-void require_weight(const Value& x, const Value& weight) {
+void require_prelu_weight(const Value& x, const Value& weight) {
   require_floating(x.type());
   require_equal_elements(std::array{x.type(), weight.type()});
   const std::int64_t channels = x.rank() < 2 ? 1 : x.size(1);
@@ -159,7 +159,7 @@ Layer hardtanh(double low, double high) {
 
 Value prelu(Value x, Value weight, Line line) {
   return composed(
-      "prelu", {x, weight}, line, [&] { require_weight(x, weight); },
+      "prelu", {x, weight}, line, [&] { require_prelu_weight(x, weight); },
       [&] { return prelu_of(x, weight); });
 }
 

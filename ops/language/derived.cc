@@ -24,7 +24,7 @@ std::vector<std::int64_t> axes_of(const Value& x, const Axes& axes) {
 }
 
 /// x floating, the axes its own and each named once.
-void require_axes(const Value& x, const Axes& axes) {
+void require_distinct_axes(const Value& x, const Axes& axes) {
   require_floating(x.type());
   if (!axes.list) return;
   for (const std::int64_t axis : *axes.list) require_axis(x, axis);
@@ -56,7 +56,7 @@ Value var_of(Value x, const Axes& axes, const VarOptions& options) {
 
 void require_variance(const Value& x, const Axes& axes, const VarOptions& options) {
   require(unless_finite("correction", options.correction));
-  require_axes(x, axes);
+  require_distinct_axes(x, axes);
   const std::int64_t count = reduced_count(x, axes);
   if (static_cast<double>(count) > options.correction) return;
   throw Requirement{
@@ -126,7 +126,7 @@ Value floor_divide(Operand x, Operand y) {
 
 Value logsumexp(Value x, Axes axes, bool keep, Line line) {
   return composed(
-      "logsumexp", {x}, line, [&] { require_axes(x, axes); },
+      "logsumexp", {x}, line, [&] { require_distinct_axes(x, axes); },
       [&] {
         // An infinity stays where it is: less itself it would be no number.
         const Value largest = stop_gradient(max(x, axes, true));
@@ -151,7 +151,7 @@ Value stddev(Value x, Axes axes, VarOptions options, Line line) {
 Value norm(Value x, double p, Axes axes, bool keep, Line line) {
   const auto check = [&] {
     require_order(p);
-    require_axes(x, axes);
+    require_distinct_axes(x, axes);
   };
   return composed("norm", {x}, line, check, [&] { return norm_of(x, p, axes, keep); });
 }
@@ -160,7 +160,7 @@ Value normalize(Value x, std::int64_t axis, NormalizeOptions options, Line line)
   const auto check = [&] {
     require_order(options.p);
     require(unless_above_0("eps", options.eps));
-    require_axes(x, axis);
+    require_distinct_axes(x, axis);
   };
   return composed("normalize", {x}, line, check, [&] {
     const Value size = norm_of(x, options.p, axis, true);

@@ -116,7 +116,7 @@ void check(const Storage& storage) {
 }
 
 /// The first of these that an initialiser's argument misses, as `Init::wrong`.
-std::string first_of(std::initializer_list<std::string> all) {
+std::string first_wrong(std::initializer_list<std::string> all) {
   for (const std::string& one : all) {
     if (!one.empty()) return one;
   }
@@ -145,16 +145,16 @@ Init unless(std::string wrong, Init init) {
 }
 
 std::string wrong_kaiming(std::string_view initialiser, std::int64_t fan_in, double a) {
-  return first_of({unless_fan(initialiser, "fan_in", fan_in), unless_slope(initialiser, a)});
+  return first_wrong({unless_fan(initialiser, "fan_in", fan_in), unless_slope(initialiser, a)});
 }
 
 std::string wrong_xavier(std::string_view initialiser, std::int64_t fan_in, std::int64_t fan_out,
                          double gain) {
-  return first_of({unless_fan(initialiser, "fan_in", fan_in),
-                   unless_fan(initialiser, "fan_out", fan_out), unless_gain(initialiser, gain)});
+  return first_wrong({unless_fan(initialiser, "fan_in", fan_in),
+                      unless_fan(initialiser, "fan_out", fan_out), unless_gain(initialiser, gain)});
 }
 
-double sum(std::int64_t fan_in, std::int64_t fan_out) {
+double both(std::int64_t fan_in, std::int64_t fan_out) {
   return static_cast<double>(fan_in) + static_cast<double>(fan_out);
 }
 
@@ -179,11 +179,11 @@ Init kaiming_normal(std::int64_t fan_in, double a) {
 }
 Init xavier_uniform(std::int64_t fan_in, std::int64_t fan_out, double gain) {
   return unless(wrong_xavier("xavier_uniform", fan_in, fan_out, gain),
-                symmetric(gain * std::sqrt(6 / sum(fan_in, fan_out))));
+                symmetric(gain * std::sqrt(6 / both(fan_in, fan_out))));
 }
 Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain) {
   return unless(wrong_xavier("xavier_normal", fan_in, fan_out, gain),
-                normal(0, gain * std::sqrt(2 / sum(fan_in, fan_out))));
+                normal(0, gain * std::sqrt(2 / both(fan_in, fan_out))));
 }
 
 void initialise(const Storage& storage, std::uint64_t seed, void* out) {

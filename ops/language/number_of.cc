@@ -10,7 +10,7 @@ namespace metronome {
 namespace {
 
 template <class T>
-double first_of(const Constant& constant) {
+double first_element(const Constant& constant) {
   T first;
   std::memcpy(&first, constant.bytes.data(), sizeof(T));
   return static_cast<double>(first);
@@ -26,7 +26,7 @@ std::optional<double> number_of(const Value& value) {
   const Constant* constant = node->op->as<Constant>();
   if (constant == nullptr || constant->type.numel() != 1) return std::nullopt;
   return with_element(constant->type.element,
-                      [&](auto element) { return first_of<decltype(element)>(*constant); });
+                      [&](auto element) { return first_element<decltype(element)>(*constant); });
 }
 
 }  // namespace metronome

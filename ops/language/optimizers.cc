@@ -76,15 +76,6 @@ Values step(T op, Value parameter, Value gradient, std::span<const Value> slots,
   return apply(make_op(std::move(op)), in, Line{}, 1 + slots.size());
 }
 
-using Missed = std::initializer_list<std::optional<Requirement>>;
-
-std::optional<Requirement> first_of(const Missed& all) {
-  for (const auto& one : all) {
-    if (one) return one;
-  }
-  return std::nullopt;
-}
-
 std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
   if (!clip_norm) return std::nullopt;
   auto missed = unless_above_0("clip_norm", *clip_norm);

@@ -41,13 +41,6 @@ std::optional<Requirement> positive(const char* what, std::int64_t steps) {
   if (steps > 0) return std::nullopt;
   return Requirement{fmt::format("{} of 1 or more, but {}", what, steps)};
 }
-std::optional<Requirement> first_of(std::initializer_list<std::optional<Requirement>> all) {
-  for (const auto& one : all) {
-    if (one) return one;
-  }
-  return std::nullopt;
-}
-
 std::optional<Requirement> wrong(const ConstantRate& r) {
   return first_of({unless_at_least_0("learning rate", r.lr), unless_at_least_0("factor", r.factor),
                    unless_at_least_0("number of steps", static_cast<double>(r.steps)),

@@ -15,7 +15,7 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 template <class T>
-struct Forward {
+struct LayerNormForward {
   const T* x;
   const T* gamma;
   const T* beta;
@@ -99,7 +99,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct LayerNormBackward {
   const T* g;
   const T* x;
   const T* mean;
@@ -171,18 +171,19 @@ struct Backward {
 };
 
 template <class T>
-CpuKernel bind_forward(const LayerNorm& op, const CpuLaunch& l) {
+CpuKernel bind_layer_norm_forward(const LayerNorm& op, const CpuLaunch& l) {
   const Type& x = l.inputs[0];
-  const Forward<T> forward{l.in<T>(0),  l.in<T>(1),  l.in<T>(2),     l.out<T>(0),
-                           l.out<T>(1), l.out<T>(2), x.shape.back(), static_cast<T>(op.eps)};
+  const LayerNormForward<T> forward{
+      l.in<T>(0),  l.in<T>(1),  l.in<T>(2),     l.out<T>(0),
+      l.out<T>(1), l.out<T>(2), x.shape.back(), static_cast<T>(op.eps)};
   return over_rows(forward, rows_of(x), l.choice.threads);
 }
 
 template <class T>
-CpuKernel bind_backward(const CpuLaunch& l) {
+CpuKernel bind_layer_norm_backward(const CpuLaunch& l) {
   const Type& x = l.inputs[1];
-  const Backward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),    l.in<T>(3),
-                             l.in<T>(4), l.out<T>(0), x.shape.back()};
+  const LayerNormBackward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),    l.in<T>(3),
+                                      l.in<T>(4), l.out<T>(0), x.shape.back()};
   return over_rows_with_sums(backward, std::array{l.out<T>(1), l.out<T>(2)}, l.scratch, rows_of(x),
                              l.choice.threads);
 }
@@ -194,7 +195,8 @@ std::vector<Candidate> candidates(const LayerNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const LayerNorm& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+  return l.inputs[0].element == f64 ? bind_layer_norm_forward<double>(op, l)
+                                    : bind_layer_norm_forward<float>(op, l);
 }
 
 std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
@@ -202,7 +204,8 @@ std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const LayerNormGrad&, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_backward<double>(l) : bind_backward<float>(l);
+  return l.inputs[0].element == f64 ? bind_layer_norm_backward<double>(l)
+                                    : bind_layer_norm_backward<float>(l);
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -27,14 +27,14 @@ void record_forward(const LayerNorm& op, const CudaLaunch& l) {
 }
 
 template <class T>
-NormGradPlan plan_backward(const Type& x) {
+NormGradPlan plan_layer_norm_backward(const Type& x) {
   using Kernel = cuda::LayerNormBackward<T>;
   return norm_grad_plan<Kernel, T>(x, Kernel::kSums, 2);
 }
 
 template <class T>
-void record_backward(const CudaLaunch& l) {
-  const NormGradPlan plan = plan_backward<T>(l.inputs[1]);
+void record_layer_norm_backward(const CudaLaunch& l) {
+  const NormGradPlan plan = plan_layer_norm_backward<T>(l.inputs[1]);
   const Index width = plan.rows.width, blocks = plan.shape.blocks;
   if (blocks == 0) {
     l.commands.zero(l.out<T>(1), static_cast<std::size_t>(width) * sizeof(T));
@@ -72,12 +72,13 @@ void record(const LayerNorm& op, const CudaLaunch& l) {
 std::vector<Candidate> candidates(const LayerNormGrad&, const CudaQuery& q) {
   const Type& x = q.inputs[1];
   return {{.scratch_bytes = x.element == f64
-                                ? plan_backward<double>(x).scratch_bytes(sizeof(double))
-                                : plan_backward<float>(x).scratch_bytes(sizeof(float))}};
+                                ? plan_layer_norm_backward<double>(x).scratch_bytes(sizeof(double))
+                                : plan_layer_norm_backward<float>(x).scratch_bytes(sizeof(float))}};
 }
 
 void record(const LayerNormGrad&, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_backward<double>(l) : record_backward<float>(l);
+  l.inputs[0].element == f64 ? record_layer_norm_backward<double>(l)
+                             : record_layer_norm_backward<float>(l);
 }
 
 }  // namespace metronome

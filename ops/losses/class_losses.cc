@@ -38,7 +38,7 @@ Value weighed(Value each, Value weights, LossReduction reduction) {
   return reduction == LossReduction::sum ? total : total / sum(weights);
 }
 
-void require_weight(const Value& classes, const Value& weight) {
+void require_class_weight(const Value& classes, const Value& weight) {
   if (!weight.present()) return;
   if (weight.element() != classes.element() || weight.shape() != Shape{classes.size(-1)}) {
     throw Requirement{fmt::format("a weight for each class, {}[{}], but {}",
@@ -50,7 +50,7 @@ void require_weight(const Value& classes, const Value& weight) {
 void require_rows(const Value& classes, const Value& targets, const Value& weight,
                   LossReduction reduction) {
   require_targets(classes, targets);
-  require_weight(classes, weight);
+  require_class_weight(classes, weight);
   require_some(classes, reduction);
 }
 

@@ -40,7 +40,7 @@ CaseInput scalar(double low, double high) {
 }
 
 // Sizes that reach a kernel's parts: whole vectors, tails, one element, none, several threads.
-const std::vector<std::pair<std::string, Shape>>& sizes() {
+const std::vector<std::pair<std::string, Shape>>& update_sizes() {
   static const std::vector<std::pair<std::string, Shape>> all = {{"whole vectors", {64}},
                                                                  {"odd sizes", {7, 13}},
                                                                  {"a scalar", {}},
@@ -84,7 +84,7 @@ std::vector<Case> AdamUpdate::cases() {
     if (factor) in.push_back(scalar(0.1, 1));
     cases.push_back({std::move(name), make_op(op), std::move(in), false, false});
   };
-  for (const auto& [name, shape] : sizes()) add(name, {}, shape, false);
+  for (const auto& [name, shape] : update_sizes()) add(name, {}, shape, false);
   add("weight decay", {.weight_decay = 0.1}, {7, 13}, false);
   add("decoupled weight decay", {.weight_decay = 0.1, .decoupled = true}, {7, 13}, false);
   add("other betas", {.beta1 = 0.3, .beta2 = 0.9, .eps = 1e-3}, {7, 13}, false);
@@ -121,7 +121,7 @@ std::vector<Case> SgdUpdate::cases() {
     if (factor) in.push_back(scalar(0.1, 1));
     cases.push_back({std::move(name), make_op(op), std::move(in), false, false});
   };
-  for (const auto& [name, shape] : sizes()) {
+  for (const auto& [name, shape] : update_sizes()) {
     add(name, {}, shape, false);
     add(name + ", momentum", {.momentum = 0.9}, shape, false);
   }

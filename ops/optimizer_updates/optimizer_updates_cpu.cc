@@ -15,9 +15,8 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 // Below this many elements starting threads costs more than it saves.
-constexpr std::int64_t kParallelFrom = 32768;
 // A thread's share is a multiple of this many elements: no two threads write one cache line.
-constexpr std::int64_t kGrain = 64;
+constexpr std::int64_t kUpdateGrain = 64;
 
 std::vector<Candidate> one_pass(const CpuQuery& query) {
   return {{.threads = query.outputs[0].numel() >= kParallelFrom ? query.threads : 1}};
@@ -96,7 +95,7 @@ void adam(const AdamArguments<T>& a) {
   const Vec factor = constant(kFactor ? *a.factor : 1);
   const Vec decay = constant(a.op.decoupled ? 1 - lr * a.op.weight_decay : a.op.weight_decay);
   const bool decoupled = a.op.decoupled;
-  parallel_for(a.threads, a.n, kGrain, [=, &a](std::int64_t begin, std::int64_t end) {
+  parallel_for(a.threads, a.n, kUpdateGrain, [=, &a](std::int64_t begin, std::int64_t end) {
     over_vectors<T>(begin, end, [=, &a](std::int64_t i, auto place) {
       Vec p = get(a.param + i, place);
       Vec g = get(a.grad + i, place);
@@ -162,7 +161,7 @@ void sgd(const SgdArguments<T>& a) {
   const Vec factor = constant(a.factor != nullptr ? *a.factor : 1);
   const bool scaled = a.factor != nullptr, decays = a.op.weight_decay != 0;
   const bool nesterov = a.op.nesterov;
-  parallel_for(a.threads, a.n, kGrain, [=, &a](std::int64_t begin, std::int64_t end) {
+  parallel_for(a.threads, a.n, kUpdateGrain, [=, &a](std::int64_t begin, std::int64_t end) {
     over_vectors<T>(begin, end, [=, &a](std::int64_t i, auto place) {
       const Vec p = get(a.param + i, place);
       Vec g = get(a.grad + i, place);

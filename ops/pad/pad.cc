@@ -12,7 +12,7 @@
 namespace metronome {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 47;  // as many bytes as a value may have
+constexpr std::int64_t kMostPadding = std::int64_t{1} << 47;  // as many bytes as a value may have
 constexpr std::size_t kMostDimensions = 40;
 
 std::vector<std::int64_t> negated(std::vector<std::int64_t> numbers) {
@@ -41,7 +41,7 @@ Types Pad::infer(std::span<const Type> in) const {
     throw Requirement{fmt::format("{}, but {}", what_holds(result.element), number)};
   }
   for (std::size_t d = 0; d < rank; ++d) {
-    if (std::max(low[d], high[d]) > kMost || std::min(low[d], high[d]) < -kMost) {
+    if (std::max(low[d], high[d]) > kMostPadding || std::min(low[d], high[d]) < -kMostPadding) {
       throw Requirement{fmt::format("widths from -2^47 to 2^47, but low {} and high {}",
                                     to_string(low), to_string(high))};
     }

@@ -53,14 +53,6 @@ Types PickGrad::infer(std::span<const Type> in) const {
 
 namespace {
 
-CaseInput indices(Shape shape, std::int64_t size, Element element = i64) {
-  return {{element, std::move(shape)},
-          {.kind = Fillings::Kind::integers,
-           .low = 0,
-           .high = static_cast<double>(size),
-           .differentiable = false}};
-}
-
 CaseInput or_minus_one(CaseInput index) {
   index.fill.low = -1;
   return index;

@@ -9,8 +9,6 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
-
 /// Stands for "no index is ignored": out of range, so no index that is looked up equals it.
 constexpr std::int64_t kNone = -1;
 

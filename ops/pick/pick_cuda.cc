@@ -10,13 +10,6 @@
 namespace metronome {
 namespace {
 
-/// f(null pointer of the index's type).
-template <class F>
-void with_index(Element element, F f) {
-  if (element == i32) return f(static_cast<int*>(nullptr));
-  f(static_cast<long long*>(nullptr));
-}
-
 template <class Unit, class I, int kWide>
 void record_put(const PickGrad& op, const CudaLaunch& launch) {
   const std::int64_t count = launch.outputs[0].numel();

@@ -11,7 +11,7 @@
 namespace metronome {
 namespace {
 
-struct Geometry {
+struct AvgPoolForm {
   std::string name;
   Shape x;
   Averaging averaging;
@@ -35,7 +35,7 @@ Averaging divided(Averaging a, std::int64_t divisor) {
   return a;
 }
 
-std::vector<Geometry> geometries() {
+std::vector<AvgPoolForm> avg_pool_forms() {
   return {
       {"halves", {2, 3, 6, 8}, over({2, 2}, {2, 2})},
       {"odd sizes", {2, 2, 7, 9}, over({2, 3}, {2, 2})},
@@ -59,13 +59,13 @@ std::vector<Geometry> geometries() {
   };
 }
 
-struct Sizes {
+struct AdaptiveSizes {
   std::string name;
   Shape x;
   Spatial out;
 };
 
-std::vector<Sizes> sizes() {
+std::vector<AdaptiveSizes> adaptive_sizes() {
   return {
       {"to one", {2, 3, 6, 7}, {1, 1}},
       {"even parts", {2, 2, 6, 8}, {3, 4}},
@@ -106,7 +106,7 @@ Values AvgPool::vjp(const Vjp& v) const {
 
 std::vector<Case> AvgPool::cases() {
   std::vector<Case> cases;
-  for (const Geometry& g : geometries()) {
+  for (const AvgPoolForm& g : avg_pool_forms()) {
     cases.push_back({.name = g.name,
                      .op = make_op(AvgPool{g.averaging}),
                      .inputs = {{{f32, g.x}}},
@@ -131,7 +131,7 @@ Types AvgPoolGrad::infer(std::span<const Type> in) const {
 
 std::vector<Case> AvgPoolGrad::cases() {
   std::vector<Case> cases;
-  for (const Geometry& g : geometries()) {
+  for (const AvgPoolForm& g : avg_pool_forms()) {
     const Type x{f32, g.x};
     const Spatial size = spatial_of(x, g.averaging.windows.kernel.size());
     cases.push_back({.name = g.name,
@@ -161,7 +161,7 @@ Values AdaptiveAvgPool::vjp(const Vjp& v) const {
 
 std::vector<Case> AdaptiveAvgPool::cases() {
   std::vector<Case> cases;
-  for (const Sizes& s : sizes()) {
+  for (const AdaptiveSizes& s : adaptive_sizes()) {
     cases.push_back({.name = s.name,
                      .op = make_op(AdaptiveAvgPool{s.out}),
                      .inputs = {{{f32, s.x}}},
@@ -179,7 +179,7 @@ Types AdaptiveAvgPoolGrad::infer(std::span<const Type> in) const {
 
 std::vector<Case> AdaptiveAvgPoolGrad::cases() {
   std::vector<Case> cases;
-  for (const Sizes& s : sizes()) {
+  for (const AdaptiveSizes& s : adaptive_sizes()) {
     const Type x{f32, s.x};
     cases.push_back({.name = s.name,
                      .op = make_op(AdaptiveAvgPoolGrad{spatial_of(x, s.out.size())}),

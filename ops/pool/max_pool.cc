@@ -20,7 +20,7 @@ void require_plane(const Spatial& sizes) {
   }
 }
 
-struct Geometry {
+struct MaxPoolForm {
   std::string name;
   Shape x;
   Windows windows;
@@ -31,7 +31,7 @@ Windows plain(Spatial kernel, Spatial stride) {
   return {std::move(kernel), std::move(stride), none, near};
 }
 
-std::vector<Geometry> geometries() {
+std::vector<MaxPoolForm> max_pool_forms() {
   return {
       {"halves", {2, 3, 6, 8}, plain({2, 2}, {2, 2})},
       {"odd sizes", {2, 2, 7, 9}, plain({2, 3}, {2, 2})},
@@ -71,7 +71,7 @@ Values MaxPool::vjp(const Vjp& v) const {
 
 std::vector<Case> MaxPool::cases() {
   std::vector<Case> cases;
-  for (Geometry& g : geometries()) {
+  for (MaxPoolForm& g : max_pool_forms()) {
     cases.push_back({.name = g.name, .op = make_op(MaxPool{g.windows}), .inputs = {{{f32, g.x}}}});
   }
   // Which of equal elements gets the gradient; too many elements for differences, which ties spoil.
@@ -98,7 +98,7 @@ Types MaxPoolGrad::infer(std::span<const Type> in) const {
 
 std::vector<Case> MaxPoolGrad::cases() {
   std::vector<Case> cases;
-  for (const Geometry& g : geometries()) {
+  for (const MaxPoolForm& g : max_pool_forms()) {
     const std::size_t n = g.windows.kernel.size();
     const Type x{f32, g.x};
     const Type y = with_spatial(x, count_of(g.windows, spatial_of(x, n)));

@@ -60,7 +60,7 @@ void with_stride(std::int64_t stride, const F& f) {
 }
 
 template <class T>
-struct Forward {
+struct MaxPoolForward {
   Along3 along;
   const T* x;
   T* y;
@@ -109,7 +109,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct MaxPoolBackward {
   Along3 along;
   const T* g;
   const std::int32_t* winner;
@@ -167,14 +167,14 @@ CpuKernel by_rows(const Kernel& kernel, const Type& result, int threads) {
 template <class T>
 CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.inputs[0].shape, l.outputs[0].shape);
-  const Forward<T> forward{along, l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)};
+  const MaxPoolForward<T> forward{along, l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)};
   return by_rows(forward, l.outputs[0], l.choice.threads);
 }
 
 template <class T>
 CpuKernel bind_backward(const MaxPoolGrad& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.outputs[0].shape, l.inputs[0].shape);
-  const Backward<T> backward{along, l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)};
+  const MaxPoolBackward<T> backward{along, l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)};
   return by_rows(backward, l.outputs[0], l.choice.threads);
 }
 

@@ -20,9 +20,8 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kParallelFrom = 32768;  // elements: below, threads cost more than they save
-constexpr std::int64_t kChunks = 32;           // parts of a long reduction with few results
-constexpr std::int64_t kSplitRows = 2048;      // rows from which few columns are split by rows
+constexpr std::int64_t kChunks = 32;       // parts of a long reduction with few results
+constexpr std::int64_t kSplitRows = 2048;  // rows from which few columns are split by rows
 
 struct Loop {
   std::int64_t size, step;  ///< of the operand, in elements

@@ -25,7 +25,7 @@ constexpr Index kSplitColumns = 32;
 constexpr Index kPartsOfThread = 4;
 
 /// How a shape is reduced: by the shape alone, as the order of additions is.
-struct Plan {
+struct ReducePlan {
   bool runs = true;  ///< the last loop is reduced
   cuda::Loops kept = {}, reduced = {};
   Index results = 1, width = 1, count = 1;
@@ -35,7 +35,7 @@ struct Plan {
   Index blocks = 1;
 };
 
-void share_runs(Plan& plan) {
+void share_runs(ReducePlan& plan) {
   if (plan.count > kSplitRuns && plan.results < kFullDevice) {
     plan.parts =
         std::min(ceil_div(plan.count, kSplitRuns / 2), ceil_div(2 * kFullDevice, plan.results));
@@ -47,7 +47,7 @@ void share_runs(Plan& plan) {
   plan.blocks = ceil_div(plan.results * plan.parts, plan.threads / plan.sharing);
 }
 
-void share_columns(Plan& plan, Index element_bytes) {
+void share_columns(ReducePlan& plan, Index element_bytes) {
   const Index rows = plan.results / plan.width;
   plan.sharing = tile_for(rows, plan.width, element_bytes);
   const Index tiles = rows * ceil_div(plan.width, plan.sharing);
@@ -63,13 +63,13 @@ void share_columns(Plan& plan, Index element_bytes) {
   plan.blocks = tiles * plan.parts;
 }
 
-Plan plan_of(const Type& type, const std::vector<std::int64_t>& axes) {
+ReducePlan plan_of(const Type& type, const std::vector<std::int64_t>& axes) {
   const auto rank = static_cast<std::int64_t>(type.shape.size());
   // The result's steps matter only in that they are zero where it is reduced.
   Shape result = dense_strides(type.shape);
   for (const std::int64_t axis : axes) result[axis < 0 ? axis + rank : axis] = 0;
   const Nest nest = coalesced({type.shape, {dense_strides(type.shape), result}});
-  Plan plan;
+  ReducePlan plan;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
     const bool reduced = nest.strides[1][d] == 0;
     (reduced ? plan.count : plan.results) *= nest.sizes[d];
@@ -95,7 +95,7 @@ void record_fold(const Reduce& op, const CudaLaunch& launch) {
   using T = typename Fold::Element;
   using Total = typename Fold::Total;
   constexpr int kBytes = sizeof(Total);
-  const Plan plan = plan_of(launch.inputs[0], op.axes);
+  const ReducePlan plan = plan_of(launch.inputs[0], op.axes);
   const double divisor = op.kind == Reduce::Kind::mean ? static_cast<double>(plan.count) : 1;
   auto* const partials = plan.parts > 1 ? static_cast<Total*>(launch.scratch) : nullptr;
   cuda::ReduceTarget<Fold> target = {launch.out<T>(0), partials, divisor, plan.results,
@@ -158,7 +158,7 @@ void with_number(Element element, F f) {
 std::vector<Candidate> candidates(const Reduce& op, const CudaQuery& query) {
   Candidate own;
   if (query.inputs[0].numel() > 0) {
-    const Plan plan = plan_of(query.inputs[0], op.axes);
+    const ReducePlan plan = plan_of(query.inputs[0], op.axes);
     // A total takes at most 8 bytes.
     if (plan.parts > 1) own.scratch_bytes = static_cast<std::size_t>(plan.parts * plan.results) * 8;
   }

@@ -13,7 +13,7 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 template <class T>
-struct Forward {
+struct RmsNormForward {
   const T* x;
   const T* gamma;
   T* y;
@@ -48,7 +48,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct RmsNormBackward {
   const T* g;
   const T* x;
   const T* rstd;
@@ -96,18 +96,18 @@ struct Backward {
 };
 
 template <class T>
-CpuKernel bind_forward(const RmsNorm& op, const CpuLaunch& l) {
+CpuKernel bind_rms_norm_forward(const RmsNorm& op, const CpuLaunch& l) {
   const Type& x = l.inputs[0];
-  const Forward<T> forward{l.in<T>(0),  l.in<T>(1),     l.out<T>(0),
-                           l.out<T>(1), x.shape.back(), static_cast<T>(op.eps)};
+  const RmsNormForward<T> forward{l.in<T>(0),  l.in<T>(1),     l.out<T>(0),
+                                  l.out<T>(1), x.shape.back(), static_cast<T>(op.eps)};
   return over_rows(forward, rows_of(x), l.choice.threads);
 }
 
 template <class T>
-CpuKernel bind_backward(const CpuLaunch& l) {
+CpuKernel bind_rms_norm_backward(const CpuLaunch& l) {
   const Type& x = l.inputs[1];
-  const Backward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),
-                             l.in<T>(3), l.out<T>(0), x.shape.back()};
+  const RmsNormBackward<T> backward{l.in<T>(0), l.in<T>(1),  l.in<T>(2),
+                                    l.in<T>(3), l.out<T>(0), x.shape.back()};
   return over_rows_with_sums(backward, std::array{l.out<T>(1)}, l.scratch, rows_of(x),
                              l.choice.threads);
 }
@@ -119,7 +119,8 @@ std::vector<Candidate> candidates(const RmsNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const RmsNorm& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+  return l.inputs[0].element == f64 ? bind_rms_norm_forward<double>(op, l)
+                                    : bind_rms_norm_forward<float>(op, l);
 }
 
 std::vector<Candidate> candidates(const RmsNormGrad&, const CpuQuery& q) {
@@ -127,7 +128,8 @@ std::vector<Candidate> candidates(const RmsNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const RmsNormGrad&, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_backward<double>(l) : bind_backward<float>(l);
+  return l.inputs[0].element == f64 ? bind_rms_norm_backward<double>(l)
+                                    : bind_rms_norm_backward<float>(l);
 }
 
 }  // namespace metronome::METRONOME_ISA

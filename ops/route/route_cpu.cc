@@ -9,7 +9,7 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kParallelFrom = 32768;  // comparisons: below, threads cost more
+constexpr std::int64_t kComparisonsForThreads = 32768;  // comparisons: below, threads cost more
 
 /// True where expert a, of weight x, is chosen before expert b, of weight y.
 template <class T>
@@ -37,7 +37,7 @@ CpuKernel route(const Route& op, const CpuLaunch& launch) {
                     slot = launch.out<std::int64_t>(1), row = launch.out<std::int64_t>(2),
                     load = launch.out<std::int64_t>(3), rows = shape[0], experts = shape[1],
                     top = op.top, slots = op.slots, threads = launch.choice.threads] {
-    const std::int64_t grain = kParallelFrom / 8 / (experts * top) + 1;
+    const std::int64_t grain = kComparisonsForThreads / 8 / (experts * top) + 1;
     parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         std::int64_t last = -1;
@@ -65,7 +65,7 @@ CpuKernel route(const Route& op, const CpuLaunch& launch) {
 
 std::vector<Candidate> candidates(const Route& op, const CpuQuery& query) {
   const std::int64_t comparisons = query.inputs[0].numel() * op.top;
-  return {{.threads = comparisons >= kParallelFrom ? query.threads : 1}};
+  return {{.threads = comparisons >= kComparisonsForThreads ? query.threads : 1}};
 }
 
 CpuKernel bind(const Route& op, const CpuLaunch& launch) {

@@ -27,6 +27,15 @@ struct CaseInput {
   Fillings fill = {};
 };
 
+/// Whole numbers from 0 to below `size`, through which no gradient flows.
+inline CaseInput indices(Shape shape, std::int64_t size, Element element = i64) {
+  return {{element, std::move(shape)},
+          {.kind = Fillings::Kind::integers,
+           .low = 0,
+           .high = static_cast<double>(size),
+           .differentiable = false}};
+}
+
 /// One use of an op. Conformance runs it in f32 and in f64 (`CaseInput::type` f32 becomes f64).
 struct Case {
   std::string name;  ///< "odd sizes"

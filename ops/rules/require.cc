@@ -116,6 +116,13 @@ std::optional<Requirement> unless_below_1(std::string_view what, double x) {
   return Requirement{fmt::format("a {} from 0 to below 1, but {}", what, x)};
 }
 
+std::optional<Requirement> first_of(std::initializer_list<std::optional<Requirement>> missed) {
+  for (const auto& one : missed) {
+    if (one) return one;
+  }
+  return std::nullopt;
+}
+
 void require(const std::optional<Requirement>& missed) {
   if (missed) throw *missed;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ std::optional<Requirement> unless_at_least_0(std::string_view what, double x);  
 std::optional<Requirement> unless_above_0(std::string_view what, double x);     ///< and finite
 std::optional<Requirement> unless_share(std::string_view what, double x);       ///< 0 to 1
 std::optional<Requirement> unless_below_1(std::string_view what, double x);     ///< 0 to below 1
+/// The first that is missed.
+std::optional<Requirement> first_of(std::initializer_list<std::optional<Requirement>> missed);
 /// Throws what is missed.
 void require(const std::optional<Requirement>& missed);
 

@@ -9,14 +9,14 @@
 namespace metronome {
 namespace {
 
-struct Plan {
+struct SoftmaxPlan {
   cuda::SoftmaxLines lines;
   KernelShape shape;
 };
 
 // `element`: bytes of a number; `kept`: bytes kept of an element of a line.
-Plan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, cuda::Index kept) {
-  Plan plan;
+SoftmaxPlan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, cuda::Index kept) {
+  SoftmaxPlan plan;
   cuda::SoftmaxLines& l = plan.lines;
   const AxisExtent e = extent_along(type, axis);
   l.outer = e.outer, l.size = e.size, l.inner = e.inner;
@@ -48,16 +48,17 @@ Plan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, cuda::I
 
 template <class T>
 void record_forward(const Softmax& op, const CudaLaunch& l) {
-  const Plan plan = plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(T));
+  const SoftmaxPlan plan = plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(T));
   l.commands.launch(
       cuda::SoftmaxForward<T>{{l.in<T>(0)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
       plan.shape);
 }
 
 template <class T>
-void record_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
+void record_softmax_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
   using Kernel = cuda::SoftmaxBackward<T>;
-  const Plan plan = plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(typename Kernel::Kept));
+  const SoftmaxPlan plan =
+      plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(typename Kernel::Kept));
   l.commands.launch(Kernel{{l.in<T>(0)}, {l.in<T>(1)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
                     plan.shape);
 }
@@ -69,7 +70,8 @@ void record(const Softmax& op, const CudaLaunch& l) {
 }
 
 void record(const SoftmaxGrad& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_backward<double>(op, l) : record_backward<float>(op, l);
+  l.inputs[0].element == f64 ? record_softmax_backward<double>(op, l)
+                             : record_softmax_backward<float>(op, l);
 }
 
 }  // namespace metronome

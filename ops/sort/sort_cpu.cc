@@ -11,7 +11,8 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kParallelFrom = 8192;  // elements: below, threads cost more than they save
+constexpr std::int64_t kSortedForThreads =
+    8192;  // elements: below, threads cost more than they save
 
 /// An element and its index, by which equal ones are told apart: so any sort is stable.
 template <class T>
@@ -87,7 +88,7 @@ CpuKernel sort(const Sort& op, const CpuLaunch& launch) {
 
 std::vector<Candidate> candidates(const Sort& op, const CpuQuery& query) {
   const Type& x = query.inputs[0];
-  const std::int64_t threads = x.numel() >= kParallelFrom ? query.threads : 1;
+  const std::int64_t threads = x.numel() >= kSortedForThreads ? query.threads : 1;
   Candidate own{.threads = static_cast<int>(threads)};
   with_element(x.element, [&](auto element) {
     own.scratch_bytes =

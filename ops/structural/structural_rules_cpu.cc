@@ -13,8 +13,6 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
-
 template <class T>
 CpuKernel fill(const Fill& op, const CpuLaunch& launch) {
   return CpuKernel([to = launch.out<T>(0), x = static_cast<T>(op.number),

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kTile = 32;
 
 /// One loop: how far the result and the operand move, in elements.
-struct Loop {
+struct TransposeLoop {
   std::int64_t size, to, from;
 };
 
@@ -43,9 +43,9 @@ template <class T>
 struct Tiles {
   T* to;
   const T* from;
-  std::vector<Loop> outer;
-  Loop rows;     ///< of the operand: dense in the result
-  Loop columns;  ///< of the operand: dense there
+  std::vector<TransposeLoop> outer;
+  TransposeLoop rows;     ///< of the operand: dense in the result
+  TransposeLoop columns;  ///< of the operand: dense there
   std::int64_t matrices;
   int threads;
 
@@ -78,7 +78,7 @@ struct Tiles {
 /// The last loop is dense on both sides.
 struct Copies {
   Runs runs;
-  std::vector<Loop> outer;  ///< in bytes
+  std::vector<TransposeLoop> outer;  ///< in bytes
   std::int64_t count;
   int threads;
 
@@ -86,7 +86,7 @@ struct Copies {
     if (threads == 1) return walk(0, runs.to, runs.from);
     // Threads share out the runs; each works out where the innermost loops of its share begin.
     parallel_for(threads, count, run_grain(runs.bytes), [&](std::int64_t begin, std::int64_t end) {
-      const Loop& inner = outer.back();
+      const TransposeLoop& inner = outer.back();
       for (std::int64_t r = begin; r < end;) {
         std::int64_t rest = r / inner.size;
         const std::int64_t i = r % inner.size, stop = std::min(inner.size, i + end - r);
@@ -102,7 +102,7 @@ struct Copies {
   }
 
   void walk(std::size_t d, char* to, const char* from) const {
-    const Loop& loop = outer[d];
+    const TransposeLoop& loop = outer[d];
     if (d + 1 == outer.size()) {
       return copy_runs({to, from, loop.to, loop.from, runs.bytes}, 0, loop.size);
     }
@@ -113,27 +113,27 @@ struct Copies {
 
 template <class T>
 CpuKernel transpose(const Nest& nest, const CpuLaunch& launch) {
-  std::vector<Loop> loops;
+  std::vector<TransposeLoop> loops;
   std::int64_t count = 1;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
     loops.push_back({nest.sizes[d], nest.strides[0][d], nest.strides[1][d]});
     count *= nest.sizes[d];
   }
   const int threads = launch.choice.threads;
-  const Loop last = loops.back();
+  const TransposeLoop last = loops.back();
   loops.pop_back();
   if (last.from == 1) {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
     if (loops.empty()) loops.push_back({1, 0, 0});
-    for (Loop& loop : loops) loop.to *= kBytes, loop.from *= kBytes;
+    for (TransposeLoop& loop : loops) loop.to *= kBytes, loop.from *= kBytes;
     const Runs runs{launch.out<char>(0), launch.in<char>(0), loops.back().to, loops.back().from,
                     last.size * kBytes};
     return CpuKernel(Copies{runs, std::move(loops), count / last.size, threads});
   }
   // A dense operand has a dimension of step 1; the nest has no loops of one step.
-  const auto dense =
-      std::find_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.from == 1; });
-  const Loop columns = *dense;
+  const auto dense = std::find_if(loops.begin(), loops.end(),
+                                  [](const TransposeLoop& loop) { return loop.from == 1; });
+  const TransposeLoop columns = *dense;
   loops.erase(dense);
   return CpuKernel(Tiles<T>{launch.out<T>(0), launch.in<T>(0), std::move(loops), last, columns,
                             count / last.size / columns.size, threads});

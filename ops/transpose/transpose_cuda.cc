@@ -13,14 +13,14 @@ namespace metronome {
 namespace {
 
 /// One loop: how far the result and the operand move, in elements.
-struct Loop {
+struct TransposeLoop {
   std::int64_t size, to, from;
 };
 
 // Below this a tile would be mostly empty.
 constexpr std::int64_t kTileFrom = 8;
 
-std::vector<Loop> loops_of(const Transpose& op, const CudaLaunch& launch) {
+std::vector<TransposeLoop> loops_of(const Transpose& op, const CudaLaunch& launch) {
   const Shape& shape = launch.outputs[0].shape;
   const Shape from = dense_strides(launch.inputs[0].shape);
   Shape moved;
@@ -28,7 +28,7 @@ std::vector<Loop> loops_of(const Transpose& op, const CudaLaunch& launch) {
     moved.push_back(from[axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis]);
   }
   const Nest nest = coalesced({shape, {dense_strides(shape), moved}});
-  std::vector<Loop> loops;
+  std::vector<TransposeLoop> loops;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
     loops.push_back({nest.sizes[d], nest.strides[0][d], nest.strides[1][d]});
   }
@@ -36,7 +36,7 @@ std::vector<Loop> loops_of(const Transpose& op, const CudaLaunch& launch) {
 }
 
 /// The last loop is dense on both sides where `dense`: elements are then moved several at a time.
-void record_permute(const std::vector<Loop>& loops, bool dense, const CudaLaunch& launch) {
+void record_permute(const std::vector<TransposeLoop>& loops, bool dense, const CudaLaunch& launch) {
   const Type& type = launch.outputs[0];
   const auto size = static_cast<std::int64_t>(size_of(type.element));
   std::int64_t unit = size;
@@ -61,8 +61,8 @@ void record_permute(const std::vector<Loop>& loops, bool dense, const CudaLaunch
 }
 
 template <class Unit>
-void record_tiles(const std::vector<Loop>& outer, const Loop& rows, const Loop& columns,
-                  const CudaLaunch& launch) {
+void record_tiles(const std::vector<TransposeLoop>& outer, const TransposeLoop& rows,
+                  const TransposeLoop& columns, const CudaLaunch& launch) {
   using Kernel = cuda::TransposeTiles<Unit>;
   const auto tiles = [](std::int64_t n) { return (n + Kernel::kTile - 1) / Kernel::kTile; };
   Kernel kernel = {.to = launch.out<Unit>(0),
@@ -76,7 +76,7 @@ void record_tiles(const std::vector<Loop>& outer, const Loop& rows, const Loop& 
                    .row_tiles = tiles(rows.size),
                    .column_tiles = tiles(columns.size),
                    .tiles = tiles(rows.size) * tiles(columns.size)};
-  for (const Loop& loop : outer) {
+  for (const TransposeLoop& loop : outer) {
     kernel.outer_from.add(loop.size, loop.from);
     kernel.outer_to.add(loop.size, loop.to);
     kernel.tiles *= loop.size;
@@ -91,15 +91,15 @@ void record_tiles(const std::vector<Loop>& outer, const Loop& rows, const Loop& 
 void record(const Transpose& op, const CudaLaunch& launch) {
   const Type& type = launch.outputs[0];
   if (type.numel() == 0) return;
-  std::vector<Loop> loops = loops_of(op, launch);
+  std::vector<TransposeLoop> loops = loops_of(op, launch);
   if (loops.size() < 2) {  // nothing moves
     return launch.commands.copy(launch.output_data[0], launch.input_data[0], type.bytes());
   }
   if (loops.back().from == 1) return record_permute(loops, true, launch);
   // A dense operand has a dimension of step 1.
-  const auto dense =
-      std::find_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.from == 1; });
-  const Loop rows = loops.back(), columns = *dense;
+  const auto dense = std::find_if(loops.begin(), loops.end(),
+                                  [](const TransposeLoop& loop) { return loop.from == 1; });
+  const TransposeLoop rows = loops.back(), columns = *dense;
   if (std::min(rows.size, columns.size) < kTileFrom) return record_permute(loops, false, launch);
   loops.pop_back();
   loops.erase(dense);

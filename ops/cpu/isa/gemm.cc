@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "graph/ir/error.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
 
-// Products below this run on one thread: a team's start costs 1-2 us, the work of about 0.3 MFLOP.
-constexpr double kParallelFlops = 1e6;
 // Up to here the own tiles are ahead of MKL on one thread, which always takes the processor's
 // widest vectors. Measured by benchmarks/kernels with AVX-512, where they are level up to 4 MFLOP;
 // but from kParallelFlops the libraries' threads count.
@@ -26,8 +26,6 @@ double direct_flops(const Gemm& g) {
 
 // Above this the own tiles are not offered: they do not block for the caches.
 constexpr double kDirectLimit = 8e6;
-// oneDNN allocates in each execute call and spends 0.4 us on it: worth it from here.
-constexpr double kOnednnFlops = 2e6;
 
 int threads_for(const Gemm& gemm, int threads) {
   return gemm.flops() < kParallelFlops ? 1 : threads;

@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kOperands = 3;
 // Elements of a thread's share at least, and of the multiple that shares are: a cache line and
 // more, so that two threads never write one.
-constexpr std::int64_t kGrain = 4096;
 
 using Pointers = std::array<const char*, kOperands>;
 

@@ -22,7 +22,7 @@ concept HasCandidates = requires(const T& op, const CpuQuery& query) {
 /// memory.
 constexpr std::int64_t kParallelElements = 32768;
 
-int threads_for(const CpuQuery& query) {
+int threads_of(const CpuQuery& query) {
   std::int64_t elements = 0;
   for (const Type& type : query.inputs) elements = std::max(elements, type.numel());
   for (const Type& type : query.outputs) elements = std::max(elements, type.numel());
@@ -39,7 +39,7 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
     };
   } else {
     rules.candidates = [](const Op&, const CpuQuery& query) {
-      return std::vector<Candidate>{{.threads = threads_for(query)}};
+      return std::vector<Candidate>{{.threads = threads_of(query)}};
     };
   }
   return {typeid(T), rules};

@@ -1,0 +1,50 @@
+"""Several sources compiled as one, as most of a source's compile is its headers."""
+
+load("@rules_cc//cc:defs.bzl", "cc_library")
+load("//third_party:paths.bzl", "include_path")
+
+def _unity_impl(ctx):
+    parts = [[] for _ in range(ctx.attr.parts)]
+    for source in ctx.files.srcs:
+        # By folder, so that a new file moves no other one.
+        parts[hash(source.short_path.rpartition("/")[0]) % len(parts)].append(source)
+    outs = []
+    for i, sources in enumerate(parts):
+        out = ctx.actions.declare_file("{}_{}.cc".format(ctx.label.name, i))
+        ctx.actions.write(out, "".join(["#include \"{}\"\n".format(include_path(source)) for source in sources]))
+        outs.append(out)
+    return [DefaultInfo(files = depset(outs))]
+
+unity = rule(
+    doc = "Sources that include `srcs`, which their library also names as `textual_hdrs`.",
+    implementation = _unity_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cc"]),
+        "parts": attr.int(default = 1, doc = "how many sources; a folder's files come into one"),
+    },
+)
+
+def unity_library(name, srcs, parts = 1, **kwargs):
+    """A cc_library of which a few sources include all others.
+
+    Two files of one namespace may then not both define a name, not even in anonymous namespaces: the
+    compiler says where it stands twice. What is the same moves to a header, what differs gets a name
+    that says so.
+
+    Args:
+      name: the library.
+      srcs: its sources.
+      parts: in how many compiles; a folder's files come into one.
+      **kwargs: of cc_library (hdrs, deps, visibility, ...).
+    """
+    unity(
+        name = name + "_unity",
+        srcs = srcs,
+        parts = parts,
+    )
+    cc_library(
+        name = name,
+        srcs = [name + "_unity"],
+        textual_hdrs = srcs,
+        **kwargs
+    )
