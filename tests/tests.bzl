@@ -1,6 +1,9 @@
 """One test program for each file."""
 
-def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count = None):
+# Tests that compile for long and time nothing: `./metronome test` runs two of them at a time.
+TOGETHER = ["together"]
+
+def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count = None, tags = []):
     """Makes `graph_print_test` of graph/print_test.cc, and so on."""
     for src in srcs:
         native.cc_test(
@@ -9,6 +12,7 @@ def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count =
             data = data,
             local_defines = local_defines,
             shard_count = shard_count,
+            tags = tags,
             deps = deps + [
                 ":doctest_main",
                 "//third_party:doctest",
