@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy
 
 from .jax_models import from_torch, loss_of
-from .sizes import LEARNING_RATE, Sizes, batches
+from .sizes import Sizes, batches
 
 WARM_UP = 5
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 
-def adam(weights, gradients, first, second, count):
+def adam(rate, weights, gradients, first, second, count):
     """PyTorch's Adam (Kingma and Ba, 2015), to its order of operations."""
     first = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, first, gradients)
     second = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, second, gradients)
-    size = LEARNING_RATE / (1 - BETA1**count)
+    size = rate / (1 - BETA1**count)
     root = jnp.sqrt(1 - BETA2**count)
 
     def update(w, m, v):
@@ -37,21 +37,25 @@ class JaxPeer:
         return {"jax": jax.__version__}
 
     def prepare(self, s: Sizes, weights: dict) -> None:
-        self.first = from_torch(weights)
+        self.first, self.statistics = from_torch(weights)
         self.restore()
         loss = loss_of(s)
 
         @partial(jax.jit, donate_argnums=0)
         def step(state, x, target):
-            weights, first, second, count = state
-            value, gradients = jax.value_and_grad(loss)(weights, x, target)
+            weights, first, second, count, statistics = state
+            both = jax.value_and_grad(loss, has_aux=True)
+            (value, kept), gradients = both(weights, statistics, x, target)
             count = count + 1
-            return (*adam(weights, gradients, first, second, count), count), value
+            moved = adam(s.learning_rate, weights, gradients, first, second, count)
+            return (*moved, count, kept), value
 
         self.jitted = step
         self.trouble: dict[str, str] = {}
         self.forms = {}
         pairs = batches(s)
+        if s.x.vocabulary is not None:
+            pairs = [(x.astype(numpy.int32), t.astype(numpy.int32)) for x, t in pairs]
         for name, feed in self.feeds().items():
             try:
                 self.batches = [(feed(x), feed(target)) for x, target in pairs]
@@ -85,7 +89,8 @@ class JaxPeer:
             return {name: put(numpy.zeros_like(w)) for name, w in self.first.items()}
 
         weights = {name: put(w) for name, w in self.first.items()}
-        self.state = (weights, zeros(), zeros(), put(numpy.float32(0)))
+        statistics = {name: put(w) for name, w in self.statistics.items()}
+        self.state = (weights, zeros(), zeros(), put(numpy.float32(0)), statistics)
 
     def step(self, index: int) -> float:
         x, target = self.batches[index % len(self.batches)]

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kBatches = 50;  // that the coordinator's files hold, x and target of each in turn
+constexpr int kBatches = 50;  // that the coordinator's files hold, the feeds of each in turn
 constexpr int kWarmUp = 5;
 
 double seconds(const auto& call) {
@@ -33,13 +33,13 @@ double seconds(const auto& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// f32 numbers of a file, front to back.
+// Numbers of a file, front to back.
 class Numbers {
  public:
   explicit Numbers(const std::string& file) : file_(file), in_(file, std::ios::binary) {}
 
-  at::Tensor next(std::span<const std::int64_t> shape) {
-    at::Tensor tensor = at::empty({shape.data(), shape.size()}, at::kFloat);
+  at::Tensor next(const Type& type) {
+    at::Tensor tensor = at::empty(type.shape, type.element == i64 ? at::kLong : at::kFloat);
     in_.read(static_cast<char*>(tensor.data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
     if (!in_) throw std::runtime_error(file_ + " is too short");
     return tensor;
@@ -84,15 +84,18 @@ class Contestant {
       step_ = std::make_unique<Executable>(compile(model.graph, target, {.threads = threads_}));
     });
     for (const Storage& storage : model.graph.data().storages()) {
-      if (storage.trainable) step_->set(storage.path, numbers.next(storage.type.shape));
+      if (storage.trainable) step_->set(storage.path, numbers.next(storage.type));
     }
     numbers.expect_end();
     for (const std::string& path : step_->storages())
       first_.push_back({path, step_->get(path).clone()});
     for (int i = 0; i < kBatches; ++i) {
-      at::Tensor x = rows.next(model.input.type().shape);
-      at::Tensor wanted = rows.next(model.target.type().shape);
-      batches_.push_back({Feed("x", std::move(x)), Feed("target", std::move(wanted))});
+      std::vector<Feed> feeds;
+      for (const Value& input : model.feeds()) {
+        feeds.emplace_back(std::string(input.id() == model.input.id() ? "x" : "target"),
+                           rows.next(input.type()));
+      }
+      batches_.push_back(std::move(feeds));
     }
     rows.expect_end();
     for (int i = 0; i < kWarmUp; ++i) take();
@@ -125,7 +128,8 @@ class Contestant {
   Json peak() const {
     if (!on_gpu_) return {{"peak_bytes", nullptr}};
     const Report& report = step_->report();
-    const std::size_t inputs = model_->input.type().bytes() + model_->target.type().bytes();
+    std::size_t inputs = 0;
+    for (const Value& input : model_->feeds()) inputs += input.type().bytes();
     return {{"peak_bytes",
              report.arena_bytes + report.storage_bytes + report.device_bytes_io + inputs}};
   }

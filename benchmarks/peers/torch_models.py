@@ -5,7 +5,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from .sizes import Sizes
+from .sizes import COLORS, HEADS, Sizes
 
 
 def named(**layers: nn.Module) -> nn.Sequential:
@@ -85,24 +85,131 @@ def refining(s: Sizes, times: int) -> nn.Module:
     )
 
 
+def convolved(convolution: nn.Module, channels: int) -> nn.Sequential:
+    return named(convolution=convolution, norm=nn.BatchNorm2d(channels), relu=nn.ReLU())
+
+
+def convnet(s: Sizes) -> nn.Module:
+    widths = [COLORS] + [s.width << i for i in range(4)]
+
+    def seen(inputs: int, outputs: int) -> nn.Sequential:
+        return convolved(nn.Conv2d(inputs, outputs, 3, padding=1), outputs)
+
+    halved = [
+        named(seen=seen(inputs, outputs), pool=nn.MaxPool2d(2))
+        for inputs, outputs in zip(widths, widths[1:], strict=False)
+    ]
+    return named(
+        halved=nn.Sequential(*halved),
+        last=seen(widths[-1], widths[-1]),
+        pool=nn.AdaptiveAvgPool2d(1),
+        flat=nn.Flatten(),
+        out=nn.Linear(widths[-1], s.target.shape[1]),
+    )
+
+
+def conv_autoenc(s: Sizes) -> nn.Module:
+    widths = [COLORS] + [s.width << i for i in range(4)]
+    down = [
+        convolved(nn.Conv2d(inputs, outputs, 4, stride=2, padding=1), outputs)
+        for inputs, outputs in zip(widths, widths[1:], strict=False)
+    ]
+    back = widths[:0:-1]
+    up = [
+        convolved(nn.ConvTranspose2d(inputs, outputs, 4, stride=2, padding=1), outputs)
+        for inputs, outputs in zip(back, back[1:], strict=False)
+    ]
+    return named(
+        down=nn.Sequential(*down),
+        up=nn.Sequential(*up),
+        out=nn.ConvTranspose2d(s.width, COLORS, 4, stride=2, padding=1),
+        tanh=nn.Tanh(),
+    )
+
+
+class LastOf(nn.Module):
+    """The output of a recurrent layer at the last step."""
+
+    def __init__(self, layer: nn.Module):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0][:, -1]
+
+
+def gru_seq(s: Sizes) -> nn.Module:
+    layer = nn.GRU(s.width, s.hidden, batch_first=True)
+    return named(last=LastOf(layer), out=nn.Linear(s.hidden, s.width))
+
+
+def lstm_seq(s: Sizes) -> nn.Module:
+    layer = nn.LSTM(s.width, s.hidden, num_layers=2, batch_first=True)
+    return named(last=LastOf(layer), out=nn.Linear(s.hidden, s.width))
+
+
+class Positions(nn.Module):
+    def __init__(self, length: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(length, width))
+
+    def forward(self, x):
+        return x + self.weight
+
+
+class EncoderLayer(nn.Module):
+    """nn.TransformerEncoderLayer without dropout, its weights in the order of their use."""
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, HEADS, batch_first=True)
+        self.norm1 = nn.LayerNorm(width)
+        self.wide = nn.Linear(width, hidden)
+        self.narrow = nn.Linear(hidden, width)
+        self.norm2 = nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.norm2(x + self.narrow(nn.functional.gelu(self.wide(x))))
+
+
+def transformer(s: Sizes) -> nn.Module:
+    length, vocabulary = s.x.shape[1], s.x.vocabulary
+    return named(
+        embedding=nn.Embedding(vocabulary, s.width),
+        positions=Positions(length, s.width),
+        layers=nn.Sequential(*[EncoderLayer(s.width, s.hidden) for _ in range(4)]),
+        out=nn.Linear(s.width, vocabulary),
+    )
+
+
 MODELS = {
     "mlp": mlp,
     "residual_tower": residual_tower,
     "gated_routing": gated_routing,
     "iterative_refine": lambda s: refining(s, 8),
     "feedback_fixed": lambda s: refining(s, 10),
+    "convnet": convnet,
+    "conv_autoenc": conv_autoenc,
+    "gru_seq": gru_seq,
+    "lstm_seq": lstm_seq,
+    "transformer": transformer,
 }
 
 
 class WithLoss(nn.Module):
     """x and target to the loss: what a step differentiates."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, s: Sizes):
         super().__init__()
         self.model = model
+        self.classifies = s.x.vocabulary is not None
 
     def forward(self, x, target):
-        return nn.functional.mse_loss(self.model(x), target)
+        y = self.model(x)
+        if self.classifies:
+            return nn.functional.cross_entropy(y.flatten(0, -2), target.flatten())
+        return nn.functional.mse_loss(y, target)
 
 
 def make(s: Sizes) -> nn.Module:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from . import torch_models
-from .sizes import LEARNING_RATE, Sizes, batches
+from .sizes import Sizes, batches
 
 # x, target -> the loss, on the device.
 Form = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -48,11 +48,16 @@ class TorchPeer:
     def weights(self, s: Sizes) -> dict:
         return {name: w.numpy() for name, w in torch_models.make(s).state_dict().items()}
 
+    def parameters(self, s: Sizes) -> list[str]:
+        """The names of those weights that are trained."""
+        return [name for name, _ in torch_models.make(s).named_parameters()]
+
     def prepare(self, s: Sizes, weights: dict) -> None:
         """Makes the model and takes the first steps of every form."""
         model = torch_models.make(s)
         model.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()})
-        self.model = torch_models.WithLoss(model).to(self.device)
+        self.model = torch_models.WithLoss(model, s).to(self.device)
+        self.learning_rate = s.learning_rate
         self.first = [p.detach().clone() for p in self.model.parameters()]
         self.optimizers: list[torch.optim.Optimizer] = []
         self.batches = [(self.host(x), self.host(target)) for x, target in batches(s)]
@@ -76,7 +81,7 @@ class TorchPeer:
         return tensor.pin_memory() if self.device.type == "cuda" else tensor
 
     def adam(self, **options) -> torch.optim.Optimizer:
-        options = {"lr": LEARNING_RATE, "betas": (0.9, 0.999), "eps": 1e-8, **options}
+        options = {"lr": self.learning_rate, "betas": (0.9, 0.999), "eps": 1e-8, **options}
         self.optimizers.append(torch.optim.Adam(self.model.parameters(), **options))
         return self.optimizers[-1]
 
@@ -89,7 +94,8 @@ class TorchPeer:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Back to the first step, in place: what was captured keeps its addresses."""
+        """Back to the first step, in place: what was captured keeps its addresses. Running
+        statistics, which no loss of a training step reads, stay as they are."""
         for parameter, first in zip(self.model.parameters(), self.first, strict=True):
             parameter.copy_(first)
         for optimizer in self.optimizers:

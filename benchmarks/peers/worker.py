@@ -37,18 +37,19 @@ class Worker:
         return self.peer.facts()
 
     def weights(self, model: str, scale: str, file: str) -> dict:
-        """Keeps the initial weights that all peers begin with; and, for a peer that is not in
-        Python, as plain numbers, with the batches."""
+        """Keeps the initial weights that all peers begin with, running statistics included; and,
+        for a peer that is not in Python, the trained ones as plain numbers, with the batches."""
         of = sizes(model, scale)
         weights = self.peer.weights(of)
         numpy.savez(file, **weights)
         with open(f"{file}.f32", "wb") as plain:
-            for weight in weights.values():
-                plain.write(weight.tobytes())
+            for name in self.peer.parameters(of):
+                plain.write(weights[name].tobytes())
         with open(f"{file}.batches", "wb") as plain:
-            for batch in batches(of):
-                for array in batch:
-                    plain.write(array.tobytes())
+            for x, target in batches(of):
+                plain.write(x.tobytes())
+                if target is not x:
+                    plain.write(target.tobytes())
         return {}
 
     def prepare(self, model: str, scale: str, file: str) -> dict:

@@ -51,6 +51,18 @@ class Sizes(unittest.TestCase):
         small = sizes.sizes("mlp", "small")
         self.assertEqual((small.batch, small.width, small.hidden), (4, 32, 64))
 
+    def test_images_sequences_and_tokens(self):
+        images = sizes.sizes("convnet", "small")
+        self.assertEqual((images.x.shape, images.width, images.hidden), ((4, 3, 16, 16), 8, 64))
+        self.assertEqual(images.target.shape, (4, 16))
+        steps = sizes.sizes("lstm_seq", "full")
+        self.assertEqual((steps.x.shape, steps.target.shape), ((128, 50, 256), (128, 256)))
+        tokens = sizes.sizes("transformer", "small")
+        self.assertEqual((tokens.x.shape, tokens.x.vocabulary), ((4, 16), 256))
+        x, target = sizes.batches(tokens)[0]
+        self.assertIs(x, target)
+        self.assertTrue(((0 <= x) & (x < 256)).all())
+
     def test_batches_are_the_same_each_time(self):
         of = sizes.sizes("mlp", "small")
         first, again = sizes.batches(of), sizes.batches(of)
@@ -148,10 +160,13 @@ class Metronome(unittest.TestCase):
         self.folder = Path(made.name)
         os.environ["METRONOME_PEER"] = str(PEER)
         self.addCleanup(os.environ.pop, "METRONOME_PEER")
-        self.of = sizes.sizes("gated_routing", "small")
+        self.use("gated_routing")
         self.peer = Peer("metronome", self.folder, device="cpu", threads=1, tf32=False)
         self.addCleanup(self.peer.stop)
         self.peer.hear(60)
+
+    def use(self, model: str) -> None:
+        self.of = sizes.sizes(model, "small")
 
     def prepare(self, weights: int) -> dict:
         import numpy
@@ -160,9 +175,9 @@ class Metronome(unittest.TestCase):
         draw = numpy.random.default_rng(3)
         small = draw.standard_normal(weights, dtype=numpy.float32) * numpy.float32(0.1)
         Path(f"{file}.f32").write_bytes(small.tobytes())
-        pairs = sizes.batches(self.of)
-        Path(f"{file}.batches").write_bytes(b"".join(a.tobytes() for pair in pairs for a in pair))
-        return self.peer.ask(60, "prepare", model="gated_routing", scale="small", file=str(file))
+        fed = [(x,) if target is x else (x, target) for x, target in sizes.batches(self.of)]
+        Path(f"{file}.batches").write_bytes(b"".join(a.tobytes() for each in fed for a in each))
+        return self.peer.ask(60, "prepare", model=self.of.model, scale="small", file=str(file))
 
     def test_it_trains_and_goes_back_to_its_first_step(self):
         self.assertEqual(self.prepare(self.of.parameters)["trouble"], {})
@@ -172,6 +187,12 @@ class Metronome(unittest.TestCase):
         self.assertLess(losses[50], losses[0])
         self.assertGreater(self.peer.ask(60, "time", steps=3)["ms"], 0)
         self.assertEqual(self.peer.ask(60, "losses", count=60)["losses"], losses)
+
+    def test_it_is_fed_tokens_that_are_their_own_target(self):
+        self.use("transformer")
+        self.assertEqual(self.prepare(self.of.parameters)["trouble"], {})
+        losses = self.peer.ask(60, "losses", count=60)["losses"]
+        self.assertLess(losses[50], losses[0])
 
     def test_weights_of_another_model_are_refused(self):
         with self.assertRaisesRegex(Unavailable, r"weights\.npz\.f32 is too short$"):
