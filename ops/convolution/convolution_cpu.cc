@@ -21,6 +21,8 @@ constexpr double kDirectSumsLimit = 50e6;
 
 /// The own way that computes by a product of matrices.
 constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
+/// And the one whose matrix a table reads.
+constexpr Algorithm kGathered{{std::uint64_t{2} << 60}};  // "own 2"
 
 /// Few sums for each number that a product would copy.
 bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
@@ -32,9 +34,16 @@ std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) 
                           .scratch_bytes = product_convolution_scratch(task, threads),
                           .threads = threads};
   if (s.images == 0 || (s.in == 1 && s.out == 1)) return {direct};
-  if (prefers_direct(s)) return {direct, product};
-  if (s.flops() > kDirectSumsLimit) return {product};
-  return {product, direct};
+  std::vector<Candidate> all = {product};
+  if (offers_gathered_convolution(task)) {
+    all.insert(all.begin(), {.algorithm = kGathered,
+                             .scratch_bytes = gathered_convolution_scratch(task, threads),
+                             .threads = threads});
+  }
+  if (s.flops() <= kDirectSumsLimit || prefers_direct(s)) {
+    all.insert(prefers_direct(s) ? all.begin() : all.end(), direct);
+  }
+  return all;
 }
 
 ConvolutionTask task_of(const Convolution& op, std::span<const Type> in, const Type& out) {
@@ -91,8 +100,13 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
                            const Candidate& choice) {
   switch (choice.maker) {
     case Maker::own:
-      return choice.algorithm == kProduct ? bind_product_convolution(task, data, choice.threads)
-                                          : bind_direct_convolution(task, data, choice.threads);
+      if (choice.algorithm == kProduct) {
+        return bind_product_convolution(task, data, choice.threads);
+      }
+      if (choice.algorithm == kGathered) {
+        return bind_gathered_convolution(task, data, choice.threads);
+      }
+      return bind_direct_convolution(task, data, choice.threads);
     case Maker::onednn:
       return bind_onednn_convolution(task, data, choice);
     case Maker::mkl:

@@ -2,6 +2,7 @@
 //
 //   own direct    sums along rows of the images: few channels, depthwise
 //   own product   what lies under the kernel is copied to a matrix, block by block, and multiplied
+//   own gathered  the same for small images, by a table of indices
 //   onednn        oneDNN's primitives; images are reordered to its layouts and back
 #pragma once
 
@@ -38,13 +39,18 @@ std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int t
 CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                            const Candidate& choice);
 
-// The three ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
-// the first two do not depend on the number of threads.
+// The four ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
+// our own do not depend on the number of threads.
 CpuKernel bind_direct_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                   int threads);
 std::size_t product_convolution_scratch(const ConvolutionTask& task, int threads);
 CpuKernel bind_product_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                    int threads);
+/// False where the matrix of a few images would not stay in a cache.
+bool offers_gathered_convolution(const ConvolutionTask& task);
+std::size_t gathered_convolution_scratch(const ConvolutionTask& task, int threads);
+CpuKernel bind_gathered_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                    int threads);
 /// In its own layouts, then in ours where that is another way; empty where it has neither.
 std::vector<Candidate> onednn_convolution_candidates(const ConvolutionTask& task, int threads);
 CpuKernel bind_onednn_convolution(const ConvolutionTask& task, const ConvolutionData& data,

@@ -1,0 +1,296 @@
+// Convolutions of small images as products. What lies under the kernel is a matrix that a table of
+// indices, made once, reads in one flat loop; images of few places share a product:
+//
+//   columns  [channels x taps, places]      y = weight columns
+//   rows     [places, channels x taps]      weight gradient = y rows;  rows = y^T weight, added to
+//   x
+//
+// Blocks of images, and with them each sum's order, follow from the sizes alone.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "ops/cpu/convolution.h"
+#include "ops/cpu/gemm.h"
+#include "ops/cpu/parallel.h"
+
+namespace metronome::METRONOME_ISA {
+namespace {
+
+using Result = ConvolutionTask::Result;
+
+/// Elements of a matrix: with its table it stays in a core's second cache.
+constexpr std::int64_t kMostGathered = 64 * 1024;
+/// Places of a product beyond which images do not share one: its columns are whole registers.
+constexpr std::int64_t kSharedPlaces = 64;
+
+/// As many images as one product serves: they divide all.
+std::int64_t images_at_once(const ConvolutionSizes& s) {
+  std::int64_t most =
+      std::max<std::int64_t>(1, kSharedPlaces / std::max<std::int64_t>(s.places(), 1));
+  while (s.images % most != 0) --most;
+  return most;
+}
+
+/// Where each tap of each place reads its plane of the input: [tap][place], -1 beyond the input.
+std::vector<std::int32_t> reads_of_plane(const ConvolutionSizes& s) {
+  std::vector<std::int32_t> table;
+  for (std::int64_t tap = 0; tap < s.taps(); ++tap) {
+    const ConvolutionSizes::Each at = {tap / s.kernel[2] / s.kernel[1],
+                                       tap / s.kernel[2] % s.kernel[1], tap % s.kernel[2]};
+    for (std::int64_t place = 0; place < s.places(); ++place) {
+      const ConvolutionSizes::Each of = {place / s.output[2] / s.output[1],
+                                         place / s.output[2] % s.output[1], place % s.output[2]};
+      std::int64_t index = 0;
+      for (std::size_t d = 0; d < 3; ++d) {
+        const std::int64_t x = of[d] * s.stride[d] + at[d] * s.dilation[d] - s.low[d];
+        const bool beyond = index < 0 || x < 0 || x >= s.input[d];
+        index = beyond ? -1 : index * s.input[d] + x;
+      }
+      table.push_back(static_cast<std::int32_t>(index));
+    }
+  }
+  return table;
+}
+
+/// What a kernel made of one task keeps.
+struct GatheredTables {
+  /// Elements of a block's input, -1 for those beyond it: columns [read][image, place] for an
+  /// output, rows [image, place][read] for a weight.
+  std::vector<std::int32_t> reads;
+  /// For an input: [point] the first of its `parts`, and one more; elements of a block's rows that
+  /// are added to it, of the first image and channel.
+  std::vector<std::int32_t> first, parts;
+};
+
+GatheredTables tables_of(const ConvolutionTask& task) {
+  const ConvolutionSizes& s = task.sizes;
+  const std::vector<std::int32_t> plane = reads_of_plane(s);
+  const std::int64_t images = images_at_once(s), places = s.places(), taps = s.taps();
+  const std::int64_t reads = s.in * taps, columns = images * places;
+  GatheredTables tables;
+  if (task.result == Result::input) {
+    std::vector<std::vector<std::int32_t>> parts(static_cast<std::size_t>(s.points()));
+    for (std::int64_t place = 0; place < places; ++place) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int32_t point = plane[tap * places + place];
+        if (point >= 0) parts[point].push_back(static_cast<std::int32_t>(place * reads + tap));
+      }
+    }
+    for (const std::vector<std::int32_t>& of_point : parts) {
+      tables.first.push_back(static_cast<std::int32_t>(tables.parts.size()));
+      tables.parts.insert(tables.parts.end(), of_point.begin(), of_point.end());
+    }
+    tables.first.push_back(static_cast<std::int32_t>(tables.parts.size()));
+    return tables;
+  }
+  tables.reads.resize(static_cast<std::size_t>(reads * columns));
+  for (std::int64_t read = 0; read < reads; ++read) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int32_t in_plane = plane[read % taps * places + column % places];
+      const std::int64_t image = column / places * s.groups * s.in;
+      const std::int64_t element = (image + read / taps) * s.points() + in_plane;
+      const std::int64_t at =
+          task.result == Result::output ? read * columns + column : column * reads + read;
+      tables.reads[at] = in_plane < 0 ? -1 : static_cast<std::int32_t>(element);
+    }
+  }
+  return tables;
+}
+
+template <class T>
+struct GatheredConvolution {
+  ConvolutionSizes s;
+  std::int64_t images;      ///< of a block
+  std::int64_t block_size;  ///< elements of one thread's scratch
+  T* input;
+  T* weight;
+  T* output;
+  const T* bias;
+  T* scratch;
+  std::shared_ptr<const GatheredTables> tables;
+  /// The second one adds to what is there.
+  std::array<OwnProduct, 2> products;
+
+  std::int64_t reads() const { return s.in * s.taps(); }
+  std::int64_t columns() const { return images * s.places(); }
+  std::int64_t blocks() const { return s.images / images; }
+  T* input_of(std::int64_t block, std::int64_t group) const {
+    return input + (block * images * s.groups + group) * s.in * s.points();
+  }
+  T* output_of(std::int64_t block, std::int64_t group) const {
+    return output + (block * images * s.groups + group) * s.out * s.places();
+  }
+  T* weight_of(std::int64_t group) const { return weight + group * s.out * reads(); }
+
+  void gather(const T* from, T* to) const {
+    const std::int32_t* const table = tables->reads.data();
+    const auto count = static_cast<std::int64_t>(tables->reads.size());
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) to[i] = table[i] < 0 ? T(0) : from[table[i]];
+  }
+
+  /// f(element of a block's output, element of a matrix [out, columns], k) for each row of places.
+  template <class F>
+  void rows_of_output(const F& f) const {
+    for (std::int64_t image = 0; image < images; ++image) {
+      for (std::int64_t k = 0; k < s.out; ++k) {
+        f((image * s.groups * s.out + k) * s.places(), k * columns() + image * s.places(), k);
+      }
+    }
+  }
+
+  /// A block's output as [out, columns]: itself, or a copy.
+  const T* joined(const T* y, T* copy) const {
+    if (images == 1) return y;
+    rows_of_output([&](std::int64_t from, std::int64_t to, std::int64_t) {
+      for (std::int64_t i = 0; i < s.places(); ++i) copy[to + i] = y[from + i];
+    });
+    return copy;
+  }
+
+  void forward(std::int64_t item, T* matrix) const {
+    const std::int64_t block = item / s.groups, group = item % s.groups;
+    T* const y = output_of(block, group);
+    const T* const added = bias != nullptr ? bias + group * s.out : nullptr;
+    gather(input_of(block, group), matrix);
+    if (images == 1) {
+      for (std::int64_t k = 0; added != nullptr && k < s.out; ++k) {
+        std::fill_n(y + k * s.places(), s.places(), added[k]);
+      }
+      products[added != nullptr](weight_of(group), matrix, y, y);
+      return;
+    }
+    T* const all = matrix + reads() * columns();
+    products[0](weight_of(group), matrix, nullptr, all);
+    rows_of_output([&](std::int64_t to, std::int64_t from, std::int64_t k) {
+      const T more = added != nullptr ? added[k] : T(0);
+      for (std::int64_t i = 0; i < s.places(); ++i) y[to + i] = all[from + i] + more;
+    });
+  }
+
+  void transposed(std::int64_t item, T* matrix) const {
+    const std::int64_t block = item / s.groups, group = item % s.groups;
+    products[0](joined(output_of(block, group), matrix + reads() * columns()), weight_of(group),
+                nullptr, matrix);
+    const std::int32_t* const first = tables->first.data();
+    const std::int32_t* const parts = tables->parts.data();
+    for (std::int64_t image = 0; image < images; ++image) {
+      T* const x = input_of(block, group) + image * s.groups * s.in * s.points();
+      for (std::int64_t c = 0; c < s.in; ++c) {
+        const T* const rows = matrix + image * s.places() * reads() + c * s.taps();
+        const T begin = bias != nullptr ? bias[group * s.in + c] : T(0);
+        for (std::int64_t point = 0; point < s.points(); ++point) {
+          T sum = begin;
+          for (std::int32_t i = first[point]; i < first[point + 1]; ++i) sum += rows[parts[i]];
+          x[c * s.points() + point] = sum;
+        }
+      }
+    }
+  }
+
+  void weight_grad(std::int64_t group, T* matrix) const {
+    for (std::int64_t block = 0; block < blocks(); ++block) {
+      gather(input_of(block, group), matrix);
+      T* const w = weight_of(group);
+      products[block > 0](joined(output_of(block, group), matrix + reads() * columns()), matrix, w,
+                          w);
+    }
+  }
+};
+
+/// A block's matrix, and its output side by side, in whole lines of the cache.
+std::int64_t scratch_elements(const ConvolutionTask& task) {
+  const ConvolutionSizes& s = task.sizes;
+  const std::int64_t images = images_at_once(s), columns = images * s.places();
+  const std::int64_t joined = images > 1 ? s.out * columns : 0;
+  return (s.in * s.taps() * columns + joined + 15) / 16 * 16;
+}
+
+Gemm gathered_product(const ConvolutionTask& task) {
+  const ConvolutionSizes& s = task.sizes;
+  const std::int64_t columns = images_at_once(s) * s.places(), reads = s.in * s.taps();
+  Gemm g;
+  g.element = task.element;
+  switch (task.result) {
+    case Result::output:  // y = weight columns
+      g.m = s.out, g.n = columns, g.k = reads;
+      g.lda = reads, g.ldb = columns, g.ldc = columns;
+      break;
+    case Result::input:  // rows = y^T weight
+      g.m = columns, g.n = reads, g.k = s.out;
+      g.transpose_a = true;
+      g.lda = columns, g.ldb = reads, g.ldc = reads;
+      break;
+    case Result::weight:  // weight = y rows
+      g.m = s.out, g.n = reads, g.k = columns;
+      g.lda = columns, g.ldb = reads, g.ldc = reads;
+      break;
+  }
+  return g;
+}
+
+template <class T>
+CpuKernel bind_gathered(const ConvolutionTask& task, const ConvolutionData& data, int threads) {
+  const ConvolutionSizes& s = task.sizes;
+  using Gathered = GatheredConvolution<T>;
+  Gemm first = gathered_product(task), more = first;
+  more.addend = true;
+  const Gathered gathered{s,
+                          images_at_once(s),
+                          scratch_elements(task),
+                          static_cast<T*>(data.input),
+                          static_cast<T*>(data.weight),
+                          static_cast<T*>(data.output),
+                          static_cast<const T*>(data.bias),
+                          static_cast<T*>(data.scratch),
+                          std::make_shared<const GatheredTables>(tables_of(task)),
+                          {OwnProduct(first), OwnProduct(more)}};
+  const auto kernel = [&](std::int64_t count, auto run) {
+    return CpuKernel([gathered, threads, count, run] {
+      parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end, int part) {
+        T* const matrix = gathered.scratch + part * gathered.block_size;
+        for (std::int64_t i = begin; i < end; ++i) run(gathered, i, matrix);
+      });
+    });
+  };
+  switch (task.result) {
+    case Result::output:
+      return kernel(gathered.blocks() * s.groups,
+                    [](const Gathered& g, std::int64_t i, T* matrix) { g.forward(i, matrix); });
+    case Result::input:
+      return kernel(gathered.blocks() * s.groups,
+                    [](const Gathered& g, std::int64_t i, T* matrix) { g.transposed(i, matrix); });
+    case Result::weight:
+      break;
+  }
+  return kernel(s.groups,
+                [](const Gathered& g, std::int64_t i, T* matrix) { g.weight_grad(i, matrix); });
+}
+
+}  // namespace
+
+bool offers_gathered_convolution(const ConvolutionTask& task) {
+  const ConvolutionSizes& s = task.sizes;
+  if (s.images == 0 || s.places() == 0 || s.points() == 0) return false;
+  if (s.taps() > kMostGathered || s.in > kMostGathered / s.taps()) return false;
+  const std::int64_t reads = s.in * s.taps(), images = images_at_once(s);
+  if (reads == 0 || s.places() > kMostGathered / reads / images) return false;
+  return s.points() <= std::numeric_limits<std::int32_t>::max() / (images * s.groups * s.in);
+}
+
+std::size_t gathered_convolution_scratch(const ConvolutionTask& task, int threads) {
+  return static_cast<std::size_t>(scratch_elements(task)) * size_of(task.element) *
+         static_cast<std::size_t>(threads);
+}
+
+CpuKernel bind_gathered_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                    int threads) {
+  return task.element == f64 ? bind_gathered<double>(task, data, threads)
+                             : bind_gathered<float>(task, data, threads);
+}
+
+}  // namespace metronome::METRONOME_ISA
