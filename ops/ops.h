@@ -25,6 +25,7 @@
 #include "ops/pick/pick.h"
 #include "ops/pool/avg_pool.h"
 #include "ops/pool/max_pool.h"
+#include "ops/recurrent/recurrent.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rms_norm/rms_norm.h"
@@ -73,7 +74,7 @@ using CompoundOps = OpList<Group, Batch>;
 using ViewOps = OpList<StopGradient, Unpack, Reshape>;
 
 /// Ops that `lower` expands: no kernel.
-using CompositeOps =
-    OpList<Attention, Chunk, MseLoss, L1Loss, SmoothL1Loss, CrossEntropyLoss, BceWithLogitsLoss>;
+using CompositeOps = OpList<Attention, Chunk, RecurrentSequence, MseLoss, L1Loss, SmoothL1Loss,
+                            CrossEntropyLoss, BceWithLogitsLoss>;
 
 }  // namespace metronome

@@ -1,21 +1,19 @@
-// Recurrent layers over sequences: the input products of all steps ahead, then step after step.
+// Recurrent layers over sequences: their weights, and the op that runs them.
 #include "ops/layers/recurrent.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/layers.h"
-#include "ops/layers/recurrent_step.h"
+#include "ops/layers/recurrent_parts.h"
+#include "ops/recurrent/recurrent_unrolled.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
 namespace {
 
-using recurrent::State;
 using recurrent::Weights;
 
 /// A layer at work on one sequence.
@@ -49,11 +47,9 @@ struct Sequence {
   }
 
   void check() const;
+  std::vector<Weights> make_weights() const;
+  bool as_one_call() const;
   Recurrent run() const;
-  Values run_direction(const Value& in, std::int64_t layer, bool reverse, const Values& masks,
-                       State& state) const;
-  State first_state(std::int64_t index) const;
-  Value mask() const;
 };
 
 void require_rows(const Value& lengths, std::int64_t rows) {
@@ -94,98 +90,60 @@ void Sequence::check() const {
   require_rows(start.lengths, rows());
 }
 
-/// The value's part `index` of n along the first dimension, without that dimension.
-Value without_first(const Value& part, Line line) {
-  if (part.poisoned()) return part;
-  return part.reshape(Shape(part.shape().begin() + 1, part.shape().end()), line);
-}
-
-/// x [n, ...] as n values [...].
-Values apart(const Value& x, std::int64_t n, Line line) {
-  Values parts = chunk(x, n, 0, line);
-  for (Value& part : parts) part = without_first(part, line);
-  return parts;
-}
-
-State Sequence::first_state(std::int64_t index) const {
-  const auto of = [&](const Value& given) {
-    if (!given.present()) return make_constant(emitter(), 0, {x.element(), {rows(), hidden}}, line);
-    return without_first(given.slice(0, index, index + 1, line), line);
-  };
-  return {of(start.hidden), keeps_cell() ? of(start.cell) : Value()};
-}
-
-/// Where a row still runs: bool [T, N, 1].
-Value Sequence::mask() const {
-  std::vector<double> numbers(static_cast<std::size_t>(steps()));
-  std::iota(numbers.begin(), numbers.end(), 0.0);
-  const Value step =
-      make_constant(emitter(), numbers, {start.lengths.element(), {steps(), 1, 1}}, line);
-  return start.lengths.reshape({1, rows(), 1}, line) > step;
-}
-
-/// One layer in one direction over `in` [T, N, features]: the hidden states in order of time. Takes
-/// the first state from `state` and leaves the last one there. `masks`: of each step, or none.
-Values Sequence::run_direction(const Value& in, std::int64_t layer, bool reverse,
-                               const Values& masks, State& state) const {
-  const std::string suffix = fmt::format("l{}{}", layer, reverse ? "_reverse" : "");
-  const Weights weights = recurrent::make_weights(
-      emitter(), kind, in.type(), hidden, {options.bias, options.weight_init, options.bias_init},
-      "_" + suffix, line);
-  for (const Value& w : {weights.ih, weights.hh, weights.bias_ih, weights.bias_hh}) {
-    if (w.poisoned()) return {};
-  }
-  const PathScope place(emitter(), suffix, PathScope::Kind::layer);
-  std::vector<Values> parts;  // of each gate, of each step
-  for (const Value& part : recurrent::input_parts(kind, in, weights, line)) {
-    parts.push_back(apart(part, steps(), line));
-  }
-  Values outputs(static_cast<std::size_t>(steps()));
-  for (std::int64_t k = 0; k < steps(); ++k) {
-    const auto t = static_cast<std::size_t>(reverse ? steps() - 1 - k : k);
-    const PathScope copy(emitter(), static_cast<int>(t), true);
-    Values now;
-    for (const Values& part : parts) now.push_back(part[t]);
-    State next = recurrent::step(kind, now, state, weights, nonlinearity, line);
-    if (!masks.empty()) {
-      next.hidden = where(masks[t], next.hidden, state.hidden, line);
-      if (keeps_cell()) next.cell = where(masks[t], next.cell, state.cell, line);
+/// Of layer 0, of its second direction, of layer 1, ...; the last one is poisoned after a mistake.
+std::vector<Weights> Sequence::make_weights() const {
+  std::vector<Weights> all;
+  Type in = x.type();
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    for (const char* suffix : {"", "_reverse"}) {
+      if (*suffix != 0 && !options.bidirectional) continue;
+      all.push_back(recurrent::make_weights(emitter(), kind, in, hidden,
+                                            {options.bias, options.weight_init, options.bias_init},
+                                            fmt::format("_l{}{}", layer, suffix), line));
+      if (all.back().poisoned()) return all;
     }
-    state = next;
-    outputs[t] = state.hidden;
+    in.shape.back() = directions() * hidden;
   }
-  return outputs;
+  return all;
+}
+
+/// Whether libtorch has a call for it, with the same random numbers.
+bool Sequence::as_one_call() const {
+  const bool known = kind != RecurrentKind::rnn || nonlinearity.function == Function::tanh ||
+                     nonlinearity.function == Function::relu;
+  return known && options.dropout == 0 && !start.lengths.present();
 }
 
 Recurrent Sequence::run() const {
   const PathScope scope(emitter(), name(), PathScope::Kind::layer);
-  Value stream = options.batch_first ? x.transpose(0, 1, line) : x;
-  Value mask;
-  Values masks, hiddens, cells;
-  if (start.lengths.present()) {
-    mask = this->mask();
-    if (mask.poisoned()) return nothing();
-    masks = apart(mask, steps(), line);
-  }
-  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    Values streams;
-    for (std::int64_t direction = 0; direction < directions(); ++direction) {
-      State state = first_state(layer * directions() + direction);
-      if (state.hidden.poisoned() || state.cell.poisoned()) return nothing();
-      const Values outputs = run_direction(stream, layer, direction == 1, masks, state);
-      if (outputs.empty()) return nothing();
-      streams.push_back(stack(outputs, 0, line));
-      hiddens.push_back(state.hidden);
-      cells.push_back(state.cell);
+  const std::vector<Weights> weights = make_weights();
+  if (weights.back().poisoned()) return nothing();
+  Values results;
+  if (as_one_call()) {
+    const RecurrentSequence op{
+        .kind = kind,
+        .layers = options.layers,
+        .bias = options.bias,
+        .bidirectional = options.bidirectional,
+        .batch_first = options.batch_first,
+        .relu = kind == RecurrentKind::rnn && nonlinearity.function == Function::relu,
+        .first_hidden = start.hidden.present(),
+        .first_cell = start.cell.present()};
+    Values in = operands();
+    for (const Weights& w : weights) {
+      for (const Value& part : {w.ih, w.hh, w.bias_ih, w.bias_hh}) {
+        if (part.present()) in.push_back(part);
+      }
     }
-    stream = directions() == 1 ? streams[0] : concat(streams, -1, line);
-    if (options.dropout > 0 && layer + 1 < options.layers) {
-      stream = stream.through(dropout(options.dropout), line);
-    }
+    results = apply(make_op(op), in, line, op.results());
+  } else {
+    results =
+        recurrent::unrolled({kind, hidden, options.bidirectional, options.batch_first, nonlinearity,
+                             options.dropout, x, start.hidden, start.cell, start.lengths, weights},
+                            line);
   }
-  if (mask.present()) stream = where(mask, stream, 0.0, line);
-  if (options.batch_first) stream = stream.transpose(0, 1, line);
-  return {stream, stack(hiddens, 0, line), keeps_cell() ? stack(cells, 0, line) : Value()};
+  if (results.empty()) return nothing();
+  return {results[0], results[1], keeps_cell() ? results[2] : Value()};
 }
 
 }  // namespace

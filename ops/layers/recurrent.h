@@ -18,10 +18,9 @@
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 #include "ops/language/functions.h"
+#include "ops/recurrent/recurrent.h"
 
 namespace metronome {
-
-enum class RecurrentKind : std::uint8_t { rnn, gru, lstm };
 
 // ---- sequences ---------------------------------------------------------------------------------
 
@@ -58,14 +57,17 @@ struct Recurrent {
 
 /// What `gru`, `lstm` and `rnn` make. Parameters: weight_ih_l<k> [gates hidden, in], weight_hh_l<k>
 /// [gates hidden, hidden], bias_ih_l<k>, bias_hh_l<k> [gates hidden]; of the second direction with
-/// `_reverse` behind. Nodes of step t lie under `l<k>/<t>/`, or `l<k>_reverse/<t>/`.
+/// `_reverse` behind. One node, or, where libtorch has no such call (lengths, dropout, another
+/// nonlinearity), the nodes that the node becomes when it is compiled: those of step t lie under
+/// `l<k>/<t>/`, or `l<k>_reverse/<t>/`.
 class RecurrentLayer {
  public:
   RecurrentLayer(RecurrentKind kind, std::int64_t hidden, RecurrentOptions options,
                  UnaryFunction nonlinearity)
       : kind_(kind), hidden_(hidden), options_(std::move(options)), nonlinearity_(nonlinearity) {}
 
-  /// x is f32 or f64 [T, N, in], or [N, T, in] with batch_first. T steps become nodes of the graph.
+  /// x is f32 or f64 [T, N, in], or [N, T, in] with batch_first. T steps become nodes of the
+  /// compiled graph.
   Recurrent operator()(Value x, Line line = Line::here()) const;
   Recurrent operator()(Value x, const RecurrentStart& start, Line line = Line::here()) const;
 

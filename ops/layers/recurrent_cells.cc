@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "graph/ir/error.h"
-#include "ops/layers/recurrent_step.h"
+#include "ops/layers/recurrent_parts.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
@@ -42,9 +42,7 @@ State cell_step(RecurrentKind kind, std::int64_t hidden, const CellOptions& opti
   const PathScope scope(emitter, name, PathScope::Kind::layer);
   const recurrent::Weights weights =
       recurrent::make_weights(emitter, kind, x.type(), hidden, options, "", line);
-  for (const Value& w : {weights.ih, weights.hh, weights.bias_ih, weights.bias_hh}) {
-    if (w.poisoned()) return nothing;
-  }
+  if (weights.poisoned()) return nothing;
   if (!state.hidden.present()) state.hidden = make_constant(emitter, 0, type, line);
   if (keeps_cell && !state.cell.present()) state.cell = make_constant(emitter, 0, type, line);
   const Values parts = recurrent::input_parts(kind, x, weights, line);

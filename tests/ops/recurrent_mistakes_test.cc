@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/passes/lower.h"
 #include "ops/language/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
@@ -85,12 +87,52 @@ TEST_CASE("a layer is a Layer, whose value is the output of all steps") {
   CHECK(g.data().find_storage("gru_1/weight_ih_l0").has_value());
 }
 
+/// The declared nodes that are no operands and no constants: "gru "encoder/gru"".
+std::vector<std::string> declared(const Graph& g) {
+  std::vector<std::string> nodes;
+  for (const Node& node : g.data().nodes()) {
+    if (!node.inputs.empty()) {
+      nodes.push_back(fmt::format("{} \"{}\"", node.op->name(), node.path));
+    }
+  }
+  return nodes;
+}
+
+TEST_CASE("a sequence is one node, with the path of its layer") {
+  Graph g("tower");
+  const Value x = g.input("x", f32, {5, 4, 3}), h = g.input("h", f32, {2, 4, 8});
+  const RecurrentLayer layer = lstm(8, {.layers = 2, .bias = false, .batch_first = true});
+  const Recurrent made = layer(x.transpose(0, 1), {.cell = h});
+  gru(8, {.bidirectional = true})(x, {.hidden = h});
+  x.through(rnn(8, {}, relu));
+  CHECK(declared(g) == std::vector<std::string>{"transpose \"transpose\"", "lstm \"lstm\"",
+                                                "gru \"gru\"", "rnn \"rnn\""});
+  CHECK(made.cell.node().op->attributes() == "layers=2, no bias, batch_first, first_cell");
+}
+
+TEST_CASE("what libtorch has no call for is unrolled where it is declared") {
+  const auto nodes = [](const RecurrentLayer& layer, bool with_lengths) {
+    Graph g("tower");
+    RecurrentStart start;
+    if (with_lengths) start.lengths = g.input("n", i32, {4});
+    layer(g.input("x", f32, {5, 4, 3}), start);
+    return declared(g).size();
+  };
+  CHECK(nodes(gru(8, {.layers = 2}), false) == 1);
+  CHECK(nodes(gru(8), true) > 50);
+  CHECK(nodes(gru(8, {.layers = 2, .dropout = 0.5}), false) > 50);
+  CHECK(nodes(rnn(8, {}, sigmoid), false) > 15);
+  CHECK(nodes(rnn(8, {}, tanh), false) == 1);
+}
+
 TEST_CASE("the input products of all steps are one node, and a step's nodes lie under its number") {
   Graph g("tower");
   const Value y = g.input("x", f32, {6, 4, 3}).scope("encoder", gru(8, {.bidirectional = true}));
   CHECK(y.shape() == Shape{6, 4, 16});
+  g.output("y", y);
+  const ir::Graph compiled = passes::lower(g.data(), {});
   int ahead = 0, in_steps = 0;
-  for (const Node& node : g.data().nodes()) {
+  for (const Node& node : compiled.nodes()) {
     if (node.op->name() != "linear") continue;
     if (node.types[0].rank() == 3) {
       ++ahead;
@@ -102,7 +144,7 @@ TEST_CASE("the input products of all steps are one node, and a step's nodes lie 
   CHECK(ahead == 2);
   CHECK(in_steps == 12);
   std::vector<std::string> paths;
-  for (const Node& node : g.data().nodes()) paths.push_back(node.path);
+  for (const Node& node : compiled.nodes()) paths.push_back(node.path);
   CHECK(std::ranges::count(paths, "encoder/gru/l0/linear") == 1);
   CHECK(std::ranges::count(paths, "encoder/gru/l0/5/tanh") == 1);
   CHECK(std::ranges::count(paths, "encoder/gru/l0_reverse/0/tanh") == 1);
@@ -243,6 +285,41 @@ TEST_CASE("a first state of another graph, and one that cannot be computed with"
     CHECK(layer(x, {.hidden = g.gradient(s)}, at(3)).output.poisoned());
   });
   CHECK(gradient.find("a gradient can only be read") != gradient.npos);
+}
+
+TEST_CASE("what is too large is told at its line") {
+  const std::string told = mistake_of([](Graph& g) {
+    lstm(1 << 20)(g.input("x", f32, {1 << 12, 1 << 13, 1}, at(1)), at(2));
+  });
+  CHECK(
+      told.ends_with("  requires   a value of at most 128 TiB, 140737488355328 bytes, but "
+                     "f32[4096, 8192, 4194304] takes 5.63e+14"));
+}
+
+TEST_CASE("the op itself on other operands") {
+  const auto of = [](const RecurrentSequence& op, std::initializer_list<Type> types) {
+    try {
+      op.infer(Types(types));
+    } catch (const Requirement& requirement) {
+      return requirement.requires_;
+    }
+    return std::string("nothing");
+  };
+  const Type x{f32, {5, 4, 3}}, ih{f32, {24, 3}}, hh{f32, {24, 8}}, bias{f32, {24}};
+  const RecurrentSequence gru{.kind = RecurrentKind::gru}, bare{RecurrentKind::gru, 1, false};
+  CHECK(of(gru, {x, ih, hh, bias, bias}) == "nothing");
+  CHECK(of({.layers = 0}, {x}) == "1 layer or more, but 0");
+  CHECK(of({.kind = RecurrentKind::gru, .first_cell = true}, {x, x}) ==
+        "no cell, which a gru does not keep");
+  CHECK(of({.kind = RecurrentKind::lstm, .relu = true}, {x}) == "an rnn for its relu, but lstm");
+  CHECK(of({.kind = RecurrentKind::gru, .layers = 2}, {x, ih, hh, bias, bias}) ==
+        "9 operands in place of 5");
+  CHECK(of(bare, {ih, ih, hh}) == "an operand [T, N, in] of 1 or more each, but f32[24, 3]");
+  CHECK(of(bare, {{i32, {5, 4, 3}}, ih, hh}) == "a floating element type, but i32");
+  CHECK(of(bare, {{f32, {2'000'000, 4, 3}}, ih, hh}) == "1000000 steps or fewer, but 2000000");
+  CHECK(of(bare, {x, ih, bias}) ==
+        "a weight_hh [gates hidden, hidden] of 1 or more each, but f32[24]");
+  CHECK(of(bare, {x, ih, {f32, {24, 7}}}) == "operand 1 as f32[21, 3], but f32[24, 3]");
 }
 
 TEST_CASE("a wrong initialiser is told once") {

@@ -1,4 +1,4 @@
-#include "ops/layers/recurrent_step.h"
+#include "ops/layers/recurrent_parts.h"
 
 #include <fmt/format.h>
 
@@ -6,48 +6,8 @@
 
 #include "graph/ir/error.h"
 #include "ops/language/init.h"
-#include "ops/language/layers.h"
 
 namespace metronome::recurrent {
-namespace {
-
-Value gru_step(std::span<const Value> parts, const Value& h, const Weights& w, Line line) {
-  const Values hidden = chunk(linear(h, w.hh, w.bias_hh, line), 3, -1, line);
-  const Value reset = sigmoid(parts[0] + hidden[0]), update = sigmoid(parts[1] + hidden[1]);
-  const Value scaled = reset * hidden[2];
-  const Value proposed = tanh(parts[2] + scaled);
-  const Value kept = update * (h - proposed);
-  return kept + proposed;
-}
-
-State lstm_step(const Value& part, const State& state, const Weights& w, Line line) {
-  const Value product = linear(state.hidden, w.hh, {}, line);
-  const Values gates = chunk(part + product, 4, -1, line);
-  const Value input = sigmoid(gates[0]), forget = sigmoid(gates[1]), proposed = tanh(gates[2]);
-  const Value output = sigmoid(gates[3]);
-  const Value kept = forget * state.cell, added = input * proposed;
-  const Value cell = kept + added;
-  return {output * tanh(cell), cell};
-}
-
-}  // namespace
-
-std::string_view name_of(RecurrentKind kind) {
-  switch (kind) {
-    case RecurrentKind::rnn:
-      return "rnn";
-    case RecurrentKind::gru:
-      return "gru";
-    case RecurrentKind::lstm:
-      return "lstm";
-  }
-  throw InternalError("a kind of recurrent layer out of range");
-}
-
-std::int64_t gates_of(RecurrentKind kind) {
-  if (kind == RecurrentKind::rnn) return 1;
-  return kind == RecurrentKind::gru ? 3 : 4;
-}
 
 Weights make_weights(Emitter* emitter, RecurrentKind kind, Type input, std::int64_t hidden,
                      const CellOptions& options, const std::string& suffix, Line line) {
@@ -66,23 +26,6 @@ Weights make_weights(Emitter* emitter, RecurrentKind kind, Type input, std::int6
   if (weights.bias_ih.poisoned()) return weights;
   weights.bias_hh = make("bias_hh", {rows}, options.bias_init);
   return weights;
-}
-
-Values input_parts(RecurrentKind kind, Value x, const Weights& weights, Line line) {
-  if (kind == RecurrentKind::gru) {
-    return chunk(linear(x, weights.ih, weights.bias_ih, line), 3, -1, line);
-  }
-  const Value bias =
-      weights.bias_ih.present() ? weights.bias_ih + weights.bias_hh : weights.bias_ih;
-  return {linear(x, weights.ih, bias, line)};
-}
-
-State step(RecurrentKind kind, std::span<const Value> parts, const State& state,
-           const Weights& weights, UnaryFunction nonlinearity, Line line) {
-  if (kind == RecurrentKind::gru) return {gru_step(parts, state.hidden, weights, line), {}};
-  if (kind == RecurrentKind::lstm) return lstm_step(parts[0], state, weights, line);
-  const Value product = linear(state.hidden, weights.hh, {}, line);
-  return {nonlinearity(parts[0] + product, line), {}};
 }
 
 void require_options(std::int64_t hidden, bool bias, const std::optional<Init>& bias_init) {

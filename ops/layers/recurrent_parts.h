@@ -1,7 +1,7 @@
-// One step of each kind of recurrent layer, as cells and sequences share it.
+// What recurrent layers and their cells have both: how they make weights and check what they are
+// given.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -9,35 +9,14 @@
 
 #include "graph/emit/scope.h"
 #include "ops/layers/recurrent.h"
+#include "ops/recurrent/recurrent_step.h"
 
 namespace metronome::recurrent {
 
-std::string_view name_of(RecurrentKind kind);  ///< "rnn", "gru", "lstm"
-std::int64_t gates_of(RecurrentKind kind);     ///< blocks of `hidden` rows that a weight has
-
-struct Weights {
-  Value ih;
-  Value hh;
-  Value bias_ih;  ///< absent, as the next, without a bias
-  Value bias_hh;
-};
-
-/// Makes them at the current path as "weight_ih" + suffix, ... for inputs of `in` features.
+/// Makes them at the current path as "weight_ih" + suffix, ... for inputs of `in` features. After a
+/// mistake the rest is absent.
 Weights make_weights(Emitter* emitter, RecurrentKind kind, Type input, std::int64_t hidden,
                      const CellOptions& options, const std::string& suffix, Line line);
-
-struct State {
-  Value hidden;
-  Value cell;  ///< absent but of an lstm
-};
-
-/// What x [..., in] adds to the gates: for any number of steps in one product. One value, or for a
-/// gru, whose reset gate acts on the hidden product alone, one for each gate.
-Values input_parts(RecurrentKind kind, Value x, const Weights& weights, Line line);
-
-/// The state after one step whose input parts are [N, ...].
-State step(RecurrentKind kind, std::span<const Value> parts, const State& state,
-           const Weights& weights, UnaryFunction nonlinearity, Line line);
 
 /// Throws Requirement: `hidden`, and the options that cells and sequences have both.
 void require_options(std::int64_t hidden, bool bias, const std::optional<Init>& bias_init);

@@ -1,0 +1,33 @@
+// One step of each kind of recurrent layer, as cells and sequences share it.
+#pragma once
+
+#include <span>
+
+#include "ops/language/functions.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace metronome::recurrent {
+
+struct Weights {
+  Value ih;
+  Value hh;
+  Value bias_ih;  ///< absent, as the next, without a bias
+  Value bias_hh;
+
+  bool poisoned() const;
+};
+
+struct State {
+  Value hidden;
+  Value cell;  ///< absent but of an lstm
+};
+
+/// What x [..., in] adds to the gates: for any number of steps in one product. One value, or for a
+/// gru, whose reset gate acts on the hidden product alone, one for each gate.
+Values input_parts(RecurrentKind kind, Value x, const Weights& weights, Line line);
+
+/// The state after one step whose input parts are [N, ...].
+State step(RecurrentKind kind, std::span<const Value> parts, const State& state,
+           const Weights& weights, UnaryFunction nonlinearity, Line line);
+
+}  // namespace metronome::recurrent
