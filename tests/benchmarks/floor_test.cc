@@ -100,6 +100,22 @@ TEST_CASE("attention is two products for each head, whose bytes need not move") 
   CHECK(benchmarks::floor_of(g, driver, false).gemm_ms == doctest::Approx((2 + 3) * 2e-3));
 }
 
+TEST_CASE("a recurrent layer is the products of its steps, and one of all its inputs") {
+  Graph g("recurrent");
+  const Value x = g.input("x", f32, {5, 4, 3});
+  const RecurrentLayer layer = gru(6, {.layers = 2, .bidirectional = true});
+  g.minimize(mean(layer(x).output), Sgd{.lr = 0.1});
+  const std::map<Product, int> expected = {{{20, 3, 18, f32, false}, 2},
+                                           {{20, 12, 18, f32, true}, 2},
+                                           {{4, 6, 18, f32, false}, 4},
+                                           {{4, 6, 18, f32, true}, 16}};
+  CHECK((benchmarks::products_of(g) == expected));
+  Graph unrolled("unrolled");
+  const Value same = unrolled.input("x", f32, {5, 4, 3}), n = unrolled.input("n", i32, {4});
+  unrolled.minimize(mean(layer(same, {.lengths = n}).output), Sgd{.lr = 0.1});
+  CHECK((benchmarks::products_of(unrolled) == expected));
+}
+
 TEST_CASE("a row of a GPU has its own columns, in the table and in JSON") {
   benchmarks::Comparison c;
   c.model = "mlp";

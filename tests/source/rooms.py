@@ -78,6 +78,7 @@ INTERNALS = {
     "ops/cpu/table.h",
     "ops/layer_norm/layer_norm.h",
     "ops/matmul/matmul.h",
+    "ops/recurrent/recurrent.h",
     "ops/softmax/softmax.h",
 }
 
