@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
@@ -151,15 +153,107 @@ struct MaxPoolBackward {
   }
 };
 
-/// Runs the kernel row by row of `width` elements.
+/// Pairs of an element of a plane and a window that it lies in. Rows of few elements are walked by
+/// such a table: the row by row kernels above would find places anew for each.
+struct PoolTable {
+  std::int64_t points = 0, windows = 0;     ///< of a plane
+  std::vector<std::int32_t> first, others;  ///< [one] the first of its others, and one more
+
+  /// The elements of each window, or with `turned` the windows of each element.
+  PoolTable(const Along3& along, bool turned) : points(1), windows(1) {
+    for (const Along& a : along) points *= a.in, windows *= a.out;
+    std::vector<std::vector<std::int32_t>> of(static_cast<std::size_t>(turned ? points : windows));
+    const auto& [depth, height, width] = along;
+    for (std::int64_t window = 0; window < windows; ++window) {
+      const std::int64_t d = window / width.out / height.out, h = window / width.out % height.out;
+      each(depth, d, [&](std::int64_t at_d) {
+        each(height, h, [&](std::int64_t at_h) {
+          each(width, window % width.out, [&](std::int64_t at_w) {
+            const std::int64_t point = (at_d * height.in + at_h) * width.in + at_w;
+            of[turned ? point : window].push_back(
+                static_cast<std::int32_t>(turned ? window : point));
+          });
+        });
+      });
+    }
+    for (const std::vector<std::int32_t>& list : of) {
+      first.push_back(static_cast<std::int32_t>(others.size()));
+      others.insert(others.end(), list.begin(), list.end());
+    }
+    first.push_back(static_cast<std::int32_t>(others.size()));
+  }
+
+  template <class F>
+  static void each(const Along& along, std::int64_t window, const F& f) {
+    for (std::int64_t tap = 0; tap < along.kernel; ++tap) {
+      const std::int64_t at = along.place(window, tap);
+      if (at >= 0 && at < along.in) f(at);
+    }
+  }
+
+  template <class F>
+  void others_of(std::int64_t one, const F& f) const {
+    for (std::int32_t i = first[one]; i < first[one + 1]; ++i) f(others[i]);
+  }
+};
+
+template <class T>
+struct PlaneMaxPoolForward {
+  std::shared_ptr<const PoolTable> table;
+  const T* x;
+  T* y;
+  std::int32_t* winner;  ///< or null
+
+  void operator()(std::int64_t plane) const {
+    const T* const from = x + plane * table->points;
+    for (std::int64_t o = 0; o < table->windows; ++o) {
+      T best = -std::numeric_limits<T>::infinity();
+      std::int32_t won = -1;
+      table->others_of(o, [&](std::int32_t point) {
+        const T v = from[point];
+        const bool wins = (v > best) | (v != v) | (won < 0);
+        best = wins ? v : best;
+        won = wins ? point : won;
+      });
+      y[plane * table->windows + o] = best;
+      if (winner != nullptr) winner[plane * table->windows + o] = won;
+    }
+  }
+};
+
+template <class T>
+struct PlaneMaxPoolBackward {
+  std::shared_ptr<const PoolTable> table;
+  const T* g;
+  const std::int32_t* winner;
+  T* dx;
+
+  void operator()(std::int64_t plane) const {
+    const T* const grad = g + plane * table->windows;
+    const std::int32_t* const won = winner + plane * table->windows;
+    for (std::int64_t point = 0; point < table->points; ++point) {
+      T sum = 0;
+      table->others_of(point, [&](std::int32_t o) { sum += won[o] == point ? grad[o] : T(0); });
+      dx[plane * table->points + point] = sum;
+    }
+  }
+};
+
+/// True where rows are short and a table is small.
+bool by_planes(const Along3& along) {
+  std::int64_t pairs = 1;
+  for (const Along& a : along) pairs *= a.out * a.kernel;
+  return along[2].out < 16 && pairs <= 1 << 14;
+}
+
+/// Runs the kernel for each row, or plane, of `size` elements of the result.
 template <class Kernel>
-CpuKernel by_rows(const Kernel& kernel, const Type& result, int threads) {
+CpuKernel over_parts(const Kernel& kernel, const Type& result, std::int64_t size, int threads) {
   const std::int64_t n = result.numel();
   if (n == 0) return CpuKernel([] {});
-  const std::int64_t width = result.shape.back();
-  return CpuKernel([kernel, rows = n / width, grain = 4096 / width + 1, threads] {
-    parallel_for(threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) kernel(row);
+  return CpuKernel([kernel, parts = n / size, grain = 4096 / size + 1, threads] {
+    parallel_for(threads, parts, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) kernel(part);
     });
   });
 }
@@ -167,15 +261,27 @@ CpuKernel by_rows(const Kernel& kernel, const Type& result, int threads) {
 template <class T>
 CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.inputs[0].shape, l.outputs[0].shape);
+  if (by_planes(along)) {
+    const auto table = std::make_shared<const PoolTable>(along, false);
+    return over_parts(
+        PlaneMaxPoolForward<T>{table, l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)},
+        l.outputs[0], table->windows, l.choice.threads);
+  }
   const MaxPoolForward<T> forward{along, l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)};
-  return by_rows(forward, l.outputs[0], l.choice.threads);
+  return over_parts(forward, l.outputs[0], l.outputs[0].shape.back(), l.choice.threads);
 }
 
 template <class T>
 CpuKernel bind_backward(const MaxPoolGrad& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.outputs[0].shape, l.inputs[0].shape);
+  if (by_planes(along)) {
+    const auto table = std::make_shared<const PoolTable>(along, true);
+    return over_parts(
+        PlaneMaxPoolBackward<T>{table, l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)},
+        l.outputs[0], table->points, l.choice.threads);
+  }
   const MaxPoolBackward<T> backward{along, l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)};
-  return by_rows(backward, l.outputs[0], l.choice.threads);
+  return over_parts(backward, l.outputs[0], l.outputs[0].shape.back(), l.choice.threads);
 }
 
 }  // namespace
