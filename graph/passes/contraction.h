@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -9,7 +10,7 @@
 namespace metronome::passes {
 
 /// Every node begins as a group of its own. Groups are named by numbers that a merge may retire;
-/// `of` knows the present one.
+/// `of` knows the present one. The graph must outlive it.
 class Contraction {
  public:
   explicit Contraction(const ir::Graph& graph);
@@ -20,7 +21,8 @@ class Contraction {
   const std::vector<std::int32_t>& members(std::int32_t group) const { return members_[group]; }
   /// Nodes that read a node's values, run under them or wait for it, in the graph's order.
   const std::vector<std::int32_t>& readers(std::int32_t node) const { return readers_[node]; }
-  /// Groups, each after those that it reads or waits for.
+  /// Groups, each after those that it reads or waits for, else where its last node stands:
+  /// a x y z b, where only y reads a, becomes x z ab y.
   std::vector<std::int32_t> order() const;
 
   /// Makes two groups one. Changes nothing and returns false where a value would leave the group
@@ -29,25 +31,44 @@ class Contraction {
   bool merge(std::int32_t a, std::int32_t b);
 
  private:
-  static constexpr std::int32_t kGone = -1;
-
   /// True where a node of group `a` waits for one of group `b`.
   bool waits(std::int32_t a, std::int32_t b) const;
   /// Makes `read_by_` name each group once, and not the group itself.
   void shorten(std::int32_t group);
-  /// Marks the groups that read `first`, directly or not, and stand before `last`; false where
-  /// one of them is read by `last`.
-  bool mark_between(std::int32_t first, std::int32_t last);
+  /// The nodes before a node, as `readers_` has those after it.
+  template <class Visit>
+  void each_before(std::int32_t node, Visit visit) const;
 
+  /// One of the two searches between groups `first` and `last`.
+  struct Side {
+    std::vector<std::int32_t> found = {};  // groups, without the one from which it begins
+    std::size_t looked_at = 0;             // of these
+    std::size_t steps = 0;
+  };
+  /// Looks at one more group on a side; false where it comes upon the other side.
+  bool look_after(std::int32_t group, std::int32_t first, std::int32_t last, Side& after);
+  bool look_before(std::int32_t group, std::int32_t first, std::int32_t last, Side& before);
+  /// Finds all groups before `last` that read `first`, directly or not, or all groups after
+  /// `first` that `last` reads, whichever takes fewer steps; the other side is left unfinished.
+  /// False where a group is both.
+  bool search_between(std::int32_t first, std::int32_t last, Side& after, Side& before);
+
+  /// Takes groups out of the order, and puts them behind `place` as they stood to each other.
+  void move_behind(std::int32_t place, std::vector<std::int32_t>& groups);
+  void take_out(std::int32_t group);
+  void label_anew();
+
+  const ir::Graph& graph_;
   std::vector<std::int32_t> of_;                    // [node] its group
   std::vector<std::vector<std::int32_t>> readers_;  // [node]
-  std::vector<std::vector<std::int32_t>> waits_;    // [node] those that it waits for
   std::vector<std::vector<std::int32_t>> members_;  // [group]
   // [group] a node of each group that reads it. Of what was merged since it may hold several.
   std::vector<std::vector<std::int32_t>> read_by_;
-  std::vector<std::int32_t> order_;   // kGone where a merge left a place empty
-  std::vector<std::int32_t> place_;   // [group] where it stands in the order
-  std::vector<std::int32_t> marked_;  // [group] the last search that marked it
+  // An order of the groups in which each comes after those that it reads: a ring, in which one
+  // place more than there are groups is both ends, and labels that tell which of two comes first.
+  std::vector<std::int32_t> next_, previous_;
+  std::vector<std::uint64_t> label_;
+  std::vector<std::int32_t> marked_;  // [group] the last search that found it, negative: from below
   std::vector<std::int32_t> listed_;  // [group] the last list that holds it
   std::int32_t lists_ = 0;
   std::int32_t search_ = 0;

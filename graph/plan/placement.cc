@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <random>
 #include <set>
@@ -279,17 +280,22 @@ class Gaps {
   std::set<std::pair<std::size_t, std::size_t>> by_size_;  // size, begin
 };
 
+/// Which of the blocks that begin together comes first.
+enum class Among { largest, longest };
+
 /// Each block where it begins, in the narrowest gap that is free then: one greedy order and fit,
 /// for so many blocks that comparing each with each takes too long. What guards exclude is not
 /// looked at: all blocks are held in any case.
-Placement as_steps_pass(std::span<const HeldBlock> blocks) {
+Placement as_steps_pass(std::span<const HeldBlock> blocks, Among first) {
   using Ending = std::pair<std::int32_t, std::int32_t>;  // step, block
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> held;
   Gaps gaps;
   Placement result;
   result.offsets.resize(blocks.size());
-  for (const std::int32_t index :
-       sorted(blocks, [](const HeldBlock& b) { return std::tuple(b.begin, SIZE_MAX - b.bytes); })) {
+  const auto key = [&](const HeldBlock& b) {
+    return std::tuple(b.begin, first == Among::longest ? -b.end : 0, SIZE_MAX - b.bytes);
+  };
+  for (const std::int32_t index : sorted(blocks, key)) {
     const HeldBlock& block = blocks[index];
     if (block.bytes == 0) continue;
     for (; !held.empty() && held.top().first < block.begin; held.pop()) {
@@ -302,6 +308,27 @@ Placement as_steps_pass(std::span<const HeldBlock> blocks) {
     result.bytes = std::max(result.bytes, offset + block.bytes);
   }
   return result;
+}
+
+/// The same blocks with time running backwards: every placement of these is one of those.
+std::vector<HeldBlock> mirrored(std::span<const HeldBlock> blocks) {
+  std::vector<HeldBlock> result;
+  for (const HeldBlock& block : blocks) result.push_back({-block.end, -block.begin, block.bytes});
+  return result;
+}
+
+/// The first placement near the peak that the steps make as they pass, forwards or backwards.
+std::optional<Placement> near_as_steps_pass(std::span<const HeldBlock> blocks, std::size_t bound) {
+  for (const Among first : {Among::largest, Among::longest}) {
+    Placement placement = as_steps_pass(blocks, first);
+    if (near_peak(placement.bytes, bound)) return placement;
+  }
+  const std::vector<HeldBlock> backwards = mirrored(blocks);
+  for (const Among first : {Among::largest, Among::longest}) {
+    Placement placement = as_steps_pass(backwards, first);
+    if (near_peak(placement.bytes, bound)) return placement;
+  }
+  return std::nullopt;
 }
 
 /// A placement, and the order in which blocks were placed.
@@ -363,8 +390,7 @@ Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& ex
                 Effort effort) {
   const std::size_t bound = peak_of(blocks, excludes).bytes;
   if (blocks.size() * blocks.size() > kBudget) {
-    Placement quick = as_steps_pass(blocks);
-    if (near_peak(quick.bytes, bound)) return quick;
+    if (auto quick = near_as_steps_pass(blocks, bound)) return *std::move(quick);
   }
   Greedy greedy(blocks, excludes);
   std::vector<Attempt> attempts;

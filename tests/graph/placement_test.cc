@@ -81,6 +81,21 @@ TEST_CASE("where largest first leaves a hole, another order of the portfolio rea
   CHECK(plan::place(blocks).bytes == plan::peak_of(blocks).bytes);
 }
 
+/// Near the peak, and no two blocks share bytes at the same time.
+void check_near_peak(const std::vector<plan::HeldBlock>& blocks) {
+  const plan::Placement placement = plan::place(blocks);
+  CHECK(plan::near_peak(placement.bytes, plan::peak_of(blocks).bytes));
+  std::size_t shared = 0;
+  for (std::size_t a = 0; a < blocks.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      const bool apart = placement.offsets[a] + blocks[a].bytes <= placement.offsets[b] ||
+                         placement.offsets[b] + blocks[b].bytes <= placement.offsets[a];
+      shared += !apart && meet(blocks[a], blocks[b], {}) ? 1 : 0;
+    }
+  }
+  CHECK(shared == 0);
+}
+
 TEST_CASE("twelve thousand blocks, as of a long training step, near the peak") {
   // What the forward pass makes is held until the backward pass reads it, the last first; between
   // them are values that the next step reads.
@@ -91,17 +106,27 @@ TEST_CASE("twelve thousand blocks, as of a long training step, near the peak") {
     blocks.push_back(
         {kSteps + step, kSteps + step + 1, static_cast<std::size_t>(64 + step % 5 * 64)});
   }
-  const plan::Placement placement = plan::place(blocks);
-  CHECK(plan::near_peak(placement.bytes, plan::peak_of(blocks).bytes));
-  std::size_t shared = 0;  // bytes at the same time
-  for (std::size_t a = 0; a < blocks.size(); ++a) {
-    for (std::size_t b = 0; b < a; ++b) {
-      const bool apart = placement.offsets[a] + blocks[a].bytes <= placement.offsets[b] ||
-                         placement.offsets[b] + blocks[b].bytes <= placement.offsets[a];
-      shared += !apart && meet(blocks[a], blocks[b], {}) ? 1 : 0;
-    }
+  check_near_peak(blocks);
+}
+
+TEST_CASE("twelve thousand blocks of two sizes, the large ones held briefly, near the peak") {
+  //  small:  [ held until the backward pass  ]       large:  [ ] [ ] [ ] [ ] ...
+  // A large one put first where it begins would leave no place below for the small ones.
+  constexpr std::int32_t kSteps = 6000;
+  std::vector<plan::HeldBlock> blocks;
+  for (std::int32_t step = 0; step < kSteps; ++step) {
+    blocks.push_back({step, 2 * kSteps - step, 256});
+    blocks.push_back({2 * step, 2 * step + 1, 1 << 20});
   }
-  CHECK(shared == 0);
+  SUBCASE("as time runs") { check_near_peak(blocks); }
+  SUBCASE("backwards") {
+    for (plan::HeldBlock& block : blocks) block = {-block.end, -block.begin, block.bytes};
+    for (plan::HeldBlock& block : blocks) {
+      block.begin += 2 * kSteps;
+      block.end += 2 * kSteps;
+    }
+    check_near_peak(blocks);
+  }
 }
 
 }  // namespace
