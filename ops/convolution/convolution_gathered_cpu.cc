@@ -161,7 +161,7 @@ struct GatheredConvolution {
       for (std::int64_t k = 0; added != nullptr && k < s.out; ++k) {
         std::fill_n(y + k * s.places(), s.places(), added[k]);
       }
-      products[added != nullptr](weight_of(group), matrix, y, y);
+      products[added != nullptr](weight_of(group), matrix, added != nullptr ? y : nullptr, y);
       return;
     }
     T* const all = matrix + reads() * columns();
@@ -196,8 +196,8 @@ struct GatheredConvolution {
     for (std::int64_t block = 0; block < blocks(); ++block) {
       gather(input_of(block, group), matrix);
       T* const w = weight_of(group);
-      products[block > 0](joined(output_of(block, group), matrix + reads() * columns()), matrix, w,
-                          w);
+      products[block > 0](joined(output_of(block, group), matrix + reads() * columns()), matrix,
+                          block > 0 ? w : nullptr, w);
     }
   }
 };
