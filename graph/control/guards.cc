@@ -1,6 +1,7 @@
 #include "graph/control/guards.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <utility>
@@ -231,12 +232,12 @@ bool Guards::implies(std::vector<GuardFact> facts, ValueId b) const {
 
 bool Guards::implies(ValueId a, ValueId b) const {
   if (a == b || !b.present()) return true;
-  return implies(std::vector<GuardFact>{{a, true}}, b);
+  return !possible(std::array{GuardFact{a, true}, GuardFact{b, false}});
 }
 
 bool Guards::exclude(ValueId a, ValueId b) const {
   if (a == b || !a.present() || !b.present()) return false;
-  return !possible(std::vector<GuardFact>{{a, true}, {b, true}});
+  return !possible(std::array{GuardFact{a, true}, GuardFact{b, true}});
 }
 
 std::vector<GuardFact> read_under(const Node& node, std::size_t operand) {

@@ -49,6 +49,14 @@ class Grouper {
   /// Takes the ready tasks that run if `region` is true (an absent guard: the whole graph), then
   /// the tasks that these make ready, and so on.
   RegionParts within(ValueId region) {
+    // No region in this one is its own or around it: of a loop's guards, few are left to look at.
+    const bool was_open = open_.erase(region) > 0;
+    RegionParts parts = parts_of(region);
+    if (was_open && left_under_.contains(region)) open_.insert(region);
+    return parts;
+  }
+
+  RegionParts parts_of(ValueId region) {
     RegionParts parts;
     while (true) {
       if (const std::int32_t task = ready_itself(region); task >= 0) {
@@ -130,7 +138,7 @@ class Grouper {
     if (nesting_ == Nesting::flat) return region.present() ? ValueId{} : own;
     ValueId weakest = own;
     for (const ValueId guard : open_) {
-      if (stronger(guard, region) && stronger(weakest, guard)) weakest = guard;
+      if (stronger(weakest, guard) && stronger(guard, region)) weakest = guard;
     }
     return weakest;
   }
@@ -139,7 +147,7 @@ class Grouper {
     return a == b || (guards_.implies(a, b) && guards_.implies(b, a));
   }
   bool stronger(ValueId a, ValueId b) const {
-    return a != b && guards_.implies(a, b) && !guards_.implies(b, a);
+    return a.present() && a != b && guards_.implies(a, b) && !guards_.implies(b, a);
   }
 
   bool computed_before(ValueId guard, std::int32_t place) const {
@@ -184,8 +192,8 @@ class Grouper {
   std::vector<std::int32_t> placed_;                  // [task] its place, or -1
   std::set<std::int32_t> ready_;                      // not placed, and waiting for nothing
   std::map<ValueId, int> left_under_;                 // tasks that are not placed, if any
-  std::set<ValueId> open_;  // computed guards with tasks left: while there is one, the guard's byte
-                            // is its own
+  std::set<ValueId> open_;  // computed guards with tasks left (while there is one, the guard's byte
+                            // is its own), but for those of the regions that it stands in
   std::map<ValueId, std::int32_t> maker_of_;
   std::int32_t taken_ = 0;
 };
