@@ -61,9 +61,9 @@ struct GatheredTables {
   /// Elements of a block's input, -1 for those beyond it: columns [read][image, place] for an
   /// output, rows [image, place][read] for a weight.
   std::vector<std::int32_t> reads;
-  /// For an input: [point] the first of its `parts`, and one more; elements of a block's rows that
-  /// are added to it, of the first image and channel.
-  std::vector<std::int32_t> first, parts;
+  /// For an input: [k][point] the k-th element of a block's rows that is added to it, of the first
+  /// image and channel; -1 where there is none.
+  std::vector<std::vector<std::int32_t>> parts;
 };
 
 GatheredTables tables_of(const ConvolutionTask& task) {
@@ -73,18 +73,16 @@ GatheredTables tables_of(const ConvolutionTask& task) {
   const std::int64_t reads = s.in * taps, columns = images * places;
   GatheredTables tables;
   if (task.result == Result::input) {
-    std::vector<std::vector<std::int32_t>> parts(static_cast<std::size_t>(s.points()));
+    std::vector<std::size_t> counts(static_cast<std::size_t>(s.points()));
     for (std::int64_t place = 0; place < places; ++place) {
       for (std::int64_t tap = 0; tap < taps; ++tap) {
         const std::int32_t point = plane[tap * places + place];
-        if (point >= 0) parts[point].push_back(static_cast<std::int32_t>(place * reads + tap));
+        if (point < 0) continue;
+        const std::size_t k = counts[point]++;
+        if (k == tables.parts.size()) tables.parts.emplace_back(counts.size(), -1);
+        tables.parts[k][point] = static_cast<std::int32_t>(place * reads + tap);
       }
     }
-    for (const std::vector<std::int32_t>& of_point : parts) {
-      tables.first.push_back(static_cast<std::int32_t>(tables.parts.size()));
-      tables.parts.insert(tables.parts.end(), of_point.begin(), of_point.end());
-    }
-    tables.first.push_back(static_cast<std::int32_t>(tables.parts.size()));
     return tables;
   }
   tables.reads.resize(static_cast<std::size_t>(reads * columns));
@@ -130,7 +128,10 @@ struct GatheredConvolution {
     const std::int32_t* const table = tables->reads.data();
     const auto count = static_cast<std::int64_t>(tables->reads.size());
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) to[i] = table[i] < 0 ? T(0) : from[table[i]];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T x = from[std::max(table[i], 0)];  // read in any case: the loop is vectorised
+      to[i] = table[i] < 0 ? T(0) : x;
+    }
   }
 
   /// f(element of a block's output, element of a matrix [out, columns], k) for each row of places.
@@ -176,19 +177,24 @@ struct GatheredConvolution {
     const std::int64_t block = item / s.groups, group = item % s.groups;
     products[0](joined(output_of(block, group), matrix + reads() * columns()), weight_of(group),
                 nullptr, matrix);
-    const std::int32_t* const first = tables->first.data();
-    const std::int32_t* const parts = tables->parts.data();
     for (std::int64_t image = 0; image < images; ++image) {
       T* const x = input_of(block, group) + image * s.groups * s.in * s.points();
       for (std::int64_t c = 0; c < s.in; ++c) {
+        T* const to = x + c * s.points();
+        std::fill_n(to, s.points(), bias != nullptr ? bias[group * s.in + c] : T(0));
         const T* const rows = matrix + image * s.places() * reads() + c * s.taps();
-        const T begin = bias != nullptr ? bias[group * s.in + c] : T(0);
-        for (std::int64_t point = 0; point < s.points(); ++point) {
-          T sum = begin;
-          for (std::int32_t i = first[point]; i < first[point + 1]; ++i) sum += rows[parts[i]];
-          x[c * s.points() + point] = sum;
+        for (const std::vector<std::int32_t>& parts : tables->parts) {
+          add_gathered(rows, parts.data(), s.points(), to);
         }
       }
+    }
+  }
+
+  static void add_gathered(const T* __restrict__ from, const std::int32_t* __restrict__ table,
+                           std::int64_t count, T* __restrict__ to) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T x = from[std::max(table[i], 0)];
+      to[i] += table[i] < 0 ? T(0) : x;
     }
   }
 

@@ -154,15 +154,21 @@ struct MaxPoolBackward {
 };
 
 /// Pairs of an element of a plane and a window that it lies in. Rows of few elements are walked by
-/// such a table: the row by row kernels above would find places anew for each.
+/// such a table, a whole plane at a time: the row by row kernels above would find places anew for
+/// each.
 struct PoolTable {
-  std::int64_t points = 0, windows = 0;     ///< of a plane
-  std::vector<std::int32_t> first, others;  ///< [one] the first of its others, and one more
+  std::int64_t points = 1, windows = 1;  ///< of a plane
+  /// [k][window] its k-th element, or turned [k][element] its k-th window; -1 where there is none.
+  std::vector<std::vector<std::int32_t>> others;
 
-  /// The elements of each window, or with `turned` the windows of each element.
-  PoolTable(const Along3& along, bool turned) : points(1), windows(1) {
+  PoolTable(const Along3& along, bool turned) {
     for (const Along& a : along) points *= a.in, windows *= a.out;
-    std::vector<std::vector<std::int32_t>> of(static_cast<std::size_t>(turned ? points : windows));
+    std::vector<std::size_t> counts(static_cast<std::size_t>(turned ? points : windows));
+    const auto add = [&](std::int64_t one, std::int64_t other) {
+      const std::size_t k = counts[one]++;
+      if (k == others.size()) others.emplace_back(counts.size(), -1);
+      others[k][one] = static_cast<std::int32_t>(other);
+    };
     const auto& [depth, height, width] = along;
     for (std::int64_t window = 0; window < windows; ++window) {
       const std::int64_t d = window / width.out / height.out, h = window / width.out % height.out;
@@ -170,17 +176,11 @@ struct PoolTable {
         each(height, h, [&](std::int64_t at_h) {
           each(width, window % width.out, [&](std::int64_t at_w) {
             const std::int64_t point = (at_d * height.in + at_h) * width.in + at_w;
-            of[turned ? point : window].push_back(
-                static_cast<std::int32_t>(turned ? window : point));
+            turned ? add(point, window) : add(window, point);
           });
         });
       });
     }
-    for (const std::vector<std::int32_t>& list : of) {
-      first.push_back(static_cast<std::int32_t>(others.size()));
-      others.insert(others.end(), list.begin(), list.end());
-    }
-    first.push_back(static_cast<std::int32_t>(others.size()));
   }
 
   template <class F>
@@ -189,11 +189,6 @@ struct PoolTable {
       const std::int64_t at = along.place(window, tap);
       if (at >= 0 && at < along.in) f(at);
     }
-  }
-
-  template <class F>
-  void others_of(std::int64_t one, const F& f) const {
-    for (std::int32_t i = first[one]; i < first[one + 1]; ++i) f(others[i]);
   }
 };
 
@@ -205,18 +200,32 @@ struct PlaneMaxPoolForward {
   std::int32_t* winner;  ///< or null
 
   void operator()(std::int64_t plane) const {
-    const T* const from = x + plane * table->points;
-    for (std::int64_t o = 0; o < table->windows; ++o) {
-      T best = -std::numeric_limits<T>::infinity();
-      std::int32_t won = -1;
-      table->others_of(o, [&](std::int32_t point) {
-        const T v = from[point];
-        const bool wins = (v > best) | (v != v) | (won < 0);
-        best = wins ? v : best;
-        won = wins ? point : won;
-      });
-      y[plane * table->windows + o] = best;
-      if (winner != nullptr) winner[plane * table->windows + o] = won;
+    const std::int64_t count = table->windows;
+    T* const best = y + plane * count;
+    std::fill_n(best, count, -std::numeric_limits<T>::infinity());
+    if (winner != nullptr) std::fill_n(winner + plane * count, count, -1);
+    for (const std::vector<std::int32_t>& points : table->others) {
+      winner != nullptr
+          ? take<true>(x + plane * table->points, points.data(), count, best,
+                       winner + plane * count)
+          : take<false>(x + plane * table->points, points.data(), count, best, nullptr);
+    }
+  }
+
+  template <bool kKeeps>
+  static void take(const T* from, const std::int32_t* __restrict__ points, std::int64_t count,
+                   T* __restrict__ best, std::int32_t* __restrict__ won) {
+    for (std::int64_t o = 0; o < count; ++o) {
+      const std::int32_t point = points[o];
+      const T v = from[std::max(point, 0)];
+      bool wins = (v > best[o]) | (v != v);
+      if constexpr (kKeeps) {
+        wins = (wins | (won[o] < 0)) & (point >= 0);
+        won[o] = wins ? point : won[o];
+      } else {
+        wins = wins & (point >= 0);
+      }
+      best[o] = wins ? v : best[o];
     }
   }
 };
@@ -229,12 +238,21 @@ struct PlaneMaxPoolBackward {
   T* dx;
 
   void operator()(std::int64_t plane) const {
-    const T* const grad = g + plane * table->windows;
-    const std::int32_t* const won = winner + plane * table->windows;
-    for (std::int64_t point = 0; point < table->points; ++point) {
-      T sum = 0;
-      table->others_of(point, [&](std::int32_t o) { sum += won[o] == point ? grad[o] : T(0); });
-      dx[plane * table->points + point] = sum;
+    T* const to = dx + plane * table->points;
+    std::fill_n(to, table->points, T(0));
+    for (const std::vector<std::int32_t>& windows : table->others) {
+      add(g + plane * table->windows, winner + plane * table->windows, windows.data(),
+          table->points, to);
+    }
+  }
+
+  static void add(const T* __restrict__ grad, const std::int32_t* __restrict__ won,
+                  const std::int32_t* __restrict__ windows, std::int64_t count,
+                  T* __restrict__ to) {
+    for (std::int64_t point = 0; point < count; ++point) {
+      const std::int32_t window = std::max(windows[point], 0);
+      const bool mine = (windows[point] >= 0) & (won[window] == static_cast<std::int32_t>(point));
+      to[point] += mine ? grad[window] : T(0);
     }
   }
 };
