@@ -12,10 +12,12 @@ echo "\$PWD: \$*" >>"$place/asked"
 case "\$*" in
   *shutdown*) exit 0 ;;
   *--nobuild*) echo "\$SAYS" && exit 1 ;;
+  *--test_tag_filters=together*) test=two_test ;;
+  *) test=one_test ;;
 esac
-echo "//:one_test   \$ONE in 0.1s"
-mkdir -p bazel-testlogs/one_test
-echo "[doctest] test cases: 5 | \$CASES failed | 0 skipped" >bazel-testlogs/one_test/test.log
+echo "//:\$test   \$ONE in 0.1s"
+mkdir -p bazel-testlogs/\$test
+echo "[doctest] test cases: 5 | \$CASES failed | 0 skipped" >bazel-testlogs/\$test/test.log
 [ "\$ONE" = PASSED ]
 EOF
 chmod +x "$place/bin/bazel"
@@ -59,12 +61,14 @@ says 0 "$(told PASSED PASSED)
 asked=$(<"$place/asked")
 [[ $asked == *"/example: --output_base="*" test "*" -- //..."*" shutdown "* ]] || fail "test example: $asked"
 [[ $asked != *"$clone"* ]] || fail "test example runs in the tree: $asked"
-# Those of the tree come first where no target is named.
+# Those of the tree come first where no target is named, and of them those that may run two at a time.
 rm "$place/asked"
-says 0 "$(printf '%-56s %s' //:one_test 'PASSED in 0.1s')
+says 0 "$(printf '%-56s %s\n' //:two_test 'PASSED in 0.1s' //:one_test 'PASSED in 0.1s')
 $(told PASSED PASSED)
-11 passed, 0 failed" test
-[[ $(head -n 1 "$place/asked") == "$clone: test "*" --test_summary=short -- //..." ]] ||
+16 passed, 0 failed" test
+[[ $(head -n 2 "$place/asked") == "$clone: test "*" --test_summary=short --test_tag_filters=together \
+--local_test_jobs=2 -- //...
+$clone: test "*" --test_summary=short --test_tag_filters=-together -- //..." ]] ||
   fail "test asked for: $(<"$place/asked")"
 export ONE=FAILED CASES='3 passed | 2'
 says 1 "$(told PASSED FAILED)
