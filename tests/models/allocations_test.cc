@@ -6,6 +6,9 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fmt/format.h>
+#include <omp.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <array>
@@ -212,6 +215,72 @@ TEST_CASE("feeding 64 inputs, by value or by name, and reading a number allocate
   }
 }
 
+struct Product {
+  std::int64_t m, k, n;
+  bool bias = false;
+};
+
+// The products of one step of `mlp` at full scale, without what adds gradients up.
+std::vector<Product> products_of_mlp() {
+  constexpr std::int64_t kRows = 256;
+  constexpr std::array<std::int64_t, 6> kWidths = {1024, 2048, 2048, 2048, 2048, 1024};
+  std::vector<Product> products;
+  for (std::size_t i = 0; i + 1 < kWidths.size(); ++i) {
+    const std::int64_t in = kWidths[i], out = kWidths[i + 1];
+    products.push_back({kRows, in, out, true});
+    products.push_back({in, kRows, out});             // the weight's gradient
+    if (i > 0) products.push_back({kRows, out, in});  // the input's gradient
+  }
+  return products;
+}
+
+// How often oneDNN allocates in one call on this processor, by two threads and with a scratchpad
+// of the caller's: the most over operands as they lie and transposed.
+std::size_t allocated_by_onednn(const Product& p) {
+  using dnnl::memory;
+  omp_set_num_threads(2);
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::stream stream(engine);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto matrix = [](std::int64_t rows, std::int64_t columns, bool transposed) {
+    return memory::desc({rows, columns}, memory::data_type::f32,
+                        transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
+  };
+  std::size_t most = 0;
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      const memory::desc a = matrix(p.m, p.k, transpose_a), b = matrix(p.k, p.n, transpose_b),
+                         bias = matrix(1, p.n, false), c = matrix(p.m, p.n, false);
+      const dnnl::matmul::primitive_desc description =
+          p.bias ? dnnl::matmul::primitive_desc(engine, a, b, bias, c, attributes)
+                 : dnnl::matmul::primitive_desc(engine, a, b, c, attributes);
+      const dnnl::matmul primitive(description);
+      std::vector<memory> memories;
+      std::vector<dnnl_exec_arg_t> arguments;
+      const auto add = [&](int name, const memory::desc& desc) {
+        memories.emplace_back(desc, engine);
+        std::memset(memories.back().get_data_handle(), 0, desc.get_size());
+        arguments.push_back({name, memories.back().get()});
+      };
+      add(DNNL_ARG_SRC, a);
+      add(DNNL_ARG_WEIGHTS, b);
+      if (p.bias) add(DNNL_ARG_BIAS, bias);
+      add(DNNL_ARG_DST, c);
+      add(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+      const auto execute = [&] {
+        dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()),
+                               arguments.data());
+      };
+      execute();
+      std::size_t count = 0;
+      for (const auto& [library, seen] : allocations(execute)) count += seen;
+      most = std::max(most, count);
+    }
+  }
+  return most;
+}
+
 TEST_CASE("at full scale a replay allocates nothing but what libraries do in their own calls") {
   constexpr int kSteps = 3;
   // Measured choices, so that oneDNN runs what it is best at.
@@ -224,9 +293,12 @@ TEST_CASE("at full scale a replay allocates nothing but what libraries do in the
     CAPTURE(ours);
     CHECK(counts[ours] == 0);
   }
-  // Each call of oneDNN allocates eight times, and once more for a bias. mlp has five linear layers
-  // with a bias, and nine products in their gradients (none for the input's).
-  CHECK(counts["libdnnl"] <= kSteps * (5 * 9 + 9 * 8));
+  // oneDNN allocates in each call, how often depends on the processor: no more than in calls of
+  // its own interface for the same products.
+  std::size_t allowed = 0;
+  for (const Product& product : products_of_mlp()) allowed += allocated_by_onednn(product);
+  fmt::print("mlp at full scale: {} allocations if oneDNN is called directly\n", allowed);
+  CHECK(counts["libdnnl"] <= kSteps * allowed);
 }
 
 }  // namespace
