@@ -69,206 +69,198 @@ Layout layout_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
   return layout;
 }
 
-template <Reduce::Kind kKind, class T>
+/// What a bound reduction knows. `walk` is one of the functions below: one type of kernel for all
+/// kinds and walks, as each type costs seconds of compiling.
+template <class T>
 struct Kernel {
-  using F = Fold<kKind, T>;
-  using Total = typename F::Total;
-
   T* to;
   const T* from;
   T* scratch;
   Layout l;
-  double elements;  ///< folded into each result
+  double divisor;  ///< of each folded result: the elements folded into it for a mean, else 1
   int threads;
+  void (*walk)(const Kernel&) = nullptr;
 
+  void operator()() const { walk(*this); }
+
+  template <class Total>
   T finished(Total total) const {
-    return static_cast<T>(kKind == Reduce::Kind::mean ? total / static_cast<Total>(elements)
-                                                      : total);
+    return static_cast<T>(divisor == 1 ? total : total / static_cast<Total>(divisor));
   }
 };
 
 /// Each result is made of one run or of several.
 template <Reduce::Kind kKind, class T>
-struct RunKernel : Kernel<kKind, T> {
+void runs(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;
-
-  void operator()() const {
-    const auto& l = this->l;
-    const std::int64_t grain = 4096 / (l.last.size * l.reduced_count) + 1;
-    parallel_for(this->threads, l.kept_count, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t k = begin; k < end; ++k) {
-        const T* p = this->from + offset(l.kept, k);
-        auto total = F::run(p, l.last.size);
-        for (std::int64_t r = 1; r < l.reduced_count; ++r) {
-          total = F::join_one(total, F::run(p + offset(l.reduced, r), l.last.size));
-        }
-        this->to[k] = this->finished(total);
+  const Layout& l = kernel.l;
+  const std::int64_t grain = 4096 / (l.last.size * l.reduced_count) + 1;
+  parallel_for(kernel.threads, l.kept_count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end; ++k) {
+      const T* p = kernel.from + offset(l.kept, k);
+      auto total = F::run(p, l.last.size);
+      for (std::int64_t r = 1; r < l.reduced_count; ++r) {
+        total = F::join_one(total, F::run(p + offset(l.reduced, r), l.last.size));
       }
-    });
-  }
-};
+      kernel.to[k] = kernel.finished(total);
+    }
+  });
+}
 
 /// One result of one long run, in chunks.
 template <Reduce::Kind kKind, class T>
-struct LongRunKernel : Kernel<kKind, T> {
+void long_run(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;
+  const std::int64_t n = kernel.l.last.size;
+  const std::int64_t blocks = (n + F::kBlock - 1) / F::kBlock;
+  const std::int64_t chunk = (blocks + kChunks - 1) / kChunks * F::kBlock;
+  const std::int64_t chunks = (n + chunk - 1) / chunk;
+  std::array<typename F::Total, kChunks> parts{};
+  parallel_for(kernel.threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      parts[c] = F::run(kernel.from + c * chunk, std::min(chunk, n - c * chunk));
+    }
+  });
+  auto total = parts[0];
+  for (std::int64_t c = 1; c < chunks; ++c) total = F::join_one(total, parts[c]);
+  *kernel.to = kernel.finished(total);
+}
 
-  void operator()() const {
-    const std::int64_t n = this->l.last.size;
-    const std::int64_t blocks = (n + F::kBlock - 1) / F::kBlock;
-    const std::int64_t chunk = (blocks + kChunks - 1) / kChunks * F::kBlock;
-    const std::int64_t chunks = (n + chunk - 1) / chunk;
-    std::array<typename F::Total, kChunks> parts{};
-    parallel_for(this->threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t c = begin; c < end; ++c) {
-        parts[c] = F::run(this->from + c * chunk, std::min(chunk, n - c * chunk));
-      }
-    });
-    auto total = parts[0];
-    for (std::int64_t c = 1; c < chunks; ++c) total = F::join_one(total, parts[c]);
-    *this->to = this->finished(total);
+bool all_finite(const float* x, std::int64_t n) {
+  std::uint32_t found = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    constexpr std::uint32_t kExponent = 0x7F800000;
+    found |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
   }
-};
+  return found == 0;
+}
 
-/// Results that lie side by side, as rows of them are folded.
+/// A strip of results that lie side by side, as rows of them are folded.
 template <Reduce::Kind kKind, class T>
-struct ColumnKernel : Kernel<kKind, T> {
+void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
   using F = Fold<kKind, T>;
-
-  void operator()() const {
-    const auto& l = this->l;
-    const std::int64_t strips = (l.last.size + F::kStrip - 1) / F::kStrip;
-    const std::int64_t grain = 4096 / (F::kStrip * l.reduced_count) + 1;
-    parallel_for(this->threads, l.kept_count * strips, grain,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t s = begin; s < end; ++s) strip(s / strips, s % strips);
-                 });
+  const Layout& l = kernel.l;
+  const std::int64_t column = index * F::kStrip;
+  const std::int64_t width = std::min(F::kStrip, l.last.size - column);
+  alignas(64) T total[F::kStrip];
+  std::fill_n(total, width, F::template start<T>());
+  const T* p = kernel.from + offset(l.kept, kept) + column;
+  // The innermost of the reduced loops runs inside `columns`.
+  const Loop rows = l.reduced.empty() ? Loop{1, 0} : l.reduced.back();
+  for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
+    F::columns(total, p + offset(l.reduced, r), rows.size, rows.step, width);
   }
-
-  void strip(std::int64_t kept, std::int64_t index) const {
-    const auto& l = this->l;
-    const std::int64_t column = index * F::kStrip;
-    const std::int64_t width = std::min(F::kStrip, l.last.size - column);
-    alignas(64) T total[F::kStrip];
-    std::fill_n(total, width, F::template start<T>());
-    const T* p = this->from + offset(l.kept, kept) + column;
-    // The innermost of the reduced loops runs inside `columns`.
-    const Loop rows = l.reduced.empty() ? Loop{1, 0} : l.reduced.back();
-    for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
-      F::columns(total, p + offset(l.reduced, r), rows.size, rows.step, width);
-    }
-    T* to = this->to + kept * l.last.size + column;
+  T* to = kernel.to + kept * l.last.size + column;
+  for (std::int64_t c = 0; c < width; ++c) {
+    to[c] = kernel.finished(static_cast<typename F::Total>(total[c]));
+  }
+  if constexpr (F::kWidens) {
+    if (all_finite(total, width)) return;
     for (std::int64_t c = 0; c < width; ++c) {
-      to[c] = this->finished(static_cast<typename F::Total>(total[c]));
-    }
-    if constexpr (F::kWidens) {
-      if (all_finite(total, width)) return;
-      for (std::int64_t c = 0; c < width; ++c) {
-        if (!std::isfinite(total[c])) to[c] = this->finished(again(p + c, rows));
+      if (std::isfinite(total[c])) continue;
+      double again = 0;  // the column once more, in f64
+      for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
+        again += F::again(p + c + offset(l.reduced, r), rows.size, rows.step);
       }
+      to[c] = kernel.finished(again);
     }
   }
+}
 
-  // A column once more, in f64.
-  double again(const T* p, const Loop& rows) const {
-    double total = 0;
-    for (std::int64_t r = 0; r < this->l.reduced_count; r += rows.size) {
-      total += F::again(p + offset(this->l.reduced, r), rows.size, rows.step);
-    }
-    return total;
-  }
-
-  static bool all_finite(const float* x, std::int64_t n) {
-    std::uint32_t found = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      constexpr std::uint32_t kExponent = 0x7F800000;
-      found |=
-          static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
-    }
-    return found == 0;
-  }
-};
+template <Reduce::Kind kKind, class T>
+void columns(const Kernel<T>& kernel) {
+  using F = Fold<kKind, T>;
+  const Layout& l = kernel.l;
+  const std::int64_t strips = (l.last.size + F::kStrip - 1) / F::kStrip;
+  const std::int64_t grain = 4096 / (F::kStrip * l.reduced_count) + 1;
+  parallel_for(kernel.threads, l.kept_count * strips, grain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t s = begin; s < end; ++s) {
+                   strip<kKind>(kernel, s / strips, s % strips);
+                 }
+               });
+}
 
 /// The same where columns are few and long: parts of the rows are folded into scratch.
 template <Reduce::Kind kKind, class T>
-struct SplitKernel : Kernel<kKind, T> {
+void split(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;
-
-  void operator()() const {
-    const std::int64_t width = this->l.last.size;
-    const Loop rows = this->l.reduced[0];
-    const std::int64_t chunk = (rows.size + kChunks - 1) / kChunks;
-    const std::int64_t chunks = (rows.size + chunk - 1) / chunk;
-    parallel_for(this->threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t c = begin; c < end; ++c) {
-        T* part = this->scratch + c * width;
-        std::fill_n(part, width, F::template start<T>());
-        const T* p = this->from + c * chunk * rows.step;
-        const std::int64_t count = std::min(chunk, rows.size - c * chunk);
-        for (std::int64_t column = 0; column < width; column += F::kStrip) {
-          F::columns(part + column, p + column, count, rows.step,
-                     std::min(F::kStrip, width - column));
-        }
+  const std::int64_t width = kernel.l.last.size;
+  const Loop rows = kernel.l.reduced[0];
+  const std::int64_t chunk = (rows.size + kChunks - 1) / kChunks;
+  const std::int64_t chunks = (rows.size + chunk - 1) / chunk;
+  parallel_for(kernel.threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T* part = kernel.scratch + c * width;
+      std::fill_n(part, width, F::template start<T>());
+      const T* p = kernel.from + c * chunk * rows.step;
+      const std::int64_t count = std::min(chunk, rows.size - c * chunk);
+      for (std::int64_t column = 0; column < width; column += F::kStrip) {
+        F::columns(part + column, p + column, count, rows.step,
+                   std::min(F::kStrip, width - column));
       }
-    });
-    for (std::int64_t column = 0; column < width; ++column) {
-      auto total = F::template start<typename F::Total>();
-      for (std::int64_t c = 0; c < chunks; ++c) {
-        total =
-            F::join_one(total, static_cast<typename F::Total>(this->scratch[c * width + column]));
-      }
-      if constexpr (F::kWidens) {
-        if (!std::isfinite(total)) total = F::again(this->from + column, rows.size, rows.step);
-      }
-      this->to[column] = this->finished(total);
     }
+  });
+  for (std::int64_t column = 0; column < width; ++column) {
+    auto total = F::template start<typename F::Total>();
+    for (std::int64_t c = 0; c < chunks; ++c) {
+      total =
+          F::join_one(total, static_cast<typename F::Total>(kernel.scratch[c * width + column]));
+    }
+    if constexpr (F::kWidens) {
+      if (!std::isfinite(total)) total = F::again(kernel.from + column, rows.size, rows.step);
+    }
+    kernel.to[column] = kernel.finished(total);
   }
-};
+}
 
+/// The choice depends on the shape alone, as the order of additions does.
 template <Reduce::Kind kKind, class T>
+auto walk_over(const Layout& l, std::int64_t results) -> void (*)(const Kernel<T>&) {
+  if (!l.runs) return l.split() ? split<kKind, T> : columns<kKind, T>;
+  const bool one_long_run = results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom;
+  return one_long_run ? long_run<kKind, T> : runs<kKind, T>;
+}
+
+template <class T>
+auto walk_of(Reduce::Kind kind, const Layout& l, std::int64_t results)
+    -> void (*)(const Kernel<T>&) {
+  using Kind = Reduce::Kind;
+  switch (kind) {
+    case Kind::sum:
+    case Kind::mean:  // a sum, with a divisor
+      return walk_over<Kind::sum, T>(l, results);
+    case Kind::max:
+      return walk_over<Kind::max, T>(l, results);
+    case Kind::min:
+      return walk_over<Kind::min, T>(l, results);
+    case Kind::sum_squares:
+      break;
+  }
+  if constexpr (std::is_floating_point_v<T>) return walk_over<Kind::sum_squares, T>(l, results);
+  throw InternalError("a reduction without a kernel for its type");
+}
+
+template <class T>
 CpuKernel reduce(const Reduce& op, const CpuLaunch& launch) {
   const Type& in = launch.inputs[0];
+  const bool mean = op.kind == Reduce::Kind::mean;
+  if (mean && !std::is_floating_point_v<T>) {
+    throw InternalError("a reduction without a kernel for its type");
+  }
   const std::int64_t results = launch.outputs[0].numel();
   if (in.numel() == 0) {  // a sum of nothing
     return CpuKernel([to = launch.out<T>(0), results] { std::fill_n(to, results, T(0)); });
   }
-  Kernel<kKind, T> kernel{launch.out<T>(0),
-                          launch.in<T>(0),
-                          static_cast<T*>(launch.scratch),
-                          layout_of(in.shape, op.axes),
-                          static_cast<double>(in.numel() / results),
-                          launch.choice.threads};
-  const Layout& l = kernel.l;
-  if (!l.runs) {
-    if (l.split()) return CpuKernel(SplitKernel<kKind, T>{std::move(kernel)});
-    return CpuKernel(ColumnKernel<kKind, T>{std::move(kernel)});
-  }
-  // The choice depends on the shape alone, as the order of additions does.
-  if (results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom) {
-    return CpuKernel(LongRunKernel<kKind, T>{std::move(kernel)});
-  }
-  return CpuKernel(RunKernel<kKind, T>{std::move(kernel)});
-}
-
-template <class T>
-CpuKernel by_kind(const Reduce& op, const CpuLaunch& launch) {
-  using Kind = Reduce::Kind;
-  switch (op.kind) {
-    case Kind::sum:
-      return reduce<Kind::sum, T>(op, launch);
-    case Kind::max:
-      return reduce<Kind::max, T>(op, launch);
-    case Kind::min:
-      return reduce<Kind::min, T>(op, launch);
-    case Kind::mean:
-    case Kind::sum_squares:
-      break;
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    return op.kind == Kind::mean ? reduce<Kind::mean, T>(op, launch)
-                                 : reduce<Kind::sum_squares, T>(op, launch);
-  }
-  throw InternalError("a reduction without a kernel for its type");
+  Kernel<T> kernel{launch.out<T>(0),
+                   launch.in<T>(0),
+                   static_cast<T*>(launch.scratch),
+                   layout_of(in.shape, op.axes),
+                   mean ? static_cast<double>(in.numel() / results) : 1.0,
+                   launch.choice.threads};
+  kernel.walk = walk_of<T>(op.kind, kernel.l, results);
+  return CpuKernel(std::move(kernel));
 }
 
 std::int64_t threads_for(const CpuQuery& query) {
@@ -290,7 +282,7 @@ std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
 CpuKernel bind(const Reduce& op, const CpuLaunch& launch) {
   return with_element(launch.inputs[0].element, [&](auto x) -> CpuKernel {
     using T = decltype(x);
-    if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return by_kind<T>(op, launch);
+    if constexpr (!std::is_same_v<T, bool> && !kIsHalf<T>) return reduce<T>(op, launch);
     throw InternalError("a reduction without a kernel for its type");
   });
 }
