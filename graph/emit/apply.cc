@@ -76,6 +76,8 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
 
   Node node;
   Types types;
+  node.inputs.reserve(inputs.size());
+  types.reserve(inputs.size());
   for (const Value& v : inputs) {
     if (!v.present()) return refuse({"every operand, but one is absent (a default-made Value)"});
     if (v.emitter() != emitter) {
@@ -121,10 +123,11 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
 
   const auto index = static_cast<std::int32_t>(emitter->graph.nodes().size());
   Values results;
+  results.reserve(node.types.size());
   for (std::size_t i = 0; i < node.types.size(); ++i) {
     results.emplace_back(emitter, ValueId{index, static_cast<std::int32_t>(i)});
   }
-  emitter->graph.append(std::move(node));
+  emitter->graph.append_typed(std::move(node));
   return results;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
@@ -20,6 +21,7 @@ Graph::Graph(std::string name) : name_(std::move(name)) {
 
 Graph Graph::like(const Graph& source) {
   Graph graph;
+  graph.written();
   graph.nodes_.reserve(source.nodes_.size());
   graph.name_ = source.name_;
   graph.storages_ = source.storages_;
@@ -33,6 +35,11 @@ Graph Graph::like(const Graph& source) {
     o.gradients.clear();
   }
   return graph;
+}
+
+void Graph::written() {
+  static std::atomic<std::uint64_t> versions = 0;
+  version_ = versions.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 std::optional<StorageId> Graph::find_storage(std::string_view path) const {
@@ -50,6 +57,7 @@ std::optional<ValueId> Graph::find_read(StorageId storage) const {
 ValueId Graph::append(Node node) {
   require_earlier(node);
   Types types;
+  types.reserve(node.inputs.size());
   for (const ValueId input : node.inputs) types.push_back(type(input));
   try {
     node.types = node.op->infer(types);
@@ -62,6 +70,7 @@ ValueId Graph::append(Node node) {
 }
 
 ValueId Graph::append_typed(Node node) {
+  written();
   require_earlier(node);
   const ValueId made{static_cast<std::int32_t>(nodes_.size()), 0};
   if (const Read* read = node.op->as<Read>()) reads_[read->storage] = made;
@@ -81,6 +90,7 @@ void Graph::require_earlier(const Node& node) const {
 }
 
 StorageId Graph::append_storage(Storage storage) {
+  written();
   if (storage_by_path_.contains(storage.path)) {
     throw InternalError(fmt::format("storage \"{}\" exists", storage.path));
   }
@@ -97,6 +107,7 @@ ValueId Graph::read(StorageId id) {
 }
 
 void Graph::set_layout(StorageId storage, Layout layout) {
+  written();
   if (find_read(storage)) {
     throw InternalError(fmt::format("storage \"{}\" is read before its layout is set",
                                     storages_[storage.index].path));
@@ -105,28 +116,47 @@ void Graph::set_layout(StorageId storage, Layout layout) {
 }
 
 void Graph::set_trainable(StorageId parameter, bool trainable) {
+  written();
   storages_[parameter.index].trainable = trainable;
 }
 
-void Graph::set_rate(StorageId parameter, double rate) { storages_[parameter.index].rate = rate; }
+void Graph::set_rate(StorageId parameter, double rate) {
+  written();
+  storages_[parameter.index].rate = rate;
+}
 
-void Graph::append_readable(Readable readable) { readables_.push_back(std::move(readable)); }
+void Graph::append_readable(Readable readable) {
+  written();
+  readables_.push_back(std::move(readable));
+}
 
-void Graph::set_readable(std::size_t index, ValueId value) { readables_[index].value = value; }
+void Graph::set_readable(std::size_t index, ValueId value) {
+  written();
+  readables_[index].value = value;
+}
 
-void Graph::append_objective(Objective objective) { objectives_.push_back(std::move(objective)); }
+void Graph::append_objective(Objective objective) {
+  written();
+  objectives_.push_back(std::move(objective));
+}
 
 void Graph::erase_objective(std::size_t objective) {
+  written();
   objectives_.erase(objectives_.begin() + static_cast<std::ptrdiff_t>(objective));
 }
 
-void Graph::set_loss(std::size_t objective, ValueId loss) { objectives_[objective].loss = loss; }
+void Graph::set_loss(std::size_t objective, ValueId loss) {
+  written();
+  objectives_[objective].loss = loss;
+}
 
 void Graph::set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients) {
+  written();
   objectives_[objective].gradients = std::move(gradients);
 }
 
 void Graph::assign(StorageId storage, ValueId value, Line line) {
+  written();
   const auto same = std::ranges::find(assignments_, storage, &Assignment::storage);
   if (same != assignments_.end()) {
     same->value = value;
@@ -136,6 +166,7 @@ void Graph::assign(StorageId storage, ValueId value, Line line) {
 }
 
 void Graph::set_assignments(std::vector<Assignment> assignments) {
+  written();
   assignments_ = std::move(assignments);
 }
 

@@ -56,6 +56,8 @@ class Graph {
   const std::vector<Assignment>& assignments() const { return assignments_; }
   const std::vector<Readable>& readables() const { return readables_; }
   const std::vector<Objective>& objectives() const { return objectives_; }
+  /// Another number after each write, the same in copies: graphs of one version are equal.
+  std::uint64_t version() const { return version_; }
 
   /// As text, one line a node; the tests' language.
   std::string print() const;
@@ -90,7 +92,9 @@ class Graph {
  private:
   Graph() = default;
   void require_earlier(const Node& node) const;
+  void written();
 
+  std::uint64_t version_ = 0;
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Storage> storages_;

@@ -12,6 +12,7 @@
 #include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op.h"
+#include "graph/ir/shared.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
@@ -47,8 +48,8 @@ struct StorageId {
 struct Node {
   OpPtr op;
   std::vector<ValueId> inputs = {};  ///< always of earlier nodes
-  Types types = {};                  ///< one per output, saved ones last
-  std::string path = {};             ///< "tower/3/linear"; carries loop iteration and call number
+  Shared<Types> types = {};          ///< one per output, saved ones last
+  Shared<std::string> path = {};     ///< "tower/3/linear"; carries loop iteration and call number
   Line line = {};                    ///< where the user asked for it
   ValueId guard = {};                ///< the boolean under which it runs, or absent
   /// Earlier nodes that run before it, though it reads nothing of theirs: ascending, each once.

@@ -70,7 +70,7 @@ std::vector<Members> parts_of(const ir::Graph& graph, Members members, std::size
 std::string common_path(const ir::Graph& graph, const Members& members) {
   std::string path = graph.nodes()[members[0]].path;
   for (const std::int32_t m : members) {
-    const std::string other = graph.nodes()[m].path + '/';
+    const std::string other = graph.nodes()[m].path.get() + '/';
     while (!path.empty() && !other.starts_with(path + '/')) {
       const std::size_t slash = path.rfind('/');
       path.resize(slash == std::string::npos ? 0 : slash);

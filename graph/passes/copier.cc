@@ -30,6 +30,7 @@ ValueId Copier::at(ValueId old) const {
 
 Values Copier::inputs_of(const Node& node) {
   Values inputs;
+  inputs.reserve(node.inputs.size());
   for (const ValueId id : node.inputs) inputs.push_back(emitter.value(at(id)));
   return inputs;
 }

@@ -76,7 +76,9 @@ executor::Plan planned(const ir::Graph& graph, const Target& target,
                                       report);
 }
 
-bool is_clone(const Node& node) { return node.path.ends_with(".again"); }
+const std::string& path_of(const Node& node) { return node.path; }
+
+bool is_clone(const Node& node) { return node.path.get().ends_with(".again"); }
 
 TEST_CASE("values that are computed again take no room in between") {
   const Model model;
@@ -97,8 +99,8 @@ TEST_CASE("clones keep their key and stay apart from what they are clones of") {
     if (!is_clone(clone)) continue;
     if (executor::has_kernel(graph, clone)) CHECK_FALSE(clone.waits_for.empty());
     if (clone.op->as<Dropout>() == nullptr) continue;
-    const std::string path = clone.path.substr(0, clone.path.size() - 6);  // without ".again"
-    const auto original = std::ranges::find(graph.nodes(), path, &Node::path);
+    const std::string path = clone.path.get().substr(0, clone.path.size() - 6);  // without ".again"
+    const auto original = std::ranges::find(graph.nodes(), path, &path_of);
     REQUIRE(original != graph.nodes().end());
     CHECK(clone.op->equals(*original->op));
     ++dropouts;
@@ -225,7 +227,7 @@ TEST_CASE("a device keeps a wait though no bytes ask for it, for a view as for i
     g.output("free", free);
     const executor::Plan plan = planned(g.data(), null({.fuse = false}), {});
     const auto at = [&](const std::string& path) {
-      return std::ranges::find(plan.graph.nodes(), path, &Node::path) - plan.graph.nodes().begin();
+      return std::ranges::find(plan.graph.nodes(), path, &path_of) - plan.graph.nodes().begin();
     };
     const auto before = before_on_device(plan);
     const auto late_at = at(waits ? "late" : "tanh");  // one of equal nodes stays, the first

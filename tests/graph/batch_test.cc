@@ -78,7 +78,7 @@ std::string batches_of(const ir::Graph& graph) {
     if (!text.empty()) text += " | ";
     if (batch == nullptr) text += fmt::format("({})", graph.node(n.inputs[0]).path);
     for (int i = 0; batch != nullptr && i < batch->count; ++i) {
-      text += (i > 0 ? " " : "") + graph.node(n.inputs[i * batch->inputs]).path;
+      text += (i > 0 ? " " : "") + graph.node(n.inputs[i * batch->inputs]).path.get();
     }
   }
   return text;

@@ -210,7 +210,7 @@ TEST_CASE("the arena is smaller, and no order makes clones early") {
   const ir::Graph keeps = made({}), again = made(settings);
   MESSAGE("arena ", arena(keeps), " bytes as it is, ", arena(again), " with blocks made again");
   CHECK(2 * arena(again) <= arena(keeps));
-  const auto clone = [](const Node& node) { return node.path.ends_with(".again"); };
+  const auto clone = [](const Node& node) { return node.path.get().ends_with(".again"); };
   CHECK(std::ranges::count_if(again.nodes(), clone) == 6 * 3);
   for (const plan::Schedule& schedule : plan::schedules(again, settings)) {
     std::vector<bool> done(again.nodes().size());

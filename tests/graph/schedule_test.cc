@@ -67,7 +67,7 @@ TEST_CASE("nodes with effects run as declared, though another order takes fewer 
     Value sum;
     for (const Value& v : sent) {
       const Value small = node(g, std::string("small") + v.node().path[4], Scale{3}, {v});
-      sum = sum.present() ? node(g, "sum" + small.node().path.substr(5), Plus{}, {sum, small})
+      sum = sum.present() ? node(g, "sum" + small.node().path.get().substr(5), Plus{}, {sum, small})
                           : small;
     }
     g.output("y", sum);

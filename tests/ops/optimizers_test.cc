@@ -245,8 +245,8 @@ TEST_CASE("the update multiplies by the clipping factor: no scaled gradient is w
     const ir::Graph g = trained(declared(Problem(), optimizer));
     return std::count_if(g.nodes().begin(), g.nodes().end(), [](const Node& node) {
       const auto* op = node.op->as<Elementwise>();
-      return op != nullptr && op->function == Function::mul && node.path.starts_with("optimizer") &&
-             node.types[0].numel() > 1;
+      return op != nullptr && op->function == Function::mul &&
+             node.path.get().starts_with("optimizer") && node.types[0].numel() > 1;
     });
   };
   CHECK(products(Adam{.clip_norm = 1.0}) == 0);

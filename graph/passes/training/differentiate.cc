@@ -41,10 +41,10 @@ class Reverse {
   void run(ValueId loss) {
     {
       const Node node = graph_.node(loss);
-      PassScope scope(emitter_, node.path + ".grad", node.line);
+      PassScope scope(emitter_, node.path.get() + ".grad", node.line);
       Node seed;
       seed.op = make_op(Fill{1, graph_.type(loss)});
-      seed.path = node.path + ".grad";
+      seed.path = node.path.get() + ".grad";
       seed.line = node.line;
       sums_.add(loss, emitter_.value(graph_.append(std::move(seed))), {});
     }
@@ -72,7 +72,7 @@ class Reverse {
     Values inputs;
     for (const ValueId id : node.inputs) inputs.push_back(emitter_.value(id));
 
-    PassScope scope(emitter_, node.path + ".grad", node.line, node.guard);
+    PassScope scope(emitter_, node.path.get() + ".grad", node.line, node.guard);
     const Values contributions = node.op->vjp({inputs, outputs, incoming});
     if (contributions.size() > node.inputs.size()) {
       throw InternalError(fmt::format("the vjp of {} gives {} gradients for {} inputs",
@@ -106,7 +106,7 @@ class Reverse {
         passed.push_back({merge.inputs[k], {c.value, std::move(facts)}});
       }
     }
-    PassScope scope(emitter_, merge.path + ".grad", merge.line, merge.guard);
+    PassScope scope(emitter_, merge.path.get() + ".grad", merge.line, merge.guard);
     if (passed.size() <= operands.size()) {
       for (Passed& p : passed) add(p.target, p.what.value, std::move(p.what.when));
       return;

@@ -36,7 +36,7 @@ Value GradientSums::of(ValueId target) {
   const std::vector<Contribution>& parts = pending_[target];
   if (parts.empty()) return {};
   const Node node = graph_.node(target);
-  PassScope scope(emitter_, node.path + ".grad", node.line, node.guard);
+  PassScope scope(emitter_, node.path.get() + ".grad", node.line, node.guard);
   std::vector<Contribution> conditional;
   Value always;
   for (const Contribution& part : parts) {

@@ -79,7 +79,7 @@ class Recomputer {
   std::int32_t segment_of(std::int32_t index, const std::vector<std::string>& paths) const {
     const Op& op = *node(index).op;
     if (node(index).inputs.empty() || op.as<Guard>() != nullptr || op.effects()) return -1;
-    const std::string path = node(index).path + '/';
+    const std::string path = node(index).path.get() + '/';
     const auto found = std::ranges::find_if(
         paths, [&](const std::string& above) { return path.starts_with(above + '/'); });
     return found == paths.end() ? -1 : static_cast<std::int32_t>(found - paths.begin());
@@ -127,7 +127,7 @@ class Recomputer {
       input = copier_.at(input);
     }
     clone.guard = copier_.guard_of(clone);
-    clone.path += ".again";
+    clone.path = clone.path.get() + ".again";
     if (!clone.op->alias(types)) {
       clone.waits_for.insert(clone.waits_for.end(), waits.begin(), waits.end());
       clone.waits_for = copier_.waits_of(clone);
