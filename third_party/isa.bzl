@@ -29,7 +29,7 @@ _AVX512 = [
 ]
 
 def isa_library(name, srcs, hdrs = [], textual_hdrs = [], deps = [], copts = [], **kwargs):
-    """Compiles `srcs` twice, as `<name>_avx2` and `<name>_avx512`; `name` links both.
+    """Compiles `srcs` twice, as `<name>_avx2` and `<name>_avx512`; `name` links those that are built.
 
     Args:
       name: the library that others depend on.
@@ -51,6 +51,9 @@ def isa_library(name, srcs, hdrs = [], textual_hdrs = [], deps = [], copts = [],
             **kwargs
         )
 
+    # `--define=metronome_isa=avx2` (or avx512) leaves the other out, for a program that runs where it
+    # is built: kernels take as long to compile as all else that training links.
+    #
     # AVX2 before AVX-512, and it must stay so. An inline function that both builds share (one of
     # std::vector, say) is emitted by each, and the linker keeps the first copy it meets: kept from
     # the AVX-512 build, it would stop an AVX2 machine with an illegal instruction. The order alone
@@ -58,12 +61,24 @@ def isa_library(name, srcs, hdrs = [], textual_hdrs = [], deps = [], copts = [],
     cc_library(
         name = name,
         hdrs = hdrs,
-        deps = [
-            ":" + name + "_avx2",
-            ":" + name + "_avx512",
-        ] + deps,
+        deps = select({
+            "//third_party:only_avx512": [],
+            "//conditions:default": [":" + name + "_avx2"],
+        }) + select({
+            "//third_party:only_avx2": [],
+            "//conditions:default": [":" + name + "_avx512"],
+        }) + deps,
         **kwargs
     )
+
+# For the source that chooses: which of the two a build has.
+ISA_DEFINES = select({
+    "//third_party:only_avx512": ["METRONOME_BUILDS_AVX2=false"],
+    "//conditions:default": ["METRONOME_BUILDS_AVX2=true"],
+}) + select({
+    "//third_party:only_avx2": ["METRONOME_BUILDS_AVX512=false"],
+    "//conditions:default": ["METRONOME_BUILDS_AVX512=true"],
+})
 
 def isa_test(name, program, **kwargs):
     """Checks that a linked program holds AVX-512 instructions only in code built for AVX-512.

@@ -31,19 +31,23 @@ class CpuTable {
 };
 
 /// The table of this processor, chosen at the first call by cpuid, or by METRONOME_ISA=avx2|avx512.
-/// Throws RunError where the processor has no AVX2 and FMA, or the variable asks for what it lacks.
+/// Throws RunError where the processor has no AVX2 and FMA, where the program was built without the
+/// kernels it needs (third_party/isa.bzl), or where the variable asks for what either lacks.
 const CpuTable& cpu_table();
 
-/// What cpuid says of this processor.
+/// Instruction sets: those that a processor has, or those that a program has kernels for.
 struct CpuFeatures {
   bool avx2 = false;    ///< AVX2 and FMA
   bool avx512 = false;  ///< AVX-512 F, BW, VL and DQ
 };
+/// What cpuid says of this processor.
 CpuFeatures cpu_features();
 
-/// The rule behind `cpu_table`: the widest instruction set, or the wanted one; `wanted` is the
-/// value of METRONOME_ISA, or empty. Throws RunError as `cpu_table` does.
-std::string_view choose_isa(const CpuFeatures& features, std::string_view wanted);
+/// The rule behind `cpu_table`: the widest instruction set that the processor has and the program
+/// was built with, or the wanted one; `wanted` is the value of METRONOME_ISA, or empty. Throws
+/// RunError as `cpu_table` does.
+std::string_view choose_isa(const CpuFeatures& processor, const CpuFeatures& built,
+                            std::string_view wanted);
 
 /// The table of "avx2" or "avx512", for tests and benchmarks of both on one processor; its kernels
 /// must not run on a processor that lacks it.
