@@ -29,7 +29,8 @@ const T* find(std::span<const T> table, std::string_view kind) {
 
 std::string braces(const Shape& shape) { return fmt::format("{{{}}}", fmt::join(shape, ", ")); }
 
-Builder::Builder(const Program& program) : program_(program), graph_("random") {
+Builder::Builder(const Program& program, Noise noise)
+    : program_(program), graph_("random"), noisy_(noise) {
   last_line_ = number(program.steps, kFirstLine, 0);
 }
 
@@ -79,6 +80,7 @@ void Builder::build() {
   which = {graph_.input("which", i32, {}, at(4)), "which"};
   write(4, "const Value which = g.input(\"which\", i32, {});");
   static_assert(kFirstLine == 5);
+  if (noisy_ == Noise::on_statements) noise_ = graph_.input("noise", f64, {kNoise});
   visible_ = {level, x};
   const Term h = run(program_.steps, x);
   for (const std::string& text : finish(*this, program_, h, last_line_)) write(last_line_++, text);
@@ -111,11 +113,24 @@ Term Builder::step(const Step& step, const Term& h) {
   } else {
     throw InternalError("there is no statement " + step.kind);
   }
+  if (noisy_ == Noise::on_statements) result.value = with_noise(result.value, line);
   write(line, fmt::format("{}const Value h{} = {};", declared_, line, result.text));
   declared_ = outer;
   const Term named{result.value, fmt::format("h{}", line)};
   if (named.value.element() == f64) visible_.push_back(named);
   return named;
+}
+
+Value Builder::with_noise(Value h, int line) const {
+  if (h.poisoned() || h.element() != f64) return h;
+  for (std::int64_t d = 0; d < h.rank(); ++d) {
+    const std::int64_t begin = (7 * line + 13 * d) % (kNoise / 2), size = h.size(d);
+    if (begin + size > kNoise) continue;
+    Shape along(static_cast<std::size_t>(h.rank()), 1);
+    along[static_cast<std::size_t>(d)] = size;
+    h = h * (noise_.slice(0, begin, begin + size) + 1.0).reshape(along);
+  }
+  return h;
 }
 
 Term Builder::misfed(const DataMistake& mistake, const Step& step, const Term& h) {

@@ -31,8 +31,13 @@ struct Place {
 
 class Builder {
  public:
+  /// Whether each element that a statement makes is multiplied by a number of its own, near 1, made
+  /// from the input "noise" (`kNoise` numbers).
+  enum class Noise { none, on_statements };
+  static constexpr std::int64_t kNoise = 64;
+
   /// A program must live as long as its builder.
-  explicit Builder(const Program& program);
+  explicit Builder(const Program& program, Noise noise = Noise::none);
 
   /// Builds all of it. Throws GraphError only where a mistake is planted.
   void build();
@@ -131,12 +136,15 @@ class Builder {
   int number(const Chain& chain, int line, int depth);
   void write(int line, std::string text);
   Term misfed(const DataMistake& mistake, const Step& step, const Term& h);
+  Value with_noise(Value h, int line) const;
   void prologue();
   void epilogue(Term h);
   Term loss(const Term& y, int line);
 
   const Program& program_;
   Graph graph_;
+  Noise noisy_;
+  Value noise_;
   struct Lines {
     int first = 0;
     std::vector<int> results;  ///< of each body: its last line, "return ..."

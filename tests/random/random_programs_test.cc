@@ -1,13 +1,17 @@
 // Random programs, as many as fit into a time box, and what the generator itself promises.
 // `bazel run //tests:random_programs` is the long form.
+#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 
 #include <chrono>
 #include <functional>
 #include <optional>
 
 #include "tests/doctest.h"
+#include "tests/random/builder.h"
 #include "tests/random/campaign.h"
+#include "tests/random/run.h"
 #include "tests/random/shrink.h"
 #include "tests/random/vocabulary.h"
 
@@ -143,6 +147,23 @@ TEST_CASE("the text of a program is the C++ that makes it, and its lines are the
     if (node.path == "loop/1/linear") CHECK(node.line.number == 6);
     if (node.path == "tanh") CHECK(node.line.number == 11);
   }
+}
+
+TEST_CASE("noise on statements moves what a function that saturates hides") {
+  const Program program{.shape = {2, 3}, .steps = {Step{"tanh(h)"}}};
+  Builder built(program, Builder::Noise::on_statements);
+  built.build();
+  const auto y_of = [&](double x, double noise) {
+    const at::TensorOptions f64_options(at::kDouble);
+    Executable fresh = compile(built.graph(), cpu_replay(), options_for(program));
+    fresh.run({{"x", at::full({2, 3}, x, f64_options)},
+               {"level", at::zeros({}, f64_options)},
+               {"which", at::zeros({}, at::TensorOptions(at::kInt))},
+               {"noise", at::arange(Builder::kNoise, f64_options) * noise}});
+    return fresh.read("y").clone();
+  };
+  CHECK(at::equal(y_of(30, 0), y_of(30.000001, 0)));
+  CHECK_FALSE(at::equal(y_of(30, 0), y_of(30, 1e-12)));
 }
 
 TEST_CASE("shrinking keeps what fails and takes all else away") {
