@@ -130,8 +130,7 @@ double KeepWhole::seconds_of(const ir::Graph& graph) const {
   double seconds = 0;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
-    Types inputs;
-    for (const ValueId id : node.inputs) inputs.push_back(graph.type(id));
+    const Types inputs = graph.operands(node);
     seconds += kernels_.fastest(node, inputs, kernels_.candidates(node, inputs)).seconds;
   }
   return seconds;

@@ -12,8 +12,8 @@
 #include "executor/engine/plan_nodes.h"
 #include "executor/engine/tuning.h"
 #include "executor/support/log.h"
+#include "graph/emit/hash.h"
 #include "graph/ir/error.h"
-#include "graph/ir/hash.h"
 
 namespace metronome::executor::compile {
 
@@ -44,8 +44,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (!has_kernel(graph, node)) continue;
-    Types inputs;
-    for (const ValueId id : node.inputs) inputs.push_back(graph.type(id));
+    const Types inputs = graph.operands(node);
     const std::string what = describe(node, inputs);
     const auto decision = std::pair(what, node.op->kind());
     if (const auto known = decided.find(decision); known != decided.end()) {

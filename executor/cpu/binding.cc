@@ -5,12 +5,9 @@ namespace metronome::executor::cpu {
 CpuKernel bind_node(const CpuTable& table, const Plan& plan, std::int32_t index,
                     const Locate& locate, std::byte* scratch, CpuFault fault) {
   const Node& node = plan.graph.nodes()[index];
-  Types inputs;
+  const Types inputs = plan.graph.operands(node);
   std::vector<void*> input_data, output_data;
-  for (const ValueId id : node.inputs) {
-    inputs.push_back(plan.graph.type(id));
-    input_data.push_back(locate(id));
-  }
+  for (const ValueId id : node.inputs) input_data.push_back(locate(id));
   for (std::size_t k = 0; k < node.types.size(); ++k) {
     output_data.push_back(locate({index, static_cast<std::int32_t>(k)}));
   }

@@ -143,8 +143,7 @@ std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const>
     if (fault.place % kFaultKinds == static_cast<int>(FaultKind::number)) {
       return fmt::format("{}: {}", describe(node), describe_number(fault.value, memory));
     }
-    Types types;
-    for (const ValueId id : node.inputs) types.push_back(plan->graph.type(id));
+    const Types types = plan->graph.operands(node);
     return fmt::format("{}: {}", describe(node), describe(*node.op->indexing(types), fault.value));
   }
   throw InternalError(fmt::format("a fault at {}, which is in no plan", fault.place));

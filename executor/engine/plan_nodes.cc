@@ -10,9 +10,7 @@ namespace metronome::executor {
 
 bool has_kernel(const ir::Graph& graph, const Node& node) {
   if (node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr) return false;
-  Types types;
-  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
-  return !node.op->alias(types);
+  return !graph.alias(node);
 }
 
 std::size_t kernels_of(const ir::Graph& graph) {
@@ -55,9 +53,7 @@ ValueId guard_of(const Plan& plan, std::int32_t index) {
 
 std::optional<View> view_of(const ir::Graph& graph, ValueId value) {
   const Node& node = graph.node(value);
-  Types types;
-  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
-  const auto alias = node.op->alias(types);
+  const auto alias = graph.alias(node);
   if (!alias || alias->output != value.output) return std::nullopt;
   return View{node.inputs[alias->input], alias->offset};
 }

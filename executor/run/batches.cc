@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/emit/hash.h"
 #include "graph/ir/error.h"
-#include "graph/ir/hash.h"
 #include "ops/rules/random.h"
 
 namespace metronome {

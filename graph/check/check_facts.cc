@@ -20,9 +20,7 @@ PlanFacts::PlanFacts(const ir::Graph& graph, const plan::Schedule& schedule) : g
 void PlanFacts::find_views(const std::vector<int>& step_of) {
   for (std::size_t index = 0; index < step_of.size(); ++index) {
     const Node& node = graph_.nodes()[index];
-    Types types;
-    for (ValueId input : node.inputs) types.push_back(graph_.type(input));
-    const auto alias = node.op->alias(types);
+    const auto alias = graph_.alias(node);
     for (std::size_t output = 0; output < node.types.size(); ++output) {
       const ValueId id{static_cast<std::int32_t>(index), static_cast<std::int32_t>(output)};
       PlanFact& fact = facts_[id];

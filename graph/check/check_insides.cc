@@ -25,9 +25,7 @@ Insides::Insides(const ir::Graph& graph, const PlanFacts& facts, const plan::Mem
     : facts_(&facts) {
   for (std::int32_t index = 0; index < static_cast<std::int32_t>(graph.nodes().size()); ++index) {
     const Node& node = graph.nodes()[index];
-    Types types;
-    for (const ValueId input : node.inputs) types.push_back(graph.type(input));
-    for (const auto& [output, input, offset] : node.op->inside(types)) {
+    for (const auto& [output, input, offset] : graph.insides(node)) {
       const ValueId whole = {index, output}, operand = node.inputs[input];
       if (!fixed(facts[operand].root) && lies_inside(graph, facts, plan, operand, whole, offset)) {
         wholes_.emplace(facts[operand].root, whole);

@@ -10,11 +10,7 @@
 namespace metronome::check {
 namespace {
 
-bool is_view(const ir::Graph& graph, const Node& node) {
-  Types types;
-  for (ValueId input : node.inputs) types.push_back(graph.type(input));
-  return node.op->alias(types).has_value();
-}
+bool is_view(const ir::Graph& graph, const Node& node) { return graph.alias(node).has_value(); }
 
 /// Each node runs once: `step_of` becomes the step of each.
 Fault find_steps(const ir::Graph& graph, const plan::Schedule& schedule,

@@ -13,9 +13,7 @@ std::int32_t maker_of(const ir::Graph& graph, std::int32_t index) {
   while (true) {
     const Node& node = graph.nodes()[index];
     if (node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr) return -1;
-    Types types;
-    for (const ValueId input : node.inputs) types.push_back(graph.type(input));
-    const auto alias = node.op->alias(types);
+    const auto alias = graph.alias(node);
     if (!alias || node.types.size() > 1) return index;
     index = node.inputs[alias->input].node;
   }

@@ -3,10 +3,10 @@
 
 #include "graph/control/guards.h"
 #include "graph/emit/emitter.h"
+#include "graph/emit/hash.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
-#include "graph/ir/hash.h"
 #include "graph/ir/structural.h"
 
 namespace metronome {

@@ -54,13 +54,26 @@ std::optional<ValueId> Graph::find_read(StorageId storage) const {
   return found->second;
 }
 
-ValueId Graph::append(Node node) {
-  require_earlier(node);
+Types Graph::operands(const Node& node) const {
   Types types;
   types.reserve(node.inputs.size());
   for (const ValueId input : node.inputs) types.push_back(type(input));
+  return types;
+}
+
+// Types are looked up for the few ops that have the rule: these are asked of every node, often.
+std::optional<Alias> Graph::alias(const Node& node) const {
+  return node.op->has_alias() ? node.op->alias(operands(node)) : std::nullopt;
+}
+
+std::vector<Inside> Graph::insides(const Node& node) const {
+  return node.op->has_inside() ? node.op->inside(operands(node)) : std::vector<Inside>{};
+}
+
+ValueId Graph::append(Node node) {
+  require_earlier(node);
   try {
-    node.types = node.op->infer(types);
+    node.types = node.op->infer(operands(node));
     for (const Type& made : node.types) require_possible(made);
   } catch (const Requirement& requirement) {
     throw InternalError(

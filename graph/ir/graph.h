@@ -47,6 +47,12 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(ValueId id) const { return nodes_[id.node]; }
   const Type& type(ValueId id) const { return node(id).types[id.output]; }
+  /// The types of a node's operands.
+  Types operands(const Node& node) const;
+  /// What the op's rules say of the node: how it views an operand, which operands may be made where
+  /// they are to lie.
+  std::optional<Alias> alias(const Node& node) const;
+  std::vector<Inside> insides(const Node& node) const;
   const std::vector<Storage>& storages() const { return storages_; }
   const Storage& storage(StorageId id) const { return storages_[id.index]; }
   std::optional<StorageId> find_storage(std::string_view path) const;

@@ -147,6 +147,7 @@ class Op {
   bool differentiable() const { return has_vjp() || has_lower(); }
 
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
+  virtual bool has_alias() const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
   /// The same op where its largest operands are stored in `layout`; absent where it cannot be. What
   /// fills up the last block of an operand may be any number. An op whose `fusion` is a map needs
@@ -157,6 +158,7 @@ class Op {
   /// The inputs that may be made where they are to lie in an output. `Alias` is the other way
   /// round: there the output takes no bytes of its own, here the inputs take none.
   virtual std::vector<Inside> inside(std::span<const Type> inputs) const = 0;
+  virtual bool has_inside() const = 0;
   /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
   /// Empty: it is always read.
   virtual std::vector<Condition> read_if(std::size_t operand) const = 0;

@@ -62,6 +62,7 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_alias<T>) return op_.alias(inputs);
     return std::nullopt;
   }
+  bool has_alias() const override { return op_rules::has_alias<T>; }
   std::vector<InPlace> in_place() const override {
     if constexpr (op_rules::has_in_place<T>) return op_.in_place();
     return {};
@@ -76,6 +77,7 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_inside<T>) return op_.inside(inputs);
     return {};
   }
+  bool has_inside() const override { return op_rules::has_inside<T>; }
   std::vector<Condition> read_if(std::size_t operand) const override {
     if constexpr (op_rules::has_read_if<T>) return op_.read_if(operand);
     return {};

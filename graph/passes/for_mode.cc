@@ -22,8 +22,7 @@ void require_training(const ir::Graph& graph) {
   std::optional<Emitter> report;
   std::set<std::string> lines;
   for (const Node& node : graph.nodes()) {
-    Types types;
-    for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+    const Types types = graph.operands(node);
     try {
       node.op->require_training(types);
     } catch (const Requirement& requirement) {

@@ -71,8 +71,7 @@ class Fuser {
   void find_fusion(std::int32_t n) {
     const Node& made = node(n);
     if (!settings_.fuses(*made.op)) return;
-    Types types;
-    for (const ValueId id : made.inputs) types.push_back(graph_.type(id));
+    const Types types = graph_.operands(made);
     auto fusion = made.op->fusion(types);
     if (!fusion) return;
     Shape domain;
@@ -117,9 +116,7 @@ class Fuser {
       const Node& made = node(id.node);
       if (const Fill* fill = made.op->as<Fill>()) return fill->number;
       if (const Constant* constant = made.op->as<Constant>()) return number_of(*constant);
-      Types types;
-      for (const ValueId input : made.inputs) types.push_back(graph_.type(input));
-      const auto alias = made.op->alias(types);
+      const auto alias = graph_.alias(made);
       if (!alias || alias->output != id.output) return std::nullopt;
       id = made.inputs[alias->input];
       if (graph_.type(id).element != element) return std::nullopt;

@@ -13,12 +13,6 @@
 namespace metronome::passes {
 namespace {
 
-Types types_of(const ir::Graph& graph, const Node& node) {
-  Types types;
-  for (const ValueId input : node.inputs) types.push_back(graph.type(input));
-  return types;
-}
-
 /// An op that maps elements, over stored tensors: the same op, element by element.
 std::optional<LaidOut> laid_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
   const auto fusion = op->fusion(types);
@@ -55,7 +49,7 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
   }
   std::set<StorageId> wanted;
   for (const Node& node : graph.nodes()) {
-    const Types types = types_of(graph, node);
+    const Types types = graph.operands(node);
     const auto layout = settings.wants(*node.op, types);
     const auto laid = layout ? laid_out(node.op, types, *layout) : std::nullopt;
     for (std::size_t i = 0; laid && i < node.inputs.size(); ++i) {
@@ -119,7 +113,7 @@ class LayOut {
       append(index, std::move(node), {}, {storage.layout});
       return;
     }
-    const Types types = types_of(from_, node);
+    const Types types = from_.operands(node);
     if (const auto laid = chosen(node, types)) {
       node.op = laid->op;
       append(index, std::move(node), laid->operands, laid->results);

@@ -13,8 +13,7 @@ namespace {
 bool fuses_with(const ir::Graph& graph, const Node& reader, std::size_t operand,
                 const Settings& settings) {
   if (!settings.fuses(*reader.op)) return false;
-  Types types;
-  for (const ValueId input : reader.inputs) types.push_back(graph.type(input));
+  const Types types = graph.operands(reader);
   const auto fusion = reader.op->fusion(types);
   if (!fusion) return false;
   if (fusion->kind == Fusion::Kind::map) return reader.types[0].shape == types[operand].shape;

@@ -10,8 +10,7 @@ namespace {
 
 bool expands(const ir::Graph& graph, const Node& node, const Settings& settings) {
   if (!node.op->has_lower()) return false;
-  Types types;
-  for (const ValueId id : node.inputs) types.push_back(graph.type(id));
+  const Types types = graph.operands(node);
   return !(settings.keeps && settings.keeps(node.op, types));
 }
 

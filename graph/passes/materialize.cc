@@ -14,9 +14,7 @@ namespace {
 ValueId root_of(const ir::Graph& graph, ValueId id) {
   while (true) {
     const Node& node = graph.node(id);
-    Types types;
-    for (const ValueId input : node.inputs) types.push_back(graph.type(input));
-    const auto alias = node.op->alias(types);
+    const auto alias = graph.alias(node);
     if (!alias || alias->output != id.output) return id;
     id = node.inputs[alias->input];
   }

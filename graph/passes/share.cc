@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/control/guards.h"
-#include "graph/ir/hash.h"
+#include "graph/emit/hash.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 

@@ -10,13 +10,6 @@
 namespace metronome::plan {
 namespace {
 
-std::vector<Type> input_types(const ir::Graph& graph, const Node& node) {
-  std::vector<Type> types;
-  types.reserve(node.inputs.size());
-  for (ValueId id : node.inputs) types.push_back(graph.type(id));
-  return types;
-}
-
 /// The most bytes that a graph's values may have together, so that every sum of some of them,
 /// rounded up to an alignment, fits 64 bits.
 constexpr std::size_t kMostBytesTogether = std::size_t{1} << 62;
@@ -66,7 +59,7 @@ void find_roots(const ir::Graph& graph, Uses& uses) {
       uses.homes[first] = Uses::Home::storage;
       uses.home_index[first] = read->storage.index;
       without_kernel = 1;
-    } else if (const auto alias = node.op->alias(input_types(graph, node))) {
+    } else if (const auto alias = graph.alias(node)) {
       const Uses::View& viewed = uses.view(node.inputs[alias->input]);
       uses.views[first + alias->output] = {viewed.root, viewed.offset + alias->offset};
       uses.makers[first + alias->output] = uses.makers[viewed.root];
@@ -93,7 +86,7 @@ class Insides {
     for (std::int32_t index = 0; index < uses_.nodes(); ++index) {
       const Node& node = graph_.nodes()[index];
       if (!uses_.runs[index] || (packs_alone && node.op->as<Pack>() == nullptr)) continue;
-      for (const Inside& inside : node.op->inside(input_types(graph_, node))) put(index, inside);
+      for (const Inside& inside : graph_.insides(node)) put(index, inside);
     }
     for (Uses::View& view : uses_.views) {
       while (outer_[view.root].root != view.root) {

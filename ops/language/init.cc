@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/emit/hash.h"
 #include "graph/ir/error.h"
-#include "graph/ir/hash.h"
 #include "ops/rules/by_element.h"
 #include "ops/rules/random.h"
 

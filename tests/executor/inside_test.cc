@@ -39,8 +39,7 @@ std::pair<int, int> inside_and_copied(const executor::Plan& plan) {
     const Node& node = plan.graph.nodes()[index];
     const T* op = node.op->as<T>();
     if (op == nullptr) continue;
-    Types types;
-    for (const ValueId input : node.inputs) types.push_back(plan.graph.type(input));
+    const Types types = plan.graph.operands(node);
     for (const Inside& part : op->inside(types)) {
       plan::Place place = plan.memory.places[index][0];
       place.offset += part.offset;

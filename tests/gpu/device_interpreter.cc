@@ -72,12 +72,6 @@ at::Tensor DeviceInterpreter::tensor(ValueId id) const {
   return result;
 }
 
-Types DeviceInterpreter::types_of(const Node& node) const {
-  Types types;
-  for (const ValueId id : node.inputs) types.push_back(graph_.type(id));
-  return types;
-}
-
 bool DeviceInterpreter::is_read(ValueId id) const {
   return std::ranges::any_of(graph_.nodes(), [&](const Node& node) {
     return std::ranges::find(node.inputs, id) != node.inputs.end();
@@ -94,7 +88,7 @@ void DeviceInterpreter::place(std::int32_t index) {
     const auto found = sources_.find(name);
     if (found == sources_.end()) throw std::runtime_error("nothing was set for " + name);
     values_[index].data = {found->second.data()};
-  } else if (const auto alias = node.op->alias(types_of(node))) {
+  } else if (const auto alias = graph_.alias(node)) {
     values_[index].data = {static_cast<std::byte*>(data(node.inputs[alias->input])) +
                            alias->offset};
   }
@@ -137,7 +131,7 @@ void DeviceInterpreter::launch(std::int32_t index, const std::vector<void*>& in_
   const Node& node = graph_.nodes()[index];
   CudaDriver& driver = pool_.driver();
   const CudaTable::Rules& rules = cuda_table().of(*node.op);
-  const Types in = types_of(node);
+  const Types in = graph_.operands(node);
   const std::vector<Candidate> candidates =
       rules.candidates(*node.op, CudaQuery{in, node.types, driver.facts(), driver});
   const Candidate& choice = candidates.at(choose ? choose(index, candidates) : 0);

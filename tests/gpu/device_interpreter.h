@@ -48,7 +48,6 @@ class DeviceInterpreter {
   };
 
   void* data(ValueId id) const { return values_[id.node].data[id.output]; }
-  Types types_of(const Node& node) const;
   bool is_read(ValueId id) const;
   void place(std::int32_t index);
   Made make_outputs(std::int32_t index, const std::vector<InPlace>& over,

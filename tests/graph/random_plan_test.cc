@@ -123,8 +123,7 @@ bool same_as_fresh(const ir::Graph& graph, const plan::Schedule& order,
     const Node& node = graph.nodes()[index];
     if (node.inputs.empty() || !setting.holds(node.guard)) continue;
     planned.spoil_scratch(index);
-    Types types;
-    for (ValueId id : node.inputs) types.push_back(graph.type(id));
+    const Types types = graph.operands(node);
     if (const auto alias = node.op->alias(types)) {
       fresh.view({index, 0}, node.inputs[0], alias->offset / 4);
       continue;

@@ -106,7 +106,7 @@ class Interpreter {
       made.data = {found->second.data()};
       return;
     }
-    if (const auto alias = node.op->alias(types_of(node))) {
+    if (const auto alias = graph_.alias(node)) {
       made.data = {static_cast<std::byte*>(data(node.inputs[alias->input])) + alias->offset};
       return;
     }
@@ -135,7 +135,7 @@ class Interpreter {
     const Node& node = graph_.nodes()[index];
     const Made& made = values_[index];
     if (made.owned.empty()) return;
-    const Types in = types_of(node);
+    const Types in = graph_.operands(node);
     const auto candidates = kernels_of(*node.op, in, node.types, threads_);
     const Candidate& choice = candidates.at(choose(index, candidates));
     std::vector<void*> in_data;
@@ -159,12 +159,6 @@ class Interpreter {
     for (const auto& bytes : made.owned) {
       if (!bytes->intact()) throw std::runtime_error(who + " writes outside of its outputs");
     }
-  }
-
-  Types types_of(const Node& node) const {
-    Types types;
-    for (const ValueId id : node.inputs) types.push_back(graph_.type(id));
-    return types;
   }
 
   const ir::Graph& graph_;

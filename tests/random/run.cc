@@ -9,7 +9,7 @@
 #include <cstring>
 #include <map>
 
-#include "graph/ir/hash.h"
+#include "graph/emit/hash.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::random_programs {
