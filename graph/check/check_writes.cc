@@ -78,7 +78,7 @@ class Writes {
     owners_[{plan::Place::In::arena, -1}].among(begin, end,
                                                 [&](std::size_t first, const Owner& owner) {
                                                   owners.emplace_back(first, owner);
-                                                  return true;
+                                                  return owner.last >= step;
                                                 });
     for (std::int32_t output = 0; output < c_.outputs(index); ++output) {
       const ValueId id{index, output};

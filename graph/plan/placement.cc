@@ -2,131 +2,27 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <queue>
 #include <random>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "graph/plan/greedy_placement.h"
+#include "graph/plan/step_placement.h"
+
 namespace metronome::plan {
 namespace {
 
-/// Comparisons of two blocks that all attempts together may make, some half a second of work; the
-/// first attempt is made in any case.
-constexpr std::size_t kBudget = 100'000'000;
-/// Rounds of one search: what it finds, it mostly finds early.
-constexpr int kSearchRounds = 400;
-/// Rounds after which a search returns to the best that it has found.
-constexpr int kPatience = 25;
+/// How long a search goes on: what it finds, it mostly finds early.
+struct Persistence {
+  int rounds;
+  int patience;  ///< rounds after which it returns to the best that it has found
+};
+constexpr Persistence kPersistences[] = {{400, 25}, {1000, 100}};
 /// Greedy placements from which searches begin: one more beginning finds more than more rounds.
 constexpr std::size_t kSearches = 4;
-
-enum class Fit { first, best };
-
-using Order = std::vector<std::int32_t>;
-
-/// Places blocks one by one. The placed ones are kept by offset, each property in a vector of its
-/// own, so that one instruction compares several of them.
-class Greedy {
- public:
-  Greedy(std::span<const HeldBlock> blocks, const control::Exclusions& excludes)
-      : blocks_(blocks), excludes_(excludes) {}
-
-  bool exhausted() const { return compared_ >= kBudget; }
-
-  Placement run(const Order& order, Fit fit) {
-    placed_.clear();
-    begins_.clear();
-    ends_.clear();
-    Placement result;
-    result.offsets.resize(blocks_.size());
-    for (std::int32_t index : order) {
-      const HeldBlock& block = blocks_[index];
-      if (block.bytes == 0) continue;
-      const std::size_t offset = find(block, fit, result.offsets);
-      result.offsets[index] = offset;
-      result.bytes = std::max(result.bytes, offset + block.bytes);
-      const auto above =
-          std::ranges::upper_bound(placed_, offset, {},
-                                   [&](std::int32_t other) { return result.offsets[other]; }) -
-          placed_.begin();
-      placed_.insert(placed_.begin() + above, index);
-      begins_.insert(begins_.begin() + above, block.begin);
-      ends_.insert(ends_.begin() + above, block.end);
-    }
-    return result;
-  }
-
- private:
-  /// The offset for a block: the lowest gap that holds it, or the narrowest.
-  std::size_t find(const HeldBlock& block, Fit fit, std::span<const std::size_t> offsets) {
-    std::size_t floor = 0;
-    std::size_t best_gap = SIZE_MAX;
-    std::size_t best = 0;
-    compared_ += placed_.size();
-    find_beside(block);
-    for (const std::int32_t index : beside_) {
-      const HeldBlock& other = blocks_[index];
-      if (!block.spans.empty() && !other.spans.empty() && !meet(block, other, excludes_)) continue;
-      const std::size_t offset = offsets[index];
-      if (offset >= floor + block.bytes && offset - floor < best_gap) {
-        if (fit == Fit::first) return floor;
-        best_gap = offset - floor;
-        best = floor;
-      }
-      floor = std::max(floor, offset + other.bytes);
-    }
-    return best_gap == SIZE_MAX ? floor : best;
-  }
-
-  /// Lists the placed blocks that are held when `block` is. Without a branch for each of them:
-  /// mispredicted branches would make it several times as slow.
-  void find_beside(const HeldBlock& block) {
-    const std::size_t count = placed_.size();
-    meets_.resize((count + 7) / 8 * 8);
-    std::uint8_t* const meets = meets_.data();
-    const std::int32_t *const begins = begins_.data(), *const ends = ends_.data();
-    const std::int32_t begin = block.begin, end = block.end;
-#pragma omp simd
-    for (std::size_t i = 0; i < count; ++i) {
-      meets[i] = static_cast<std::uint8_t>((begins[i] <= end) & (ends[i] >= begin));
-    }
-    std::fill(meets_.begin() + static_cast<std::ptrdiff_t>(count), meets_.end(), 0);
-    beside_.clear();
-    static_assert(std::endian::native == std::endian::little, "the lowest byte comes first");
-    for (std::size_t i = 0; i < count; i += 8) {
-      std::uint64_t eight = 0;
-      std::memcpy(&eight, meets + i, sizeof eight);
-      for (; eight != 0; eight &= eight - 1) {
-        beside_.push_back(placed_[i + static_cast<std::size_t>(std::countr_zero(eight)) / 8]);
-      }
-    }
-  }
-
-  std::span<const HeldBlock> blocks_;
-  const control::Exclusions& excludes_;
-  std::vector<std::int32_t> placed_;         // by offset
-  std::vector<std::int32_t> begins_, ends_;  // of the placed ones, in that order
-  std::vector<std::uint8_t> meets_;          // 1 where a placed one is held with the block
-  std::vector<std::int32_t> beside_;         // the placed ones of which that is so
-  std::size_t compared_ = 0;
-};
-
-template <class Key>
-Order sorted(std::span<const HeldBlock> blocks, Key key) {
-  Order order(blocks.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int32_t a, std::int32_t b) { return key(blocks[a]) < key(blocks[b]); });
-  return order;
-}
 
 /// Bytes that come to be held under a guard at a step, or cease to be.
 struct Change {
@@ -240,97 +136,6 @@ std::vector<Order> greedy_orders(std::span<const HeldBlock> blocks,
   };
 }
 
-/// Free bytes, as gaps between what is held; the last one has no end.
-class Gaps {
- public:
-  Gaps() { add(0, SIZE_MAX); }
-
-  /// Takes bytes from the narrowest gap that has them, of equal ones the lowest; returns where.
-  std::size_t take(std::size_t bytes) {
-    const auto [size, begin] = *by_size_.lower_bound({bytes, 0});
-    remove(begin);
-    if (size > bytes) add(begin + bytes, begin + size);
-    return begin;
-  }
-  void give(std::size_t begin, std::size_t end) {
-    auto above = end_of_.lower_bound(begin);
-    if (above != end_of_.end() && above->first == end) {
-      end = above->second;
-      remove(above->first);
-    }
-    auto below = end_of_.lower_bound(begin);
-    if (below != end_of_.begin() && (--below)->second == begin) {
-      begin = below->first;
-      remove(begin);
-    }
-    add(begin, end);
-  }
-
- private:
-  void add(std::size_t begin, std::size_t end) {
-    end_of_[begin] = end;
-    by_size_.emplace(end - begin, begin);
-  }
-  void remove(std::size_t begin) {
-    by_size_.erase({end_of_.at(begin) - begin, begin});
-    end_of_.erase(begin);
-  }
-
-  std::map<std::size_t, std::size_t> end_of_;              // [begin]
-  std::set<std::pair<std::size_t, std::size_t>> by_size_;  // size, begin
-};
-
-/// Which of the blocks that begin together comes first.
-enum class Among { largest, longest };
-
-/// Each block where it begins, in the narrowest gap that is free then: one greedy order and fit,
-/// for so many blocks that comparing each with each takes too long. What guards exclude is not
-/// looked at: all blocks are held in any case.
-Placement as_steps_pass(std::span<const HeldBlock> blocks, Among first) {
-  using Ending = std::pair<std::int32_t, std::int32_t>;  // step, block
-  std::priority_queue<Ending, std::vector<Ending>, std::greater<>> held;
-  Gaps gaps;
-  Placement result;
-  result.offsets.resize(blocks.size());
-  const auto key = [&](const HeldBlock& b) {
-    return std::tuple(b.begin, first == Among::longest ? -b.end : 0, SIZE_MAX - b.bytes);
-  };
-  for (const std::int32_t index : sorted(blocks, key)) {
-    const HeldBlock& block = blocks[index];
-    if (block.bytes == 0) continue;
-    for (; !held.empty() && held.top().first < block.begin; held.pop()) {
-      const std::int32_t over = held.top().second;
-      gaps.give(result.offsets[over], result.offsets[over] + blocks[over].bytes);
-    }
-    const std::size_t offset = gaps.take(block.bytes);
-    held.emplace(block.end, index);
-    result.offsets[index] = offset;
-    result.bytes = std::max(result.bytes, offset + block.bytes);
-  }
-  return result;
-}
-
-/// The same blocks with time running backwards: every placement of these is one of those.
-std::vector<HeldBlock> mirrored(std::span<const HeldBlock> blocks) {
-  std::vector<HeldBlock> result;
-  for (const HeldBlock& block : blocks) result.push_back({-block.end, -block.begin, block.bytes});
-  return result;
-}
-
-/// The first placement near the peak that the steps make as they pass, forwards or backwards.
-std::optional<Placement> near_as_steps_pass(std::span<const HeldBlock> blocks, std::size_t bound) {
-  for (const Among first : {Among::largest, Among::longest}) {
-    Placement placement = as_steps_pass(blocks, first);
-    if (near_peak(placement.bytes, bound)) return placement;
-  }
-  const std::vector<HeldBlock> backwards = mirrored(blocks);
-  for (const Among first : {Among::largest, Among::longest}) {
-    Placement placement = as_steps_pass(backwards, first);
-    if (near_peak(placement.bytes, bound)) return placement;
-  }
-  return std::nullopt;
-}
-
 /// A placement, and the order in which blocks were placed.
 struct Attempt {
   Order order;
@@ -342,13 +147,13 @@ struct Attempt {
 /// some place before in the order, where the offsets are lower. What has led nowhere for a while is
 /// given up for the best order so far. Returns the best placement.
 Placement search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best,
-                 Greedy& greedy) {
+                 const Persistence& persistence, Greedy& greedy) {
   std::minstd_rand random;
   Attempt now = best;
   std::vector<std::size_t> high;  // places in the order of blocks that end above a line
-  for (int round = 0; round < kSearchRounds && best.placement.bytes > bound; ++round) {
+  for (int round = 0; round < persistence.rounds && best.placement.bytes > bound; ++round) {
     if (greedy.exhausted()) break;
-    if (round % kPatience == kPatience - 1) now = best;
+    if (round % persistence.patience == persistence.patience - 1) now = best;
     const std::size_t line = round % 2 == 0 ? now.placement.bytes - 1 : bound;
     high.clear();
     for (std::size_t i = 0; i < now.order.size(); ++i) {
@@ -389,8 +194,10 @@ Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& exclu
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
                 Effort effort) {
   const std::size_t bound = peak_of(blocks, excludes).bytes;
+  Placement best{{}, SIZE_MAX};
   if (blocks.size() * blocks.size() > kBudget) {
-    if (auto quick = near_as_steps_pass(blocks, bound)) return *std::move(quick);
+    best = best_as_steps_pass(blocks, bound);
+    if (near_peak(best.bytes, bound) || effort == Effort::greedy) return best;
   }
   Greedy greedy(blocks, excludes);
   std::vector<Attempt> attempts;
@@ -404,12 +211,16 @@ Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& ex
   std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
     return a.placement.bytes < b.placement.bytes;
   });
-  Placement best = attempts[0].placement;
+  if (attempts[0].placement.bytes < best.bytes) best = attempts[0].placement;
   if (effort == Effort::greedy) return best;
-  for (std::size_t i = 0; i < std::min(attempts.size(), kSearches); ++i) {
-    if (i > 0 && near_peak(best.bytes, bound)) break;
-    Placement found = search(blocks, bound, std::move(attempts[i]), greedy);
-    if (found.bytes < best.bytes) best = std::move(found);
+  if (attempts.size() > kSearches) attempts.resize(kSearches);
+  bool first = true;
+  for (const Persistence& persistence : kPersistences) {
+    for (const Attempt& attempt : attempts) {
+      if (!std::exchange(first, false) && near_peak(best.bytes, bound)) return best;
+      Placement found = search(blocks, bound, attempt, persistence, greedy);
+      if (found.bytes < best.bytes) best = std::move(found);
+    }
   }
   return best;
 }

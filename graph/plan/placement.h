@@ -64,8 +64,9 @@ Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& exclu
 
 /// How long `place` looks.
 enum class Effort : std::uint8_t {
-  greedy,  ///< the best of several greedy orders
-  search,  ///< then the best of a bounded search around the better ones of them
+  greedy,  ///< the best of several greedy orders; of so many blocks that comparing each with each
+           ///< takes too long, the best of those that compare none
+  search,  ///< then the best of a bounded search around the better ones of all greedy orders
 };
 
 /// True if a placement is good enough to stop looking: within 1 % of the peak.
