@@ -11,12 +11,17 @@
 namespace metronome {
 namespace {
 
-constexpr std::int64_t kMostPlane = std::numeric_limits<std::int32_t>::max();
+/// Winners are counted in i32.
+constexpr std::int64_t kMostTaps = std::numeric_limits<std::int32_t>::max();
 
-void require_plane(const Spatial& sizes) {
-  if (numel(sizes) > kMostPlane) {
-    throw Requirement{
-        fmt::format("planes of at most {} elements, but {}", kMostPlane, to_string(sizes))};
+void require_taps(const Spatial& kernel) {
+  std::int64_t taps = 1;
+  for (const std::int64_t size : kernel) {
+    if (size > kMostTaps / taps) {
+      throw Requirement{
+          fmt::format("a kernel of at most {} elements, but {}", kMostTaps, to_string(kernel))};
+    }
+    taps *= size;
   }
 }
 
@@ -35,6 +40,8 @@ std::vector<MaxPoolForm> max_pool_forms() {
   return {
       {"halves", {2, 3, 6, 8}, plain({2, 2}, {2, 2})},
       {"odd sizes", {2, 2, 7, 9}, plain({2, 3}, {2, 2})},
+      {"halves of long odd rows", {2, 3, 7, 43}, plain({2, 2}, {2, 2})},
+      {"halves of slabs", {2, 2, 3, 4, 16}, plain({1, 2, 2}, {1, 2, 2})},
       {"overlapping", {1, 2, 8, 7}, plain({3, 3}, {1, 1})},
       {"padded", {2, 2, 5, 7}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}}},
       {"stride beyond the kernel", {2, 2, 9, 10}, plain({2, 2}, {3, 4})},
@@ -58,8 +65,8 @@ std::vector<MaxPoolForm> max_pool_forms() {
 Types MaxPool::infer(std::span<const Type> in) const {
   require_images(in[0], windows.kernel.size());
   const Spatial sizes = spatial_of(in[0], windows.kernel.size());
-  require_plane(sizes);
   const Type result = with_spatial(in[0], count_of(windows, sizes));
+  require_taps(windows.kernel);
   return {result, {i32, result.shape}};
 }
 
@@ -78,6 +85,10 @@ std::vector<Case> MaxPool::cases() {
   CaseInput equals{{f32, {2, 3, 9, 10}}, {.kind = Fillings::Kind::integers, .low = 0, .high = 3}};
   const Windows padded{{3, 3}, {2, 1}, {1, 1}, {1, 1}};
   cases.push_back({.name = "equals", .op = make_op(MaxPool{padded}), .inputs = {equals}});
+  equals.type.shape = {1, 2, 6, 38};
+  cases.push_back({.name = "equals, halves",
+                   .op = make_op(MaxPool{plain({2, 2}, {2, 2})}),
+                   .inputs = {equals}});
   return cases;
 }
 
@@ -87,7 +98,6 @@ std::string MaxPoolGrad::attributes() const {
 
 Types MaxPoolGrad::infer(std::span<const Type> in) const {
   require_images(in[0], windows.kernel.size());
-  require_plane(size);
   const Type result = with_spatial(in[0], size);
   require_images(result, windows.kernel.size());
   if (in[0] != with_spatial(in[0], count_of(windows, size)) || in[1] != Type{i32, in[0].shape}) {
@@ -102,10 +112,10 @@ std::vector<Case> MaxPoolGrad::cases() {
     const std::size_t n = g.windows.kernel.size();
     const Type x{f32, g.x};
     const Type y = with_spatial(x, count_of(g.windows, spatial_of(x, n)));
-    const double plane = static_cast<double>(numel(spatial_of(x, n)));
+    const double taps = static_cast<double>(numel(g.windows.kernel));
     CaseInput winners{
         {i32, y.shape},
-        {.kind = Fillings::Kind::integers, .low = 0, .high = plane, .differentiable = false}};
+        {.kind = Fillings::Kind::integers, .low = 0, .high = taps, .differentiable = false}};
     cases.push_back({.name = g.name,
                      .op = make_op(MaxPoolGrad{g.windows, spatial_of(x, n)}),
                      .inputs = {{y}, winners},

@@ -15,7 +15,7 @@ namespace metronome {
 
 /// The largest element of each window of x [N, C, spatial...], as PyTorch's max_pool1d, 2d and 3d:
 /// padding is smaller than any number, and a NaN is the largest. Saved, as i32: which element of
-/// its plane won (row-major; the first of equal ones, the last NaN), -1 if a window holds padding
+/// its kernel won (row-major; the first of equal ones, the last NaN), -1 if a window holds padding
 /// alone.
 struct MaxPool {
   static constexpr std::string_view name = "max_pool";
@@ -34,7 +34,7 @@ METRONOME_CANDIDATES(MaxPool);
 
 /// Operands: gradient [N, C, windows...], winners of the same shape; result [N, C, size...]: each
 /// element's sum of the gradients of the windows that it won, added in their order. A
-/// winner outside of its window wins nothing.
+/// winner in the padding wins nothing.
 struct MaxPoolGrad {
   static constexpr std::string_view name = "max_pool_grad";
   static constexpr bool differentiable = false;

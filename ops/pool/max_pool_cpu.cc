@@ -1,7 +1,6 @@
 #include "ops/pool/max_pool.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -11,47 +10,11 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
+#include "ops/pool/along.h"
+#include "ops/pool/max_pool_planes.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
-
-/// Windows along one dimension; one that is not there is one element and one window.
-struct Along {
-  std::int64_t in = 1, out = 1;
-  std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
-
-  /// Where element `tap` of window `o` lies; outside [0, in) in the padding.
-  std::int64_t place(std::int64_t o, std::int64_t tap) const {
-    return o * stride - padding + tap * dilation;
-  }
-  /// The window of which element `tap` lies at i; -1 if there is none.
-  std::int64_t window(std::int64_t i, std::int64_t tap) const {
-    const std::int64_t from = i + padding - tap * dilation;
-    if (from < 0 || from % stride != 0 || from / stride >= out) return -1;
-    return from / stride;
-  }
-  /// The windows [first, last) of which element `tap` lies inside.
-  std::int64_t first(std::int64_t tap) const {
-    const std::int64_t missing = padding - tap * dilation;
-    return missing <= 0 ? 0 : std::min((missing + stride - 1) / stride, out);
-  }
-  std::int64_t last(std::int64_t tap) const {
-    const std::int64_t room = in + padding - tap * dilation;
-    return room <= 0 ? 0 : std::min((room + stride - 1) / stride, out);
-  }
-};
-
-using Along3 = std::array<Along, 3>;
-
-Along3 along_of(const Windows& w, const Shape& in, const Shape& out) {
-  Along3 result;
-  const std::size_t n = w.kernel.size();
-  for (std::size_t d = 0; d < n; ++d) {
-    result[3 - n + d] = {in[2 + d],   out[2 + d],   w.kernel[d],
-                         w.stride[d], w.padding[d], w.dilation[d]};
-  }
-  return result;
-}
 
 /// f(stride) with the stride as a constant where it is a usual one: such loops are vectorised.
 template <class F>
@@ -85,10 +48,11 @@ struct MaxPoolForward {
         const std::int64_t at_h = height.place(h, j);
         if (at_h < 0 || at_h >= height.in) continue;
         for (std::int64_t k = 0; k < width.kernel; ++k) {
-          const std::int64_t line = (at_d * height.in + at_h) * width.in + width.place(0, k);
+          const T* const first = from + (at_d * height.in + at_h) * width.in + width.place(0, k);
+          const auto tap = static_cast<std::int32_t>((i * height.kernel + j) * width.kernel + k);
           with_stride(width.stride, [&](auto stride) {
-            won ? take<true>(from, line, stride, width.first(k), width.last(k), best, won)
-                : take<false>(from, line, stride, width.first(k), width.last(k), best, won);
+            won ? take<true>(first, tap, stride, width.first(k), width.last(k), best, won)
+                : take<false>(first, tap, stride, width.first(k), width.last(k), best, won);
           });
         }
       }
@@ -96,14 +60,14 @@ struct MaxPoolForward {
   }
 
   template <bool kKeeps, class Stride>
-  static void take(const T* from, std::int64_t line, Stride stride, std::int64_t begin,
+  static void take(const T* from, std::int32_t tap, Stride stride, std::int64_t begin,
                    std::int64_t end, T* __restrict__ best, std::int32_t* __restrict__ won) {
     for (std::int64_t o = begin; o < end; ++o) {
-      const T v = from[line + o * stride];
+      const T v = from[o * stride];
       bool wins = (v > best[o]) | (v != v);
       if constexpr (kKeeps) {
         wins = wins | (won[o] < 0);
-        won[o] = wins ? static_cast<std::int32_t>(line + o * stride) : won[o];
+        won[o] = wins ? tap : won[o];
       }
       best[o] = wins ? v : best[o];
     }
@@ -122,7 +86,6 @@ struct MaxPoolBackward {
     const auto& [depth, height, width] = along;
     const std::int64_t h = row % height.in, d = row / height.in % depth.in;
     const std::int64_t plane = row / height.in / depth.in;
-    const std::int64_t begin = (d * height.in + h) * width.in;  // the row's in its plane
     T* const to = dx + row * width.in;
     std::fill_n(to, width.in, T(0));
     for (std::int64_t i = depth.kernel - 1; i >= 0; --i) {
@@ -133,9 +96,10 @@ struct MaxPoolBackward {
         if (of_h < 0) continue;
         const std::int64_t line = ((plane * depth.out + of_d) * height.out + of_h) * width.out;
         for (std::int64_t k = width.kernel - 1; k >= 0; --k) {
+          const auto tap = static_cast<std::int32_t>((i * height.kernel + j) * width.kernel + k);
           with_stride(width.stride, [&](auto stride) {
-            add(g + line, winner + line, stride, begin, width.place(0, k), width.first(k),
-                width.last(k), to);
+            add(g + line, winner + line, tap, stride, width.first(k), width.last(k),
+                to + width.place(0, k));
           });
         }
       }
@@ -143,126 +107,86 @@ struct MaxPoolBackward {
   }
 
   template <class Stride>
-  static void add(const T* __restrict__ grad, const std::int32_t* __restrict__ won, Stride stride,
-                  std::int64_t begin, std::int64_t place, std::int64_t first, std::int64_t last,
+  static void add(const T* __restrict__ grad, const std::int32_t* __restrict__ won,
+                  std::int32_t tap, Stride stride, std::int64_t first, std::int64_t last,
                   T* __restrict__ to) {
-    for (std::int64_t o = first; o < last; ++o) {
-      const std::int64_t at = place + o * stride;
-      to[at] += won[o] == static_cast<std::int32_t>(begin + at) ? grad[o] : T(0);
-    }
+    for (std::int64_t o = first; o < last; ++o) to[o * stride] += won[o] == tap ? grad[o] : T(0);
   }
 };
 
-/// Pairs of an element of a plane and a window that it lies in. Rows of few elements are walked by
-/// such a table, a whole plane at a time: the row by row kernels above would find places anew for
-/// each.
-struct PoolTable {
-  std::int64_t points = 1, windows = 1;  ///< of a plane
-  /// [k][window] its k-th element, or turned [k][element] its k-th window; -1 where there is none.
-  std::vector<std::vector<std::int32_t>> others;
+/// True for windows of 2 by 2 that lie side by side, in rows long enough for vectors.
+bool halves(const Along3& along) {
+  const auto halved = [](const Along& a) {
+    return a.kernel == 2 && a.stride == 2 && a.padding == 0 && a.dilation == 1 && a.out == a.in / 2;
+  };
+  const auto& [depth, height, width] = along;
+  const bool flat = depth.kernel == 1 && depth.stride == 1 && depth.padding == 0;
+  return flat && halved(height) && halved(width) && width.out >= 8;
+}
 
-  PoolTable(const Along3& along, bool turned) {
-    for (const Along& a : along) points *= a.in, windows *= a.out;
-    std::vector<std::size_t> counts(static_cast<std::size_t>(turned ? points : windows));
-    const auto add = [&](std::int64_t one, std::int64_t other) {
-      const std::size_t k = counts[one]++;
-      if (k == others.size()) others.emplace_back(counts.size(), -1);
-      others[k][one] = static_cast<std::int32_t>(other);
-    };
-    const auto& [depth, height, width] = along;
-    for (std::int64_t window = 0; window < windows; ++window) {
-      const std::int64_t d = window / width.out / height.out, h = window / width.out % height.out;
-      each(depth, d, [&](std::int64_t at_d) {
-        each(height, h, [&](std::int64_t at_h) {
-          each(width, window % width.out, [&](std::int64_t at_w) {
-            const std::int64_t point = (at_d * height.in + at_h) * width.in + at_w;
-            turned ? add(point, window) : add(window, point);
-          });
-        });
-      });
-    }
-  }
-
-  template <class F>
-  static void each(const Along& along, std::int64_t window, const F& f) {
-    for (std::int64_t tap = 0; tap < along.kernel; ++tap) {
-      const std::int64_t at = along.place(window, tap);
-      if (at >= 0 && at < along.in) f(at);
-    }
-  }
-};
-
+/// Of those: all four elements of a window at once.
 template <class T>
-struct PlaneMaxPoolForward {
-  std::shared_ptr<const PoolTable> table;
+struct HalvesForward {
+  Along height, width;
   const T* x;
   T* y;
   std::int32_t* winner;  ///< or null
 
-  void operator()(std::int64_t plane) const {
-    const std::int64_t count = table->windows;
-    T* const best = y + plane * count;
-    std::fill_n(best, count, -std::numeric_limits<T>::infinity());
-    if (winner != nullptr) std::fill_n(winner + plane * count, count, -1);
-    for (const std::vector<std::int32_t>& points : table->others) {
-      winner != nullptr
-          ? take<true>(x + plane * table->points, points.data(), count, best,
-                       winner + plane * count)
-          : take<false>(x + plane * table->points, points.data(), count, best, nullptr);
-    }
+  void operator()(std::int64_t row) const {
+    const std::int64_t plane = row / height.out, h = row % height.out;
+    const T* const top = x + (plane * height.in + 2 * h) * width.in;
+    const std::int64_t at = row * width.out;
+    winner != nullptr ? take<true>(top, top + width.in, width.out, y + at, winner + at)
+                      : take<false>(top, top + width.in, width.out, y + at, nullptr);
   }
 
   template <bool kKeeps>
-  static void take(const T* from, const std::int32_t* __restrict__ points, std::int64_t count,
-                   T* __restrict__ best, std::int32_t* __restrict__ won) {
+  static void take(const T* __restrict__ top, const T* __restrict__ low, std::int64_t count,
+                   T* __restrict__ to, std::int32_t* __restrict__ won) {
     for (std::int64_t o = 0; o < count; ++o) {
-      const std::int32_t point = points[o];
-      const T v = from[std::max(point, 0)];
-      bool wins = (v > best[o]) | (v != v);
-      if constexpr (kKeeps) {
-        wins = (wins | (won[o] < 0)) & (point >= 0);
-        won[o] = wins ? point : won[o];
-      } else {
-        wins = wins & (point >= 0);
-      }
-      best[o] = wins ? v : best[o];
+      T best = top[2 * o];
+      std::int32_t tap = 0;
+      const auto next = [&](T v, std::int32_t its) {
+        const bool wins = (v > best) | (v != v);
+        best = wins ? v : best;
+        tap = wins ? its : tap;
+      };
+      next(top[2 * o + 1], 1);
+      next(low[2 * o], 2);
+      next(low[2 * o + 1], 3);
+      to[o] = best;
+      if constexpr (kKeeps) won[o] = tap;
     }
   }
 };
 
 template <class T>
-struct PlaneMaxPoolBackward {
-  std::shared_ptr<const PoolTable> table;
+struct HalvesBackward {
+  Along height, width;
   const T* g;
   const std::int32_t* winner;
   T* dx;
 
-  void operator()(std::int64_t plane) const {
-    T* const to = dx + plane * table->points;
-    std::fill_n(to, table->points, T(0));
-    for (const std::vector<std::int32_t>& windows : table->others) {
-      add(g + plane * table->windows, winner + plane * table->windows, windows.data(),
-          table->points, to);
+  void operator()(std::int64_t row) const {
+    const std::int64_t plane = row / height.in, h = row % height.in;
+    T* const to = dx + row * width.in;
+    if (h / 2 == height.out) {
+      std::fill_n(to, width.in, T(0));
+      return;
     }
+    const std::int64_t at = (plane * height.out + h / 2) * width.out;
+    spread(g + at, winner + at, static_cast<std::int32_t>(h % 2 * 2), width.out, to);
+    if (width.in % 2 == 1) to[width.in - 1] = T(0);
   }
 
-  static void add(const T* __restrict__ grad, const std::int32_t* __restrict__ won,
-                  const std::int32_t* __restrict__ windows, std::int64_t count,
-                  T* __restrict__ to) {
-    for (std::int64_t point = 0; point < count; ++point) {
-      const std::int32_t window = std::max(windows[point], 0);
-      const bool mine = (windows[point] >= 0) & (won[window] == static_cast<std::int32_t>(point));
-      to[point] += mine ? grad[window] : T(0);
+  static void spread(const T* __restrict__ grad, const std::int32_t* __restrict__ won,
+                     std::int32_t tap, std::int64_t count, T* __restrict__ to) {
+    for (std::int64_t o = 0; o < count; ++o) {
+      to[2 * o] = won[o] == tap ? grad[o] : T(0);
+      to[2 * o + 1] = won[o] == tap + 1 ? grad[o] : T(0);
     }
   }
 };
-
-/// True where rows are short and a table is small.
-bool by_planes(const Along3& along) {
-  std::int64_t pairs = 1;
-  for (const Along& a : along) pairs *= a.out * a.kernel;
-  return along[2].out < 16 && pairs <= 1 << 14;
-}
 
 /// Runs the kernel for each row, or plane, of `size` elements of the result.
 template <class Kernel>
@@ -279,6 +203,11 @@ CpuKernel over_parts(const Kernel& kernel, const Type& result, std::int64_t size
 template <class T>
 CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.inputs[0].shape, l.outputs[0].shape);
+  if (halves(along)) {
+    return over_parts(
+        HalvesForward<T>{along[1], along[2], l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)},
+        l.outputs[0], along[2].out, l.choice.threads);
+  }
   if (by_planes(along)) {
     const auto table = std::make_shared<const PoolTable>(along, false);
     return over_parts(
@@ -292,6 +221,11 @@ CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
 template <class T>
 CpuKernel bind_backward(const MaxPoolGrad& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.outputs[0].shape, l.inputs[0].shape);
+  if (halves(along)) {
+    return over_parts(
+        HalvesBackward<T>{along[1], along[2], l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)},
+        l.outputs[0], along[2].in, l.choice.threads);
+  }
   if (by_planes(along)) {
     const auto table = std::make_shared<const PoolTable>(along, true);
     return over_parts(

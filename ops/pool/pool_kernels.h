@@ -51,11 +51,10 @@ struct MaxPool {
           for (Index k = 0; k < width.kernel && height.inside(at_h); ++k) {
             const Index at_w = width.place(w, k);
             if (!width.inside(at_w)) continue;
-            const Index at = (at_d * height.in + at_h) * width.in + at_w;
-            const T v = from[at];
+            const T v = from[(at_d * height.in + at_h) * width.in + at_w];
             if (v > best || v != v || won < 0) {
               best = v;
-              won = at;
+              won = (i * height.kernel + j) * width.kernel + k;
             }
           }
         }
@@ -82,7 +81,6 @@ struct MaxPoolGrad {
       const Index row = quotient(r, width.in), w = r - row * width.in;
       const Index slab = quotient(row, height.in), h = row - slab * height.in;
       const Index plane = quotient(slab, depth.in), d = slab - plane * depth.in;
-      const Index own = (d * height.in + h) * width.in + w;
       T sum = T(0);
       for (Index i = depth.kernel - 1; i >= 0; --i) {
         const Index of_d = depth.window(d, i);
@@ -92,7 +90,7 @@ struct MaxPoolGrad {
             const Index of_w = width.window(w, k);
             if (of_w < 0) continue;
             const Index o = ((plane * depth.out + of_d) * height.out + of_h) * width.out + of_w;
-            if (winner[o] == own) sum += g[o];
+            if (winner[o] == (i * height.kernel + j) * width.kernel + k) sum += g[o];
           }
         }
       }

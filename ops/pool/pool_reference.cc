@@ -11,9 +11,9 @@
 #include <ATen/ops/avg_pool3d_backward.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/max_pool3d.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <optional>
 
@@ -32,22 +32,23 @@ Spatial raised(const Spatial& numbers, std::int64_t one) {
   return numbers.size() == 1 ? Spatial{one, numbers[0]} : numbers;
 }
 
-/// Where an element of a plane, given by its place, lies within its window.
-at::Tensor inside_windows(const at::Tensor& place, const Windows& w, const Spatial& size) {
-  at::Tensor inside = at::ones_like(place).to(at::kBool);
+/// Which element of its plane each winner of a window is; outside of the plane, one that does not
+/// count: beyond its last.
+at::Tensor places_of(const at::Tensor& winner, const Windows& w, const Spatial& size) {
+  at::Tensor taps = winner.to(at::kLong), place = at::zeros_like(taps);
+  at::Tensor inside = taps.ge(0);
   std::int64_t inner = 1;
   for (std::size_t d = size.size(); d-- > 0;) {
-    const at::Tensor at = place.floor_divide(inner).remainder(size[d]);
     std::vector<std::int64_t> along(size.size() + 2, 1);
-    along[d + 2] = place.size(static_cast<std::int64_t>(d) + 2);
-    const at::Tensor begin = at::arange(along[d + 2], place.options()).reshape(along) * w.stride[d];
-    const at::Tensor tap = at - begin + w.padding[d];
-    inside = inside.logical_and(tap.ge(0))
-                 .logical_and(tap.le((w.kernel[d] - 1) * w.dilation[d]))
-                 .logical_and(tap.remainder(w.dilation[d]).eq(0));
+    along[d + 2] = taps.size(static_cast<std::int64_t>(d) + 2);
+    const at::Tensor begin = at::arange(along[d + 2], taps.options()).reshape(along) * w.stride[d];
+    const at::Tensor at = begin + taps.remainder(w.kernel[d]) * w.dilation[d] - w.padding[d];
+    inside = inside.logical_and(at.ge(0)).logical_and(at.lt(size[d]));
+    place = place + at * inner;
+    taps = taps.floor_divide(w.kernel[d]);
     inner *= size[d];
   }
-  return inside;
+  return at::where(inside, place, inner);
 }
 
 }  // namespace
@@ -64,14 +65,13 @@ Tensors reference(const MaxPool& op, const Tensors& in) {
 }
 
 Tensors reference(const MaxPoolGrad& op, const Tensors& in) {
-  const at::Tensor place = in[1].to(at::kLong);
-  const at::Tensor grad =
-      at::where(inside_windows(place, op.windows, op.size), in[0], at::zeros({}, in[0].options()));
-  const std::vector<std::int64_t> planes{in[0].size(0), in[0].size(1), numel(op.size)};
-  std::vector<std::int64_t> shape{planes[0], planes[1]};
+  const at::Tensor place = places_of(in[1], op.windows, op.size);
+  const std::int64_t count = numel(op.size);
+  std::vector<std::int64_t> shape{in[0].size(0), in[0].size(1)};
   shape.insert(shape.end(), op.size.begin(), op.size.end());
-  return {at::zeros(planes, in[0].options())
-              .scatter_add(2, place.flatten(2), grad.flatten(2))
+  return {at::zeros({in[0].size(0), in[0].size(1), count + 1}, in[0].options())
+              .scatter_add(2, place.flatten(2), in[0].flatten(2))
+              .slice(2, 0, count)
               .reshape(shape)};
 }
 

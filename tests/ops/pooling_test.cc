@@ -7,6 +7,7 @@
 
 #include "ops/layers/pooling.h"
 #include "ops/layers/resize.h"
+#include "ops/pool/max_pool_planes.h"
 #include "tests/ops/layer_runs.h"
 
 namespace metronome {
@@ -107,6 +108,23 @@ TEST_CASE("the first of equal elements gets the gradient") {
       gradient.flatten().equal(at::tensor({1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0}, at::kDouble)));
 }
 
+// Outside of the kernels' builds METRONOME_ISA is no macro, and so the namespace's name.
+TEST_CASE("planes are walked by a table where it is small") {
+  const auto by_planes = [](METRONOME_ISA::Along height, METRONOME_ISA::Along width) {
+    return METRONOME_ISA::by_planes({METRONOME_ISA::Along{}, height, width});
+  };
+  const METRONOME_ISA::Along halved{.in = 8, .out = 4, .kernel = 2, .stride = 2};
+  CHECK(by_planes(halved, halved));
+  const METRONOME_ISA::Along wide{.in = 1024, .out = 512, .kernel = 2, .stride = 2};
+  CHECK(by_planes(wide, halved));
+  CHECK_FALSE(by_planes(halved, wide));
+  const METRONOME_ISA::Along overlapping{.in = 64, .out = 8, .kernel = 57};
+  CHECK_FALSE(by_planes(overlapping, overlapping));
+  // 64 windows of one element, but a table for the gradient would have 2^32 entries.
+  const METRONOME_ISA::Along sparse{.in = 65536, .out = 8, .kernel = 1, .stride = 8192};
+  CHECK_FALSE(by_planes(sparse, sparse));
+}
+
 TEST_CASE("a pool of values of too few dimensions") {
   CHECK(mistake_of(max_pool2d(2), f32, {3, 8, 8}) ==
         "net.cc:2: max_pool cannot join the graph as \"max_pool\"\n"
@@ -146,6 +164,11 @@ TEST_CASE("wrong numbers of a pool") {
         "windows that fit into [8, 9] with padding [0, 0], but a window takes 10 of dimension 3");
   CHECK(requires_(max_pool2d(3, {.padding = 1, .dilation = 5})) ==
         "windows that fit into [8, 9] with padding [1, 1], but a window takes 11 of dimension 2");
+  CHECK(requires_(max_pool2d({1 << 16, 1 << 15}, {.padding = {1 << 15, 1 << 14}})) ==
+        "a kernel of at most 2147483647 elements, but [65536, 32768]");
+  // 2^66 elements, which 64 bits do not count.
+  CHECK(requires_(max_pool3d(1 << 22, {.padding = 1 << 21}), {1, 1, 8, 8, 8}) ==
+        "a kernel of at most 2147483647 elements, but [4194304, 4194304, 4194304]");
   CHECK(requires_(max_pool2d(2), {2, 0, 8, 8}) == "C, H, W from 1 to 2^30, but [2, 0, 8, 8]");
   CHECK(requires_(avg_pool2d(2), {2, 3, 8, 0}) == "C, H, W from 1 to 2^30, but [2, 3, 8, 0]");
 }

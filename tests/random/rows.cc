@@ -34,6 +34,24 @@ bool once(const Shape&, const Numbers&, const Place& place) { return !place.repe
 bool width_room(const Shape& h, const Numbers& n, const Place&) {
   return numel(h) / h.back() * n.n <= kMostElements;
 }
+/// All rows together are one sequence of a few steps, whose result is of 2 n numbers a step.
+bool few_steps(const Shape& h, const Numbers& n, const Place&) {
+  const std::int64_t steps = numel(h) / h.back();
+  return steps <= 4 && 2 * n.n * steps <= kMostElements;
+}
+/// As many numbers for each pair of rows, too.
+bool few_pairs(const Shape& h, const Numbers&, const Place&) {
+  const std::int64_t rows = numel(h) / h.back();
+  return rows * rows <= kMostElements;
+}
+bool several_last(const Shape& h, const Numbers&, const Place&) { return h.back() > 1; }
+bool several_each(const Shape& h, const Numbers&, const Place&) { return numel(h) > h[0]; }
+bool two_rows(const Shape& h, const Numbers&, const Place&) {
+  return 2 * h.back() <= kMostElements;
+}
+bool twice_each(const Shape& h, const Numbers&, const Place&) {
+  return 2 * numel(h) / h[0] <= kMostElements;
+}
 /// An index along the axis is one of the rows of a table of 3.
 bool few_rows(const Shape& h, const Numbers& n, const Place& p) {
   return h.size() >= 2 && size_at(h, n.a) <= 3 && width_room(h, n, p);
@@ -92,6 +110,13 @@ const std::array kRows = {
     Row{ROW(where(logical_or(h < v, not_equal(h, c)), h * 0.9, h))},
     Row{ROW(where(equal(h <= c, v > c), h, -h))},
     Row{ROW((h > c).cast(f64) - h * 0.5)},
+    Row{ROW(elu(h, 0.5))},
+    Row{ROW(mish(h))},
+    Row{ROW(h.through(leaky_relu(0.2)))},
+    Row{ROW(h.through(prelu()))},
+    Row{ROW(glu(concat({h, v}, a), a)), nullptr, kAlike},
+    Row{ROW(h - logsumexp(h, a, true))},
+    Row{ROW(tril(h) + v * 0.1), matrix, kAlike},
     // two streams
     Row{ROW(h + v * 0.5), nullptr, kAny, 6},
     Row{ROW((h - v) * 0.5), nullptr, kAny, 4},
@@ -119,6 +144,73 @@ const std::array kRows = {
         [](const Shape& h, const Numbers& n,
            const Place& p) { return h.size() >= 2 && width_room(h, n, p); }},
     Row{ROW(h.slices(h.size(-1), residual(linear(1))))},
+    // images: of one channel or more, whose last dimension is that of h
+    Row{ROW(tanh(h.reshape({1, -1, h.size(-1)}).through(conv1d(2, 3, {.padding = same})))),
+        two_rows},
+    Row{ROW(h.reshape({1, -1, h.size(-1)}).through(conv1d(n, 1)).reshape({n, -1}) * 0.7),
+        [](const Shape& h, const Numbers& n, const Place&) {
+          return n.n * h.back() <= kMostElements;
+        }},
+    Row{ROW(h.reshape({1, h.size(0), -1})
+                .through(conv1d(h.size(0), 3, {.padding = 2, .dilation = 2, .groups = h.size(0)}))
+                .reshape(h.shape()))},
+    Row{ROW(tanh(conv1d(h.reshape({1, 1, -1}), v.reshape({1, 1, -1}), {.padding = same}))
+                .reshape(h.shape())),
+        nullptr, kAlike},
+    Row{ROW(
+        h.reshape({1, 1, -1, h.size(-1)}).through(conv2d(1, {2, 3}, {.stride = 2, .padding = 1})))},
+    Row{ROW(h.reshape({1, 1, 1, -1, h.size(-1)})
+                .through(conv3d(1, {1, 3, 3}, {.padding = same, .bias = false}))
+                .reshape(h.shape()))},
+    Row{ROW(h.reshape({1, h.size(0), -1}).through(conv_transpose1d(1, 2, {.stride = 2}))),
+        twice_each},
+    Row{ROW(h.reshape({1, 1, -1, h.size(-1)})
+                .through(conv_transpose2d(1, 3, {.padding = 1}))
+                .reshape(h.shape()))},
+    Row{ROW(max_pool1d(h.reshape({1, -1, h.size(-1)}), 2, {.stride = 1, .padding = 1}))},
+    Row{ROW(max_pool2d(h.reshape({1, 1, -1, h.size(-1)}), 2, {.padding = 1, .ceil_mode = true}))},
+    Row{ROW(avg_pool2d(h.reshape({1, 1, -1, h.size(-1)}), 3,
+                       {.stride = 1, .padding = 1, .count_include_pad = false})
+                .reshape(h.shape()))},
+    Row{ROW(h - avg_pool1d(h.reshape({1, h.size(0), -1}), 3, {.stride = 1, .padding = 1})
+                    .reshape(h.shape()))},
+    Row{ROW(adaptive_avg_pool1d(h.reshape({1, -1, h.size(-1)}), n)), width_room},
+    Row{ROW(h.reshape({1, 1, -1, h.size(-1)}).through(adaptive_avg_pool2d({2, n})))},
+    Row{ROW(h.through(group_norm(1, {.eps = 0.1}))),
+        [](const Shape& h, const Numbers& n, const Place& p) {
+          return matrix(h, n, p) && several_each(h, n, p);
+        }},
+    Row{ROW(h.reshape({1, -1, h.size(-1)})
+                .through(instance_norm({.eps = 0.1, .affine = true}))
+                .reshape(h.shape())),
+        several_last},
+    Row{ROW(interpolate(h.reshape({1, -1, h.size(-1)}), {.size = n})), width_room},
+    Row{ROW(interpolate(h.reshape({1, 1, -1, h.size(-1)}),
+                        {.size = {2, n}, .mode = Interpolation::bilinear}))},
+    Row{ROW(pad(h, {1, -1}, c))},
+    Row{ROW(h.reshape({-1, 1, 1}).through(pixel_shuffle(2))),
+        [](const Shape& h, const Numbers&, const Place&) { return numel(h) % 4 == 0; }},
+    // sequences: of rows of h
+    Row{ROW(gru(n)(h.reshape({-1, 1, h.size(-1)})).output), few_steps},
+    Row{ROW(lstm(n, {.bidirectional = true, .batch_first = true})(h.reshape({1, -1, h.size(-1)}))
+                .output),
+        few_steps},
+    Row{ROW(rnn(n, {.layers = 2})(h.reshape({-1, 1, h.size(-1)})).output), few_steps},
+    Row{ROW(gru(n, {.layers = 2, .dropout = 0.25})(h.reshape({-1, 1, h.size(-1)})).hidden),
+        few_steps},
+    Row{ROW(gru_cell(h.size(-1))(h.reshape({-1, h.size(-1)}), v.reshape({-1, h.size(-1)}))
+                .reshape(h.shape())),
+        nullptr, kAlike},
+    Row{ROW(lstm_cell(n)(h.reshape({-1, h.size(-1)})).cell), width_room},
+    Row{ROW(h.reshape({1, -1, h.size(-1)}).through(multi_head_attention(h.size(-1), 1))),
+        few_pairs},
+    Row{ROW(h.reshape({1, -1, h.size(-1)})
+                .through(transformer_encoder_layer(
+                    h.size(-1), 1, {.dim_feedforward = 3, .dropout = 0.2, .layer_norm_eps = 0.1}))),
+        few_pairs},
+    Row{ROW(tanh(h.reshape({1, -1, h.size(-1)}).through(positions(kMostElements))))},
+    Row{ROW(rotary(h)), [](const Shape& h, const Numbers& n,
+                           const Place& p) { return matrix(h, n, p) && h.back() % 2 == 0; }},
     // parameters
     Row{ROW(h * g.parameter(name, {f64, h.shape()}, uniform(-1, 1))), nullptr, kAny, 6},
     Row{ROW(h + g.parameter(name, {f64, {h.size(-1)}}, normal(0, 0.3))), nullptr, kAny, 4},
