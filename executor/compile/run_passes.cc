@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "executor/engine/plan_nodes.h"
 #include "executor/support/log.h"
@@ -19,6 +22,7 @@
 #include "graph/passes/fold.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/fuse.h"
+#include "graph/passes/gather.h"
 #include "graph/passes/lay_out.h"
 #include "graph/passes/loosen.h"
 #include "graph/passes/lower.h"
@@ -33,9 +37,13 @@
 namespace metronome::executor::compile {
 namespace {
 
+/// Whether a step can be planned without it.
+enum class Needed : std::uint8_t { always, for_speed };
+
 struct Pass {
   std::string_view name;
   ir::Graph (*run)(ir::Graph, const Settings&);
+  Needed needed = Needed::always;
 };
 
 constexpr Pass kPasses[] = {
@@ -45,18 +53,42 @@ constexpr Pass kPasses[] = {
     {"recompute", passes::recompute},            // late, what gradients read and nobody else keeps
     {"pack_gradients", passes::pack_gradients},  // side by side, for collectives
     {"update", passes::update},                  // optimizer, clipping, counters: the step is whole
-    {"fold", passes::fold},                      // identities and constants
-    {"share", passes::share},                    // common subexpressions
-    {"prune", passes::prune},                    // what nothing reads
-    {"absorb", passes::absorb},                  // readers that an op can compute itself
-    {"lay_out", passes::lay_out},                // tensors as ops want them stored
-    {"loosen", passes::loosen},  // ops of which a part can be fused, where the target fuses
-    {"batch", passes::batch},    // the updates of many parameters as few nodes
-    {"materialize", passes::materialize},  // copies that readers and assignments need
-    {"fuse", passes::fuse},                // elementwise chains and the reductions they meet
+    {"fold", passes::fold, Needed::for_speed},   // identities and constants
+    {"gather", passes::gather, Needed::for_speed},  // products that a sum adds become one product
+    {"share", passes::share, Needed::for_speed},    // common subexpressions
+    {"prune", passes::prune},                       // what nothing reads
+    {"absorb", passes::absorb, Needed::for_speed},  // readers that an op can compute itself
+    {"lay_out", passes::lay_out},                   // tensors as ops want them stored
+    // ops of which a part can be fused, where the target fuses
+    {"loosen", passes::loosen, Needed::for_speed},
+    {"batch", passes::batch, Needed::for_speed},  // the updates of many parameters as few nodes
+    {"materialize", passes::materialize},         // copies that readers and assignments need
+    {"fuse", passes::fuse, Needed::for_speed},    // elementwise chains, reductions they meet
 };
 /// After this pass the step is what eager would launch.
 constexpr std::string_view kDeclaredBy = "update";
+
+/// METRONOME_WITHOUT=gather,share leaves passes out.
+std::set<std::string> left_out() {
+  const char* listed = std::getenv("METRONOME_WITHOUT");
+  std::set<std::string> names;
+  if (listed == nullptr || *listed == '\0') return names;
+  std::istringstream in(listed + std::string(","));  // the last name ends with a comma, too
+  for (std::string name; std::getline(in, name, ',');) {
+    std::vector<std::string_view> possible;
+    for (const Pass& pass : kPasses) {
+      if (pass.needed == Needed::for_speed) possible.push_back(pass.name);
+    }
+    if (std::ranges::find(possible, name) == possible.end()) {
+      throw RunError(
+          fmt::format("METRONOME_WITHOUT={}: no pass \"{}\" can be left out; name some of {}, with "
+                      "commas between them",
+                      listed, name, fmt::join(possible, ", ")));
+    }
+    names.insert(std::move(name));
+  }
+  return names;
+}
 
 /// METRONOME_DUMP=dir keeps the graph after each pass.
 void dump(const ir::Graph& graph, std::size_t shape, Mode mode, std::size_t index,
@@ -97,8 +129,10 @@ ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanRep
                      Report& report) {
   ir::Graph graph = declared.graph;
   check::verify(graph, "declare");
+  const std::set<std::string> without = left_out();
   for (std::size_t i = 0; i < std::size(kPasses); ++i) {
     const Pass& pass = kPasses[i];
+    if (without.contains(std::string(pass.name))) continue;
     const std::uint64_t before = graph.version();
     graph = pass.run(std::move(graph), settings);
     if (graph.version() != before) check::verify(graph, pass.name);

@@ -21,8 +21,9 @@ struct Declared {
 };
 
 /// The declared graph after all passes of one mode, verified after each. With METRONOME_DUMP=FOLDER
-/// the graph after each pass is kept there. `plan` gains the kernels that were declared, `report`
-/// the parameters that the loss does not reach.
+/// the graph after each pass is kept there; METRONOME_WITHOUT=gather,share leaves passes out that
+/// are there for speed alone (RunError where it names another). `plan` gains the kernels that were
+/// declared, `report` the parameters that the loss does not reach.
 ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
                      Report& report);
 

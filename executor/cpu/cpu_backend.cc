@@ -98,6 +98,7 @@ Settings cpu_settings(Mode mode) {
   Settings settings;
   settings.mode = mode;
   settings.skips = true;
+  settings.gathers = true;
   return settings;
 }
 

@@ -70,6 +70,12 @@ struct Inside {
 };
 
 class Op;
+
+/// A node whose result is added to others' (`Op::gathered`).
+struct Addend {
+  const Op* op = nullptr;
+  std::span<const Value> inputs;
+};
 using OpPtr = std::shared_ptr<const Op>;
 
 /// An op over tensors in other layouts: the op to run over the tensors that store them, the layouts
@@ -188,6 +194,12 @@ class Op {
   ///   p = matmul(a, b), s = accumulate(sum, p)   matmul.absorb(accumulate, 1) is a product that
   ///                                              adds: s = that(a, b, sum)
   virtual OpPtr absorb(const Op& consumer, std::size_t operand) const = 0;
+  /// Of nodes whose results, of one type, are added: an equal sum (rounding apart) by one node, or
+  /// absent. `addends` are of ops that this one `gathers_with`. Of ops with one output.
+  ///   matmul(a1^T, b1) + matmul(a2^T, b2)   is   matmul(concat(a1, a2)^T, concat(b1, b2))
+  virtual Value gathered(std::span<const Addend> addends) const = 0;
+  /// Ops with `gathered` alone: by default with those that equal it.
+  virtual bool gathers_with(const Op& other) const = 0;
   /// True where a step does something beside its results (it sends, it writes): such a node is
   /// neither shared nor pruned nor folded, and those of one step run in the order in which they
   /// were declared.

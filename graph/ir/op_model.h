@@ -110,6 +110,14 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_loosen<T>) return op_.loosen(inputs);
     return {};
   }
+  Value gathered(std::span<const Addend> addends) const override {
+    if constexpr (op_rules::has_gathered<T>) return op_.gathered(addends);
+    return {};
+  }
+  bool gathers_with(const Op& other) const override {
+    if constexpr (op_rules::has_gathers_with<T>) return op_.gathers_with(other);
+    return op_rules::has_gathered<T> && equals(other);
+  }
   OpPtr absorb(const Op& consumer, std::size_t operand) const override {
     if constexpr (op_rules::has_absorb<T>) return op_.absorb(consumer, operand);
     return nullptr;

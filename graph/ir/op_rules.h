@@ -36,6 +36,8 @@
   RULE(fusion, std::optional<Fusion>, (std::span<const Type>))                   \
   RULE(loosen, Value, (std::span<const Value>))                                  \
   RULE(absorb, OpPtr, (const Op&, std::size_t))                                  \
+  RULE(gathered, Value, (std::span<const Addend>))                               \
+  RULE(gathers_with, bool, (const Op&))                                          \
   CONSTANT(batches, bool)                                                        \
   /* Control: when it runs, what it reads, what it tells. */                     \
   RULE(read_if, std::vector<Condition>, (std::size_t))                           \

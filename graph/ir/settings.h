@@ -46,6 +46,8 @@ struct Settings {
   std::function<std::optional<Layout>(const Op&, std::span<const Type>)> wants;
   /// By path, the layouts of storages that plans made before of the same executable decided.
   std::map<std::string, Layout> kept = {};
+  /// True where what a sum adds is gathered: products of many steps as one product (pass `gather`).
+  bool gathers = false;
   /// True where the target skips nodes whose guards are false, so that values of guards that
   /// exclude each other may share bytes.
   bool skips = false;

@@ -12,21 +12,6 @@
 namespace metronome::passes {
 namespace {
 
-/// [node] How often it is asked for: by operands, guards, those that wait, readers, assignments.
-std::vector<int> uses_of_nodes(const ir::Graph& graph) {
-  std::vector<int> uses(graph.nodes().size());
-  const auto use = [&](ValueId id) {
-    if (id.present()) ++uses[id.node];
-  };
-  for (const Node& node : graph.nodes()) {
-    for (const ValueId input : node.inputs) use(input);
-    use(node.guard);
-    for (const std::int32_t before : node.waits_for) ++uses[before];
-  }
-  for_each_result(graph, use);
-  return uses;
-}
-
 std::vector<std::int32_t> both_waits(const Node& a, const Node& b) {
   std::vector<std::int32_t> waits;
   std::ranges::set_union(a.waits_for, b.waits_for, std::back_inserter(waits));

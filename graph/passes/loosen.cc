@@ -9,26 +9,34 @@
 namespace metronome::passes {
 namespace {
 
-/// True where `reader` can be computed together with an elementwise op that makes its operand.
-bool fuses_with(const ir::Graph& graph, const Node& reader, std::size_t operand,
-                const Settings& settings) {
-  if (!settings.fuses(*reader.op)) return false;
+/// Operands of a node: positions among its inputs.
+using Operands = std::vector<std::size_t>;
+
+/// Those that an elementwise op can make in the kernel that computes `reader`.
+Operands fused_operands(const ir::Graph& graph, const Node& reader, const Settings& settings) {
+  if (!settings.fuses(*reader.op)) return {};
   const Types types = graph.operands(reader);
   const auto fusion = reader.op->fusion(types);
-  if (!fusion) return false;
-  if (fusion->kind == Fusion::Kind::map) return reader.types[0].shape == types[operand].shape;
+  if (!fusion) return {};
+  Operands result;
   const std::vector<int>& streamed = fusion->streamed_inputs;
-  return std::find(streamed.begin(), streamed.end(), static_cast<int>(operand)) != streamed.end();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const bool fused =
+        fusion->kind == Fusion::Kind::map
+            ? reader.types[0].shape == types[i].shape
+            : std::find(streamed.begin(), streamed.end(), static_cast<int>(i)) != streamed.end();
+    if (fused) result.push_back(i);
+  }
+  return result;
 }
 
 /// [node] Whether one of its readers under the same guard fuses with an elementwise op.
 std::vector<bool> found_by_readers(const ir::Graph& graph, const Settings& settings) {
   std::vector<bool> found(graph.nodes().size());
   for (const Node& reader : graph.nodes()) {
-    for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
+    for (const std::size_t i : fused_operands(graph, reader, settings)) {
       const std::int32_t made = reader.inputs[i].node;
-      if (found[made] || reader.guard != graph.nodes()[made].guard) continue;
-      found[made] = fuses_with(graph, reader, i, settings);
+      if (reader.guard == graph.nodes()[made].guard) found[made] = true;
     }
   }
   return found;

@@ -1,5 +1,8 @@
-// What a graph is computed for.
+// What a graph is computed for, and how often its nodes are asked for.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "graph/ir/graph.h"
 
@@ -18,6 +21,21 @@ void for_each_result(const ir::Graph& graph, const F& f) {
   }
   for (const Readable& r : graph.readables()) call(r.value);
   for (const Assignment& a : graph.assignments()) call(a.value);
+}
+
+/// [node] How often it is asked for: by operands, guards, those that wait, readers, assignments.
+inline std::vector<int> uses_of_nodes(const ir::Graph& graph) {
+  std::vector<int> uses(graph.nodes().size());
+  const auto use = [&](ValueId id) {
+    if (id.present()) ++uses[id.node];
+  };
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId input : node.inputs) use(input);
+    use(node.guard);
+    for (const std::int32_t before : node.waits_for) ++uses[before];
+  }
+  for_each_result(graph, use);
+  return uses;
 }
 
 }  // namespace metronome::passes

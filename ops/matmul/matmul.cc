@@ -101,6 +101,21 @@ OpPtr Matmul::absorb(const Op& consumer, std::size_t) const {
   return make_op(sum);
 }
 
+Value Matmul::gathered(std::span<const Addend> addends) const {
+  // Multiplications; above, a product is bound by its arithmetic, whatever it is added to.
+  constexpr std::int64_t kMost = 1 << 20;
+  if (!transpose_a || transpose_b || accumulate) return {};
+  Values left, right;
+  for (const Addend& addend : addends) {
+    const Value &a = addend.inputs[0], &b = addend.inputs[1];
+    if (a.rank() != 2 || b.rank() != 2) return {};
+    if (a.size(0) * a.size(1) * b.size(1) > kMost) return {};
+    left.push_back(a);
+    right.push_back(b);
+  }
+  return matmul_of(concat(left, 0), true, concat(right, 0), false);
+}
+
 std::vector<Case> Matmul::cases() {
   const auto make = [](std::string name, Shape a, Shape b, Matmul op = {}, Shape addend = {}) {
     Case result{.name = std::move(name),

@@ -29,6 +29,8 @@ struct Matmul {
   std::vector<InPlace> in_place() const;
   /// A sum that the product is added to: `accumulate`.
   OpPtr absorb(const Op& consumer, std::size_t operand) const;
+  /// Products a^T b of few multiplications, as those of a small batch are.
+  Value gathered(std::span<const Addend> addends) const;
   static std::vector<Case> cases();
 };
 

@@ -118,6 +118,19 @@ std::optional<Fusion> Reduce::fusion(std::span<const Type> in) const {
   return Fusion{.kind = Fusion::Kind::reduction, .streamed_inputs = {0}};
 }
 
+Value Reduce::gathered(std::span<const Addend> addends) const {
+  // Elements: those of few rows lie side by side already, for the products that are gathered.
+  constexpr std::int64_t kMost = 1 << 13;
+  if (kind != Kind::sum || axes != std::vector<std::int64_t>{0} || keep) return {};
+  Values rows;
+  for (const Addend& addend : addends) {
+    const Value& x = addend.inputs[0];
+    if (x.rank() != 2 || x.size(0) * x.size(1) > kMost) return {};
+    rows.push_back(x);
+  }
+  return sum(concat(rows, 0), 0);
+}
+
 std::vector<Case> Reduce::cases() {
   struct Form {
     std::string name;

@@ -35,6 +35,8 @@ struct Reduce {
   /// Not over a dimension of which the last block is filled up.
   std::optional<LaidOut> laid_out(std::span<const Type> in, const Layout& layout) const;
   std::optional<Fusion> fusion(std::span<const Type> in) const;
+  /// Sums of the rows of small matrices.
+  Value gathered(std::span<const Addend> addends) const;
   static std::vector<Case> cases();
 };
 

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "ops/language/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
@@ -122,6 +126,27 @@ OpPtr SliceGrad::absorb(const Op& consumer, std::size_t) const {
   SliceGrad sum = *this;
   sum.accumulate = true;
   return make_op(sum);
+}
+
+bool SliceGrad::gathers_with(const Op& other) const {
+  const SliceGrad* of = other.as<SliceGrad>();
+  return of != nullptr && of->axis == axis && of->size == size && !of->accumulate && !accumulate;
+}
+
+Value SliceGrad::gathered(std::span<const Addend> addends) const {
+  std::vector<std::pair<std::int64_t, Value>> parts;
+  for (const Addend& addend : addends) {
+    parts.emplace_back(addend.op->as<SliceGrad>()->begin, addend.inputs[0]);
+  }
+  std::ranges::stable_sort(parts, {}, &std::pair<std::int64_t, Value>::first);
+  Values side_by_side;
+  std::int64_t end = 0;
+  for (const auto& [begin, part] : parts) {
+    if (begin != end) return {};
+    end += part.size(axis);
+    side_by_side.push_back(part);
+  }
+  return end == size ? concat(side_by_side, axis) : Value();
 }
 
 std::vector<Case> SliceGrad::cases() {

@@ -51,7 +51,34 @@ TEST_CASE("METRONOME_DUMP keeps the graph after each pass") {
   const Variable dump("METRONOME_DUMP", folder.path().string());
   compile(declared(), cpu_replay(), plain());
   CHECK(read_file(folder.file("g-train-0-for_mode.txt")) == declared().print());
-  CHECK(folder.files() == 15);  // one for each pass
+  CHECK(folder.files() == 16);  // one for each pass
+}
+
+TEST_CASE("METRONOME_WITHOUT leaves passes out, if there are such passes") {
+  const TemporaryFolder folder;
+  const Variable dump("METRONOME_DUMP", folder.path().string());
+  {
+    const Variable without("METRONOME_WITHOUT", "share,gather");
+    compile(declared(), cpu_replay(), plain());
+    CHECK(folder.files() == 14);
+  }
+  const std::pair<const char*, const char*> mistakes[] = {{"prune", "prune"},
+                                                          {"gather,gahter", "gahter"},
+                                                          {"gather, share", " share"},
+                                                          {"gather,,share", ""},
+                                                          {"gather,", ""},
+                                                          {",", ""}};
+  for (const auto& [listed, name] : mistakes) {
+    const Variable without("METRONOME_WITHOUT", listed);
+    CHECK_THROWS_WITH_AS(
+        compile(declared(), cpu_replay(), plain()),
+        fmt::format(
+            "METRONOME_WITHOUT={}: no pass \"{}\" can be left out; name some of fold, gather, "
+            "share, absorb, loosen, batch, fuse, with commas between them",
+            listed, name)
+            .c_str(),
+        RunError);
+  }
 }
 
 TEST_CASE("METRONOME_DUMP names a folder that exists") {

@@ -109,6 +109,17 @@ TEST_CASE("an op stays whole where no part of it can be fused") {
   CHECK(after(d.g, settings) == d.g.print());
 }
 
+TEST_CASE("an op of many operands is asked once whether it fuses") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {4});
+  g.output("z", node(g, "z", Map{{4}}, std::vector<Value>(100, x)));
+  int asked = 0;
+  Settings settings;
+  settings.fuses = [&](const Op&) { return ++asked > 0; };
+  CHECK(passes::loosen(g, settings).nodes().size() == 2);
+  CHECK(asked == 2);
+}
+
 TEST_CASE("the parts keep the guard") {
   Graph g("g");
   const Value x = g.input("x", f32, {4}), go = g.input("go", bool_, {});

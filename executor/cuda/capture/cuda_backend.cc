@@ -58,6 +58,7 @@ class CudaBackend : public Backend {
       settings.mode = mode;
       settings.alignment = program::kDeviceAlignment;
       settings.buckets = buckets;
+      settings.gathers = true;
       if (cuda_.fuse) settings.fuses = [](const Op& op) { return cuda_table().has(op); };
     }
     return all;
