@@ -4,12 +4,11 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 
 #include "benchmarks/batches.h"
+#include "benchmarks/contestant.h"
 #include "benchmarks/library_share.h"
 #include "benchmarks/memory.h"
 #include "executor/cuda/driver/driver.h"
@@ -17,49 +16,7 @@
 namespace metronome::benchmarks {
 namespace {
 
-// Long enough for a clock and a scheduler not to matter, short enough for many rounds.
-constexpr double kRoundMs = 25;
-constexpr int kFewestSteps = 2;
 constexpr int kUnreadRounds = kFewestRounds;
-
-// One executable that walks through the batches.
-class Contestant {
- public:
-  Contestant(Executable& step, const Batches& batches, Value loss)
-      : step_(step), batches_(batches), loss_(loss) {}
-
-  // As users do: the loss is read after each step.
-  void read(int steps) {
-    for (int i = 0; i < steps; ++i) {
-      take();
-      last_ = step_.read_scalar(loss_);
-    }
-  }
-  void unread(int steps) {
-    for (int i = 0; i < steps; ++i) take();
-    // On a GPU the last of them is still to come.
-    last_ = step_.read_scalar(loss_);
-  }
-  // Feeds each step, or leaves in place what was fed last.
-  void feed(bool each) { feeds_ = each; }
-  double last() const { return last_; }
-
- private:
-  void take() {
-    if (feeds_) {
-      step_.run(batches_.of_step(next_++));
-    } else {
-      step_.run();
-    }
-  }
-
-  bool feeds_ = true;
-  Executable& step_;
-  const Batches& batches_;
-  Value loss_;
-  std::size_t next_ = 0;
-  double last_ = std::numeric_limits<double>::quiet_NaN();
-};
 
 Target replay_on(const CompareOptions& options) {
   if (options.device.kind == Device::Kind::cpu) return cpu_replay();
@@ -82,12 +39,6 @@ void check_timed_plan(Contestant& planned, Agreement& agreement, double toleranc
 }
 
 // Each side fills a round with steps of its own: the two may differ a hundredfold.
-int steps_per_round(Contestant& contestant) {
-  contestant.read(kFewestSteps);
-  const double ms = milliseconds([&] { contestant.read(kFewestSteps); }) / kFewestSteps;
-  return std::max(kFewestSteps, static_cast<int>(kRoundMs / ms));
-}
-
 Rounds rounds_read(Contestant& eager, Contestant& planned, int rounds) {
   const Side eager_read{[&](int n) { eager.read(n); }, steps_per_round(eager)};
   const Side planned_read{[&](int n) { planned.read(n); }, steps_per_round(planned)};
@@ -102,12 +53,9 @@ void time(Contestant& eager, Contestant& planned, int rounds, Comparison& result
   result.ratios = read.ratios();
   result.verdict = verdict_of(result.ratios);
 
-  const auto steps_of = [](const Samples& ms) {
-    return std::max(kFewestSteps, static_cast<int>(kRoundMs / ms.median()));
-  };
-  const Rounds unread =
-      interleave({[&](int n) { eager.unread(n); }, steps_of(read.a)},
-                 {[&](int n) { planned.unread(n); }, steps_of(read.b)}, kUnreadRounds);
+  const Rounds unread = interleave(
+      {[&](int n) { eager.unread(n); }, steps_per_round(read.a.median())},
+      {[&](int n) { planned.unread(n); }, steps_per_round(read.b.median())}, kUnreadRounds);
   result.eager_unread_ms = unread.a;
   result.planned_unread_ms = unread.b;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "benchmarks/convolutions.h"
 #include "benchmarks/products.h"
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/driver/stopwatch.h"
@@ -122,6 +123,12 @@ double bytes_moved(const Graph& declared) {
     const double x = static_cast<double>(p.rows * p.in), y = static_cast<double>(p.rows * p.out);
     const double moved = (p.input_gradient ? 2 : 1) * x + 3 * y;
     bytes += count * moved * static_cast<double>(size_of(p.element));
+  }
+  for (const ConvolutionLayer& layer : convolutions_of(declared)) {
+    const auto x = static_cast<double>(layer.operand_elements());
+    const auto y = static_cast<double>(layer.result_elements());
+    const double moved = (layer.operand_gradient ? 2 : 1) * x + 3 * y;
+    bytes += moved * static_cast<double>(size_of(layer.element));
   }
   for (const Storage& storage : declared.data().storages()) {
     if (storage.trainable)

@@ -17,11 +17,12 @@ struct Floor {
   double ms() const { return bytes_per_ms > 0 ? gemm_ms + bytes / bytes_per_ms : gemm_ms; }
 };
 
-/// Bytes that kernels other than matrix products must move in one training step of the declared
-/// graph, however they are fused. For each linear layer: its input is written and its result read;
-/// in the backward pass its result is read once more, the result's gradient written and, where
-/// there is one, the input's gradient read. For each trained parameter an Adam step reads it, its
-/// gradient and two moments, and writes all but the gradient. Caches may save some of it.
+/// Bytes that kernels other than matrix products and convolutions must move in one training step of
+/// the declared graph, however they are fused. For each such layer: its input is written and its
+/// result read; in the backward pass its result is read once more, the result's gradient written
+/// and, where there is one, the input's gradient read. For each trained parameter an Adam step
+/// reads it, its gradient and two moments, and writes all but the gradient. Caches may save some of
+/// it.
 double bytes_moved(const Graph& declared);
 
 /// Measures both on the driver's device: each product with the library's fastest algorithm for it,

@@ -11,18 +11,6 @@
 namespace metronome::benchmarks {
 namespace {
 
-// Nodes whose value depends on a trained parameter: through them a gradient flows.
-std::vector<bool> depends_on_parameter(const Graph& graph) {
-  std::vector<bool> depends(graph.data().nodes().size());
-  for (std::size_t i = 0; i < depends.size(); ++i) {
-    const Node& node = graph.data().nodes()[i];
-    const Read* read = node.op->as<Read>();
-    depends[i] = (read != nullptr && graph.data().storage(read->storage).trainable) ||
-                 std::ranges::any_of(node.inputs, [&](ValueId id) { return depends[id.node]; });
-  }
-  return depends;
-}
-
 // Of each layer and direction the input product of all steps, and the hidden product of each step.
 std::vector<Product> products_of(const RecurrentSequence& op, const ir::Graph& declared,
                                  const Node& node, const std::vector<bool>& depends) {
@@ -93,6 +81,17 @@ std::vector<Product> products_of(const ir::Graph& declared, const Node& node,
 }
 
 }  // namespace
+
+std::vector<bool> depends_on_parameter(const Graph& graph) {
+  std::vector<bool> depends(graph.data().nodes().size());
+  for (std::size_t i = 0; i < depends.size(); ++i) {
+    const Node& node = graph.data().nodes()[i];
+    const Read* read = node.op->as<Read>();
+    depends[i] = (read != nullptr && graph.data().storage(read->storage).trainable) ||
+                 std::ranges::any_of(node.inputs, [&](ValueId id) { return depends[id.node]; });
+  }
+  return depends;
+}
 
 std::map<Product, int> products_of(const Graph& declared) {
   const std::vector<bool> depends = depends_on_parameter(declared);

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "executor/metronome.h"
 
@@ -20,6 +21,9 @@ struct Product {
 
   auto operator<=>(const Product&) const = default;
 };
+
+/// [node] Whether its value depends on a trained parameter: through it a gradient flows.
+std::vector<bool> depends_on_parameter(const Graph& declared);
 
 /// Of all linear layers and products of a declared graph, and how often each occurs.
 std::map<Product, int> products_of(const Graph& declared);

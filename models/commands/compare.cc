@@ -2,9 +2,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "benchmarks/explain.h"
 #include "benchmarks/table.h"
 #include "models/commands/commands.h"
 #include "models/commands/device.h"
@@ -23,6 +28,7 @@ struct Arguments {
   int rounds = 0;
   std::string device = "cpu";
   bool tf32 = false;
+  bool explain = false;
   std::optional<std::string> json;
 };
 
@@ -34,12 +40,52 @@ void find_device(benchmarks::Machine& machine) {
   machine.device_libraries = driver->facts().library_versions;
 }
 
+/// Tells, of a model, what begins; on a terminal alone.
+class Progress {
+ public:
+  explicit Progress(std::string_view model) : model_(model) {}
+  ~Progress() {
+    if (terminal_) fmt::print("\r\033[K");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void operator()(std::string_view what) const {
+    if (!terminal_) return;
+    fmt::print("\r\033[K{}: {}", model_, what);
+    std::fflush(stdout);
+  }
+
+ private:
+  std::string_view model_;
+  bool terminal_ = isatty(STDOUT_FILENO) == 1;
+};
+
+int explain(const std::vector<models::ModelEntry>& entries,
+            const benchmarks::CompareOptions& options) {
+  for (const models::ModelEntry& entry : entries) {
+    const auto explanation = [&] {
+      const Progress progress(entry.name);
+      return benchmarks::explain(entry, options, std::cref(progress));
+    }();
+    fmt::print("\n{}", benchmarks::to_string(explanation));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 int compare(const Arguments& arguments) {
   const models::Scale scale = models::scale_of(arguments.scale);
   const bool small = scale == models::Scale::small;
   const bool on_device = arguments.device == "cuda";
   if (arguments.tf32 && !on_device) {
     throw UsageError("--tf32 needs --device cuda: a CPU has no TF32.");
+  }
+  if (arguments.explain && on_device) {
+    throw UsageError("--explain needs --device cpu: with cuda the table itself has the floor.");
+  }
+  if (arguments.explain && arguments.json) {
+    throw UsageError("--json needs the comparison with eager: leave out --explain.");
   }
   benchmarks::Machine machine = benchmarks::this_machine();
   if (on_device) find_device(machine);
@@ -53,20 +99,19 @@ int compare(const Arguments& arguments) {
   for (const std::string& name : arguments.models) entries.push_back(models::find_model(name));
   if (entries.empty()) entries.assign(models::all_models().begin(), models::all_models().end());
 
-  fmt::print("{}\n{} scale, {} thread{}, {}, {} rounds; times are medians +- spreads\n\n{}\n",
+  fmt::print("{}\n{} scale, {} thread{}, {}, {} rounds; times are medians +- spreads\n",
              benchmarks::to_string(machine), arguments.scale, options.threads,
              options.threads == 1 ? "" : "s", arguments.tf32 ? "TF32 products" : "f32",
-             options.rounds, benchmarks::table_head(on_device));
+             options.rounds);
+  if (arguments.explain) return explain(entries, options);
+  fmt::print("\n{}\n", benchmarks::table_head(on_device));
   std::vector<Comparison> comparisons;
   for (const models::ModelEntry& entry : entries) {
-    const bool terminal = isatty(STDOUT_FILENO) == 1;
-    const auto progress = [&](std::string_view what) {
-      if (!terminal) return;
-      fmt::print("\r\033[K{}: {}", entry.name, what);
-      std::fflush(stdout);
-    };
-    comparisons.push_back(benchmarks::compare_model(entry, options, progress));
-    fmt::print("{}{}\n", terminal ? "\r\033[K" : "", benchmarks::table_row(comparisons.back()));
+    {
+      const Progress progress(entry.name);
+      comparisons.push_back(benchmarks::compare_model(entry, options, std::cref(progress)));
+    }
+    fmt::print("{}\n", benchmarks::table_row(comparisons.back()));
     std::fflush(stdout);
     // Model by model: what is measured is kept, whatever comes after.
     if (arguments.json) {
@@ -105,6 +150,9 @@ void add_compare(CLI::App& app, Action& chosen) {
                    "Of both sides: cpu, or cuda, where a batch lies on the GPU already")
       ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
+  verb->add_flag(
+      "--explain", arguments->explain,
+      "In place of eager: the least that a step can take here, and what each pass saves");
   verb->add_flag("--tf32", arguments->tf32,
                  "TF32 products on a GPU for both, in place of IEEE f32");
   verb->add_option("--threads", arguments->threads,

@@ -1,10 +1,13 @@
 #include "benchmarks/floor.h"
 
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "benchmarks/convolutions.h"
+#include "benchmarks/explain.h"
 #include "benchmarks/library_share.h"
 #include "benchmarks/products.h"
 #include "benchmarks/table.h"
@@ -36,6 +39,28 @@ TEST_CASE("bytes that must move: what lies between products, and Adam's seven fo
   const int first = 4 * 3 + 3 * 4 * 5, second = 2 * 4 * 5 + 3 * 4 * 2;
   const int parameters = 3 * 5 + 5 + 5 * 2 + 2;
   CHECK(benchmarks::bytes_moved(two_layers()) == 4 * (first + second + 7 * parameters));
+}
+
+TEST_CASE("of convolutions the same: what they read and make") {
+  Graph g("images");
+  const Value x = g.input("x", f32, {2, 3, 8, 8});
+  const Value h = x.through(conv2d(4, 3, {.stride = 2, .padding = 1, .bias = false}));
+  const Value y = h.through(conv_transpose2d(5, 2, {.stride = 2, .bias = false}));
+  g.minimize(mean(square(y)), Adam{});
+  const int image = 2 * 3 * 64, half = 2 * 4 * 16, whole = 2 * 5 * 64;
+  const int parameters = 4 * 3 * 9 + 4 * 5 * 4;
+  CHECK(benchmarks::bytes_moved(g) ==
+        4 * (image + 3 * half + 2 * half + 3 * whole + 7 * parameters));
+  const std::vector<benchmarks::ConvolutionLayer> layers = benchmarks::convolutions_of(g);
+  REQUIRE(layers.size() == 2);
+  CHECK_FALSE(layers[0].transposed);
+  CHECK_FALSE(layers[0].operand_gradient);
+  CHECK(layers[0].window.high == Shape{0, 0});  // tight: of nine rows one is left out
+  CHECK(layers[1].transposed);
+  CHECK(layers[1].operand_gradient);
+  CHECK(layers[1].input == Shape{2, 5, 8, 8});
+  CHECK(layers[1].output == Shape{2, 4, 4, 4});
+  CHECK(benchmarks::convolutions_ms(layers, 1) > 0);
 }
 
 // A device on which a command takes 2 us in a graph, and 6 us where the host launches it.
@@ -142,6 +167,43 @@ TEST_CASE("a row of a GPU has its own columns, in the table and in JSON") {
   CHECK(result["bandwidth_gb_s"] == doctest::Approx(10000));
   CHECK(result["host_us"]["median"] == 4);
   CHECK(result["precision"] == "ieee");
+}
+
+TEST_CASE("an explanation tells the floor, and the step without each pass") {
+  const models::ModelEntry& entry = models::find_model("iterative_refine");
+  std::vector<std::string> begun;
+  const benchmarks::Explanation e = benchmarks::explain(
+      entry, {.rounds = 3}, [&](std::string_view what) { begun.emplace_back(what); });
+  CHECK(begun == std::vector<std::string>{"compiling", "without fold", "without gather",
+                                          "without share", "without absorb", "the floor"});
+  CHECK(e.floor.products_ms > 0);
+  CHECK(e.floor.convolutions_ms == 0);
+  CHECK(e.floor.bytes_per_ms > 0);
+  REQUIRE(e.passes.size() == 4);
+  CHECK(e.passes[1].pass == "gather");
+  CHECK(e.passes[1].kernels > e.kernels);
+  CHECK(e.passes[1].ratios.values.size() == 3);
+  CHECK(e.planned_ms.values.size() == 12);
+  const std::string text = benchmarks::to_string(e);
+  for (const char* part :
+       {"iterative_refine: ", " x its floor of ", "\n  products ", "\n  no gather "}) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("what METRONOME_WITHOUT leaves out, an explanation leaves out besides each pass") {
+  const models::ModelEntry& entry = models::find_model("iterative_refine");
+  setenv("METRONOME_WITHOUT", "gather", 1);
+  const benchmarks::Explanation e =
+      benchmarks::explain(entry, {.rounds = 3}, [](std::string_view) {});
+  CHECK(std::string(std::getenv("METRONOME_WITHOUT")) == "gather");
+  setenv("METRONOME_WITHOUT", "gather,share", 1);
+  const models::Model model = entry.make(models::Scale::small, f32);
+  const Executable neither = compile(model.graph, cpu_replay(), {.threads = 1});
+  unsetenv("METRONOME_WITHOUT");
+  CHECK(e.passes[1].kernels == e.kernels);
+  CHECK(e.passes[2].pass == "share");
+  CHECK(e.passes[2].kernels == neither.report().plan(train).kernels);
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ INTERNALS = {
     "graph/ir/structural.h",
     "ops/attention/attention.h",
     "ops/batch_norm/batch_norm.h",
+    "ops/convolution/convolution.h",
     "ops/cpu/table.h",
     "ops/layer_norm/layer_norm.h",
     "ops/matmul/matmul.h",
