@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 
 #include "benchmarks/statistics.h"
 
@@ -15,41 +16,38 @@ namespace {
 
 // One side of the comparison: an executable in training.
 struct Side {
-  Side(const models::DigitsShapes& shapes, const models::DigitsSplit& data, Target target,
-       const CompileOptions& options, const std::optional<std::string>& resume)
-      : step(compile(shapes.graphs(), target, options)),
-        training(shapes, data, step, options.seed) {
+  Side(const models::Task& task, Target target, const CompileOptions& options,
+       const std::optional<std::string>& resume)
+      : step(compile(task.graphs(), target, options)), training(task.training(step)) {
     if (resume) step.load(*resume);
   }
 
   // Mean loss of the epoch that ended last is kept.
   void epoch() {
     double sum = 0;
-    training.epoch([&](double loss) { sum += loss; });
-    mean_loss = sum / static_cast<double>(training.steps_per_epoch());
+    training->epoch([&](double loss) { sum += loss; });
+    mean_loss = sum / static_cast<double>(training->steps_per_epoch());
   }
 
   Executable step;
-  models::DigitsTraining training;
+  std::unique_ptr<models::Training> training;
   double mean_loss = std::numeric_limits<double>::quiet_NaN();
 };
 
 void print_side(const char* name, const benchmarks::Samples& ms, Side& side) {
-  const models::Score score = side.training.test();
-  fmt::print("  {:<8} {:>17}  {:>12.6f}  {:>7.2f} % ({} of {})\n", name,
+  fmt::print("  {:<8} {:>17}  {:>12.6f}  {}\n", name,
              fmt::format("{:.4f} +- {:.4f}", ms.median(), ms.spread()), side.mean_loss,
-             100 * score.accuracy(), score.right, score.rows);
+             side.training->test().words);
 }
 
 }  // namespace
 
-void compare_with_eager(const models::DigitsShapes& shapes, const models::DigitsSplit& data,
-                        const CompileOptions& options, const std::optional<std::string>& resume,
-                        std::int64_t epochs) {
-  at::set_num_threads(options.threads);
-  Side planned(shapes, data, cpu_replay(), options, resume);
-  Side eager_side(shapes, data, eager(), options, resume);
-  const std::int64_t left = std::max<std::int64_t>(0, epochs - planned.training.epochs_done());
+void compare_with_eager(const models::Task& task, const CompileOptions& options,
+                        const std::optional<std::string>& resume, std::int64_t epochs) {
+  Side planned(task, cpu_replay(), options, resume);
+  at::set_num_threads(planned.step.report().threads);
+  Side eager_side(task, eager(), options, resume);
+  const std::int64_t left = std::max<std::int64_t>(0, epochs - planned.training->epochs_done());
   const int rounds = static_cast<int>(std::min(left, kMostEpochs));
   if (rounds == 0) {
     fmt::print("eager   nothing left to train, so nothing to compare\n");
@@ -59,16 +57,16 @@ void compare_with_eager(const models::DigitsShapes& shapes, const models::Digits
   const benchmarks::Side by_eager{[&](int) { eager_side.epoch(); }};
   const benchmarks::Side by_replay{[&](int) { planned.epoch(); }};
   benchmarks::Rounds ms = benchmarks::interleave(by_eager, by_replay, rounds);
-  const auto steps = static_cast<double>(planned.training.steps_per_epoch());
+  const auto steps = static_cast<double>(planned.training->steps_per_epoch());
   for (benchmarks::Samples* side : {&ms.a, &ms.b}) {
     for (double& value : side->values) value /= steps;
   }
   fmt::print(
       "\nbeside libtorch's eager autograd: same seed and batches, {} steps each, epochs in "
       "turn{}\n",
-      rounds * planned.training.steps_per_epoch(),
+      rounds * planned.training->steps_per_epoch(),
       left > kMostEpochs ? fmt::format(" (the first {} of {} epochs)", rounds, left) : "");
-  fmt::print("  {:<8} {:>17}  {:>12}  {}\n", "", "ms/step", "last loss", "test accuracy");
+  fmt::print("  {:<8} {:>17}  {:>12}  {}\n", "", "ms/step", "last loss", "test");
   print_side("eager", ms.a, eager_side);
   print_side("planned", ms.b, planned);
   fmt::print(

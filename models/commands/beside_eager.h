@@ -5,15 +5,14 @@
 #include <optional>
 #include <string>
 
-#include "models/digits_training.h"
+#include "models/tasks/task.h"
 
 namespace metronome::commands {
 
 /// Trains two fresh executables, from the checkpoint `resume` if there is one, with the same seed
 /// and batches, for all epochs or the first kMostEpochs of them, and prints both.
-void compare_with_eager(const models::DigitsShapes& shapes, const models::DigitsSplit& data,
-                        const CompileOptions& options, const std::optional<std::string>& resume,
-                        std::int64_t epochs);
+void compare_with_eager(const models::Task& task, const CompileOptions& options,
+                        const std::optional<std::string>& resume, std::int64_t epochs);
 
 /// Enough for a steady median; more would only make the user wait.
 constexpr std::int64_t kMostEpochs = 40;

@@ -5,10 +5,12 @@
 
 namespace metronome::commands {
 
-/// train digits: trains, tests, saves, and runs the same training beside libtorch's eager one.
+/// train digits, mnist or text: trains, tests, saves, and runs the same training beside libtorch's
+/// eager one.
 void add_train(CLI::App& app, Action& chosen);
 
-/// compare: planned steps beside eager ones. Exit status 1 where a model disagrees or is too slow.
+/// compare: planned steps beside eager ones; exit status 1 where a model disagrees or is too slow.
+/// With --explain the least that a step can take, and what each pass saves.
 void add_compare(CLI::App& app, Action& chosen);
 
 /// plan: what compile decides for a model, without running it but to profile it.

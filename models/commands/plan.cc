@@ -10,8 +10,8 @@
 #include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/commands/profile.h"
-#include "models/digits.h"
 #include "models/models.h"
+#include "models/tasks/task.h"
 
 namespace metronome::commands {
 namespace {
@@ -27,15 +27,9 @@ struct Arguments {
   bool profile = false;
 };
 
-struct Model {
-  Graph graph;
-  std::vector<Value> inputs;
-};
-
-Model model_of(const Arguments& arguments) {
-  if (arguments.model == "digits") {
-    models::DigitsModel digits = models::digits();
-    return {std::move(digits.graph), {digits.pixels, digits.labels}};
+models::Declared model_of(const Arguments& arguments) {
+  if (const models::TaskEntry* task = models::find_task(arguments.model)) {
+    return task->declare(task->defaults());
   }
   models::Model model =
       models::find_model(arguments.model).make(models::scale_of(arguments.scale), f32);
@@ -46,7 +40,7 @@ Model model_of(const Arguments& arguments) {
 std::vector<std::string> names() {
   std::vector<std::string> names;
   for (const models::ModelEntry& entry : models::all_models()) names.emplace_back(entry.name);
-  names.emplace_back("digits");
+  for (const models::TaskEntry& task : models::all_tasks()) names.emplace_back(task.name);
   return names;
 }
 
@@ -66,12 +60,12 @@ int plan(const Arguments& arguments) {
   }
   if (arguments.json) expect_writable(*arguments.json);
   const Target target = target_of(arguments.device);
-  const Model model = model_of(arguments);
+  const models::Declared model = model_of(arguments);
   const Graph& graph = model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());
   CompileOptions options{.threads = arguments.threads};
-  if (arguments.model == "digits") options.modes = {train, evaluate};
+  if (models::find_task(arguments.model) != nullptr) options.modes = {train, evaluate};
   Executable executable = compile(graph, target, options);
   fmt::print("{}", to_string(executable.report()));
   if (!arguments.profile) return 0;
@@ -91,7 +85,8 @@ void add_plan(CLI::App& app, Action& chosen) {
       "for --profile.",
       chosen, [arguments] { return plan(*arguments); });
   verb->add_option("model", arguments->model, listed(names()))->check(one_of(names()));
-  verb->add_option("--scale", arguments->scale, "small (launch-bound) or full; digits has one size")
+  verb->add_option("--scale", arguments->scale,
+                   "small (launch-bound) or full; digits, mnist and text have one size")
       ->check(one_of({"small", "full"}))
       ->capture_default_str();
   verb->add_option("--device", arguments->device,

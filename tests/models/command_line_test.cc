@@ -37,7 +37,7 @@ Outcome run(const std::string& command) {
   return {WEXITSTATUS(status), read(out), read(error)};
 }
 
-// Runs the program with arguments, in an environment with more or other variables.
+// Runs the program with arguments; `environment` stands before it: "NAME=VALUE", "env -u NAME".
 Outcome metronome(const std::string& arguments, const std::string& environment = "") {
   return run(fmt::format("{} models/metronome {}", environment, arguments));
 }
@@ -70,8 +70,8 @@ TEST_CASE("the program of train alone says what the whole one does") {
 TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("", "say what to do: train, compare, plan or --help.");
   refuses("fly", "there is no \"fly\": say train, compare, plan or --help.");
-  refuses("train", "say what to train: digits.");
-  refuses("train letters", "model: there is no \"letters\": say digits.");
+  refuses("train", "say what to train: digits, mnist or text.");
+  refuses("train letters", "model: there is no \"letters\": say digits, mnist or text.");
   refuses(
       "train digits --epoch 3",
       "train knows no \"--epoch\": it takes --help, --epochs, --batch, --seed, --lr, --checkpoint, "
@@ -87,16 +87,20 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
   refuses("compare --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
   refuses("compare --tf32", "--tf32 needs --device cuda: a CPU has no TF32.");
+  refuses("compare --explain --device cuda",
+          "--explain needs --device cpu: with cuda the table itself has the floor.");
+  refuses("compare --explain --json compare.json",
+          "--json needs the comparison with eager: leave out --explain.");
   refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
           "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
-          "lstm_seq, transformer or digits.");
+          "lstm_seq, transformer, digits, mnist or text.");
   refuses(
       "plan towers",
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
       "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
-      "transformer or digits.");
+      "transformer, digits, mnist or text.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
   refuses("plan mlp --json profile.json", "--json needs --profile: what it writes is the profile.");
 }
@@ -110,18 +114,29 @@ TEST_CASE("--help says what there is, and status 0") {
     CHECK(outcome.out.find("Usage: metronome") != std::string::npos);
   }
   const std::string compare = metronome("compare --help").out;
-  for (const char* option : {"--scale", "--device", "--tf32", "--threads", "--rounds", "--json"}) {
+  for (const char* option :
+       {"--scale", "--device", "--explain", "--tf32", "--threads", "--rounds", "--json"}) {
     CHECK(compare.find(option) != std::string::npos);
   }
 }
 
 TEST_CASE("what cannot be read or written is one message, and status 1") {
-  const Outcome unset = metronome("train digits --no-save", "METRONOME_DIGITS=");
+  const Outcome unset = metronome("train digits --no-save", "env -u METRONOME_DIGITS");
   CHECK(unset.status == 1);
   CHECK(unset.error ==
         "metronome: METRONOME_DIGITS is not set: start through ./metronome, which fetches the "
-        "digits, or "
-        "let it name their CSV file\n");
+        "digits, or let it name their CSV file\n");
+  CHECK(metronome("train mnist --no-save", "env -u METRONOME_MNIST").error ==
+        "metronome: METRONOME_MNIST is not set: start through ./metronome, which fetches the "
+        "digits, or let it name their CSV file\n");
+  CHECK(metronome("train text --no-save", "env -u METRONOME_TEXT").error ==
+        "metronome: METRONOME_TEXT is not set: start through ./metronome, which fetches the text, "
+        "or let it name a folder of files of fortunes\n");
+  const Outcome unfetched = metronome("train text --no-save", "METRONOME_TEXT=");
+  CHECK(unfetched.status == 1);
+  CHECK(unfetched.error ==
+        "metronome: METRONOME_TEXT is empty, as ./metronome could not fetch the text: run "
+        "`./metronome setup` again, or let it name a folder of files of fortunes\n");
   const Outcome missing = metronome("train digits --no-save", "METRONOME_DIGITS=/no/digits.csv");
   CHECK(missing.status == 1);
   CHECK(missing.error == "metronome: /no/digits.csv: the digits cannot be opened\n");
@@ -199,6 +214,21 @@ TEST_CASE("train saves a checkpoint that it resumes, and compares with eager") {
                     first));
 }
 
+TEST_CASE("train mnist trains, saves and compares, too") {
+  const std::string file = temporary("mnist.safetensors");
+  const Outcome trained = metronome("train mnist --epochs 1 --batch 256 --checkpoint " + file);
+  CHECK(trained.status == 0);
+  CHECK(trained.error == "");
+  for (const char* part : {"4000 digits to train on, 1000 to test with", "epoch  1/1", "% right",
+                           "saved   ", "beside libtorch's eager autograd", "planned takes"}) {
+    CAPTURE(part);
+    CHECK(trained.out.find(part) != std::string::npos);
+  }
+  const Outcome other = metronome("train digits --no-save --resume " + file);
+  CHECK(other.status == 1);
+  CHECK(other.error.starts_with("metronome: " + file + ": "));
+}
+
 TEST_CASE("plan shows the plan and writes the graph") {
   const std::string dot = temporary("mlp.dot");
   const Outcome outcome = metronome("plan mlp --print --dot " + dot);
@@ -207,6 +237,7 @@ TEST_CASE("plan shows the plan and writes the graph") {
   CHECK(outcome.out.find("arena") != std::string::npos);
   CHECK(read(dot).starts_with("digraph"));
   CHECK(metronome("plan digits").status == 0);
+  CHECK(metronome("plan mnist").status == 0);
 }
 
 TEST_CASE("plan says where a step's time goes") {

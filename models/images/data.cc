@@ -1,10 +1,9 @@
-#include "models/digits_data.h"
+#include "models/images/data.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <fstream>
 #include <string_view>
 #include <utility>
@@ -14,8 +13,6 @@
 
 namespace metronome::models {
 namespace {
-
-constexpr int kBrightest = 16;
 
 // The beginning of a field, fit for a message whatever bytes the file holds.
 std::string printable(std::string_view field) {
@@ -32,27 +29,27 @@ class LineReader {
   LineReader(std::string_view text, std::string where)
       : text_(text), left_(text), where_(std::move(where)) {}
 
-  // The next number, from 0 to `most`.
-  int next(std::string_view what, int most) {
+  // The next number, from 0 to `most`; `what` gives its name, for messages.
+  template <class Name>
+  int next(int most, const Name& what) {
     const std::size_t comma = left_.find(',');
     const std::string_view field = left_.substr(0, comma);
     int number = 0;
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
     if (error != std::errc() || end != field.data() + field.size() || number < 0 || number > most) {
       throw RunError(fmt::format("{}: {} is \"{}\", but must be a whole number from 0 to {}",
-                                 where_, what, printable(field), most));
+                                 where_, what(), printable(field), most));
     }
     left_ = comma == std::string_view::npos ? std::string_view{} : left_.substr(comma + 1);
     return number;
   }
 
-  // Throws where the line has not exactly `count` numbers.
-  void expect(std::size_t count) const {
-    const std::size_t found =
-        text_.empty() ? 0 : 1 + static_cast<std::size_t>(std::ranges::count(text_, ','));
-    if (found == count) return;
+  // Throws where the line has not exactly the numbers of an image.
+  void expect(std::int64_t pixels) const {
+    const std::int64_t found = text_.empty() ? 0 : 1 + std::ranges::count(text_, ',');
+    if (found == pixels + 1) return;
     throw RunError(fmt::format("{}: {} numbers, but a digit has {}: {} pixels and a label", where_,
-                               found, count, kPixels));
+                               found, pixels + 1, pixels));
   }
 
  private:
@@ -61,53 +58,50 @@ class LineReader {
   std::string where_;
 };
 
-Digit parse(std::string_view line, std::string where) {
+void parse(const DataSet& data, std::string_view line, std::string where, Images& images) {
   LineReader reader(line, std::move(where));
-  reader.expect(kPixels + 1);
-  Digit digit;
-  for (std::size_t i = 0; i < kPixels; ++i) {
-    const int brightness = reader.next(fmt::format("pixel {}", i + 1), kBrightest);
-    digit.pixels[i] = static_cast<float>(brightness) / kBrightest;
+  reader.expect(data.pixels());
+  for (std::int64_t i = 0; i < data.pixels(); ++i) {
+    const int brightness =
+        reader.next(data.brightest, [&] { return fmt::format("pixel {}", i + 1); });
+    images.brightness.push_back(static_cast<float>(brightness) /
+                                static_cast<float>(data.brightest));
   }
-  digit.label = reader.next("the label", static_cast<int>(kClasses) - 1);
-  return digit;
+  images.labels.push_back(reader.next(kClasses - 1, [] { return "the label"; }));
 }
 
 }  // namespace
 
-std::string digits_file() {
-  const char* file = std::getenv("METRONOME_DIGITS");
-  if (file != nullptr && *file != '\0') return file;
-  throw RunError(
-      "METRONOME_DIGITS is not set: start through ./metronome, which fetches the digits, or let it "
-      "name "
-      "their CSV file");
+void Images::append(std::span<const float> image, std::int64_t label) {
+  brightness.insert(brightness.end(), image.begin(), image.end());
+  labels.push_back(label);
 }
 
-std::vector<Digit> read_digits(const std::string& file) {
+Images read_images(const DataSet& data, const std::string& file) {
   std::ifstream in(file);
   if (!in) throw RunError(fmt::format("{}: the digits cannot be opened", file));
-  std::vector<Digit> digits;
+  Images images{data.side, {}, {}};
   std::string line;
   while (std::getline(in, line)) {
     if (line.ends_with('\r')) line.pop_back();
-    digits.push_back(parse(line, fmt::format("{}:{}", file, digits.size() + 1)));
+    parse(data, line, fmt::format("{}:{}", file, images.count() + 1), images);
   }
   if (in.bad()) throw RunError(fmt::format("{}: the digits cannot be read", file));
-  if (digits.size() < 10) {
+  if (images.count() < 10) {
     throw RunError(
-        fmt::format("{}: {} digits, too few to train on and test with", file, digits.size()));
+        fmt::format("{}: {} digits, too few to train on and test with", file, images.count()));
   }
-  return digits;
+  return images;
 }
 
-DigitsSplit split_digits(std::vector<Digit> digits, std::uint64_t seed) {
-  const auto count = static_cast<std::int64_t>(digits.size());
+Split split_images(const Images& images, std::uint64_t seed) {
+  const std::int64_t count = images.count(), train = count * 8 / 10;
   const std::vector<std::int64_t> order = BatchOrder(count, count, seed, LastBatch::drop).epoch(0);
-  const std::size_t train = digits.size() * 8 / 10;
-  DigitsSplit split;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    (i < train ? split.train : split.test).push_back(digits[static_cast<std::size_t>(order[i])]);
+  Split split{{images.side, {}, {}}, {images.side, {}, {}}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t from = order[static_cast<std::size_t>(i)];
+    (i < train ? split.train : split.test)
+        .append(images.image(from), images.labels[static_cast<std::size_t>(from)]);
   }
   return split;
 }

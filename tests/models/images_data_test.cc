@@ -1,7 +1,9 @@
-#include "models/digits_data.h"
+#include "models/images/data.h"
+#include "models/tasks/task.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +29,7 @@ class File {
 
 std::string line(std::string_view pixel = "16", std::string_view label = "7") {
   std::string text;
-  for (std::size_t i = 0; i < models::kPixels; ++i) text += fmt::format("{},", pixel);
+  for (std::size_t i = 0; i < 64; ++i) text += fmt::format("{},", pixel);
   return text + std::string(label) + "\n";
 }
 
@@ -40,7 +42,7 @@ std::string lines(int count) {
 std::string message_for(const std::string& text) {
   const File file(text);
   try {
-    models::read_digits(file.path());
+    models::read_images(models::kDigitsData, file.path());
   } catch (const RunError& error) {
     const std::string what = error.what();
     return what.substr(what.rfind('/') + 1);
@@ -48,25 +50,58 @@ std::string message_for(const std::string& text) {
   return "";
 }
 
-TEST_CASE("the digits are 1797 rows of 64 pixels, of which a fifth is for testing") {
-  const auto digits = models::read_digits(models::digits_file());
-  REQUIRE(digits.size() == 1797);
-  CHECK(digits[0].label == 0);
-  CHECK(digits[0].pixels[2] == 5.0f / 16);
-  const models::DigitsSplit split = models::split_digits(digits, 0);
-  CHECK(split.train.size() == 1437);
-  CHECK(split.test.size() == 360);
+models::Images read_named(const models::DataSet& data) {
+  return models::read_images(data, models::data_named_by(data.variable, "the digits", "a file"));
 }
 
-TEST_CASE("the split is a matter of the seed alone") {
-  const auto digits = models::read_digits(models::digits_file());
+TEST_CASE("the digits are 1797 rows of 64 pixels, of which a fifth is for testing") {
+  const auto digits = read_named(models::kDigitsData);
+  REQUIRE(digits.count() == 1797);
+  CHECK(digits.labels[0] == 0);
+  CHECK(digits.image(0)[2] == 5.0f / 16);
+  const models::Split split = models::split_images(digits, 0);
+  CHECK(split.train.count() == 1437);
+  CHECK(split.test.count() == 360);
+}
+
+TEST_CASE("of mnist there are 500 images of each digit, 28x28") {
+  const auto images = read_named(models::kMnistData);
+  REQUIRE(images.count() == 5000);
+  for (std::int64_t label = 0; label < models::kClasses; ++label) {
+    CHECK(std::ranges::count(images.labels, label) == 500);
+  }
+  const auto [least, most] = std::ranges::minmax(images.brightness);
+  CHECK(least == 0.0f);
+  CHECK(most == 1.0f);
+  const models::Split split = models::split_images(images, 3);
+  CHECK(split.train.count() == 4000);
+  CHECK(split.test.image(999).size() == 784);
+  // The file is sorted by label, the parts are not.
+  CHECK_FALSE(std::ranges::is_sorted(split.test.labels));
+  for (std::int64_t label = 0; label < models::kClasses; ++label) {
+    CHECK(std::ranges::count(split.test.labels, label) > 60);
+  }
+}
+
+TEST_CASE("the split is a matter of the seed alone, and keeps images with their labels") {
+  const auto digits = read_named(models::kDigitsData);
   const auto labels = [&](std::uint64_t seed) {
-    std::string text;
-    for (const auto& d : models::split_digits(digits, seed).test) text += std::to_string(d.label);
-    return text;
+    return models::split_images(digits, seed).test.labels;
   };
   CHECK(labels(1) == labels(1));
   CHECK(labels(1) != labels(2));
+
+  models::Images numbered{1, {}, {}};
+  for (int i = 0; i < 10; ++i) {
+    const float brightness = static_cast<float>(i);
+    numbered.append({&brightness, 1}, i);
+  }
+  const models::Split split = models::split_images(numbered, 4);
+  for (const models::Images* part : {&split.train, &split.test}) {
+    for (std::int64_t i = 0; i < part->count(); ++i) {
+      CHECK(part->image(i)[0] == static_cast<float>(part->labels[static_cast<std::size_t>(i)]));
+    }
+  }
 }
 
 TEST_CASE("a good file reads whether or not its last line ends") {
@@ -93,9 +128,10 @@ TEST_CASE("a damaged file is one error with the line and the value") {
 }
 
 TEST_CASE("a missing file is one error") {
-  CHECK_THROWS_WITH_AS(models::read_digits("/nowhere/digits.csv"),
+  CHECK_THROWS_WITH_AS(models::read_images(models::kDigitsData, "/nowhere/digits.csv"),
                        "/nowhere/digits.csv: the digits cannot be opened", RunError);
-  CHECK_THROWS_WITH_AS(models::read_digits("/tmp"), "/tmp: the digits cannot be read", RunError);
+  CHECK_THROWS_WITH_AS(models::read_images(models::kDigitsData, "/tmp"),
+                       "/tmp: the digits cannot be read", RunError);
 }
 
 }  // namespace

@@ -5,18 +5,16 @@
 //                                   |-- linear -- batch_norm -- gelu -- dropout --|
 //                                   '------------------ x 4 ----------------------'
 //   cross_entropy_loss(logits, labels) ---- Adam
-#include "models/digits.h"
-
-#include "models/digits_data.h"
+#include "models/images/images.h"
 
 namespace metronome::models {
 
-DigitsModel digits(const DigitsOptions& options) {
+ImageModel digits(const ImageOptions& options) {
   constexpr std::int64_t kWidth = 128, kBlocks = 4;
   constexpr double kDropped = 0.1;
 
   Graph g("digits");
-  Value pixels = g.input("pixels", f32, {options.batch, std::int64_t{kPixels}});
+  Value pixels = g.input("pixels", f32, {options.batch, kDigitsData.pixels()});
   Value labels = g.input("labels", i64, {options.batch});
 
   auto block = [](Value h) {
