@@ -2,6 +2,7 @@
 #include "executor/compile/compile.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <map>
@@ -28,6 +29,12 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   const ir::Graph& first = *declared[0];
   const std::unique_ptr<Backend> backend = target.open(target, options, first.name());
   backend->require(first, options.modes);
+  if (options.observer && !backend->observes()) {
+    throw RunError(
+        fmt::format("graph \"{}\": CompileOptions::observer is shown the nodes of stepwise() and "
+                    "eager() on a CPU alone, and the target is {}",
+                    first.name(), backend->name()));
+  }
   require_room(first.name(), needs, room_of_process());
   if (!backend->kernels().run()) options.tune = Tune::off;
   if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();

@@ -1,6 +1,7 @@
 #include "executor/compile/fold_constants.h"
 
 #include <cstring>
+#include <exception>
 
 #include "executor/engine/block.h"
 #include "ops/cpu/table.h"
@@ -26,7 +27,13 @@ std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
   const Candidate choice = rules.candidates(op, {types, outputs, 1}).front();
   const Block scratch(choice.scratch_bytes);
   FaultSlot faults;
-  rules.bind(op, {types, outputs, input_data, output_data, scratch.data(), choice, {&faults, 0}})();
+  const CpuKernel kernel = rules.bind(
+      op, {types, outputs, input_data, output_data, scratch.data(), choice, {&faults, 0}});
+  try {
+    kernel();
+  } catch (const std::exception&) {
+    return {};  // the node stays, and a step names it where it fails again
+  }
   if (faults.any()) return {};
   std::vector<Bytes> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

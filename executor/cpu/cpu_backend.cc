@@ -64,6 +64,7 @@ class StepwiseBackend final : public CpuBackend {
   using CpuBackend::CpuBackend;
 
   std::string name() const override { return "stepwise"; }
+  bool observes() const override { return true; }
   Needs host_needs(std::span<const Plan> plans, std::size_t) const override {
     Needs needs;
     std::size_t unshared = 0;
@@ -73,7 +74,8 @@ class StepwiseBackend final : public CpuBackend {
     return needs;
   }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
-    return make_stepwise(std::move(planned.plans), memory, table(), options().watch);
+    return make_stepwise(std::move(planned.plans), memory, table(),
+                         {.watch = options().watch, .observer = options().observer});
   }
 
  private:

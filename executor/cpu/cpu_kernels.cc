@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <iterator>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -66,28 +68,47 @@ double seconds_of(const CpuKernel& kernel, int calls) {
 }
 
 /// The fastest candidate by the best of interleaved rounds. A later candidate must win by 3 %: the
-/// fixed rule's choice stands where the difference is noise.
+/// fixed rule's choice stands where the difference is noise. One that fails is left out, with a
+/// warning.
 Kernels::Fastest fastest_of(const CpuTable& table, const Node& node, std::span<const Type> inputs,
                             std::span<const Candidate> candidates) {
   Bench bench(table, node, inputs);
   std::vector<CpuKernel> kernels;
   std::vector<int> calls;
-  for (const Candidate& candidate : candidates) {
-    kernels.push_back(bench.bind(candidate));
-    seconds_of(kernels.back(), 1);  // first touch, just-in-time code
-    const double once = seconds_of(kernels.back(), 1);
+  std::vector<bool> fails(candidates.size());
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto seconds = [&](std::size_t i, int count) {
+    if (fails[i]) return kNever;
+    try {
+      return seconds_of(kernels[i], count);
+    } catch (const std::exception& failure) {
+      fails[i] = true;
+      logger().warn("{}: {} is left out, as it fails where it is timed: {}", describe(node),
+                    name_of(candidates[i]), failure.what());
+      return kNever;
+    }
+  };
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    kernels.push_back(bench.bind(candidates[i]));
+    seconds(i, 1);  // first touch, just-in-time code
+    const double once = seconds(i, 1);
     constexpr double kRound = 200e-6;  // seconds a candidate is timed in each round
     calls.push_back(std::clamp(static_cast<int>(kRound / std::max(once, 1e-8)), 1, 2000));
   }
-  std::vector<double> best(candidates.size(), 1e30);
+  std::vector<double> best(candidates.size(), kNever);
   constexpr int kRounds = 5;
   for (int round = 0; round < kRounds; ++round) {
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      best[i] = std::min(best[i], seconds_of(kernels[i], calls[i]));
+      best[i] = std::min(best[i], seconds(i, calls[i]));
     }
   }
-  std::size_t winner = 0;
+  auto winner = static_cast<std::size_t>(std::ranges::find(fails, false) - fails.begin());
+  if (winner == fails.size()) {
+    throw RunError(fmt::format(
+        "{}: all its kernels fail where they are timed; the warnings say why", describe(node)));
+  }
   for (std::size_t i = 0; i < best.size(); ++i) {
+    if (fails[i]) continue;
     logger().debug("{}: {} {:.3f} us", describe(node, inputs), name_of(candidates[i]),
                    best[i] * 1e6);
     if (best[i] < 0.97 * best[winner]) winner = i;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,6 +64,11 @@ class Replay {
       const ValueId guard = guard_of(plan_, node);
       const bool* runs_if =
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
+      // Views run no kernel: such a value is made in place.
+      const bool writes = std::ranges::any_of(plan_.memory.places[node], [](const plan::Place& p) {
+        return p.in == plan::Place::In::storage;
+      });
+      if (writes) first_write_ = std::min(first_write_, steps_.size());
       add(describe(plan_.graph.nodes()[node]),
           bind_node(table, plan_, node, locate, scratch,
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
@@ -82,11 +89,14 @@ class Replay {
   }
 
   void run() const {
-    for (const Region& region : regions_) {
-      if (region.guard != nullptr && !*region.guard) continue;
-      for (std::size_t i = region.begin; i < region.end; ++i) {
-        steps_[i].function(steps_[i].arguments);
+    std::size_t i = 0;
+    try {
+      for (const Region& region : regions_) {
+        if (region.guard != nullptr && !*region.guard) continue;
+        for (i = region.begin; i < region.end; ++i) steps_[i].function(steps_[i].arguments);
       }
+    } catch (const std::exception& failure) {
+      break_off(i, failure);
     }
   }
 
@@ -94,14 +104,19 @@ class Replay {
   std::vector<KernelTime> profile() const {
     using Clock = std::chrono::steady_clock;
     std::vector<KernelTime> times;
-    for (const Region& region : regions_) {
-      if (region.guard != nullptr && !*region.guard) continue;
-      for (std::size_t i = region.begin; i < region.end; ++i) {
-        const auto begin = Clock::now();
-        steps_[i].function(steps_[i].arguments);
-        const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-        times.push_back({names_[i], took.count(), TimedBy::host_clock});
+    std::size_t i = 0;
+    try {
+      for (const Region& region : regions_) {
+        if (region.guard != nullptr && !*region.guard) continue;
+        for (i = region.begin; i < region.end; ++i) {
+          const auto begin = Clock::now();
+          steps_[i].function(steps_[i].arguments);
+          const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+          times.push_back({names_[i], took.count(), TimedBy::host_clock});
+        }
       }
+    } catch (const std::exception& failure) {
+      break_off(i, failure);
     }
     return times;
   }
@@ -122,6 +137,10 @@ class Replay {
     CpuKernel::Function function;
     const void* arguments;
   };
+
+  [[noreturn]] void break_off(std::size_t step, const std::exception& failure) const {
+    throw BrokenStep(names_[step], failure.what(), step >= first_write_);
+  }
 
   /// Steps that run together or not at all.
   struct Region {
@@ -205,6 +224,7 @@ class Replay {
   std::vector<Region> regions_;
   std::vector<CpuKernel> kernels_;  // own what the steps point to
   std::vector<std::string> names_;  // of the steps
+  std::size_t first_write_ = std::numeric_limits<std::size_t>::max();  // step that writes a storage
 };
 
 class CpuReplay final : public PerPlan<Replay> {

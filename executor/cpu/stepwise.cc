@@ -1,5 +1,7 @@
 #include <cstring>
+#include <exception>
 #include <optional>
+#include <string>
 
 #include "executor/cpu/binding.h"
 #include "executor/cpu/cpu_engine.h"
@@ -15,9 +17,9 @@ namespace {
 /// One plan: every value keeps memory of its own, so no plan can be wrong here.
 class Walk {
  public:
-  Walk(Plan plan, const Memory& memory, const CpuTable& table, bool watches, FaultSlot& faults,
-       std::size_t base)
-      : plan_(std::move(plan)), memory_(memory) {
+  Walk(Plan plan, const Memory& memory, const CpuTable& table, const StepwiseChecks& checks,
+       FaultSlot& faults, std::size_t base)
+      : plan_(std::move(plan)), memory_(memory), observer_(checks.observer) {
     const ir::Graph& graph = plan_.graph;
     for (const std::size_t storage : memory.storages_of(graph)) {
       storages_.push_back(memory.storage_blocks[storage].data());
@@ -34,7 +36,7 @@ class Walk {
     }
     const Locate locate = [this](ValueId id) { return address(id); };
     std::optional<CpuWatch> watch;
-    if (watches) add(watch.emplace(plan_, memory, locate, faults, base).begin(), nullptr);
+    if (checks.watch) add(watch.emplace(plan_, memory, locate, faults, base).begin(), nullptr, -1);
     for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
       const std::int32_t node = plan_.schedule.order[step];
       if (!has_kernel(graph, graph.nodes()[node])) continue;
@@ -44,9 +46,9 @@ class Walk {
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
       add(bind_node(table, plan_, node, locate, scratch_.back().data(),
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
-          runs_if);
+          runs_if, node);
       if (!watch) continue;
-      if (CpuKernel look = watch->after(node)) add(std::move(look), runs_if);
+      if (CpuKernel look = watch->after(node)) add(std::move(look), runs_if, -1);
     }
     for (const Assignment& a : graph.assignments()) {
       assigned_.push_back(
@@ -58,8 +60,15 @@ class Walk {
   }
 
   void run() const {
-    for (std::size_t i = 0; i < kernels_.size(); ++i) {
-      if (guards_[i] == nullptr || *guards_[i]) kernels_[i]();
+    std::size_t i = 0;
+    try {
+      for (; i < kernels_.size(); ++i) {
+        if (guards_[i] == nullptr || *guards_[i]) observer_ ? observed(i) : kernels_[i]();
+      }
+    } catch (const std::exception& failure) {
+      // Storages are written below.
+      throw BrokenStep(nodes_[i] < 0 ? "watch" : describe(plan_.graph.nodes()[nodes_[i]]),
+                       failure.what(), false);
     }
     for (const Copied& c : assigned_) std::memcpy(c.to, c.from, c.bytes);
   }
@@ -85,9 +94,25 @@ class Walk {
     }
     return {&values_[value.node][value.output], offset};
   }
-  void add(CpuKernel kernel, const bool* guard) {
+  void add(CpuKernel kernel, const bool* guard, std::int32_t node) {
     kernels_.push_back(std::move(kernel));
     guards_.push_back(guard);
+    nodes_.push_back(node);
+  }
+  void observed(std::size_t kernel) const {
+    if (nodes_[kernel] < 0) return kernels_[kernel]();
+    ObservedNode seen{.graph = plan_.graph, .index = nodes_[kernel], .operands = {}, .results = {}};
+    const Node& node = seen.node();
+    for (const ValueId id : node.inputs) {
+      seen.operands.push_back(contiguous_tensor({}, address(id), plan_.graph.type(id)));
+    }
+    for (std::size_t k = 0; k < node.types.size(); ++k) {
+      seen.results.push_back(contiguous_tensor(
+          {}, address({seen.index, static_cast<std::int32_t>(k)}), node.types[k]));
+    }
+    observer_->before(seen);
+    kernels_[kernel]();
+    observer_->after(seen);
   }
 
   std::byte* address(ValueId id) const {
@@ -107,14 +132,17 @@ class Walk {
   std::vector<InBlock> readables_;  // no block where the plan does not compute it
   std::vector<CpuKernel> kernels_;
   std::vector<const bool*> guards_;  // [kernel] null: always
+  std::vector<std::int32_t> nodes_;  // [kernel] below zero: a look of `watch`
+  std::shared_ptr<Observer> observer_;
 };
 
 class Stepwise final : public PerPlan<Walk> {
  public:
-  Stepwise(std::vector<Plan> plans, const Memory& memory, const CpuTable& table, bool watch)
+  Stepwise(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
+           const StepwiseChecks& checks)
       : PerPlan(memory) {
     for (Plan& plan : plans) {
-      add(std::make_unique<Walk>(std::move(plan), memory, table, watch, faults(), next_place()));
+      add(std::make_unique<Walk>(std::move(plan), memory, table, checks, faults(), next_place()));
     }
   }
 };
@@ -122,8 +150,8 @@ class Stepwise final : public PerPlan<Walk> {
 }  // namespace
 
 std::unique_ptr<Engine> make_stepwise(std::vector<Plan> plans, const Memory& memory,
-                                      const CpuTable& table, bool watch) {
-  return std::make_unique<Stepwise>(std::move(plans), memory, table, watch);
+                                      const CpuTable& table, const StepwiseChecks& checks) {
+  return std::make_unique<Stepwise>(std::move(plans), memory, table, checks);
 }
 
 }  // namespace metronome::executor::cpu

@@ -6,12 +6,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "executor/eager/eager_faults.h"
 #include "executor/eager/eager_memory.h"
 #include "executor/eager/torch_cuda.h"
+#include "executor/engine/plan_nodes.h"
 #include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
@@ -21,11 +25,19 @@
 namespace metronome::executor::eager {
 namespace {
 
+/// Without the stack that libtorch adds.
+std::string why(const std::exception& failure) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&failure);
+  return torch != nullptr ? torch->what_without_backtrace() : failure.what();
+}
+
 /// One mode of a declared graph.
 class Interpreter {
  public:
-  Interpreter(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops, bool watches)
+  Interpreter(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops,
+              const EagerChecks& checks)
       : ops_(ops),
+        observer_(checks.observer),
         mode_(declared.mode),
         graph_(std::move(declared.graph)),
         tensors_(tensors),
@@ -61,10 +73,34 @@ class Interpreter {
       find_reached(declared.updated);
     }
     readables_.resize(graph_.readables().size());
-    if (watches) watch_.emplace(graph_, memory_);
+    if (checks.watch) watch_.emplace(graph_, memory_);
   }
 
   void run() {
+    bool changed = false;
+    try {
+      run(changed);
+    } catch (const RunError&) {
+      throw;  // an index out of range, met before anything is changed
+    } catch (const InternalError&) {
+      throw;
+    } catch (const std::exception& failure) {
+      for (at::Tensor& leaf : leaves_) leaf.mutable_grad() = at::Tensor();
+      const std::int32_t node = std::exchange(running_, -1);
+      const std::string part = node >= 0 ? describe(graph_.nodes()[node])
+                               : changed ? "assignments and updates"
+                                         : "the backward pass";
+      throw BrokenStep(part, why(failure), changed);
+    }
+  }
+
+  const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
+  /// What the first step that met anything met first.
+  const std::optional<std::string>& fault() const { return fault_; }
+
+ private:
+  /// `changed`: it has begun to change storages.
+  void run(bool& changed) {
     const bool training = trains();
     tensors_.send(inputs_);
     if (watch_) watch_->begin(tensors_.inputs(), tensors_.storages());
@@ -80,17 +116,13 @@ class Interpreter {
       look_at_gradients();
     }
     keep_readables();
+    changed = true;
     assign();
     if (training) step();
     if (mode_ == Mode::train) ++counter(graph_.counters().replay);
     for (const std::int32_t node : held_) values_[node].clear();
   }
 
-  const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
-  /// What the first step that met anything met first.
-  const std::optional<std::string>& fault() const { return fault_; }
-
- private:
   bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }
 
   at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
@@ -190,6 +222,7 @@ class Interpreter {
     Tensors inputs;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       const Node& node = graph_.nodes()[i];
+      running_ = i;
       if (skips(node)) {
         values_[i] = Tensors(node.types.size());  // for merges, which do not look at them
       } else if (!constant(i)) {
@@ -204,6 +237,7 @@ class Interpreter {
       if (!wanted_.empty() && wanted_[i]) watch(i);
       for (const std::int32_t dead : releases_[i]) values_[dead].clear();
     }
+    running_ = -1;
   }
 
   /// A node's results. An index out of range is libtorch's to refuse, but in Metronome's words;
@@ -218,6 +252,7 @@ class Interpreter {
       if (!stray) throw;
       throw RunError(fmt::format("graph \"{}\": {}", graph_.name(), *stray));
     }
+    if (observer_) observer_->after(seen(index, inputs, made));
     if (fault_) return made;
     if (const Guard* guard = node.op->as<Guard>()) {
       if (clamps(*guard, inputs)) fault_ = stray_lookup(node, inputs);
@@ -225,6 +260,17 @@ class Interpreter {
       fault_ = watch_->look(index, made);
     }
     return made;
+  }
+
+  /// Of tensors on the CPU; others are without data.
+  ObservedNode seen(std::int32_t index, const Tensors& inputs, const Tensors& made) const {
+    ObservedNode node{.graph = graph_, .index = index, .operands = {}, .results = {}};
+    const auto show = [](const at::Tensor& tensor) {
+      return tensor.defined() && tensor.is_cpu() ? from_torch(tensor.detach()) : Tensor{};
+    };
+    std::ranges::transform(inputs, std::back_inserter(node.operands), show);
+    std::ranges::transform(made, std::back_inserter(node.results), show);
+    return node;
   }
 
   /// Cheap, so that the baseline is no slower; on a device it would be one more synchronization.
@@ -307,6 +353,7 @@ class Interpreter {
   }
 
   OwnOps ops_;
+  std::shared_ptr<Observer> observer_;
   Mode mode_;
   ir::Graph graph_;
   EagerMemory& tensors_;
@@ -326,15 +373,17 @@ class Interpreter {
   Tensors readables_;
   std::optional<EagerWatch> watch_;
   std::optional<std::string> fault_;
+  std::int32_t running_ = -1;  // the node; below zero: the forward pass is over
 };
 
 class Eager final : public Engine {
  public:
   Eager(std::vector<EagerPlan> plans, const Memory& memory, const OwnOps& ops, at::Device device,
-        bool watch)
+        const EagerChecks& checks)
       : tensors_(memory, device) {
     for (EagerPlan& plan : plans) {
-      interpreters_.push_back(std::make_unique<Interpreter>(std::move(plan), tensors_, ops, watch));
+      interpreters_.push_back(
+          std::make_unique<Interpreter>(std::move(plan), tensors_, ops, checks));
     }
   }
 
@@ -367,14 +416,14 @@ class Eager final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   const OwnOps& ops, Device device, bool watch) {
+                                   const OwnOps& ops, Device device, const EagerChecks& checks) {
   if (device.kind == Device::Kind::cpu) {
-    return std::make_unique<Eager>(std::move(plans), memory, ops, at::Device(at::kCPU), watch);
+    return std::make_unique<Eager>(std::move(plans), memory, ops, at::Device(at::kCPU), checks);
   }
   load_torch_cuda(device.index);
   return std::make_unique<Eager>(std::move(plans), memory, ops,
                                  at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)),
-                                 watch);
+                                 checks);
 }
 
 }  // namespace metronome::executor::eager

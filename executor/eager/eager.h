@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/engine/engine.h"
+#include "executor/engine/observer.h"
 #include "executor/engine/target.h"
 #include "graph/ir/graph.h"
 #include "ops/rules/own_rules.h"
@@ -23,6 +24,12 @@ struct EagerPlan {
   std::set<StorageId> updated;
 };
 
+/// What is done beside a step: CompileOptions of the same names.
+struct EagerChecks {
+  bool watch = false;
+  std::shared_ptr<Observer> observer = {};  ///< of the declared graph's nodes, after each
+};
+
 /// Runs composites whole: libtorch's own, its autograd, its fused optimizers. `ops`: those of one's
 /// own, with their references.
 /// The optimizer's moments are storages of `memory`. On a CUDA device storages, inputs and values
@@ -32,6 +39,6 @@ struct EagerPlan {
 /// node, the user's line and the index; the step changes no storage. With `watch` the declared
 /// graph's values are looked at, then the parameters' gradients.
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   const OwnOps& ops, Device device, bool watch);
+                                   const OwnOps& ops, Device device, const EagerChecks& checks);
 
 }  // namespace metronome::executor::eager

@@ -22,7 +22,7 @@ class EagerBackend final : public Backend {
  public:
   EagerBackend(const Target& target, const CompileOptions& options)
       : device_(target.device),
-        watches_(options.watch),
+        checks_{.watch = options.watch, .observer = options.observer},
         ops_(options.ops),
         limited_(!options.evaluate_outputs.empty()),
         kernels_(cpu::cpu_kernels({.threads = options.threads,
@@ -32,6 +32,7 @@ class EagerBackend final : public Backend {
                                    .ops = options.ops})) {}
 
   std::string name() const override { return on_host() ? "eager" : "eager on a GPU"; }
+  bool observes() const override { return on_host(); }
 
   void require(const ir::Graph& declared, std::span<const Mode> modes) const override {
     if (std::ranges::find(modes, Mode::train) == modes.end()) return;
@@ -69,14 +70,14 @@ class EagerBackend final : public Backend {
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
       plans.push_back({plan.mode, std::move(graph), std::move(updated)});
     }
-    return make_eager(std::move(plans), memory, ops_, device_, watches_);
+    return make_eager(std::move(plans), memory, ops_, device_, checks_);
   }
 
  private:
   bool on_host() const { return device_.kind == Device::Kind::cpu; }
 
   const Device device_;
-  const bool watches_;
+  const EagerChecks checks_;
   const OwnOps ops_;
   const bool limited_;  // evaluation computes some outputs alone
   std::unique_ptr<Kernels> kernels_;

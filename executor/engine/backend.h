@@ -39,6 +39,8 @@ class Backend {
     static_cast<void>(declared), static_cast<void>(modes);
   }
   virtual const Kernels& kernels() const = 0;
+  /// Whether its engine shows steps to `CompileOptions::observer`.
+  virtual bool observes() const { return false; }
 
   /// What passes and the planner are told of a mode. Of several the step is planned in turn, until
   /// one changes nothing or the first is sure to be kept, and `choose` says which plan is kept.

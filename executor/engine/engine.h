@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/engine/memory.h"
@@ -21,12 +23,21 @@ struct PlanId {
   bool operator==(const PlanId&) const = default;
 };
 
+/// A step that broke off as one of its kernels failed: which, and why.
+struct BrokenStep : std::runtime_error {
+  BrokenStep(std::string_view kernel, std::string_view why, bool changed)
+      : std::runtime_error(std::string(kernel).append(": ").append(why)), changed(changed) {}
+
+  bool changed;  ///< it had begun to change storages
+};
+
 /// An engine whose memory is a device's keeps storages there; their blocks in `Memory` are then
 /// copies, which `fetch` and `push` bring up to date in either direction.
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// One step of a plan.
+  /// One step of a plan. On the host a kernel that fails ends in BrokenStep; such a step does not
+  /// count among `steps`.
   virtual void run(PlanId plan) = 0;
   /// Whether it has kernels to time.
   virtual bool profiles() const { return false; }

@@ -15,6 +15,7 @@
 namespace metronome {
 
 class CudaDriver;
+class Observer;
 namespace executor {
 class Backend;
 }
@@ -86,6 +87,9 @@ struct CompileOptions {
   OwnOps ops = {};
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
+  /// Checks only: who is shown each node as it runs (executor/engine/observer.h), by `stepwise` and
+  /// by `eager`, which shows results alone, on a CPU. RunError for other targets.
+  std::shared_ptr<Observer> observer = {};
 };
 
 /// Where steps run, and how: made by `cpu_replay()`, `cuda_graph()` and others

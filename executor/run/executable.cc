@@ -111,6 +111,7 @@ std::optional<std::string> Executable::fault() const {
 
 void Executable::save(const std::string& file) const {
   const Impl& impl = own();
+  impl.require_whole();
   impl.fetch_all();
   executor::checkpoint::save_checkpoint(file, impl.checkpointed(),
                                         {impl.options.seed, impl.report.choices_hash});
@@ -123,8 +124,10 @@ std::vector<std::string> Executable::load(const std::string& file) {
     Impl& impl;
     ~Push() { impl.push_all(); }
   } const push{own_impl};
-  return executor::checkpoint::load_checkpoint(
+  std::vector<std::string> lines = executor::checkpoint::load_checkpoint(
       file, own_impl.checkpointed(), {own_impl.options.seed, own_impl.report.choices_hash});
+  own_impl.half_changed.clear();
+  return lines;
 }
 
 const Report& Executable::report() const { return own().report; }

@@ -25,8 +25,11 @@ struct Feed;  // executor/run/feed.h
 /// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
 /// several threads at once: a second call while one runs throws RunError.
 ///
-/// Every call that throws RunError leaves the executable as it was. Every call on one that was
-/// moved from throws RunError.
+/// Every call that throws RunError leaves the executable as it was, but for a step that breaks off
+/// because a library failed in one of its kernels: what it was to compute cannot be read. If it had
+/// begun to change storages, the error says so, and `run`, `evaluate`, `profile` and `save` throw
+/// it again until `load` succeeds; `get`, `set` and `reset` work on what there is. Every call on an
+/// executable that was moved from throws RunError.
 ///
 /// A tensor that `input`, `read` or `get` returns keeps the bytes that it shows, and them alone: it
 /// may outlive the executable. As long as both live, the next call still changes what it shows, as

@@ -134,6 +134,11 @@ executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
         is_gradient(readable) ? ", which computes no gradients" : "",
         is_gradient(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
   }
+  if (computed_by[readable] == kBrokenOff) {
+    throw RunError(
+        fmt::format("{}: the step that was to produce \"{}\" broke off; run another first",
+                    prefix(), first().readables()[readable].name));
+  }
   throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
                              first().readables()[readable].name));
 }

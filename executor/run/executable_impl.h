@@ -71,6 +71,7 @@ struct Executable::Impl {
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   mutable bool warned = false;  ///< of a fault
+  std::string half_changed;     ///< the error of the step that left storages so; empty: none did
 
   /// Fills what `declared`, `memory` and `plans` imply.
   void finish_tables();
@@ -91,6 +92,8 @@ struct Executable::Impl {
   std::size_t readable_of(std::string_view name) const;
   std::size_t storage_of(std::string_view path) const;
 
+  /// Throws RunError where a step broke off and left storages half changed.
+  void require_whole() const;
   /// Tells of a fault, once. Waits for nothing.
   void warn_of_fault() const;
 
@@ -127,12 +130,15 @@ struct Executable::Impl {
   std::size_t own(executor::PlanId plan, std::size_t readable) const {
     return declared[plans[plan.index].shape].readables[readable];
   }
+  /// In `computed_by`: of a readable whose last step broke off.
+  static constexpr executor::PlanId kBrokenOff{-2};
   /// The plan that computed a readable last; throws RunError if no step has.
   executor::PlanId last_plan(std::size_t readable) const;
   bool is_gradient(std::size_t readable) const;
   void require_scalar(executor::PlanId plan, std::size_t readable) const;
 
   void require_compiled(Mode mode) const;
+  [[noreturn]] void break_off(executor::PlanId plan, const executor::BrokenStep& step);
   /// Sets `fed`: the one look at what the feeds are, and at what they name.
   void resolve(const executor::OfferedFeeds& feeds);
   /// The shape that takes all feeds: the one picked last if it does.

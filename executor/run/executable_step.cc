@@ -1,6 +1,8 @@
 // One step of an executable.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "executor/run/executable_impl.h"
 #include "graph/ir/error.h"
 
@@ -32,6 +34,7 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
                             std::vector<KernelTime>* times) {
   const Busy running(busy, first());
   require_compiled(mode);
+  require_whole();
   if (times != nullptr && !engine->profiles()) {
     throw RunError(
         fmt::format("{} runs by {}, which is not timed kernel by kernel: profile cpu_replay or "
@@ -45,15 +48,36 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
   require_filled(planned);
   copy_feeds(picked);
   shape = picked;
-  recent[static_cast<std::size_t>(engine->steps()) % recent.size()] = plan;
-  if (times != nullptr) {
-    *times = engine->profile(plan);
-  } else {
-    engine->run(plan);
+  const auto number = static_cast<std::size_t>(engine->steps());
+  try {
+    if (times != nullptr) {
+      *times = engine->profile(plan);
+    } else {
+      engine->run(plan);
+    }
+  } catch (const executor::BrokenStep& broken) {
+    break_off(plan, broken);
   }
+  recent[number % recent.size()] = plan;
   for (std::size_t i = 0; i < computed_by.size(); ++i) {
     if (planned.readables[i]) computed_by[i] = plan;
   }
+}
+
+/// The plan's readable values are half made; those of other plans lie elsewhere.
+void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenStep& step) {
+  std::ranges::replace(computed_by, plan, kBrokenOff);
+  std::string text = fmt::format("{}: step {}: {}; ", prefix(), engine->steps(), step.what());
+  if (!step.changed) throw RunError(text + "no storage was changed, so the step may be run again");
+  text +=
+      "the step had begun to change storages: load a checkpoint, or compile the graph again; until "
+      "then run, evaluate, profile and save refuse";
+  half_changed = text;
+  throw RunError(text);
+}
+
+void Executable::Impl::require_whole() const {
+  if (!half_changed.empty()) throw RunError(half_changed);
 }
 
 void Executable::Impl::require_compiled(Mode mode) const {

@@ -17,8 +17,8 @@ class GraphError : public std::runtime_error {
   std::vector<std::string> mistakes_;
 };
 
-/// The user's mistake in using an executable, a file, an argument or the environment. The call that
-/// throws it has changed nothing.
+/// The user's mistake in using an executable, a file, an argument or the environment; or a library
+/// that failed in a step. The call that throws it has changed nothing, but for a step that says so.
 class RunError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

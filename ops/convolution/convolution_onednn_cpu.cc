@@ -176,10 +176,8 @@ class Steps {
   std::size_t bytes() const { return bytes_; }
 
   void run(const dnnl::stream& stream) const {
-    // Arguments were checked when they were made: a failure here cannot be the caller's.
     for (const Step& step : steps_) {
-      dnnl_primitive_execute(step.primitive.get(), stream.get(),
-                             static_cast<int>(step.arguments.size()), step.arguments.data());
+      execute_onednn(step.primitive.get(), stream.get(), step.arguments);
     }
   }
 

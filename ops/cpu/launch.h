@@ -59,7 +59,9 @@ struct CpuLaunch {
   }
 };
 
-/// A function and its arguments. It may own what it needs (a primitive, packed weights).
+/// A function and its arguments. It may own what it needs (a primitive, packed weights). It throws
+/// if a library that it calls fails, and nothing else: a std::exception that says which call and
+/// why, never out of a parallel region. Executors add the node, and break off the step.
 class CpuKernel {
  public:
   CpuKernel() = default;

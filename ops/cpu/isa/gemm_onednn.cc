@@ -86,9 +86,7 @@ struct Bound {
         std::copy(from, from + n, c + o.c + i * ldc);
       }
     }
-    // Arguments were checked when the primitive was made: a failure here cannot be the caller's.
-    dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()),
-                           arguments.data());
+    execute_onednn(primitive.get(), stream.get(), arguments);
   }
 };
 
