@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "benchmarks/check/check_table.h"
 #include "benchmarks/explain.h"
 #include "benchmarks/table.h"
 #include "models/commands/commands.h"
@@ -29,6 +30,7 @@ struct Arguments {
   std::string device = "cpu";
   bool tf32 = false;
   bool explain = false;
+  bool check = false;
   std::optional<std::string> json;
 };
 
@@ -74,6 +76,26 @@ int explain(const std::vector<models::ModelEntry>& entries,
   return 0;
 }
 
+int check(const std::vector<models::ModelEntry>& entries,
+          const benchmarks::CompareOptions& options) {
+  int right = 0;
+  fmt::print("\n{}\n", benchmarks::check_head());
+  std::vector<benchmarks::Check> checks;
+  for (const models::ModelEntry& entry : entries) {
+    {
+      const Progress progress(entry.name);
+      checks.push_back(benchmarks::check_model(
+          entry,
+          {.scale = options.scale, .threads = options.threads, .progress = std::cref(progress)}));
+    }
+    if (checks.back().wrong.empty()) ++right;
+    fmt::print("{}\n", benchmarks::check_row(checks.back()));
+    std::fflush(stdout);
+  }
+  fmt::print("\n{}\n{} of {} are right\n", benchmarks::check_report(checks), right, checks.size());
+  return right == static_cast<int>(checks.size()) ? 0 : 1;
+}
+
 int compare(const Arguments& arguments) {
   const models::Scale scale = models::scale_of(arguments.scale);
   const bool small = scale == models::Scale::small;
@@ -87,6 +109,11 @@ int compare(const Arguments& arguments) {
   if (arguments.explain && arguments.json) {
     throw UsageError("--json needs the comparison with eager: leave out --explain.");
   }
+  if (arguments.check &&
+      (arguments.explain || arguments.json || on_device || arguments.rounds > 0)) {
+    throw UsageError(
+        "--check times nothing, on a CPU: leave out --explain, --json, --device and --rounds.");
+  }
   benchmarks::Machine machine = benchmarks::this_machine();
   if (on_device) find_device(machine);
   benchmarks::CompareOptions options{.scale = scale, .tf32 = arguments.tf32};
@@ -99,6 +126,11 @@ int compare(const Arguments& arguments) {
   for (const std::string& name : arguments.models) entries.push_back(models::find_model(name));
   if (entries.empty()) entries.assign(models::all_models().begin(), models::all_models().end());
 
+  if (arguments.check) {
+    fmt::print("{}\n{} scale, {} thread{}\n", benchmarks::to_string(machine), arguments.scale,
+               options.threads, options.threads == 1 ? "" : "s");
+    return check(entries, options);
+  }
   fmt::print("{}\n{} scale, {} thread{}, {}, {} rounds; times are medians +- spreads\n",
              benchmarks::to_string(machine), arguments.scale, options.threads,
              options.threads == 1 ? "" : "s", arguments.tf32 ? "TF32 products" : "f32",
@@ -153,6 +185,9 @@ void add_compare(CLI::App& app, Action& chosen) {
   verb->add_flag(
       "--explain", arguments->explain,
       "In place of eager: the least that a step can take here, and what each pass saves");
+  verb->add_flag("--check", arguments->check,
+                 "In place of timing: each kernel and each decision of a step against f64, replays "
+                 "against steps kernel by kernel, the arena");
   verb->add_flag("--tf32", arguments->tf32,
                  "TF32 products on a GPU for both, in place of IEEE f32");
   verb->add_option("--threads", arguments->threads,

@@ -71,6 +71,8 @@ INTERNALS = {
     "executor/cuda/driver/null_driver.h",
     "executor/cuda/driver/stopwatch.h",
     "executor/cuda/runtime/nvrtc.h",
+    "executor/engine/observer.h",
+    "executor/libtorch/convert.h",
     "graph/ir/op_model.h",
     "graph/ir/structural.h",
     "ops/attention/attention.h",
@@ -79,7 +81,9 @@ INTERNALS = {
     "ops/cpu/table.h",
     "ops/layer_norm/layer_norm.h",
     "ops/matmul/matmul.h",
+    "ops/pool/max_pool.h",
     "ops/recurrent/recurrent.h",
+    "ops/reference/table.h",
     "ops/softmax/softmax.h",
 }
 

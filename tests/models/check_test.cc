@@ -1,0 +1,70 @@
+// A step that is right is found right; each planted fault is found, and named.
+#include "benchmarks/check/check.h"
+
+#include <string>
+#include <string_view>
+
+#include "models/models.h"
+#include "tests/doctest.h"
+
+namespace metronome::benchmarks {
+namespace {
+
+TEST_CASE("every model is right at small scale, on one thread and on two") {
+  for (const models::ModelEntry& entry : models::all_models()) {
+    for (const int threads : {1, 2}) {
+      CAPTURE(entry.name);
+      CAPTURE(threads);
+      const Check check = check_model(entry, {.threads = threads});
+      for (const std::string& line : check.wrong) FAIL_CHECK(line);
+      CHECK(check.gradient_error > 0);  // f32 rounds
+      CHECK(check.exact_error < 1e-9);
+      CHECK(check.nodes.size() > 3);
+    }
+  }
+}
+
+// Changes result `k` of the first node of an op, at one element or at all of them.
+NodeErrors::Plant in(std::string_view op, std::size_t k, void (*change)(const Tensor&)) {
+  return [=, done = std::string()](const ObservedNode& seen) mutable {
+    if (seen.node().op->name() != op || (!done.empty() && done != seen.node().path.get())) return;
+    done = seen.node().path.get();
+    change(seen.results.at(k));
+  };
+}
+
+std::string first_wrong(std::string_view model, NodeErrors::Plant plant) {
+  const Check check = check_model(models::find_model(model), {.plant = std::move(plant)});
+  return check.wrong.empty() ? "" : check.wrong.front();
+}
+
+TEST_CASE("a factor of 1.001 in one layer's gradient is found") {
+  const std::string wrong =
+      first_wrong("convnet", in("convolution_weight_grad", 0, [](const Tensor& t) {
+                    auto* x = reinterpret_cast<float*>(t.data);
+                    for (std::int64_t i = 0; i < t.numel(); ++i) x[i] *= 1.001f;
+                  }));
+  CHECK(wrong.find("convolution_weight_grad") != std::string::npos);
+}
+
+TEST_CASE("one wrong winner of a max pool, far from a tie, is found") {
+  const std::string wrong = first_wrong("convnet", in("max_pool", 1, [](const Tensor& t) {
+                                          auto* winner = reinterpret_cast<std::int32_t*>(t.data);
+                                          winner[t.numel() / 2] ^= 1;
+                                        }));
+  CHECK(wrong.find("1 of") != std::string::npos);
+  CHECK(wrong.find("decisions are not those of f64") != std::string::npos);
+}
+
+TEST_CASE("one wrong sign is found") {
+  const std::string wrong = first_wrong("convnet", in("relu", 0, [](const Tensor& t) {
+                                          auto* x = reinterpret_cast<float*>(t.data);
+                                          std::int64_t i = 0;
+                                          while (x[i] == 0) ++i;
+                                          x[i] = -x[i];
+                                        }));
+  CHECK(wrong.find("relu") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace metronome::benchmarks
