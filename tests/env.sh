@@ -1,3 +1,4 @@
 #!/bin/sh
-# Runs a test program with variables set: env.sh NAME=VALUE PROGRAM
-exec env "$@"
+# Runs a test program once more, with variables set: env.sh NAME=VALUE PROGRAM. What it skips, its first
+# run has told.
+exec env METRONOME_RERUN=1 "$@"

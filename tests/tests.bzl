@@ -1,9 +1,47 @@
-"""One test program for each file."""
+"""One test program for each file, or for a room of files."""
 
-# Tests that compile for long and time nothing: `./metronome test` runs two of them at a time.
-TOGETHER = ["together"]
+load("//third_party:unity.bzl", "unity")
 
-def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count = None, tags = []):
+# Programs that time what they run, or fill the machine's memory: `./metronome test` runs two others at
+# a time, and these alone.
+_ALONE = [
+    "benchmarks/floor_test.cc",
+    "cuda/stopwatch_test.cc",
+    "executor/keep_whole_test.cc",
+    "executor/profile_test.cc",
+    "executor/room_test.cc",
+    "executor/tuning_test.cc",
+    "models/allocations_test.cc",
+    "models/command_line_test.cc",
+    "models/compare_test.cc",
+    "models/profile_test.cc",
+]
+
+# Files of rooms that are programs of their own: they take the place of a library's function, fork, read
+# the environment when they start, time what they run, or need not be linked with so much.
+OF_THEIR_OWN = [
+    "executor/broken_steps_test.cc",
+    "executor/checkpoint_kill_test.cc",
+    "executor/environment_test.cc",
+    "executor/keep_whole_test.cc",
+    "executor/nvrtc_test.cc",
+    "executor/open_cuda_test.cc",
+    "executor/profile_test.cc",
+    "executor/room_test.cc",
+    "executor/tuning_test.cc",
+    "ops/composition_test.cc",
+    "ops/each_test.cc",
+    "ops/fold_test.cc",
+    "ops/functions_test.cc",
+    "ops/half_test.cc",
+    "ops/indexing_test.cc",
+    "ops/init_test.cc",
+    "ops/optimizers_test.cc",
+    "ops/recurrent_mistakes_test.cc",
+    "ops/routing_test.cc",
+]
+
+def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count = None):
     """Makes `graph_print_test` of graph/print_test.cc, and so on."""
     for src in srcs:
         native.cc_test(
@@ -12,9 +50,68 @@ def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count =
             data = data,
             local_defines = local_defines,
             shard_count = shard_count,
-            tags = tags,
+            tags = ["exclusive"] if src in _ALONE else [],
             deps = deps + [
                 ":doctest_main",
                 "//third_party:doctest",
             ],
         )
+
+def doctest_room(name, srcs, parts, deps, hdrs = [], first = None, **kwargs):
+    """One program of many files, which are compiled together in a few sources.
+
+    Each file's own helpers stand in a namespace that is called like it: metronome::testing::fuse_test.
+    Cases of one file: `--test_arg=--source-file=*graph/fuse_test.cc`.
+
+    Args:
+      name: the program, "graph_test" for files of graph/: `./metronome test` finds it by that.
+      srcs: its files.
+      parts: in how many compiles, of about 1,500 lines each.
+      deps: of the files.
+      hdrs: of the files.
+      first: a header that comes before all files.
+      **kwargs: of cc_test (data, local_defines, ...).
+    """
+    unity(
+        name = name + "_unity",
+        testonly = True,
+        srcs = srcs,
+        by_file = True,
+        first = first,
+        parts = parts,
+    )
+
+    # A cc_test has no textual headers.
+    native.cc_library(
+        name = name + "_files",
+        testonly = True,
+        textual_hdrs = srcs,
+    )
+    native.cc_test(
+        name = name,
+        srcs = [name + "_unity", "skipped.h"] + hdrs,
+        # One to two minutes on two cores.
+        timeout = "long",
+        deps = deps + [
+            name + "_files",
+            ":doctest_main",
+            "//third_party:doctest",
+        ],
+        **kwargs
+    )
+
+# Folders whose files are one program, but for those of their own.
+_ROOMS = [
+    "executor",
+    "graph",
+    "ops",
+]
+
+def program_of(src):
+    """The program that a test file is part of: ":ops_test" of ops/bits_test.cc."""
+    room = src.split("/")[0]
+    return ":" + (room + "_test" if room in _ROOMS and src not in OF_THEIR_OWN else src[:-len(".cc")].replace("/", "_"))
+
+def runs(src):
+    """The arguments that run one file's cases, for env.sh."""
+    return ["$(rootpath {})".format(program_of(src)), "--source-file=*tests/" + src]

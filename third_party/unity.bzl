@@ -6,12 +6,14 @@ load("//third_party:paths.bzl", "include_path")
 def _unity_impl(ctx):
     parts = [[] for _ in range(ctx.attr.parts)]
     for source in ctx.files.srcs:
-        # By folder, so that a new file moves no other one.
-        parts[hash(source.short_path.rpartition("/")[0]) % len(parts)].append(source)
+        # By name, so that a new file moves no other one.
+        name = include_path(source) if ctx.attr.by_file else source.short_path.rpartition("/")[0]
+        parts[hash(name) % len(parts)].append(source)
     outs = []
     for i, sources in enumerate(parts):
         out = ctx.actions.declare_file("{}_{}.cc".format(ctx.label.name, i))
-        ctx.actions.write(out, "".join(["#include \"{}\"\n".format(include_path(source)) for source in sources]))
+        paths = ([ctx.attr.first] if ctx.attr.first else []) + [include_path(source) for source in sources]
+        ctx.actions.write(out, "".join(["#include \"{}\"\n".format(path) for path in paths]))
         outs.append(out)
     return [DefaultInfo(files = depset(outs))]
 
@@ -20,6 +22,8 @@ unity = rule(
     implementation = _unity_impl,
     attrs = {
         "srcs": attr.label_list(allow_files = [".cc"]),
+        "by_file": attr.bool(doc = "whether a folder's files may come into several sources"),
+        "first": attr.string(doc = "a header that is included before them"),
         "parts": attr.int(default = 1, doc = "how many sources; a folder's files come into one"),
     },
 )

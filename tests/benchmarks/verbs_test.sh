@@ -32,7 +32,7 @@ say_address='say address, which finds what is undefined, too.'
 refuses 2 "test --sanitize knows no \"thread\": $say_address" test --sanitize thread
 refuses 2 "test --sanitize knows no \"thread\": $say_address" test --sanitize=thread
 refuses 2 "test --sanitize knows no \"\": $say_address" test --sanitize
-refuses 2 'test knows no --fly: it takes Bazel targets, such as //tests/graph/..., --sanitize or --help.' \
+refuses 2 'test knows no --fly: it takes folders, Bazel targets such as //tests/graph/..., --changed, --sanitize or --help.' \
   test --sanitize address --fly
 "$metronome" test --help | grep -qF './metronome test --sanitize address' || {
   echo 'verbs_test: "test --help" does not tell of --sanitize' >&2

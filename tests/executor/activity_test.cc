@@ -14,7 +14,7 @@
 #define METRONOME_CUPTI 1
 #endif
 
-namespace metronome {
+namespace metronome::activity_test {
 namespace {
 
 #ifndef METRONOME_CUPTI
@@ -104,4 +104,4 @@ TEST_CASE("without a driver CUPTI refuses in a sentence; with one, nothing was d
 #endif
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::activity_test

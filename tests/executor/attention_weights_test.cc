@@ -12,7 +12,7 @@
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
-namespace metronome {
+namespace metronome::attention_weights_test {
 namespace {
 
 at::Tensor numbers(const std::vector<std::int64_t>& shape, double seed) {
@@ -56,4 +56,4 @@ TEST_CASE("multi_head_attention takes the weights of PyTorch's module by name") 
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::attention_weights_test

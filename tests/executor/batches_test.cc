@@ -9,6 +9,7 @@
 
 #include "graph/ir/error.h"
 
+namespace batches_test {
 using namespace metronome;
 
 namespace {
@@ -148,3 +149,5 @@ TEST_CASE("numbers that make no batch are refused") {
   CHECK_THROWS_WITH_AS(BatchOrder(3, 2, 1, LastBatch::drop).at(-1), "replay -1: steps count from 0",
                        RunError);
 }
+
+}  // namespace batches_test

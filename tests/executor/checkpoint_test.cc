@@ -12,6 +12,7 @@
 #include "graph/ir/error.h"
 #include "tests/executor/temporary_folder.h"
 
+namespace checkpoint_test {
 using namespace metronome;
 
 namespace {
@@ -96,7 +97,7 @@ struct Saved {
     const auto before = storages.memory();
     CHECK_THROWS_WITH_AS(executor::checkpoint::load_checkpoint(file, storages.list(), kInfo),
                          (file + ": cannot be loaded: " + reason).c_str(), RunError);
-    CHECK(storages.memory() == before);
+    CHECK((storages.memory() == before));  // bytes, which have no text
   }
   void refuses(Storages&& storages, const std::string& reason) const { refuses(storages, reason); }
   // Writes the file again with other metadata.
@@ -120,7 +121,7 @@ TEST_CASE("everything comes back, without a notice") {
   const Saved saved;
   Storages s = fresh();
   CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) == Lines{});
-  CHECK(s.memory() == trained().memory());
+  CHECK((s.memory() == trained().memory()));
 }
 
 TEST_CASE("the file holds each storage under its path and the rest as metadata") {
@@ -353,9 +354,9 @@ TEST_CASE("one flipped bit anywhere is refused, and nothing is changed") {
       executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo);
       ++loaded;
       CAPTURE(flipped);
-      CHECK(s.memory() == trained().memory());  // "abc" and "ABC" are one number
+      CHECK((s.memory() == trained().memory()));  // "abc" and "ABC" are one number
     } catch (const RunError&) {
-      CHECK(s.memory() == before);
+      CHECK((s.memory() == before));
     }
   }
   CHECK(loaded < 40);
@@ -386,3 +387,5 @@ TEST_CASE("a file that another process cuts short between check and copy resets 
     CHECK(std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{}; }));
   }
 }
+
+}  // namespace checkpoint_test

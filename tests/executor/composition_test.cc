@@ -3,7 +3,7 @@
 
 #include "tests/executor/targets.h"
 
-namespace metronome {
+namespace metronome::composition_test {
 namespace {
 
 using tests::OnEveryTarget;
@@ -239,4 +239,4 @@ TEST_CASE("a shared layer beside repeated ones: one set of weights, of which all
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::composition_test

@@ -6,8 +6,7 @@
 #include "graph/emit/scope.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
+namespace control_test {
 namespace {
 
 namespace mt = metronome;
@@ -206,3 +205,5 @@ TEST_CASE("a loop carries several values, one of them a halting probability that
 }
 
 }  // namespace
+
+}  // namespace control_test

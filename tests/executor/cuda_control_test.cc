@@ -17,7 +17,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::cuda_control_test {
 namespace {
 
 CompileOptions untuned() {
@@ -230,4 +230,4 @@ TEST_CASE("the branches of a choice are the cases of one switch") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::cuda_control_test

@@ -16,7 +16,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::cuda_feeds_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -251,4 +251,4 @@ TEST_CASE("it outlives the executable and the device") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::cuda_feeds_test

@@ -15,7 +15,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::cuda_forms_test {
 namespace {
 
 constexpr Line kHere{"forms.cc", 7};
@@ -96,4 +96,4 @@ TEST_CASE("what fails before any form is made is named by its node") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::cuda_forms_test

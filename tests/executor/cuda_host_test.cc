@@ -14,7 +14,7 @@
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::cuda_host_test {
 namespace {
 
 CompileOptions untuned(std::vector<Mode> modes = {Mode::train}) {
@@ -248,4 +248,4 @@ TEST_CASE("the first node that meets a number that is not finite is named") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::cuda_host_test

@@ -15,7 +15,7 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::cuda_null_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -199,4 +199,4 @@ TEST_CASE("what cannot be asked of a device is refused with the values in it") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::cuda_null_test

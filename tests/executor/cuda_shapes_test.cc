@@ -15,7 +15,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::cuda_shapes_test {
 namespace {
 
 struct Net {
@@ -200,4 +200,4 @@ TEST_CASE("a step launches the graph of its shape and copies that shape's feeds 
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::cuda_shapes_test

@@ -8,7 +8,7 @@
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::executable_test {
 namespace {
 
 /// y = w x, loss = mean((y - t)^2), w = 1 at the beginning.
@@ -308,4 +308,4 @@ TEST_CASE("two executables of one graph share nothing") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::executable_test

@@ -11,8 +11,7 @@
 #include "ops/route/route.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
+namespace expert_choice_test {
 namespace {
 
 namespace mt = metronome;
@@ -136,3 +135,5 @@ TEST_CASE("with room for all rows it is the dense mixture, whoever chooses") {
 }
 
 }  // namespace
+
+}  // namespace expert_choice_test

@@ -3,25 +3,23 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
-#include <spdlog/sinks/ostream_sink.h>
 
 #include <cmath>
 #include <functional>
-#include <sstream>
 
 #include "executor/metronome.h"
-#include "executor/support/log.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/reference/table.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/executor/logged.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/executor/told.h"
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome::tests {
+namespace metronome::tests::faults_test {
 namespace {
 
 struct Labelled {
@@ -244,21 +242,6 @@ TEST_CASE("a step that eager refuses changes no storage") {
 
 // ---- the warning -------------------------------------------------------------------------------
 
-/// What is logged while it lives.
-class Logged {
- public:
-  Logged() {
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_st>(text_);
-    sink->set_pattern("%l: %v");
-    executor::logger().sinks().push_back(std::move(sink));
-  }
-  ~Logged() { executor::logger().sinks().pop_back(); }
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-};
-
 TEST_CASE("read, read_scalar and save warn of a fault, once") {
   const Labelled l;
   const TemporaryFolder folder;
@@ -304,4 +287,4 @@ TEST_CASE("a warning waits for no step of a device") {
 }
 
 }  // namespace
-}  // namespace metronome::tests
+}  // namespace metronome::tests::faults_test

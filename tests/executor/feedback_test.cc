@@ -8,7 +8,7 @@
 #include "tests/executor/targets.h"
 #include "tests/executor/temporary_folder.h"
 
-namespace metronome {
+namespace metronome::feedback_test {
 namespace {
 
 using tests::OnEveryTarget;
@@ -202,4 +202,4 @@ TEST_CASE("states are part of checkpoints: a resumed run gives the same bits") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::feedback_test

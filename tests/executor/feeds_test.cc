@@ -14,7 +14,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::feeds_test {
 namespace {
 
 /// Shows what each of three inputs was fed.
@@ -181,4 +181,4 @@ TEST_CASE("a storage is set from its own memory") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::feeds_test

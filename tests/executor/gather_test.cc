@@ -13,7 +13,7 @@
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
-namespace metronome {
+namespace metronome::gather_test {
 namespace {
 
 using tests::OnEveryTarget;
@@ -128,4 +128,4 @@ TEST_CASE("the gradients of recurrent layers and their readers are the same gath
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::gather_test

@@ -14,7 +14,7 @@
 #include "executor/cuda/runtime/gemm_layout.h"
 #endif
 
-namespace metronome {
+namespace metronome::gemm_layout_test {
 namespace {
 
 #ifdef METRONOME_NO_CUDA
@@ -105,4 +105,4 @@ TEST_CASE("the alignment of a batch is that of its worst matrix, and 16 at most"
 #endif
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::gemm_layout_test

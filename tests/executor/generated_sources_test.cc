@@ -12,7 +12,7 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::generated_sources_test {
 namespace {
 
 /// Keeps the sources that a device would be asked to compile.
@@ -72,4 +72,4 @@ TEST_CASE("fusing takes in maps and reductions of every model, so that fewer ker
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::generated_sources_test

@@ -8,8 +8,7 @@
 #include "tests/doctest.h"
 #include "tests/executor/settings_of.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
+namespace guarded_memory_test {
 namespace {
 
 namespace mt = metronome;
@@ -100,3 +99,5 @@ TEST_CASE("branches that share bytes leave the same bits, dead bytes poisoned or
 }
 
 }  // namespace
+
+}  // namespace guarded_memory_test

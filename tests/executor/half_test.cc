@@ -12,7 +12,7 @@
 #include "tests/executor/targets.h"
 #include "tests/executor/temporary_folder.h"
 
-namespace metronome {
+namespace metronome::half_test {
 namespace {
 
 using tests::OnEveryTarget;
@@ -197,4 +197,4 @@ TEST_CASE("a merge of two bytes") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::half_test

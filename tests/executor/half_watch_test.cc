@@ -6,7 +6,7 @@
 #include "tests/doctest.h"
 #include "tests/executor/told.h"
 
-namespace metronome {
+namespace metronome::half_watch_test {
 namespace {
 
 TEST_CASE("a cast that overflows, and a NaN that is fed, are told of") {
@@ -31,4 +31,4 @@ TEST_CASE("a cast that overflows, and a NaN that is fed, are told of") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::half_watch_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-namespace metronome {
+namespace metronome::hazards_test {
 namespace {
 
 using Before = std::vector<std::vector<std::int32_t>>;
@@ -135,4 +135,4 @@ TEST_CASE("thousands of items over large ranges") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::hazards_test

@@ -10,7 +10,7 @@
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::identity_test {
 namespace {
 
 /// y = w x, loss = mean((y - t)^2), w = 1 at the beginning.
@@ -85,4 +85,4 @@ TEST_CASE("compile refuses a graph that was moved from, and takes the one that i
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::identity_test

@@ -15,7 +15,7 @@
 #include "tests/doctest.h"
 #include "tests/executor/targets.h"
 
-namespace metronome {
+namespace metronome::indexing_test {
 namespace {
 
 using tests::OnEveryTarget;
@@ -251,4 +251,4 @@ TEST_CASE("halves, integers and truths are moved by index") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::indexing_test

@@ -14,8 +14,7 @@
 #include "tests/doctest.h"
 #include "tests/executor/settings_of.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
+namespace inside_test {
 namespace {
 
 using namespace metronome;
@@ -131,3 +130,5 @@ TEST_CASE("a step with packed gradients leaves the bits of one without") {
 }
 
 }  // namespace
+
+}  // namespace inside_test

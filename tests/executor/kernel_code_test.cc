@@ -8,7 +8,7 @@
 #include "executor/cuda/runtime/kernel_code.h"
 #endif
 
-namespace metronome {
+namespace metronome::kernel_code_test {
 namespace {
 
 #ifdef METRONOME_NO_CUDA
@@ -47,4 +47,4 @@ TEST_CASE("more shared memory than the code allows is refused") {
 #endif
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::kernel_code_test

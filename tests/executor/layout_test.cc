@@ -12,8 +12,7 @@
 #include "tests/executor/settings_of.h"
 #include "tests/executor/temporary_folder.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
+namespace layout_test {
 namespace {
 
 using namespace metronome;
@@ -156,3 +155,5 @@ TEST_CASE("set, save and load speak of plain tensors, whatever layout a plan kee
 }
 
 }  // namespace
+
+}  // namespace layout_test

@@ -16,7 +16,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::options_test {
 namespace {
 
 /// A classifier: only the loss reads the labels.
@@ -232,4 +232,4 @@ TEST_CASE("an optimizer of the user's own: planned by Metronome, refused where l
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::options_test

@@ -6,7 +6,7 @@
 #include "graph/emit/scope.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::own_op_test {
 namespace {
 
 /// x / (1 + |x|).
@@ -50,4 +50,4 @@ TEST_CASE("an op of other ops and its gradient, on each target") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::own_op_test

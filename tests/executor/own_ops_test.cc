@@ -116,7 +116,7 @@ Value bend(Value x, Line line = Line::here()) { return apply(Bend{}, {x}, line);
 
 }  // namespace mine
 
-namespace metronome {
+namespace metronome::own_ops_test {
 namespace {
 
 using mine::bend;
@@ -283,4 +283,4 @@ TEST_CASE("lists are joined; what stands in both stands once") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::own_ops_test

@@ -15,7 +15,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::ownership_test {
 namespace {
 
 constexpr std::int64_t kMany = 1 << 12;  // elements: freed blocks of this size are written to
@@ -188,4 +188,4 @@ TEST_CASE("every call on an executable that was moved from says so") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::ownership_test

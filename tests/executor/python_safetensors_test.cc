@@ -15,6 +15,7 @@
 #include "executor/checkpoint/safetensors.h"
 #include "tests/executor/temporary_folder.h"
 
+namespace python_safetensors_test {
 using namespace metronome;
 
 namespace {
@@ -228,3 +229,5 @@ with safe_open("ours", framework="np") as file:
   CHECK(weight == counted<float>(6, .25));
   CHECK(replay == 41);
 }
+
+}  // namespace python_safetensors_test

@@ -11,7 +11,7 @@
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
-namespace metronome {
+namespace metronome::rates_test {
 namespace {
 
 using tests::OnEveryTarget;
@@ -92,4 +92,4 @@ TEST_CASE("updates at all rates run as one node of a device") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::rates_test

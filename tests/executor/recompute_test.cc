@@ -19,7 +19,7 @@
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
-namespace metronome {
+namespace metronome::recompute_test {
 namespace {
 
 using tests::device_of_host;
@@ -255,4 +255,4 @@ TEST_CASE("a device keeps all that clones wait for, fused or not") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::recompute_test

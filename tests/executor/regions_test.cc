@@ -14,7 +14,7 @@
 #include "ops/language/functions.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::regions_test {
 namespace {
 
 /// Tasks made by hand: one byte each, written by it, at an address of its own.
@@ -187,4 +187,4 @@ TEST_CASE("tasks wait for a region to come, so that it comes once") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::regions_test

@@ -13,8 +13,7 @@
 #include "ops/route/route.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
+namespace routing_test {
 namespace {
 
 namespace mt = metronome;
@@ -288,3 +287,5 @@ TEST_CASE("results of any rank, one expert, no row") {
 }
 
 }  // namespace
+
+}  // namespace routing_test

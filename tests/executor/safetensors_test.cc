@@ -16,6 +16,7 @@
 #include "graph/ir/error.h"
 #include "tests/executor/temporary_folder.h"
 
+namespace safetensors_test {
 using namespace metronome;
 
 namespace {
@@ -378,3 +379,5 @@ TEST_CASE("replacing follows a symbolic link and keeps the permissions") {
   CHECK(std::filesystem::status(folder.file("a")).permissions() == std::filesystem::perms{0640});
   CHECK(folder.files() == 2);
 }
+
+}  // namespace safetensors_test

@@ -7,7 +7,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::shapes_agreement_test {
 namespace {
 
 Line at_line(int number) { return {"net.cc", number}; }
@@ -194,4 +194,4 @@ TEST_CASE("no graph, a null pointer, or a mistake in the second graph") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::shapes_agreement_test

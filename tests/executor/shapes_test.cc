@@ -15,7 +15,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::shapes_test {
 namespace {
 
 /// Batch norm, dropout, a schedule, clipping and moments, in f64.
@@ -340,4 +340,4 @@ TEST_CASE("a parameter that the loss reaches in one shape only") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::shapes_test

@@ -13,7 +13,7 @@
 
 #include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::slots_test {
 namespace {
 
 /// Slots whose waits are written down.
@@ -224,4 +224,4 @@ TEST_CASE("no slot is refilled while its step reads it, and no read sees another
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::slots_test

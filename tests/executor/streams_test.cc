@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-namespace metronome {
+namespace metronome::streams_test {
 namespace {
 
 using After = std::vector<std::vector<std::int32_t>>;
@@ -153,4 +153,4 @@ TEST_CASE("random work: every order is kept, and by no event that could be left 
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::streams_test

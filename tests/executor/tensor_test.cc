@@ -14,7 +14,7 @@
 #include "executor/engine/tensor_copy.h"
 #include "graph/ir/error.h"
 
-namespace metronome {
+namespace metronome::tensor_test {
 namespace {
 
 /// The numbers 0, 1, 2, ... in memory.
@@ -174,4 +174,4 @@ TEST_CASE("what does not fit is refused, in words") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::tensor_test

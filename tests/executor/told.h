@@ -12,6 +12,7 @@
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
+#include "tests/executor/targets.h"
 
 namespace metronome::tests {
 
@@ -21,9 +22,6 @@ inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 inline at::Tensor integers(std::vector<std::int64_t> numbers) {
   return at::tensor(numbers, at::TensorOptions(at::kLong));
-}
-inline at::Tensor vector_of(std::vector<double> numbers) {
-  return at::tensor(numbers, at::TensorOptions(at::kDouble));
 }
 
 inline Target on_host(Target target) {

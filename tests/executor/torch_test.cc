@@ -13,7 +13,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::torch_test {
 namespace {
 
 Offered shown(const at::Tensor& tensor) {
@@ -181,4 +181,4 @@ TEST_CASE("what libtorch cannot show is refused") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::torch_test

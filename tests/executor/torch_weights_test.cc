@@ -12,7 +12,7 @@
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
-namespace metronome {
+namespace metronome::torch_weights_test {
 namespace {
 
 namespace checkpoint = executor::checkpoint;
@@ -124,4 +124,4 @@ TEST_CASE("weights that PyTorch saved are found by name and give what libtorch g
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::torch_weights_test

@@ -12,7 +12,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome::tests {
+namespace metronome::tests::watch_test {
 namespace {
 
 /// y = layer(x) of x [4], and a loss that trains a scale.
@@ -144,4 +144,4 @@ TEST_CASE("a gradient that is not finite is told of") {
 }
 
 }  // namespace
-}  // namespace metronome::tests
+}  // namespace metronome::tests::watch_test

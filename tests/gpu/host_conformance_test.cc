@@ -10,13 +10,15 @@
 #include "tests/gpu/device_conformance.h"
 #include "tests/gpu/host_device.h"
 #include "tests/gpu/shards.h"
+#include "tests/ops/asked.h"
 
 namespace metronome {
 TEST_CASE("every op's kernels are right, whatever order threads run in") {
   at::set_num_threads(1);
   HostDevice first, second({RunOrder::Kind::reverse}), third({RunOrder::Kind::random, 7});
   const std::vector<DevicePool*> pools = {&first.pool, &second.pool, &third.pool};
-  const std::vector<OpCheck> checks = all_op_checks();
+  std::vector<OpCheck> checks = all_op_checks();
+  std::erase_if(checks, [](const OpCheck& check) { return !asked_for(check.op); });
   const Share share;
   using Clock = std::chrono::steady_clock;
   for (std::size_t i = share.index; i < checks.size(); i += share.count) {

@@ -3,14 +3,12 @@
 
 #include <doctest/doctest.h>
 
-#include "graph/check/verify.h"
 #include "graph/ir/structural.h"
+#include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::absorb_test {
 namespace {
-
-using namespace testing;
 
 /// x y, and z added where it `adds`: a matrix product to the pass.
 struct Product {
@@ -26,15 +24,6 @@ struct Product {
 };
 
 Value product(Value x, Value y) { return apply(Product{}, {x, y}, Line{"product.cc", 1}); }
-Value accumulate(Value sum, Value term) {
-  return apply(Accumulate{}, {sum, term}, Line{"sum.cc", 2});
-}
-
-std::string after(const ir::Graph& graph) {
-  const ir::Graph result = passes::absorb(graph, {});
-  check::verify(result, "absorb");
-  return result.print();
-}
 
 TEST_CASE("a product takes in the sum that alone reads it, in the sum's place") {
   Graph g("g");
@@ -42,7 +31,7 @@ TEST_CASE("a product takes in the sum that alone reads it, in the sum's place") 
   const Value xy = product(x, g.input("y", f32, {4}));
   const Value c = scale(x, 2);  // made after the product
   g.output("sum", accumulate(c, xy));
-  CHECK(after(g) ==
+  CHECK(after(passes::absorb, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1 = input y : f32[4]\n"
@@ -56,7 +45,7 @@ TEST_CASE("the product may be the sum's first operand") {
   Graph g("g");
   const Value x = g.input("x", f32, {4});
   g.output("sum", accumulate(product(x, x), x));
-  CHECK(after(g) ==
+  CHECK(after(passes::absorb, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1 = product(%0, %0, %0) {adds} : f32[4]  \"product\"\n"
@@ -69,7 +58,7 @@ TEST_CASE("of a sum of products the first is made, the others are added to it") 
   const Value y = g.input("y", f32, {4});
   const Value first = product(x, x), second = product(x, y), third = product(y, y);
   g.output("sum", accumulate(accumulate(first, second), third));
-  CHECK(after(g) ==
+  CHECK(after(passes::absorb, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1 = input y : f32[4]\n"
@@ -98,9 +87,7 @@ TEST_CASE("a product that something else needs is left") {
     g.output("y", sum);
   }
   SUBCASE("something else than a sum reads it") { g.output("y", plus(x, product(x, xx))); }
-  const ir::Graph result = passes::absorb(g, {});
-  check::verify(result, "absorb");
-  CHECK(result.print().find("= product(%0, %0) :") != std::string::npos);
+  CHECK(after(passes::absorb, g).find("= product(%0, %0) :") != std::string::npos);
 }
 
 TEST_CASE("a product under another guard than the sum's is left") {
@@ -113,7 +100,7 @@ TEST_CASE("a product under another guard than the sum's is left") {
   const ValueId under = guarded(make_op(Product{}), {x.id(), x.id()}, go.id());
   SUBCASE("none") {
     g.output("y", g.value(guarded(make_op(AccumulateIf{}), {x.id(), under, go.id()}, {})));
-    CHECK(after(g) == g.print());
+    CHECK(after(passes::absorb, g) == g.print());
   }
   SUBCASE("the same is kept") {
     const ValueId sum = guarded(make_op(Accumulate{}), {x.id(), under}, go.id());
@@ -126,4 +113,4 @@ TEST_CASE("a product under another guard than the sum's is left") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::absorb_test

@@ -8,15 +8,14 @@
 #include <random>
 #include <set>
 
-#include "graph/check/verify.h"
 #include "graph/ir/group.h"
 #include "graph/plan/schedule.h"
+#include "tests/graph/after.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::batch_test {
 namespace {
-
-using namespace testing;
 
 /// (parameter, gradient, moment, rate) to the next parameter and moment, each over its old value.
 struct Update {
@@ -64,9 +63,7 @@ Graph step(std::vector<std::int64_t> sizes, std::vector<double> decays = {},
 ir::Graph batched(const ir::Graph& graph, std::size_t buckets) {
   Settings settings;
   settings.buckets = buckets;
-  ir::Graph result = passes::batch(graph, settings);
-  check::verify(result, "batch");
-  return result;
+  return graph_after(passes::batch, graph, settings);
 }
 
 /// Paths of the parameters of each batch, "w1 w0 | w2"; nodes on their own in brackets.
@@ -188,12 +185,9 @@ TEST_CASE("a batch checks its operands") {
   CHECK(two.in_place().size() == 4);
   CHECK(two.in_place()[3].output == 3);
   CHECK(two.in_place()[3].input == 6);
-  try {
-    two.infer(Types{w, w, w, rate});
-    FAIL("operands of one instance were taken for two");
-  } catch (const Requirement& requirement) {
-    CHECK(requirement.requires_ == "4 operands for each of 2 update, but 4 in all");
-  }
+  CHECK(requirement([&] {
+          two.infer(Types{w, w, w, rate});
+        }) == "4 operands for each of 2 update, but 4 in all");
 }
 
 TEST_CASE("random updates among other nodes: same results are read, same nodes are made") {
@@ -227,4 +221,4 @@ TEST_CASE("random updates among other nodes: same results are read, same nodes a
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::batch_test

@@ -7,10 +7,8 @@
 
 #include "tests/graph/planned.h"
 
-namespace metronome {
+namespace metronome::testing::check_guards_test {
 namespace {
-
-using namespace testing;
 
 // x - a0 - b0 ------------ m - y     a0 and b0 run where `which` is 0; a1, d1 and z where it is 1;
 //  \ a1 - b1 - d1 --------/           c1 where `deep` is 1 besides, b1 where it is not
@@ -122,4 +120,4 @@ TEST_CASE("a bound that counts what exclude each other") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::check_guards_test

@@ -7,17 +7,8 @@
 
 #include "tests/graph/planned.h"
 
-namespace metronome {
+namespace metronome::testing::check_plan_test {
 namespace {
-
-using namespace testing;
-
-void assign(Graph& graph, std::string storage, Value value) {
-  std::vector<Assignment> assignments(graph.data().assignments().begin(),
-                                      graph.data().assignments().end());
-  assignments.push_back({*graph.data().find_storage(storage), value.id(), Line{}});
-  graph.emitter().graph.set_assignments(std::move(assignments));
-}
 
 // x - a - tail ----- y       steps x 0, a 1, tail 2, b 3, c 4, y 5
 //      \ b - c -----/
@@ -210,7 +201,7 @@ TEST_CASE("a storage that is overwritten before its old value is read again") {
   const Value z = node(g, "z", Blend{floats(16)}, {view});
   const Value next = node(g, "next", Scale{2}, {w});
   g.output("z", z);
-  assign(g, "w", next);
+  assign_all(g, {{w, next}});
   Planned p(std::move(g));
   p.order.order = {0, 1, 3, 2};
   CHECK(p.check() ==
@@ -223,7 +214,7 @@ TEST_CASE(
   Graph g("update");
   const Value w = g.parameter("w", floats(16), {});
   const Value next = node(g, "next", Blend{floats(16)}, {w});
-  assign(g, "w", next);
+  assign_all(g, {{w, next}});
   Planned p(std::move(g));
   p.order.in_place = {true};
   CHECK(p.check() == "f32[16] \"next\" lies at arena byte 0, but must lie at storage \"w\" byte 0");
@@ -277,7 +268,7 @@ TEST_CASE("readable and assigned values that are memory already") {
   CHECK(p.check() == "readable \"y\" is f32[16] \"w\" itself, not a copy");
   p.graph.emitter().graph.set_readable(0, a.id());
   p.replan();
-  assign(p.graph, "w", x);
+  assign_all(p.graph, {{w, x}});
   p.order.in_place = {false};
   CHECK(p.check() == "storage \"w\" is assigned f32[16] \"x\" itself, not a copy");
 }
@@ -324,4 +315,4 @@ TEST_CASE("a plan of another graph") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::check_plan_test

@@ -11,10 +11,9 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::contraction_test {
 namespace {
 
-using namespace testing;
 using Groups = std::vector<std::vector<std::int32_t>>;
 
 Groups listed(const passes::Contraction& groups) {
@@ -110,4 +109,4 @@ TEST_CASE("groups merge exactly where no other way leads from one to the other")
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::contraction_test

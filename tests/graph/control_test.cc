@@ -13,12 +13,11 @@
 #include "graph/ir/guarded.h"
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::control_test {
 namespace {
-
-using namespace testing;
 
 /// A decision of a value.
 struct Decide {
@@ -29,7 +28,6 @@ struct Decide {
   Types infer(std::span<const Type>) const { return {result}; }
 };
 
-Line at(int number) { return {"loop.cc", number}; }
 Value decide(Value x) { return apply(Decide{}, {x}, at(90)); }
 
 Value weighted(Value h) {
@@ -264,61 +262,52 @@ TEST_CASE("a buffer assigned in a region keeps what it held where the region doe
 // ---- mistakes -------------------------------------------------------------------------------
 
 std::string mistake_of(const std::function<void(Graph&, Value)>& declare) {
-  Graph g("g");
-  declare(g, g.input("x", f32, {4}, at(1)));
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "";
+  return testing::mistake_of([&](Graph& g) { declare(g, vector(g)); });
 }
 
-Value same(Value h) { return h; }
 Value halved(Value h) { return head(h, 0, 2, at(5)); }
 
 TEST_CASE("a loop that cannot be") {
   CHECK(mistake_of([](Graph&, Value x) { x.loop(same).until(decide, 0, at(7)); }) ==
-        "loop.cc:7: loop cannot run up to 0 times\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: loop cannot run up to 0 times\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   1 time or more, but 0");
   CHECK(mistake_of([](Graph&, Value x) { x.loop(same).while_true(decide, -2, at(7)); }) ==
-        "loop.cc:7: loop cannot run up to -2 times\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: loop cannot run up to -2 times\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   1 time or more, but -2");
   CHECK(mistake_of([](Graph&, Value x) { x.loop(same).until(same, 3, at(7)); }) ==
-        "loop.cc:7: loop cannot be decided\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: loop cannot be decided\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   one boolean bool[] from its halt, but f32[4]\n"
         "  way out    compare a reduction, as mt::mean(x) > 0.0");
   const auto all = [](Value h) { return apply(Decide{{bool_, {4}}}, {h}, at(6)); };
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(same).while_true(all, 3, at(7)); }) ==
-        "loop.cc:7: loop cannot be decided\n"
-        "  operand 0  bool[4]  \"loop/0/condition/decide\"  loop.cc:6\n"
+        "tower.cc:7: loop cannot be decided\n"
+        "  operand 0  bool[4]  \"loop/0/condition/decide\"  tower.cc:6\n"
         "  requires   one boolean bool[] from its condition, but bool[4]\n"
         "  way out    compare a reduction, as mt::mean(x) > 0.0");
   CHECK(mistake_of([](Graph&, Value x) { x.loop(halved).until(decide, 3, at(7)); }) ==
-        "loop.cc:7: loop cannot feed its body's result back\n"
-        "  operand 0  f32[4]  \"x\"            loop.cc:1\n"
-        "  operand 1  f32[2]  \"loop/0/head\"  loop.cc:5\n"
+        "tower.cc:7: loop cannot feed its body's result back\n"
+        "  operand 0  f32[4]  \"x\"            tower.cc:1\n"
+        "  operand 1  f32[2]  \"loop/0/head\"  tower.cc:5\n"
         "  requires   a body that keeps the type, but f32[4] becomes f32[2]");
   CHECK(mistake_of([](Graph&, Value x) {
           loop({x}, [](const Values& s) { return Values{s[0], s[0]}; }).times(2, at(7));
         }) ==
-        "loop.cc:7: loop cannot feed its body's results back\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: loop cannot feed its body's results back\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   as many results as the 1 values that it takes, but 2");
 }
 
 TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
   const auto nothing = [](Value) { return Value(); };
-  const std::string operand = "  operand 0  f32[4]  \"x\"  loop.cc:1\n";
+  const std::string operand = "  operand 0  f32[4]  \"x\"  tower.cc:1\n";
   const std::string absent =
       " that returns a value, but it returned an absent one (a default-made Value)";
   const auto blames_layer = [&](const std::string& path) {
-    return fmt::format("loop.cc:7: layer of \"{}\" gives nothing to go on with\n", path) + operand +
-           "  requires   a layer" + absent;
+    return fmt::format("tower.cc:7: layer of \"{}\" gives nothing to go on with\n", path) +
+           operand + "  requires   a layer" + absent;
   };
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(nothing).times(2, at(7)); }) ==
         blames_layer("loop/0"));
@@ -332,41 +321,41 @@ TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
         }) == blames_layer("choose/selector"));
   CHECK(mistake_of([&](Graph&, Value x) {
           x.choose(Value(), {same, same}, at(7));
-        }) == "loop.cc:7: choose cannot take the selector\n" + operand +
+        }) == "tower.cc:7: choose cannot take the selector\n" + operand +
                   "  operand 1  absent\n"
                   "  requires   a selector that is a value, but it is an absent one");
   CHECK(mistake_of([&](Graph&, Value x) {
           loop({x}, [](const Values&) { return Values(1); }).times(2, at(7));
-        }) == "loop.cc:7: loop cannot feed its body's result back\n" + operand +
+        }) == "tower.cc:7: loop cannot feed its body's result back\n" + operand +
                   "  requires   a body" + absent);
   const auto nothing_of_all = [](const Values&) { return Value(); };
   CHECK(mistake_of([&](Graph&, Value x) {
           loop({x}, [](const Values& s) { return s; }).until(nothing_of_all, 2, at(7));
         }) ==
-        "loop.cc:7: loop cannot be decided\n" + operand + "  requires   a condition" + absent);
+        "tower.cc:7: loop cannot be decided\n" + operand + "  requires   a condition" + absent);
 }
 
 TEST_CASE("a loop of several values whose body or condition cannot be called") {
   const auto body = [](const Values& s) { return s; };
-  const std::string operand = "  operand 0  f32[4]  \"x\"  loop.cc:1\n";
+  const std::string operand = "  operand 0  f32[4]  \"x\"  tower.cc:1\n";
   CHECK(mistake_of([&](Graph&, Value x) { loop({x}, nullptr).times(2, at(7)); }) ==
-        "loop.cc:7: loop cannot call its body\n" + operand +
+        "tower.cc:7: loop cannot call its body\n" + operand +
             "  requires   a body that can be called, but it is a null pointer or an empty "
             "std::function");
   CHECK(mistake_of([&](Graph&, Value x) { loop({x}, body).until(nullptr, 2, at(7)); }) ==
-        "loop.cc:7: loop cannot call its condition\n" + operand +
+        "tower.cc:7: loop cannot call its condition\n" + operand +
             "  requires   a condition that can be called, but it is a null pointer or an empty "
             "std::function");
 }
 
 TEST_CASE("a loop of more iterations than a graph can hold") {
   CHECK(mistake_of([](Graph&, Value x) { x.loop(same).times(std::int64_t{1} << 62, at(7)); }) ==
-        "loop.cc:7: loop cannot run 4611686018427387904 times\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: loop cannot run 4611686018427387904 times\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   1000000 times or fewer, but 4611686018427387904");
   CHECK(mistake_of([](Graph&, Value x) { x.loop(same).until(decide, 2'000'000, at(7)); }) ==
-        "loop.cc:7: loop cannot run up to 2000000 times\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: loop cannot run up to 2000000 times\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   1000000 times or fewer, but 2000000");
 }
 
@@ -382,7 +371,7 @@ TEST_CASE("a mistake in a region is the only one, also where the region kept a b
           const Value y = x.through(count);
           y.choose(g.input("which", bool_, {}, at(6)), {same, fails}, at(7));
           y.through(count);
-        }).starts_with("loop.cc:4: plus cannot join the graph as \"choose/1/plus\"\n"));
+        }).starts_with("tower.cc:4: plus cannot join the graph as \"choose/1/plus\"\n"));
 }
 
 TEST_CASE("a mistake in a loop is told once, whatever hangs on it") {
@@ -398,17 +387,17 @@ TEST_CASE("a mistake in a loop is told once, whatever hangs on it") {
     return decide(h);
   };
   const std::string in_body =
-      "loop.cc:8: plus cannot join the graph as \"loop/0/plus\"\n"
-      "  operand 0  f32[4]  \"x\"       loop.cc:1\n"
-      "  operand 1  f32[3]  \"loop/b\"  loop.cc:7\n"
+      "tower.cc:8: plus cannot join the graph as \"loop/0/plus\"\n"
+      "  operand 0  f32[4]  \"x\"       tower.cc:1\n"
+      "  operand 1  f32[3]  \"loop/b\"  tower.cc:7\n"
       "  requires   equal types, but f32[4] and f32[3]";
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(body, at(2)).times(3, at(2)); }) == in_body);
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(body, at(2)).until(decide, 3, at(2)); }) ==
         in_body);
   CHECK(mistake_of([&](Graph&, Value x) { x.loop(weighted, at(2)).until(halt, 3, at(2)); }) ==
-        "loop.cc:8: plus cannot join the graph as \"loop/0/halt/plus\"\n"
-        "  operand 0  f32[4]  \"loop/0/plus\"  loop.cc:11\n"
-        "  operand 1  f32[3]  \"loop/halt/b\"  loop.cc:7\n"
+        "tower.cc:8: plus cannot join the graph as \"loop/0/halt/plus\"\n"
+        "  operand 0  f32[4]  \"loop/0/plus\"  tower.cc:11\n"
+        "  operand 1  f32[3]  \"loop/halt/b\"  tower.cc:7\n"
         "  requires   equal types, but f32[4] and f32[3]");
 }
 
@@ -416,37 +405,37 @@ TEST_CASE("a choice that cannot be") {
   CHECK(mistake_of([](Graph& g, Value x) {
           x.choose(g.input("which", i32, {}, at(2)), {same, halved}, at(7));
         }) ==
-        "loop.cc:7: choose cannot join its branches\n"
-        "  operand 0  f32[4]  \"x\"              loop.cc:1\n"
-        "  operand 1  f32[2]  \"choose/1/head\"  loop.cc:5\n"
+        "tower.cc:7: choose cannot join its branches\n"
+        "  operand 0  f32[4]  \"x\"              tower.cc:1\n"
+        "  operand 1  f32[2]  \"choose/1/head\"  tower.cc:5\n"
         "  requires   branches of one type, but branch 0 gives f32[4] and branch 1 f32[2]");
   CHECK(mistake_of([](Graph&, Value x) {
           x.choose(x, {same, same}, at(7));
         }) ==
-        "loop.cc:7: choose cannot take the selector\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
-        "  operand 1  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: choose cannot take the selector\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
+        "  operand 1  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   a scalar selector i32[], i64[] or bool[], but f32[4]\n"
         "  way out    reduce it, as with mt::argmax, or cast it");
   CHECK(mistake_of([](Graph& g, Value x) {
           x.choose(g.input("which", bool_, {}, at(2)), {same, same, same}, at(7));
         }) ==
-        "loop.cc:7: choose cannot take the selector\n"
-        "  operand 0  f32[4]  \"x\"      loop.cc:1\n"
-        "  operand 1  bool[]  \"which\"  loop.cc:2\n"
+        "tower.cc:7: choose cannot take the selector\n"
+        "  operand 0  f32[4]  \"x\"      tower.cc:1\n"
+        "  operand 1  bool[]  \"which\"  tower.cc:2\n"
         "  requires   2 branches for a boolean selector, but 3");
   CHECK(mistake_of([](Graph& g, Value x) {
           x.choose(g.input("which", i32, {}, at(2)), Layers(std::vector<Layer>{}), at(7));
         }) ==
-        "loop.cc:7: choose cannot make branches\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: choose cannot make branches\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   1 to 64 branches, but 0");
   CHECK(mistake_of([](Graph& g, Value x) {
           x.choose(g.input("which", i32, {}, at(2)), Layers([](int) { return Layer(same); }),
                    at(7));
         }) ==
-        "loop.cc:7: choose cannot make branches\n"
-        "  operand 0  f32[4]  \"x\"  loop.cc:1\n"
+        "tower.cc:7: choose cannot make branches\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   the number of branches beside the factory\n"
         "  way out    mt::Layers(factory, count)");
 }
@@ -457,7 +446,7 @@ TEST_CASE("a value of a region is not for others") {
   const auto chosen = [&](Graph& g, Value x) {
     x.choose(g.input("which", bool_, {}, at(2)), {leaks, same}, at(3));
   };
-  const std::string operand = "  operand 0  f32[4]  \"choose/0/scale\"  loop.cc:5\n";
+  const std::string operand = "  operand 0  f32[4]  \"choose/0/scale\"  tower.cc:5\n";
   const std::string requirement =
       "  requires   a value that every step computes, but this one only where \"choose/guard\" is "
       "true\n"
@@ -466,23 +455,23 @@ TEST_CASE("a value of a region is not for others") {
           chosen(g, x);
           scale(inside, 3, at(9));
         }) ==
-        "loop.cc:9: scale cannot join the graph as \"scale\"\n" + operand +
+        "tower.cc:9: scale cannot join the graph as \"scale\"\n" + operand +
             "  requires   operands that are computed whenever they are read, but operand 0 only "
             "where \"choose/guard\" is true\n"
             "  way out    carry it in the stream of its loop or branch");
   CHECK(mistake_of([&](Graph& g, Value x) {
           chosen(g, x);
           g.output("z", inside, at(9));
-        }) == "loop.cc:9: output \"z\" cannot be made\n" + operand + requirement);
+        }) == "tower.cc:9: output \"z\" cannot be made\n" + operand + requirement);
   CHECK(mistake_of([&](Graph& g, Value x) {
           chosen(g, x);
           inside.named("z", at(9));
-        }) == "loop.cc:9: named(\"z\") cannot keep the value\n" + operand + requirement);
+        }) == "tower.cc:9: named(\"z\") cannot keep the value\n" + operand + requirement);
   CHECK(mistake_of([&](Graph& g, Value x) {
           chosen(g, x);
           g.gradient(inside, at(9));
-        }) == "loop.cc:9: gradient cannot be kept\n" + operand + requirement);
+        }) == "tower.cc:9: gradient cannot be kept\n" + operand + requirement);
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::control_test

@@ -11,14 +11,8 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::declared_test {
 namespace {
-
-using namespace testing;
-
-Value vector(Graph& g, std::string name = "x", int line = 1) {
-  return g.input(std::move(name), f32, {4}, at(line));
-}
 
 TEST_CASE("sizes that no memory has") {
   constexpr std::int64_t huge = std::int64_t{1} << 62;
@@ -163,4 +157,4 @@ TEST_CASE("paths that are Metronome's own") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::declared_test

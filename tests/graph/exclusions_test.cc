@@ -9,10 +9,9 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
 
-namespace metronome {
+namespace metronome::testing::exclusions_test {
 namespace {
 
-using namespace testing;
 using Weights = std::vector<std::size_t>;
 using Numbers = std::vector<std::int32_t>;
 
@@ -166,4 +165,4 @@ TEST_CASE("guards that are not all true at once, as the planner and the checker 
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::exclusions_test

@@ -6,14 +6,8 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::feedback_test {
 namespace {
-
-using namespace testing;
-
-Value vector(Graph& g, std::string name = "x", int line = 1) {
-  return g.input(std::move(name), f32, {4}, at(line));
-}
 
 TEST_CASE("states are fed once, with their own type") {
   const Type scalar{f32, {}};
@@ -124,4 +118,4 @@ TEST_CASE("unroll") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::feedback_test

@@ -13,18 +13,17 @@
 #include <string>
 #include <vector>
 
-#include "graph/check/verify.h"
 #include "graph/ir/error.h"
 #include "graph/ir/group.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
+#include "tests/graph/after.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::fuse_test {
 namespace {
-
-using namespace testing;
 
 /// A function of each element of its operands, broadcast as in NumPy. May be written over any.
 struct Map {
@@ -40,17 +39,6 @@ struct Map {
   }
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
-};
-
-/// The sum of all elements of one operand, divided by another.
-struct Total {
-  static constexpr std::string_view name = "total";
-  static constexpr bool differentiable = false;
-  bool operator==(const Total&) const = default;
-  Types infer(std::span<const Type> in) const { return {Type{in[0].element, {}}}; }
-  std::optional<Fusion> fusion(std::span<const Type>) const {
-    return Fusion{Fusion::Kind::reduction, {0}, {}};
-  }
 };
 
 /// Operand 0 divided by what is saved, its norm. May be written over it.
@@ -77,11 +65,7 @@ Settings fusing() {
   return settings;
 }
 
-std::string fused(const ir::Graph& graph) {
-  const ir::Graph after = passes::fuse(graph, fusing());
-  check::verify(after, "fuse");
-  return after.print();
-}
+std::string fused(const ir::Graph& graph) { return after(passes::fuse, graph, fusing()); }
 
 /// What the first group of a fused graph may write over what.
 std::vector<std::pair<int, int>> rights(const ir::Graph& graph) {
@@ -257,12 +241,7 @@ TEST_CASE("a group says what is wrong with it") {
   const auto wrong = [&](const std::function<void(Group&)>& change) {
     Group changed = group;
     change(changed);
-    try {
-      changed.infer(in);
-    } catch (const Requirement& requirement) {
-      return requirement.requires_;
-    }
-    return std::string("nothing");
+    return requirement([&] { changed.infer(in); });
   };
   CHECK(wrong([](Group& g) { g.inputs[0].element = f64; }) == "the operands that it was made for");
   CHECK(wrong([](Group& g) {
@@ -379,8 +358,7 @@ TEST_CASE("random graphs: every value that is kept is made in the same way") {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     const ir::Graph before = Random(seed).make(40);
-    const ir::Graph after = passes::fuse(before, fusing());
-    check::verify(after, "fuse");
+    const ir::Graph after = graph_after(passes::fuse, before, fusing());
     CHECK(passes::fuse(before, fusing()).print() == after.print());
     Expressions expressions;
     REQUIRE(after.readables().size() == before.readables().size());
@@ -394,4 +372,4 @@ TEST_CASE("random graphs: every value that is kept is made in the same way") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::fuse_test

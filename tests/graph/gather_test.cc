@@ -3,16 +3,14 @@
 
 #include <doctest/doctest.h>
 
-#include "graph/check/verify.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/prune.h"
+#include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 #include "tests/graph/waiting.h"
 
-namespace metronome {
+namespace metronome::testing::gather_test {
 namespace {
-
-using namespace testing;
 
 /// The sum over rows; of several together that of all their rows, where none has more than four.
 struct SumRows {
@@ -31,9 +29,6 @@ struct SumRows {
 };
 
 Value sum_rows(Value x) { return apply(SumRows{}, {x}, Line{"rows.cc", 1}); }
-Value accumulate(Value sum, Value term) {
-  return apply(Accumulate{}, {sum, term}, Line{"sum.cc", 2});
-}
 
 Settings gathering() {
   Settings settings;
@@ -41,10 +36,8 @@ Settings gathering() {
   return settings;
 }
 
-std::string after(const ir::Graph& graph) {
-  const ir::Graph result = passes::prune(passes::gather(graph, gathering()), {});
-  check::verify(result, "gather");
-  return result.print();
+std::string gathered(const ir::Graph& graph) {
+  return after(passes::prune, passes::gather(graph, gathering()));
 }
 
 struct Steps {
@@ -57,7 +50,7 @@ TEST_CASE("what a sum adds of one op becomes one node over stacked operands") {
   const Value other = s.g.input("other", f32, {2});
   const Value a = sum_rows(s.a), b = sum_rows(s.b), c = sum_rows(s.c);
   s.g.output("sum", accumulate(accumulate(a, other), accumulate(b, c)));
-  CHECK(after(s.g) ==
+  CHECK(gathered(s.g) ==
         "graph \"g\"\n"
         "  %0 = input a : f32[3, 2]\n"
         "  %1 = input b : f32[3, 2]\n"
@@ -94,7 +87,7 @@ TEST_CASE("ops of other attributes are gathered where they say so") {
     return apply(Row{row, 2}, {of}, Line::here());
   };
   g.output("sum", accumulate(row(y, 1), row(x, 0)));
-  CHECK(after(g) ==
+  CHECK(gathered(g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[1, 3]\n"
         "  %1 = input y : f32[1, 3]\n"
@@ -153,10 +146,10 @@ TEST_CASE("a sum that something else reads ends where it is read") {
   s.g.output("two", two);
   s.g.output("three", accumulate(two, sum_rows(s.c)));
   const ir::Graph result = passes::prune(passes::gather(s.g, gathering()), {});
-  CHECK(after(s.g).find("%3 = stack(%0, %1)") != std::string::npos);
+  CHECK(gathered(s.g).find("%3 = stack(%0, %1)") != std::string::npos);
   // Three inputs, the stack, its sum, the third's and what adds it.
   CHECK(result.nodes().size() == 7);
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::gather_test

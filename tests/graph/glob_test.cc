@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-namespace metronome {
+namespace metronome::testing::glob_test {
 namespace {
 
 TEST_CASE("a path finds itself and what lies below, and nothing beside") {
@@ -43,4 +43,4 @@ TEST_CASE("** stands for any parts, also none") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::glob_test

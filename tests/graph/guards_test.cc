@@ -12,10 +12,8 @@
 #include "graph/ir/guarded.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::guards_test {
 namespace {
-
-using namespace testing;
 
 /// Some guards in one another, decided by few values, or by guards.
 struct Forest {
@@ -155,4 +153,4 @@ TEST_CASE("along a chain of two thousand guards an answer is a walk") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::guards_test

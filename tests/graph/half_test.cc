@@ -10,7 +10,7 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome::testing {
+namespace metronome::testing::half_test {
 namespace {
 
 TEST_CASE("numbers are rounded to nearest, ties to even") {
@@ -100,4 +100,4 @@ TEST_CASE("an op that says nothing of two bytes refuses them") {
 }
 
 }  // namespace
-}  // namespace metronome::testing
+}  // namespace metronome::testing::half_test

@@ -11,19 +11,8 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::identity_test {
 namespace {
-
-using namespace testing;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "no GraphError";
-}
 
 const std::string kDestroyed =
     "a value of graph \"old\" is used, but that graph was destroyed\n"
@@ -39,7 +28,6 @@ TEST_CASE("verbs on a value whose graph was destroyed throw, with the caller's l
   old.reset();
   CHECK(x.present());
   CHECK(x.id() == id);
-  const Layer same = [](Value v) { return v; };
   const std::string here = "tower.cc:7: " + kDestroyed;
   CHECK(refusal([&] { plus(x, x, at(7)); }) == here);
   CHECK(refusal([&] { x.through(same, at(7)); }) == here);
@@ -169,4 +157,4 @@ TEST_CASE("a buffer takes no value of another graph, and no absent one") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::identity_test

@@ -7,14 +7,13 @@
 #include <span>
 #include <string>
 
-#include "graph/check/verify.h"
 #include "graph/ir/structural.h"
+#include "tests/graph/after.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::lay_out_test {
 namespace {
-
-using namespace testing;
 
 const Layout kInBlocks{{}, 1, 16};
 
@@ -29,9 +28,7 @@ Settings wanting(Layout layout = kInBlocks) {
 }
 
 std::string laid_out(const ir::Graph& graph, const Settings& settings = wanting()) {
-  const ir::Graph result = passes::lay_out(graph, settings);
-  check::verify(result, "lay_out");
-  return result.print();
+  return after(passes::lay_out, graph, settings);
 }
 
 TEST_CASE("copies stand where one layout meets another, and nowhere else") {
@@ -120,15 +117,13 @@ TEST_CASE("a layout that does not fit is refused") {
   for (const Layout& layout : wrong) {
     CHECK_THROWS_AS(require_fits(layout, 2), Requirement);
   }
-  try {
-    require_fits({{0, 0}}, 2);
-  } catch (const Requirement& r) {
-    CHECK(r.requires_ ==
-          "a layout that names each of the 2 dimensions once, and blocks of 1 or more of one of "
-          "them");
-  }
+  CHECK(requirement([] {
+          require_fits({{0, 0}}, 2);
+        }) ==
+        "a layout that names each of the 2 dimensions once, and blocks of 1 or more of one of "
+        "them");
   CHECK(to_string(Layout{{0, 2, 3, 1}, 1, 16}, 4) == "0 2 3 1/16 16");
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::lay_out_test

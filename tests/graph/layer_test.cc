@@ -7,15 +7,10 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::layer_test {
 namespace {
 
-using namespace testing;
-
 using Function = Value (*)(Value);
-
-Value same(Value h) { return h; }
-Value vector(Graph& g) { return g.input("x", f32, {4}, at(1)); }
 
 const std::string kOperand = "  operand 0  f32[4]  \"x\"  tower.cc:1\n";
 const std::string kNotCalled =
@@ -137,4 +132,4 @@ TEST_CASE("more copies than a graph can hold") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::layer_test

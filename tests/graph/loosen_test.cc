@@ -3,13 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include "graph/check/verify.h"
+#include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::loosen_test {
 namespace {
-
-using namespace testing;
 
 /// 2 x + y: a linear layer to the pass. Without y it does not come apart.
 struct Layered {
@@ -32,27 +30,10 @@ struct Map {
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
 
-/// Reads operand 0 once through, and operand 1 as a whole.
-struct Total {
-  static constexpr std::string_view name = "total";
-  static constexpr bool differentiable = false;
-  bool operator==(const Total&) const = default;
-  Types infer(std::span<const Type>) const { return {Type{f32, {}}}; }
-  std::optional<Fusion> fusion(std::span<const Type>) const {
-    return Fusion{Fusion::Kind::reduction, {0}, {}};
-  }
-};
-
 Settings fusing() {
   Settings settings;
   settings.fuses = [](const Op& op) { return op.attributes().empty(); };
   return settings;
-}
-
-std::string after(const ir::Graph& graph, const Settings& settings = fusing()) {
-  const ir::Graph result = passes::loosen(graph, settings);
-  check::verify(result, "loosen");
-  return result.print();
 }
 
 struct Drawn {
@@ -65,7 +46,7 @@ struct Drawn {
 TEST_CASE("an op comes apart where a map reads it") {
   Drawn d;
   d.g.output("z", node(d.g, "z", Map{{4}}, {d.layered}));
-  CHECK(after(d.g) ==
+  CHECK(after(passes::loosen, d.g, fusing()) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1 = input y : f32[4]\n"
@@ -106,7 +87,7 @@ TEST_CASE("an op stays whole where no part of it can be fused") {
     d.g.output("z", d.g.value(d.g.emitter().graph.append(
                         Node{make_op(Map{{4}}), {d.layered.id()}, {}, "z", Line{}, go.id()})));
   }
-  CHECK(after(d.g, settings) == d.g.print());
+  CHECK(after(passes::loosen, d.g, settings) == d.g.print());
 }
 
 TEST_CASE("an op of many operands is asked once whether it fuses") {
@@ -135,4 +116,4 @@ TEST_CASE("the parts keep the guard") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::loosen_test

@@ -13,10 +13,8 @@
 #include "graph/ir/error.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::memory_plan_test {
 namespace {
-
-using namespace testing;
 
 Settings aligned(std::size_t alignment) {
   Settings settings;
@@ -207,8 +205,7 @@ TEST_CASE("an assigned value lies in its storage, or to the end of the step in t
   const Value next_v = node(g, "next_v", Scale{2}, {v});
   const Value z = node(g, "z", Plus{}, {next_v, v});
   g.output("y", node(g, "y", Scale{2}, {z}));
-  g.emitter().graph.set_assignments({{*g.data().find_storage("w"), next_w.id(), Line{}},
-                                     {*g.data().find_storage("v"), next_v.id(), Line{}}});
+  assign_all(g, {{w, next_w}, {v, next_v}});
   CHECK(planned(g) ==
         "arena 128 bytes, at least 128\n"
         "  0  w  storage w [0, 64)\n"
@@ -226,7 +223,7 @@ TEST_CASE("a value that is readable and assigned lies in its block and is copied
   const Value w = g.parameter("w", floats(16), {});
   const Value next = node(g, "next", Scale{2}, {w});
   g.output("y", next);
-  g.emitter().graph.set_assignments({{*g.data().find_storage("w"), next.id(), Line{}}});
+  assign_all(g, {{w, next}});
   CHECK(planned(g) ==
         "arena 0 bytes, at least 0\n"
         "  0  w  storage w [0, 64)\n"
@@ -410,4 +407,4 @@ TEST_CASE("scratch for another graph is refused") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::memory_plan_test

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/builder/graph.h"
@@ -31,6 +32,31 @@ inline std::string mistake_of(const std::function<void(Graph&)>& declare) {
   return all[0];
 }
 
+/// What a call is refused for.
+inline std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const GraphError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+/// The requirement that a call, of an op's rule or the like, says is not kept to.
+inline std::string requirement(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Requirement& requirement) {
+    return requirement.requires_;
+  }
+  return "nothing";
+}
+
 inline Line at(int number) { return {"tower.cc", number}; }
+
+inline Value vector(Graph& g, std::string name = "x", int line = 1) {
+  return g.input(std::move(name), f32, {4}, at(line));
+}
+inline Value weight(Graph& g) { return g.parameter("w", Type{f32, {4}}, {}, at(2)); }
+inline Value same(Value h) { return h; }
 
 }  // namespace metronome::testing

@@ -9,15 +9,8 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::mistakes_test {
 namespace {
-
-using namespace testing;
-
-Value weight(Graph& g) { return g.parameter("w", Type{f32, {4}}, {}, at(2)); }
-Value vector(Graph& g, std::string name = "x", int line = 1) {
-  return g.input(std::move(name), f32, {4}, at(line));
-}
 
 TEST_CASE("an op whose operands miss its rule names them, their lines and both types") {
   CHECK(mistake_of([](Graph& g) {
@@ -44,20 +37,17 @@ TEST_CASE("three mistakes make one report of three; what follows from one adds n
   CHECK(all[0].starts_with("tower.cc:3: plus cannot join"));
   CHECK(all[1].starts_with("tower.cc:6: repeat cannot make -1 copies"));
   CHECK(all[2].starts_with("tower.cc:7: output \"\" cannot be made"));
-  try {
-    Graph g("g");
-    g.output("", vector(g), at(7));
-    g.input("", f32, {}, at(8));
-    g.validate();
-    FAIL("validate accepted two mistakes");
-  } catch (const GraphError& error) {
-    CHECK(std::string(error.what()) ==
-          "tower.cc:7: output \"\" cannot be made\n"
-          "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
-          "  requires   a name of one letter or more\n"
-          "tower.cc:8: input \"\" cannot be made\n"
-          "  requires   a name of one letter or more");
-  }
+  CHECK(refusal([] {
+          Graph g("g");
+          g.output("", vector(g), at(7));
+          g.input("", f32, {}, at(8));
+          g.validate();
+        }) ==
+        "tower.cc:7: output \"\" cannot be made\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
+        "  requires   a name of one letter or more\n"
+        "tower.cc:8: input \"\" cannot be made\n"
+        "  requires   a name of one letter or more");
 }
 
 TEST_CASE("a graph keeps its files' names, whatever becomes of the caller's") {
@@ -269,4 +259,4 @@ TEST_CASE("a buffer keeps its type") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::mistakes_test

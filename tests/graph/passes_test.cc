@@ -14,12 +14,11 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::passes_test {
 namespace {
-
-using namespace testing;
 
 /// x + x + x, as a composite.
 struct Triple {
@@ -52,13 +51,6 @@ struct HeavyBall {
     return {plus(parameter, velocity), velocity};
   }
 };
-
-std::string after(ir::Graph (*pass)(ir::Graph, const Settings&), const ir::Graph& g,
-                  const Settings& settings = {}) {
-  const ir::Graph result = pass(g, settings);
-  check::verify(result, "under test");
-  return result.print();
-}
 
 TEST_CASE("lower expands a composite") {
   Graph g("g");
@@ -286,4 +278,4 @@ TEST_CASE("verify names the pass and the node") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::passes_test

@@ -6,10 +6,8 @@
 
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::paths_test {
 namespace {
-
-using namespace testing;
 
 /// A library layer with one weight: scope "dense", an op of its own name.
 struct Dense {
@@ -242,4 +240,4 @@ TEST_CASE("a graph for graphviz draws nodes, edges and what is assigned") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::paths_test

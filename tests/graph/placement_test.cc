@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace metronome {
+namespace metronome::testing::placement_test {
 namespace {
 
 using Offsets = std::vector<std::size_t>;
@@ -205,4 +205,4 @@ TEST_CASE("the greedy placement of many blocks does not compare each with each")
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::placement_test

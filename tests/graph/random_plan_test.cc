@@ -18,13 +18,8 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
 
-namespace metronome {
+namespace metronome::testing::random_plan_test {
 namespace {
-
-using testing::Guarding;
-using testing::mix;
-using testing::RandomGraph;
-using testing::Setting;
 
 /// One number for each four bytes of memory, or for each smaller value.
 using Words = std::vector<std::uint64_t>;
@@ -138,7 +133,7 @@ bool same_as_fresh(const ir::Graph& graph, const plan::Schedule& order,
       inputs.push_back(planned.read(id));
       same &= inputs.back() == fresh.read(id);
     }
-    if (node.op->as<testing::Stack>() != nullptr) {
+    if (node.op->as<Stack>() != nullptr) {
       Words words;
       for (std::size_t k = 0; k < node.inputs.size(); ++k) {
         words.insert(words.end(), inputs[k].begin(), inputs[k].end());
@@ -353,4 +348,4 @@ TEST_CASE("a spoilt plan that the check lets pass replays the same all the same"
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::random_plan_test

@@ -14,12 +14,11 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "tests/graph/after.h"
 #include "tests/graph/planned.h"
 
-namespace metronome {
+namespace metronome::testing::recompute_test {
 namespace {
-
-using namespace testing;
 
 /// x y. Its gradient reads both.
 struct Times {
@@ -76,14 +75,12 @@ Settings recomputing(std::vector<std::string> paths) {
   return settings;
 }
 
-ir::Graph after(const ir::Graph& g, const std::vector<std::string>& paths) {
-  const ir::Graph result = passes::recompute(passes::differentiate(g, {}), recomputing(paths));
-  check::verify(result, "recompute");
-  return result;
+ir::Graph recomputed(const ir::Graph& g, const std::vector<std::string>& paths) {
+  return graph_after(passes::recompute, passes::differentiate(g, {}), recomputing(paths));
 }
 
 TEST_CASE("gradients read clones, which wait for the gradients that come first") {
-  const ir::Graph result = after(model(), {"block"});
+  const ir::Graph result = recomputed(model(), {"block"});
   CHECK(result.print() ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
@@ -106,7 +103,7 @@ TEST_CASE("gradients read clones, which wait for the gradients that come first")
 }
 
 TEST_CASE("share and fold leave clones alone") {
-  const ir::Graph result = after(model(), {"block"});
+  const ir::Graph result = recomputed(model(), {"block"});
   const Settings settings;
   CHECK(passes::prune(passes::share(passes::fold(result, settings), settings), settings).print() ==
         "graph \"g\"\n"
@@ -135,7 +132,7 @@ TEST_CASE("what others read stays; a gradient that reads no other waits with the
   const Value b = node(g, "block/b", Gate{}, {a});
   g.output("c", node(g, "c", Times{}, {b, b}));
   g.minimize(node(g, "d", Times{}, {b, b}), Descent{});
-  CHECK(after(g, {"block"}).print() ==
+  CHECK(recomputed(g, {"block"}).print() ==
         "graph \"g\"\n"
         "  %0 = input x : f32[]\n"
         "  %1 = read w : f32[]\n"
@@ -154,7 +151,7 @@ TEST_CASE("what others read stays; a gradient that reads no other waits with the
         "  \"c\" is %4\n"
         "  \"loss\" is %5\n");
   // Segments of one node each: b, which is in another one, reads a.
-  CHECK(after(g, {"block/a", "block/b"}).print() ==
+  CHECK(recomputed(g, {"block/a", "block/b"}).print() ==
         passes::prune(passes::differentiate(g, {}), {}).print());
 }
 
@@ -164,18 +161,8 @@ TEST_CASE("without a path, or with one of nothing, or to evaluate: the same grap
   Settings settings = recomputing({"block"});
   settings.mode = Mode::evaluate;
   CHECK(passes::recompute(g, settings).print() == g.print());
-  CHECK(after(model(), {"bloc", "block/nothing"}).print() == passes::prune(g, {}).print());
+  CHECK(recomputed(model(), {"bloc", "block/nothing"}).print() == passes::prune(g, {}).print());
 }
-
-/// The sum of all elements, whose gradient is one number for all.
-struct Total {
-  static constexpr std::string_view name = "total";
-  bool operator==(const Total&) const = default;
-  Types infer(std::span<const Type> in) const { return {Type{in[0].element, {}}}; }
-  Values vjp(const Vjp& v) const {
-    return {metronome::apply(Blend{v.in(0).type()}, {v.grad()}, {})};
-  }
-};
 
 // x w - block0 - ... - block5 - total       block: squared - gate - noise - gate
 Graph chain() {
@@ -222,4 +209,4 @@ TEST_CASE("the arena is smaller, and no order makes clones early") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::recompute_test

@@ -15,10 +15,8 @@
 #include "graph/plan/uses.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::schedule_test {
 namespace {
-
-using namespace testing;
 
 /// "x a b", paths in order; assignments made in place after a bar.
 std::string drawn(const ir::Graph& graph, const plan::Schedule& schedule) {
@@ -33,15 +31,6 @@ std::string drawn(const ir::Graph& graph, const plan::Schedule& schedule) {
 }
 
 std::string order_of(const ir::Graph& graph) { return drawn(graph, plan::schedule(graph, {})); }
-
-void assign_all(Graph& graph, std::vector<std::pair<Value, Value>> pairs) {
-  std::vector<Assignment> assignments;
-  for (const auto& [storage, value] : pairs) {
-    const auto id = graph.data().find_storage(storage.node().path);
-    assignments.push_back({*id, value.id(), Line{}});
-  }
-  graph.emitter().graph.set_assignments(std::move(assignments));
-}
 
 TEST_CASE("the declared order stands where no other takes fewer bytes") {
   // x - a - b - y
@@ -305,4 +294,4 @@ TEST_CASE("ten thousand nodes: a tower with its reverse walk and updates") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::schedule_test

@@ -7,14 +7,8 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::several_test {
 namespace {
-
-using namespace testing;
-
-Value vector(Graph& g, std::string name = "x", int line = 1) {
-  return g.input(std::move(name), f32, {4}, at(line));
-}
 
 Values states(Graph& g) {
   return {g.state("h", floats(4), {}, at(1)), g.state("c", floats(2), {}, at(2))};
@@ -185,4 +179,4 @@ TEST_CASE("a loop of several values whose body changes one type") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::several_test

@@ -7,25 +7,14 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "graph/ir/graph.h"
-#include "graph/ir/structural.h"
+#include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::shared_test {
 namespace {
-
-struct Descent {
-  static constexpr std::string_view name = "descent";
-  std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {}; }
-  Values scalars(Value, double) const { return {}; }
-  Values update(Value, Value gradient, std::span<const Value>, std::span<const Value>) const {
-    return {gradient};
-  }
-};
 
 TEST_CASE("copies share what they hold, and equal ones are equal wherever they lie") {
   const Shared<std::string> path = "a path that is too long to lie inside of a string";
@@ -89,4 +78,4 @@ TEST_CASE("each write to a graph gives it another version, a copy keeps it") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::shared_test

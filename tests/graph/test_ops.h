@@ -8,12 +8,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/builder/graph.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
 
 namespace metronome::testing {
 
@@ -128,6 +130,19 @@ struct Momentum {
   std::vector<InPlace> in_place() const { return {{0, 0}, {1, 2}}; }
 };
 
+/// The sum of operand 0, whose gradient is one number for all; other operands are read as a whole.
+struct Total {
+  static constexpr std::string_view name = "total";
+  bool operator==(const Total&) const = default;
+  Types infer(std::span<const Type> in) const { return {Type{in[0].element, {}}}; }
+  Values vjp(const Vjp& v) const {
+    return {metronome::apply(Blend{v.in(0).type()}, {v.grad()}, {})};
+  }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{Fusion::Kind::reduction, {0}, {}};
+  }
+};
+
 inline Value plus(Value x, Value y, Line line = Line::here()) {
   return apply(Plus{}, {x, y}, line);
 }
@@ -136,6 +151,10 @@ inline Value scale(Value x, double factor, Line line = Line::here()) {
 }
 inline Value head(Value x, std::int64_t begin, std::int64_t rows, Line line = Line::here()) {
   return apply(Head{begin, rows}, {x}, line);
+}
+
+inline Value accumulate(Value sum, Value term) {
+  return apply(Accumulate{}, {sum, term}, Line{"sum.cc", 2});
 }
 
 /// An optimizer: parameter + gradient, without state.
@@ -150,13 +169,17 @@ struct Descent {
   }
 };
 
-/// Output 0 of a new node at exactly `path`, so that a drawing can name it.
+/// Output 0 of a new node at exactly `path`, so that a drawing can name it: under a guard, where
+/// one is given, and after those that made `others`.
 template <OpRules T>
-Value node(Graph& graph, std::string path, T op, std::vector<Value> inputs) {
+Value node(Graph& graph, std::string path, T op, std::vector<Value> inputs, Value guard = {},
+           std::vector<Value> others = {}) {
   Node node;
   node.op = make_op(std::move(op));
   for (const Value& input : inputs) node.inputs.push_back(input.id());
   node.path = std::move(path);
+  for (const Value& other : others) node.waits_for.push_back(other.id().node);
+  if (guard.present()) node.guard = guard.id();
   return graph.value(graph.emitter().graph.append(std::move(node)));
 }
 /// A value that is computed only where `guard` holds as one for all: zero where it does not.
@@ -166,6 +189,16 @@ inline Value or_zero(Graph& graph, std::string path, Value guard, Value guarded)
 /// Another output of the node that made `value`.
 inline Value output(Graph& graph, Value value, std::int32_t output) {
   return graph.value({value.id().node, output});
+}
+
+/// What each storage becomes, in place of what was said before.
+inline void assign_all(Graph& graph, const std::vector<std::pair<Value, Value>>& pairs) {
+  std::vector<Assignment> assignments;
+  for (const auto& [storage, value] : pairs) {
+    const auto id = graph.data().find_storage(storage.node().path);
+    assignments.push_back({*id, value.id(), Line{}});
+  }
+  graph.emitter().graph.set_assignments(std::move(assignments));
 }
 
 /// A vector of floats, 4 bytes each.
@@ -181,12 +214,7 @@ inline Value guard(Graph& graph, std::string path, Value decider, int when, int 
 /// Output 0 of a new node that runs under `guard`, where that is present.
 template <OpRules T>
 Value node_under(Graph& graph, Value guard, std::string path, T op, std::vector<Value> inputs) {
-  Node node;
-  node.op = make_op(std::move(op));
-  for (const Value& input : inputs) node.inputs.push_back(input.id());
-  node.path = std::move(path);
-  if (guard.present()) node.guard = guard.id();
-  return graph.value(graph.emitter().graph.append(std::move(node)));
+  return node(graph, std::move(path), std::move(op), std::move(inputs), guard);
 }
 
 }  // namespace metronome::testing

@@ -6,12 +6,8 @@
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
-namespace metronome {
+namespace metronome::testing::trainable_test {
 namespace {
-
-using namespace testing;
-
-Value weight(Graph& g) { return g.parameter("w", floats(4), {}, at(2)); }
 
 TEST_CASE("freeze, thaw and scale_learning_rate name what is there") {
   CHECK(mistake_of([](Graph& g) {
@@ -104,4 +100,4 @@ TEST_CASE("a learning rate is scaled by a finite factor above 0") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::trainable_test

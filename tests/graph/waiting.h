@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
-#include "graph/check/verify.h"
-#include "graph/ir/settings.h"
 #include "graph/ir/structural.h"
+#include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing {
@@ -40,12 +39,7 @@ struct Any {
 template <OpRules T>
 Value waiting(Graph& graph, std::string path, T op, std::vector<Value> inputs,
               std::vector<Value> others) {
-  Node node;
-  node.op = make_op(std::move(op));
-  for (const Value& input : inputs) node.inputs.push_back(input.id());
-  for (const Value& other : others) node.waits_for.push_back(other.id().node);
-  node.path = std::move(path);
-  return graph.value(graph.emitter().graph.append(std::move(node)));
+  return node(graph, std::move(path), std::move(op), std::move(inputs), {}, std::move(others));
 }
 
 // x - early - y0       each waits for the one before
@@ -60,10 +54,8 @@ struct Three {
     g.output("y1", any);
     g.output("y2", late);
   }
-  std::string after(ir::Graph (*pass)(ir::Graph, const Settings&), Settings settings = {}) const {
-    const ir::Graph result = pass(g, settings);
-    check::verify(result, "under test");
-    return result.print();
+  std::string after(Pass pass, const Settings& settings = {}) const {
+    return testing::after(pass, g, settings);
   }
 
   Graph g{"g"};

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "graph/check/verify.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/absorb.h"
 #include "graph/passes/batch.h"
@@ -15,12 +14,11 @@
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
+#include "tests/graph/after.h"
 #include "tests/graph/waiting.h"
 
-namespace metronome {
+namespace metronome::testing::waits_passes_test {
 namespace {
-
-using namespace testing;
 
 const std::string kExpanded =
     "graph \"g\"\n"
@@ -43,9 +41,8 @@ TEST_CASE("all that an op becomes waits for what it waited for") {
   const Value y3 = node(read.g, "y3", Any{true}, {read.any});  // so that loosening serves somebody
   read.g.output("y3", y3);
   settings.fuses = [](const Op& op) { return op.attributes() == "adds"; };
-  const ir::Graph loose = passes::loosen(read.g, settings);
-  check::verify(loose, "loosen");
-  CHECK(loose.print().starts_with(kExpanded.substr(0, kExpanded.find("  \"y0\""))));
+  CHECK(read.after(passes::loosen, settings)
+            .starts_with(kExpanded.substr(0, kExpanded.find("  \"y0\""))));
 }
 
 TEST_CASE("what waits is not folded; who waits for what folds waits for what it has become") {
@@ -73,9 +70,7 @@ TEST_CASE("nodes that wait for different nodes are not shared") {
   const Value last = waiting(g, "last", Scale{5}, {x}, {again, same});
   g.output("y", node(g, "y", Plus{}, {again, same}));
   g.output("last", last);
-  const ir::Graph shared = passes::share(g, {});
-  check::verify(shared, "share");
-  CHECK(shared.print() ==
+  CHECK(after(passes::share, g) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1 = scale(%0) {factor=3} : f32[4]  \"once\"\n"
@@ -116,9 +111,7 @@ TEST_CASE(
     g.output("a", a);
     g.output("b", b);
     if (waited_for) g.output("late", waiting(g, "late", Scale{5}, {x}, {any}));
-    const ir::Graph result = passes::absorb(g, {});
-    check::verify(result, "absorb");
-    return result.print();
+    return after(passes::absorb, g);
   };
   CHECK(absorbed(false) ==
         "graph \"g\"\n"
@@ -152,9 +145,7 @@ Graph four() {
 TEST_CASE("a batch waits for what its members waited for, and joins none that wait for another") {
   Settings settings;
   settings.buckets = 1;
-  const ir::Graph result = passes::batch(four(), settings);
-  check::verify(result, "batch");
-  CHECK(result.print() ==
+  CHECK(after(passes::batch, four(), settings) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1, %1.1 = batch(%0, %0) {any x 2} : f32[4], f32[4]  \"batch\"\n"
@@ -173,9 +164,7 @@ TEST_CASE("a batch waits for what its members waited for, and joins none that wa
 TEST_CASE("a group waits for what its nodes waited for, and joins none that wait for another") {
   Settings settings;
   settings.fuses = [](const Op& op) { return op.name() == "any"; };
-  const ir::Graph result = passes::fuse(four(), settings);
-  check::verify(result, "fuse");
-  CHECK(result.print() ==
+  CHECK(after(passes::fuse, four(), settings) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
         "  %1, %1.1 = group(%0) {any any} : f32[4], f32[4]  \"any1\"\n"
@@ -213,4 +202,4 @@ TEST_CASE("who waits for a node that a group leaves nothing of waits for the gro
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::waits_passes_test

@@ -9,10 +9,8 @@
 #include "tests/graph/planned.h"
 #include "tests/graph/waiting.h"
 
-namespace metronome {
+namespace metronome::testing::waits_test {
 namespace {
-
-using namespace testing;
 
 std::string own_mistake(const std::string& what) {
   return "Metronome made a mistake of its own, please report it: " + what;
@@ -86,4 +84,4 @@ TEST_CASE("the checker refuses an order in which a node runs before what it wait
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::testing::waits_test

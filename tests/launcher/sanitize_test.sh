@@ -32,7 +32,7 @@ says() {
 }
 
 export TWO=PASSED
-says 0 '--test_summary=short -- //tests/...' '2 passed, 0 failed' //tests/...
+says 0 '--keep_going --test_summary=short -- //tests/...' '2 passed, 0 failed' //tests/...
 says 0 '--config=address -- //tests:address' \
   '31 passed, 0 failed in T minutes with the sanitizer address' --sanitize address
 says 0 '--config=address -- //tests:address_short' \

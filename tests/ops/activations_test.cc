@@ -9,7 +9,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
 
-namespace metronome {
+namespace metronome::activations_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -260,4 +260,4 @@ TEST_CASE("an operand of another graph is named") {
         "  requires   operands of one graph, but of \"wrong\" and \"other\"");
 }
 
-}  // namespace metronome
+}  // namespace metronome::activations_test

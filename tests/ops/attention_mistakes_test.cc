@@ -7,7 +7,7 @@
 #include "tests/doctest.h"
 #include "tests/graph/mistake_of.h"
 
-namespace metronome {
+namespace metronome::attention_mistakes_test {
 namespace {
 
 using testing::at;
@@ -136,4 +136,4 @@ TEST_CASE("positions and transformer layers refuse what does not fit") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::attention_mistakes_test

@@ -15,7 +15,7 @@
 #include "ops/dropout/dropout.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::attention_test {
 namespace {
 
 constexpr double kExcluded = -std::numeric_limits<double>::infinity();
@@ -555,4 +555,4 @@ TEST_CASE("dropout stands at the places of PyTorch's encoder layer") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::attention_test

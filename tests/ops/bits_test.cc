@@ -9,7 +9,7 @@
 #include "tests/ops/interpreter.h"
 #include "tests/ops/structural_cases.h"
 
-namespace metronome {
+namespace metronome::bits_test {
 
 namespace {
 
@@ -142,4 +142,4 @@ TEST_CASE("an element's bits depend neither on its position nor on threads") {
   each_case(OpList<Elementwise, Cast, Accumulate, AdamUpdate, SgdUpdate>{}, check_positions);
 }
 
-}  // namespace metronome
+}  // namespace metronome::bits_test

@@ -7,7 +7,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
 
-namespace metronome {
+namespace metronome::class_losses_test {
 namespace {
 
 constexpr LossReduction kReductions[] = {LossReduction::mean, LossReduction::sum,
@@ -288,4 +288,4 @@ TEST_CASE("what losses of classes say of wrong operands") {
         "  requires   one element or more, as the mean of none is not a number, but [0, 5]");
 }
 
-}  // namespace metronome
+}  // namespace metronome::class_losses_test

@@ -7,7 +7,7 @@
 #include "ops/language/layers.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::composition_test {
 namespace {
 
 Line at(int number) { return {"tower.cc", number}; }
@@ -81,4 +81,4 @@ TEST_CASE("split and merge: branches of other element types") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::composition_test

@@ -12,7 +12,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 
-namespace metronome {
+namespace metronome::convolution_test {
 namespace {
 
 Line at(int number) { return {"images.cc", number}; }
@@ -319,4 +319,4 @@ TEST_CASE("functions on operands that do not fit") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::convolution_test

@@ -7,7 +7,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
 
-namespace metronome {
+namespace metronome::derived_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -259,4 +259,4 @@ TEST_CASE("what derived functions say of wrong operands") {
         "  way out    cast it: x.cast(mt::f32)");
 }
 
-}  // namespace metronome
+}  // namespace metronome::derived_test

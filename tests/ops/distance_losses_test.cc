@@ -9,7 +9,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
 
-namespace metronome {
+namespace metronome::distance_losses_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -225,4 +225,4 @@ TEST_CASE("what losses of distances say of wrong operands") {
         "  requires   a finite margin, but inf");
 }
 
-}  // namespace metronome
+}  // namespace metronome::distance_losses_test

@@ -14,7 +14,7 @@
 #include "ops/language/optimizers.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::each_test {
 namespace {
 
 Line at(int number) { return {"tower.cc", number}; }
@@ -223,4 +223,4 @@ TEST_CASE("a layer's own mistake is told once, and with the caller's line") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::each_test

@@ -22,7 +22,7 @@
 #include "tests/ops/edge_values.h"
 #include "tests/ops/parameter_gradients.h"
 
-namespace metronome {
+namespace metronome::edge_reductions_test {
 namespace {
 
 /// A row of numbers, and what it is.
@@ -396,4 +396,4 @@ TEST_CASE("the device's reductions, softmax and norms are as near to f64's as li
   check_all(on(device), false);
 }
 
-}  // namespace metronome
+}  // namespace metronome::edge_reductions_test

@@ -15,7 +15,7 @@
 #include "tests/ops/edge_runners.h"
 #include "tests/ops/parameter_gradients.h"
 
-namespace metronome {
+namespace metronome::edge_values_test {
 namespace {
 
 /// Operands and incoming gradient, element by element.
@@ -156,4 +156,4 @@ TEST_CASE("every row with a gradient is compared with the true function") {
   }
 }
 
-}  // namespace metronome
+}  // namespace metronome::edge_values_test

@@ -12,7 +12,7 @@
 #include "ops/rules/random.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::elementwise_position_test {
 namespace {
 
 using Bind = CpuKernel (*)(const Elementwise&, const CpuLaunch&);
@@ -139,4 +139,4 @@ TEST_CASE_TEMPLATE("an element's bits do not depend on how its operands are broa
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::elementwise_position_test

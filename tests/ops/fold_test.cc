@@ -9,7 +9,7 @@
 #include "graph/passes/prune.h"
 #include "ops/language/functions.h"
 
-namespace metronome {
+namespace metronome::fold_test {
 namespace {
 
 /// What is left to compute of the graph's output "y".
@@ -123,4 +123,4 @@ TEST_CASE("a sum over dimensions of one element is a reshape") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::fold_test

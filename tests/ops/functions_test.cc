@@ -14,7 +14,7 @@
 #include "ops/losses/losses.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::functions_test {
 namespace {
 
 /// The text with each "@n" as file and line: n lines after line `at`.
@@ -537,4 +537,4 @@ TEST_CASE("what is written is what is built") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::functions_test

@@ -33,7 +33,7 @@
 #include "tests/gpu/host_device.h"
 #include "tests/ops/random_program.h"
 
-namespace metronome {
+namespace metronome::fuse_test {
 namespace {
 
 Settings fusing() { return settings_of(null(), train); }
@@ -279,4 +279,4 @@ TEST_CASE("random programs: the same bits") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::fuse_test

@@ -19,7 +19,7 @@
 #include "tests/gpu/device_interpreter.h"
 #include "tests/gpu/host_device.h"
 
-namespace metronome {
+namespace metronome::half_cast_test {
 namespace {
 
 at::Tensor by_cpu(std::string_view isa, const at::Tensor& x, Element to) {
@@ -135,4 +135,4 @@ TEST_CASE("a double is rounded to f32 first, as in libtorch") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::half_cast_test

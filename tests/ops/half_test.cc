@@ -11,7 +11,7 @@
 #include "ops/losses/losses.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::half_test {
 namespace {
 
 constexpr Line kLine{"tower.cc", 12};
@@ -105,4 +105,4 @@ TEST_CASE("gradients are of the value's type, and sums of them are made in f32")
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::half_test

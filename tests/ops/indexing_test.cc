@@ -10,7 +10,7 @@
 #include "ops/language/indexing.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::indexing_test {
 namespace {
 
 /// The text with each "@n" as file and line: n lines after line `at`.
@@ -193,4 +193,4 @@ TEST_CASE("one mistake is told once") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::indexing_test

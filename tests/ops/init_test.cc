@@ -10,7 +10,7 @@
 #include "ops/language/init.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::init_test {
 
 namespace {
 
@@ -190,4 +190,4 @@ TEST_CASE("a type that cannot hold the numbers is named") {
         "  requires   a whole number that i64 can hold, but 0.5");
 }
 
-}  // namespace metronome
+}  // namespace metronome::init_test

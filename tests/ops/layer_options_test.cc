@@ -6,7 +6,7 @@
 #include "executor/metronome.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::layer_options_test {
 namespace {
 
 Line at(int number) { return {"tower.cc", number}; }
@@ -121,4 +121,4 @@ TEST_CASE("an embedding's padding out of range") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::layer_options_test

@@ -19,7 +19,7 @@
 #include "ops/rms_norm/rms_norm.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::layers_test {
 namespace {
 
 Line at(int number) { return {"tower.cc", number}; }
@@ -407,4 +407,4 @@ TEST_CASE("a layer on a poisoned value says nothing more") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::layers_test

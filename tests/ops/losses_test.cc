@@ -12,7 +12,7 @@
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"
 
-namespace metronome {
+namespace metronome::losses_test {
 
 namespace {
 
@@ -64,7 +64,7 @@ std::string report(const std::function<void(Graph&)>& declare) {
 
 constexpr Line kHere{"model.cc", 30};
 
-Value input(Graph& g, const char* name, Element element, const Shape& shape) {
+Value input_of(Graph& g, const char* name, Element element, const Shape& shape) {
   return g.input(name, element, shape, {"model.cc", 10});
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("rows whose target is to be ignored count for nothing") {
 
 TEST_CASE("mse_loss does not broadcast") {
   CHECK(report([](Graph& g) {
-          mse_loss(input(g, "y", f32, {64, 256}), input(g, "target", f32, {64, 128}), kHere);
+          mse_loss(input_of(g, "y", f32, {64, 256}), input_of(g, "target", f32, {64, 128}), kHere);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  f32[64, 256]  \"y\"       model.cc:10\n"
@@ -150,7 +150,7 @@ TEST_CASE("mse_loss does not broadcast") {
 
 TEST_CASE("a target of the same elements in another shape is offered a reshape") {
   CHECK(report([](Graph& g) {
-          l1_loss(input(g, "y", f32, {64, 1}), input(g, "target", f32, {64}), kHere);
+          l1_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), kHere);
         }) ==
         "model.cc:30: l1_loss cannot join the graph as \"l1_loss\"\n"
         "  operand 0  f32[64, 1]  \"y\"       model.cc:10\n"
@@ -161,7 +161,7 @@ TEST_CASE("a target of the same elements in another shape is offered a reshape")
 
 TEST_CASE("element types are not promoted") {
   CHECK(report([](Graph& g) {
-          mse_loss(input(g, "y", f32, {4}), input(g, "target", f64, {4}), kHere);
+          mse_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f64, {4}), kHere);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
@@ -172,7 +172,7 @@ TEST_CASE("element types are not promoted") {
 
 TEST_CASE("whole numbers have no mean square") {
   CHECK(report([](Graph& g) {
-          mse_loss(input(g, "y", i64, {4}), input(g, "target", i64, {4}), kHere);
+          mse_loss(input_of(g, "y", i64, {4}), input_of(g, "target", i64, {4}), kHere);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  i64[4]  \"y\"       model.cc:10\n"
@@ -183,7 +183,8 @@ TEST_CASE("whole numbers have no mean square") {
 
 TEST_CASE("the mean of no elements is not a number") {
   CHECK(report([](Graph& g) {
-          bce_with_logits_loss(input(g, "y", f32, {0, 3}), input(g, "target", f32, {0, 3}), kHere);
+          bce_with_logits_loss(input_of(g, "y", f32, {0, 3}), input_of(g, "target", f32, {0, 3}),
+                               kHere);
         }) ==
         "model.cc:30: bce_with_logits_loss cannot join the graph as \"bce_with_logits_loss\"\n"
         "  operand 0  f32[0, 3]  \"y\"       model.cc:10\n"
@@ -193,7 +194,7 @@ TEST_CASE("the mean of no elements is not a number") {
 
 TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
   CHECK(report([](Graph& g) {
-          smooth_l1_loss(input(g, "y", f32, {4}), input(g, "target", f32, {4}), -1, kHere);
+          smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), -1, kHere);
         }) ==
         "model.cc:30: smooth_l1_loss cannot join the graph as \"smooth_l1_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
@@ -201,7 +202,7 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
         "  requires   a finite beta of 0 or more, but -1");
   const auto of_beta = [](double beta) {
     return report([beta](Graph& g) {
-      smooth_l1_loss(input(g, "y", f32, {4}), input(g, "target", f32, {4}), beta, kHere);
+      smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), beta, kHere);
     });
   };
   CHECK(of_beta(std::numeric_limits<double>::infinity())
@@ -212,8 +213,8 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
 
 TEST_CASE("cross entropy wants one class for each row") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {31}), {},
-                             kHere);
+          cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
+                             input_of(g, "targets", i64, {31}), {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -223,8 +224,8 @@ TEST_CASE("cross entropy wants one class for each row") {
 
 TEST_CASE("cross entropy wants indices of i64") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i32, {32}), {},
-                             kHere);
+          cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
+                             input_of(g, "targets", i32, {32}), {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -235,8 +236,8 @@ TEST_CASE("cross entropy wants indices of i64") {
 
 TEST_CASE("cross entropy does not take distributions") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", f32, {32, 10}),
-                             {}, kHere);
+          cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
+                             input_of(g, "targets", f32, {32, 10}), {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -247,8 +248,8 @@ TEST_CASE("cross entropy does not take distributions") {
 
 TEST_CASE("cross entropy wants logits that are floating and have classes") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", i32, {32, 10}), input(g, "targets", i64, {32}), {},
-                             kHere);
+          cross_entropy_loss(input_of(g, "logits", i32, {32, 10}),
+                             input_of(g, "targets", i64, {32}), {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  i32[32, 10]  \"logits\"   model.cc:10\n"
@@ -256,7 +257,8 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
         "  requires   a floating element type, but i32\n"
         "  way out    cast it: x.cast(mt::f32)");
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input(g, "logits", f32, {}), input(g, "targets", i64, {}), {}, kHere);
+          cross_entropy_loss(input_of(g, "logits", f32, {}), input_of(g, "targets", i64, {}), {},
+                             kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[]  \"logits\"   model.cc:10\n"
@@ -265,13 +267,14 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
 }
 
 TEST_CASE("accuracy says the same of wrong operands") {
-  CHECK(report([](Graph& g) {
-          accuracy(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {8}), {}, kHere);
-        }) ==
-        "model.cc:30: accuracy cannot be computed\n"
-        "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
-        "  operand 1  i64[8]       \"targets\"  model.cc:10\n"
-        "  requires   one target for each row of logits, [32], but [8]");
+  CHECK(
+      report([](Graph& g) {
+        accuracy(input_of(g, "logits", f32, {32, 10}), input_of(g, "targets", i64, {8}), {}, kHere);
+      }) ==
+      "model.cc:30: accuracy cannot be computed\n"
+      "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
+      "  operand 1  i64[8]       \"targets\"  model.cc:10\n"
+      "  requires   one target for each row of logits, [32], but [8]");
 }
 
-}  // namespace metronome
+}  // namespace metronome::losses_test

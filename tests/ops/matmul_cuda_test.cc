@@ -16,7 +16,7 @@
 #include "tests/cuda/host_libraries.h"
 #include "tests/cuda/host_play.h"
 
-namespace metronome {
+namespace metronome::matmul_cuda_test {
 namespace {
 
 class NoConstants : public ConstantMemory {
@@ -127,23 +127,23 @@ TEST_CASE("leading dimensions become rows, a batch, or a loop of products") {
   };
   GemmProblem batch{.element = f64, .m = 2, .n = 5, .k = 4, .batch = 6};
   batch.stride_a = 8, batch.stride_b = 20, batch.stride_d = 10;
-  CHECK(gemms({}, {t({3, 2, 2, 4}), t({3, 2, 4, 5})}) == std::vector{batch});
+  CHECK((gemms({}, {t({3, 2, 2, 4}), t({3, 2, 4, 5})}) == std::vector{batch}));
   batch.stride_a = 0;
-  CHECK(gemms({}, {t({2, 4}), t({6, 4, 5})}) == std::vector{batch});
+  CHECK((gemms({}, {t({2, 4}), t({6, 4, 5})}) == std::vector{batch}));
   GemmProblem turned{.element = f64, .transpose_a = true, .m = 4, .n = 5, .k = 2, .batch = 3};
   turned.stride_a = 8, turned.stride_d = 20;
-  CHECK(gemms({.transpose_a = true}, {t({3, 2, 4}), t({2, 5})}) == std::vector{turned});
+  CHECK((gemms({.transpose_a = true}, {t({3, 2, 4}), t({2, 5})}) == std::vector{turned}));
   // [3, 1] and [7] broadcast: a batch of seven, three times.
   GemmProblem seven{.element = f64, .m = 2, .n = 5, .k = 4, .batch = 7};
   seven.stride_b = 20, seven.stride_d = 10;
-  CHECK(gemms({}, {t({3, 1, 2, 4}), t({7, 4, 5})}) == std::vector(3, seven));
+  CHECK((gemms({}, {t({3, 1, 2, 4}), t({7, 4, 5})}) == std::vector(3, seven)));
   // [7, 1] and [1, 3]: seven is the batch still.
   seven.stride_a = 8, seven.stride_b = 0, seven.stride_d = 30;
-  CHECK(gemms({}, {t({7, 1, 2, 4}), t({3, 4, 5})}) == std::vector(3, seven));
+  CHECK((gemms({}, {t({7, 1, 2, 4}), t({3, 4, 5})}) == std::vector(3, seven)));
   // [2, 7] against [2, 1]: the seven are rows, the two a batch.
   GemmProblem rows{.element = f64, .m = 14, .n = 5, .k = 4, .batch = 2};
   rows.stride_a = 56, rows.stride_b = 20, rows.stride_d = 70;
-  CHECK(gemms({}, {t({2, 7, 2, 4}), t({2, 1, 4, 5})}) == std::vector{rows});
+  CHECK((gemms({}, {t({2, 7, 2, 4}), t({2, 1, 4, 5})}) == std::vector{rows}));
 }
 
 TEST_CASE("a sum is copied to where the product is added, unless it lies there") {
@@ -305,4 +305,4 @@ TEST_CASE("a product takes in a sum, once") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::matmul_cuda_test

@@ -6,7 +6,7 @@
 #include "ops/layers/norms.h"
 #include "tests/ops/layer_runs.h"
 
-namespace metronome {
+namespace metronome::norms_test {
 namespace {
 
 const std::vector<std::vector<std::int64_t>> kShapes = {
@@ -137,4 +137,4 @@ TEST_CASE("wrong numbers of group_norm and instance_norm") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::norms_test

@@ -10,7 +10,7 @@
 #include "ops/pool/max_pool_planes.h"
 #include "tests/ops/layer_runs.h"
 
-namespace metronome {
+namespace metronome::pooling_test {
 namespace {
 
 TEST_CASE("a pool steps by its kernel unless a stride is given") {
@@ -174,4 +174,4 @@ TEST_CASE("wrong numbers of a pool") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::pooling_test

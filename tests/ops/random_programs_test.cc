@@ -16,7 +16,7 @@
 #include "tests/ops/random_program.h"
 #include "tests/random/run.h"
 
-namespace metronome {
+namespace metronome::random_programs_test {
 namespace {
 
 constexpr std::uint32_t kPrograms = 120;
@@ -68,4 +68,4 @@ TEST_CASE("a pass on or off: the same values") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::random_programs_test

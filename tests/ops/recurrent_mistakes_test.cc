@@ -16,7 +16,7 @@
 #include "ops/layers/recurrent.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::recurrent_mistakes_test {
 namespace {
 
 Line at(int number) { return {"tower.cc", number}; }
@@ -328,4 +328,4 @@ TEST_CASE("a wrong initialiser is told once") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::recurrent_mistakes_test

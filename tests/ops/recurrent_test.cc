@@ -9,7 +9,7 @@
 #include "executor/metronome.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::recurrent_test {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -337,4 +337,4 @@ TEST_CASE("a thousand steps take a plan of its lower bound") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::recurrent_test

@@ -4,7 +4,7 @@
 #include "ops/layers/resize.h"
 #include "tests/ops/layer_runs.h"
 
-namespace metronome {
+namespace metronome::resize_test {
 namespace {
 
 std::string requires_(const Layer& layer, Shape shape) {
@@ -132,4 +132,4 @@ TEST_CASE("wrong factors of pixel_shuffle and pixel_unshuffle") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::resize_test

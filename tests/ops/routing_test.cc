@@ -12,7 +12,7 @@
 #include "ops/language/routing.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::routing_test {
 namespace {
 
 /// The text with each "@n" as file and line: n lines after line `at`.
@@ -213,4 +213,4 @@ TEST_CASE("experts' weights lie under route/<index>, the router's under route/ro
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::routing_test

@@ -7,7 +7,7 @@
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 
-namespace metronome {
+namespace metronome::schedules_test {
 
 namespace {
 
@@ -117,4 +117,4 @@ TEST_CASE("a schedule names what a training cannot use") {
         "a finite minimum of 0 or more, but -1");
 }
 
-}  // namespace metronome
+}  // namespace metronome::schedules_test

@@ -4,7 +4,7 @@
 #include "executor/metronome.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::subnormal_test {
 namespace {
 
 TEST_CASE("gelu's gradient has no subnormal tail") {
@@ -26,4 +26,4 @@ TEST_CASE("gelu's gradient has no subnormal tail") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::subnormal_test

@@ -7,7 +7,7 @@
 #include "ops/reference/table.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::table_test {
 namespace {
 
 constexpr CpuFeatures kOld{}, kAvx2{.avx2 = true}, kAvx512{.avx2 = true, .avx512 = true};
@@ -73,4 +73,4 @@ TEST_CASE("an element type that Metronome does not have") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::table_test

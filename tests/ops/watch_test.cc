@@ -12,7 +12,7 @@
 
 // Last: libtorch defines a CHECK too, which counts nothing.
 
-namespace metronome {
+namespace metronome::watch_test {
 namespace {
 
 Executable watching(const Graph& graph, Target target) {
@@ -74,4 +74,4 @@ TEST_CASE("every op's kernels on a device tell of what is found on the CPU") {
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::watch_test
