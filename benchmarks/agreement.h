@@ -21,11 +21,11 @@ struct Agreement {
 
 /// Ten f32 steps, eager's storage set to planned's before each of them. Losses agree to 1e-5
 /// relative; each gradient's difference is at most 1e-4 of the larger of its own norm and 1e-4 of
-/// the global gradient norm. Where one is not, since sums cancel or rounding decides, the first
-/// such step is held to f64 node by node (check_model); on a device, planned's gradient is at most
-/// 4 times as far from f64's as eager's is. The optimizer, fed planned's gradient, makes what
-/// libtorch's fused Adam does, to 1e-6 of the largest magnitude. Both run on the device, in IEEE
-/// f32.
+/// the global gradient norm; where sums cancel to less than f32 holds, as before a batch norm,
+/// planned's gradient is at most 4 times as far from f64's as eager's is. Where a step has a
+/// gradient that is not, as rounding may have decided the sign at a relu, it is held to f64 node by
+/// node on a CPU (check_model). The optimizer, fed planned's gradient, makes what libtorch's fused
+/// Adam does, to 1e-6 of the largest magnitude. Both run on the device, in IEEE f32.
 Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
                         Device device = cpu, int steps = 10);
 

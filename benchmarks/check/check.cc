@@ -58,10 +58,7 @@ class Planned final : public Observer {
  public:
   Planned(int threads, NodeErrors::Plant plant) : errors_(threads, std::move(plant)) {}
 
-  // One step in so many is looked at.
-  void look(bool now) { looks_ = now; }
   void after(const ObservedNode& seen) override {
-    if (!looks_) return;
     errors_.after(seen);
     if (const std::string path = updated_by(seen); !path.empty()) {
       gradients[path] = to_torch(seen.operands[kGradientOperand]).clone();
@@ -82,7 +79,6 @@ class Planned final : public Observer {
 
  private:
   NodeErrors errors_;
-  bool looks_ = false;
 };
 
 // Eager's step: what it decides.
@@ -232,9 +228,7 @@ class Checking {
           compile(model_.graph, stepwise(),
                   {.threads = options_.threads, .tune = Tune::file, .observer = planned});
       restore(step);
-      planned->look(true);
       step.run(batch);
-      planned->look(false);
       loss_ = step.read_scalar(model_.graph.loss());
       check_.nodes = planned->errors().worst();
       for (const std::string& line : planned->errors().wrong()) wrong(line);

@@ -51,20 +51,18 @@ struct CheckOptions {
 
 /// Runs one step of a model, kernel by kernel, and finds wrong:
 /// - a node that is not what f64 makes of its operands (NodeErrors);
-/// - a decision that differs from f64's own, where f64's earlier ones are the step's: if the
+/// - a decision that differs from f64's own, where f64's earlier ones are the step's, if the
 /// element
-///   that decides is farther from f64's than `kFarthest` times what rounding moves all of them, or
-///   if that is more than `kForward` of their length;
+///   that decides differs by more than `kFarthest` times what rounding moves all of them;
+/// - operands of deciding nodes that are farther than `kForward` of their length from f64's;
 /// - a gradient that is farther from that of f64 with the step's decisions than `kGradient` of the
 ///   larger of its length and 1e-3 of that of all gradients, and than `kTimesLost` times what
-///   libtorch's f32 loses in its last op alone (a sum that cancels, as of a bias before a batch
-///   norm);
+///   libtorch's f32 loses in its last op alone (a sum that cancels, before a batch norm);
 /// - a gradient of f64 with its own decisions that is not eager's in f64, to 1e-9 of the largest;
-/// - a loss that is not eager's, to 1e-5; a storage or readable that a replay leaves with other
-/// bits;
-/// - an arena above `kArena` of its lower bound; a replayed step that makes a tensor, or leaves
-/// more
-///   memory in use.
+/// - a loss that is not eager's, to 1e-5;
+/// - a storage or readable that a replay leaves with other bits than the kernels one by one;
+/// - an arena above `kArena` of its lower bound;
+/// - a replayed step that makes a tensor, or leaves more memory in use.
 /// Kernels are those of the tuning file, else of the fixed rule.
 Check check_model(const models::ModelEntry& entry, const CheckOptions& options);
 

@@ -12,7 +12,8 @@
 
 namespace metronome::benchmarks {
 
-/// True where rounding may decide something.
+/// True where rounding may decide something. Of functions that bend, these are known: relu, abs,
+/// sign, minimum, maximum. The others (clamp, leaky_relu, ...) stand in no shipped model.
 bool decides(const ir::Graph& graph, const Node& node);
 
 /// What a node that decides decides by its floating operands, as integers or booleans: for a
