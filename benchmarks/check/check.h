@@ -52,8 +52,7 @@ struct CheckOptions {
 /// Runs one step of a model, kernel by kernel, and finds wrong:
 /// - a node that is not what f64 makes of its operands (NodeErrors);
 /// - a decision that differs from f64's own, where f64's earlier ones are the step's, if the
-/// element
-///   that decides differs by more than `kFarthest` times what rounding moves all of them;
+///   element that decides differs by more than `kFarthest` times what rounding moves all of them;
 /// - operands of deciding nodes that are farther than `kForward` of their length from f64's;
 /// - a gradient that is farther from that of f64 with the step's decisions than `kGradient` of the
 ///   larger of its length and 1e-3 of that of all gradients, and than `kTimesLost` times what
