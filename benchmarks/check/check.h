@@ -65,6 +65,6 @@ struct CheckOptions {
 /// Kernels are those of the tuning file, else of the fixed rule.
 Check check_model(const models::ModelEntry& entry, const CheckOptions& options);
 
-constexpr double kFarthest = 64, kForward = 1e-5, kGradient = 2e-5, kTimesLost = 4, kArena = 1.02;
+constexpr double kFarthest = 64, kForward = 1e-5, kGradient = 2e-5, kTimesLost = 4, kArena = 1.01;
 
 }  // namespace metronome::benchmarks

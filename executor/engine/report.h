@@ -28,6 +28,9 @@ struct PlanReport {
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".
   std::vector<std::string> forms;
   int graph_nodes = 0;  ///< of the captured graph
+  /// Of the kernels on a GPU: without a launch, as their operands were made where they would copy
+  /// them to (a concat's parts).
+  std::size_t kernels_in_place = 0;
   /// The same plan with values laid side by side, never shared: what eager needs at least.
   std::size_t unshared_bytes = 0;
 };

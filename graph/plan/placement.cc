@@ -15,14 +15,14 @@
 namespace metronome::plan {
 namespace {
 
-/// How long a search goes on: what it finds, it mostly finds early.
-struct Persistence {
-  int rounds;
-  int patience;  ///< rounds after which it returns to the best that it has found
-};
-constexpr Persistence kPersistences[] = {{400, 25}, {1000, 100}};
+/// Rounds of a search: what it finds, it mostly finds early.
+constexpr int kRounds = 400, kRoundsLargeFirst = 1000;
+/// Rounds after which a search returns to the best that it has found.
+constexpr int kPatience = 5;
 /// Greedy placements from which searches begin: one more beginning finds more than more rounds.
 constexpr std::size_t kSearches = 4;
+/// A block is large if it takes a hundredth of the bound.
+constexpr std::size_t kLarge = 100;
 
 /// Bytes that come to be held under a guard at a step, or cease to be.
 struct Change {
@@ -143,30 +143,61 @@ struct Attempt {
   Placement placement;
 };
 
-/// The block that reaches the top, and in turn any block that ends above the bound, is moved to
-/// some place before in the order, where the offsets are lower. What has led nowhere for a while is
-/// given up for the best order so far. Returns the best placement.
-Placement search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best,
-                 const Persistence& persistence, Greedy& greedy) {
+/// Moves some block that ends above `line`, below the placement's end, to some place before in the
+/// order, where the offsets are lower.
+void move_one_above(std::size_t line, std::span<const HeldBlock> blocks, std::minstd_rand& random,
+                    Attempt& attempt) {
+  std::vector<std::size_t> high;  // places in the order
+  for (std::size_t i = 0; i < attempt.order.size(); ++i) {
+    const std::int32_t block = attempt.order[i];
+    if (attempt.placement.offsets[block] + blocks[block].bytes > line) high.push_back(i);
+  }
+  const auto begin = attempt.order.begin();
+  const auto from = begin + static_cast<std::ptrdiff_t>(high[random() % high.size()]);
+  const auto places = static_cast<std::size_t>(from - begin) + 1;
+  std::rotate(begin + static_cast<std::ptrdiff_t>(random() % places), from, from + 1);
+}
+
+/// Moves the block that reaches the top, and in turn any block that ends above the bound. What has
+/// led nowhere for a while is given up for the best attempt so far, each second time with the other
+/// fit: by one fit alone some placements of the bound's size cannot be found. Returns the best one.
+Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best, int rounds,
+               Greedy& greedy) {
   std::minstd_rand random;
   Attempt now = best;
-  std::vector<std::size_t> high;  // places in the order of blocks that end above a line
-  for (int round = 0; round < persistence.rounds && best.placement.bytes > bound; ++round) {
+  for (int round = 0; round < rounds && best.placement.bytes > bound; ++round) {
     if (greedy.exhausted()) break;
-    if (round % persistence.patience == persistence.patience - 1) now = best;
-    const std::size_t line = round % 2 == 0 ? now.placement.bytes - 1 : bound;
-    high.clear();
-    for (std::size_t i = 0; i < now.order.size(); ++i) {
-      const std::int32_t block = now.order[i];
-      if (now.placement.offsets[block] + blocks[block].bytes > line) high.push_back(i);
+    const bool returns = round % kPatience == kPatience - 1;
+    if (returns) now = best;
+    if (returns && round / kPatience % 2 == 1) {
+      now.fit = now.fit == Fit::first ? Fit::best : Fit::first;
+    } else {
+      move_one_above(round % 2 == 0 ? now.placement.bytes - 1 : bound, blocks, random, now);
     }
-    const auto from = now.order.begin() + static_cast<std::ptrdiff_t>(high[random() % high.size()]);
-    const auto places = static_cast<std::size_t>(from - now.order.begin()) + 1;
-    std::rotate(now.order.begin() + static_cast<std::ptrdiff_t>(random() % places), from, from + 1);
     now.placement = greedy.run(now.order, now.fit);
     if (now.placement.bytes <= best.placement.bytes) best = now;
   }
-  return best.placement;
+  return best;
+}
+
+/// A search in two parts: of an order for the large blocks alone, then for all, the others last.
+/// Among many small blocks the large ones, which decide, are seldom moved.
+Attempt search_large_first(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
+                           std::size_t bound, const Attempt& begin, Greedy& greedy) {
+  const auto is_large = [&](std::int32_t block) { return blocks[block].bytes * kLarge >= bound; };
+  Attempt attempt{{}, begin.fit, {}};
+  std::vector<HeldBlock> large;
+  Order small;
+  for (const std::int32_t block : begin.order) {
+    if (is_large(block)) large.push_back(blocks[block]);
+    (is_large(block) ? attempt.order : small).push_back(block);
+  }
+  attempt.placement = greedy.run(attempt.order, attempt.fit);
+  attempt = search(blocks, peak_of(large, excludes).bytes, attempt, kRoundsLargeFirst, greedy);
+  if (small.empty()) return attempt;
+  attempt.order.insert(attempt.order.end(), small.begin(), small.end());
+  attempt.placement = greedy.run(attempt.order, attempt.fit);
+  return search(blocks, bound, attempt, kRoundsLargeFirst, greedy);
 }
 
 }  // namespace
@@ -215,11 +246,13 @@ Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& ex
   if (effort == Effort::greedy) return best;
   if (attempts.size() > kSearches) attempts.resize(kSearches);
   bool first = true;
-  for (const Persistence& persistence : kPersistences) {
+  for (const bool large_first : {false, true}) {
     for (const Attempt& attempt : attempts) {
+      if (greedy.exhausted()) return best;
       if (!std::exchange(first, false) && near_peak(best.bytes, bound)) return best;
-      Placement found = search(blocks, bound, attempt, persistence, greedy);
-      if (found.bytes < best.bytes) best = std::move(found);
+      Attempt found = large_first ? search_large_first(blocks, excludes, bound, attempt, greedy)
+                                  : search(blocks, bound, attempt, kRounds, greedy);
+      if (found.placement.bytes < best.bytes) best = std::move(found.placement);
     }
   }
   return best;

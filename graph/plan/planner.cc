@@ -91,10 +91,11 @@ class Planner {
     std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
       return a.placement.bytes < b.placement.bytes;
     });
-    if (drafts.size() > kSearched) drafts.resize(kSearched);
     const Draft* best = &drafts[0];
+    std::size_t searched = 0;
     for (Draft& draft : drafts) {
-      if (near_peak(best->placement.bytes, draft.peak.bytes)) continue;
+      if (near_peak(best->placement.bytes, draft.peak.bytes)) continue;  // it cannot win by much
+      if (searched++ == kSearched) break;
       draft.placement = place(draft.blocks, guards_.excludes);
       if (draft.placement.bytes < best->placement.bytes) best = &draft;
     }

@@ -71,6 +71,7 @@ class Replay {
          program::tasks_of(plan_, bases_,
                            {shared.table, shared.driver->facts(), shared.constants, &shared.faults,
                             base, shared.options.tf32})) {
+      in_place_ += task.commands.empty();
       tasks_.push_back(std::move(task));
     }
     tasks_.push_back(reads_->task());
@@ -137,6 +138,7 @@ class Replay {
     restore(before);
     shared_.state.fill_inputs(false);
     report.graph_nodes = nodes_;
+    report.kernels_in_place = in_place_;
   }
 
   /// Bytes of a readable, from the device, as the plan's last step left it.
@@ -275,6 +277,7 @@ class Replay {
   std::optional<program::ReadSlots> reads_;
   std::vector<program::Task> tasks_;
   int nodes_ = 0;
+  std::size_t in_place_ = 0;  // nodes without a command
   std::optional<StepForm> form_;
   // Made by the first profile.
   std::optional<program::ReadSlots> timed_reads_;  ///< whose numbers nobody reads
