@@ -1,7 +1,10 @@
 #include "benchmarks/gpu_check/control.h"
 
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/sin.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,10 @@
 #include "models/gallery/gallery.h"
 
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/frac.h>
+#include <ATen/ops/sin.h>
 
 #include <array>
 

@@ -13,8 +13,10 @@
 // Graves, "Adaptive computation time for recurrent neural networks", 2016: shares are his halting
 // probabilities p_t^n, and ponder is his N(t) + R(t), whose gradient flows through the remainder R
 // alone.
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tanh.h>
 
 #include "models/gallery/gallery.h"
 

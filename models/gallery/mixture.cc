@@ -11,8 +11,9 @@
 //
 // Shazeer et al., "Outrageously large neural networks", 2017; the balance of Fedus et al., "Switch
 // Transformers", 2021.
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/where.h>
 
 #include "models/gallery/gallery.h"
 

@@ -11,8 +11,9 @@
 //
 // The cell is the GRU of Cho et al., "Learning phrase representations using RNN encoder-decoder",
 // 2014, with one set of weights.
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include "models/gallery/gallery.h"
 

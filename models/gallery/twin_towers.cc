@@ -8,8 +8,9 @@
 //
 // InfoNCE: van den Oord, Li and Vinyals, "Representation learning with contrastive predictive
 // coding", 2018, equation 4, taken both ways.
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include <numeric>
 

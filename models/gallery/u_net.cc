@@ -6,8 +6,10 @@
 //                                         '-- max_pool1d -- level 2 of 16 -- upsample --'
 //                                                           (level 3 of 32 inside of it)
 //   mse_loss(y, wave) ---- Adam
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/sin.h>
 
 #include "models/gallery/gallery.h"
 

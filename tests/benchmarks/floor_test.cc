@@ -14,8 +14,6 @@
 #include "executor/cuda/driver/null_driver.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace {
 
 using namespace metronome;

@@ -1,6 +1,5 @@
 // Weights of torch.nn.MultiheadAttention, under PyTorch's names in a safetensors file, in ours.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/_native_multi_head_attention.h>
 
 #include <algorithm>
 #include <span>
@@ -9,6 +8,7 @@
 
 #include "executor/checkpoint/safetensors.h"
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 

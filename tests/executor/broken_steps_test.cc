@@ -2,8 +2,6 @@
 //
 // oneDNN's execute is this program's own, as its definitions come first for all libraries: it
 // fails where a test plants a failure, and else is the library's.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -17,8 +15,10 @@
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/logged.h"
+#include "tests/executor/run_error.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/executor/told.h"
 
@@ -114,15 +114,6 @@ at::Tensor waves(at::IntArrayRef shape) {
   return at::sin(at::arange(count, at::TensorOptions(at::kFloat))).reshape(shape);
 }
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "nothing";
-}
-
 using Stored = std::map<std::string, at::Tensor>;
 Stored stored(const Executable& e) {
   Stored all;
@@ -175,14 +166,14 @@ TEST_CASE("a step that breaks off behind a write is refused until load, and not 
   for (const auto& step : steps) {
     {
       const Failing failing(dnnl_out_of_memory, 0);
-      CHECK(error_of(step) == text);
+      CHECK(run_error(step) == text);
     }
-    for (const auto& call : refused) CHECK(error_of(call) == text);
-    CHECK(error_of([&] { e.read("y"); }) ==
+    for (const auto& call : refused) CHECK(run_error(call) == text);
+    CHECK(run_error([&] { e.read("y"); }) ==
           "graph \"fed\": the step that was to produce \"y\" broke off; run another first");
     e.reset();
-    CHECK(error_of([&] { e.load(folder.file("missing")); }) != "nothing");
-    CHECK(error_of(steps[0]) == text);
+    CHECK(run_error([&] { e.load(folder.file("missing")); }) != "nothing");
+    CHECK(run_error(steps[0]) == text);
     CHECK(e.steps() == 1);
     CHECK(folder.files() == 1);
     CHECK(e.load(file).empty());
@@ -206,7 +197,7 @@ TEST_CASE("an evaluation that breaks off leaves storages, and what steps to trai
       kAgain;
   const auto fails = [&] {
     const Failing failing(dnnl_invalid_arguments, 0);
-    return error_of([&] { e.evaluate(m.step()); });
+    return run_error([&] { e.evaluate(m.step()); });
   };
   CHECK(fails() == text);
   CHECK(at::equal(e.read("y"), trained));
@@ -215,7 +206,7 @@ TEST_CASE("an evaluation that breaks off leaves storages, and what steps to trai
   e.save(folder.file("whole"));
   e.evaluate(m.step());
   CHECK(fails().starts_with("graph \"fed\": step 2: linear "));
-  CHECK(error_of([&] { e.read("y"); }) ==
+  CHECK(run_error([&] { e.read("y"); }) ==
         "graph \"fed\": the step that was to produce \"y\" broke off; run another first");
 }
 
@@ -233,7 +224,7 @@ TEST_CASE("every call of a convolution is looked at") {
   const at::Tensor y = e.read("y").clone();
   for (int call = 0; call < calls; ++call) {
     const Failing failing(dnnl_runtime_error, call);
-    CHECK(error_of([&] { e.evaluate(feeds); }) ==
+    CHECK(run_error([&] { e.evaluate(feeds); }) ==
           "graph \"images\": step 1: convolution \"convolution\" (train.cc:12): oneDNN's execute "
           "failed: runtime_error (5)" +
               kAgain);
@@ -267,12 +258,12 @@ TEST_CASE("whichever call of a training step fails, the way that the error names
       std::string text;
       {
         const Failing failing(dnnl_out_of_memory, call);
-        text = error_of([&] { e.run(feeds); });
+        text = run_error([&] { e.run(feeds); });
       }
       CAPTURE(text);
       CHECK(text.find(" (train.cc:12): oneDNN's execute failed: out_of_memory (1); ") !=
             std::string::npos);
-      CHECK(error_of([&] { e.read_scalar(g.loss()); }).ends_with("broke off; run another first"));
+      CHECK(run_error([&] { e.read_scalar(g.loss()); }).ends_with("broke off; run another first"));
       if (text.ends_with(kAgain)) {
         check_equal(stored(e), before);
       } else {
@@ -339,7 +330,7 @@ TEST_CASE("stepwise and eager name the node, or the pass, and change nothing") {
     e.run(m.step());
     const Stored before = stored(e);
     *fails = true;
-    const std::string error = error_of([&] { e.run(m.step()); });
+    const std::string error = run_error([&] { e.run(m.step()); });
     *fails = false;
     CHECK(error == "graph \"own\": step 1: " + text + kAgain);
     check_equal(stored(e), before);

@@ -1,4 +1,6 @@
 // Verbs that shape a model, by their numbers: one model written in two ways gives the same steps.
+#include <ATen/ops/maximum.h>
+
 #include <algorithm>
 
 #include "tests/executor/targets.h"

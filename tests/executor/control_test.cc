@@ -1,9 +1,7 @@
 // Loops and branches that data decide: the same by every executor, and what is skipped is skipped.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace control_test {

@@ -1,7 +1,5 @@
 // Loops and branches that data decide, by the CUDA executor: on a device made of the host, which
 // skips what a condition does not let run, and on one that only writes down.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,10 +10,9 @@
 #include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
 #include "models/models.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::cuda_control_test {
 namespace {

@@ -1,7 +1,4 @@
 // How feeds come to a device: in how many copies, and that no copy reads what was fed later.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -11,21 +8,16 @@
 
 #include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/executor/options.h"
 
 namespace metronome::cuda_feeds_test {
 namespace {
 
+using tests::untuned;
 using Lines = std::vector<std::string>;
-
-CompileOptions untuned() {
-  CompileOptions options;
-  options.tune = Tune::off;
-  return options;
-}
 
 /// The sum of each of several inputs of these sizes.
 struct Sums {

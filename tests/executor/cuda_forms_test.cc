@@ -1,7 +1,4 @@
 // Forms of a step that fail: left out with a note, so that one that works remains.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -10,10 +7,9 @@
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::cuda_forms_test {
 namespace {

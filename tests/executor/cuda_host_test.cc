@@ -1,7 +1,5 @@
 // The CUDA executor, whole, on a device made of the host: what it binds, orders, captures and
 // replays computes what the CPU's executor does.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -11,6 +9,7 @@
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
 #include "models/models.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 

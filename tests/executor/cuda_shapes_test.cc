@@ -1,7 +1,4 @@
 // Several batch shapes of one model on a device: one captured graph each, one set of storages.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -10,10 +7,9 @@
 #include "executor/cuda/driver/null_driver.h"
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::cuda_shapes_test {
 namespace {

@@ -8,8 +8,6 @@
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace metronome {
 namespace {
 

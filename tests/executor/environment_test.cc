@@ -13,10 +13,13 @@
 #include "graph/ir/error.h"
 #include "ops/language/layers.h"
 #include "tests/doctest.h"
+#include "tests/executor/options.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {
 namespace {
+
+using tests::untuned;
 
 /// Sets a variable for as long as it lives.
 class Variable {
@@ -40,16 +43,10 @@ Graph declared() {
   return g;
 }
 
-CompileOptions plain() {
-  CompileOptions options;
-  options.tune = Tune::off;
-  return options;
-}
-
 TEST_CASE("METRONOME_DUMP keeps the graph after each pass") {
   const TemporaryFolder folder;
   const Variable dump("METRONOME_DUMP", folder.path().string());
-  compile(declared(), cpu_replay(), plain());
+  compile(declared(), cpu_replay(), untuned());
   CHECK(read_file(folder.file("g-train-0-for_mode.txt")) == declared().print());
   CHECK(folder.files() == 16);  // one for each pass
 }
@@ -59,7 +56,7 @@ TEST_CASE("METRONOME_WITHOUT leaves passes out, if there are such passes") {
   const Variable dump("METRONOME_DUMP", folder.path().string());
   {
     const Variable without("METRONOME_WITHOUT", "share,gather");
-    compile(declared(), cpu_replay(), plain());
+    compile(declared(), cpu_replay(), untuned());
     CHECK(folder.files() == 14);
   }
   const std::pair<const char*, const char*> mistakes[] = {{"prune", "prune"},
@@ -71,7 +68,7 @@ TEST_CASE("METRONOME_WITHOUT leaves passes out, if there are such passes") {
   for (const auto& [listed, name] : mistakes) {
     const Variable without("METRONOME_WITHOUT", listed);
     CHECK_THROWS_WITH_AS(
-        compile(declared(), cpu_replay(), plain()),
+        compile(declared(), cpu_replay(), untuned()),
         fmt::format(
             "METRONOME_WITHOUT={}: no pass \"{}\" can be left out; name some of fold, gather, "
             "share, absorb, loosen, batch, fuse, with commas between them",
@@ -83,7 +80,7 @@ TEST_CASE("METRONOME_WITHOUT leaves passes out, if there are such passes") {
 
 TEST_CASE("METRONOME_DUMP names a folder that exists") {
   const Variable dump("METRONOME_DUMP", "/nowhere/at all");
-  CHECK_THROWS_WITH_AS(compile(declared(), cpu_replay(), plain()),
+  CHECK_THROWS_WITH_AS(compile(declared(), cpu_replay(), untuned()),
                        "METRONOME_DUMP=/nowhere/at all: /nowhere/at all/g-train-0-for_mode.txt "
                        "cannot be written; name a folder that exists",
                        RunError);
@@ -102,7 +99,7 @@ TEST_CASE("METRONOME_KERNELS names a family of kernels, which runs what it has k
   Graph g("g");
   const Value x = g.input("x", f32, {64, 256});
   g.output("y", (x * 2.0).through(linear(512)));
-  CompileOptions options = plain();
+  CompileOptions options = untuned();
   options.threads = 1;
   std::set<std::uint64_t> hashes;
   const auto choice = [&] {
@@ -134,7 +131,7 @@ TEST_CASE("METRONOME_KERNELS names a family of kernels, which runs what it has k
 TEST_CASE("METRONOME_KERNELS of no family is refused") {
   const Variable kernels("METRONOME_KERNELS", "blas");
   CHECK_THROWS_WITH_AS(
-      compile(declared(), cpu_replay(), plain()),
+      compile(declared(), cpu_replay(), untuned()),
       "METRONOME_KERNELS=blas: no such family of kernels; it is own, mkl or onednn", RunError);
 }
 

@@ -7,9 +7,12 @@
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/executor/options.h"
 
 namespace metronome::executable_test {
 namespace {
+
+using tests::untuned;
 
 /// y = w x, loss = mean((y - t)^2), w = 1 at the beginning.
 struct Scaled {
@@ -25,12 +28,6 @@ struct Scaled {
   }
 };
 
-CompileOptions plain() {
-  CompileOptions options;
-  options.tune = Tune::off;
-  return options;
-}
-
 at::Tensor filled(double number) { return at::full({2}, number); }
 
 const Target kTargets[] = {cpu_replay(), stepwise(), eager()};
@@ -38,7 +35,7 @@ const Target kTargets[] = {cpu_replay(), stepwise(), eager()};
 TEST_CASE("a step computes the loss and updates the parameter, on every target") {
   for (const Target& target : kTargets) {
     Scaled s;
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     step.run({{s.x, filled(1)}, {s.t, filled(3)}});
     CHECK(step.read_scalar(s.g.loss()) == doctest::Approx(4));
     // d loss / d w = mean(2 (y - t) x) = -4
@@ -52,7 +49,7 @@ TEST_CASE("a step computes the loss and updates the parameter, on every target")
 TEST_CASE("feeding by name, through the input's memory, or not again") {
   for (const Target& target : kTargets) {
     Scaled s;
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     step.run({{"x", filled(1)}, {"t", filled(1)}});
     CHECK(step.read_scalar(s.loss) == 0);
     step.input(s.t).fill_(2);
@@ -64,7 +61,7 @@ TEST_CASE("feeding by name, through the input's memory, or not again") {
 TEST_CASE("a wrong feed is one error; nothing of it is copied, and the next step runs") {
   for (const Target& target : kTargets) {
     Scaled s;
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     step.run({{s.x, filled(1)}, {s.t, filled(1)}});
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, filled(9)}, {s.t, at::zeros({3})}}),
@@ -104,7 +101,7 @@ TEST_CASE("a wrong feed is one error; nothing of it is copied, and the next step
 
 TEST_CASE("an input that was never fed") {
   Scaled s;
-  Executable step = compile(s.g, cpu_replay(), plain());
+  Executable step = compile(s.g, cpu_replay(), untuned());
   CHECK_THROWS_WITH_AS(step.run({{s.x, filled(1)}}),
                        "graph \"scaled\": input \"t\" f32[2] was never fed", RunError);
 }
@@ -112,7 +109,7 @@ TEST_CASE("an input that was never fed") {
 TEST_CASE("reading what no step has produced, or what is not kept") {
   for (const Target& target : kTargets) {
     Scaled s;
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     CHECK_THROWS_WITH_AS(step.read_scalar(s.loss),
                          "graph \"scaled\": no step has produced \"loss\" yet; call run() first",
                          RunError);
@@ -151,7 +148,7 @@ TEST_CASE("the loss of a graph that minimises none") {
     Graph g("forgotten");
     const Value x = g.input("x", f32, {2});
     g.output("y", x * g.parameter("w", Type{f32, {}}, ones()));
-    Executable step = compile(g, target, plain());
+    Executable step = compile(g, target, untuned());
     step.run({{x, filled(1)}});
     CHECK_THROWS_WITH_AS(step.read_scalar(g.loss()),
                          "graph \"forgotten\": the value that is read is absent (without "
@@ -166,7 +163,7 @@ TEST_CASE("the loss of a graph that minimises none") {
 
 TEST_CASE("storages by path") {
   Scaled s;
-  Executable step = compile(s.g, cpu_replay(), plain());
+  Executable step = compile(s.g, cpu_replay(), untuned());
   step.set("w", at::full({}, 5.0));
   CHECK(step.get("w").item<float>() == 5);
   CHECK_THROWS_WITH_AS(step.set("w", at::zeros({2})),
@@ -180,7 +177,7 @@ TEST_CASE("storages by path") {
 
 TEST_CASE("a mode that was not compiled") {
   Scaled s;
-  Executable step = compile(s.g, cpu_replay(), plain());
+  Executable step = compile(s.g, cpu_replay(), untuned());
   CHECK_THROWS_WITH_AS(step.evaluate({{s.x, filled(1)}}),
                        "graph \"scaled\" was not compiled to evaluate; add mt::evaluate to "
                        "CompileOptions::modes",
@@ -190,7 +187,7 @@ TEST_CASE("a mode that was not compiled") {
 TEST_CASE("evaluation updates nothing and advances no counter") {
   for (const Target& target : kTargets) {
     Scaled s;
-    CompileOptions options = plain();
+    CompileOptions options = untuned();
     options.modes = {train, evaluate};
     Executable step = compile(s.g, target, options);
     step.evaluate({{s.x, filled(2)}, {s.t, filled(0)}});
@@ -206,22 +203,22 @@ TEST_CASE("evaluation updates nothing and advances no counter") {
 
 TEST_CASE("options that cannot be met") {
   Scaled s;
-  CompileOptions options = plain();
+  CompileOptions options = untuned();
   options.modes = {};
   CHECK_THROWS_WITH_AS(compile(s.g, cpu_replay(), options),
                        "graph \"scaled\": CompileOptions::modes is empty; give mt::train, "
                        "mt::evaluate or both",
                        RunError);
-  options = plain();
+  options = untuned();
   options.threads = -1;
   CHECK_THROWS_WITH_AS(
       compile(s.g, cpu_replay(), options),
       "graph \"scaled\": CompileOptions::threads is -1; give 1 or more, or 0 for as "
       "many as libtorch uses",
       RunError);
-  options = plain();
+  options = untuned();
   options.memory_budget = 1;
-  const std::size_t need = compile(s.g, cpu_replay(), plain()).report().arena_bytes;
+  const std::size_t need = compile(s.g, cpu_replay(), untuned()).report().arena_bytes;
   CHECK_THROWS_WITH_AS(
       compile(s.g, cpu_replay(), options),
       fmt::format(
@@ -237,7 +234,7 @@ TEST_CASE("an invalid graph does not compile") {
   const Value x = g.input("x", f32, {2}, Line{"wrong.cc", 1});
   const Value y = g.input("y", f32, {3}, Line{"wrong.cc", 2});
   g.output("sum", Operand(x, Line{"wrong.cc", 3}) + Operand(y, Line{"wrong.cc", 3}));
-  CHECK_THROWS_WITH_AS(compile(g, cpu_replay(), plain()),
+  CHECK_THROWS_WITH_AS(compile(g, cpu_replay(), untuned()),
                        "wrong.cc:3: add cannot join the graph as \"add\"\n"
                        "  operand 0  f32[2]  \"x\"  wrong.cc:1\n"
                        "  operand 1  f32[3]  \"y\"  wrong.cc:2\n"
@@ -253,7 +250,7 @@ TEST_CASE("states are fed back, and states that swap read both before either cha
     g.feed(a, b);
     g.feed(b, a);
     g.output("old a", a);
-    Executable step = compile(g, target, plain());
+    Executable step = compile(g, target, untuned());
     step.run();
     CHECK(step.read("old a").item<float>() == 1);
     CHECK(step.get("a").item<float>() == 2);
@@ -267,7 +264,7 @@ TEST_CASE("a declared gradient is read after a step") {
   for (const Target& target : kTargets) {
     Scaled s;
     const Value gradient = s.g.gradient(s.y);
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     step.run({{s.x, filled(1)}, {s.t, filled(3)}});
     CHECK(step.read(gradient).equal(filled(-2)));  // 2 (y - t) / 2
   }
@@ -277,7 +274,7 @@ TEST_CASE("a declared gradient of an input, in every step anew") {
   for (const Target& target : kTargets) {
     Scaled s;
     const Value gradient = s.g.gradient(s.x);
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     step.run({{s.x, filled(1)}, {s.t, filled(3)}});
     CHECK(step.read(gradient).equal(filled(-2)));  // 2 (y - t) w / 2, of w = 1
     step.set("w", at::ones({}));
@@ -291,7 +288,7 @@ TEST_CASE("a parameter that the loss does not reach keeps its value and is repor
     Scaled s;
     const Value unused = s.g.parameter("unused", Type{f32, {}}, ones());
     s.g.output("aside", unused * 2.0);
-    Executable step = compile(s.g, target, plain());
+    Executable step = compile(s.g, target, untuned());
     step.run({{s.x, filled(1)}, {s.t, filled(3)}});
     CHECK(step.get("unused").item<float>() == 1);
     CHECK(step.report().unreached == std::vector<std::string>{"unused"});
@@ -300,8 +297,8 @@ TEST_CASE("a parameter that the loss does not reach keeps its value and is repor
 
 TEST_CASE("two executables of one graph share nothing") {
   Scaled s;
-  Executable a = compile(s.g, cpu_replay(), plain());
-  Executable b = compile(s.g, cpu_replay(), plain());
+  Executable a = compile(s.g, cpu_replay(), untuned());
+  Executable b = compile(s.g, cpu_replay(), untuned());
   a.run({{s.x, filled(1)}, {s.t, filled(3)}});
   CHECK(b.get("w").item<float>() == 1);
   CHECK_THROWS_AS(b.read_scalar(s.loss), RunError);

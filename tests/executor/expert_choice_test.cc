@@ -1,6 +1,5 @@
 // Routes in which experts choose their rows.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/softmax.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
 #include "ops/route/route.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace expert_choice_test {

@@ -1,7 +1,5 @@
 // What a step must not stop for is told all the same, in one set of words: an index of something
 // that is not there. Numbers that are not finite are watch_test.cc's.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,13 +9,12 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/reference/table.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 #include "tests/executor/logged.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/executor/told.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::tests::faults_test {
 namespace {

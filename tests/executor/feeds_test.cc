@@ -1,7 +1,7 @@
 // What is copied when a tensor is fed that is strided, repeats its own elements, lies in memory of
 // the executable, or comes twice.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/_efficientzerotensor.h>
+#include <ATen/ops/_neg_view.h>
 
 #include <memory>
 #include <string>
@@ -9,13 +9,15 @@
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/executor/targets.h"
 
 namespace metronome::feeds_test {
 namespace {
+
+using tests::targets;
 
 /// Shows what each of three inputs was fed.
 struct Shown {
@@ -39,16 +41,6 @@ struct Shown {
   }
   static at::Tensor counted() { return at::arange(9, at::kFloat).reshape({3, 3}); }
 };
-
-std::vector<Target> targets() {
-  std::vector<Target> all = {cpu_replay(), stepwise(), eager()};
-  for (Target target : {cuda_graph(), stepwise(cuda_device())}) {
-    target.driver = std::make_shared<HostDriver>();
-    target.cuda.fuse = false;  // each group would be compiled
-    all.push_back(target);
-  }
-  return all;
-}
 
 TEST_CASE("an input that is fed twice in one call is refused, by value and by name") {
   for (const Target& target : targets()) {

@@ -1,10 +1,8 @@
 // Branches of which a step runs one share bytes: the arena with and without, and the same bits.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include "executor/compile/make_plan.h"
 #include "executor/engine/plan.h"
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/settings_of.h"
 

@@ -1,7 +1,5 @@
 // Elements of two bytes on every target: fed, read, kept from step to step, in checkpoints, and on
 // the way of a gradient.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <functional>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "tests/aten.h"
+#include "tests/executor/run_error.h"
 #include "tests/executor/targets.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -17,6 +17,7 @@ namespace {
 
 using tests::OnEveryTarget;
 using tests::plain_options;
+using tests::run_error;
 
 at::Tensor integers(std::vector<std::int64_t> numbers) {
   return at::tensor(numbers, at::TensorOptions(at::kLong));
@@ -25,15 +26,6 @@ at::Tensor integers(std::vector<std::int64_t> numbers) {
 at::Tensor numbers(const Shape& shape, int step, at::ScalarType type) {
   const at::Tensor counted = at::arange(c10::multiply_integers(shape), at::kDouble);
   return at::sin(counted * 0.7 + step).reshape(shape).to(type);
-}
-
-std::string said(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "nothing";
 }
 
 /// x, bf16[4, 6], by everything that moves; a state of bf16 and a buffer of f16.
@@ -100,13 +92,13 @@ TEST_CASE("a device's step is recorded without a device") {
 TEST_CASE("what is fed and set has its element, and no other is taken") {
   const Moves m;
   Executable step = compile(m.g, cpu_replay(), plain_options());
-  CHECK(said([&] {
+  CHECK(run_error([&] {
           step.run({{m.x, at::zeros({4, 6}, at::kHalf)}});
         }) == "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f16[4, 6]");
-  CHECK(said([&] {
+  CHECK(run_error([&] {
           step.run({{m.x, at::zeros({4, 6}, at::kFloat)}});
         }) == "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f32[4, 6]");
-  CHECK(said([&] { step.set("b", at::zeros({6}, at::kBFloat16)); }) ==
+  CHECK(run_error([&] { step.set("b", at::zeros({6}, at::kBFloat16)); }) ==
         "graph \"moves\": set of \"b\": requires f16[6], but the tensor is bf16[6]");
   const at::Tensor strided = numbers({6, 4}, 3, at::kHalf).t().to(at::kBFloat16);
   step.set("h", strided);
@@ -135,7 +127,7 @@ TEST_CASE("a checkpoint keeps states of two bytes") {
   const Value h = wide.state("h", {bf16, {4, 6}});
   wide.feed(h, stop_gradient(h));
   Executable refuses = compile(wide, cpu_replay(), plain_options());
-  CHECK(said([&] { refuses.load(folder.file("moves")); }) ==
+  CHECK(run_error([&] { refuses.load(folder.file("moves")); }) ==
         folder.file("moves") +
             ": cannot be loaded: it is of another model: buffer \"b\" is f32[6] here and f16[6] in "
             "the file");

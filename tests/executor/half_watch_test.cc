@@ -1,8 +1,7 @@
 // Elements of two bytes that are not finite: who made them, by every executor in the same words.
-#include <ATen/Functions.h>
-
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/told.h"
 

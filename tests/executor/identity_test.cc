@@ -9,9 +9,12 @@
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/executor/options.h"
 
 namespace metronome::identity_test {
 namespace {
+
+using tests::untuned;
 
 /// y = w x, loss = mean((y - t)^2), w = 1 at the beginning.
 struct Scaled {
@@ -26,16 +29,10 @@ struct Scaled {
   }
 };
 
-CompileOptions plain() {
-  CompileOptions options;
-  options.tune = Tune::off;
-  return options;
-}
-
 TEST_CASE("an executable is fed and read by values of a graph that was destroyed") {
   for (const Target& target : {cpu_replay(), stepwise(), eager(), null()}) {
     Scaled s;
-    Executable step = compile(*s.g, target, plain());
+    Executable step = compile(*s.g, target, untuned());
     s.g.reset();
     step.run({{s.x, at::ones({2})}, {s.t, at::zeros({2})}});
     step.input(s.x).fill_(1);
@@ -48,7 +45,7 @@ TEST_CASE("an executable is fed and read by values of a graph that was destroyed
 
 TEST_CASE("values of later graphs are refused, wherever those lie in memory") {
   auto old = std::make_unique<Scaled>();
-  Executable step = compile(*old->g, cpu_replay(), plain());
+  Executable step = compile(*old->g, cpu_replay(), untuned());
   step.run({{old->x, at::ones({2})}, {old->t, at::zeros({2})}});
   old.reset();
   for (int i = 0; i < 50; ++i) {
@@ -75,11 +72,11 @@ TEST_CASE("values of later graphs are refused, wherever those lie in memory") {
 TEST_CASE("compile refuses a graph that was moved from, and takes the one that it was moved to") {
   Scaled s;
   Graph moved(std::move(*s.g));
-  CHECK_THROWS_WITH_AS(compile(*s.g, cpu_replay(), plain()),
+  CHECK_THROWS_WITH_AS(compile(*s.g, cpu_replay(), untuned()),
                        "a graph is used that was moved from\n"
                        "  way out    use the graph that it was moved to",
                        GraphError);
-  Executable step = compile(moved, cpu_replay(), plain());
+  Executable step = compile(moved, cpu_replay(), untuned());
   step.run({{s.x, at::ones({2})}, {s.t, at::zeros({2})}});
   CHECK(step.read_scalar(s.loss) == doctest::Approx(1));
 }

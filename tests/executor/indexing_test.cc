@@ -2,8 +2,9 @@
 // by eager and on a device made of the host; ties, NaNs, indices out of range.
 #include "ops/language/indexing.h"
 
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/scatter_add.h>
 
 #include <functional>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/targets.h"
 

@@ -1,7 +1,4 @@
 // Values inside others: what is concatenated, and gradients side by side, are made in their place.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +8,7 @@
 #include "executor/metronome.h"
 #include "graph/ir/structural.h"
 #include "ops/concat/concat.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/settings_of.h"
 

@@ -1,8 +1,6 @@
 // Whether an op that can be expanded runs whole: by what the back end has, and by time.
 #include "executor/compile/keep_whole.h"
 
-#include <ATen/Functions.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "executor/metronome.h"
 #include "graph/ir/op_model.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 

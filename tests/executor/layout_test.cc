@@ -1,13 +1,11 @@
 // Tensors stored in blocks: where they are copied, what they compute, and what users see of them.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <string>
 #include <vector>
 
 #include "executor/compile/make_plan.h"
 #include "executor/engine/plan.h"
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/settings_of.h"
 #include "tests/executor/temporary_folder.h"

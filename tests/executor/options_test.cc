@@ -1,5 +1,4 @@
 // Options of compile: what evaluation computes, threads, optimizers that eager has not.
-#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -11,13 +10,15 @@
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/executor/targets.h"
 
 namespace metronome::options_test {
 namespace {
+
+using tests::targets;
 
 /// A classifier: only the loss reads the labels.
 struct Classifier {
@@ -42,16 +43,6 @@ CompileOptions plain(std::vector<Mode> modes = {train, evaluate},
   options.tune = Tune::off;
   options.threads = 1;
   return options;
-}
-
-std::vector<Target> targets() {
-  std::vector<Target> all = {cpu_replay(), stepwise(), eager()};
-  for (Target target : {cuda_graph(), stepwise(cuda_device())}) {
-    target.driver = std::make_shared<HostDriver>();
-    target.cuda.fuse = false;  // each group would be compiled
-    all.push_back(target);
-  }
-  return all;
 }
 
 TEST_CASE("evaluation asks for the inputs of what it computes, and for no others") {

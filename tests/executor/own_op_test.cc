@@ -1,9 +1,9 @@
 // Ops of a user's own that have the rule `lower` run on every target.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
 
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace metronome::own_op_test {

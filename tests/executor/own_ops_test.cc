@@ -1,12 +1,10 @@
 // Ops that a program brings along: by `lower` alone, with a kernel of their own, or refused.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 

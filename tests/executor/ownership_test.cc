@@ -12,11 +12,12 @@
 #include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/executor/targets.h"
 
 namespace metronome::ownership_test {
 namespace {
+
+using tests::targets;
 
 constexpr std::int64_t kMany = 1 << 12;  // elements: freed blocks of this size are written to
 
@@ -43,16 +44,6 @@ CompileOptions plain() {
 }
 
 at::Tensor filled(double number) { return at::full({kMany}, number); }
-
-std::vector<Target> targets() {
-  std::vector<Target> all = {cpu_replay(), stepwise(), eager()};
-  for (Target target : {cuda_graph(), stepwise(cuda_device())}) {
-    target.driver = std::make_shared<HostDriver>();
-    target.cuda.fuse = false;  // each group would be compiled
-    all.push_back(target);
-  }
-  return all;
-}
 
 at::Tensor returned_from_a_function(const Target& target, const char* what) {
   Wide wide;

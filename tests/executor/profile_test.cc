@@ -1,6 +1,4 @@
 // Steps that are timed kernel by kernel: the same steps, on the CPU and on a device.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/executor/targets.h"
 
 namespace metronome {

@@ -1,7 +1,5 @@
 // A dropout chain whose values gradients do not wait for: it is computed once more, late, with the
 // same mask. The arena is smaller, the bits are the same; and devices keep what nodes wait for.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "executor/engine/plan_nodes.h"
 #include "graph/check/check_plan.h"
 #include "ops/dropout/dropout.h"
+#include "tests/aten.h"
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 

@@ -1,7 +1,4 @@
 // Rows shared out among experts: who takes which, what is dropped, and what flows back.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,6 +8,7 @@
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
 #include "ops/route/route.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace routing_test {

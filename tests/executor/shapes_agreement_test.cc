@@ -5,8 +5,6 @@
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace metronome::shapes_agreement_test {
 namespace {
 

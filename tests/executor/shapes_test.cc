@@ -2,18 +2,15 @@
 //
 //   x [8, 6] ---.                       .-- plan for 8 rows --.
 //   x [3, 6] ---+-- the feed picks one --+-- plan for 3 rows --+-- one arena, one storage
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::shapes_test {
 namespace {

@@ -1,28 +1,20 @@
 // One graph on every target, compared after each step.
 #pragma once
 
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/executor/options.h"
 
 namespace metronome::tests {
 
 inline at::Tensor vector_of(std::vector<double> numbers) {
   return at::tensor(numbers, at::TensorOptions(at::kDouble));
-}
-
-inline CompileOptions plain_options() {
-  CompileOptions options;
-  options.threads = 1;
-  options.tune = Tune::off;
-  return options;
 }
 
 /// `cuda_graph` on a device made of the host, whose free nodes and threads go in a random order.
@@ -31,6 +23,17 @@ inline Target device_of_host() {
   Target target = cuda_graph({.fuse = false});
   target.driver = std::make_shared<HostDriver>(HostSettings{.seed = 9});
   return target;
+}
+
+/// Every one that runs, those of a device on one made of the host. Nothing is fused there either.
+inline std::vector<Target> targets() {
+  std::vector<Target> all = {cpu_replay(), stepwise(), eager()};
+  for (Target target : {cuda_graph(), stepwise(cuda_device())}) {
+    target.driver = std::make_shared<HostDriver>();
+    target.cuda.fuse = false;
+    all.push_back(target);
+  }
+  return all;
 }
 
 /// A graph of f64 on `cpu_replay`, `stepwise`, `eager`, `cpu_replay` with dead bytes poisoned, and

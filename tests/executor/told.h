@@ -1,7 +1,6 @@
 // What a graph's executables tell of faults, target by target.
 #pragma once
 
-#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <limits>
@@ -11,6 +10,7 @@
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/executor/targets.h"
 

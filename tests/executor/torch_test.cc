@@ -1,7 +1,10 @@
 // Between Metronome's tensors and libtorch's: the same elements, the same bytes, kept as long.
 #include "executor/libtorch/convert.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/_efficientzerotensor.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/quantize_per_tensor.h>
 
 #include <memory>
 #include <vector>
@@ -9,9 +12,8 @@
 #include "executor/engine/block.h"
 #include "executor/engine/engine.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::torch_test {
 namespace {

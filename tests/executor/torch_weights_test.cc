@@ -1,6 +1,10 @@
 // A state dict that PyTorch wrote as safetensors, taken by name: paths are its names with '/' in
 // place of '.', and each layer gives what libtorch gives with those weights.
-#include <ATen/ATen.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/gru.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/lstm.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +13,7 @@
 
 #include "executor/checkpoint/safetensors.h"
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
 

@@ -1,16 +1,12 @@
 // Numbers that are not finite: who made them, by every executor in the same words
 // (CompileOptions::watch).
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <functional>
 
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/told.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::tests::watch_test {
 namespace {

@@ -8,8 +8,6 @@
 #include "tests/doctest.h"
 #include "tests/gpu/host_device.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace metronome {
 namespace {
 

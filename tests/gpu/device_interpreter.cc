@@ -1,6 +1,5 @@
 #include "tests/gpu/device_interpreter.h"
 
-#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "graph/ir/structural.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
+#include "tests/aten.h"
 
 namespace metronome {
 

@@ -7,8 +7,6 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace {
 
 using namespace metronome;

@@ -9,8 +9,6 @@
 #include "benchmarks/table.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace {
 
 using namespace metronome;

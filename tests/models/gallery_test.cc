@@ -1,27 +1,18 @@
 // The examples of the gallery learn, and compute what eager computes.
 #include "models/gallery/gallery.h"
 
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-
 #include <algorithm>
 #include <string>
 
+#include "tests/aten.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/executor/options.h"
 
 namespace {
 
 using namespace metronome;
 using gallery::Example;
-
-CompileOptions plain() {
-  CompileOptions options;
-  options.threads = 1;
-  options.tune = Tune::off;
-  return options;
-}
+using tests::plain_options;
 
 double mean_loss(const Example& example, Executable& step, std::int64_t begin, std::int64_t end) {
   double sum = 0;
@@ -36,9 +27,9 @@ TEST_CASE("ten steps of each example are stepwise's bit for bit, and eager's wit
   for (const gallery::Entry& entry : gallery::all()) {
     CAPTURE(entry.name);
     const Example example = entry.make(f64);
-    Executable replay = compile(example.graph, cpu_replay(), plain());
-    Executable walk = compile(example.graph, stepwise(), plain());
-    Executable oracle = compile(example.graph, eager(), plain());
+    Executable replay = compile(example.graph, cpu_replay(), plain_options());
+    Executable walk = compile(example.graph, stepwise(), plain_options());
+    Executable oracle = compile(example.graph, eager(), plain_options());
     for (std::int64_t i = 0; i < 10; ++i) {
       for (Executable* e : {&replay, &walk, &oracle}) e->run(example.batch(i));
       CHECK(replay.read_scalar(example.graph.loss()) ==
@@ -70,7 +61,7 @@ TEST_CASE("each example learns: its loss falls") {
     CAPTURE(learns.name);
     const auto entry = std::ranges::find(gallery::all(), learns.name, &gallery::Entry::name);
     const Example example = entry->make(f32);
-    Executable step = compile(example.graph, cpu_replay(), plain());
+    Executable step = compile(example.graph, cpu_replay(), plain_options());
     const double first = mean_loss(example, step, 0, 5);
     mean_loss(example, step, 5, learns.steps - 20);
     const double last = mean_loss(example, step, learns.steps - 20, learns.steps);
@@ -85,7 +76,7 @@ TEST_CASE("the loop learns to halt: sooner where thinking costs more") {
   };
   const auto train = [](double cost) {
     const Example example = gallery::halting(f32, cost);
-    Executable step = compile(example.graph, cpu_replay(), plain());
+    Executable step = compile(example.graph, cpu_replay(), plain_options());
     step.run(example.batch(0));
     CHECK(step.read("iterations").item<double>() == 8);  // untrained, it thinks as long as it may
     mean_loss(example, step, 1, 600);

@@ -1,4 +1,3 @@
-#include <ATen/ops/equal.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -7,8 +6,7 @@
 
 #include "models/images/training.h"
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/models/task_run.h"
 
 namespace {
 
@@ -16,33 +14,14 @@ using namespace metronome;
 
 constexpr std::uint64_t kSeed = 11;
 
-// A task, an executable and its training.
-struct Run {
+struct Run : tests::TaskRun {
   explicit Run(int epochs, Target target = cpu_replay(), bool poison = false,
                std::string_view name = "digits", std::int64_t batch = 64)
-      : task(models::find_task(name)->make(
-            {.epochs = epochs, .batch = batch, .lr = 2e-3, .seed = kSeed})),
-        step(compile(task->graphs(), target,
-                     {.modes = {train, evaluate}, .seed = kSeed, .threads = 1, .poison = poison})),
-        training(task->training(step)) {}
-
-  void train_to(int epoch) {
-    while (training->epochs_done() < epoch) training->epoch([&](double l) { loss = l; });
-  }
-
-  std::unique_ptr<models::Task> task;
-  Executable step;
-  std::unique_ptr<models::Training> training;
-  double loss = 0;
+      : TaskRun(models::find_task(name)->make(
+                    {.epochs = epochs, .batch = batch, .lr = 2e-3, .seed = kSeed}),
+                target,
+                {.modes = {train, evaluate}, .seed = kSeed, .threads = 1, .poison = poison}) {}
 };
-
-// The first storage that differs in any bit, or "".
-std::string difference(const Run& a, const Run& b) {
-  for (const std::string& path : a.step.storages()) {
-    if (!at::equal(a.step.get(path), b.step.get(path))) return path;
-  }
-  return a.loss == b.loss ? "" : "loss";
-}
 
 TEST_CASE("a residual tower learns to read digits") {
   Run run(20);

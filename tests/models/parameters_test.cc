@@ -2,8 +2,6 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace {
 
 using namespace metronome;

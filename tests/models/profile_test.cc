@@ -6,8 +6,6 @@
 
 #include "tests/doctest.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace {
 
 using metronome::commands::Profile;

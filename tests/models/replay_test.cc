@@ -1,8 +1,6 @@
 #include "tests/doctest.h"
 #include "tests/models/runs.h"
 
-// Last: libtorch defines a CHECK too, which counts nothing.
-
 namespace {
 
 using namespace metronome;

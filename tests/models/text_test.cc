@@ -1,6 +1,5 @@
 #include "models/text/text.h"
 
-#include <ATen/ops/equal.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -12,8 +11,7 @@
 #include <vector>
 
 #include "tests/doctest.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
+#include "tests/models/task_run.h"
 
 namespace {
 
@@ -93,30 +91,12 @@ TEST_CASE("a tenth of the records is held out, each once, by the seed alone") {
 }
 
 // A text of rules that a short memory can learn, and a training on it.
-struct Run {
+struct Run : tests::TaskRun {
   explicit Run(std::int64_t epochs, Target target = cpu_replay())
-      : task(models::make_text_of(models::split_records(numbered(2000), 0),
-                                  {.epochs = epochs, .batch = 4, .lr = 5e-3, .seed = 3})),
-        step(
-            compile(task->graphs(), target, {.modes = {train, evaluate}, .seed = 3, .threads = 1})),
-        training(task->training(step)) {}
-
-  void train_to(std::int64_t epoch) {
-    while (training->epochs_done() < epoch) training->epoch([&](double l) { loss = l; });
-  }
-
-  std::unique_ptr<models::Task> task;
-  Executable step;
-  std::unique_ptr<models::Training> training;
-  double loss = 0;
+      : TaskRun(models::make_text_of(models::split_records(numbered(2000), 0),
+                                     {.epochs = epochs, .batch = 4, .lr = 5e-3, .seed = 3}),
+                target, {.modes = {train, evaluate}, .seed = 3, .threads = 1}) {}
 };
-
-std::string difference(const Run& a, const Run& b) {
-  for (const std::string& path : a.step.storages()) {
-    if (!at::equal(a.step.get(path), b.step.get(path))) return path;
-  }
-  return a.loss == b.loss ? "" : "loss";
-}
 
 TEST_CASE("it learns to go on with a text, and an untrained model knows nothing of it") {
   Run run(2);

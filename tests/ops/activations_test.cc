@@ -2,6 +2,20 @@
 // ends of the types; what is said of wrong operands.
 #include "ops/language/activations.h"
 
+#include <ATen/ops/abs.h>
+#include <ATen/ops/elu.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/glu.h>
+#include <ATen/ops/hardsigmoid.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/hardtanh.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/mish.h>
+#include <ATen/ops/prelu.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/silu.h>
+
 #include <cmath>
 #include <limits>
 

@@ -1,7 +1,11 @@
 // Attention, positions and transformer layers beside libtorch: values and gradients in f64 and f32
 // from the same weights.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/_native_multi_head_attention.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/stack.h>
 
 #include <cmath>
 #include <functional>
@@ -13,6 +17,7 @@
 
 #include "executor/metronome.h"
 #include "ops/dropout/dropout.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace metronome::attention_test {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/rand.h>
 
 #include <functional>
 #include <optional>

@@ -1,8 +1,6 @@
 // A case of an op as a graph and as tensors.
 #pragma once
 
-#include <ATen/Functions.h>
-
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -17,6 +15,7 @@
 #include "ops/language/optimizers.h"
 #include "ops/reference/table.h"
 #include "ops/rules/case.h"
+#include "tests/aten.h"
 
 namespace metronome {
 

@@ -1,6 +1,16 @@
 // Losses of classes and probabilities beside libtorch's, and what they say of wrong operands.
 #include "ops/losses/class_losses.h"
 
+#include <ATen/ops/binary_cross_entropy.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/kl_div.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/nll_loss.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+
 #include <limits>
 
 #include "graph/ir/error.h"

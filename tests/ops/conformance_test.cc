@@ -1,5 +1,6 @@
 // Every op of the list x its cases x f32 and f64, against libtorch.
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <set>

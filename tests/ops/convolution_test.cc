@@ -1,7 +1,10 @@
 // Convolutions: what layers make, what libtorch says of transposes and paddings, kernels on any
 // number of threads, and what is said of wrong arguments and operands.
 
-#include <ATen/ATen.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
+#include <ATen/ops/conv_transpose1d.h>
+#include <ATen/ops/conv_transpose2d.h>
 
 #include <functional>
 #include <string>
@@ -9,21 +12,17 @@
 
 #include "executor/metronome.h"
 #include "ops/convolution/convolution.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/ops/declared.h"
 #include "tests/ops/interpreter.h"
 
 namespace metronome::convolution_test {
 namespace {
 
-Line at(int number) { return {"images.cc", number}; }
+using tests::storages;
 
-std::vector<std::string> paths(const ir::Graph& g) {
-  std::vector<std::string> result;
-  for (const Storage& s : g.storages()) {
-    if (s.kind != StorageKind::counter) result.push_back(to_string(s.type) + " " + s.path);
-  }
-  return result;
-}
+Line at(int number) { return {"images.cc", number}; }
 
 /// The shape of a layer's result, or "" where it refuses its operand.
 std::string shape_of(const Layer& layer, Shape shape) {
@@ -36,7 +35,7 @@ TEST_CASE("conv2d makes a weight and a bias, both uniform in +-1/sqrt(channels x
   Graph g("images");
   const Value y = g.input("x", f32, {2, 4, 9, 8}).scope("stem", conv2d(6, {2, 3}, {.groups = 2}));
   CHECK(y.type() == Type{f32, {2, 6, 8, 6}});
-  CHECK(paths(g) ==
+  CHECK(storages(g) ==
         std::vector<std::string>{"f32[6, 2, 2, 3] stem/conv2d/weight", "f32[6] stem/conv2d/bias"});
   const double bound = 1 / std::sqrt(12.0);
   for (const std::string path : {"stem/conv2d/weight", "stem/conv2d/bias"}) {
@@ -54,8 +53,8 @@ TEST_CASE(
   const Value x = g.input("x", f32, {2, 4, 5, 5});
   const Value y = x.through(conv_transpose2d(6, 3, {.groups = 2}));
   CHECK(y.type() == Type{f32, {2, 6, 7, 7}});
-  CHECK(paths(g) == std::vector<std::string>{"f32[4, 3, 3, 3] conv_transpose2d/weight",
-                                             "f32[6] conv_transpose2d/bias"});
+  CHECK(storages(g) == std::vector<std::string>{"f32[4, 3, 3, 3] conv_transpose2d/weight",
+                                                "f32[6] conv_transpose2d/bias"});
   const Init& init = g.data().storage(g.data().find_storage("conv_transpose2d/bias").value()).init;
   CHECK(init.b == doctest::Approx(1 / std::sqrt(27.0)).epsilon(1e-15));
 }
@@ -64,8 +63,8 @@ TEST_CASE("layers without a bias, in one and three dimensions, in f64") {
   Graph g("images");
   g.input("x", f64, {2, 3, 7}).through(conv1d(4, 3, {.bias = false}));
   g.input("z", f64, {2, 3, 4, 5, 6}).through(conv_transpose3d(2, 2, {.bias = false}));
-  CHECK(paths(g) == std::vector<std::string>{"f64[4, 3, 3] conv1d/weight",
-                                             "f64[3, 2, 2, 2, 2] conv_transpose3d/weight"});
+  CHECK(storages(g) == std::vector<std::string>{"f64[4, 3, 3] conv1d/weight",
+                                                "f64[3, 2, 2, 2, 2] conv_transpose3d/weight"});
 }
 
 TEST_CASE("sizes follow stride, padding and dilation, one number for all or one for each") {
@@ -212,7 +211,7 @@ TEST_CASE("large f32 convolutions are oneDNN's, all others our own") {
 std::string mistake_of(const std::function<Value(Graph&)>& declare) {
   Graph g("images");
   CHECK(declare(g).poisoned());
-  CHECK(paths(g).empty());
+  CHECK(storages(g).empty());
   try {
     g.validate();
   } catch (const GraphError& error) {

@@ -1,6 +1,22 @@
 // Functions that are formulas of others beside libtorch's, and what they say of wrong operands.
 #include "ops/language/derived.h"
 
+#include <ATen/ops/ceil.h>
+#include <ATen/ops/cosine_similarity.h>
+#include <ATen/ops/floor.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/fmod.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/norm.h>
+#include <ATen/ops/one_hot.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/std.h>
+#include <ATen/ops/tril.h>
+#include <ATen/ops/triu.h>
+#include <ATen/ops/trunc.h>
+#include <ATen/ops/var.h>
+
 #include <limits>
 
 #include "graph/ir/error.h"

@@ -2,6 +2,21 @@
 // of wrong operands.
 #include "ops/losses/distance_losses.h"
 
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/cosine_embedding_loss.h>
+#include <ATen/ops/floor.h>
+#include <ATen/ops/hinge_embedding_loss.h>
+#include <ATen/ops/huber_loss.h>
+#include <ATen/ops/l1_loss.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/margin_ranking_loss.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/poisson_nll_loss.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/smooth_l1_loss.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/triplet_margin_loss.h>
+
 #include <limits>
 #include <numbers>
 

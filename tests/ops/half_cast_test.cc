@@ -1,8 +1,6 @@
 // Casts from and to elements of two bytes have libtorch's bits, by the kernels of both instruction
 // sets and by a device's, made of the host.
-#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,6 +13,7 @@
 #include "ops/cast/cast.h"
 #include "ops/cpu/table.h"
 #include "ops/reference/table.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/gpu/device_interpreter.h"
 #include "tests/gpu/host_device.h"

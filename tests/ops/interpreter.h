@@ -2,8 +2,6 @@
 // what each of them writes.
 #pragma once
 
-#include <ATen/Functions.h>
-#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 #include "graph/ir/structural.h"
 #include "ops/cpu/table.h"
 #include "ops/reference/table.h"
+#include "tests/aten.h"
 #include "tests/guarded_bytes.h"
 
 namespace metronome {

@@ -1,9 +1,10 @@
 // How parameters of layers begin, tied weights, and an embedding's padding.
-#include <ATen/ATen.h>
+#include <ATen/ops/embedding.h>
 
 #include <string>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace metronome::layer_options_test {

@@ -1,12 +1,11 @@
 // Layers without parameters, or with those that they begin with, run on the CPU; their mistakes.
 #pragma once
 
-#include <ATen/Functions.h>
-
 #include <string>
 #include <vector>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace metronome {

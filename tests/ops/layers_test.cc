@@ -1,8 +1,6 @@
 // Layers: the paths, types and initial values of what they make, and what they say of wrong
 // arguments and operands.
 
-#include <ATen/ATen.h>
-
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -17,21 +15,16 @@
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/ops/declared.h"
 
 namespace metronome::layers_test {
 namespace {
 
-Line at(int number) { return {"tower.cc", number}; }
+using tests::storages;
 
-/// What layers have made.
-std::vector<std::string> paths(const ir::Graph& g) {
-  std::vector<std::string> result;
-  for (const Storage& s : g.storages()) {
-    if (s.kind != StorageKind::counter) result.push_back(to_string(s.type) + " " + s.path);
-  }
-  return result;
-}
+Line at(int number) { return {"tower.cc", number}; }
 
 const Init& init_of(const ir::Graph& g, std::string_view path) {
   return g.storage(g.find_storage(path).value()).init;
@@ -42,7 +35,7 @@ std::string mistake_of(const Layer& layer, Element element, Shape shape) {
   Graph g("tower");
   const Value y = g.input("x", element, std::move(shape), at(1)).through(layer, at(2));
   CHECK(y.poisoned());
-  CHECK(paths(g).empty());
+  CHECK(storages(g).empty());
   try {
     g.validate();
   } catch (const GraphError& error) {
@@ -57,7 +50,7 @@ TEST_CASE("linear makes a weight and a bias, both uniform in +-1/sqrt(in)") {
   const Value y = g.input("x", f64, {2, 3, 16}).scope("head", linear(5));
   CHECK(y.type() == Type{f64, {2, 3, 5}});
   CHECK(y.node().path == "head/linear");
-  CHECK(paths(g) ==
+  CHECK(storages(g) ==
         std::vector<std::string>{"f64[5, 16] head/linear/weight", "f64[5] head/linear/bias"});
   CHECK(init_of(g, "head/linear/bias") == uniform(-0.25, 0.25));
   const Init& weight = init_of(g, "head/linear/weight");
@@ -69,24 +62,25 @@ TEST_CASE("linear makes a weight and a bias, both uniform in +-1/sqrt(in)") {
 TEST_CASE("linear without a bias") {
   Graph g("tower");
   g.input("x", f32, {4, 8}).through(linear(3, {.bias = false}));
-  CHECK(paths(g) == std::vector<std::string>{"f32[3, 8] linear/weight"});
+  CHECK(storages(g) == std::vector<std::string>{"f32[3, 8] linear/weight"});
 }
 
 TEST_CASE("each application of a layer makes parameters of its own") {
   Graph g("tower");
   const Layer layer = linear(8);
   g.input("x", f32, {4, 8}).through(layer).repeat(2, layer);
-  CHECK(paths(g) == std::vector<std::string>{
-                        "f32[8, 8] linear/weight", "f32[8] linear/bias",
-                        "f32[8, 8] repeat/0/linear/weight", "f32[8] repeat/0/linear/bias",
-                        "f32[8, 8] repeat/1/linear/weight", "f32[8] repeat/1/linear/bias"});
+  CHECK(storages(g) == std::vector<std::string>{
+                           "f32[8, 8] linear/weight", "f32[8] linear/bias",
+                           "f32[8, 8] repeat/0/linear/weight", "f32[8] repeat/0/linear/bias",
+                           "f32[8, 8] repeat/1/linear/weight", "f32[8] repeat/1/linear/bias"});
 }
 
 TEST_CASE("layer_norm begins as ones and zeros") {
   Graph g("tower");
   const Value y = g.input("x", f32, {4, 8}).through(layer_norm());
   CHECK(y.type() == Type{f32, {4, 8}});
-  CHECK(paths(g) == std::vector<std::string>{"f32[8] layer_norm/weight", "f32[8] layer_norm/bias"});
+  CHECK(storages(g) ==
+        std::vector<std::string>{"f32[8] layer_norm/weight", "f32[8] layer_norm/bias"});
   CHECK(init_of(g, "layer_norm/weight") == ones());
   CHECK(init_of(g, "layer_norm/bias") == zeros());
 }
@@ -95,9 +89,9 @@ TEST_CASE("batch_norm keeps running statistics") {
   Graph g("tower");
   const Value y = g.input("x", f32, {4, 3, 5, 5}).through(batch_norm());
   CHECK(y.type() == Type{f32, {4, 3, 5, 5}});
-  CHECK(paths(g) == std::vector<std::string>{"f32[3] batch_norm/weight", "f32[3] batch_norm/bias",
-                                             "f32[3] batch_norm/running_mean",
-                                             "f32[3] batch_norm/running_var"});
+  CHECK(storages(g) == std::vector<std::string>{
+                           "f32[3] batch_norm/weight", "f32[3] batch_norm/bias",
+                           "f32[3] batch_norm/running_mean", "f32[3] batch_norm/running_var"});
   CHECK(init_of(g, "batch_norm/running_mean") == zeros());
   CHECK(init_of(g, "batch_norm/running_var") == ones());
   REQUIRE(g.data().assignments().size() == 2);
@@ -129,7 +123,7 @@ TEST_CASE("embedding draws its table from N(0, 1)") {
   Graph g("tower");
   const Value y = g.input("tokens", i64, {4, 16}).through(embedding(256, 32));
   CHECK(y.type() == Type{f32, {4, 16, 32}});
-  CHECK(paths(g) == std::vector<std::string>{"f32[256, 32] embedding/weight"});
+  CHECK(storages(g) == std::vector<std::string>{"f32[256, 32] embedding/weight"});
   CHECK(init_of(g, "embedding/weight") == normal(0, 1));
 }
 
@@ -138,7 +132,7 @@ TEST_CASE("softmax is a layer and a function") {
   const Value x = g.input("x", f32, {4, 8});
   CHECK(x.through(softmax()).node().op->equals(*softmax(x, -1).node().op));
   CHECK(x.through(log_softmax(0)).node().op->attributes() == "axis=0, log");
-  CHECK(paths(g).empty());
+  CHECK(storages(g).empty());
 }
 
 TEST_CASE("matmul broadcasts leading dimensions") {
@@ -181,7 +175,7 @@ TEST_CASE("rms_norm begins as ones, with the element's machine epsilon unless an
   Graph g("tower");
   const Value y = g.input("x", f32, {4, 8}).through(rms_norm());
   CHECK(y.type() == Type{f32, {4, 8}});
-  CHECK(paths(g) == std::vector<std::string>{"f32[8] rms_norm/weight"});
+  CHECK(storages(g) == std::vector<std::string>{"f32[8] rms_norm/weight"});
   CHECK(init_of(g, "rms_norm/weight") == ones());
   CHECK(y.node().op->as<RmsNorm>()->eps == 0x1p-23);
   const Value z = g.input("z", f64, {4, 8}).through(rms_norm());

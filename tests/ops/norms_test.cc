@@ -1,9 +1,12 @@
 // Norms over channels, groups of them and instances, beside libtorch's.
-#include <ATen/ATen.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/instance_norm.h>
 
 #include <vector>
 
 #include "ops/layers/norms.h"
+#include "tests/aten.h"
 #include "tests/ops/layer_runs.h"
 
 namespace metronome::norms_test {

@@ -1,6 +1,12 @@
 // Pooling layers: defaults and shapes as PyTorch's, values and gradients as libtorch's, and what
 // they say of wrong numbers. Kernels: tests/ops/conformance_test.cc.
-#include <ATen/ATen.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/avg_pool1d.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool3d.h>
+#include <ATen/ops/max_pool1d.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/max_pool3d.h>
 
 #include <cmath>
 #include <limits>
@@ -8,6 +14,7 @@
 #include "ops/layers/pooling.h"
 #include "ops/layers/resize.h"
 #include "ops/pool/max_pool_planes.h"
+#include "tests/aten.h"
 #include "tests/ops/layer_runs.h"
 
 namespace metronome::pooling_test {

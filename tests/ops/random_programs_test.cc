@@ -1,6 +1,4 @@
 // Random programs: optional passes keep values.
-#include <ATen/ATen.h>
-
 #include "executor/metronome.h"
 #include "graph/check/verify.h"
 #include "graph/passes/fold.h"
@@ -11,6 +9,7 @@
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
 #include "ops/language/init.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/random_program.h"

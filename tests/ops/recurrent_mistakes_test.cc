@@ -15,19 +15,14 @@
 #include "ops/language/optimizers.h"
 #include "ops/layers/recurrent.h"
 #include "tests/doctest.h"
+#include "tests/ops/declared.h"
 
 namespace metronome::recurrent_mistakes_test {
 namespace {
 
-Line at(int number) { return {"tower.cc", number}; }
+using tests::storages;
 
-std::vector<std::string> storages(const ir::Graph& g) {
-  std::vector<std::string> result;
-  for (const Storage& s : g.storages()) {
-    if (s.kind != StorageKind::counter) result.push_back(to_string(s.type) + " " + s.path);
-  }
-  return result;
-}
+Line at(int number) { return {"tower.cc", number}; }
 
 /// The one mistake of a declaration.
 template <class Declare>

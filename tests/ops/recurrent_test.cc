@@ -1,5 +1,14 @@
 // Recurrent layers and cells beside libtorch's, with its weights: outputs, last states, gradients.
-#include <ATen/ATen.h>
+#include <ATen/ops/_pack_padded_sequence.h>
+#include <ATen/ops/_pad_packed_sequence.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/gru.h>
+#include <ATen/ops/gru_cell.h>
+#include <ATen/ops/lstm.h>
+#include <ATen/ops/lstm_cell.h>
+#include <ATen/ops/rnn_relu.h>
+#include <ATen/ops/rnn_tanh.h>
+#include <ATen/ops/rnn_tanh_cell.h>
 #include <fmt/format.h>
 
 #include <string>
@@ -7,6 +16,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace metronome::recurrent_test {

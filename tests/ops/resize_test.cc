@@ -1,7 +1,14 @@
 // Values of other sizes: shapes, numbers beside libtorch's, and what is said of wrong ones.
-#include <ATen/ATen.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/pixel_shuffle.h>
+#include <ATen/ops/pixel_unshuffle.h>
+#include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/upsample_bilinear2d_backward.h>
+#include <ATen/ops/upsample_nearest2d.h>
+#include <ATen/ops/upsample_nearest2d_backward.h>
 
 #include "ops/layers/resize.h"
+#include "tests/aten.h"
 #include "tests/ops/layer_runs.h"
 
 namespace metronome::resize_test {

@@ -11,27 +11,13 @@
 #include "ops/language/layers.h"
 #include "ops/language/routing.h"
 #include "tests/doctest.h"
+#include "tests/ops/declared.h"
 
 namespace metronome::routing_test {
 namespace {
 
-/// The text with each "@n" as file and line: n lines after line `at`.
-std::string lines(int at, std::string text) {
-  for (std::size_t i = text.find('@'); i != std::string::npos; i = text.find('@', i)) {
-    const int n = text[i + 1] - '0';
-    text.replace(i, 2, fmt::format("{}:{}", __FILE__, at + n));
-  }
-  return text;
-}
-
-std::string mistakes(const Graph& graph) {
-  try {
-    graph.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "none";
-}
+using tests::lines;
+using tests::mistakes;
 
 Layer given(Value weights) {
   return [weights](Value) { return weights; };

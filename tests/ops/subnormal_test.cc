@@ -1,7 +1,8 @@
 // Tails that vanish: subnormal numbers slow a kernel and every product that reads them severalfold.
-#include <ATen/ATen.h>
+#include <ATen/ops/gelu_backward.h>
 
 #include "executor/metronome.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 namespace metronome::subnormal_test {

@@ -1,7 +1,7 @@
 // How far a result may lie from libtorch's: the one table.
 #pragma once
 
-#include <ATen/Functions.h>
+#include <ATen/ops/eq.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,6 +11,7 @@
 
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
+#include "tests/aten.h"
 
 namespace metronome {
 

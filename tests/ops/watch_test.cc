@@ -1,16 +1,15 @@
 // Numbers that are not finite, op by op: a device's kernels tell of what the CPU finds by looking.
-#include <ATen/Functions.h>
+#include <ATen/ops/full_like.h>
 
 #include <limits>
 
 #include "executor/metronome.h"
 #include "ops/ops.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/structural_cases.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::watch_test {
 namespace {

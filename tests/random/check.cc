@@ -1,7 +1,6 @@
 #include "tests/random/check.h"
 
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
+#include <ATen/ops/frac.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +9,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
+#include "tests/aten.h"
 #include "tests/random/run.h"
 #include "tests/random/vocabulary.h"
 

@@ -1,12 +1,11 @@
 // Gradients beside finite differences.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/random/check.h"
 #include "tests/random/epilogue.h"
 #include "tests/random/run.h"

@@ -1,4 +1,5 @@
-#include <ATen/Functions.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/random/check.h"
 #include "tests/random/run.h"

@@ -1,22 +1,19 @@
 // Random programs, as many as fit into a time box, and what the generator itself promises.
 // `bazel run //tests:random_programs` is the long form.
-#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <optional>
 
+#include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/random/builder.h"
 #include "tests/random/campaign.h"
 #include "tests/random/run.h"
 #include "tests/random/shrink.h"
 #include "tests/random/vocabulary.h"
-
-// Last: libtorch defines a CHECK too, which counts nothing.
 
 namespace metronome::random_programs {
 namespace {

@@ -1,7 +1,5 @@
 #include "tests/random/run.h"
 
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "graph/emit/hash.h"
 #include "graph/ir/structural.h"
+#include "tests/aten.h"
 
 namespace metronome::random_programs {
 namespace {

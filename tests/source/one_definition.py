@@ -21,9 +21,10 @@ _BLANKS = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n(?:[^\n\\]|\\.)*)*", re.MULTILINE | re.DOTALL)
 _NAMESPACE = re.compile(r"^(?:inline )?namespace\b\s*(?P<name>[\w:\s]*)$")
+_ALIGNAS = r"alignas\((?:[^()]|\([^()]*\))*\)"
 _TYPE = re.compile(
     r"(?:^|\s)(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
-    r"(?:alignas\([^)]*\)\s*|\[\[.*?\]\]\s*|__attribute__\(\(.*?\)\)\s*)*"
+    rf"(?:{_ALIGNAS}\s*|\[\[.*?\]\]\s*|__attribute__\(\(.*?\)\)\s*)*"
     r"(?P<name>[A-Za-z_]\w*(?:<[^{}]*>)?)\s*(?:final\s*)?(?::(?!:).*)?$",
     re.DOTALL,
 )
@@ -34,10 +35,19 @@ def _blank(match):
     return re.sub(r"[^\n]", " ", match.group(0))
 
 
+def code_of(text):
+    """The text with spaces for what is no code: each character of code stays where it is."""
+    return _DIRECTIVE.sub(_blank, _BLANKS.sub(_blank, text))
+
+
+def opens_scope(statement):
+    """Whether the brace after these words is that of a namespace or of a type."""
+    return bool(_NAMESPACE.match(statement) or _type(statement))
+
+
 def definitions(text, header):
     """Pairs (qualified name, line) of what the text defines at namespace scope."""
-    text = _BLANKS.sub(_blank, text)
-    text = _DIRECTIVE.sub(_blank, text)
+    text = code_of(text)
     found = []
     # One entry for each open brace: a namespace's name, "" for an unnamed one, None for others.
     scopes = []
@@ -65,11 +75,18 @@ def definitions(text, header):
     return found
 
 
-def _defined(statement, header):
+def _type(statement):
+    """The name of the type that the words before a brace define, or None."""
     plain = re.sub(r"^template\s*<.*?>\s*(?=(?:class|struct|union)\b)", "", statement)
     kind = _TYPE.search(plain)
-    if kind and "(" not in plain[: kind.start("name")].replace("alignas(", "") and "=" not in plain:
+    if kind and "(" not in re.sub(_ALIGNAS, "", plain[: kind.start("name")]) and "=" not in plain:
         return kind.group("name")
+    return None
+
+
+def _defined(statement, header):
+    if name := _type(statement):
+        return name
     if header or not re.match(r"(?:template\b|inline\b|constexpr\b)", statement):
         return None
     if re.search(r"\bstatic\b", statement):

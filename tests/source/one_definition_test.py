@@ -23,11 +23,20 @@ class Definitions(unittest.TestCase):
             union Three { int i; };
             enum class Four : int { one, two };
             template <class T> struct Five<T*> { };
-            } struct alignas(16) Six { }; }
+            } struct alignas(16) Six { };
+            template <class T> struct alignas(sizeof(T) * 2) Seven {}; }
             """
         self.assertEqual(
             names(text),
-            ["a::b::c::One", "a::b::c::Two", "a::b::c::Three", "a::b::c::Four", "a::b::c::Five<T*>", "a::Six"],
+            [
+                "a::b::c::One",
+                "a::b::c::Two",
+                "a::b::c::Three",
+                "a::b::c::Four",
+                "a::b::c::Five<T*>",
+                "a::Six",
+                "a::Seven",
+            ],
         )
 
     def test_declarations_values_and_text_do_not_count(self):

@@ -105,6 +105,10 @@ MOST_FILES = 30
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"((?:graph|ops|executor|models|benchmarks|tests)/[^"]+)"', re.M)
 _TORCH = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<((?:ATen|c10|torch)/[^>]+)>", re.M)
+# Headers of libtorch that bring all of it.
+_WHOLE = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]+<(ATen/(?:ATen|Functions|NativeFunctions|Operators)\.h|torch/\w+\.h)>", re.M
+)
 _PLAN_DATA = {"graph/plan/schedule.h", "graph/plan/memory_plan.h"}
 
 
@@ -214,6 +218,16 @@ def wrong_torch(sources):
         rooms = TORCH_HEADERS if path.endswith(".h") else TORCH_HEADERS | TORCH_SOURCES
         found.append(f"{path} includes {way[-1]}{by_way}: {kind} of {', '.join(sorted(rooms))} may, not of {room}")
     return found
+
+
+def whole_torch(sources):
+    """Which tests include all of libtorch, in a dict from path to text."""
+    return [
+        f"{path} includes all of libtorch, <{header}>: include tests/aten.h, and <ATen/ops/NAME.h> for each "
+        "function that it lacks"
+        for path, text in sorted(sources.items())
+        for header in _WHOLE.findall(text)
+    ]
 
 
 def too_full(paths):

@@ -11,11 +11,11 @@ FOLDERS = ("benchmarks", "example", "executor", "graph", "models", "ops")
 PUBLIC = {rooms.PUBLIC, "graph/builder/graph.h"}
 
 
-def tree():
-    """The sources of this tree, by path."""
+def tree(folders=FOLDERS):
+    """The sources of these folders of this tree, by path."""
     return {
         str(path): path.read_text(encoding="utf-8")
-        for folder in FOLDERS
+        for folder in folders
         for path in pathlib.Path(folder).rglob("*")
         if path.suffix in (".h", ".cc", ".cu")
     }
@@ -130,6 +130,17 @@ class Order(unittest.TestCase):
             with self.subTest(planted=planted):
                 self.assertEqual(rooms.wrong_torch(planted), errors)
 
+    def test_all_of_libtorch_is_refused(self):
+        way_out = "include tests/aten.h, and <ATen/ops/NAME.h> for each function that it lacks"
+        for header in ("ATen/ATen.h", "ATen/Functions.h", "torch/torch.h"):
+            with self.subTest(header=header):
+                self.assertEqual(
+                    rooms.whole_torch({"tests/ops/a_test.cc": f"#include <vector>\n#  include <{header}>\n"}),
+                    [f"tests/ops/a_test.cc includes all of libtorch, <{header}>: {way_out}"],
+                )
+        few = "#include <ATen/ops/gelu.h>\n#include <torch/optim/adam.h>\n// #include <ATen/ATen.h>\n"
+        self.assertEqual(rooms.whole_torch({"tests/ops/a_test.cc": few + '#include "tests/aten.h"\n'}), [])
+
     def test_includes_are_read(self):
         text = '#include <vector>\n#include "graph/ir/op.h"\n  #  include "ops/ops.h"  // why\n// #include "models/m.h"\n'
         self.assertEqual(rooms.includes(text), ["graph/ir/op.h", "ops/ops.h"])
@@ -149,6 +160,11 @@ class Tree(unittest.TestCase):
 
     def test_this_tree_includes_libtorch_where_it_may(self):
         self.assertEqual(rooms.wrong_torch(tree()), [])
+
+    def test_tests_do_not_include_all_of_libtorch(self):
+        sources = tree(("tests",))
+        self.assertIn("tests/aten.h", sources)  # the test sees what it is to read
+        self.assertEqual(rooms.whole_torch(sources), [])
 
     def test_each_room_is_there(self):
         there = {rooms.room_of(path) for path in tree()}

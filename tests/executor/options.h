@@ -1,0 +1,22 @@
+// How tests compile.
+#pragma once
+
+#include "executor/metronome.h"
+
+namespace metronome::tests {
+
+/// What runs is what the plan says, not what was the fastest here.
+inline CompileOptions untuned() {
+  CompileOptions options;
+  options.tune = Tune::off;
+  return options;
+}
+
+/// In one thread, besides: the same bits on every machine.
+inline CompileOptions plain_options() {
+  CompileOptions options = untuned();
+  options.threads = 1;
+  return options;
+}
+
+}  // namespace metronome::tests
