@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_adam.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -17,6 +16,7 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/check/check.h"
+#include "benchmarks/check/norms.h"
 
 namespace metronome::benchmarks {
 namespace {
@@ -51,11 +51,6 @@ Target replay_on(Device device) {
 
 // A gradient that is not near eager's may be so many times as far from f64's as eager's is.
 constexpr double kMostRounding = 4;
-
-double length(const at::Tensor& tensor) { return at::linalg_vector_norm(tensor).item<double>(); }
-double largest(const at::Tensor& tensor) {
-  return tensor.numel() == 0 ? 0 : tensor.abs().max().item<double>();
-}
 
 // Both executables of one check, and what they are held to.
 class Pair {

@@ -17,10 +17,9 @@
 namespace metronome::benchmarks {
 namespace {
 
-constexpr int kRounds = 7;
-constexpr double kRoundMs = 20;
-
 double median_ms(const std::function<void()>& call) {
+  constexpr int kRounds = 7;
+  constexpr double kRoundMs = 20;
   call();
   const double once = milliseconds(call);
   const int calls = std::max(1, static_cast<int>(kRoundMs / once));

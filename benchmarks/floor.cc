@@ -13,7 +13,6 @@
 namespace metronome::benchmarks {
 namespace {
 
-constexpr int kRounds = 5;
 constexpr std::size_t kLargeCopy = std::size_t{256} << 20;  // bytes; several times any cache
 
 // Device memory, given back at the end.
@@ -38,6 +37,7 @@ class Bench {
       : driver_(driver), stream_(driver.make_stream()), watch_(driver, stream_) {}
 
   double milliseconds(const Command& command) {
+    constexpr int kRounds = 5;
     return Repeated(watch_, std::span(&command, 1)).milliseconds(kRounds);
   }
 

@@ -10,9 +10,6 @@
 namespace metronome::benchmarks {
 namespace {
 
-constexpr int kRounds = 15;
-constexpr double kRoundMs = 5;
-
 // The products of one layer, alone.
 Graph graph_of(const Product& p) {
   const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
@@ -39,6 +36,8 @@ Graph graph_of(const Product& p) {
 }
 
 double milliseconds_of(const Product& product, int threads) {
+  constexpr int kRounds = 15;
+  constexpr double kRoundMs = 5;
   Executable step = compile(graph_of(product), cpu_replay(), {.threads = threads});
   for (const char* input : {"x", "gradient", "weight"}) step.input(input).fill_(0.5);
   if (product.batch == 0) step.input("bias").fill_(0.5);

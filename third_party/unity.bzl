@@ -28,7 +28,7 @@ unity = rule(
     },
 )
 
-def unity_library(name, srcs, parts = 1, **kwargs):
+def unity_library(name, srcs, parts = 1, by_file = False, **kwargs):
     """A cc_library of which a few sources include all others.
 
     Two files of one namespace may then not both define a name, not even in anonymous namespaces: the
@@ -39,11 +39,13 @@ def unity_library(name, srcs, parts = 1, **kwargs):
       name: the library.
       srcs: its sources.
       parts: in how many compiles; a folder's files come into one.
+      by_file: whether they may come into several.
       **kwargs: of cc_library (hdrs, deps, visibility, ...).
     """
     unity(
         name = name + "_unity",
         srcs = srcs,
+        by_file = by_file,
         parts = parts,
     )
     cc_library(

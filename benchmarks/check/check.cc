@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -15,6 +14,7 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/check/decisions.h"
+#include "benchmarks/check/norms.h"
 #include "benchmarks/memory.h"
 #include "executor/libtorch/convert.h"
 
@@ -22,9 +22,6 @@ namespace metronome::benchmarks {
 namespace {
 
 using Gradients = std::map<std::string, at::Tensor>;  // by the parameter's path
-
-double length(const at::Tensor& x) { return at::linalg_vector_norm(x).item<double>(); }
-double largest(const at::Tensor& x) { return x.numel() == 0 ? 0 : x.abs().max().item<double>(); }
 
 std::string name_of(const Node& node) {
   return fmt::format("{} \"{}\"", node.op->name(), node.path.get());

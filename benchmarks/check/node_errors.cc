@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "benchmarks/check/norms.h"
 #include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 #include "ops/cpu/table.h"
@@ -23,9 +23,6 @@ namespace {
 constexpr std::size_t kMostWrong = 5;
 // Two units in the last place of f32.
 constexpr double kOfMagnitudes = 2.5e-7;
-
-double length(const at::Tensor& x) { return at::linalg_vector_norm(x).item<double>(); }
-double largest(const at::Tensor& x) { return x.numel() == 0 ? 0 : x.abs().max().item<double>(); }
 
 at::Tensor doubled(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat ? x.to(at::kDouble) : x;

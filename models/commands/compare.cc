@@ -22,7 +22,7 @@ namespace {
 
 using benchmarks::Comparison;
 
-struct Arguments {
+struct CompareArguments {
   std::vector<std::string> models;
   std::string scale = "small";
   int threads = 0;
@@ -96,7 +96,7 @@ int check(const std::vector<models::ModelEntry>& entries,
   return right == static_cast<int>(checks.size()) ? 0 : 1;
 }
 
-int compare(const Arguments& arguments) {
+int compare(const CompareArguments& arguments) {
   const models::Scale scale = models::scale_of(arguments.scale);
   const bool small = scale == models::Scale::small;
   const bool on_device = arguments.device == "cuda";
@@ -167,7 +167,7 @@ int compare(const Arguments& arguments) {
 }  // namespace
 
 void add_compare(CLI::App& app, Action& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   CLI::App* verb = add_verb(app, "compare", "Planned steps beside libtorch's eager ones.", chosen,
                             [arguments] { return compare(*arguments); });
   std::vector<std::string> names;

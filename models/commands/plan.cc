@@ -16,7 +16,7 @@
 namespace metronome::commands {
 namespace {
 
-struct Arguments {
+struct PlanArguments {
   std::string model;
   std::string scale = "small";
   std::string device = "cpu";
@@ -27,7 +27,7 @@ struct Arguments {
   bool profile = false;
 };
 
-models::Declared model_of(const Arguments& arguments) {
+models::Declared model_of(const PlanArguments& arguments) {
   if (const models::TaskEntry* task = models::find_task(arguments.model)) {
     return task->declare(task->defaults());
   }
@@ -51,7 +51,7 @@ Target target_of(const std::string& device) {
   return target;
 }
 
-int plan(const Arguments& arguments) {
+int plan(const PlanArguments& arguments) {
   if (arguments.model.empty()) {
     throw UsageError(fmt::format("say which model to plan: {}.", listed(names())));
   }
@@ -78,7 +78,7 @@ int plan(const Arguments& arguments) {
 }  // namespace
 
 void add_plan(CLI::App& app, Action& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanArguments>();
   CLI::App* verb = add_verb(
       app, "plan",
       "What compile decides for a model's step: kernels, memory and choices. Runs no step, but "

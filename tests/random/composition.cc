@@ -189,7 +189,7 @@ Term route(Builder& b, const Step& s, const Term& h) {
   return {result + 0.1 * balance_loss(result), ""};
 }
 
-constexpr std::array kVerbs = {
+constexpr std::array kCompositionVerbs = {
     Verb{"through", 2, 1, 1, through},
     Verb{"also", 5, 1, 1, also},
     Verb{"also_skip", 3, 2, 2, also_skip},
@@ -206,6 +206,6 @@ constexpr std::array kVerbs = {
 
 }  // namespace
 
-std::span<const Verb> composition_verbs() { return kVerbs; }
+std::span<const Verb> composition_verbs() { return kCompositionVerbs; }
 
 }  // namespace metronome::random_programs

@@ -190,7 +190,7 @@ Term choose_if(Builder& b, const Step& s, const Term& h) {
   return choose_of(b, s, h, condition(b, s, h, s.numbers[0]));
 }
 
-constexpr std::array kVerbs = {
+constexpr std::array kControlVerbs = {
     Verb{"loop_times", 5, 1, 1, loop_times},       Verb{"loop_until", 10, 2, 2, loop_until, true},
     Verb{"loop_while", 8, 2, 2, loop_while, true}, Verb{"loop_ponder", 5, 1, 1, loop_ponder, true},
     Verb{"count_used", 3, 0, 0, count_used},       Verb{"choose", 8, 2, 3, choose, true},
@@ -199,6 +199,6 @@ constexpr std::array kVerbs = {
 
 }  // namespace
 
-std::span<const Verb> control_verbs() { return kVerbs; }
+std::span<const Verb> control_verbs() { return kControlVerbs; }
 
 }  // namespace metronome::random_programs

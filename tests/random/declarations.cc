@@ -119,7 +119,7 @@ Term buffer(Builder& b, const Step& s, const Term& h) {
           fmt::format("{} * tanh({}.value.cast(f64) * 0.1 + 0.5)", h.text, name)};
 }
 
-constexpr std::array kVerbs = {
+constexpr std::array kDeclarationVerbs = {
     Verb{"unroll", 4, 1, 1, unroll},         Verb{"share", 5, 1, 1, share},
     Verb{"use_shared", 8, 0, 0, use_shared}, Verb{"named", 4, 0, 0, named},
     Verb{"state", 4, 0, 0, state},           Verb{"buffer", 5, 0, 0, buffer},
@@ -127,6 +127,6 @@ constexpr std::array kVerbs = {
 
 }  // namespace
 
-std::span<const Verb> declaration_verbs() { return kVerbs; }
+std::span<const Verb> declaration_verbs() { return kDeclarationVerbs; }
 
 }  // namespace metronome::random_programs

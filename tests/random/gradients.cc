@@ -13,7 +13,7 @@
 namespace metronome::random_programs {
 namespace {
 
-constexpr double kTolerance = 1e-6;
+constexpr double kSlopeTolerance = 1e-6;
 
 /// The loss as a function of everything that floats: parameters and inputs.
 class Losses {
@@ -64,8 +64,8 @@ Slope slope_of(Losses& losses, const std::string& name, const at::Tensor& direct
   // What rounding of the loss leaves in a difference over e.
   const double noise = 1e-13 * std::max(1.0, std::abs(here)) / e;
   const double bend = std::abs(up - down), half_bend = std::abs(half_up - half_down);
-  const bool smooth = std::abs(whole - half) <= kTolerance * scale / 2 + noise &&
-                      half_bend <= 0.75 * bend + kTolerance * scale / 2 + noise;
+  const bool smooth = std::abs(whole - half) <= kSlopeTolerance * scale / 2 + noise &&
+                      half_bend <= 0.75 * bend + kSlopeTolerance * scale / 2 + noise;
   return {(4 * half - whole) / 3, smooth};
 }
 
@@ -118,7 +118,7 @@ std::optional<Failure> compare(const Program& original, Tally* tally) {
       continue;
     }
     const double difference = std::abs(slope.value - expected) / scale;
-    if (!(difference <= 2 * kTolerance)) {
+    if (!(difference <= 2 * kSlopeTolerance)) {
       return Failure{"gradients are slopes",
                      fmt::format("of \"{}\" along a direction: {}, but the loss rises by {}", path,
                                  expected, slope.value)};

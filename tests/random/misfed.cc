@@ -61,7 +61,7 @@ bool is_read(const Graph& graph, const std::string& input) {
   return false;
 }
 
-std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
+std::optional<Failure> run_misfed(const Program& program, Tally* tally) {
   Builder built(program);
   built.build();
   if (!built.misfed()) {
@@ -130,7 +130,7 @@ std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
 }  // namespace
 
 std::optional<Failure> check_misfed(const Program& program, Tally* tally) {
-  return caught([&] { return run_and_compare(program, tally); });
+  return caught([&] { return run_misfed(program, tally); });
 }
 
 }  // namespace metronome::random_programs

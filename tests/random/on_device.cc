@@ -10,8 +10,6 @@
 namespace metronome::random_programs {
 namespace {
 
-constexpr int kSteps = 4;
-
 /// A program on a device of its own, whose threads and free nodes go in a random order.
 struct OnDevice {
   std::shared_ptr<HostDriver> driver;
@@ -29,13 +27,14 @@ struct OnDevice {
   }
 };
 
-std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
+std::optional<Failure> run_on_devices(const Program& program, Tally* tally) {
   Builder built(program);
   built.build();
   const Graph& graph = built.graph();
   OnDevice flat(program, graph, cuda_graph({.conditions = Conditions::flat}), program.seed);
   OnDevice nested(program, graph, cuda_graph({.conditions = Conditions::nested}), program.seed + 1);
   OnDevice walk(program, graph, stepwise(cuda_device()), program.seed + 2);
+  constexpr int kSteps = 4;
   for (int step = 0; step < kSteps; ++step) {
     const auto all = feeds(graph, program.seed, step);
     for (OnDevice* each : {&flat, &nested, &walk}) each->step.run(all);
@@ -65,7 +64,7 @@ std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
 }  // namespace
 
 std::optional<Failure> check_on_device(const Program& program, Tally* tally) {
-  return caught([&] { return run_and_compare(program, tally); });
+  return caught([&] { return run_on_devices(program, tally); });
 }
 
 }  // namespace metronome::random_programs
