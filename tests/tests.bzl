@@ -102,6 +102,7 @@ def doctest_room(name, srcs, parts, deps, hdrs = [], first = None, **kwargs):
 
 # Folders whose files are one program, but for those of their own.
 _ROOMS = [
+    "distributed",
     "executor",
     "graph",
     "ops",

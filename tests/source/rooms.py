@@ -60,7 +60,11 @@ _EXECUTOR = {
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]
     + ["executor/cuda/driver", "executor/cuda/capture"],
 }
-ORDER = {**_GRAPH, **_OPS, **_EXECUTOR}
+_DISTRIBUTED = {
+    "distributed/world": ["graph/ir", "executor/support"],
+    "distributed/launch": ["graph/ir", "executor/support", "distributed/world"],
+}
+ORDER = {**_GRAPH, **_OPS, **_EXECUTOR, **_DISTRIBUTED}
 
 # What users include, and what stands in it; with a device, its driver.
 PUBLIC = "executor/metronome.h"
@@ -91,8 +95,8 @@ INTERNALS = {
 TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/own", "ops/reference"}
 # Besides, what libtorch's users feed: with it the public header.
 TORCH_FEED = {"executor/run/feed.h", PUBLIC}
-# Where besides sources may: feeds and reads, and the count of threads that libtorch was told.
-TORCH_SOURCES = {"executor/compile", "executor/run"}
+# Where besides sources may: feeds and reads, the count of threads that libtorch was told, its store.
+TORCH_SOURCES = {"distributed/world", "executor/compile", "executor/run"}
 
 # What authors of ops of their own include besides, as example/ does.
 AUTHORS = {
@@ -103,7 +107,7 @@ AUTHORS = {
 # Files of a room, at most.
 MOST_FILES = 30
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"((?:graph|ops|executor|models|benchmarks|tests)/[^"]+)"', re.M)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"((?:graph|ops|executor|distributed|models|benchmarks|tests)/[^"]+)"', re.M)
 _TORCH = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<((?:ATen|c10|torch)/[^>]+)>", re.M)
 # Headers of libtorch that bring all of it.
 _WHOLE = re.compile(

@@ -7,7 +7,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import rooms  # noqa: E402
 
-FOLDERS = ("benchmarks", "example", "executor", "graph", "models", "ops")
+FOLDERS = ("benchmarks", "distributed", "example", "executor", "graph", "models", "ops")
 PUBLIC = {rooms.PUBLIC, "graph/builder/graph.h"}
 
 
@@ -91,7 +91,7 @@ class Order(unittest.TestCase):
         tensor = "#include <ATen/core/Tensor.h>\n"
         headers = "headers of executor/eager, executor/libtorch, ops/cpu, ops/own, ops/reference may"
         sources = (
-            "sources of executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/own, ops/reference may"
+            "sources of distributed/world, executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/own, ops/reference may"
         )
         door, engine = "executor/libtorch/convert.h", "executor/engine/engine.h"
         for planted, errors in [

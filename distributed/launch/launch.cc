@@ -1,0 +1,128 @@
+#include "distributed/launch/launch.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distributed/launch/process.h"
+#include "distributed/world/store.h"
+#include "graph/ir/error.h"
+
+namespace metronome::distributed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kHost = "localhost";
+constexpr Milliseconds kStoreLimit{30'000};
+/// Signals wake the launcher; this is how late it may kill.
+constexpr timespec kGlance{0, 100'000'000};
+
+/// Blocked while it lives, so that they can be waited for; also for threads that begin meanwhile.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~Signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  /// SIGINT or SIGTERM; 0 if a process ended, or nothing came for a while.
+  int next() const {
+    const int signal = ::sigtimedwait(&set_, nullptr, &kGlance);
+    return signal == SIGINT || signal == SIGTERM ? signal : 0;
+  }
+
+ private:
+  sigset_t set_, before_;
+};
+
+std::map<std::string, std::string> variables_of(int rank, int ranks, int port) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks)},
+          {"LOCAL_RANK", std::to_string(rank)},
+          {"LOCAL_WORLD_SIZE", std::to_string(ranks)},
+          {"MASTER_ADDR", kHost},
+          {"MASTER_PORT", std::to_string(port)},
+          {"TORCHELASTIC_RESTART_COUNT", "0"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+class Ranks {
+ public:
+  Ranks(int ranks, const std::vector<std::string>& command, int port) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      processes_.emplace_back(command, variables_of(rank, ranks, port));
+    }
+  }
+
+  int wait(const Signals& signals, Milliseconds grace) {
+    std::optional<int> status;
+    Clock::time_point kill_at = Clock::time_point::max();
+    const auto ask_to_end = [&](int why, int signal) {
+      if (!status) kill_at = Clock::now() + grace;
+      if (!status) status = why;
+      send(signal);
+    };
+    while (any_runs()) {
+      if (const int signal = signals.next(); signal != 0) ask_to_end(128 + signal, signal);
+      for (const int rank : take_failed()) {
+        if (status) continue;  // the others were asked to end, and do
+        say(rank);
+        ask_to_end(processes_[rank].end().status, SIGTERM);
+      }
+      if (Clock::now() >= kill_at) send(SIGKILL);
+    }
+    return status.value_or(0);
+  }
+
+ private:
+  bool any_runs() const {
+    return std::any_of(processes_.begin(), processes_.end(),
+                       [](const Process& process) { return process.runs(); });
+  }
+  void send(int signal) const {
+    for (const Process& process : processes_) process.send(signal);
+  }
+
+  /// Ranks that have ended since the last call, and not as they should.
+  std::vector<int> take_failed() {
+    std::vector<int> failed;
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+      Process& process = processes_[rank];
+      if (process.ends() && process.end().status != 0) failed.push_back(static_cast<int>(rank));
+    }
+    return failed;
+  }
+
+  void say(int rank) const {
+    const End& end = processes_[rank].end();
+    fmt::print(stderr, "rank {} of {} {}: the others are asked to end\n", rank, processes_.size(),
+               end.signal != 0 ? fmt::format("was ended by SIG{}", ::sigabbrev_np(end.signal))
+                               : fmt::format("ended with status {}", end.status));
+  }
+
+  std::vector<Process> processes_;
+};
+
+}  // namespace
+
+int launch(int ranks, const std::vector<std::string>& command, const LaunchOptions& options) {
+  if (ranks < 1) throw RunError(fmt::format("{} ranks: there must be 1 or more", ranks));
+  if (command.empty()) throw RunError("no program is named that ranks could run");
+  const Signals signals;
+  const Store store = Store::serve(kHost, 0, kStoreLimit);
+  return Ranks(ranks, command, store.port()).wait(signals, options.grace);
+}
+
+}  // namespace metronome::distributed

@@ -1,0 +1,161 @@
+#include "distributed/world/world.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "distributed/world/environment.h"
+#include "distributed/world/listens.h"
+#include "distributed/world/store.h"
+#include "graph/ir/error.h"
+
+namespace metronome {
+namespace {
+
+using distributed::Environment;
+using distributed::Store;
+
+int usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+/// Ranks of one start find each other's words under keys of their own: torchrun keeps its store
+/// when it starts ranks anew.
+std::string key(const Environment& own, const std::string& name) {
+  return fmt::format("metronome/attempt_{}/{}", own.restart, name);
+}
+
+bool keeps_store(const Environment& own) { return own.rank == 0 && !own.agent_store; }
+
+Store store_of(const Environment& own, std::chrono::milliseconds limit) {
+  try {
+    return keeps_store(own) ? Store::serve(own.host, own.port, limit)
+                            : Store::connect(own.host, own.port, limit);
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("rank {} of {}: {} (MASTER_ADDR, MASTER_PORT)", own.rank, own.size,
+                               error.what()));
+  }
+}
+
+/// What joining takes: the words of ranks in the store, and how long it may take.
+class Entrance {
+ public:
+  Entrance(const Store& store, const Environment& own, std::chrono::milliseconds limit)
+      : store_(store), own_(own), limit_(limit) {}
+
+  /// Throws for a rank that is there twice, and for another count of ranks.
+  void enter() const {
+    const std::string size = store_.set_if_absent(key(own_, "size"), std::to_string(own_.size));
+    if (size != std::to_string(own_.size)) {
+      fail(fmt::format("rank {}: WORLD_SIZE is {}, but another rank said {}", own_.rank, own_.size,
+                       size));
+    }
+    if (store_.add(word("count", own_.rank), 1) != 1) {
+      fail(fmt::format("rank {} of {} is there twice: RANK must differ from process to process",
+                       own_.rank, own_.size));
+    }
+    store_.set(word("there", own_.rank), "");
+  }
+
+  void await_all() const {
+    const std::vector<std::string> all = of_all("there");
+    const auto last = std::chrono::steady_clock::now() + limit_;
+    while (!store_.wait(all, kGlance)) {
+      if (store_.has(wrong_)) end(store_.get(wrong_));
+      if (std::chrono::steady_clock::now() >= last) tell_missing();
+    }
+  }
+
+  /// A program may end as soon as it has met the others: whoever keeps the store waits until all
+  /// have seen that all are there.
+  void part() const {
+    store_.set(word("seen", own_.rank), "");
+    if (keeps_store(own_)) store_.wait(of_all("seen"), limit_);
+  }
+
+ private:
+  std::string word(const char* what, int rank) const {
+    return key(own_, fmt::format("{}/{}", what, rank));
+  }
+  std::vector<std::string> of_all(const char* what) const {
+    std::vector<std::string> all;
+    for (int rank = 0; rank < own_.size; ++rank) all.push_back(word(what, rank));
+    return all;
+  }
+
+  void tell_missing() const {
+    std::vector<int> missing;
+    for (int rank = 0; rank < own_.size; ++rank) {
+      if (!store_.has(word("there", rank))) missing.push_back(rank);
+    }
+    if (missing.empty()) return;
+    fail(fmt::format("rank{} {} of {} did not come to {} within {} s",
+                     missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), own_.size,
+                     distributed::printed_address(own_.host, own_.port),
+                     std::chrono::duration<double>(limit_).count()));
+  }
+
+  /// On all ranks that wait.
+  [[noreturn]] void fail(const std::string& what) const { end(store_.set_if_absent(wrong_, what)); }
+
+  /// The store stays until other ranks have seen why.
+  [[noreturn]] void end(const std::string& why) const {
+    if (keeps_store(own_)) std::this_thread::sleep_for(10 * kGlance);
+    throw RunError(why);
+  }
+
+  /// After so long a wait a rank looks whether another one has failed.
+  static constexpr std::chrono::milliseconds kGlance{100};
+
+  const Store& store_;
+  const Environment& own_;
+  std::chrono::milliseconds limit_;
+  std::string wrong_ = key(own_, "wrong");
+};
+
+}  // namespace
+
+struct World::Impl {
+  Environment own;
+  std::optional<Store> store;  // none for one rank
+  int threads;
+};
+
+World World::from_environment(const WorldOptions& options) {
+  return World(distributed::read_environment([](const char* name) { return std::getenv(name); }),
+               options);
+}
+
+World::World(const Environment& own, const WorldOptions& options) {
+  const int threads = std::max(1, usable_cores() / own.local_size);
+  std::optional<Store> store;
+  if (own.size > 1) {
+    store = store_of(own, options.connect);
+    const Entrance entrance(*store, own, options.connect);
+    entrance.enter();
+    entrance.await_all();
+    entrance.part();
+    at::set_num_threads(threads);
+  }
+  impl_ = std::make_shared<const Impl>(Impl{own, std::move(store), threads});
+}
+
+int World::rank() const { return impl_->own.rank; }
+int World::size() const { return impl_->own.size; }
+int World::local_rank() const { return impl_->own.local_rank; }
+int World::local_size() const { return impl_->own.local_size; }
+int World::restart() const { return impl_->own.restart; }
+int World::threads() const { return impl_->threads; }
+
+}  // namespace metronome

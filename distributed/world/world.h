@@ -1,0 +1,51 @@
+// The ranks that train together.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+namespace metronome {
+
+namespace distributed {
+struct Environment;
+class Store;
+}  // namespace distributed
+
+struct WorldOptions {
+  /// How long ranks wait for the store, and for each other.
+  std::chrono::milliseconds connect{30'000};
+};
+
+/// The processes ("ranks") that train one model together, and which of them this one is. Copies are
+/// the same world.
+///
+///   const mt::World world = mt::World::from_environment();
+///
+/// in a program that torchrun, or anything that sets the same variables, starts once for each rank.
+class World {
+ public:
+  /// Waits until all ranks are there. Of several ranks each gets its share of the machine's cores,
+  /// whatever OMP_NUM_THREADS says (`at::set_num_threads`). If RANK is not set, or there is one
+  /// rank only, it is alone, without any socket. Throws RunError if a variable is missing, wrong or
+  /// contradicts another; if two processes are the same rank, or ranks differ on how many there
+  /// are; if no store answers in time; and for ranks that do not come in time, with their numbers.
+  static World from_environment(const WorldOptions& options = {});
+
+  /// The same for an environment that was read elsewhere.
+  World(const distributed::Environment& environment, const WorldOptions& options);
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;
+  int local_size() const;
+  /// How often a launcher started the ranks anew.
+  int restart() const;
+  /// This rank's share of the cores that the process may use: at least one.
+  int threads() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace metronome

@@ -1,0 +1,80 @@
+// A program of ranks: rank_program FOLDER WORD... does what the words say, and keeps what it has to
+// say in FOLDER/RANK.
+//   meet            joins the world, and says who it is
+//   only R WORD...  when all are there, does the words if it is rank R; else waits for a signal
+//   return N        returns N
+//   raise N         sends itself a signal
+//   launch N        starts N ranks of itself with the words that follow
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "distributed/launch/launch.h"
+#include "distributed/world/world.h"
+#include "graph/ir/error.h"
+
+namespace {
+
+using namespace metronome;
+using Words = std::vector<std::string>;
+
+/// Whole or absent, as a test waits for it.
+void say(const std::string& folder, const std::string& text) {
+  const char* rank = std::getenv("RANK");
+  const std::string path = folder + "/" + (rank == nullptr ? "none" : rank);
+  std::ofstream(path + ".part") << text;
+  std::filesystem::rename(path + ".part", path);
+}
+
+/// Until every rank has said something.
+void await_all(const std::string& folder) {
+  for (int rank = 0; rank < std::stoi(std::getenv("WORLD_SIZE")); ++rank) {
+    while (!std::filesystem::exists(fmt::format("{}/{}", folder, rank))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
+int act(const std::string& folder, const Words& words) {
+  const auto number = [&] { return std::stoi(words.at(1)); };
+  if (words.at(0) == "meet") {
+    const World world = World::from_environment({.connect = std::chrono::seconds(20)});
+    say(folder,
+        fmt::format("rank {} of {}, {} thread(s)", world.rank(), world.size(), world.threads()));
+    return 0;
+  }
+  if (words[0] == "only") {
+    say(folder, std::to_string(::getpid()));
+    await_all(folder);
+    if (std::getenv("RANK") == words.at(1))
+      return act(folder, Words(words.begin() + 2, words.end()));
+    while (true) ::pause();
+  }
+  if (words[0] == "return") return number();
+  if (words[0] == "raise") return std::raise(number());
+  if (words[0] == "launch") {
+    Words command = {"/proc/self/exe", folder};
+    command.insert(command.end(), words.begin() + 2, words.end());
+    return distributed::launch(number(), command);
+  }
+  return 2;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    return act(arguments[1], Words(arguments + 2, arguments + count));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
