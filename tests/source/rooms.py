@@ -61,6 +61,7 @@ _EXECUTOR = {
     + ["executor/cuda/driver", "executor/cuda/capture"],
 }
 _DISTRIBUTED = {
+    "distributed/collectives": ["graph/ir"],
     "distributed/world": ["graph/ir", "executor/support"],
     "distributed/launch": ["graph/ir", "executor/support", "distributed/world"],
 }

@@ -1,0 +1,34 @@
+// Numbers of all ranks as one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "distributed/collectives/communicator.h"
+#include "graph/ir/type.h"
+
+namespace metronome::distributed {
+
+enum class Reduction : std::uint8_t { sum, mean, max, min };
+std::string_view name_of(Reduction reduction);
+
+/// Whether `all_reduce` knows it: of f32 and f64 all, of i64 all but the mean.
+bool reduces(Reduction reduction, Element element);
+
+/// Bytes of scratch that `all_reduce` takes for so many elements, a multiple of 64.
+std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks);
+
+/// Each element becomes the sum, mean, maximum or minimum of all ranks' elements at its place; a
+/// NaN of any rank stays one. Sums are made in the order of the ranks, in the elements' own type
+/// (integers wrap around), so that bits depend on neither where an element lies nor how many there
+/// are, nor on time. Each rank computes one part, of which it gets the others' elements, and sends
+/// it to all:
+///   rank 0  a0 a1 | b0 b1       rank 0  a0+c0 a1+c1
+///   rank 1  c0 c1 | d0 d1       rank 1  b0+d0 b1+d1      then all four sums, on both
+/// values: `count` elements, in place. scratch: at least `all_reduce_scratch`, aligned to 64 bytes.
+void all_reduce(Communicator& ranks, Reduction reduction, Element element,
+                std::span<std::byte> values, std::span<std::byte> scratch);
+
+}  // namespace metronome::distributed

@@ -1,0 +1,148 @@
+#include "distributed/collectives/simulated.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "graph/ir/error.h"
+
+namespace metronome::distributed {
+namespace {
+
+/// What one rank brings to a call.
+struct Offer {
+  std::string call;  ///< "all_gather of 16 bytes"
+  std::span<const std::byte> from;
+};
+
+/// Where ranks meet: each call has two meetings, before and after the copies.
+class Hall {
+ public:
+  Hall(int ranks, std::chrono::milliseconds limit)
+      : offers_(static_cast<std::size_t>(ranks)), limit_(limit) {}
+
+  int size() const { return static_cast<int>(offers_.size()); }
+
+  /// Calls `take(offers)` when all have offered; returns when all have taken.
+  template <class Take>
+  void meet(int rank, Offer offer, Take take) {
+    offers_[static_cast<std::size_t>(rank)] = std::move(offer);
+    await_all();
+    for (const Offer& other : offers_) {
+      if (other.call == offers_[0].call) continue;
+      close(fmt::format("rank {} calls {}, and rank 0 {}", &other - offers_.data(), other.call,
+                        offers_[0].call));
+    }
+    take(offers_);
+    await_all();
+  }
+
+  void leave(int rank) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) closed_ = fmt::format("rank {} of {} is gone", rank, size());
+    change_.notify_all();
+  }
+
+ private:
+  void await_all() {
+    std::unique_lock lock(mutex_);
+    check_open();
+    const std::int64_t meeting = meetings_;
+    if (++waiting_ == size()) {
+      waiting_ = 0;
+      ++meetings_;
+      change_.notify_all();
+      return;
+    }
+    if (!change_.wait_for(lock, limit_, [&] { return meetings_ != meeting || closed_; })) {
+      closed_ = fmt::format("{} of {} ranks did not come within {} s", size() - waiting_, size(),
+                            std::chrono::duration<double>(limit_).count());
+      change_.notify_all();
+    }
+    if (meetings_ == meeting) check_open();
+  }
+
+  /// Under the lock.
+  void check_open() const {
+    if (closed_) throw RunError(*closed_);
+  }
+
+  [[noreturn]] void close(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) closed_ = why;
+    change_.notify_all();
+    throw RunError(*closed_);
+  }
+
+  std::vector<Offer> offers_;  // [rank]
+  std::chrono::milliseconds limit_;
+  std::mutex mutex_;
+  std::condition_variable change_;
+  int waiting_ = 0;
+  std::int64_t meetings_ = 0;
+  std::optional<std::string> closed_;  // why nobody meets any more
+};
+
+class Simulated final : public Communicator {
+ public:
+  Simulated(std::shared_ptr<Hall> hall, int rank) : hall_(std::move(hall)), rank_(rank) {}
+  ~Simulated() override { hall_->leave(rank_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return hall_->size(); }
+
+  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
+    const std::size_t part = from.size() / static_cast<std::size_t>(size());
+    meet("all_to_all", from, [&](const std::vector<Offer>& offers) {
+      for (std::size_t r = 0; r < offers.size(); ++r) {
+        copy(offers[r].from.subspan(static_cast<std::size_t>(rank_) * part, part),
+             to.subspan(r * part, part));
+      }
+    });
+  }
+
+  void all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
+    meet("all_gather", from, [&](const std::vector<Offer>& offers) {
+      for (std::size_t r = 0; r < offers.size(); ++r) {
+        copy(offers[r].from, to.subspan(r * from.size(), from.size()));
+      }
+    });
+  }
+
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    meet(fmt::format("broadcast from rank {}", root), bytes, [&](const std::vector<Offer>& offers) {
+      if (rank_ != root) copy(offers[static_cast<std::size_t>(root)].from, bytes);
+    });
+  }
+
+ private:
+  template <class Take>
+  void meet(const std::string& call, std::span<const std::byte> from, Take take) {
+    hall_->meet(rank_, {fmt::format("{} of {} bytes", call, from.size()), from}, take);
+  }
+
+  static void copy(std::span<const std::byte> from, std::span<std::byte> to) {
+    if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+  }
+
+  std::shared_ptr<Hall> hall_;
+  int rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> simulated_world(int ranks,
+                                                           std::chrono::milliseconds limit) {
+  const auto hall = std::make_shared<Hall>(ranks, limit);
+  std::vector<std::unique_ptr<Communicator>> world;
+  for (int rank = 0; rank < ranks; ++rank) world.push_back(std::make_unique<Simulated>(hall, rank));
+  return world;
+}
+
+}  // namespace metronome::distributed
