@@ -119,6 +119,10 @@ void all_reduce(Communicator& ranks, Reduction reduction, Element element,
   if (size == 1 || values.empty()) return;
   const std::size_t part = part_bytes(element, values.size(), size);
   const std::size_t whole = part * static_cast<std::size_t>(size);
+  if (scratch.size() < 2 * aligned(whole)) {
+    throw InternalError(fmt::format("{} bytes of scratch for all_reduce of {} over {} ranks",
+                                    scratch.size(), values.size(), size));
+  }
   const std::span<std::byte> sent = scratch.first(whole);
   const std::span<std::byte> got = scratch.subspan(aligned(whole), whole);
   // What fills up the last part is joined like numbers, and dropped.

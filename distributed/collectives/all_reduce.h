@@ -27,7 +27,8 @@ std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks);
 /// it to all:
 ///   rank 0  a0 a1 | b0 b1       rank 0  a0+c0 a1+c1
 ///   rank 1  c0 c1 | d0 d1       rank 1  b0+d0 b1+d1      then all four sums, on both
-/// values: `count` elements, in place. scratch: at least `all_reduce_scratch`, aligned to 64 bytes.
+/// values: whole elements, in place. scratch: at least `all_reduce_scratch`, aligned to 64 bytes;
+/// InternalError for less.
 void all_reduce(Communicator& ranks, Reduction reduction, Element element,
                 std::span<std::byte> values, std::span<std::byte> scratch);
 

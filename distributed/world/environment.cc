@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdint>
 #include <limits>
-#include <optional>
-#include <string_view>
+#include <system_error>
 
 #include "graph/ir/error.h"
 
 namespace metronome::distributed {
 namespace {
 
-constexpr const char* kWayOut =
-    "torchrun and ./metronome --ranks set it; unset RANK to run one rank alone";
+constexpr const char* kWayOut = "torchrun sets it; unset RANK to run one rank alone";
 
 class Reader {
  public:

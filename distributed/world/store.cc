@@ -4,8 +4,10 @@
 #include <c10/util/Flags.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -20,16 +22,24 @@ namespace metronome::distributed {
 namespace {
 
 /// While it lives, libtorch does not print why it tries to connect once more: errors say it.
+/// The level is the process's: of several at once the first sets it, and the last sets it back.
 class Quiet {
  public:
-  Quiet() : before_(std::exchange(FLAGS_caffe2_log_level, kNothing)) {}
-  ~Quiet() { FLAGS_caffe2_log_level = before_; }
+  Quiet() {
+    const std::lock_guard lock(mutex_);
+    if (alive_++ == 0) before_ = std::exchange(FLAGS_caffe2_log_level, kNothing);
+  }
+  ~Quiet() {
+    const std::lock_guard lock(mutex_);
+    if (--alive_ == 0) FLAGS_caffe2_log_level = before_;
+  }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
 
  private:
   static constexpr int kNothing = 4;  // above fatal
-  int before_;
+  static inline std::mutex mutex_;
+  static inline int alive_ = 0, before_ = 0;
 };
 
 using Client = std::shared_ptr<c10d::TCPStore>;

@@ -172,6 +172,9 @@ TEST_CASE("what has no reduction is refused") {
   for (const Element element : {i32, bool_, bf16, f16})
     CHECK_FALSE(reduces(Reduction::sum, element));
   CHECK_THROWS_AS(all_reduce(*simulated_world(1)[0], Reduction::mean, i64, {}, {}), InternalError);
+  std::vector<float> values(3);
+  CHECK_THROWS_AS(all_reduce(*simulated_world(2)[0], Reduction::sum, f32, bytes_of(values), {}),
+                  InternalError);
 }
 
 TEST_CASE("ranks that do not make the same call are told, all of them") {

@@ -82,8 +82,7 @@ TEST_CASE("ranks that were set by hand need neither local ranks nor an agent") {
 }
 
 TEST_CASE("each wrong value is refused, with the value") {
-  const std::string way_out =
-      ": torchrun and ./metronome --ranks set it; unset RANK to run one rank alone";
+  const std::string way_out = ": torchrun sets it; unset RANK to run one rank alone";
   struct Wrong {
     Variables variables;
     std::string refused;

@@ -1,6 +1,7 @@
 // Ranks that meet, each on a thread of its own, over real sockets.
 #include "distributed/world/world.h"
 
+#include <c10/util/Flags.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,6 +18,8 @@
 #include "executor/support/descriptor.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+
+C10_DECLARE_int(caffe2_log_level);
 
 namespace metronome::distributed::world_test {
 namespace {
@@ -156,6 +159,15 @@ TEST_CASE("where nothing listens, or something that is no store, a rank ends wit
             "another (MASTER_ADDR, MASTER_PORT)",
             silent.number)});
   CHECK(std::chrono::steady_clock::now() - begin < 15s);
+}
+
+TEST_CASE("libtorch's level of the log is as before, however many have met at once") {
+  const int before = FLAGS_caffe2_log_level;
+  const int port = free_port();
+  std::vector<Environment> ranks;
+  for (int i = 0; i < 6; ++i) ranks.push_back(rank(i, 6, port));
+  CHECK(meet(ranks).back() == "rank 5 of 6");
+  CHECK(FLAGS_caffe2_log_level == before);
 }
 
 TEST_CASE("a store that is gone is told") {
