@@ -44,7 +44,7 @@ struct Check {
 struct CheckOptions {
   models::Scale scale = models::Scale::small;
   int threads = 1;
-  int before = 2;                ///< steps that are replayed before the one that is checked
+  int before = 9;                ///< steps that are replayed before the one that is checked
   NodeErrors::Plant plant = {};  ///< a wrong kernel, for tests
   std::function<void(std::string_view)> progress = [](std::string_view) {};
 };

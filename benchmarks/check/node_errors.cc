@@ -55,17 +55,24 @@ std::vector<at::Tensor> by_kernel(const Op& op, const std::vector<at::Tensor>& o
   return results;
 }
 
-/// Ops whose results are sums of products of their operands' elements.
-bool sums(const Node& node) {
-  constexpr std::array<std::string_view, 8> kSums = {"sum",
-                                                     "mean",
-                                                     "matmul",
-                                                     "linear",
-                                                     "convolution",
-                                                     "convolution_weight_grad",
-                                                     "transposed_convolution",
-                                                     "accumulate"};
-  return std::ranges::find(kSums, node.op->name()) != kSums.end();
+/// Whether a result is a sum of its operands' elements, or of products of them.
+bool sums(const Node& node, std::size_t result) {
+  struct Sum {
+    std::string_view op;
+    std::size_t result = 0;
+  };
+  constexpr std::array kSums = {Sum{"sum"},
+                                Sum{"mean"},
+                                Sum{"matmul"},
+                                Sum{"linear"},
+                                Sum{"convolution"},
+                                Sum{"convolution_weight_grad"},
+                                Sum{"transposed_convolution"},
+                                Sum{"accumulate"},
+                                Sum{"batch_norm_grad", 2},
+                                Sum{"layer_norm_grad", 2}};
+  return std::ranges::any_of(
+      kSums, [&](const Sum& s) { return s.op == node.op->name() && s.result == result; });
 }
 
 std::vector<at::Tensor> magnitudes(std::vector<at::Tensor> operands) {
@@ -140,7 +147,7 @@ void NodeErrors::judge(const ObservedNode& seen) {
       const double each = length(of) / std::sqrt(static_cast<double>(of.numel()));
       allowed.length = std::max(allowed.length, kRounding * each * std::sqrt(result.numel()));
       allowed.largest = std::max(allowed.largest, 4 * kRounding * each);
-    } else if (planned.length > allowed.length && sums(node)) {
+    } else if (planned.length > allowed.length && sums(node, k)) {
       const at::Tensor whole = reference(*node.op, magnitudes(exact_operands)).at(k);
       allowed = {kOfMagnitudes * length(whole), kOfMagnitudes * largest(whole)};
     }

@@ -4,6 +4,7 @@
 // A mean far from zero, rounded to T, is off by a good part of what differs from it. So every pass
 // that subtracts the rounded mean also sums what is left, d = x - mean, and takes its average out.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -19,9 +20,9 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-// Elements of a channel that are summed in vectors before the sums go to f64: few enough to keep
-// f32 sums within 1e-6, and to be read twice from the first-level cache.
-constexpr std::int64_t kChunk = 2048;
+// Elements of a channel that the forward pass sums in vectors before the sums go to f64: few enough
+// to be read twice from the first-level cache. What rounding loses there its second reading sees.
+constexpr std::int64_t kReadTwice = 2048;
 
 struct Extent {
   std::int64_t n = 0;
@@ -38,20 +39,20 @@ Extent extent_of(const Type& x) {
 }
 
 // f(begin, count, runs): `runs` runs of `count` elements of channel c, the first at `begin`, each
-// channels * plane after the one before, at most kChunk elements together (or one run).
+// channels * plane after the one before, at most `most` elements together.
 template <class F>
-void for_chunks(const Extent& e, std::int64_t c, const F& f) {
+void for_chunks(const Extent& e, std::int64_t c, std::int64_t most, const F& f) {
   const std::int64_t image = e.channels * e.plane;
-  if (e.plane > kChunk) {
+  if (e.plane > most) {
     for (std::int64_t i = 0; i < e.n; ++i) {
-      for (std::int64_t s = 0; s < e.plane; s += kChunk) {
-        f(i * image + c * e.plane + s, std::min(kChunk, e.plane - s), std::int64_t{1});
-      }
+      for_parts(e.plane, most, [&](std::int64_t s, std::int64_t count) {
+        f(i * image + c * e.plane + s, count, std::int64_t{1});
+      });
     }
     return;
   }
   const std::int64_t runs =
-      std::clamp<std::int64_t>(kChunk / std::max<std::int64_t>(1, e.plane), 1, kRowsTogether);
+      std::clamp<std::int64_t>(most / std::max<std::int64_t>(1, e.plane), 1, kRowsTogether);
   for (std::int64_t i = 0; i < e.n; i += runs) {
     f(i * image + c * e.plane, e.plane, std::min(runs, e.n - i));
   }
@@ -172,7 +173,7 @@ struct BatchNormForward {
     using Reg = typename S::Reg;
     const std::int64_t image = e.channels * e.plane;
     double count = 0, mean = 0, m2 = 0;
-    for_chunks(e, c, [&](std::int64_t begin, std::int64_t length, std::int64_t runs) {
+    for_chunks(e, c, kReadTwice, [&](std::int64_t begin, std::int64_t length, std::int64_t runs) {
       Reg total[2] = {S::zero(), S::zero()};
       for (std::int64_t r = 0; r < runs; ++r) {
         for_registers<T>(length, [&](const auto& load, const auto&, const auto&) {
@@ -293,21 +294,21 @@ struct BatchNormBackward {
     const std::int64_t image = e.channels * e.plane;
     const Reg center = S::set(mean[c]);
     Sums total{0, 0, 0};
-    for_chunks(e, c, [&](std::int64_t begin, std::int64_t length, std::int64_t runs) {
-      Reg sums[3] = {S::zero(), S::zero(), S::zero()};
-      for (std::int64_t r = 0; r < runs; ++r) {
-        const std::int64_t at = begin + r * image;
-        for_registers<T>(length, [&](const auto& load, const auto&, const auto& cut) {
-          const Reg grad = load(g + at), d = cut(load(x + at) - center);
-          sums[0] = sums[0] + grad;
-          sums[1] = S::fma(grad, d, sums[1]);
-          sums[2] = sums[2] + d;
-        });
-      }
-      total.g += S::sum(sums[0]);
-      total.product += S::sum(sums[1]);
-      total.rest += S::sum(sums[2]);
-    });
+    for_chunks(e, c, kElementsTogether,
+               [&](std::int64_t begin, std::int64_t length, std::int64_t runs) {
+                 Reg parts[3] = {S::zero(), S::zero(), S::zero()};
+                 for (std::int64_t r = 0; r < runs; ++r) {
+                   const std::int64_t at = begin + r * image;
+                   for_registers<T>(length, [&](const auto& load, const auto&, const auto& cut) {
+                     const Reg grad = load(g + at), d = cut(load(x + at) - center);
+                     parts[0] = parts[0] + grad;
+                     parts[1] = S::fma(grad, d, parts[1]);
+                     parts[2] = parts[2] + d;
+                   });
+                 }
+                 const std::array<T, 4> chunk = sums<T>(parts);
+                 total.g += chunk[0], total.product += chunk[1], total.rest += chunk[2];
+               });
     const Coefficients k = finish(c, total);
     const Reg factor = S::set(k.factor), slope = S::set(k.slope), base = S::set(k.base);
     for (std::int64_t i = 0; i < e.n; ++i) {

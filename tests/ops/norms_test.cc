@@ -49,6 +49,29 @@ TEST_CASE("batch_norm normalises by the batch, and moves its running statistics 
   }
 }
 
+// The distance from f64 of the gradient of batch norm's bias, a sum that nearly cancels.
+double bias_error(const at::Tensor& bias_gradient, const at::Tensor& gradient) {
+  const at::Tensor exact = gradient.to(at::kDouble).sum({0, 2, 3});
+  return (bias_gradient.to(at::kDouble) - exact).norm().item<double>();
+}
+
+TEST_CASE("batch_norm's sums that cancel are about as near to f64 as libtorch's") {
+  for (const Shape& shape : {Shape{64, 64, 32, 32}, Shape{64, 128, 16, 16}, Shape{64, 256, 8, 8}}) {
+    CAPTURE(shape);
+    Graph g("one layer");
+    const Value y = g.input("x", f32, shape).through(batch_norm());
+    g.minimize(sum(y * g.input("weights", f32, shape)), Sgd{.lr = 0});
+    const Value gradient = g.gradient(g.parameter("batch_norm/bias"));
+    Executable step = compile(g);
+    const at::Tensor x = at::randn(shape), weights = at::randn(shape);
+    step.run({{"x", x}, {"weights", weights}});
+    const at::Tensor bias = at::zeros({shape[1]}).requires_grad_(true);
+    at::batch_norm(x, {}, bias, {}, {}, true, 0.1, 1e-5, false).mul(weights).sum().backward();
+    const double ours = bias_error(step.read(gradient), weights);
+    CHECK(ours <= 3 * bias_error(bias.grad(), weights));
+  }
+}
+
 TEST_CASE("the running variance is that of a sample, the batch's own is not") {
   Graph g("one layer");
   g.output("y", g.input("x", f64, {2, 1}).through(batch_norm({.eps = 0, .momentum = 1})));
