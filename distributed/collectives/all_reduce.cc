@@ -8,7 +8,23 @@
 
 #include "graph/ir/error.h"
 
-namespace metronome::distributed {
+namespace metronome {
+
+std::string_view name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::mean:
+      return "mean";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::min:
+      return "min";
+  }
+  throw InternalError("a reduction without a name");
+}
+
+namespace distributed {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -62,46 +78,32 @@ void join_rows(T* rows, std::size_t count, int ranks, Join join) {
 }
 
 template <class T>
-void join(Reduction reduction, std::byte* parts, std::size_t bytes, int ranks) {
+void join(ReduceOp op, std::byte* parts, std::size_t bytes, int ranks) {
   T* const rows = reinterpret_cast<T*>(parts);
   const std::size_t count = bytes / sizeof(T);
-  switch (reduction) {
-    case Reduction::max:
+  switch (op) {
+    case ReduceOp::max:
       return join_rows(rows, count, ranks, larger<T>);
-    case Reduction::min:
+    case ReduceOp::min:
       return join_rows(rows, count, ranks, smaller<T>);
-    case Reduction::sum:
-    case Reduction::mean:
+    case ReduceOp::sum:
+    case ReduceOp::mean:
       join_rows(rows, count, ranks, sum<T>);
   }
-  if (reduction == Reduction::sum) return;
+  if (op == ReduceOp::sum) return;
   for (std::size_t i = 0; i < count; ++i) rows[i] /= static_cast<T>(ranks);
 }
 
-void join(Reduction reduction, Element element, std::byte* parts, std::size_t bytes, int ranks) {
-  if (element == f32) return join<float>(reduction, parts, bytes, ranks);
-  if (element == f64) return join<double>(reduction, parts, bytes, ranks);
-  join<std::int64_t>(reduction, parts, bytes, ranks);
+void join(ReduceOp op, Element element, std::byte* parts, std::size_t bytes, int ranks) {
+  if (element == f32) return join<float>(op, parts, bytes, ranks);
+  if (element == f64) return join<double>(op, parts, bytes, ranks);
+  join<std::int64_t>(op, parts, bytes, ranks);
 }
 
 }  // namespace
 
-std::string_view name_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return "sum";
-    case Reduction::mean:
-      return "mean";
-    case Reduction::max:
-      return "max";
-    case Reduction::min:
-      return "min";
-  }
-  throw InternalError("a reduction without a name");
-}
-
-bool reduces(Reduction reduction, Element element) {
-  return element == f32 || element == f64 || (element == i64 && reduction != Reduction::mean);
+bool reduces(ReduceOp op, Element element) {
+  return element == f32 || element == f64 || (element == i64 && op != ReduceOp::mean);
 }
 
 std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks) {
@@ -109,12 +111,11 @@ std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks) {
   return 2 * aligned(part_bytes(element, bytes, ranks) * static_cast<std::size_t>(ranks));
 }
 
-void all_reduce(Communicator& ranks, Reduction reduction, Element element,
-                std::span<std::byte> values, std::span<std::byte> scratch) {
+void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
+                std::span<std::byte> scratch) {
   const int size = ranks.size();
-  if (!reduces(reduction, element)) {
-    throw InternalError(
-        fmt::format("the {} of {} over ranks", name_of(reduction), name_of(element)));
+  if (!reduces(op, element)) {
+    throw InternalError(fmt::format("the {} of {} over ranks", name_of(op), name_of(element)));
   }
   if (size == 1 || values.empty()) return;
   const std::size_t part = part_bytes(element, values.size(), size);
@@ -129,9 +130,10 @@ void all_reduce(Communicator& ranks, Reduction reduction, Element element,
   std::memcpy(sent.data(), values.data(), values.size());
   std::memset(sent.data() + values.size(), 0, whole - values.size());
   ranks.all_to_all(sent, got);
-  join(reduction, element, got.data(), part, size);
+  join(op, element, got.data(), part, size);
   ranks.all_gather(got.first(part), sent);
   std::memcpy(values.data(), sent.data(), values.size());
 }
 
-}  // namespace metronome::distributed
+}  // namespace distributed
+}  // namespace metronome

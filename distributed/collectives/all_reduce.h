@@ -4,18 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "distributed/collectives/communicator.h"
+#include "distributed/collectives/reduce_op.h"
 #include "graph/ir/type.h"
 
 namespace metronome::distributed {
 
-enum class Reduction : std::uint8_t { sum, mean, max, min };
-std::string_view name_of(Reduction reduction);
-
 /// Whether `all_reduce` knows it: of f32 and f64 all, of i64 all but the mean.
-bool reduces(Reduction reduction, Element element);
+bool reduces(ReduceOp op, Element element);
 
 /// Bytes of scratch that `all_reduce` takes for so many elements, a multiple of 64.
 std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks);
@@ -29,7 +26,7 @@ std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks);
 ///   rank 1  c0 c1 | d0 d1       rank 1  b0+d0 b1+d1      then all four sums, on both
 /// values: whole elements, in place. scratch: at least `all_reduce_scratch`, aligned to 64 bytes;
 /// InternalError for less.
-void all_reduce(Communicator& ranks, Reduction reduction, Element element,
-                std::span<std::byte> values, std::span<std::byte> scratch);
+void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
+                std::span<std::byte> scratch);
 
 }  // namespace metronome::distributed

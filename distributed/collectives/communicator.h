@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace metronome::distributed {
 
@@ -27,6 +29,10 @@ class Communicator {
 
   /// The bytes of rank `root` come to all.
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+
+  /// [rank] What each rank says here, of any length. For what ranks tell each other once, before
+  /// they know what they have in common: it does not pass through the calls above.
+  virtual std::vector<std::string> exchange(const std::string& text) = 0;
 };
 
 }  // namespace metronome::distributed

@@ -19,6 +19,7 @@ namespace {
 struct Offer {
   std::string call;  ///< "all_gather of 16 bytes"
   std::span<const std::byte> from;
+  std::string text = {};  ///< of `exchange`
 };
 
 /// Where ranks meet: each call has two meetings, before and after the copies.
@@ -119,6 +120,14 @@ class Simulated final : public Communicator {
     meet(fmt::format("broadcast from rank {}", root), bytes, [&](const std::vector<Offer>& offers) {
       if (rank_ != root) copy(offers[static_cast<std::size_t>(root)].from, bytes);
     });
+  }
+
+  std::vector<std::string> exchange(const std::string& text) override {
+    std::vector<std::string> all;
+    hall_->meet(rank_, {"exchange", {}, text}, [&](const std::vector<Offer>& offers) {
+      for (const Offer& offer : offers) all.push_back(offer.text);
+    });
+    return all;
   }
 
  private:

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "distributed/launch/process.h"
-#include "distributed/world/store.h"
+#include "distributed/store/store.h"
 #include "graph/ir/error.h"
 
 namespace metronome::distributed {

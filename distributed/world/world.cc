@@ -13,9 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "distributed/world/environment.h"
-#include "distributed/world/listens.h"
-#include "distributed/world/store.h"
+#include "distributed/collectives/gloo.h"
+#include "distributed/collectives/simulated.h"
+#include "distributed/join/ranks.h"
+#include "distributed/store/addresses.h"
+#include "distributed/store/environment.h"
+#include "distributed/store/store.h"
 #include "graph/ir/error.h"
 
 namespace metronome {
@@ -30,18 +33,10 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-/// Ranks of one start find each other's words under keys of their own: torchrun keeps its store
-/// when it starts ranks anew.
-std::string key(const Environment& own, const std::string& name) {
-  return fmt::format("metronome/attempt_{}/{}", own.restart, name);
-}
-
-bool keeps_store(const Environment& own) { return own.rank == 0 && !own.agent_store; }
-
 Store store_of(const Environment& own, std::chrono::milliseconds limit) {
   try {
-    return keeps_store(own) ? Store::serve(own.host, own.port, limit)
-                            : Store::connect(own.host, own.port, limit);
+    return distributed::keeps_store(own) ? Store::serve(own.host, own.port, limit)
+                                         : Store::connect(own.host, own.port, limit);
   } catch (const RunError& error) {
     throw RunError(fmt::format("rank {} of {}: {} (MASTER_ADDR, MASTER_PORT)", own.rank, own.size,
                                error.what()));
@@ -56,7 +51,8 @@ class Entrance {
 
   /// Throws for a rank that is there twice, and for another count of ranks.
   void enter() const {
-    const std::string size = store_.set_if_absent(key(own_, "size"), std::to_string(own_.size));
+    const std::string size =
+        store_.set_if_absent(distributed::store_key(own_, "size"), std::to_string(own_.size));
     if (size != std::to_string(own_.size)) {
       fail(fmt::format("rank {}: WORLD_SIZE is {}, but another rank said {}", own_.rank, own_.size,
                        size));
@@ -81,12 +77,12 @@ class Entrance {
   /// have seen that all are there.
   void part() const {
     store_.set(word("seen", own_.rank), "");
-    if (keeps_store(own_)) store_.wait(of_all("seen"), limit_);
+    if (distributed::keeps_store(own_)) store_.wait(of_all("seen"), limit_);
   }
 
  private:
   std::string word(const char* what, int rank) const {
-    return key(own_, fmt::format("{}/{}", what, rank));
+    return distributed::store_key(own_, fmt::format("{}/{}", what, rank));
   }
   std::vector<std::string> of_all(const char* what) const {
     std::vector<std::string> all;
@@ -111,7 +107,7 @@ class Entrance {
 
   /// The store stays until other ranks have seen why.
   [[noreturn]] void end(const std::string& why) const {
-    if (keeps_store(own_)) std::this_thread::sleep_for(10 * kGlance);
+    if (distributed::keeps_store(own_)) std::this_thread::sleep_for(10 * kGlance);
     throw RunError(why);
   }
 
@@ -121,7 +117,7 @@ class Entrance {
   const Store& store_;
   const Environment& own_;
   std::chrono::milliseconds limit_;
-  std::string wrong_ = key(own_, "wrong");
+  std::string wrong_ = distributed::store_key(own_, "wrong");
 };
 
 }  // namespace
@@ -129,6 +125,7 @@ class Entrance {
 struct World::Impl {
   Environment own;
   std::optional<Store> store;  // none for one rank
+  std::shared_ptr<distributed::Communicator> communicator;
   int threads;
 };
 
@@ -140,15 +137,19 @@ World World::from_environment(const WorldOptions& options) {
 World::World(const Environment& own, const WorldOptions& options) {
   const int threads = std::max(1, usable_cores() / own.local_size);
   std::optional<Store> store;
+  std::shared_ptr<distributed::Communicator> communicator;
+  if (own.size == 1) communicator = std::move(distributed::simulated_world(1)[0]);
   if (own.size > 1) {
     store = store_of(own, options.connect);
     const Entrance entrance(*store, own, options.connect);
     entrance.enter();
     entrance.await_all();
+    communicator = distributed::gloo(*store, own, {.connect = options.connect});
     entrance.part();
     at::set_num_threads(threads);
   }
-  impl_ = std::make_shared<const Impl>(Impl{own, std::move(store), threads});
+  impl_ =
+      std::make_shared<const Impl>(Impl{own, std::move(store), std::move(communicator), threads});
 }
 
 int World::rank() const { return impl_->own.rank; }
@@ -157,5 +158,13 @@ int World::local_rank() const { return impl_->own.local_rank; }
 int World::local_size() const { return impl_->own.local_size; }
 int World::restart() const { return impl_->own.restart; }
 int World::threads() const { return impl_->threads; }
+
+const std::shared_ptr<distributed::Communicator>& World::communicator() const {
+  return impl_->communicator;
+}
+
+World::operator std::shared_ptr<const executor::Ranks>() const {
+  return distributed::ranks_over(impl_->communicator);
+}
 
 }  // namespace metronome

@@ -7,9 +7,12 @@
 namespace metronome {
 
 namespace distributed {
+class Communicator;
 struct Environment;
-class Store;
 }  // namespace distributed
+namespace executor {
+class Ranks;
+}
 
 struct WorldOptions {
   /// How long ranks wait for the store, and for each other.
@@ -42,6 +45,11 @@ class World {
   int restart() const;
   /// This rank's share of the cores that the process may use: at least one.
   int threads() const;
+
+  /// How the ranks exchange bytes; of one rank, too.
+  const std::shared_ptr<distributed::Communicator>& communicator() const;
+  /// What `compile` takes: `{.world = world}`.
+  operator std::shared_ptr<const executor::Ranks>() const;  // NOLINT: a World is one
 
  private:
   struct Impl;

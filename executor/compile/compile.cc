@@ -14,6 +14,7 @@
 #include "executor/compile/make_memory.h"
 #include "executor/compile/make_plan.h"
 #include "executor/engine/backend.h"
+#include "executor/engine/ranks.h"
 #include "executor/engine/tuning.h"
 #include "executor/run/executable_impl.h"
 #include "graph/ir/error.h"
@@ -21,6 +22,17 @@
 
 namespace metronome::executor::compile {
 namespace {
+
+/// `declared` become graphs joined to the ranks, which the caller keeps.
+std::vector<ir::Graph> join_ranks(std::vector<const ir::Graph*>& declared,
+                                  CompileOptions& options) {
+  std::vector<ir::Graph> joined;
+  if (!options.world) return joined;
+  options.ops = options.ops + options.world->ops();
+  for (const ir::Graph* graph : declared) joined.push_back(options.world->join(*graph));
+  for (std::size_t i = 0; i < joined.size(); ++i) declared[i] = &joined[i];
+  return joined;
+}
 
 /// `needs` becomes what the plans need, as soon as that is known.
 Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* const> declared,
@@ -73,6 +85,7 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   impl->finish_tables();
 
   // What runs them.
+  if (options.world) options.world->agree(declared, planned.plans);
   impl->engine = backend->engine(std::move(planned), impl->memory, report);
   report.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -87,7 +100,8 @@ namespace metronome {
 
 Executable compile(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
   using namespace executor;
-  const std::vector<const ir::Graph*> declared = compile::check_arguments(graphs, target, options);
+  std::vector<const ir::Graph*> declared = compile::check_arguments(graphs, target, options);
+  const std::vector<ir::Graph> joined = compile::join_ranks(declared, options);
   if (options.threads == 0) options.threads = at::get_num_threads();
   Needs needs = compile::declared_needs(declared);
   try {

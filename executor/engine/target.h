@@ -18,7 +18,8 @@ class CudaDriver;
 class Observer;
 namespace executor {
 class Backend;
-}
+class Ranks;
+}  // namespace executor
 
 /// Whether kernels may be timed when a graph is compiled.
 enum class Tune : std::uint8_t {
@@ -85,6 +86,10 @@ struct CompileOptions {
   /// Ops of one's own that have kernels (ops/own/own_ops.h): `own_ops<MyOp, MyOpGrad>()`. One that
   /// is made of others, by `lower`, need not be named.
   OwnOps ops = {};
+  /// The ranks that run the graph together, each in a process of its own; all compile the same
+  /// graphs in the same order. A `World` (distributed/world/world.h) stands for them. What a graph
+  /// with `mt::all_reduce`, `mt::broadcast` and their like needs.
+  std::shared_ptr<const executor::Ranks> world = {};
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
   /// Checks only: who is shown each node as it runs (executor/engine/observer.h), by `stepwise` and

@@ -1,5 +1,5 @@
 // What the environment says of ranks, and each way in which it may be wrong.
-#include "distributed/world/environment.h"
+#include "distributed/store/environment.h"
 
 #include <map>
 #include <string>

@@ -73,6 +73,14 @@ TEST_CASE("ranks meet, and each has its share of the cores, whatever OMP_NUM_THR
   }
 }
 
+TEST_CASE("ranks run a step together") {
+  const std::string folder = fresh_folder();
+  CHECK(run(3, folder, {"sum"}) == 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(said(folder, rank) == fmt::format("rank {} has 6", rank));
+  }
+}
+
 TEST_CASE("the first rank that fails ends all, and its status is the launcher's") {
   const std::string folder = fresh_folder();
   SUBCASE("it returns") { CHECK(run(3, folder, {"only", "1", "return", "3"}) == 3); }

@@ -1,10 +1,12 @@
 // A program of ranks: rank_program FOLDER WORD... does what the words say, and keeps what it has to
 // say in FOLDER/RANK.
 //   meet            joins the world, and says who it is
+//   sum             a step that adds 1, 2, ... over the ranks, and says what it makes
 //   only R WORD...  when all are there, does the words if it is rank R; else waits for a signal
 //   return N        returns N
 //   raise N         sends itself a signal
 //   launch N        starts N ranks of itself with the words that follow
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,7 +20,9 @@
 #include <vector>
 
 #include "distributed/launch/launch.h"
+#include "distributed/ops/all_reduce.h"
 #include "distributed/world/world.h"
+#include "executor/metronome.h"
 #include "graph/ir/error.h"
 
 namespace {
@@ -49,6 +53,15 @@ int act(const std::string& folder, const Words& words) {
     const World world = World::from_environment({.connect = std::chrono::seconds(20)});
     say(folder,
         fmt::format("rank {} of {}, {} thread(s)", world.rank(), world.size(), world.threads()));
+    return 0;
+  }
+  if (words[0] == "sum") {
+    const World world = World::from_environment({.connect = std::chrono::seconds(20)});
+    Graph g("sum");
+    g.output("y", all_reduce(g.input("x", f32, {})));
+    Executable step = compile(g, cpu_replay(), {.modes = {Mode::evaluate}, .world = world});
+    step.evaluate({{"x", at::full({}, world.rank() + 1, at::kFloat)}});
+    say(folder, fmt::format("rank {} has {}", world.rank(), step.read("y").item<float>()));
     return 0;
   }
   if (words[0] == "only") {

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "distributed/world/environment.h"
-#include "distributed/world/store.h"
+#include "distributed/store/environment.h"
+#include "distributed/store/store.h"
 #include "executor/support/descriptor.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"

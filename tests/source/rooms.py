@@ -61,9 +61,15 @@ _EXECUTOR = {
     + ["executor/cuda/driver", "executor/cuda/capture"],
 }
 _DISTRIBUTED = {
-    "distributed/collectives": ["graph/ir"],
-    "distributed/world": ["graph/ir", "executor/support"],
-    "distributed/launch": ["graph/ir", "executor/support", "distributed/world"],
+    "distributed/store": ["graph/ir", "executor/support"],
+    "distributed/launch": ["graph/ir", "executor/support", "distributed/store"],
+    "distributed/collectives": ["graph/ir", "distributed/store"],
+    "distributed/ops": _DECLARED
+    + ["ops", "ops/cpu", "ops/own", "ops/reference", "distributed/collectives"],
+    "distributed/join": ["graph/ir", "graph/passes", "ops", "executor/engine"]
+    + ["distributed/collectives", "distributed/ops"],
+    "distributed/world": ["graph/ir"]
+    + ["distributed/store", "distributed/collectives", "distributed/join"],
 }
 ORDER = {**_GRAPH, **_OPS, **_EXECUTOR, **_DISTRIBUTED}
 
@@ -96,8 +102,16 @@ INTERNALS = {
 TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/own", "ops/reference"}
 # Besides, what libtorch's users feed: with it the public header.
 TORCH_FEED = {"executor/run/feed.h", PUBLIC}
-# Where besides sources may: feeds and reads, the count of threads that libtorch was told, its store.
-TORCH_SOURCES = {"distributed/world", "executor/compile", "executor/run"}
+# Where besides sources may: feeds and reads, the count of threads that libtorch was told, its store
+# and its collectives.
+TORCH_SOURCES = {
+    "distributed/collectives",
+    "distributed/ops",
+    "distributed/store",
+    "distributed/world",
+    "executor/compile",
+    "executor/run",
+}
 
 # What authors of ops of their own include besides, as example/ does.
 AUTHORS = {

@@ -91,7 +91,7 @@ class Order(unittest.TestCase):
         tensor = "#include <ATen/core/Tensor.h>\n"
         headers = "headers of executor/eager, executor/libtorch, ops/cpu, ops/own, ops/reference may"
         sources = (
-            "sources of distributed/world, executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/own, ops/reference may"
+            "sources of distributed/collectives, distributed/ops, distributed/store, distributed/world, executor/compile, executor/eager, executor/libtorch, executor/run, ops/cpu, ops/own, ops/reference may"
         )
         door, engine = "executor/libtorch/convert.h", "executor/engine/engine.h"
         for planted, errors in [

@@ -1,4 +1,4 @@
-// Addresses, and whether something listens there.
+// Addresses, and what is there.
 #pragma once
 
 #include <string>
@@ -10,5 +10,9 @@ std::string printed_address(const std::string& host, int port);
 
 /// Whether any program takes a connection there, within a second.
 bool listens(const std::string& host, int port);
+
+/// The address of this machine from which it reaches `host`, in numbers; empty if it does not. No
+/// packet is sent.
+std::string own_address_towards(const std::string& host, int port);
 
 }  // namespace metronome::distributed

@@ -1,4 +1,4 @@
-#include "distributed/world/environment.h"
+#include "distributed/store/environment.h"
 
 #include <fmt/format.h>
 
@@ -84,6 +84,10 @@ void read_agent(const Reader& reader, Environment& found) {
 
 }  // namespace
 
+std::string store_key(const Environment& own, const std::string& name) {
+  return fmt::format("metronome/attempt_{}/{}", own.restart, name);
+}
+
 Environment read_environment(const Variable& variable) {
   const Reader reader(variable);
   Environment found;
@@ -107,6 +111,7 @@ Environment read_environment(const Variable& variable) {
   found.host = reader.text("MASTER_ADDR");
   found.port = reader.number("MASTER_PORT", 1, std::numeric_limits<std::uint16_t>::max());
   read_agent(reader, found);
+  if (reader.has("GLOO_SOCKET_IFNAME")) found.interface = reader.text("GLOO_SOCKET_IFNAME");
   return found;
 }
 

@@ -17,7 +17,16 @@ struct Environment {
   int restart = 0;     ///< TORCHELASTIC_RESTART_COUNT: how often the ranks were started anew
   bool agent_store =
       false;  ///< TORCHELASTIC_USE_AGENT_STORE: the launcher keeps the store, not rank 0
+  /// GLOO_SOCKET_IFNAME: the network interface on which ranks reach this one; empty: the one on
+  /// which it reaches the store.
+  std::string interface = {};
 };
+
+/// Whether this rank keeps the store in which all meet.
+inline bool keeps_store(const Environment& own) { return own.rank == 0 && !own.agent_store; }
+/// Ranks of one start find each other's words under keys of their own: torchrun keeps its store
+/// when it starts ranks anew.
+std::string store_key(const Environment& own, const std::string& name);
 
 /// A variable's value, or null if it is not set.
 using Variable = std::function<const char*(const char* name)>;

@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace c10d {
+class TCPStore;
+}
+
 namespace metronome::distributed {
 
 using Milliseconds = std::chrono::milliseconds;
@@ -35,6 +39,9 @@ class Store {
   bool wait(const std::vector<std::string>& keys, Milliseconds limit) const;
   /// Of a key that has one.
   std::string get(const std::string& key) const;
+
+  /// libtorch's own client, for what meets there by itself. Counted: it may be kept.
+  c10d::TCPStore& client() const;
 
  private:
   struct Impl;

@@ -1,4 +1,4 @@
-#include "distributed/world/store.h"
+#include "distributed/store/store.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/Flags.h>
@@ -13,7 +13,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "distributed/world/listens.h"
+#include "distributed/store/addresses.h"
 #include "graph/ir/error.h"
 
 C10_DECLARE_int(caffe2_log_level);
@@ -42,7 +42,7 @@ class Quiet {
   static inline int alive_ = 0, before_ = 0;
 };
 
-using Client = std::shared_ptr<c10d::TCPStore>;
+using Client = c10::intrusive_ptr<c10d::TCPStore>;
 
 c10d::TCPStoreOptions options_of(int port, Milliseconds limit) {
   c10d::TCPStoreOptions options;
@@ -67,7 +67,7 @@ std::optional<Client> connected(const std::string& host, int port, Milliseconds 
   std::future<Client> client = promise.get_future();
   std::thread([host, port, limit, promise = std::move(promise)]() mutable {
     try {
-      promise.set_value(std::make_shared<c10d::TCPStore>(host, options_of(port, limit)));
+      promise.set_value(c10::make_intrusive<c10d::TCPStore>(host, options_of(port, limit)));
     } catch (...) {
       promise.set_exception(std::current_exception());
     }
@@ -105,7 +105,7 @@ Store Store::serve(const std::string& host, int port, Milliseconds limit) {
   options.isServer = true;
   try {
     return Store(
-        std::make_shared<Impl>(Impl{host, std::make_shared<c10d::TCPStore>(host, options)}));
+        std::make_shared<Impl>(Impl{host, c10::make_intrusive<c10d::TCPStore>(host, options)}));
   } catch (const std::exception& error) {
     throw RunError(
         fmt::format("no store can listen at {}: {}", printed_address(host, port),
@@ -165,5 +165,7 @@ bool Store::wait(const std::vector<std::string>& keys, Milliseconds limit) const
 std::string Store::get(const std::string& key) const {
   return impl_->ask([&](c10d::TCPStore& store) { return text_of(store.get(key)); });
 }
+
+c10d::TCPStore& Store::client() const { return *impl_->client; }
 
 }  // namespace metronome::distributed

@@ -1,0 +1,150 @@
+#include "distributed/collectives/gloo.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "distributed/store/addresses.h"
+#include "graph/ir/error.h"
+
+namespace metronome::distributed {
+namespace {
+
+std::string first_line(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+/// libtorch writes to none that it only sends from.
+at::Tensor tensor_of(std::span<const std::byte> bytes) {
+  return at::from_blob(const_cast<std::byte*>(bytes.data()),
+                       {static_cast<std::int64_t>(bytes.size())}, at::TensorOptions(at::kByte));
+}
+
+bool loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+/// The network interface, or the address, on which others reach this rank.
+auto device_of(const Environment& own) {
+  if (!own.interface.empty()) {
+    return c10d::ProcessGroupGloo::createDeviceForInterface(own.interface);
+  }
+  const std::string address = own_address_towards(own.host, own.port);
+  if (own.local_size < own.size && (address.empty() || loopback(address))) {
+    throw RunError(fmt::format(
+        "rank {} of {}: ranks on other machines cannot reach this one at {}, from where it reaches "
+        "MASTER_ADDR {}; set GLOO_SOCKET_IFNAME to its network interface",
+        own.rank, own.size, address.empty() ? "no address" : address, own.host));
+  }
+  return c10d::ProcessGroupGloo::createDeviceForHostname(address.empty() ? "localhost" : address);
+}
+
+class Gloo final : public Communicator {
+ public:
+  Gloo(const Store& store, const Environment& own, const GlooLimits& limits)
+      : store_(store), own_(own), limits_(limits) {
+    const auto options = c10d::ProcessGroupGloo::Options::create(limits.connect);
+    options->threads = 1;  // calls come one at a time
+    options->devices.push_back(device_of(own));
+    const auto client = c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(
+        static_cast<c10d::Store*>(&store.client()));
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>(key("gloo"), client), own.rank, own.size, options);
+    group_->setTimeout(limits.call);
+  }
+
+  int rank() const override { return own_.rank; }
+  int size() const override { return own_.size; }
+
+  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
+    if (to.empty()) return;
+    at::Tensor sent = tensor_of(from), got = tensor_of(to);
+    std::vector<std::int64_t> equal;
+    wait("all_to_all", from.size(), [&] { return group_->alltoall_base(got, sent, equal, equal); });
+  }
+
+  void all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
+    if (to.empty()) return;
+    at::Tensor sent = tensor_of(from), got = tensor_of(to);
+    wait("all_gather", from.size(), [&] { return group_->_allgather_base(got, sent); });
+  }
+
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    if (bytes.empty()) return;
+    std::vector<at::Tensor> tensors = {tensor_of(bytes)};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    wait("broadcast", bytes.size(), [&] { return group_->broadcast(tensors, options); });
+  }
+
+  std::vector<std::string> exchange(const std::string& text) override {
+    const std::string round = key(fmt::format("exchange/{}", exchanges_++));
+    const auto of_all = [&](const char* what) {
+      std::vector<std::string> keys;
+      for (int rank = 0; rank < own_.size; ++rank) {
+        keys.push_back(fmt::format("{}/{}/{}", round, what, rank));
+      }
+      return keys;
+    };
+    const std::vector<std::string> said = of_all("said"), read = of_all("read");
+    const auto own = static_cast<std::size_t>(own_.rank);
+    store_.set(said[own], text);
+    if (!store_.wait(said, limits_.call)) {
+      throw RunError(fmt::format("rank {} of {}: other ranks did not get so far within {} s",
+                                 own_.rank, own_.size,
+                                 std::chrono::duration<double>(limits_.call).count()));
+    }
+    std::vector<std::string> all;
+    for (const std::string& of_rank : said) all.push_back(store_.get(of_rank));
+    store_.set(read[own], "");
+    // Whoever keeps the store may end after this; the others must have read.
+    if (keeps_store(own_)) store_.wait(read, limits_.connect);
+    return all;
+  }
+
+ private:
+  std::string key(const std::string& name) const { return store_key(own_, name); }
+
+  template <class Call>
+  void wait(const char* what, std::size_t bytes, Call call) {
+    try {
+      call()->wait();
+    } catch (const std::exception& error) {
+      throw RunError(fmt::format("{} of {} bytes between {} ranks failed on rank {}: {}", what,
+                                 bytes, own_.size, own_.rank, first_line(error)));
+    }
+  }
+
+  Store store_;
+  Environment own_;
+  GlooLimits limits_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  int exchanges_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> gloo(const Store& store, const Environment& own,
+                                   const GlooLimits& limits) {
+  try {
+    return std::make_unique<Gloo>(store, own, limits);
+  } catch (const RunError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw RunError(fmt::format(
+        "rank {} of {} does not reach the others{}: {}", own.rank, own.size,
+        own.interface.empty() ? "" : fmt::format(" on GLOO_SOCKET_IFNAME {}", own.interface),
+        first_line(error)));
+  }
+}
+
+}  // namespace metronome::distributed

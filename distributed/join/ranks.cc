@@ -1,0 +1,64 @@
+#include "distributed/join/ranks.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "distributed/join/agreement.h"
+#include "distributed/join/same_decisions.h"
+#include "distributed/ops/collective_ops.h"
+#include "graph/ir/error.h"
+#include "graph/passes/copier.h"
+
+namespace metronome::distributed {
+namespace {
+
+class Joined final : public executor::Ranks {
+ public:
+  explicit Joined(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  OwnOps ops() const override { return collective_ops(); }
+
+  ir::Graph join(const ir::Graph& declared) const override {
+    require_same_decisions(declared);
+    passes::Copier copier(declared);
+    for (std::size_t i = 0; i < declared.nodes().size(); ++i) {
+      const auto index = static_cast<std::int32_t>(i);
+      Node node = declared.nodes()[i];
+      if (OpPtr own = for_these(node)) {
+        node.op = std::move(own);
+        copier.append(index, std::move(node));
+      } else {
+        copier.copy(index);
+      }
+    }
+    return copier.finish();
+  }
+
+  void agree(std::span<const ir::Graph* const> declared,
+             std::span<const executor::Plan> plans) const override {
+    require_same_steps(*communicator_, declared[0]->name(), steps_of(declared, plans));
+  }
+
+ private:
+  OpPtr for_these(const Node& node) const {
+    try {
+      return for_ranks(*node.op, communicator_);
+    } catch (const Requirement& missed) {
+      throw GraphError(
+          {fmt::format("{}: {} cannot run on {} ranks\n  requires   {}", to_string(node.line),
+                       node.op->name(), communicator_->size(), missed.requires_)});
+    }
+  }
+
+  std::shared_ptr<Communicator> communicator_;
+};
+
+}  // namespace
+
+std::shared_ptr<const executor::Ranks> ranks_over(std::shared_ptr<Communicator> communicator) {
+  return std::make_shared<Joined>(std::move(communicator));
+}
+
+}  // namespace metronome::distributed

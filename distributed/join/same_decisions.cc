@@ -1,0 +1,74 @@
+#include "distributed/join/same_decisions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "distributed/ops/collective_ops.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/dropout/dropout.h"
+
+namespace metronome::distributed {
+namespace {
+
+bool is_counter(const ir::Graph& graph, StorageId storage) {
+  const ir::Counters& counters = graph.counters();
+  return storage == counters.seed || storage == counters.replay || storage == counters.update;
+}
+
+/// Whether a node's results are the same on all ranks, if those of earlier nodes are as `same`
+/// says.
+bool same_on_all(const ir::Graph& graph, const Node& node, const std::vector<bool>& same) {
+  if (node.op->as<Input>() != nullptr || node.op->as<Dropout>() != nullptr) return false;
+  if (const Read* read = node.op->as<Read>()) return is_counter(graph, read->storage);
+  if (gives_all_the_same(*node.op)) return true;
+  return std::ranges::all_of(node.inputs, [&](ValueId id) { return same[id.node]; });
+}
+
+/// The first value that goes into `value` and may differ, for the message.
+ValueId first_that_differs(const ir::Graph& graph, ValueId value, const std::vector<bool>& same) {
+  while (true) {
+    const Node& node = graph.node(value);
+    const auto next = std::ranges::find_if(node.inputs, [&](ValueId id) { return !same[id.node]; });
+    if (next == node.inputs.end()) return value;
+    value = *next;
+  }
+}
+
+std::string shown(const ir::Graph& graph, ValueId id) {
+  const Node& node = graph.node(id);
+  std::string name = node.path.get();
+  if (const Read* read = node.op->as<Read>()) name = graph.storage(read->storage).path;
+  return fmt::format("{}  \"{}\"  {}", to_string(graph.type(id)), name, to_string(node.line));
+}
+
+}  // namespace
+
+void require_same_decisions(const ir::Graph& graph) {
+  std::vector<bool> same;
+  std::vector<std::string> mistakes;
+  for (const Node& node : graph.nodes()) {
+    same.push_back(same_on_all(graph, node, same));
+    if (!node.guard.present() || same[node.guard.node]) continue;
+    if (!is_collective(*node.op)) continue;
+    std::string mistake = fmt::format(
+        "{}: {} cannot run where ranks may decide differently whether it runs\n"
+        "  decided by {}\n"
+        "  requires   a decision made of constants, counters and what mt::all_reduce or "
+        "mt::broadcast gave\n"
+        "  way out    let one of them join what decides, outside of the region",
+        to_string(node.line), node.op->name(),
+        shown(graph, first_that_differs(graph, node.guard, same)));
+    // One line of a loop is many nodes.
+    if (std::ranges::find(mistakes, mistake) == mistakes.end()) {
+      mistakes.push_back(std::move(mistake));
+    }
+  }
+  if (!mistakes.empty()) throw GraphError(std::move(mistakes));
+}
+
+}  // namespace metronome::distributed

@@ -1,0 +1,100 @@
+// The eager forms. libtorch's autograd knows nothing of ranks: it is told how gradients go back.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "distributed/collectives/all_reduce.h"
+#include "distributed/ops/all_reduce.h"
+#include "distributed/ops/broadcast.h"
+#include "ops/reference/table.h"
+
+namespace metronome {
+namespace {
+
+using distributed::Communicator;
+
+std::span<std::byte> bytes_of(const at::Tensor& x) {
+  return {static_cast<std::byte*>(x.data_ptr()), x.nbytes()};
+}
+
+/// A copy of x, on the host, that `call` has changed; where x is.
+template <class Call>
+at::Tensor changed(const at::Tensor& x, Call call) {
+  const at::NoGradGuard no_gradients;
+  const at::Tensor host = x.detach().cpu().clone(at::MemoryFormat::Contiguous);
+  call(host);
+  return host.to(x.device());
+}
+
+at::Tensor reduced(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
+  return changed(x, [&](const at::Tensor& host) {
+    const Element element = from_torch(host.scalar_type());
+    std::vector<std::byte> scratch(
+        distributed::all_reduce_scratch(element, host.numel(), ranks.size()));
+    distributed::all_reduce(ranks, op, element, bytes_of(host), scratch);
+  });
+}
+
+at::Tensor reduced_to(Communicator& ranks, int root, const at::Tensor& x) {
+  const at::Tensor sum = reduced(ranks, ReduceOp::sum, x);
+  return ranks.rank() == root ? sum : sum.zero_();
+}
+
+at::Tensor broadcast_from(Communicator& ranks, int root, const at::Tensor& x) {
+  return changed(x, [&](const at::Tensor& host) { ranks.broadcast(bytes_of(host), root); });
+}
+
+/// Where autograd walks back through a collective: `back` makes the operand's gradient of the
+/// result's.
+template <class Back>
+struct Gradient final : torch::autograd::Node {
+  explicit Gradient(Back made) : back(std::move(made)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return {gradients[0].defined() ? back(gradients[0]) : at::Tensor()};
+  }
+  Back back;
+};
+
+/// `value`, made of x outside of autograd.
+template <class Back>
+Tensors with_gradient(const at::Tensor& x, const at::Tensor& value, Back back) {
+  if (!at::GradMode::is_enabled() || !x.requires_grad()) return {value};
+  const auto node = std::make_shared<Gradient<Back>>(std::move(back));
+  node->set_next_edges(torch::autograd::collect_next_edges(x));
+  torch::autograd::set_history(value, node);
+  return {value};
+}
+
+}  // namespace
+
+Tensors reference(const AllReduce& op, const Tensors& inputs) {
+  const at::Tensor& x = inputs[0];
+  const at::Tensor y = reduced(*op.ranks, op.op, x);
+  if (op.op == ReduceOp::sum || op.op == ReduceOp::mean) {
+    return with_gradient(x, y, [=](const at::Tensor& g) { return reduced(*op.ranks, op.op, g); });
+  }
+  const at::Tensor mine = x.detach().eq(y);
+  return with_gradient(x, y, [=](const at::Tensor& g) {
+    const at::Tensor ones = mine.to(g.scalar_type());
+    const at::Tensor all = reduced(*op.ranks, ReduceOp::sum, ones);
+    return ones * (reduced(*op.ranks, ReduceOp::sum, g) / all);
+  });
+}
+
+Tensors reference(const Broadcast& op, const Tensors& inputs) {
+  return with_gradient(inputs[0], broadcast_from(*op.ranks, op.root, inputs[0]),
+                       [=](const at::Tensor& g) { return reduced_to(*op.ranks, op.root, g); });
+}
+
+Tensors reference(const ReduceTo& op, const Tensors& inputs) {
+  return with_gradient(inputs[0], reduced_to(*op.ranks, op.root, inputs[0]),
+                       [=](const at::Tensor& g) { return broadcast_from(*op.ranks, op.root, g); });
+}
+
+}  // namespace metronome

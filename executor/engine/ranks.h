@@ -1,0 +1,31 @@
+// The ranks of a world, as `compile` sees them.
+#pragma once
+
+#include <span>
+
+#include "executor/engine/plan.h"
+#include "graph/ir/graph.h"
+#include "ops/rules/own_rules.h"
+
+namespace metronome::executor {
+
+/// Processes that run the same steps, each on numbers of its own, and exchange some. Each of them
+/// makes the same calls in the same order. distributed/ makes them of a `World`.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+
+  /// What back ends know of the ops that ranks take part in.
+  virtual OwnOps ops() const = 0;
+
+  /// The declared graph, node by node, with those ops told which ranks these are. Throws GraphError
+  /// where ranks might differ on whether such an op runs at all, and for ranks that are not there.
+  virtual ir::Graph join(const ir::Graph& declared) const = 0;
+
+  /// Waits for the others; throws RunError, on all of them, where they are not about to run the
+  /// same steps. `declared`: as `join` made them.
+  virtual void agree(std::span<const ir::Graph* const> declared,
+                     std::span<const Plan> plans) const = 0;
+};
+
+}  // namespace metronome::executor

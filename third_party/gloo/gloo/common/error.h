@@ -1,0 +1,2 @@
+// c10d's headers include it, and use nothing of it.
+#pragma once
