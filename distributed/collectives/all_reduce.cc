@@ -106,6 +106,28 @@ bool reduces(ReduceOp op, Element element) {
   return element == f32 || element == f64 || (element == i64 && op != ReduceOp::mean);
 }
 
+static void require_reducible(ReduceOp op, Element element) {
+  if (reduces(op, element)) return;
+  throw InternalError(fmt::format("the {} of {} over ranks", name_of(op), name_of(element)));
+}
+
+std::size_t reduce_scatter_scratch(std::size_t bytes) { return aligned(bytes); }
+
+void reduce_scatter(Communicator& ranks, ReduceOp op, Element element,
+                    std::span<const std::byte> from, std::span<std::byte> to,
+                    std::span<std::byte> scratch) {
+  require_reducible(op, element);
+  if (to.empty()) return;
+  if (scratch.size() < from.size()) {
+    throw InternalError(fmt::format("{} bytes of scratch for reduce_scatter of {} over {} ranks",
+                                    scratch.size(), from.size(), ranks.size()));
+  }
+  const std::span<std::byte> got = scratch.first(from.size());
+  ranks.all_to_all(from, got);
+  join(op, element, got.data(), to.size(), ranks.size());
+  std::memcpy(to.data(), got.data(), to.size());
+}
+
 std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks) {
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(element);
   return 2 * aligned(part_bytes(element, bytes, ranks) * static_cast<std::size_t>(ranks));
@@ -114,9 +136,7 @@ std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks) {
 void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
                 std::span<std::byte> scratch) {
   const int size = ranks.size();
-  if (!reduces(op, element)) {
-    throw InternalError(fmt::format("the {} of {} over ranks", name_of(op), name_of(element)));
-  }
+  require_reducible(op, element);
   if (size == 1 || values.empty()) return;
   const std::size_t part = part_bytes(element, values.size(), size);
   const std::size_t whole = part * static_cast<std::size_t>(size);

@@ -14,6 +14,16 @@ namespace metronome::distributed {
 /// Whether `all_reduce` knows it: of f32 and f64 all, of i64 all but the mean.
 bool reduces(ReduceOp op, Element element);
 
+/// Bytes of scratch that `reduce_scatter` takes for so many bytes of all parts, a multiple of 64.
+std::size_t reduce_scatter_scratch(std::size_t bytes);
+
+/// `from` holds size() parts as long as `to`: part r of all ranks, joined in their order, comes to
+/// rank r's `to`. scratch: at least `reduce_scatter_scratch`, aligned to 64 bytes; InternalError
+/// for less.
+void reduce_scatter(Communicator& ranks, ReduceOp op, Element element,
+                    std::span<const std::byte> from, std::span<std::byte> to,
+                    std::span<std::byte> scratch);
+
 /// Bytes of scratch that `all_reduce` takes for so many elements, a multiple of 64.
 std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks);
 

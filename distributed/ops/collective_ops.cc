@@ -4,6 +4,8 @@
 
 #include "distributed/ops/all_reduce.h"
 #include "distributed/ops/broadcast.h"
+#include "distributed/ops/exchange.h"
+#include "distributed/ops/sync_batch_norm.h"
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
 #include "ops/own/own_ops.h"
@@ -21,6 +23,11 @@ OpPtr one_for_ranks(const Op& op, const std::shared_ptr<Communicator>& ranks) {
       throw Requirement{fmt::format("a rank below {}, but root {}", ranks->size(), changed.root)};
     }
   }
+  if constexpr (requires { changed.size; }) {
+    if (changed.size != ranks->size()) {
+      throw Requirement{fmt::format("the ranks that it was declared for, {}", changed.size)};
+    }
+  }
   changed.ranks = ranks;
   return make_op(std::move(changed));
 }
@@ -36,20 +43,23 @@ struct List {
   }
 };
 
-using All = List<AllReduce, Broadcast, ReduceTo>;
+using WithKernels = List<AllReduce, Broadcast, ReduceTo, AllGather, ReduceScatter, AllToAll>;
+using Composed = List<SyncBatchNorm>;
 
 }  // namespace
 
-OwnOps collective_ops() { return All::rules(); }
+OwnOps collective_ops() { return WithKernels::rules(); }
 
-bool is_collective(const Op& op) { return All::has(op); }
+bool is_collective(const Op& op) { return WithKernels::has(op) || Composed::has(op); }
 
 OpPtr for_ranks(const Op& op, const std::shared_ptr<Communicator>& ranks) {
-  return All::for_ranks(op, ranks);
+  OpPtr found = WithKernels::for_ranks(op, ranks);
+  return found ? found : Composed::for_ranks(op, ranks);
 }
 
 bool gives_all_the_same(const Op& op) {
-  return op.as<AllReduce>() != nullptr || op.as<Broadcast>() != nullptr;
+  return op.as<AllReduce>() != nullptr || op.as<Broadcast>() != nullptr ||
+         op.as<AllGather>() != nullptr;
 }
 
 }  // namespace metronome::distributed

@@ -2,6 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -12,6 +13,7 @@
 #include "distributed/collectives/all_reduce.h"
 #include "distributed/ops/all_reduce.h"
 #include "distributed/ops/broadcast.h"
+#include "distributed/ops/exchange.h"
 #include "ops/reference/table.h"
 
 namespace metronome {
@@ -48,6 +50,34 @@ at::Tensor reduced_to(Communicator& ranks, int root, const at::Tensor& x) {
 
 at::Tensor broadcast_from(Communicator& ranks, int root, const at::Tensor& x) {
   return changed(x, [&](const at::Tensor& host) { ranks.broadcast(bytes_of(host), root); });
+}
+
+/// What `call` makes of x's bytes, as a tensor of so many rows.
+template <class Call>
+at::Tensor made(const at::Tensor& x, std::int64_t rows, Call call) {
+  const at::NoGradGuard no_gradients;
+  const at::Tensor from = x.detach().cpu().contiguous();
+  std::vector<std::int64_t> sizes = from.sizes().vec();
+  sizes[0] = rows;
+  const at::Tensor to = at::empty(sizes, from.options());
+  call(bytes_of(from), bytes_of(to), from_torch(from.scalar_type()));
+  return to.to(x.device());
+}
+
+at::Tensor gathered(Communicator& ranks, const at::Tensor& x) {
+  return made(x, x.size(0) * ranks.size(),
+              [&](auto from, auto to, Element) { ranks.all_gather(from, to); });
+}
+
+at::Tensor exchanged(Communicator& ranks, const at::Tensor& x) {
+  return made(x, x.size(0), [&](auto from, auto to, Element) { ranks.all_to_all(from, to); });
+}
+
+at::Tensor scattered(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
+  return made(x, x.size(0) / ranks.size(), [&](auto from, auto to, Element element) {
+    std::vector<std::byte> scratch(distributed::reduce_scatter_scratch(from.size()));
+    distributed::reduce_scatter(ranks, op, element, from, to, scratch);
+  });
 }
 
 /// Where autograd walks back through a collective: `back` makes the operand's gradient of the
@@ -95,6 +125,32 @@ Tensors reference(const Broadcast& op, const Tensors& inputs) {
 Tensors reference(const ReduceTo& op, const Tensors& inputs) {
   return with_gradient(inputs[0], reduced_to(*op.ranks, op.root, inputs[0]),
                        [=](const at::Tensor& g) { return broadcast_from(*op.ranks, op.root, g); });
+}
+
+Tensors reference(const AllGather& op, const Tensors& inputs) {
+  return with_gradient(inputs[0], gathered(*op.ranks, inputs[0]),
+                       [=](const at::Tensor& g) { return scattered(*op.ranks, ReduceOp::sum, g); });
+}
+
+Tensors reference(const ReduceScatter& op, const Tensors& inputs) {
+  const at::Tensor& x = inputs[0];
+  const at::Tensor y = scattered(*op.ranks, op.op, x);
+  if (op.op == ReduceOp::sum || op.op == ReduceOp::mean) {
+    return with_gradient(x, y, [=](const at::Tensor& g) {
+      const at::Tensor all = gathered(*op.ranks, g);
+      return op.op == ReduceOp::sum ? all : all / static_cast<double>(op.size);
+    });
+  }
+  const at::Tensor mine = x.detach().eq(gathered(*op.ranks, y));
+  return with_gradient(x, y, [=](const at::Tensor& g) {
+    const at::Tensor ones = mine.to(g.scalar_type());
+    return ones * gathered(*op.ranks, g / scattered(*op.ranks, ReduceOp::sum, ones));
+  });
+}
+
+Tensors reference(const AllToAll& op, const Tensors& inputs) {
+  return with_gradient(inputs[0], exchanged(*op.ranks, inputs[0]),
+                       [=](const at::Tensor& g) { return exchanged(*op.ranks, g); });
 }
 
 }  // namespace metronome

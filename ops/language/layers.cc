@@ -134,6 +134,10 @@ Layer rms_norm(RmsNormOptions options) {
 }
 
 Layer batch_norm(BatchNormOptions options) {
+  return batch_norm_by(make_op(BatchNorm{options.eps, options.momentum}), 5, std::move(options));
+}
+
+Layer batch_norm_by(OpPtr op, std::size_t outputs, BatchNormOptions options) {
   return [=](Value x, Line line) {
     const auto check = [&] {
       require(unless_at_least_0("eps", options.eps));
@@ -145,7 +149,7 @@ Layer batch_norm(BatchNormOptions options) {
       }
       require_at_least_one("a number of channels", x.size(1));
     };
-    return layer_of("batch_norm", x, line, check, [&] {
+    return layer_of(op->name(), x, line, check, [&] {
       Emitter* const graph = x.emitter();
       const PathScope scope(graph, "batch_norm", PathScope::Kind::layer);
       const Type type{x.element(), {x.size(1)}};
@@ -155,8 +159,8 @@ Layer batch_norm(BatchNormOptions options) {
           make_parameter(graph, "bias", type, options.bias_init.value_or(zeros()), line);
       const Buffer mean = make_buffer(graph, "running_mean", type, zeros(), line);
       const Buffer variance = make_buffer(graph, "running_var", type, ones(), line);
-      const Values results = apply_all(BatchNorm{options.eps, options.momentum},
-                                       {x, weight, bias, mean.value, variance.value}, 5, line);
+      const Value operands[] = {x, weight, bias, mean.value, variance.value};
+      const Values results = apply(op, operands, line, outputs);
       assign(graph, mean, results[1], line);
       assign(graph, variance, results[2], line);
       return results[0];

@@ -1,4 +1,5 @@
 // Collectives as ops of graphs: their numbers, gradients and mistakes, on ranks that are threads.
+#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "distributed/join/ranks.h"
 #include "distributed/ops/all_reduce.h"
 #include "distributed/ops/broadcast.h"
+#include "distributed/ops/exchange.h"
+#include "distributed/ops/sync_batch_norm.h"
 #include "executor/metronome.h"
 #include "tests/aten.h"
 #include "tests/distributed/on_ranks.h"
@@ -246,6 +249,200 @@ TEST_CASE("operands and roots that collectives do not take") {
           g.output("y", broadcast(g.input("x", f32, {2}), 2, {"net.cc", 2}));
           compile(g, cpu_replay(), options(own, {Mode::evaluate}));
         }) == std::vector<std::string>{beyond, beyond});
+}
+
+TEST_CASE("rows go to all ranks, and from rank to rank, on every target") {
+  const int ranks = 3;
+  for (const auto& [element, type] :
+       {std::pair(f32, at::kFloat), std::pair(i64, at::kLong), std::pair(bool_, at::kBool)}) {
+    std::vector<at::Tensor> x;
+    for (int r = 0; r < ranks; ++r) x.push_back(numbers(r, {6, 2}, type));
+    const at::Tensor all = at::cat(x);
+    for (const Target& target : kTargets) {
+      std::vector<at::Tensor> gathered(ranks), exchanged(ranks);
+      CHECK(on_ranks(ranks, [&](const Own& own) {
+              Graph g("rows");
+              const Value mine = g.input("x", element, {6, 2});
+              g.output("gathered", all_gather(mine, ranks));
+              g.output("exchanged", all_to_all(mine, ranks));
+              Executable step = compile(g, target, options(own, {Mode::evaluate}));
+              const auto r = static_cast<std::size_t>(own->rank());
+              step.evaluate({{"x", x[r]}});
+              gathered[r] = step.read("gathered").clone();
+              exchanged[r] = step.read("exchanged").clone();
+            }) == nothing(ranks));
+      for (int r = 0; r < ranks; ++r) {
+        CHECK(gathered[static_cast<std::size_t>(r)].equal(all));
+        std::vector<at::Tensor> parts;
+        for (const at::Tensor& of_rank : x) parts.push_back(of_rank.narrow(0, 2 * r, 2));
+        CHECK(exchanged[static_cast<std::size_t>(r)].equal(at::cat(parts)));
+      }
+    }
+  }
+}
+
+TEST_CASE("reduce_scatter gives each rank its rows of what all_reduce makes") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const auto& [element, type] : {std::pair(f32, at::kFloat), std::pair(i64, at::kLong)}) {
+      for (const ReduceOp op : kAll) {
+        if (element == i64 && op == ReduceOp::mean) continue;
+        std::vector<at::Tensor> x;
+        for (int r = 0; r < ranks; ++r) x.push_back(numbers(r, {6, 5}, type));
+        const at::Tensor expected = reduced(op, x);
+        for (const Target& target : kTargets) {
+          std::vector<at::Tensor> found(static_cast<std::size_t>(ranks));
+          CHECK(on_ranks(ranks, [&](const Own& own) {
+                  Graph g("rows");
+                  g.output("y", reduce_scatter(g.input("x", element, {6, 5}), ranks, op));
+                  Executable step = compile(g, target, options(own, {Mode::evaluate}));
+                  const auto r = static_cast<std::size_t>(own->rank());
+                  step.evaluate({{"x", x[r]}});
+                  found[r] = step.read("y").clone();
+                }) == nothing(ranks));
+          const std::int64_t rows = 6 / ranks;
+          for (int r = 0; r < ranks; ++r) {
+            CHECK(found[static_cast<std::size_t>(r)].equal(expected.narrow(0, r * rows, rows)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients of rows go back to where they came from") {
+  const int ranks = 3;
+  const Shape shape = {3, 4};
+  std::vector<at::Tensor> x, g;
+  for (int r = 0; r < ranks; ++r) {
+    x.push_back(numbers(r, shape, at::kDouble).requires_grad_(true));
+  }
+  // [rank] What each of them makes of all x, by libtorch.
+  using Make = std::function<std::vector<at::Tensor>()>;
+  const auto stacked = [&] { return at::stack(x); };
+  const auto parts = [](const at::Tensor& whole) { return whole.split(1); };
+  const auto each = [&](const std::function<at::Tensor(int)>& f) {
+    std::vector<at::Tensor> all;
+    for (int r = 0; r < ranks; ++r) all.push_back(f(r));
+    return all;
+  };
+  struct Example {
+    std::function<Value(Value)> ours;
+    Make theirs;
+  };
+  const std::vector<Example> examples = {
+      {[](Value v) { return all_gather(v, 3); },
+       [&] { return each([&](int) { return at::cat(x); }); }},
+      {[](Value v) { return all_to_all(v, 3); },
+       [&] { return each([&](int r) { return stacked().select(1, r); }); }},
+      {[](Value v) { return reduce_scatter(v, 3); }, [&] { return parts(stacked().sum(0)); }},
+      {[](Value v) { return reduce_scatter(v, 3, ReduceOp::mean); },
+       [&] { return parts(stacked().mean(0)); }},
+      {[](Value v) { return reduce_scatter(v, 3, ReduceOp::max); },
+       [&] { return parts(stacked().amax(0)); }},
+  };
+  for (const Example& example : examples) {
+    const std::vector<at::Tensor> y = example.theirs();
+    at::Tensor loss = at::zeros({}, at::kDouble);
+    for (int r = 0; r < ranks; ++r) {
+      const auto k = static_cast<std::size_t>(r);
+      loss = loss + (y[k] * numbers(r + 10, y[k].sizes().vec(), at::kDouble)).sum();
+      x[k].mutable_grad() = at::Tensor();
+    }
+    loss.backward();
+    for (const Target& target : kTargets) {
+      std::vector<at::Tensor> found(ranks);
+      CHECK(on_ranks(ranks, [&](const Own& own) {
+              Graph graph("gradients");
+              const Value mine = graph.input("x", f64, shape);
+              const Value made = example.ours(mine * graph.parameter("one", {f64, {}}, ones()));
+              graph.minimize(sum(made * graph.input("weights", f64, made.shape())), Sgd{.lr = 0});
+              const Value gradient = graph.gradient(mine);
+              Executable step = compile(graph, target, options(own));
+              const auto r = static_cast<std::size_t>(own->rank());
+              step.run({{"x", x[r].detach()},
+                        {"weights", numbers(own->rank() + 10, made.shape(), at::kDouble)}});
+              found[r] = step.read(gradient).clone();
+            }) == nothing(ranks));
+      for (int r = 0; r < ranks; ++r) {
+        const auto k = static_cast<std::size_t>(r);
+        CHECK(at::allclose(found[k], x[k].grad(), 1e-13, 1e-14));
+      }
+    }
+  }
+}
+
+TEST_CASE("sync_batch_norm on ranks is batch_norm with the whole batch") {
+  const int ranks = 2;
+  const at::Tensor whole = numbers(3, {8, 3, 4}, at::kDouble) + 5;
+  const at::Tensor weights = numbers(4, {8, 3, 4}, at::kDouble);
+  struct Result {
+    at::Tensor y, gradient, weight, mean, variance, evaluated;
+  };
+  const auto run = [](const Layer& layer, const CompileOptions& how, const Target& target,
+                      const std::string& name, const at::Tensor& x, const at::Tensor& w) {
+    Graph g("norm");
+    const Value in = g.input("x", f64, x.sizes().vec());
+    const Value y = in.through(layer);
+    g.output("y", y);
+    g.minimize(sum(y * g.input("w", f64, w.sizes().vec())), Sgd{.lr = 0});
+    const Value gradient = g.gradient(in), weight = g.gradient(g.parameter(name + "/weight"));
+    Executable step = compile(g, target, how);
+    Result r;
+    for (int i = 0; i < 2; ++i) step.run({{"x", x}, {"w", w}});
+    r.y = step.read("y").clone(), r.gradient = step.read(gradient).clone();
+    r.weight = step.read(weight).clone();
+    r.mean = step.get(name + "/running_mean").clone();
+    r.variance = step.get(name + "/running_var").clone();
+    step.evaluate({{"x", x}, {"w", w}});
+    r.evaluated = step.read("y").clone();
+    return r;
+  };
+  for (const Target& target : kTargets) {
+    const Result one = run(batch_norm(), {.modes = {Mode::train, Mode::evaluate}, .threads = 1},
+                           target, "batch_norm", whole, weights);
+    std::vector<Result> found(ranks);
+    CHECK(on_ranks(ranks, [&](const Own& own) {
+            const std::int64_t begin = 4 * own->rank();
+            found[static_cast<std::size_t>(own->rank())] =
+                run(sync_batch_norm(), options(own, {Mode::train, Mode::evaluate}), target,
+                    "batch_norm", whole.narrow(0, begin, 4), weights.narrow(0, begin, 4));
+          }) == nothing(ranks));
+    const auto joined = [&](at::Tensor Result::*part) {
+      return at::cat({found[0].*part, found[1].*part});
+    };
+    CHECK(at::allclose(joined(&Result::y), one.y, 1e-11, 1e-12));
+    CHECK(at::allclose(joined(&Result::gradient), one.gradient, 1e-9, 1e-11));
+    CHECK(at::allclose(found[0].weight + found[1].weight, one.weight, 1e-10, 1e-11));
+    CHECK(at::allclose(joined(&Result::evaluated), one.evaluated, 1e-11, 1e-12));
+    for (const Result& r : found) {
+      CHECK(at::allclose(r.mean, one.mean, 1e-12, 1e-13));
+      CHECK(at::allclose(r.variance, one.variance, 1e-12, 1e-13));
+    }
+  }
+}
+
+TEST_CASE("rows that ranks cannot share out are refused") {
+  CHECK(mistake_of([](Graph& g) {
+          reduce_scatter(g.input("x", f32, {5, 2}, {"net.cc", 1}), 2, ReduceOp::sum, {"net.cc", 2});
+        }) ==
+        "net.cc:2: reduce_scatter cannot join the graph as \"reduce_scatter\"\n"
+        "  operand 0  f32[5, 2]  \"x\"  net.cc:1\n"
+        "  requires   as many rows for each of 2 ranks, but 5 rows in all");
+  CHECK(mistake_of([](Graph& g) {
+          all_gather(g.input("x", f32, {}), 2);
+        }).find("  requires   an operand of one dimension or more, but of none") !=
+        std::string::npos);
+  CHECK(mistake_of([](Graph& g) {
+          all_to_all(g.input("x", f32, {2}), 0);
+        }).find("  requires   one rank or more, but 0") != std::string::npos);
+  const std::string other =
+      "net.cc:2: all_gather cannot run on 2 ranks\n"
+      "  requires   the ranks that it was declared for, 3";
+  CHECK(on_ranks(2, [](const Own& own) {
+          Graph g("other");
+          g.output("y", all_gather(g.input("x", f32, {2}), 3, {"net.cc", 2}));
+          compile(g, cpu_replay(), options(own, {Mode::evaluate}));
+        }) == std::vector<std::string>{other, other});
 }
 
 TEST_CASE("without ranks a graph of collectives is refused") {
