@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "models/commands/commands.h"
@@ -16,7 +17,9 @@ int main(int argc, char** argv) {
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   const auto failed = [](const std::exception& error, int status) {
     std::fflush(stdout);
-    fmt::print(stderr, "metronome: {}\n", error.what());
+    const char* rank = std::getenv("RANK");
+    fmt::print(stderr, "metronome: {}{}\n", rank == nullptr ? "" : fmt::format("rank {}: ", rank),
+               error.what());
     return status;
   };
   try {

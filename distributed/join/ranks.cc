@@ -6,8 +6,10 @@
 
 #include "distributed/join/agreement.h"
 #include "distributed/join/same_decisions.h"
+#include "distributed/ops/all_reduce.h"
 #include "distributed/ops/collective_ops.h"
 #include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
 #include "graph/passes/copier.h"
 
 namespace metronome::distributed {
@@ -17,6 +19,9 @@ class Joined final : public executor::Ranks {
  public:
   explicit Joined(std::shared_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
+
+  int rank() const override { return communicator_->rank(); }
+  int size() const override { return communicator_->size(); }
 
   OwnOps ops() const override { return collective_ops(); }
 
@@ -39,6 +44,12 @@ class Joined final : public executor::Ranks {
   void agree(std::span<const ir::Graph* const> declared,
              std::span<const executor::Plan> plans) const override {
     require_same_steps(*communicator_, declared[0]->name(), steps_of(declared, plans));
+  }
+
+  OpPtr mean() const override { return make_op(AllReduce{ReduceOp::mean, communicator_}); }
+  void broadcast(std::span<std::byte> bytes) const override { communicator_->broadcast(bytes, 0); }
+  std::vector<std::string> exchange(const std::string& text) const override {
+    return communicator_->exchange(text);
   }
 
  private:

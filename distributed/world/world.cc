@@ -1,24 +1,30 @@
 #include "distributed/world/world.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "distributed/collectives/all_reduce.h"
 #include "distributed/collectives/gloo.h"
 #include "distributed/collectives/simulated.h"
 #include "distributed/join/ranks.h"
 #include "distributed/store/addresses.h"
 #include "distributed/store/environment.h"
 #include "distributed/store/store.h"
+#include "executor/run/executable.h"
 #include "graph/ir/error.h"
 
 namespace metronome {
@@ -158,6 +164,26 @@ int World::local_rank() const { return impl_->own.local_rank; }
 int World::local_size() const { return impl_->own.local_size; }
 int World::restart() const { return impl_->own.restart; }
 int World::threads() const { return impl_->threads; }
+
+std::vector<std::string> World::exchange(const std::string& text) const {
+  return impl_->communicator->exchange(text);
+}
+
+double World::sum(double own) const {
+  std::array<double, 1> value = {own};
+  std::vector<std::byte> scratch(distributed::all_reduce_scratch(f64, 1, size()));
+  distributed::all_reduce(*impl_->communicator, ReduceOp::sum, f64,
+                          std::as_writable_bytes(std::span(value)), scratch);
+  return value[0];
+}
+
+void World::copy_from_first(Executable& step) const {
+  for (const std::string& path : step.storages()) {
+    const at::Tensor shown = step.get(path).clone();
+    impl_->communicator->broadcast({static_cast<std::byte*>(shown.data_ptr()), shown.nbytes()}, 0);
+    step.set(path, shown);
+  }
+}
 
 const std::shared_ptr<distributed::Communicator>& World::communicator() const {
   return impl_->communicator;

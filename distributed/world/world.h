@@ -3,9 +3,12 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace metronome {
 
+class Executable;
 namespace distributed {
 class Communicator;
 struct Environment;
@@ -45,6 +48,14 @@ class World {
   int restart() const;
   /// This rank's share of the cores that the process may use: at least one.
   int threads() const;
+
+  /// [rank] What each of them says here, on all of them.
+  std::vector<std::string> exchange(const std::string& text) const;
+  /// The sum of what each rank gives, in their order, on all of them.
+  double sum(double own) const;
+  /// All storages of `step`, which each rank has compiled, become rank 0's: batch norm's
+  /// statistics, which are each rank's own, before a model is evaluated on all ranks.
+  void copy_from_first(Executable& step) const;
 
   /// How the ranks exchange bytes; of one rank, too.
   const std::shared_ptr<distributed::Communicator>& communicator() const;

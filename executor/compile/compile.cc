@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "executor/compile/compile_checks.h"
+#include "executor/compile/first_choices.h"
 #include "executor/compile/make_executable.h"
 #include "executor/compile/make_memory.h"
 #include "executor/compile/make_plan.h"
@@ -27,11 +28,30 @@ namespace {
 std::vector<ir::Graph> join_ranks(std::vector<const ir::Graph*>& declared,
                                   CompileOptions& options) {
   std::vector<ir::Graph> joined;
+  if (options.data_parallel) {
+    if (options.world && options.world != options.data_parallel) {
+      throw RunError(fmt::format(
+          "graph \"{}\": CompileOptions::world and CompileOptions::data_parallel are two; give one "
+          "of them, as the second is a world, too",
+          declared[0]->name()));
+    }
+    options.world = options.data_parallel;
+  }
   if (!options.world) return joined;
   options.ops = options.ops + options.world->ops();
   for (const ir::Graph* graph : declared) joined.push_back(options.world->join(*graph));
   for (std::size_t i = 0; i < joined.size(); ++i) declared[i] = &joined[i];
   return joined;
+}
+
+/// Storages as rank 0 has them.
+void begin_as_first(const Ranks& ranks, Executable::Impl& step) {
+  for (std::size_t storage = 0; storage < step.memory.storages.size(); ++storage) {
+    step.fetch(storage);
+    const Block& plain = step.memory.plain(storage);
+    ranks.broadcast({plain.data(), plain.bytes()});
+    step.push(storage);
+  }
 }
 
 /// `needs` becomes what the plans need, as soon as that is known.
@@ -58,6 +78,8 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   report.isa = cpu_table().isa();
   report.threads = options.threads;
 
+  FirstChoices first_choices(options, report);
+
   // Each graph in each mode: passes, kernels, order, memory.
   const BatchShapes shapes(declared);
   std::vector<ir::Graph> evaluated;
@@ -75,18 +97,21 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
     }
   }
 
+  first_choices.tell();
+
   // What they share.
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
   require_room(first.name(), needs, room_of_process());
   auto impl = make_executable(users, shapes, planned.plans, options, backend->slots());
   impl->memory = make_memory(declared, std::move(storages), options.seed);
+  if (options.world) options.world->agree(declared, planned.plans);
   add_sizes(impl->memory, report);
   impl->finish_tables();
 
   // What runs them.
-  if (options.world) options.world->agree(declared, planned.plans);
   impl->engine = backend->engine(std::move(planned), impl->memory, report);
+  if (options.data_parallel) begin_as_first(*options.data_parallel, *impl);
   report.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   impl->report = std::move(report);

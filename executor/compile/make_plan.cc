@@ -10,6 +10,7 @@
 #include "executor/compile/keep_whole.h"
 #include "executor/compile/select.h"
 #include "executor/engine/plan_nodes.h"
+#include "executor/engine/ranks.h"
 #include "graph/check/check_plan.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
@@ -92,6 +93,10 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   KeepWhole keep_whole(kernels, settings, options, report);
   Settings complete = settings;
   complete.kept = declared.kept;
+  if (options.data_parallel) {
+    complete.averages = options.data_parallel->mean();
+    complete.rank = options.data_parallel->rank();
+  }
   complete.keeps = [&](const OpPtr& op, std::span<const Type> types) {
     return keep_whole(op, types);
   };

@@ -30,6 +30,7 @@
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
+#include "graph/passes/training/on_rank.h"
 #include "graph/passes/training/pack_gradients.h"
 #include "graph/passes/training/recompute.h"
 #include "graph/passes/training/update.h"
@@ -49,6 +50,7 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"for_mode", passes::for_mode},              // train or evaluate
     {"lower", passes::lower},                    // composites become the ops they are made of
+    {"on_rank", passes::on_rank},                // what each of several ranks draws for itself
     {"differentiate", passes::differentiate},    // reverse walk from the loss
     {"recompute", passes::recompute},            // late, what gradients read and nobody else keeps
     {"pack_gradients", passes::pack_gradients},  // side by side, for collectives

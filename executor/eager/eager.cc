@@ -38,6 +38,7 @@ class Interpreter {
               const EagerChecks& checks)
       : ops_(ops),
         observer_(checks.observer),
+        averages_(std::move(declared.averages)),
         mode_(declared.mode),
         graph_(std::move(declared.graph)),
         tensors_(tensors),
@@ -113,6 +114,7 @@ class Interpreter {
       at::AutoGradMode gradients(true);
       const at::Tensor& loss = value(graph_.objectives()[0].loss);
       if (loss.requires_grad()) loss.backward();  // else every use of a parameter was skipped
+      if (averages_) average();
       look_at_gradients();
     }
     keep_readables();
@@ -121,6 +123,18 @@ class Interpreter {
     if (training) step();
     if (mode_ == Mode::train) ++counter(graph_.counters().replay);
     for (const std::int32_t node : held_) values_[node].clear();
+  }
+
+  /// Gradients and the loss, in the order in which all ranks have them.
+  void average() {
+    const auto mean = [&](const at::Tensor& own) { return reference(*averages_, {own}, ops_)[0]; };
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      if (!reached_[i]) continue;
+      const at::Tensor& own = leaves_[i].grad();
+      leaves_[i].mutable_grad() = mean(own.defined() ? own : at::zeros_like(leaves_[i].detach()));
+    }
+    at::Tensor& loss = value(graph_.objectives()[0].loss);
+    loss = mean(loss.detach());
   }
 
   bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }
@@ -354,6 +368,7 @@ class Interpreter {
 
   OwnOps ops_;
   std::shared_ptr<Observer> observer_;
+  OpPtr averages_;
   Mode mode_;
   ir::Graph graph_;
   EagerMemory& tensors_;

@@ -22,6 +22,8 @@ struct EagerPlan {
   /// Parameters that the plan updates: guards that exclude each other may keep a parameter from the
   /// loss where the declared graph alone does not tell.
   std::set<StorageId> updated;
+  /// What makes of a tensor of each rank their mean (`Settings::averages`), or null.
+  OpPtr averages = {};
 };
 
 /// What is done beside a step: CompileOptions of the same names.

@@ -9,10 +9,12 @@
 #include "executor/cpu/cpu_backend.h"
 #include "executor/cpu/cpu_kernels.h"
 #include "executor/eager/eager.h"
+#include "executor/engine/ranks.h"
 #include "graph/ir/error.h"
 #include "graph/passes/for_mode.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
+#include "graph/passes/training/on_rank.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {
@@ -24,6 +26,8 @@ class EagerBackend final : public Backend {
       : device_(target.device),
         checks_{.watch = options.watch, .observer = options.observer},
         ops_(options.ops),
+        averages_(options.data_parallel ? options.data_parallel->mean() : nullptr),
+        rank_(options.data_parallel ? options.data_parallel->rank() : 0),
         limited_(!options.evaluate_outputs.empty()),
         kernels_(cpu::cpu_kernels({.threads = options.threads,
                                    .preferred = cpu::maker_of(options.kernels),
@@ -66,9 +70,11 @@ class EagerBackend final : public Backend {
       };
       std::set<StorageId> updated;
       for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
+      settings.rank = rank_;
       ir::Graph graph = passes::lower(passes::for_mode(*planned.declared[i], settings), settings);
+      graph = passes::on_rank(std::move(graph), settings);
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
-      plans.push_back({plan.mode, std::move(graph), std::move(updated)});
+      plans.push_back({plan.mode, std::move(graph), std::move(updated), averages_});
     }
     return make_eager(std::move(plans), memory, ops_, device_, checks_);
   }
@@ -79,6 +85,8 @@ class EagerBackend final : public Backend {
   const Device device_;
   const EagerChecks checks_;
   const OwnOps ops_;
+  const OpPtr averages_;
+  const int rank_;
   const bool limited_;  // evaluation computes some outputs alone
   std::unique_ptr<Kernels> kernels_;
 };

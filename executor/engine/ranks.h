@@ -1,7 +1,10 @@
 // The ranks of a world, as `compile` sees them.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "executor/engine/plan.h"
 #include "graph/ir/graph.h"
@@ -15,6 +18,9 @@ class Ranks {
  public:
   virtual ~Ranks() = default;
 
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
   /// What back ends know of the ops that ranks take part in.
   virtual OwnOps ops() const = 0;
 
@@ -26,6 +32,13 @@ class Ranks {
   /// same steps. `declared`: as `join` made them.
   virtual void agree(std::span<const ir::Graph* const> declared,
                      std::span<const Plan> plans) const = 0;
+
+  /// The op that makes of a tensor of each rank their mean, element by element.
+  virtual OpPtr mean() const = 0;
+  /// Rank 0's bytes come to all.
+  virtual void broadcast(std::span<std::byte> bytes) const = 0;
+  /// [rank] What each rank says here.
+  virtual std::vector<std::string> exchange(const std::string& text) const = 0;
 };
 
 }  // namespace metronome::executor

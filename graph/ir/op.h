@@ -177,6 +177,9 @@ class Op {
   /// What the op looks up by index and reports where there is no such thing; absent for ops that
   /// look nothing up, and for gradients, whose lookup reports the same elements in the same step.
   virtual std::optional<Indexing> indexing(std::span<const Type> inputs) const = 0;
+  /// The op as rank `rank` runs it, of several that train together on parts of a batch, each of
+  /// these types: what draws at random draws others than those before it. Null: the same on all.
+  virtual OpPtr on_rank(std::span<const Type> inputs, int rank) const = 0;
   /// True where each number of the results is one of the operands', or zero: it makes none.
   virtual bool moves() const = 0;
   /// What the op becomes in evaluation (dropout: its input), or empty if it is the same.

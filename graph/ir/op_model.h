@@ -90,6 +90,10 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_indexing<T>) return op_.indexing(inputs);
     return std::nullopt;
   }
+  OpPtr on_rank(std::span<const Type> inputs, int rank) const override {
+    if constexpr (op_rules::has_on_rank<T>) return op_.on_rank(inputs, rank);
+    return nullptr;
+  }
   bool moves() const override {
     if constexpr (op_rules::has_moves<T>) return op_.moves();
     return false;

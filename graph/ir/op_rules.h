@@ -44,6 +44,7 @@
   RULE(idle_unless, int, (InPlace))                                              \
   RULE(indexing, std::optional<Indexing>, (std::span<const Type>))               \
   RULE(moves, bool, ())                                                          \
+  RULE(on_rank, OpPtr, (std::span<const Type>, int))                             \
   CONSTANT(effects, bool)
 
 namespace metronome::op_rules {

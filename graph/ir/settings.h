@@ -41,6 +41,11 @@ struct Settings {
   /// True where the gradients of all parameters lie side by side in one vector of each element
   /// type, for what reduces them over many devices at once.
   bool packs_gradients = false;
+  /// What makes of a vector of each rank their mean: gradients are then packed, the loss with them,
+  /// and averaged. Null: they stay this process's own.
+  OpPtr averages = {};
+  /// Which of the ranks that train together this one is (pass `on_rank`).
+  int rank = 0;
   /// The layout in which an op wants its largest operands, though they are plain; absent where it
   /// wants none. Absent altogether: all stays plain (pass `lay_out`).
   std::function<std::optional<Layout>(const Op&, std::span<const Type>)> wants;

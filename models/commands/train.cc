@@ -13,6 +13,7 @@
 #include "models/commands/commands.h"
 #include "models/commands/files.h"
 #include "models/commands/progress.h"
+#include "models/commands/ranks.h"
 #include "models/tasks/task.h"
 
 namespace metronome::commands {
@@ -27,6 +28,7 @@ struct Arguments {
   std::optional<std::int64_t> batch;
   std::optional<double> lr;
   std::optional<int> threads;
+  std::optional<int> ranks;
   std::optional<std::string> checkpoint;
   std::uint64_t seed = 0;
   std::optional<std::string> resume;
@@ -73,15 +75,19 @@ std::string indented(const std::string& text) {
 int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   const std::string checkpoint =
       arguments.checkpoint.value_or(fmt::format("{}.safetensors", entry.name));
-  if (!arguments.no_save) expect_writable(checkpoint);
+  if (const auto status = launched(arguments.ranks)) return *status;
+  const Ranks ranks = join_ranks(arguments.ranks);
+  if (!arguments.no_save) ranks.on_first([&] { expect_writable(checkpoint); });
   const models::TaskOptions taken{.epochs = arguments.epochs.value_or(entry.epochs),
                                   .batch = arguments.batch.value_or(entry.batch),
                                   .lr = arguments.lr.value_or(entry.lr),
-                                  .seed = arguments.seed};
+                                  .seed = arguments.seed,
+                                  .share = ranks.share};
   const std::unique_ptr<models::Task> task = entry.make(taken);
   const CompileOptions options{.modes = {train, evaluate},
                                .seed = arguments.seed,
-                               .threads = arguments.threads.value_or(entry.threads)};
+                               .threads = arguments.threads.value_or(entry.threads),
+                               .data_parallel = ranks.parallel};
   fmt::print("data    {}\n", task->parts());
 
   Executable step = compile(task->graphs(), cpu_replay(), options);
@@ -92,22 +98,29 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   if (training->epochs_done() >= taken.epochs) {
     fmt::print("nothing left to train: {} epochs are done\n", training->epochs_done());
   }
+  // Statistics of batches are each rank's own; what is tested and saved are rank 0's.
+  const auto test = [&] {
+    ranks.as_first(step);
+    return training->test();
+  };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
   while (training->epochs_done() < taken.epochs) {
     training->epoch([&](double loss) { progress.after_step(loss); });
-    progress.after_epoch(training->test().brief);
+    progress.after_epoch(test().brief);
   }
   progress.finish();
-  fmt::print("test    {}\n", training->test().words);
+  fmt::print("test    {}\n", test().words);
   if (const std::string sample = training->sample(); !sample.empty()) {
     fmt::print("sample\n{}\n", indented(sample));
   }
   if (!arguments.no_save) {
-    step.save(checkpoint);
+    ranks.on_first([&] { step.save(checkpoint); });
     fmt::print("saved   {} ({:.2f} MiB)\n", checkpoint,
                static_cast<double>(std::filesystem::file_size(checkpoint)) / kMiB);
   }
-  if (!arguments.no_compare) compare_with_eager(*task, options, arguments.resume, taken.epochs);
+  const bool alone = ranks.share.ranks == 1;
+  if (!arguments.no_compare && alone)
+    compare_with_eager(*task, options, arguments.resume, taken.epochs);
   return 0;
 }
 
@@ -162,6 +175,10 @@ void add_train(CLI::App& app, Action& chosen) {
                    "Go on from a checkpoint, with its seed, --batch and --epochs");
   verb->add_option("--threads", arguments->threads,
                    "Threads of both sides (1 for digits, else all cores)")
+      ->check(whole_number(1, 1024));
+  verb->add_option(
+          "--ranks", arguments->ranks,
+          "Processes that share out each batch, on this machine; under torchrun leave it out")
       ->check(whole_number(1, 1024));
   verb->add_flag("--no-save", arguments->no_save, "Save no checkpoint");
   verb->add_flag("--no-compare", arguments->no_compare, "Leave out the training beside eager");

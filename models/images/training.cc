@@ -59,12 +59,14 @@ void ImageTraining::epoch(const std::function<void(double loss)>& after_step) {
   for (std::int64_t at = 0; at < steps_per_epoch(); ++at) {
     const std::int64_t rows = order_.size(at);
     pick(rows == shapes_.batch ? 0 : 1);
+    const std::int64_t own = rows / task_.share().ranks, first = own * task_.share().rank;
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::uint64_t draw = random();
       const bool moved = draw % 2 == 0;
       const int down = moved ? static_cast<int>(draw / 2 % moves) - most : 0;
       const int right = moved ? static_cast<int>(draw / 2 / moves % moves) - most : 0;
-      fill(row, task_.split().train, order[at * shapes_.batch + row], down, right);
+      if (row < first || row >= first + own) continue;  // another rank's
+      fill(row - first, task_.split().train, order[at * shapes_.batch + row], down, right);
     }
     step().run();
     after_step(step().read_scalar(task_.loss()));
@@ -73,10 +75,13 @@ void ImageTraining::epoch(const std::function<void(double loss)>& after_step) {
 
 Score ImageTraining::test() {
   const Images& images = task_.split().test;
-  const std::int64_t batch = shapes_.batch;
+  const Share& share = task_.share();
+  const std::int64_t batch = shapes_.batch / share.ranks;
   std::int64_t right = 0;
   pick(0);
-  for (std::int64_t begin = 0; begin < images.count(); begin += batch) {
+  // Ranks take turns, batch by batch.
+  for (std::int64_t begin = share.rank * batch; begin < images.count();
+       begin += share.ranks * batch) {
     const std::int64_t rows = std::min(batch, images.count() - begin);
     for (std::int64_t row = 0; row < batch; ++row) {
       // A last short batch is filled up with its last image.
@@ -90,9 +95,10 @@ Score ImageTraining::test() {
       right += answer == images.labels[static_cast<std::size_t>(begin + row)];
     }
   }
-  const double share = static_cast<double>(right) / static_cast<double>(images.count());
-  return {share, fmt::format("accuracy {:5.1f} %", 100 * share),
-          fmt::format("{:.2f} % right ({} of {})", 100 * share, right, images.count())};
+  const double all = share.sum(static_cast<double>(right));
+  const double part = all / static_cast<double>(images.count());
+  return {part, fmt::format("accuracy {:5.1f} %", 100 * part),
+          fmt::format("{:.2f} % right ({:.0f} of {})", 100 * part, all, images.count())};
 }
 
 void ImageTraining::pick(std::size_t shape) {
@@ -127,12 +133,14 @@ ImageShapes image_shapes(const ImageKind& kind, std::int64_t examples, const Tas
     throw RunError(
         fmt::format("a batch of {} digits, but there are {} to train on", options.batch, examples));
   }
-  const std::int64_t left_over = examples % options.batch;
-  ImageShapes shapes{options.batch, left_over == 1 ? LastBatch::drop : LastBatch::keep, 0, {}};
+  const std::int64_t left_over = examples % options.batch, own = options.own_batch();
+  const bool keeps = left_over > 1 && !options.share.whole_batches;
+  ImageShapes shapes{
+      options.batch, keeps || left_over == 0 ? LastBatch::keep : LastBatch::drop, 0, {}};
   shapes.steps_per_epoch = BatchOrder(examples, options.batch, 0, shapes.last).batches_per_epoch();
   const std::int64_t steps = options.epochs * shapes.steps_per_epoch;
-  shapes.models.push_back(kind.model({options.batch, options.lr, steps}));
-  if (left_over > 1) shapes.models.push_back(kind.model({left_over, options.lr, steps}));
+  shapes.models.push_back(kind.model({own, options.lr, steps}));
+  if (keeps) shapes.models.push_back(kind.model({left_over, options.lr, steps}));
   return shapes;
 }
 
@@ -143,8 +151,14 @@ ImageTask::ImageTask(const ImageKind& kind, Split split, const TaskOptions& opti
       shapes_(image_shapes(kind, split_.train.count(), options)) {}
 
 std::string ImageTask::parts() const {
-  return fmt::format("{} digits to train on, {} to test with", split_.train.count(),
-                     split_.test.count());
+  const std::int64_t left_out = split_.train.count() % shapes_.batch;
+  const std::string note =
+      !options_.share.whole_batches || left_out == 0
+          ? ""
+          : fmt::format("; each epoch leaves out {}, which are no whole batch of {}", left_out,
+                        shapes_.batch);
+  return fmt::format("{} digits to train on, {} to test with{}", split_.train.count(),
+                     split_.test.count(), note);
 }
 
 std::vector<const Graph*> ImageTask::graphs() const {

@@ -15,15 +15,16 @@ namespace metronome::models {
 
 /// The model for each size of batch that an epoch has.
 struct ImageShapes {
-  std::int64_t batch = 0;
+  std::int64_t batch = 0;  ///< of all ranks
   LastBatch last = LastBatch::keep;
   std::int64_t steps_per_epoch = 0;
   std::vector<ImageModel> models;  ///< for full batches, then for a short last one
 };
 
 /// Models for epochs over `examples` images, each of which every epoch trains on once; but a single
-/// image left over is dropped, as batch norm needs two. Throws RunError where a batch has more rows
-/// than there are images.
+/// image left over is dropped, as batch norm needs two, and so is what is left over where several
+/// ranks share a batch. Throws RunError where a batch has more rows than there are images, or ranks
+/// cannot share it.
 ImageShapes image_shapes(const ImageKind& kind, std::int64_t examples, const TaskOptions& options);
 
 /// Reads images, and trains a model of their kind on four fifths of them.
@@ -41,6 +42,7 @@ class ImageTask : public Task {
   const Split& split() const { return split_; }
   const ImageShapes& shapes() const { return shapes_; }
   std::uint64_t seed() const { return options_.seed; }
+  const Share& share() const { return options_.share; }
 
  private:
   const ImageKind& kind_;

@@ -50,11 +50,27 @@ class Training {
   std::int64_t steps_per_epoch_;
 };
 
+/// Which part of a training this process does, where several ranks share it out.
+struct Share {
+  int rank = 0;
+  int ranks = 1;
+  /// Whether each epoch leaves out what is no whole batch: any number of ranks then makes the same
+  /// steps.
+  bool whole_batches = false;
+  /// The sum of what each of them gives, on all of them.
+  std::function<double(double)> sum = [](double own) { return own; };
+};
+
 struct TaskOptions {
   std::int64_t epochs = 1;
-  std::int64_t batch = 1;  ///< rows of a step
+  std::int64_t batch = 1;  ///< rows of a step, of all ranks
   double lr = 1e-3;        ///< at the first step; it falls to 0 along a cosine
   std::uint64_t seed = 0;  ///< of the split and of what each step is fed
+  Share share = {};
+
+  /// Rows of this rank's step: all ranks have as many, and rank r the r-th part of a step's rows.
+  /// Throws RunError for a batch that they cannot share out evenly.
+  std::int64_t own_batch() const;
 };
 
 /// Data and models, ready to be compiled. A training refers to its task.

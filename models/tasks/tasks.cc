@@ -11,6 +11,14 @@
 
 namespace metronome::models {
 
+std::int64_t TaskOptions::own_batch() const {
+  if (batch % share.ranks == 0) return batch / share.ranks;
+  const std::int64_t more = (batch / share.ranks + 1) * share.ranks;
+  throw RunError(
+      fmt::format("a batch of {} rows cannot be shared out evenly among {} ranks: give --batch {}",
+                  batch, share.ranks, more));
+}
+
 std::span<const TaskEntry> all_tasks() {
   static const std::array kTasks = {
       TaskEntry{"digits", "a residual tower reads 1,797 handwritten digits of 8x8 pixels", 40, 64,

@@ -34,7 +34,7 @@ class TextTask : public Task {
       : split_(std::move(split)),
         options_(options),
         steps_per_epoch_((std::ssize(split_.train) / options.batch - 1) / kLength),
-        model_(shape(kLength, options.batch)),
+        model_(shape(kLength, options.own_batch())),
         single_(shape(1, 1)) {
     if (steps_per_epoch_ < 1) {
       throw RunError(fmt::format("a batch of {} rows of {} bytes, but the text has {}",
@@ -59,7 +59,10 @@ class TextTask : public Task {
   const TextSplit& split() const { return split_; }
   const TextModel& model() const { return model_; }
   const TextModel& single() const { return single_; }
-  std::int64_t rows() const { return options_.batch; }
+  std::int64_t rows() const { return options_.batch; }  ///< of all ranks
+  std::int64_t own_rows() const { return options_.own_batch(); }
+  std::int64_t first_row() const { return options_.share.rank * own_rows(); }
+  const Share& share() const { return options_.share; }
   std::uint64_t seed() const { return options_.seed; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
@@ -88,7 +91,7 @@ class TextTraining : public Training {
   std::string sample() override;
 
  private:
-  /// Row r of the next step takes bytes from `begin(r)` on, and where those end zeros.
+  /// Row r of all ranks' next step takes bytes from `begin(r)` on, and where those end zeros.
   template <class Begin>
   void fill(std::string_view text, const Begin& begin, bool ring);
   void forget(const TextModel& model);
@@ -99,11 +102,11 @@ class TextTraining : public Training {
 
 template <class Begin>
 void TextTraining::fill(std::string_view text, const Begin& begin, bool ring) {
-  const std::int64_t rows = task_.rows(), size = std::ssize(text);
+  const std::int64_t rows = task_.own_rows(), size = std::ssize(text);
   auto* bytes = step().input(task_.model().bytes).data_ptr<std::int64_t>();
   auto* next = step().input(task_.model().next).data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t first = begin(row);
+    const std::int64_t first = begin(task_.first_row() + row);
     const auto at = [&](std::int64_t place) -> std::int64_t {
       if (ring) return byte_of(text, place % size);
       return place < size ? byte_of(text, place) : 0;
@@ -155,13 +158,15 @@ Score TextTraining::test() {
     step().evaluate();
     const at::Tensor losses = step().read(task_.model().losses);
     const float* of = losses.data_ptr<float>();
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t left = std::min(row_bytes, told - row * row_bytes) - at;
-      for (std::int64_t t = 0; t < std::min(left, kLength); ++t) nats += of[t * rows + row];
+    const std::int64_t own = task_.own_rows();
+    for (std::int64_t row = 0; row < own; ++row) {
+      const std::int64_t begin = (task_.first_row() + row) * row_bytes;
+      const std::int64_t left = std::min(row_bytes, told - begin) - at;
+      for (std::int64_t t = 0; t < std::min(left, kLength); ++t) nats += of[t * own + row];
     }
     carry_on(task_.model());
   }
-  const double bits = nats / static_cast<double>(told) / std::log(2.0);
+  const double bits = task_.share().sum(nats) / static_cast<double>(told) / std::log(2.0);
   return {bits, fmt::format("{:.3f} bits a byte", bits),
           fmt::format("{:.3f} bits a byte, of {} bytes that it never saw", bits, told)};
 }

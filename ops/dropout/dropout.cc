@@ -29,6 +29,12 @@ Values Dropout::vjp(const Vjp& v) const {
 
 Values Dropout::evaluate(std::span<const Value> in) const { return {in[2]}; }
 
+OpPtr Dropout::on_rank(std::span<const Type> in, int rank) const {
+  Dropout own = *this;
+  own.first = static_cast<std::uint64_t>(rank) * static_cast<std::uint64_t>(in[2].numel());
+  return make_op(own);
+}
+
 Value Dropout::fold(std::span<const Value> in) const { return p == 0 ? in[2] : Value(); }
 
 std::vector<Case> Dropout::cases() {
@@ -47,6 +53,11 @@ std::vector<Case> Dropout::cases() {
   add("nothing", 0, {33});
   add("empty", 0.5, {0, 2});
   add("for threads", 0.5, {70001});
+  for (const std::uint64_t first : {4, 70001, 70002, 70003}) {
+    cases.push_back(cases.back());
+    cases.back().name = fmt::format("from element {}", first);
+    cases.back().op = make_op(Dropout{0.5, 0x5EEDull, first});
+  }
   return cases;
 }
 

@@ -55,32 +55,36 @@ void philox_block(PhiloxKey key, std::uint64_t replay, std::uint64_t first,
   }
 }
 
-/// Elements [begin, end), begin a multiple of 4.
+/// Elements [begin, end), of which element 0 has the number `first`.
 template <class T>
-void drop(T* to, const T* from, PhiloxKey key, std::uint64_t replay, float p, T scale,
-          std::int64_t begin, std::int64_t end) {
+void drop(T* to, const T* from, PhiloxKey key, std::uint64_t replay, std::uint64_t first, float p,
+          T scale, std::int64_t begin, std::int64_t end) {
   std::uint32_t words[kBlock];
-  for (std::int64_t i = begin; i < end; i += kBlock) {
-    philox_block(key, replay, static_cast<std::uint64_t>(i) / 4, words);
-    const std::int64_t count = std::min(kBlock, end - i);
+  for (std::int64_t i = begin; i < end;) {
+    const std::uint64_t number = first + static_cast<std::uint64_t>(i);
+    const auto lead = static_cast<std::int64_t>(number % 4);  // 0 after the first block
+    philox_block(key, replay, number / 4, words);
+    const std::int64_t count = std::min(kBlock - lead, end - i);
 #pragma GCC ivdep
     for (std::int64_t j = 0; j < count; ++j) {
-      const T factor = uniform(words[j]) >= p ? scale : T(0);
+      const T factor = uniform(words[lead + j]) >= p ? scale : T(0);
       to[i + j] = from[i + j] * factor;
     }
+    i += count;
   }
 }
 
 template <class T>
 CpuKernel dropout(const Dropout& op, const CpuLaunch& launch) {
   return CpuKernel([p = static_cast<float>(op.p), scale = static_cast<T>(op.scale()), key = op.key,
-                    seed = launch.in<std::int64_t>(0), replay = launch.in<std::int64_t>(1),
-                    from = launch.in<T>(2), to = launch.out<T>(0), n = launch.outputs[0].numel(),
+                    first = op.first, seed = launch.in<std::int64_t>(0),
+                    replay = launch.in<std::int64_t>(1), from = launch.in<T>(2),
+                    to = launch.out<T>(0), n = launch.outputs[0].numel(),
                     threads = launch.choice.threads] {
     const PhiloxKey keys = philox_key(static_cast<std::uint64_t>(*seed), key);
     const auto step = static_cast<std::uint64_t>(*replay);
     parallel_for(threads, n, kBlocksGrain, [&](std::int64_t begin, std::int64_t end) {
-      drop(to, from, keys, step, p, scale, begin, end);
+      drop(to, from, keys, step, first, p, scale, begin, end);
     });
   });
 }

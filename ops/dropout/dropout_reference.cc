@@ -13,8 +13,9 @@ void fill_mask(const Dropout& op, const at::Tensor& mask, std::uint64_t seed,
                std::uint64_t replay) {
   T* factors = mask.data_ptr<T>();
   for (std::int64_t i = 0; i < mask.numel(); ++i) {
-    const auto words = philox(seed, replay, op.key, static_cast<std::uint64_t>(i) / 4);
-    const bool kept = uniform(words[i % 4]) >= static_cast<float>(op.p);
+    const std::uint64_t number = op.first + static_cast<std::uint64_t>(i);
+    const auto words = philox(seed, replay, op.key, number / 4);
+    const bool kept = uniform(words[number % 4]) >= static_cast<float>(op.p);
     factors[i] = kept ? static_cast<T>(op.scale()) : T(0);
   }
 }

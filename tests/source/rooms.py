@@ -48,7 +48,8 @@ _EXECUTOR = {
     "executor/checkpoint": ["graph/ir", "executor/support"],
     "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "executor/libtorch"],
     "executor/cpu": _PLANNED + ["ops/cpu"],
-    "executor/eager": _PLANNED + ["graph/passes", "executor/cpu", "executor/libtorch", "ops/reference"],
+    "executor/eager": _PLANNED
+    + ["graph/passes", "graph/passes/training", "executor/cpu", "executor/libtorch", "ops/reference"],
     "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
     "executor/cuda/program": _PLANNED + _DEVICE + ["graph/control"],
     "executor/cuda/capture": _PLANNED
@@ -68,13 +69,15 @@ _DISTRIBUTED = {
     + ["ops", "ops/cpu", "ops/own", "ops/reference", "distributed/collectives"],
     "distributed/join": ["graph/ir", "graph/passes", "ops", "executor/engine"]
     + ["distributed/collectives", "distributed/ops"],
-    "distributed/world": ["graph/ir"]
+    "distributed/world": ["graph/ir", "executor/run"]
     + ["distributed/store", "distributed/collectives", "distributed/join"],
 }
 ORDER = {**_GRAPH, **_OPS, **_EXECUTOR, **_DISTRIBUTED}
 
 # What users include, and what stands in it; with a device, its driver.
 PUBLIC = "executor/metronome.h"
+# Of programs that run on several ranks.
+RANKS = "distributed/distributed.h"
 DEVICE = "executor/cuda/driver/driver.h"
 
 # What benchmarks/ may include besides: benchmarks of kernels, and of a device without a graph.
@@ -160,7 +163,7 @@ def room_of(path):
         if folder == "ops/reference" or name.endswith("_reference.cc"):
             return "ops/reference"
         return "ops"
-    if path == PUBLIC:
+    if path in (PUBLIC, RANKS):
         return "public"
     return folder
 
@@ -188,8 +191,8 @@ def wrong_include(path, header, public):
 
 
 def public_headers(sources):
-    """The one that users include, and those that it includes."""
-    return {PUBLIC, *includes(sources[PUBLIC])}
+    """Those that users include, and what these include."""
+    return {header for door in (PUBLIC, RANKS) if door in sources for header in [door, *includes(sources[door])]}
 
 
 def wrong(sources):

@@ -74,6 +74,7 @@ class Order(unittest.TestCase):
     def test_what_is_in_order_is_not(self):
         for path, header in [
             ("models/mlp.cc", rooms.PUBLIC),
+            ("distributed/distributed.h", "distributed/world/world.h"),
             ("models/mlp.cc", "graph/builder/graph.h"),
             ("models/commands/device.h", rooms.DEVICE),
             ("models/main.cc", "benchmarks/compare.h"),

@@ -11,7 +11,9 @@ namespace metronome::passes {
 ///   dw f32[3, 5]  dv f32[16]      g = pack(dw, dv), dw' = unpack(g, 0), dv' = unpack(g, 16)
 ///
 /// The planner makes a gradient in its place of the vector where nothing else keeps it elsewhere,
-/// so that nothing is copied. Unchanged in evaluation.
+/// so that nothing is copied. With `Settings::averages` the loss joins them, g is averaged before
+/// it is unpacked, and what reads the loss or a parameter's gradient reads the means. Unchanged in
+/// evaluation.
 ir::Graph pack_gradients(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

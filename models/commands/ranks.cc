@@ -1,0 +1,69 @@
+#include "models/commands/ranks.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include "distributed/distributed.h"
+#include "graph/ir/error.h"
+
+namespace metronome::commands {
+namespace {
+
+bool started_as_rank() { return std::getenv("RANK") != nullptr; }
+
+/// What this process was started with.
+std::vector<std::string> own_command() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+  words.at(0) = "/proc/self/exe";
+  return words;
+}
+
+void on_first(const World& world, const std::function<void()>& what) {
+  std::string failure;
+  if (world.rank() == 0) {
+    try {
+      what();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  }
+  failure = world.exchange(failure)[0];
+  if (!failure.empty()) throw RunError(failure);
+}
+
+}  // namespace
+
+std::optional<int> launched(std::optional<int> asked) {
+  if (!asked || started_as_rank()) return std::nullopt;
+  return distributed::launch(*asked, own_command());
+}
+
+Ranks join_ranks(std::optional<int> asked) {
+  if (!started_as_rank()) return {};
+  const World world = World::from_environment();
+  if (asked && *asked != world.size()) {
+    throw RunError(
+        fmt::format("--ranks is {}, but WORLD_SIZE is {}: leave --ranks out where a "
+                    "launcher starts the ranks",
+                    *asked, world.size()));
+  }
+  // Rank 0 speaks.
+  if (world.rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) {
+    throw RunError("/dev/null cannot be opened");
+  }
+  return {.share = {.rank = world.rank(),
+                    .ranks = world.size(),
+                    .whole_batches = true,
+                    .sum = [world](double own) { return world.sum(own); }},
+          .parallel = world,
+          .as_first = [world](Executable& step) { world.copy_from_first(step); },
+          .on_first = [world](const std::function<void()>& what) { on_first(world, what); }};
+}
+
+}  // namespace metronome::commands

@@ -1,0 +1,358 @@
+// Data parallel training on ranks that are threads, beside one process that does the same.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/batches.h"
+#include "distributed/join/ranks.h"
+#include "distributed/ops/sync_batch_norm.h"
+#include "distributed/ops/weighted.h"
+#include "executor/metronome.h"
+#include "models/models.h"
+#include "tests/aten.h"
+#include "tests/distributed/on_ranks.h"
+#include "tests/doctest.h"
+
+namespace metronome::distributed::data_parallel_test {
+namespace {
+
+using Own = std::shared_ptr<Communicator>;
+using Named = std::map<std::string, at::Tensor>;
+
+std::vector<std::string> nothing(int ranks) {
+  return std::vector<std::string>(static_cast<std::size_t>(ranks));
+}
+
+CompileOptions options(const Own& own, std::vector<Mode> modes = {Mode::train}) {
+  return {
+      .modes = std::move(modes), .threads = 1, .tune = Tune::off, .data_parallel = ranks_over(own)};
+}
+
+/// By path, the parameters that a loss reaches.
+std::vector<std::string> trained(const Executable& step, const ir::Graph& graph) {
+  const std::vector<std::string>& unreached = step.report().unreached;
+  std::vector<std::string> paths;
+  for (const Storage& s : graph.storages()) {
+    const bool reached = std::ranges::find(unreached, s.path) == unreached.end();
+    if (s.trainable && reached) paths.push_back(s.path);
+  }
+  return paths;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() && std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
+}
+
+/// One process that adds the shards' gradients in the order of the ranks, and makes one update.
+class OneProcess {
+ public:
+  OneProcess(const models::ModelEntry& entry, int shards) {
+    for (int i = 0; i < shards; ++i) {
+      models_.push_back(entry.make(models::Scale::small, f32));
+      Graph& graph = models_.back().graph;
+      std::map<std::string, Value> gradients;
+      for (std::size_t k = 0; k < graph.data().storages().size(); ++k) {
+        const Storage& s = graph.data().storages()[k];
+        if (s.trainable) gradients[s.path] = graph.gradient(graph.parameter(s.path));
+      }
+      gradients_.push_back(std::move(gradients));
+      shards_.push_back(compile(graph, cpu_replay(), {.threads = 1, .tune = Tune::off}));
+    }
+    paths_ = trained(shards_[0], models_[0].graph.data());
+    Graph update("update");
+    Value loss;
+    for (const std::string& path : paths_) {
+      const Type type = shards_type(path);
+      const Value term = sum(update.parameter(named(path), type, zeros()) *
+                             update.input(gradient_of(path), type.element, type.shape));
+      loss = loss.present() ? loss + term : term;
+    }
+    update.minimize(loss, models_[0].graph.data().objectives()[0].optimizer);
+    update_ = compile(update, cpu_replay(), {.threads = 1, .tune = Tune::off});
+    for (const std::string& path : paths_) update_->set(named(path), shards_[0].get(path));
+  }
+
+  /// [shard] The loss of each.
+  std::vector<double> step(std::span<const std::span<const Feed>> batches) {
+    const auto shards = static_cast<double>(shards_.size());
+    std::vector<double> losses;
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      for (const std::string& path : paths_) shards_[i].set(path, update_->get(named(path)));
+      shards_[i].run(batches[i]);
+      losses.push_back(shards_[i].read_scalar(models_[i].graph.loss()));
+    }
+    std::vector<Feed> sums;
+    for (const std::string& path : paths_) {
+      at::Tensor sum = gradient(0, path).clone();
+      for (std::size_t i = 1; i < shards_.size(); ++i) sum += gradient(i, path);
+      sums.push_back({gradient_of(path), sum / shards});
+    }
+    update_->run(sums);
+    return losses;
+  }
+
+  const std::vector<std::string>& paths() const { return paths_; }
+  at::Tensor parameter(const std::string& path) const { return update_->get(named(path)); }
+
+ private:
+  /// In the graph of the update, which has no scopes.
+  static std::string named(std::string path) {
+    std::ranges::replace(path, '/', '.');
+    return path;
+  }
+  static std::string gradient_of(const std::string& path) { return "gradient." + named(path); }
+
+  Type shards_type(const std::string& path) const {
+    const ir::Graph& graph = models_[0].graph.data();
+    return graph.storage(*graph.find_storage(path)).type;
+  }
+  at::Tensor gradient(std::size_t shard, const std::string& path) {
+    return shards_[shard].read(gradients_[shard].at(path));
+  }
+
+  std::vector<models::Model> models_;
+  std::vector<std::map<std::string, Value>> gradients_;
+  std::vector<Executable> shards_;
+  std::vector<std::string> paths_;
+  std::optional<Executable> update_;
+};
+
+TEST_CASE("ranks train bit for bit as one process that adds their gradients in order") {
+  constexpr int kSteps = 100;
+  for (const char* name :
+       {"mlp", "residual_tower", "gated_routing", "feedback_adaptive", "gru_seq", "convnet"}) {
+    const models::ModelEntry& entry = models::find_model(name);
+    for (const int ranks : {2, 3}) {
+      if (ranks == 3 && std::string(name) != "mlp") continue;
+      CAPTURE(name);
+      CAPTURE(ranks);
+      const models::Model model = entry.make(models::Scale::small, f32);
+      const benchmarks::Batches batches(model, static_cast<std::size_t>(kSteps * ranks));
+      const auto batch = [&](int step, int rank) {
+        return batches.of_step(static_cast<std::size_t>(step * ranks + rank));
+      };
+      OneProcess one(entry, ranks);
+      std::vector<double> losses;  // [step] the shards' mean
+      for (int step = 0; step < kSteps; ++step) {
+        std::vector<std::span<const Feed>> shards;
+        for (int rank = 0; rank < ranks; ++rank) shards.push_back(batch(step, rank));
+        float sum = 0;
+        for (const double loss : one.step(shards)) sum += static_cast<float>(loss);
+        losses.push_back(sum / static_cast<float>(ranks));
+      }
+      CHECK(on_ranks(ranks, [&](const Own& own) {
+              const models::Model mine = entry.make(models::Scale::small, f32);
+              Executable step = compile(mine.graph, cpu_replay(), options(own));
+              for (int i = 0; i < kSteps; ++i) {
+                step.run(batch(i, own->rank()));
+                CHECK(step.read_scalar(mine.graph.loss()) == losses[static_cast<std::size_t>(i)]);
+              }
+              for (const std::string& path : one.paths()) {
+                CHECK_MESSAGE(same_bits(step.get(path), one.parameter(path)), path);
+              }
+            }) == nothing(ranks));
+    }
+  }
+}
+
+/// A net whose rows meet in a norm of the whole batch.
+Graph net(std::int64_t rows, const Layer& norm) {
+  Graph g("net");
+  const Value x = g.input("x", f64, {rows, 2, 6, 6});
+  const Value y = x.through(conv2d(4, 3)).through(norm).through(relu).through(max_pool2d(2));
+  const Value logits = y.through(flatten()).through(linear(3));
+  g.minimize(cross_entropy_loss(logits, g.input("target", i64, {rows})), AdamW{.lr = 1e-2});
+  return g;
+}
+
+TEST_CASE("ranks train as one process does with the whole batch") {
+  constexpr int kRanks = 2, kRows = 4, kSteps = 10;
+  const auto images = [](int step) {
+    return (at::arange(8 * 72, at::kDouble) * 0.7 + step).sin().reshape({8, 2, 6, 6});
+  };
+  const auto targets = [](int step) { return (at::arange(8, at::kLong) + step).remainder(3); };
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    const Graph whole = net(kRanks * kRows, batch_norm());
+    Executable one = compile(whole, target, {.threads = 1, .tune = Tune::off});
+    std::vector<double> losses;
+    for (int i = 0; i < kSteps; ++i) {
+      one.run({{"x", images(i)}, {"target", targets(i)}});
+      losses.push_back(one.read_scalar(whole.loss()));
+    }
+    CHECK(on_ranks(kRanks, [&](const Own& own) {
+            const Graph part = net(kRows, sync_batch_norm());
+            Executable step = compile(part, target, options(own));
+            const std::int64_t begin = kRows * own->rank();
+            for (int i = 0; i < kSteps; ++i) {
+              step.run({{"x", images(i).narrow(0, begin, kRows)},
+                        {"target", targets(i).narrow(0, begin, kRows)}});
+              const double loss = step.read_scalar(part.loss());
+              CHECK(std::abs(loss - losses[static_cast<std::size_t>(i)]) < 1e-9);
+            }
+            for (const std::string& path : one.storages()) {
+              if (step.get(path).scalar_type() != at::kDouble) continue;
+              CHECK_MESSAGE((step.get(path) - one.get(path)).abs().max().item<double>() < 1e-9,
+                            path);
+            }
+          }) == nothing(kRanks));
+  }
+}
+
+TEST_CASE("ranks begin as rank 0 does, and read the same loss and gradients") {
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    std::vector<at::Tensor> begun(2), gradients(2);
+    std::vector<double> losses(2);
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph g("begin");
+            const Value x = g.input("x", f32, {3});
+            const Value w = g.parameter("w", {f32, {3}}, normal(0, 1));
+            g.minimize(mean(square(x - w)), Sgd{.lr = 1, .clip_norm = 0.5});
+            const Value gradient = g.gradient(w);
+            CompileOptions how = options(own);
+            how.seed = static_cast<std::uint64_t>(own->rank());
+            Executable step = compile(g, target, how);
+            const auto r = static_cast<std::size_t>(own->rank());
+            begun[r] = step.get("w").clone();
+            step.run({{"x", at::full({3}, own->rank() * 2.0, at::kFloat)}});
+            losses[r] = step.read_scalar(g.loss());
+            gradients[r] = step.read(gradient).clone();
+          }) == nothing(2));
+    CHECK(same_bits(begun[0], begun[1]));
+    CHECK(losses[0] == losses[1]);
+    CHECK(same_bits(gradients[0], gradients[1]));
+    CHECK(at::allclose(gradients[0], (begun[0] - 1) * 2 / 3, 1e-6, 1e-7));
+    const double loss = (begun[0].square().mean() + (begun[0] - 2).square().mean()).item<double>();
+    CHECK(losses[0] == doctest::Approx(loss / 2));
+  }
+}
+
+TEST_CASE("ranks drop what one process with the whole batch would") {
+  // Rows of 5 and 7 numbers: ranks begin within a block of the generator.
+  const at::Tensor x = at::arange(1, 29, at::kFloat).reshape({4, 7});
+  const auto declare = [](Graph& g, std::int64_t rows) {
+    const Value h = g.input("x", f32, {rows, 7}).through(dropout(0.5));
+    const Value w = g.parameter("w", {f32, {7}}, ones());
+    g.output("h", h);
+    g.minimize(mean(h * w), Sgd{.lr = 0.1});
+  };
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    Graph whole("drop");
+    declare(whole, 4);
+    Executable one = compile(whole, target, {.seed = 3, .threads = 1});
+    at::Tensor dropped;
+    for (int i = 0; i < 3; ++i) one.run({{"x", x}}), dropped = one.read("h").clone();
+    CHECK(on_ranks(4, [&](const Own& own) {
+            Graph part("drop");
+            declare(part, 1);
+            CompileOptions how = options(own);
+            how.seed = 3;
+            Executable step = compile(part, target, how);
+            for (int i = 0; i < 3; ++i) step.run({{"x", x.narrow(0, own->rank(), 1)}});
+            CHECK(step.read("h").equal(dropped.narrow(0, own->rank(), 1)));
+            CHECK(at::allclose(step.get("w"), one.get("w"), 1e-6, 1e-7));
+          }) == nothing(4));
+  }
+}
+
+TEST_CASE("ranks take rank 0's kernel choices") {
+  const std::string folder =
+      std::getenv("TEST_TMPDIR") == nullptr ? "/tmp" : std::getenv("TEST_TMPDIR");
+  const auto file = [&](int rank) { return fmt::format("{}/choices-{}.json", folder, rank); };
+  std::vector<std::uint64_t> hashes(2);
+  std::vector<std::vector<std::string>> choices(2);
+  for (const int rank : {0, 1}) std::filesystem::remove(file(rank));
+  CHECK(on_ranks(2, [&](const Own& own) {
+          Graph g("choices");
+          const Value y = g.input("x", f32, {64, 96}).through(linear(80)).through(linear(48));
+          g.minimize(mean(square(y)), Sgd{.lr = 0.1});
+          CompileOptions how = options(own);
+          how.tune = Tune::measure;
+          how.tuning_file = file(own->rank());
+          const Executable step = compile(g, cpu_replay(), how);
+          const auto r = static_cast<std::size_t>(own->rank());
+          hashes[r] = step.report().choices_hash;
+          choices[r] = step.report().choices;
+        }) == nothing(2));
+  CHECK(hashes[0] == hashes[1]);
+  CHECK(!choices[0].empty());
+  CHECK(std::filesystem::exists(file(0)));
+  CHECK_FALSE(std::filesystem::exists(file(1)));  // it timed nothing
+  for (const std::string& line : choices[1])
+    CHECK_MESSAGE(line.find("(timed)") == std::string::npos, line);
+
+  // Of other threads.
+  CHECK(on_ranks(2, [&](const Own& own) {
+          Graph g("choices");
+          g.minimize(mean(square(g.input("x", f32, {4, 3}).through(linear(2)))), Sgd{.lr = 0.1});
+          CompileOptions how = options(own);
+          how.tune = Tune::file;
+          how.threads = 1 + own->rank();
+          const Executable step = compile(g, cpu_replay(), how);
+          const std::string note =
+              "rank 1 is on another kind of machine than rank 0, or with other threads: kernels of "
+              "their own choice, so that bits may differ from rank to rank";
+          CHECK(std::ranges::count(step.report().choices, note) == 1);
+        }) == nothing(2));
+}
+
+TEST_CASE("a mean over some of the rows is weighted by how many they are") {
+  // Rank 0 has one row that counts, rank 1 three.
+  const at::Tensor x = at::arange(24, at::kDouble).sin().reshape({8, 3});
+  const at::Tensor targets = at::tensor({-100, 1, -100, -100, 0, 2, 1, -100}, at::kLong);
+  const auto declare = [](Graph& g, std::int64_t rows, bool weighted) {
+    const Value logits = g.input("x", f64, {rows, 3}) * g.parameter("w", {f64, {3}}, ones());
+    const Value wanted = g.input("target", i64, {rows});
+    const Value loss = cross_entropy_loss(logits, wanted);
+    const Value count = sum((wanted != -100).cast(i64));
+    g.minimize(weighted ? weighted_by(loss, count) : loss, Sgd{.lr = 0.5});
+  };
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    Graph whole("tokens");
+    declare(whole, 8, false);
+    Executable one = compile(whole, target, {.threads = 1});
+    std::vector<double> losses;
+    for (int i = 0; i < 5; ++i) {
+      one.run({{"x", x}, {"target", targets}});
+      losses.push_back(one.read_scalar(whole.loss()));
+    }
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph part("tokens");
+            declare(part, 4, true);
+            Executable step = compile(part, target, options(own));
+            const std::int64_t begin = 4 * own->rank();
+            for (int i = 0; i < 5; ++i) {
+              step.run({{"x", x.narrow(0, begin, 4)}, {"target", targets.narrow(0, begin, 4)}});
+              CHECK(step.read_scalar(part.loss()) ==
+                    doctest::Approx(losses[static_cast<std::size_t>(i)]).epsilon(1e-12));
+            }
+            CHECK(at::allclose(step.get("w"), one.get("w"), 1e-12, 1e-12));
+          }) == nothing(2));
+  }
+}
+
+TEST_CASE("two worlds at once are refused") {
+  const std::string told =
+      "graph \"two\": CompileOptions::world and CompileOptions::data_parallel are two; give one of "
+      "them, as the second is a world, too";
+  CHECK(on_ranks(1, [](const Own& own) {
+          Graph g("two");
+          g.output("y", g.input("x", f32, {1}) * 2);
+          CompileOptions how = options(own, {Mode::evaluate});
+          how.world = ranks_over(own);
+          compile(g, cpu_replay(), how);
+        }) == std::vector<std::string>{told});
+}
+
+}  // namespace
+}  // namespace metronome::distributed::data_parallel_test
