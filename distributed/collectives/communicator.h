@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ class Communicator {
 
   /// The bytes of rank `root` come to all.
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+
+  /// A step begins, by its number: for messages on what becomes of others meanwhile.
+  virtual void begin_step(std::int64_t step) { static_cast<void>(step); }
 
   /// [rank] What each rank says here, of any length. For what ranks tell each other once, before
   /// they know what they have in common: it does not pass through the calls above.

@@ -29,32 +29,13 @@ at::Tensor tensor_of(std::span<const std::byte> bytes) {
                        {static_cast<std::int64_t>(bytes.size())}, at::TensorOptions(at::kByte));
 }
 
-bool loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-/// The network interface, or the address, on which others reach this rank.
-auto device_of(const Environment& own) {
-  if (!own.interface.empty()) {
-    return c10d::ProcessGroupGloo::createDeviceForInterface(own.interface);
-  }
-  const std::string address = own_address_towards(own.host, own.port);
-  if (own.local_size < own.size && (address.empty() || loopback(address))) {
-    throw RunError(fmt::format(
-        "rank {} of {}: ranks on other machines cannot reach this one at {}, from where it reaches "
-        "MASTER_ADDR {}; set GLOO_SOCKET_IFNAME to its network interface",
-        own.rank, own.size, address.empty() ? "no address" : address, own.host));
-  }
-  return c10d::ProcessGroupGloo::createDeviceForHostname(address.empty() ? "localhost" : address);
-}
-
 class Gloo final : public Communicator {
  public:
   Gloo(const Store& store, const Environment& own, const GlooLimits& limits)
-      : store_(store), own_(own), limits_(limits) {
-    const auto options = c10d::ProcessGroupGloo::Options::create(limits.connect);
+      : store_(store), own_(own), limits_(limits), watch_(store, own, limits.watch) {
+    const auto options = c10d::ProcessGroupGloo::Options::create(limits.watch.connect);
     options->threads = 1;  // calls come one at a time
-    options->devices.push_back(device_of(own));
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address(own)));
     const auto client = c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(
         static_cast<c10d::Store*>(&store.client()));
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
@@ -86,6 +67,8 @@ class Gloo final : public Communicator {
     wait("broadcast", bytes.size(), [&] { return group_->broadcast(tensors, options); });
   }
 
+  void begin_step(std::int64_t step) override { watch_.begin_step(step); }
+
   std::vector<std::string> exchange(const std::string& text) override {
     const std::string round = key(fmt::format("exchange/{}", exchanges_++));
     const auto of_all = [&](const char* what) {
@@ -97,17 +80,22 @@ class Gloo final : public Communicator {
     };
     const std::vector<std::string> said = of_all("said"), read = of_all("read");
     const auto own = static_cast<std::size_t>(own_.rank);
+    watch_.enter("exchange", text.size());
     store_.set(said[own], text);
-    if (!store_.wait(said, limits_.call)) {
+    const auto last = std::chrono::steady_clock::now() + limits_.call;
+    while (!store_.wait(said, kGlance)) {
+      if (const auto fault = watch_.fault(Milliseconds(0))) throw RunError(*fault);
+      if (std::chrono::steady_clock::now() < last) continue;
       throw RunError(fmt::format("rank {} of {}: other ranks did not get so far within {} s",
                                  own_.rank, own_.size,
                                  std::chrono::duration<double>(limits_.call).count()));
     }
+    watch_.leave();
     std::vector<std::string> all;
     for (const std::string& of_rank : said) all.push_back(store_.get(of_rank));
     store_.set(read[own], "");
     // Whoever keeps the store may end after this; the others must have read.
-    if (keeps_store(own_)) store_.wait(read, limits_.connect);
+    if (keeps_store(own_)) store_.wait(read, limits_.watch.connect);
     return all;
   }
 
@@ -116,17 +104,24 @@ class Gloo final : public Communicator {
 
   template <class Call>
   void wait(const char* what, std::size_t bytes, Call call) {
+    watch_.enter(what, bytes);
     try {
       call()->wait();
     } catch (const std::exception& error) {
+      // It speaks of connections; who is lost shows a moment later.
+      if (const auto fault = watch_.fault(kVerdict)) throw RunError(*fault);
       throw RunError(fmt::format("{} of {} bytes between {} ranks failed on rank {}: {}", what,
                                  bytes, own_.size, own_.rank, first_line(error)));
     }
+    watch_.leave();
   }
+
+  static constexpr Milliseconds kGlance{100}, kVerdict{1000};
 
   Store store_;
   Environment own_;
   GlooLimits limits_;
+  Watch watch_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   int exchanges_ = 0;
 };

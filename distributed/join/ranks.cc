@@ -46,6 +46,8 @@ class Joined final : public executor::Ranks {
     require_same_steps(*communicator_, declared[0]->name(), steps_of(declared, plans));
   }
 
+  void begin_step(std::int64_t step) const override { communicator_->begin_step(step); }
+
   OpPtr mean() const override { return make_op(AllReduce{ReduceOp::mean, communicator_}); }
   void broadcast(std::span<std::byte> bytes) const override { communicator_->broadcast(bytes, 0); }
   std::vector<std::string> exchange(const std::string& text) const override {

@@ -66,20 +66,30 @@ class Ranks {
     }
   }
 
-  int wait(const Signals& signals, Milliseconds grace) {
+  int wait(const Signals& signals, const LaunchOptions& options) {
     std::optional<int> status;
-    Clock::time_point kill_at = Clock::time_point::max();
-    const auto ask_to_end = [&](int why, int signal) {
-      if (!status) kill_at = Clock::now() + grace;
-      if (!status) status = why;
-      send(signal);
+    const auto never = Clock::time_point::max();
+    Clock::time_point ask_at = never, kill_at = never;
+    const auto end = [&](int why, Milliseconds until_asked) {
+      if (status) return;
+      status = why;
+      ask_at = Clock::now() + until_asked;
+      kill_at = ask_at + options.grace;
     };
     while (any_runs()) {
-      if (const int signal = signals.next(); signal != 0) ask_to_end(128 + signal, signal);
+      if (const int signal = signals.next(); signal != 0) {
+        send(signal);
+        end(128 + signal, Milliseconds(0));
+        ask_at = never;  // they were
+      }
       for (const int rank : take_failed()) {
-        if (status) continue;  // the others were asked to end, and do
+        if (status) continue;  // the others end, too
         say(rank);
-        ask_to_end(processes_[rank].end().status, SIGTERM);
+        end(processes_[rank].end().status, options.last_words);
+      }
+      if (Clock::now() >= ask_at) {
+        send(SIGTERM);
+        ask_at = never;
       }
       if (Clock::now() >= kill_at) send(SIGKILL);
     }
@@ -107,7 +117,7 @@ class Ranks {
 
   void say(int rank) const {
     const End& end = processes_[rank].end();
-    fmt::print(stderr, "rank {} of {} {}: the others are asked to end\n", rank, processes_.size(),
+    fmt::print(stderr, "rank {} of {} {}: the others end\n", rank, processes_.size(),
                end.signal != 0 ? fmt::format("was ended by SIG{}", ::sigabbrev_np(end.signal))
                                : fmt::format("ended with status {}", end.status));
   }
@@ -122,7 +132,7 @@ int launch(int ranks, const std::vector<std::string>& command, const LaunchOptio
   if (command.empty()) throw RunError("no program is named that ranks could run");
   const Signals signals;
   const Store store = Store::serve(kHost, 0, kStoreLimit);
-  return Ranks(ranks, command, store.port()).wait(signals, options.grace);
+  return Ranks(ranks, command, store.port()).wait(signals, options);
 }
 
 }  // namespace metronome::distributed

@@ -2,14 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <memory>
+#include <set>
 
+#include "distributed/store/environment.h"
 #include "executor/support/descriptor.h"
+#include "graph/ir/error.h"
 
 namespace metronome::distributed {
 namespace {
@@ -42,6 +49,41 @@ bool connects(const addrinfo& to) {
   return ::getsockopt(descriptor.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
+bool loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+/// In numbers; empty for what is none.
+std::string numbers_of(const sockaddr* address) {
+  const socklen_t size = address == nullptr               ? 0
+                         : address->sa_family == AF_INET  ? sizeof(sockaddr_in)
+                         : address->sa_family == AF_INET6 ? sizeof(sockaddr_in6)
+                                                          : 0;
+  std::array<char, NI_MAXHOST> text{};
+  const bool is_one = size > 0 && ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0,
+                                                NI_NUMERICHOST) == 0;
+  return is_one ? text.data() : "";
+}
+
+std::string address_of_interface(const Environment& own) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) found = nullptr;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(found, [](ifaddrs* first) {
+    if (first != nullptr) ::freeifaddrs(first);
+  });
+  std::set<std::string> names;
+  for (const ifaddrs* at = all.get(); at != nullptr; at = at->ifa_next) {
+    const std::string address = numbers_of(at->ifa_addr);
+    if (address.empty()) continue;
+    if (own.interface == at->ifa_name) return address;
+    names.insert(at->ifa_name);
+  }
+  throw RunError(
+      fmt::format("rank {} of {}: GLOO_SOCKET_IFNAME is {}, but the network interfaces "
+                  "with an address are {}",
+                  own.rank, own.size, own.interface, fmt::join(names, ", ")));
+}
+
 }  // namespace
 
 std::string printed_address(const std::string& host, int port) {
@@ -55,6 +97,18 @@ bool listens(const std::string& host, int port) {
     if (connects(*address)) return true;
   }
   return false;
+}
+
+std::string own_address(const Environment& own) {
+  if (!own.interface.empty()) return address_of_interface(own);
+  const std::string address = own_address_towards(own.host, own.port);
+  if (own.local_size < own.size && (address.empty() || loopback(address))) {
+    throw RunError(fmt::format(
+        "rank {} of {}: ranks on other machines cannot reach this one at {}, from where it reaches "
+        "MASTER_ADDR {}; set GLOO_SOCKET_IFNAME to its network interface",
+        own.rank, own.size, address.empty() ? "no address" : address, own.host));
+  }
+  return address.empty() ? "127.0.0.1" : address;
 }
 
 std::string own_address_towards(const std::string& host, int port) {

@@ -150,7 +150,10 @@ World::World(const Environment& own, const WorldOptions& options) {
     const Entrance entrance(*store, own, options.connect);
     entrance.enter();
     entrance.await_all();
-    communicator = distributed::gloo(*store, own, {.connect = options.connect});
+    communicator =
+        distributed::gloo(*store, own,
+                          {.call = options.collective,
+                           .watch = {.connect = options.connect, .silence = options.silence}});
     entrance.part();
     at::set_num_threads(threads);
   }
@@ -175,6 +178,31 @@ double World::sum(double own) const {
   distributed::all_reduce(*impl_->communicator, ReduceOp::sum, f64,
                           std::as_writable_bytes(std::span(value)), scratch);
   return value[0];
+}
+
+void World::on_first(const std::function<void()>& what) const {
+  std::string failure;
+  if (rank() == 0) {
+    try {
+      what();
+    } catch (const std::exception& error) {
+      failure = error.what();
+      if (failure.empty()) failure = "rank 0 failed";
+    }
+  }
+  failure = exchange(failure)[0];
+  if (!failure.empty()) throw RunError(failure);
+}
+
+void World::save(const Executable& step, const std::string& path) const {
+  on_first([&] { step.save(path); });
+}
+
+std::vector<std::string> World::load(Executable& step, const std::string& path) const {
+  std::vector<std::string> lines;
+  on_first([&] { lines = step.load(path); });
+  copy_from_first(step);
+  return lines;
 }
 
 void World::copy_from_first(Executable& step) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,10 +21,19 @@ class Ranks;
 struct WorldOptions {
   /// How long ranks wait for the store, and for each other.
   std::chrono::milliseconds connect{30'000};
+  /// A rank that says nothing for so long stands still: the others end. Each speaks from a thread
+  /// of its own, whatever it does.
+  std::chrono::milliseconds silence{10'000};
+  /// How long one exchange may take, in which other ranks are late.
+  std::chrono::milliseconds collective{600'000};
 };
 
 /// The processes ("ranks") that train one model together, and which of them this one is. Copies are
 /// the same world.
+///
+/// If a rank dies, fails, stands still, or leaves while others wait for it, the others end: with a
+/// RunError from what they were in, which names the rank, the step and the collective, or, if they
+/// were in nothing that could throw it, printed, and with status 1.
 ///
 ///   const mt::World world = mt::World::from_environment();
 ///
@@ -53,6 +63,13 @@ class World {
   std::vector<std::string> exchange(const std::string& text) const;
   /// The sum of what each rank gives, in their order, on all of them.
   double sum(double own) const;
+  /// Does `what` on rank 0; the others wait, and all throw RunError with its reason if it throws.
+  void on_first(const std::function<void()>& what) const;
+  /// A checkpoint of `step`, which rank 0 writes; any number of ranks can load it. As `on_first`.
+  void save(const Executable& step, const std::string& path) const;
+  /// Rank 0 reads a checkpoint, and all have what stands in it. What `Executable::load` returns
+  /// there; nothing on the others. As `on_first`.
+  std::vector<std::string> load(Executable& step, const std::string& path) const;
   /// All storages of `step`, which each rank has compiled, become rank 0's: batch norm's
   /// statistics, which are each rank's own, before a model is evaluated on all ranks.
   void copy_from_first(Executable& step) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ class Ranks {
   /// same steps. `declared`: as `join` made them.
   virtual void agree(std::span<const ir::Graph* const> declared,
                      std::span<const Plan> plans) const = 0;
+
+  /// A step begins, by its number.
+  virtual void begin_step(std::int64_t step) const = 0;
 
   /// The op that makes of a tensor of each rank their mean, element by element.
   virtual OpPtr mean() const = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "executor/engine/ranks.h"
 #include "executor/run/executable_impl.h"
 #include "graph/ir/error.h"
 
@@ -49,6 +50,7 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
   copy_feeds(picked);
   shape = picked;
   const auto number = static_cast<std::size_t>(engine->steps());
+  if (options.world) options.world->begin_step(engine->steps());
   try {
     if (times != nullptr) {
       *times = engine->profile(plan);

@@ -24,19 +24,6 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-void on_first(const World& world, const std::function<void()>& what) {
-  std::string failure;
-  if (world.rank() == 0) {
-    try {
-      what();
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-  }
-  failure = world.exchange(failure)[0];
-  if (!failure.empty()) throw RunError(failure);
-}
-
 }  // namespace
 
 std::optional<int> launched(std::optional<int> asked) {
@@ -63,7 +50,7 @@ Ranks join_ranks(std::optional<int> asked) {
                     .sum = [world](double own) { return world.sum(own); }},
           .parallel = world,
           .as_first = [world](Executable& step) { world.copy_from_first(step); },
-          .on_first = [world](const std::function<void()>& what) { on_first(world, what); }};
+          .on_first = [world](const std::function<void()>& what) { world.on_first(what); }};
 }
 
 }  // namespace metronome::commands

@@ -16,6 +16,7 @@
 
 #include "distributed/launch/process.h"
 #include "graph/ir/error.h"
+#include "tests/distributed/ranks_folder.h"
 #include "tests/doctest.h"
 
 namespace metronome::distributed::launch_test {
@@ -23,17 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
-
-constexpr const char* kProgram = "tests/rank_program";
-
-/// An empty folder for what ranks say.
-std::string fresh_folder() {
-  const char* temporary = std::getenv("TEST_TMPDIR");
-  const std::string folder = fmt::format("{}/ranks", temporary == nullptr ? "/tmp" : temporary);
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
 
 /// Waits for what a rank says.
 std::string said(const std::string& folder, int rank) {
@@ -46,7 +36,7 @@ std::string said(const std::string& folder, int rank) {
 }
 
 int run(int ranks, const std::string& folder, Words words) {
-  words.insert(words.begin(), {kProgram, folder});
+  words.insert(words.begin(), {kRankProgram, folder});
   return launch(ranks, words, {.grace = 1s});
 }
 
@@ -93,7 +83,7 @@ TEST_CASE("signals are passed on; ranks that are stopped are killed; none outliv
   const std::string folder = fresh_folder();
   const std::map<std::string, std::string> variables;
   const auto started = [&](const Words& words) {
-    Words command = {kProgram, folder, "launch", "2"};
+    Words command = {kRankProgram, folder, "launch", "2"};
     command.insert(command.end(), words.begin(), words.end());
     return Process(command, variables);
   };
@@ -131,7 +121,7 @@ TEST_CASE("what cannot be started is refused, and leaves no rank") {
   };
   CHECK(refusal(2, {"/no/program"}) == "/no/program cannot be started: No such file or directory");
   CHECK(refusal(2, {"/etc/passwd"}) == "/etc/passwd cannot be started: Permission denied");
-  CHECK(refusal(0, {kProgram}) == "0 ranks: there must be 1 or more");
+  CHECK(refusal(0, {kRankProgram}) == "0 ranks: there must be 1 or more");
   CHECK(refusal(2, {}) == "no program is named that ranks could run");
 }
 

@@ -38,7 +38,7 @@ inline Ranks gloo_world(int ranks, const Store& store, const GlooLimits& limits 
                             .host = "127.0.0.1",
                             .port = store.port(),
                             .agent_store = true};
-      const Store client = Store::connect(own.host, own.port, limits.connect);
+      const Store client = Store::connect(own.host, own.port, limits.watch.connect);
       world[static_cast<std::size_t>(rank)] = gloo(client, own, limits);
     });
   }

@@ -2,6 +2,11 @@
 // say in FOLDER/RANK.
 //   meet            joins the world, and says who it is
 //   sum             a step that adds 1, 2, ... over the ranks, and says what it makes
+//   steps K R WORD  steps in which all ranks add numbers, until rank R does this before step K:
+//   kill
+//                   or stop itself, feed a wrong shape, leave, or sleep for longer than silence may
+//                   last and go on for ten steps; or die while the others sleep. What goes wrong
+//                   stands in FOLDER/RANK.error, and when rank R did it is FOLDER/moment's time
 //   only R WORD...  when all are there, does the words if it is rank R; else waits for a signal
 //   return N        returns N
 //   raise N         sends itself a signal
@@ -12,6 +17,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -47,6 +53,32 @@ void await_all(const std::string& folder) {
   }
 }
 
+int steps(const std::string& folder, int last, int culprit, const std::string& what) {
+  using namespace std::chrono_literals;
+  if (std::freopen(fmt::format("{}/{}.error", folder, std::getenv("RANK")).c_str(), "w", stderr) ==
+      nullptr) {
+    return 3;
+  }
+  const World world = World::from_environment({.connect = 20s, .silence = 2s});
+  Graph g("steps");
+  g.output("y", all_reduce(g.input("x", f32, {1000})));
+  Executable step = compile(g, cpu_replay(), {.modes = {Mode::evaluate}, .world = world});
+  for (int i = 0; i < last + 10; ++i) {
+    if (i == last && what == "alone" && world.rank() != culprit) std::this_thread::sleep_for(30s);
+    if (i == last && world.rank() == culprit) {
+      std::ofstream(folder + "/moment") << i;
+      if (what == "kill" || what == "alone") std::raise(SIGKILL);
+      if (what == "stop") std::raise(SIGSTOP);
+      if (what == "feed") step.evaluate({{"x", at::full({7}, 1.0, at::kFloat)}});
+      if (what == "leave") return 0;
+      if (what == "sleep") std::this_thread::sleep_for(3s);
+    }
+    step.evaluate({{"x", at::full({1000}, i, at::kFloat)}});
+    if (step.read("y").max().item<float>() != static_cast<float>(i * world.size())) return 4;
+  }
+  return 0;
+}
+
 int act(const std::string& folder, const Words& words) {
   const auto number = [&] { return std::stoi(words.at(1)); };
   if (words.at(0) == "meet") {
@@ -64,6 +96,7 @@ int act(const std::string& folder, const Words& words) {
     say(folder, fmt::format("rank {} has {}", world.rank(), step.read("y").item<float>()));
     return 0;
   }
+  if (words[0] == "steps") return steps(folder, number(), std::stoi(words.at(2)), words.at(3));
   if (words[0] == "only") {
     say(folder, std::to_string(::getpid()));
     await_all(folder);

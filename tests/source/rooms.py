@@ -64,7 +64,8 @@ _EXECUTOR = {
 _DISTRIBUTED = {
     "distributed/store": ["graph/ir", "executor/support"],
     "distributed/launch": ["graph/ir", "executor/support", "distributed/store"],
-    "distributed/collectives": ["graph/ir", "distributed/store"],
+    "distributed/faults": ["graph/ir", "executor/support", "distributed/store"],
+    "distributed/collectives": ["graph/ir", "distributed/faults", "distributed/store"],
     "distributed/ops": _DECLARED
     + ["ops", "ops/cpu", "ops/own", "ops/reference", "distributed/collectives"],
     "distributed/join": ["graph/ir", "graph/passes", "ops", "executor/engine"]
