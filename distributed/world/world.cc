@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -206,10 +207,22 @@ std::vector<std::string> World::load(Executable& step, const std::string& path) 
 }
 
 void World::copy_from_first(Executable& step) const {
-  for (const std::string& path : step.storages()) {
-    const at::Tensor shown = step.get(path).clone();
-    impl_->communicator->broadcast({static_cast<std::byte*>(shown.data_ptr()), shown.nbytes()}, 0);
-    step.set(path, shown);
+  // All of them in one message: most are small.
+  const std::vector<std::string> paths = step.storages();
+  std::vector<std::byte> bytes;
+  for (const std::string& path : paths) {
+    const at::Tensor own = step.get(path).contiguous();
+    const auto* begin = static_cast<const std::byte*>(own.data_ptr());
+    bytes.insert(bytes.end(), begin, begin + own.nbytes());
+  }
+  impl_->communicator->broadcast(bytes, 0);
+  if (rank() == 0) return;
+  std::size_t at = 0;
+  for (const std::string& path : paths) {
+    const at::Tensor theirs = step.get(path).clone(at::MemoryFormat::Contiguous);
+    std::memcpy(theirs.data_ptr(), bytes.data() + at, theirs.nbytes());
+    at += theirs.nbytes();
+    step.set(path, theirs);
   }
 }
 
