@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +16,10 @@
 
 #include "distributed/store/environment.h"
 #include "distributed/store/store.h"
+#include "executor/metronome.h"
 #include "executor/support/descriptor.h"
 #include "graph/ir/error.h"
+#include "tests/aten.h"
 #include "tests/doctest.h"
 
 C10_DECLARE_int(caffe2_log_level);
@@ -100,6 +103,72 @@ TEST_CASE("ranks meet at a launcher's store, once for each start") {
     first.restart = second.restart = restart;
     CHECK(meet({first, second}) == Said{"rank 0 of 2", "rank 1 of 2"});
   }
+}
+
+/// A step of `y = x w`, trained once on numbers of the rank.
+Executable trained(const World& world, Graph& g, int steps) {
+  const Value w = g.parameter("w", {f32, {3}}, normal(0, 1));
+  g.minimize(mean(square(g.input("x", f32, {3}) * w)), Adam{.lr = 0.1});
+  Executable step = compile(g, cpu_replay(), {.threads = 1, .data_parallel = world});
+  const at::Tensor x = at::full({3}, world.rank() + 1, at::kFloat);
+  for (int i = 0; i < steps; ++i) step.run({{"x", x}});
+  return step;
+}
+
+TEST_CASE("rank 0 writes and reads checkpoints, and all learn of its failure") {
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // not made for ranks that are threads
+  const char* temporary = std::getenv("TEST_TMPDIR");
+  const std::string file =
+      fmt::format("{}/world.safetensors", temporary == nullptr ? "/tmp" : temporary);
+  const int port = free_port();
+  std::vector<at::Tensor> saved(2), loaded(2), went_on(2), undisturbed(2);
+  std::vector<std::string> said(2);
+  std::vector<std::thread> threads;
+  std::vector<std::shared_ptr<World>> worlds(2);
+  for (const int r : {0, 1}) {
+    threads.emplace_back([&, r] {
+      const auto k = static_cast<std::size_t>(r);
+      worlds[k] = std::make_shared<World>(rank(r, 2, port), WorldOptions{.connect = 20s});
+      const World& world = *worlds[k];
+      Graph first("net"), second("net"), third("net");
+      Executable step = trained(world, first, 3);
+      world.save(step, file);
+      saved[k] = step.get("w").clone();
+      Executable other = trained(world, second, 1);
+      world.load(other, file);
+      loaded[k] = other.get("w").clone();
+      const at::Tensor x = at::full({3}, r + 1, at::kFloat);
+      for (int i = 0; i < 4; ++i) other.run({{"x", x}});
+      went_on[k] = other.get("w").clone();
+      undisturbed[k] = trained(world, third, 7).get("w").clone();
+      try {
+        world.save(step, "/no/folder/x.safetensors");
+      } catch (const RunError& error) {
+        said[k] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(said[0].find("/no/folder") != std::string::npos);
+  CHECK(said[1] == said[0]);
+  for (const std::size_t k : {0, 1}) {
+    CHECK(saved[k].equal(saved[0]));
+    CHECK(loaded[k].equal(saved[0]));
+    CHECK(went_on[k].equal(undisturbed[0]));
+  }
+}
+
+TEST_CASE("World without RANK is one rank, and trains as it would alone") {
+  const World world(Environment{}, {});
+  Graph g("net"), h("net");
+  Executable one = trained(world, g, 3);
+  CHECK(world.size() == 1);
+  CHECK(world.sum(2.5) == 2.5);
+  const Value w = h.parameter("w", {f32, {3}}, normal(0, 1));
+  h.minimize(mean(square(h.input("x", f32, {3}) * w)), Adam{.lr = 0.1});
+  Executable plain = compile(h, cpu_replay(), {.threads = 1});
+  for (int i = 0; i < 3; ++i) plain.run({{"x", at::ones({3})}});
+  CHECK(plain.get("w").equal(one.get("w")));
 }
 
 TEST_CASE("one rank opens no socket") {
