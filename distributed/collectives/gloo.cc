@@ -1,7 +1,6 @@
 #include "distributed/collectives/gloo.h"
 
 #include <ATen/ops/from_blob.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -12,16 +11,11 @@
 #include <utility>
 
 #include "distributed/store/addresses.h"
+#include "distributed/store/first_line.h"
 #include "graph/ir/error.h"
 
 namespace metronome::distributed {
 namespace {
-
-std::string first_line(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
 
 /// libtorch writes to none that it only sends from.
 at::Tensor tensor_of(std::span<const std::byte> bytes) {

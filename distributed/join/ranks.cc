@@ -21,7 +21,6 @@ class Joined final : public executor::Ranks {
       : communicator_(std::move(communicator)) {}
 
   int rank() const override { return communicator_->rank(); }
-  int size() const override { return communicator_->size(); }
 
   OwnOps ops() const override { return collective_ops(); }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "distributed/collectives/communicator.h"
 #include "distributed/collectives/reduce_op.h"

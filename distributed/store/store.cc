@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "distributed/store/addresses.h"
+#include "distributed/store/first_line.h"
 #include "graph/ir/error.h"
 
 C10_DECLARE_int(caffe2_log_level);
@@ -53,13 +54,6 @@ c10d::TCPStoreOptions options_of(int port, Milliseconds limit) {
   return options;
 }
 
-/// The first line of what libtorch says: the others are where in its sources.
-std::string first_line(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
-
 /// On a thread of its own, which libtorch may hold for long where something listens that is no
 /// store. Nothing if it has not ended within the limit; the thread is then left to itself.
 std::optional<Client> connected(const std::string& host, int port, Milliseconds limit) {
@@ -80,6 +74,12 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
+
+std::string first_line(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
 
 struct Store::Impl {
   std::string host;

@@ -226,10 +226,6 @@ void World::copy_from_first(Executable& step) const {
   }
 }
 
-const std::shared_ptr<distributed::Communicator>& World::communicator() const {
-  return impl_->communicator;
-}
-
 World::operator std::shared_ptr<const executor::Ranks>() const {
   return distributed::ranks_over(impl_->communicator);
 }

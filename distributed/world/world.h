@@ -11,7 +11,6 @@ namespace metronome {
 
 class Executable;
 namespace distributed {
-class Communicator;
 struct Environment;
 }  // namespace distributed
 namespace executor {
@@ -74,8 +73,6 @@ class World {
   /// statistics, which are each rank's own, before a model is evaluated on all ranks.
   void copy_from_first(Executable& step) const;
 
-  /// How the ranks exchange bytes; of one rank, too.
-  const std::shared_ptr<distributed::Communicator>& communicator() const;
   /// What `compile` takes: `{.world = world}`.
   operator std::shared_ptr<const executor::Ranks>() const;  // NOLINT: a World is one
 

@@ -20,7 +20,6 @@ class Ranks {
   virtual ~Ranks() = default;
 
   virtual int rank() const = 0;
-  virtual int size() const = 0;
 
   /// What back ends know of the ops that ranks take part in.
   virtual OwnOps ops() const = 0;

@@ -18,11 +18,13 @@
 #include "tests/aten.h"
 #include "tests/distributed/on_ranks.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 
 namespace metronome::distributed::collective_ops_test {
 namespace {
 
 using Own = std::shared_ptr<Communicator>;
+using testing::mistake_of;
 
 constexpr ReduceOp kAll[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
 
@@ -165,27 +167,30 @@ TEST_CASE("broadcast gives all ranks the root's numbers, and the root all gradie
   }
 }
 
-/// Counts the calls of a rank.
-class Counting final : public Communicator {
+/// Writes a rank's calls down.
+class Recording final : public Communicator {
  public:
-  explicit Counting(Own own) : own_(std::move(own)) {}
+  explicit Recording(Own own) : own_(std::move(own)) {}
 
   int rank() const override { return own_->rank(); }
   int size() const override { return own_->size(); }
   void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    ++calls, own_->all_to_all(from, to);
+    calls.push_back(fmt::format("all_to_all {}", from.size()));
+    own_->all_to_all(from, to);
   }
   void all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
+    calls.push_back(fmt::format("all_gather {}", from.size()));
     own_->all_gather(from, to);
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
-    ++calls, own_->broadcast(bytes, root);
+    calls.push_back(fmt::format("broadcast {}", bytes.size()));
+    own_->broadcast(bytes, root);
   }
   std::vector<std::string> exchange(const std::string& text) override {
     return own_->exchange(text);
   }
 
-  int calls = 0;
+  std::vector<std::string> calls;
 
  private:
   Own own_;
@@ -193,31 +198,22 @@ class Counting final : public Communicator {
 
 TEST_CASE("collectives are neither shared nor left out, and a step makes them in order") {
   CHECK(on_ranks(2, [](const Own& own) {
-          const auto counting = std::make_shared<Counting>(own);
+          const auto recording = std::make_shared<Recording>(own);
           Graph g("twice");
           const Value x = g.input("x", f32, {4});
           const Value y = all_reduce(x), again = all_reduce(x);
-          all_reduce(x * 2);  // nobody reads it
+          all_reduce(sum(x));  // nobody reads it
           broadcast(x);
           g.output("y", y + again);
-          Executable step = compile(g, cpu_replay(), options(counting, {Mode::evaluate}));
+          Executable step = compile(g, cpu_replay(), options(recording, {Mode::evaluate}));
           const at::Tensor one = at::ones({4});
           step.evaluate({{"x", one}});
-          CHECK(counting->calls == 4);
+          CHECK(recording->calls == std::vector<std::string>{"all_to_all 16", "all_gather 8",
+                                                             "all_to_all 16", "all_gather 8",
+                                                             "all_to_all 8", "all_gather 4",
+                                                             "broadcast 16"});
           CHECK(step.read("y").equal(one * 4));
         }) == nothing(2));
-}
-
-std::string mistake_of(const std::function<void(Graph&)>& declare) {
-  Graph g("wrong");
-  declare(g);
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
 }
 
 TEST_CASE("operands and roots that collectives do not take") {

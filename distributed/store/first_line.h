@@ -1,0 +1,12 @@
+// What libtorch's errors say.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace metronome::distributed {
+
+/// The first line: the others are where in libtorch's sources.
+std::string first_line(const std::exception& error);
+
+}  // namespace metronome::distributed
