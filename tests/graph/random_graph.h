@@ -14,6 +14,16 @@
 
 namespace metronome::testing {
 
+/// How many random graphs a test looks at: a quarter under the sanitizers, which take eight times as
+/// long for each.
+constexpr int graphs(int count) {
+#ifdef __SANITIZE_ADDRESS__
+  return count / 4;
+#else
+  return count;
+#endif
+}
+
 enum class Guarding : std::uint8_t {
   no,   ///< but for single nodes under a boolean of their own, which all read
   yes,  ///< choices, chains of conditions and their negations, as loops and branches make them
