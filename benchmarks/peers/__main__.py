@@ -47,10 +47,16 @@ def arguments() -> argparse.Namespace:
         choices=PEERS,
         default=list(PEERS),
         metavar="PEER",
-        help=f"of {', '.join(PEERS)}; eager always takes part",
+        help=f"of {', '.join(PEERS)}; eager always takes part, and on several ranks ddp",
     )
+    add("--ranks", type=int, default=1, help="train data parallel, one process a rank (CPU)")
     add("--tf32", action="store_true", help="TF32 products for all, in place of IEEE fp32 (GPU)")
-    add("--threads", type=int, help="of a CPU; by default 1 at small scale and all cores at full")
+    add(
+        "--threads",
+        type=int,
+        help="of a CPU, for each rank; by default 1 at small scale and all cores, shared out "
+        "between the ranks, at full",
+    )
     add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 21 small and 9 full")
     add("--limit", type=float, default=3600, help="seconds after which nothing more is begun")
     add(
@@ -68,11 +74,15 @@ def arguments() -> argparse.Namespace:
     chosen = parser.parse_args()
     if chosen.tf32 and chosen.device == "cpu":
         parser.error("--tf32 needs --device cuda: a CPU has no TF32")
+    if chosen.ranks < 1:
+        parser.error(f"--ranks: {chosen.ranks} are too few, say 1 or more")
+    if chosen.ranks > 1 and chosen.device == "cuda":
+        parser.error("--ranks: several run on CPUs only")
     small = chosen.scale == "small"
     if chosen.rounds is None:
         chosen.rounds = 21 if small else 9
     if chosen.threads is None:
-        chosen.threads = 1 if small and chosen.device == "cpu" else cores()
+        chosen.threads = 1 if small and chosen.device == "cpu" else max(1, cores() // chosen.ranks)
     if chosen.rounds < FEWEST_ROUNDS:
         parser.error(f"--rounds: {chosen.rounds} are too few, say {FEWEST_ROUNDS} or more")
     if chosen.threads < 1:
@@ -93,9 +103,12 @@ def show(result: dict) -> None:
             print(f"  {row['label']:<38} unavailable: {row['unavailable']}")
             continue
         ms, spread = row["ms"]["median"], 1.4826 * row["ms"]["mad"]
+        against, exposed = "eager", ""
+        if "exposed_ms" in row:
+            against, exposed = "DDP", f"exposed {row['exposed_ms']:.4f} ms  "
         print(
-            f"  {row['label']:<38} {ms:10.4f} +- {spread:.4f} ms  eager / it {row['ratio']:6.2f}  "
-            f"ready in {row['compile_s']:6.1f} s  {'agrees' if row['agree'] else 'DISAGREES'} "
+            f"  {row['label']:<38} {ms:10.4f} +- {spread:.4f} ms  {exposed}"
+            f"{against} / it {row['ratio']:6.2f}  ready in {row['compile_s']:6.1f} s  {'agrees' if row['agree'] else 'DISAGREES'} "
             f"({row['max_difference']:.1e})  {row['form']}",
             flush=True,
         )
@@ -120,15 +133,16 @@ def main() -> int:
     if args.json and args.json.exists():
         report = json.loads(args.json.read_text())
     precision = "tf32" if args.tf32 else "ieee"
-    run = {"scale": args.scale, "device": args.device, "precision": precision}
+    run = {"scale": args.scale, "device": args.device, "precision": precision, "ranks": args.ranks}
     results = report["results"] = [result for result in report["results"] if finished(result)]
-    done = {result["model"] for result in results if run.items() <= result.items()}
+    done = {result["model"] for result in results if run.items() <= {"ranks": 1, **result}.items()}
     models = [model for model in args.models if model not in done]
 
     m = report["machine"]
     print(
         f"{m['cpu']}, {m['cores']} cores, load {m['load']:.2f}; {args.scale} scale on "
-        f"{args.device}, {precision}, {args.threads} threads, {args.rounds} rounds; "
+        f"{args.device}, {precision}, {args.ranks} ranks, {args.threads} threads, "
+        f"{args.rounds} rounds; "
         "times are medians +- spreads",
         flush=True,
     )

@@ -17,6 +17,7 @@ class Kind:
     label: str
     times_itself: bool = False  # chooses by timing while it compiles: such a one compiles alone
     without_gpu: str = ""  # why it takes no part there
+    ranks: str = "one"  # or "several", or "any": what it can train on
 
 
 PEERS = {
@@ -28,8 +29,17 @@ PEERS = {
     "compile_max_autotune": Kind("torch.compile, max-autotune", times_itself=True),
     "graph": Kind("PyTorch, whole step in a CUDA graph", without_gpu="CUDA graphs need a GPU"),
     "jax": Kind("JAX jit", times_itself=True),
-    "metronome": Kind("Metronome, planned", times_itself=True),
+    "ddp": Kind("PyTorch DDP over Gloo, fused Adam", ranks="several"),
+    "metronome": Kind("Metronome, planned", times_itself=True, ranks="any"),
 }
+# What the others are measured beside: it gives the weights.
+BASELINES = {"one": "eager", "several": "ddp"}
+
+
+def ranks_of(args: argparse.Namespace) -> str:
+    return "one" if args.ranks == 1 else "several"
+
+
 # The first ten losses of each, from equal weights, beside eager's: |a - b| / |b|. Rounding differs,
 # and Adam's first steps carry the sign of gradients that are zero but for rounding.
 CHECKED_STEPS = 10
@@ -56,8 +66,11 @@ class Contest:
             self.cache = args.cache / f"{args.scale}-{self.precision}" / model
         self.peers: dict[str, Peer] = {}
         self.rows: dict[str, dict] = {}
+        self.baseline = BASELINES[ranks_of(args)]
         for name, kind in PEERS.items():
-            if name in args.peers or name == "eager":
+            if kind.ranks not in (ranks_of(args), "any"):
+                continue
+            if name in args.peers or name == self.baseline:
                 self.rows[name] = {"peer": name, "label": kind.label}
                 if args.device == "cpu" and kind.without_gpu:
                     self.rows[name]["unavailable"] = kind.without_gpu
@@ -88,6 +101,7 @@ class Contest:
                 name,
                 self.folder,
                 self.cache,
+                args.ranks,
                 device=args.device,
                 threads=args.threads,
                 tf32=args.tf32,
@@ -95,8 +109,8 @@ class Contest:
             self.peers[name] = peer
             self.facts.update(peer.hear(min(120, self.left())))
             at = {"model": self.model, "scale": args.scale, "file": self.weights}
-            if name == "eager":
-                peer.ask(60, "weights", **at)
+            if name == self.baseline:
+                peer.ask_first(60, "weights", **at)
             self.rows[name].update(peer.ask(min(600, self.left()), "prepare", **at))
 
         self.attempt(name, work)
@@ -108,10 +122,11 @@ class Contest:
 
     def begin(self) -> None:
         """The baseline, and with it the weights."""
-        self.start("eager")
-        if reason := self.rows["eager"].get("unavailable"):
+        self.start(self.baseline)
+        if reason := self.rows[self.baseline].get("unavailable"):
+            gives = "PyTorch eager" if self.baseline == "eager" else "PyTorch DDP"
             for row in self.rows.values():
-                row.setdefault("unavailable", f"PyTorch eager gives the weights, and {reason}")
+                row.setdefault("unavailable", f"{gives} gives the weights, and {reason}")
 
     def check(self) -> None:
         expected = None
@@ -126,41 +141,49 @@ class Contest:
             self.rows[name].update(losses=losses, max_difference=worst, agree=worst <= tolerance)
 
     def time(self) -> None:
+        """Steps; of several ranks also those that each takes alone, at the same time as the others:
+        the difference is communication that nothing hides."""
+        kinds = ("time",) if self.args.ranks == 1 else ("time", "alone")
         steps = {}
         for name in self.peers:
-            if first := self.ask(name, "time", steps=FEWEST_STEPS):
-                steps[name] = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
+            for kind in kinds:
+                if first := self.ask(name, kind, steps=FEWEST_STEPS):
+                    steps[name, kind] = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
 
-        def take(name: str):
-            answer = self.ask(name, "time", steps=steps[name])
+        def take(which: tuple[str, str]):
+            name, kind = which
+            answer = self.ask(name, kind, steps=steps[which])
             return answer and answer["ms"]
 
         rounds.interleave(steps, 1, take)  # warm-up
-        for name, values in rounds.interleave(steps, self.args.rounds, take).items():
+        for (name, kind), values in rounds.interleave(steps, self.args.rounds, take).items():
             if "unavailable" not in self.rows[name]:
-                self.rows[name]["ms"] = rounds.samples(values)
-                self.rows[name].update(self.ask(name, "peak") or {})
+                self.rows[name]["ms" if kind == "time" else "alone_ms"] = rounds.samples(values)
+        for name in self.peers:
+            self.rows[name].update(self.ask(name, "peak") or {})
 
     def result(self) -> dict:
-        eager = self.rows["eager"].get("ms")
+        baseline = self.rows[self.baseline].get("ms")
         for row in self.rows.values():
-            if eager and "ms" in row:
-                row["ratio"] = eager["median"] / row["ms"]["median"]
+            if baseline and "ms" in row:
+                row["ratio"] = baseline["median"] / row["ms"]["median"]
+            if "ms" in row and "alone_ms" in row:
+                row["exposed_ms"] = row["ms"]["median"] - row["alone_ms"]["median"]
         return {
             "model": self.model,
             "scale": self.args.scale,
             "device": self.args.device,
             "precision": self.precision,
+            "ranks": self.args.ranks,
             "threads": self.args.threads,
             "rounds": self.args.rounds,
-            "eager_ms": eager,
+            f"{self.baseline}_ms": baseline,
             "peers": list(self.rows.values()),
         }
 
     def stop(self) -> None:
         for peer in self.peers.values():
-            if peer.process.poll() is None:
-                peer.stop()
+            peer.stop()
 
 
 def measure(
@@ -177,7 +200,7 @@ def measure(
                 (contest, name)
                 for contest in contests
                 for name in contest.rows
-                if name != "eager" and not PEERS[name].times_itself
+                if name != contest.baseline and not PEERS[name].times_itself
             ]
             list(pool.map(lambda each: each[0].start(each[1]), quick))
         for contest in contests:

@@ -4,6 +4,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,55 +17,49 @@ class Unavailable(Exception):
     """Why a peer cannot take part."""
 
 
-class Peer:
-    """A worker process. Every call raises Unavailable, in one sentence, once anything failed."""
+class Process:
+    """One of them. Every call raises Unavailable, in one sentence, once anything failed."""
 
-    def __init__(self, name: str, folder: Path, cache: Path | None = None, **options):
-        self.name = name
-        self.errors = folder / f"{name}.errors"
+    def __init__(self, name: str, errors: Path, variables: dict, **options):
+        self.errors = errors
         command = program(name) + [json.dumps({"peer": name, **options})]
-        with self.errors.open("wb") as errors:
+        with errors.open("wb") as log:
             try:
                 self.process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=errors,
+                    stderr=log,
                     cwd=Path(__file__).parent.parent,
-                    env={**os.environ, **environment(name, cache or folder, **options)},
+                    env={**os.environ, **variables},
                     start_new_session=True,  # a compiler's own processes end with it
                 )
             except OSError as error:
                 raise Unavailable(f"{command[0]} does not start: {error.strerror}") from None
         self.unread = b""
 
-    def hear(self, seconds: float) -> dict:
-        """The next answer."""
-        end = time.monotonic() + seconds
-        stream = self.process.stdout
-        while b"\n" not in self.unread:
-            ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))
-            if not ready:
-                self.stop()
-                raise Unavailable(f"it took more than {seconds:.0f} s")
-            piece = os.read(stream.fileno(), 1 << 16)
-            if not piece:
-                raise Unavailable(self.last_words())
-            self.unread += piece
-        line, _, self.unread = self.unread.partition(b"\n")
-        answer = json.loads(line)
-        if "error" in answer:
-            self.stop()
-            raise Unavailable(answer["error"])
-        return answer
+    def has_answered(self) -> bool:
+        return b"\n" in self.unread
 
-    def ask(self, seconds: float, do: str, **arguments) -> dict:
+    def read(self) -> None:
+        """What stands in its stream, which must not be empty."""
+        piece = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not piece:
+            raise Unavailable(self.last_words())
+        self.unread += piece
+        if self.has_answered() and "error" in (answer := json.loads(self.unread)):
+            raise Unavailable(answer["error"])
+
+    def answer(self) -> dict:
+        line, self.unread = self.unread, b""
+        return json.loads(line)
+
+    def say(self, do: str, **arguments) -> None:
         try:
             self.process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             self.process.stdin.flush()
         except (OSError, ValueError):
             raise Unavailable(self.last_words()) from None
-        return self.hear(seconds)
 
     def last_words(self) -> str:
         self.stop()
@@ -72,6 +67,8 @@ class Peer:
         return f"it ended with status {self.process.returncode}: {lines[-1][:300]}"
 
     def stop(self) -> None:
+        if self.process.stdin.closed:
+            return
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -79,6 +76,89 @@ class Peer:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+class Peer:
+    """A worker process, or one for each of `ranks` that train together: all are asked at once, and
+    answer as one. Every call raises Unavailable, in one sentence, once anything failed."""
+
+    def __init__(
+        self, name: str, folder: Path, cache: Path | None = None, ranks: int = 1, **options
+    ):
+        variables = environment(name, cache or folder, **options)
+        self.processes: list[Process] = []
+        port = free_port()
+        for rank in range(ranks):
+            errors = folder / (f"{name}.errors" if ranks == 1 else f"{name}.{rank}.errors")
+            own = {} if ranks == 1 else variables_of(rank, ranks, port)
+            try:
+                self.processes.append(Process(name, errors, {**variables, **own}, **options))
+            except Unavailable:
+                self.stop()
+                raise
+
+    def hear(self, seconds: float) -> dict:
+        """The next answer."""
+        return self.of_all(self.processes, seconds)
+
+    def ask(self, seconds: float, do: str, **arguments) -> dict:
+        return self.of_all(self.processes, seconds, do, **arguments)
+
+    def ask_first(self, seconds: float, do: str, **arguments) -> dict:
+        """Rank 0 alone."""
+        return self.of_all(self.processes[:1], seconds, do, **arguments)
+
+    def of_all(self, asked: list[Process], seconds: float, do: str = "", **arguments) -> dict:
+        end = time.monotonic() + seconds
+        try:
+            for each in asked:
+                if do:
+                    each.say(do, **arguments)
+            while waiting := {e.process.stdout: e for e in asked if not e.has_answered()}:
+                ready, _, _ = select.select(waiting, [], [], max(0, end - time.monotonic()))
+                if not ready:
+                    raise Unavailable(f"it took more than {seconds:.0f} s")
+                for stream in ready:
+                    waiting[stream].read()
+            return joint([each.answer() for each in asked])
+        except Unavailable:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        for each in self.processes:
+            each.stop()
+
+
+def joint(answers: list[dict]) -> dict:
+    """What ranks answer together: the slowest's times, the mean of their losses, else rank 0's."""
+    answer = dict(answers[0])
+    for time_taken in ("ms", "compile_s"):
+        if time_taken in answer:
+            answer[time_taken] = max(each[time_taken] for each in answers)
+    if "losses" in answer:
+        of_each = zip(*(each["losses"] for each in answers), strict=True)
+        answer["losses"] = [sum(losses) / len(losses) for losses in of_each]
+    return answer
+
+
+def free_port() -> int:
+    with socket.socket() as any_free:
+        any_free.bind(("127.0.0.1", 0))
+        return any_free.getsockname()[1]
+
+
+def variables_of(rank: int, ranks: int, port: int) -> dict:
+    """What torchrun would set, for ranks that meet on this machine."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
 
 
 def program(name: str) -> list[str]:

@@ -2,6 +2,8 @@
 // one line of JSON for another.
 //
 //   metronome_peer '{"peer": "metronome", "device": "cpu", "threads": 1, "tf32": false}'
+//
+// One rank of several where the environment says so.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/distributed.h"
 #include "executor/metronome.h"
 #include "models/models.h"
 
@@ -68,7 +71,8 @@ class Contestant {
       return prepare(request.at("model"), request.at("scale"), request.at("file"));
     if (what == "choose") return choose();
     if (what == "losses") return losses(request.at("count"));
-    if (what == "time") return time(request.at("steps"));
+    if (what == "time") return time(*step_, request.at("steps"));
+    if (what == "alone") return time(*alone_, request.at("steps"));
     if (what == "peak") return peak();
     throw std::runtime_error("it knows no \"" + what + "\"");
   }
@@ -80,9 +84,16 @@ class Contestant {
     const models::Model& model = *model_;
     Numbers numbers(file + ".f32"), rows(file + ".batches");
     const Target target = on_gpu_ ? cuda_graph({.tf32 = tf32_}) : cpu_replay();
-    const double taken = seconds([&] {
-      step_ = std::make_unique<Executable>(compile(model.graph, target, {.threads = threads_}));
-    });
+    const auto compiled = [&](const CompileOptions& options) {
+      return std::make_unique<Executable>(compile(model.graph, target, options));
+    };
+    double taken = 0;
+    if (world_.size() == 1) {
+      taken = seconds([&] { step_ = compiled({.threads = threads_}); });
+    } else {
+      taken = seconds([&] { step_ = compiled({.threads = threads_, .data_parallel = world_}); });
+      alone_ = compiled({.threads = threads_});
+    }
     for (const Storage& storage : model.graph.data().storages()) {
       if (storage.trainable) step_->set(storage.path, numbers.next(storage.type));
     }
@@ -95,10 +106,11 @@ class Contestant {
         feeds.emplace_back(std::string(input.id() == model.input.id() ? "x" : "target"),
                            rows.next(input.type()));
       }
-      batches_.push_back(std::move(feeds));
+      // Each rank its own rows.
+      if (i % world_.size() == world_.rank()) batches_.push_back(std::move(feeds));
     }
     rows.expect_end();
-    for (int i = 0; i < kWarmUp; ++i) take();
+    for (int i = 0; i < kWarmUp; ++i) take(*step_);
     return {{"compile_s", taken}, {"trouble", Json::object()}};
   }
 
@@ -113,13 +125,13 @@ class Contestant {
     for (const auto& [path, tensor] : first_) step_->set(path, tensor);
     next_ = 0;
     Json losses = Json::array();
-    for (int i = 0; i < count; ++i) losses.push_back(take());
+    for (int i = 0; i < count; ++i) losses.push_back(take(*step_));
     return {{"losses", losses}};
   }
 
-  Json time(int steps) {
+  Json time(Executable& step, int steps) {
     const double taken = seconds([&] {
-      for (int i = 0; i < steps; ++i) take();
+      for (int i = 0; i < steps; ++i) take(step);
     });
     return {{"ms", taken * 1e3 / steps}};
   }
@@ -134,16 +146,18 @@ class Contestant {
              report.arena_bytes + report.storage_bytes + report.device_bytes_io + inputs}};
   }
 
-  double take() {
-    step_->run(batches_[next_++ % batches_.size()]);
-    return step_->read_scalar(model_->graph.loss());
+  double take(Executable& step) {
+    step.run(batches_[next_++ % batches_.size()]);
+    return step.read_scalar(model_->graph.loss());
   }
 
   bool on_gpu_;
   int threads_;
   bool tf32_;
   std::optional<models::Model> model_;
+  const World world_ = World::from_environment();
   std::unique_ptr<Executable> step_;
+  std::unique_ptr<Executable> alone_;  // without the other ranks, where there are some
   std::vector<std::pair<std::string, at::Tensor>> first_;
   std::vector<std::vector<Feed>> batches_;
   std::size_t next_ = 0;

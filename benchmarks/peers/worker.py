@@ -23,6 +23,7 @@ PEERS = {
     "compile_max_autotune": ("torch_steps", "Compiled", {"mode": "max-autotune"}),
     "graph": ("torch_steps", "WholeGraph", {}),
     "jax": ("jax_step", "JaxPeer", {}),
+    "ddp": ("torch_ddp", "DataParallel", {}),
 }
 
 
@@ -64,7 +65,9 @@ class Worker:
         def cost(form: str) -> float:
             self.peer.choose(form)
             self.time(3)
-            return statistics.median(self.time(5)["ms"] for _ in range(5))
+            own = statistics.median(self.time(5)["ms"] for _ in range(5))
+            # Ranks must choose alike.
+            return self.peer.slowest(own) if hasattr(self.peer, "slowest") else own
 
         forms = list(self.peer.forms)
         costs = {form: cost(form) for form in forms} if len(forms) > 1 else {forms[0]: None}
@@ -84,6 +87,14 @@ class Worker:
         for _ in range(steps):
             self.take()
         return {"ms": (time.perf_counter() - start) * 1e3 / steps}
+
+    def alone(self, steps: int) -> dict:
+        """The same without the other ranks."""
+        chosen, self.peer.form = self.peer.form, self.peer.alone
+        try:
+            return self.time(steps)
+        finally:
+            self.peer.form = chosen
 
     def peak(self) -> dict:
         return {"peak_bytes": self.peer.peak_bytes()}

@@ -18,7 +18,7 @@ PEER = os.environ.pop("METRONOME_PEER", Path("benchmarks/metronome_peer").resolv
 sys.path.insert(0, str(BENCHMARKS))
 
 from peers import rounds, sizes  # noqa: E402
-from peers.crew import Peer, Unavailable  # noqa: E402
+from peers.crew import Peer, Unavailable, joint  # noqa: E402
 
 
 class Turns(unittest.TestCase):
@@ -71,6 +71,12 @@ class Sizes(unittest.TestCase):
         self.assertFalse((first[0][0] == first[1][0]).all())
 
 
+class Ranks(unittest.TestCase):
+    def test_they_answer_as_one(self):
+        each = [{"ms": 2.0, "losses": [1.0, 3.0], "form": "a"}, {"ms": 5.0, "losses": [2.0, 5.0]}]
+        self.assertEqual(joint(each), {"ms": 5.0, "losses": [1.5, 4.0], "form": "a"})
+
+
 class Missing(unittest.TestCase):
     def setUp(self):
         made = tempfile.TemporaryDirectory()
@@ -82,12 +88,13 @@ class Missing(unittest.TestCase):
     def library(self, name: str, text: str) -> None:
         (self.folder / f"{name}.py").write_text(text)
 
-    def refusal(self, seconds: float) -> str:
-        peer = Peer("eager", self.folder, device="cpu", threads=1, tf32=False)
+    def refusal(self, seconds: float, name: str = "eager", ranks: int = 1) -> str:
+        peer = Peer(name, self.folder, ranks=ranks, device="cpu", threads=1, tf32=False)
         self.addCleanup(peer.stop)
         with self.assertRaises(Unavailable) as raised:
             peer.hear(seconds)
-        self.assertIsNotNone(peer.process.poll(), "it is still running")
+        for each in peer.processes:
+            self.assertIsNotNone(each.process.poll(), "it is still running")
         return str(raised.exception)
 
     def test_a_library_that_is_not_there(self):
@@ -102,6 +109,25 @@ class Missing(unittest.TestCase):
     def test_a_process_that_hangs(self):
         self.library("torch", "import time\ntime.sleep(600)")
         self.assertEqual(self.refusal(1), "it took more than 1 s")
+
+    def test_of_several_ranks_one_that_dies_ends_all(self):
+        text = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
+        text += "print('no memory', file=sys.stderr, flush=True)\nos._exit(7)"
+        self.library("torch", text)
+        self.assertEqual(self.refusal(60, "ddp", 2), "it ended with status 7: no memory")
+
+    def test_several_ranks_are_measured_beside_ddp(self):
+        self.library("torch", "raise ImportError('no torch')")
+        file = self.folder / "peers.json"
+        command = [sys.executable, "-m", "peers", "--models", "mlp", "--ranks", "2"]
+        command += ["--json", str(file)]
+        said = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, timeout=120)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        result = json.loads(file.read_text())["results"][0]
+        self.assertEqual(result["ranks"], 2)
+        reasons = {row["peer"]: row["unavailable"] for row in result["peers"]}
+        gives = "PyTorch DDP gives the weights, and ImportError: no torch"
+        self.assertEqual(reasons, {"ddp": "ImportError: no torch", "metronome": gives})
 
     def test_the_report_says_who_is_missing_and_why_and_that_is_no_error(self):
         for library in ("torch", "jax"):
@@ -142,6 +168,8 @@ class Missing(unittest.TestCase):
             "--fly": "unrecognized arguments: --fly",
             "--rounds 3": "--rounds: 3 are too few, say 7 or more",
             "--threads 0": "--threads: 0 are too few, say 1 or more",
+            "--ranks 0": "--ranks: 0 are too few, say 1 or more",
+            "--ranks 2 --device cuda": "--ranks: several run on CPUs only",
             "--json /no/peers.json": "--json: /no/peers.json cannot be written: there is no such "
             "folder, or no right",
         }.items():
@@ -161,7 +189,11 @@ class Metronome(unittest.TestCase):
         os.environ["METRONOME_PEER"] = str(PEER)
         self.addCleanup(os.environ.pop, "METRONOME_PEER")
         self.use("gated_routing")
-        self.peer = Peer("metronome", self.folder, device="cpu", threads=1, tf32=False)
+        self.start(1)
+
+    def start(self, ranks: int) -> None:
+        options = {"device": "cpu", "threads": 1, "tf32": False}
+        self.peer = Peer("metronome", self.folder, ranks=ranks, **options)
         self.addCleanup(self.peer.stop)
         self.peer.hear(60)
 
@@ -187,6 +219,16 @@ class Metronome(unittest.TestCase):
         self.assertLess(losses[50], losses[0])
         self.assertGreater(self.peer.ask(60, "time", steps=3)["ms"], 0)
         self.assertEqual(self.peer.ask(60, "losses", count=60)["losses"], losses)
+
+    def test_two_ranks_train_on_rows_of_their_own(self):
+        self.start(2)
+        self.assertEqual(self.prepare(self.of.parameters)["trouble"], {})
+        losses = self.peer.ask(60, "losses", count=30)["losses"]
+        # Each has half of the fifty batches.
+        self.assertLess(losses[25], losses[0])
+        for kind in ("time", "alone"):
+            self.assertGreater(self.peer.ask(60, kind, steps=3)["ms"], 0)
+        self.assertEqual(self.peer.ask(60, "losses", count=30)["losses"], losses)
 
     def test_it_is_fed_tokens_that_are_their_own_target(self):
         self.use("transformer")
