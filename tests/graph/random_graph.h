@@ -14,8 +14,8 @@
 
 namespace metronome::testing {
 
-/// How many random graphs a test looks at: a quarter under the sanitizers, which take eight times as
-/// long for each.
+/// How many random graphs a test looks at: a quarter under the sanitizers, which take eight times
+/// as long for each.
 constexpr int graphs(int count) {
 #ifdef __SANITIZE_ADDRESS__
   return count / 4;
