@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "graph/ir/error.h"
 
@@ -28,16 +30,31 @@ namespace distributed {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+/// One more message takes as long as so many bytes more in one.
+constexpr std::size_t kMessage = 256 << 10;
+/// So much of what others sent is in scratch at once.
+constexpr std::size_t kInScratch = 4 << 20;
 
-/// Bytes of one rank's part: whole elements, so that `ranks` parts hold them all.
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Of a row of each other rank, one after the other.
+std::size_t row_bytes(std::size_t bytes, int ranks) {
+  return std::min(aligned(bytes), aligned(kInScratch / static_cast<std::size_t>(ranks - 1)));
+}
+
+/// Whole elements, so that `ranks` parts hold them all; the last ones may be shorter, or empty.
 std::size_t part_bytes(Element element, std::size_t bytes, int ranks) {
   const std::size_t size = size_of(element), elements = bytes / size;
   const auto parts = static_cast<std::size_t>(ranks);
   return (elements + parts - 1) / parts * size;
 }
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+/// Whether each rank sends all it has to each other one: (ranks - 1) times the bytes in one
+/// message to each, in place of two parts of 1 / ranks.
+bool is_direct(std::size_t bytes, int ranks) {
+  return bytes / static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 2) <= kMessage;
 }
 
 template <class T>
@@ -68,37 +85,136 @@ T sum(T a, T b) {
   }
 }
 
-/// Joins `ranks` rows of `count` elements into the first, in their order.
+/// Rows of so many bytes, one of each rank.
+using Rows = std::vector<const std::byte*>;
+
+/// Joins rows in their order, element by element, into `result`, which may be one of them.
 template <class T, class Join>
-void join_rows(T* rows, std::size_t count, int ranks, Join join) {
-  for (int rank = 1; rank < ranks; ++rank) {
-    const T* const row = rows + static_cast<std::size_t>(rank) * count;
-    for (std::size_t i = 0; i < count; ++i) rows[i] = join(rows[i], row[i]);
+void join_rows(const Rows& rows, T* result, std::size_t count, T divisor, Join join) {
+  constexpr std::size_t kBlock = 1024;
+  T block[kBlock];
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t length = std::min(kBlock, count - begin);
+    std::memcpy(block, rows[0] + begin * sizeof(T), length * sizeof(T));
+    for (std::size_t r = 1; r < rows.size(); ++r) {
+      const T* const row = reinterpret_cast<const T*>(rows[r]) + begin;
+      for (std::size_t i = 0; i < length; ++i) block[i] = join(block[i], row[i]);
+    }
+    if (divisor != 1) {
+      for (std::size_t i = 0; i < length; ++i) block[i] /= divisor;
+    }
+    std::memcpy(result + begin, block, length * sizeof(T));
   }
 }
 
 template <class T>
-void join(ReduceOp op, std::byte* parts, std::size_t bytes, int ranks) {
-  T* const rows = reinterpret_cast<T*>(parts);
-  const std::size_t count = bytes / sizeof(T);
+void join(ReduceOp op, const Rows& rows, std::span<std::byte> result) {
+  T* const to = reinterpret_cast<T*>(result.data());
+  const std::size_t count = result.size() / sizeof(T);
   switch (op) {
     case ReduceOp::max:
-      return join_rows(rows, count, ranks, larger<T>);
+      return join_rows(rows, to, count, T{1}, larger<T>);
     case ReduceOp::min:
-      return join_rows(rows, count, ranks, smaller<T>);
+      return join_rows(rows, to, count, T{1}, smaller<T>);
     case ReduceOp::sum:
+      return join_rows(rows, to, count, T{1}, sum<T>);
     case ReduceOp::mean:
-      join_rows(rows, count, ranks, sum<T>);
+      return join_rows(rows, to, count, static_cast<T>(rows.size()), sum<T>);
   }
-  if (op == ReduceOp::sum) return;
-  for (std::size_t i = 0; i < count; ++i) rows[i] /= static_cast<T>(ranks);
 }
 
-void join(ReduceOp op, Element element, std::byte* parts, std::size_t bytes, int ranks) {
-  if (element == f32) return join<float>(op, parts, bytes, ranks);
-  if (element == f64) return join<double>(op, parts, bytes, ranks);
-  join<std::int64_t>(op, parts, bytes, ranks);
+void join(ReduceOp op, Element element, const Rows& rows, std::span<std::byte> result) {
+  if (element == f32) return join<float>(op, rows, result);
+  if (element == f64) return join<double>(op, rows, result);
+  join<std::int64_t>(op, rows, result);
 }
+
+/// One all-reduce: what it exchanges, a piece at a time, and where others' rows come to.
+class AllReducing {
+ public:
+  AllReducing(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
+              std::span<std::byte> scratch)
+      : ranks_(ranks), op_(op), element_(element), values_(values), scratch_(scratch) {}
+
+  void directly() {
+    const std::size_t most = row_bytes(values_.size(), ranks_.size());
+    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
+      const auto piece = values_.subspan(begin, std::min(most, values_.size() - begin));
+      clear();
+      for_others([&](int r) { sent_.push_back({r, piece}); });
+      receive_rows(piece);
+      ranks_.transfer(sent_, received_);
+      join(op_, element_, rows_, piece);
+    }
+  }
+
+  /// Sums of a piece go out together with the next piece.
+  void by_parts() {
+    part_ = part_bytes(element_, values_.size(), ranks_.size());
+    most_ = row_bytes(part_, ranks_.size());
+    const std::size_t pieces = (part_ + most_ - 1) / most_;
+    for (std::size_t i = 0; i <= pieces; ++i) {
+      clear();
+      if (i < pieces) {
+        for_others([&](int r) { sent_.push_back({r, piece(r, i)}); });
+        receive_rows(piece(ranks_.rank(), i));
+      }
+      if (i > 0) {
+        for_others([&](int r) {
+          sent_.push_back({r, piece(ranks_.rank(), i - 1)});
+          received_.push_back({r, piece(r, i - 1)});
+        });
+      }
+      ranks_.transfer(sent_, received_);
+      if (i < pieces) join(op_, element_, rows_, piece(ranks_.rank(), i));
+    }
+  }
+
+ private:
+  template <class Call>
+  void for_others(Call call) const {
+    for (int r = 0; r < ranks_.size(); ++r) {
+      if (r != ranks_.rank()) call(r);
+    }
+  }
+
+  void clear() {
+    sent_.clear();
+    received_.clear();
+  }
+
+  /// Others' rows beside this rank's own.
+  void receive_rows(std::span<std::byte> own) {
+    rows_.clear();
+    std::size_t begin = 0;
+    for (int r = 0; r < ranks_.size(); ++r) {
+      if (r == ranks_.rank()) {
+        rows_.push_back(own.data());
+        continue;
+      }
+      const auto row = scratch_.subspan(begin, own.size());
+      received_.push_back({r, row});
+      rows_.push_back(row.data());
+      begin += aligned(own.size());
+    }
+  }
+
+  /// Piece i of the part that rank r joins: empty where it ends before.
+  std::span<std::byte> piece(int r, std::size_t i) const {
+    const std::size_t last = std::min(values_.size(), part_ * static_cast<std::size_t>(r + 1));
+    const std::size_t begin = std::min(last, part_ * static_cast<std::size_t>(r) + i * most_);
+    return values_.subspan(begin, std::min(most_, last - begin));
+  }
+
+  Communicator& ranks_;
+  ReduceOp op_;
+  Element element_;
+  std::span<std::byte> values_, scratch_;
+  std::size_t part_ = 0, most_ = 0;
+  Rows rows_;
+  std::vector<Communicator::Sent> sent_;
+  std::vector<Communicator::Received> received_;
+};
 
 }  // namespace
 
@@ -111,6 +227,13 @@ static void require_reducible(ReduceOp op, Element element) {
   throw InternalError(fmt::format("the {} of {} over ranks", name_of(op), name_of(element)));
 }
 
+static void require_scratch(const char* collective, std::span<std::byte> scratch,
+                            std::size_t needed, std::size_t bytes, int ranks) {
+  if (scratch.size() >= needed) return;
+  throw InternalError(fmt::format("{} bytes of scratch for {} of {} over {} ranks", scratch.size(),
+                                  collective, bytes, ranks));
+}
+
 std::size_t reduce_scatter_scratch(std::size_t bytes) { return aligned(bytes); }
 
 void reduce_scatter(Communicator& ranks, ReduceOp op, Element element,
@@ -118,19 +241,20 @@ void reduce_scatter(Communicator& ranks, ReduceOp op, Element element,
                     std::span<std::byte> scratch) {
   require_reducible(op, element);
   if (to.empty()) return;
-  if (scratch.size() < from.size()) {
-    throw InternalError(fmt::format("{} bytes of scratch for reduce_scatter of {} over {} ranks",
-                                    scratch.size(), from.size(), ranks.size()));
+  require_scratch("reduce_scatter", scratch, from.size(), from.size(), ranks.size());
+  Rows rows;
+  for (int r = 0; r < ranks.size(); ++r) {
+    rows.push_back(scratch.data() + static_cast<std::size_t>(r) * to.size());
   }
-  const std::span<std::byte> got = scratch.first(from.size());
-  ranks.all_to_all(from, got);
-  join(op, element, got.data(), to.size(), ranks.size());
-  std::memcpy(to.data(), got.data(), to.size());
+  ranks.all_to_all(from, scratch.first(from.size()));
+  join(op, element, rows, to);
 }
 
 std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks) {
+  if (ranks == 1) return 0;
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(element);
-  return 2 * aligned(part_bytes(element, bytes, ranks) * static_cast<std::size_t>(ranks));
+  const std::size_t at_once = is_direct(bytes, ranks) ? bytes : part_bytes(element, bytes, ranks);
+  return static_cast<std::size_t>(ranks - 1) * row_bytes(at_once, ranks);
 }
 
 void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
@@ -138,21 +262,17 @@ void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std
   const int size = ranks.size();
   require_reducible(op, element);
   if (size == 1 || values.empty()) return;
-  const std::size_t part = part_bytes(element, values.size(), size);
-  const std::size_t whole = part * static_cast<std::size_t>(size);
-  if (scratch.size() < 2 * aligned(whole)) {
-    throw InternalError(fmt::format("{} bytes of scratch for all_reduce of {} over {} ranks",
-                                    scratch.size(), values.size(), size));
+  const auto count = static_cast<std::int64_t>(values.size() / size_of(element));
+  require_scratch("all_reduce", scratch, all_reduce_scratch(element, count, size), values.size(),
+                  size);
+  AllReducing reducing(ranks, op, element, values, scratch);
+  ranks.begin("all_reduce", values.size());
+  if (is_direct(values.size(), size)) {
+    reducing.directly();
+  } else {
+    reducing.by_parts();
   }
-  const std::span<std::byte> sent = scratch.first(whole);
-  const std::span<std::byte> got = scratch.subspan(aligned(whole), whole);
-  // What fills up the last part is joined like numbers, and dropped.
-  std::memcpy(sent.data(), values.data(), values.size());
-  std::memset(sent.data() + values.size(), 0, whole - values.size());
-  ranks.all_to_all(sent, got);
-  join(op, element, got.data(), part, size);
-  ranks.all_gather(got.first(part), sent);
-  std::memcpy(values.data(), sent.data(), values.size());
+  ranks.end();
 }
 
 }  // namespace distributed

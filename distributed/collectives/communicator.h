@@ -23,13 +23,30 @@ class Communicator {
   /// what rank r sent here.
   ///   rank 0  a b      rank 0  a c
   ///   rank 1  c d      rank 1  b d
-  virtual void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) = 0;
+  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to);
 
   /// `to` holds size() parts as long as `from`: part r is rank r's `from`.
-  virtual void all_gather(std::span<const std::byte> from, std::span<std::byte> to) = 0;
+  void all_gather(std::span<const std::byte> from, std::span<std::byte> to);
 
-  /// The bytes of rank `root` come to all.
-  virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+  /// The bytes of rank `root`, which sends them to each other one, come to all.
+  void broadcast(std::span<std::byte> bytes, int root);
+
+  /// Messages to and from other ranks.
+  struct Sent {
+    int to;
+    std::span<const std::byte> bytes;
+  };
+  struct Received {
+    int from;
+    std::span<std::byte> bytes;
+  };
+  /// All of them at once; returns when all are through. Of those between two ranks the first that
+  /// one sends is the first that the other receives, and as long, and so on. Empty ones are none.
+  virtual void transfer(std::span<const Sent> sent, std::span<const Received> received) = 0;
+
+  /// Around the transfers of one collective, by whose name others hear of it.
+  virtual void begin(const char* collective, std::size_t bytes) = 0;
+  virtual void end() {}
 
   /// A step begins, by its number: for messages on what becomes of others meanwhile.
   virtual void begin_step(std::int64_t step) { static_cast<void>(step); }

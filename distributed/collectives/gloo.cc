@@ -26,7 +26,12 @@ at::Tensor tensor_of(std::span<const std::byte> bytes) {
 class Gloo final : public Communicator {
  public:
   Gloo(const Store& store, const Environment& own, const GlooLimits& limits)
-      : store_(store), own_(own), limits_(limits), watch_(store, own, limits.watch) {
+      : store_(store),
+        own_(own),
+        limits_(limits),
+        watch_(store, own, limits.watch),
+        sent_to_(static_cast<std::size_t>(own.size)),
+        received_from_(static_cast<std::size_t>(own.size)) {
     const auto options = c10d::ProcessGroupGloo::Options::create(limits.watch.connect);
     options->threads = 1;  // calls come one at a time
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address(own)));
@@ -40,25 +45,35 @@ class Gloo final : public Communicator {
   int rank() const override { return own_.rank; }
   int size() const override { return own_.size; }
 
-  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    if (to.empty()) return;
-    at::Tensor sent = tensor_of(from), got = tensor_of(to);
-    std::vector<std::int64_t> equal;
-    wait("all_to_all", from.size(), [&] { return group_->alltoall_base(got, sent, equal, equal); });
+  void begin(const char* collective, std::size_t bytes) override {
+    collective_ = collective, bytes_ = bytes;
+    watch_.enter(collective, bytes);
   }
+  void end() override { watch_.leave(); }
 
-  void all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
-    if (to.empty()) return;
-    at::Tensor sent = tensor_of(from), got = tensor_of(to);
-    wait("all_gather", from.size(), [&] { return group_->_allgather_base(got, sent); });
-  }
-
-  void broadcast(std::span<std::byte> bytes, int root) override {
-    if (bytes.empty()) return;
-    std::vector<at::Tensor> tensors = {tensor_of(bytes)};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    wait("broadcast", bytes.size(), [&] { return group_->broadcast(tensors, options); });
+  void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
+    using Work = c10::intrusive_ptr<c10d::Work>;
+    std::vector<Work> works;
+    try {
+      // Whoever is late then finds that others are ready to receive.
+      for (const Received& message : received) {
+        if (message.bytes.empty()) continue;
+        std::vector<at::Tensor> tensors = {tensor_of(message.bytes)};
+        works.push_back(
+            group_->recv(tensors, message.from, next_tag(received_from_, message.from)));
+      }
+      for (const Sent& message : sent) {
+        if (message.bytes.empty()) continue;
+        std::vector<at::Tensor> tensors = {tensor_of(message.bytes)};
+        works.push_back(group_->send(tensors, message.to, next_tag(sent_to_, message.to)));
+      }
+      for (const Work& work : works) work->wait(limits_.call);
+    } catch (const std::exception& error) {
+      // It speaks of connections; who is lost shows a moment later.
+      if (const auto fault = watch_.fault(kVerdict)) throw RunError(*fault);
+      throw RunError(fmt::format("{} of {} bytes between {} ranks failed on rank {}: {}",
+                                 collective_, bytes_, own_.size, own_.rank, first_line(error)));
+    }
   }
 
   void begin_step(std::int64_t step) override { watch_.begin_step(step); }
@@ -96,18 +111,11 @@ class Gloo final : public Communicator {
  private:
   std::string key(const std::string& name) const { return store_key(own_, name); }
 
-  template <class Call>
-  void wait(const char* what, std::size_t bytes, Call call) {
-    watch_.enter(what, bytes);
-    try {
-      call()->wait();
-    } catch (const std::exception& error) {
-      // It speaks of connections; who is lost shows a moment later.
-      if (const auto fault = watch_.fault(kVerdict)) throw RunError(*fault);
-      throw RunError(fmt::format("{} of {} bytes between {} ranks failed on rank {}: {}", what,
-                                 bytes, own_.size, own_.rank, first_line(error)));
-    }
-    watch_.leave();
+  /// Messages of a pair that may be under way together have tags of their own: those of one tag
+  /// have been seen to hang in Gloo.
+  static int next_tag(std::vector<int>& tags, int other) {
+    int& tag = tags[static_cast<std::size_t>(other)];
+    return tag = (tag + 1) % 1024;
   }
 
   static constexpr Milliseconds kGlance{100}, kVerdict{1000};
@@ -118,6 +126,9 @@ class Gloo final : public Communicator {
   Watch watch_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   int exchanges_ = 0;
+  const char* collective_ = "";  // under way, and its bytes
+  std::size_t bytes_ = 0;
+  std::vector<int> sent_to_, received_from_;  // [rank] the tag of the last message
 };
 
 }  // namespace

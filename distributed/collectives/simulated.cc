@@ -18,7 +18,7 @@ namespace {
 /// What one rank brings to a call.
 struct Offer {
   std::string call;  ///< "all_gather of 16 bytes"
-  std::span<const std::byte> from;
+  std::span<const Communicator::Sent> sent = {};
   std::string text = {};  ///< of `exchange`
 };
 
@@ -42,6 +42,14 @@ class Hall {
     }
     take(offers_);
     await_all();
+  }
+
+  /// For all that wait, and that come.
+  [[noreturn]] void close(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) closed_ = why;
+    change_.notify_all();
+    throw RunError(*closed_);
   }
 
   void leave(int rank) {
@@ -74,13 +82,6 @@ class Hall {
     if (closed_) throw RunError(*closed_);
   }
 
-  [[noreturn]] void close(const std::string& why) {
-    const std::lock_guard lock(mutex_);
-    if (!closed_) closed_ = why;
-    change_.notify_all();
-    throw RunError(*closed_);
-  }
-
   std::vector<Offer> offers_;  // [rank]
   std::chrono::milliseconds limit_;
   std::mutex mutex_;
@@ -98,27 +99,17 @@ class Simulated final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return hall_->size(); }
 
-  void all_to_all(std::span<const std::byte> from, std::span<std::byte> to) override {
-    const std::size_t part = from.size() / static_cast<std::size_t>(size());
-    meet("all_to_all", from, [&](const std::vector<Offer>& offers) {
-      for (std::size_t r = 0; r < offers.size(); ++r) {
-        copy(offers[r].from.subspan(static_cast<std::size_t>(rank_) * part, part),
-             to.subspan(r * part, part));
-      }
-    });
+  void begin(const char* collective, std::size_t bytes) override {
+    call_ = fmt::format("{} of {} bytes", collective, bytes);
   }
 
-  void all_gather(std::span<const std::byte> from, std::span<std::byte> to) override {
-    meet("all_gather", from, [&](const std::vector<Offer>& offers) {
-      for (std::size_t r = 0; r < offers.size(); ++r) {
-        copy(offers[r].from, to.subspan(r * from.size(), from.size()));
+  void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
+    hall_->meet(rank_, {call_, sent}, [&](const std::vector<Offer>& offers) {
+      std::vector<std::size_t> next(offers.size());
+      for (const Received& to : received) {
+        const auto from = static_cast<std::size_t>(to.from);
+        copy(sent_here(offers[from], next[from]++, to.bytes.size()), to.bytes);
       }
-    });
-  }
-
-  void broadcast(std::span<std::byte> bytes, int root) override {
-    meet(fmt::format("broadcast from rank {}", root), bytes, [&](const std::vector<Offer>& offers) {
-      if (rank_ != root) copy(offers[static_cast<std::size_t>(root)].from, bytes);
     });
   }
 
@@ -131,9 +122,14 @@ class Simulated final : public Communicator {
   }
 
  private:
-  template <class Take>
-  void meet(const std::string& call, std::span<const std::byte> from, Take take) {
-    hall_->meet(rank_, {fmt::format("{} of {} bytes", call, from.size()), from}, take);
+  /// Of the messages to this rank the one of that number.
+  std::span<const std::byte> sent_here(const Offer& offer, std::size_t number, std::size_t bytes) {
+    for (const Sent& message : offer.sent) {
+      if (message.to != rank_ || number-- > 0) continue;
+      if (message.bytes.size() == bytes) return message.bytes;
+    }
+    hall_->close(fmt::format("rank {} expects a message of {} bytes in {}, and none comes", rank_,
+                             bytes, offer.call));
   }
 
   static void copy(std::span<const std::byte> from, std::span<std::byte> to) {
@@ -142,6 +138,7 @@ class Simulated final : public Communicator {
 
   std::shared_ptr<Hall> hall_;
   int rank_;
+  std::string call_;
 };
 
 }  // namespace

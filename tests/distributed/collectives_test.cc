@@ -131,10 +131,13 @@ TEST_CASE("all_reduce gives the bits of a loop over the ranks, whatever the coun
   check_all_reduce<float>(f32, Over::memory, worlds, counts);
   check_all_reduce<double>(f64, Over::memory, worlds, counts);
   check_all_reduce<std::int64_t>(i64, Over::memory, worlds, counts);
+  // In several pieces, of whole rows and of parts.
+  check_all_reduce<float>(f32, Over::memory, {2, 3, 4}, {1'700'003});
 }
 
 TEST_CASE("all_reduce gives the same over sockets") {
   check_all_reduce<float>(f32, Over::sockets, {2, 3}, {0, 1, 1001, 300'000});
+  check_all_reduce<float>(f32, Over::sockets, {3}, {1'700'003});
   check_all_reduce<std::int64_t>(i64, Over::sockets, {2}, {5});
 }
 
@@ -208,16 +211,14 @@ TEST_CASE("ranks that do not make the same call are told, all of them") {
             own->all_gather(eight, to);
           }
         }) == both("rank 1 calls all_gather of 8 bytes, and rank 0 all_gather of 4 bytes"));
-  CHECK(on_ranks(2,
-                 [&](const Own& own) {
-                   std::byte own_four[4] = {}, to[8];
-                   if (own->rank() == 0) {
-                     own->broadcast(own_four, 0);
-                   } else {
-                     own->all_gather(four, to);
-                   }
-                 }) ==
-        both("rank 1 calls all_gather of 4 bytes, and rank 0 broadcast from rank 0 of 4 bytes"));
+  CHECK(on_ranks(2, [&](const Own& own) {
+          std::byte own_four[4] = {}, to[8];
+          if (own->rank() == 0) {
+            own->broadcast(own_four, 0);
+          } else {
+            own->all_gather(four, to);
+          }
+        }) == both("rank 1 calls all_gather of 4 bytes, and rank 0 broadcast of 4 bytes"));
 }
 
 TEST_CASE("ranks that wait for one that is gone, or late, are told") {

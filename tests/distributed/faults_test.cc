@@ -67,7 +67,7 @@ TEST_CASE("a rank that dies ends the others, which name it, the step and the col
     const std::string& error = run.errors[static_cast<std::size_t>(rank)];
     CHECK_MESSAGE(error.find("graph \"steps\": step 5: all_reduce") != std::string::npos, error);
     CHECK_MESSAGE(
-        error.find("in step 5, collective 1 (all_to_all of 4008 bytes)") != std::string::npos,
+        error.find("in step 5, collective 1 (all_reduce of 4000 bytes)") != std::string::npos,
         error);
   }
 }
