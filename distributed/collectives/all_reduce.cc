@@ -51,10 +51,12 @@ std::size_t part_bytes(Element element, std::size_t bytes, int ranks) {
   return (elements + parts - 1) / parts * size;
 }
 
-/// Whether each rank sends all it has to each other one: (ranks - 1) times the bytes in one
-/// message to each, in place of two parts of 1 / ranks.
+/// Whether each rank sends all it has to each other one, which adds it itself, in place of a part
+/// of it, and its sums of another: more bytes to send and to add, but one message less.
 bool is_direct(std::size_t bytes, int ranks) {
-  return bytes / static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 2) <= kMessage;
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t directly = 2 * (n - 1) * bytes, by_parts = 3 * (n - 1) * bytes / n;
+  return directly <= by_parts + kMessage;
 }
 
 template <class T>
@@ -64,47 +66,45 @@ bool is_nan(T x) {
 }
 
 /// A NaN, if one of them is.
-template <class T>
-T larger(T a, T b) {
-  return a < b || is_nan(b) ? b : a;
-}
-
-template <class T>
-T smaller(T a, T b) {
-  return b < a || is_nan(b) ? b : a;
-}
+constexpr auto larger = []<class T>(T a, T b) { return a < b || is_nan(b) ? b : a; };
+constexpr auto smaller = []<class T>(T a, T b) { return b < a || is_nan(b) ? b : a; };
 
 /// Integers wrap around, which signed ones may not.
-template <class T>
-T sum(T a, T b) {
+constexpr auto sum = []<class T>(T a, T b) -> T {
   if constexpr (std::is_integral_v<T>) {
     using Unsigned = std::make_unsigned_t<T>;
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
   } else {
     return a + b;
   }
-}
+};
 
 /// Rows of so many bytes, one of each rank.
 using Rows = std::vector<const std::byte*>;
 
+/// Elements that are joined at once: a number that is known lets compilers use vectors.
+constexpr std::size_t kBlock = 1024;
+
 /// Joins rows in their order, element by element, into `result`, which may be one of them.
+template <std::size_t count, class T, class Join>
+void join_block(const Rows& rows, std::size_t begin, T* result, T divisor, Join join) {
+  T block[count];
+  std::memcpy(block, rows[0] + begin * sizeof(T), sizeof block);
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    const T* const row = reinterpret_cast<const T*>(rows[r]) + begin;
+    for (std::size_t i = 0; i < count; ++i) block[i] = join(block[i], row[i]);
+  }
+  if (divisor != 1) {
+    for (std::size_t i = 0; i < count; ++i) block[i] /= divisor;
+  }
+  std::memcpy(result + begin, block, sizeof block);
+}
+
 template <class T, class Join>
 void join_rows(const Rows& rows, T* result, std::size_t count, T divisor, Join join) {
-  constexpr std::size_t kBlock = 1024;
-  T block[kBlock];
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t length = std::min(kBlock, count - begin);
-    std::memcpy(block, rows[0] + begin * sizeof(T), length * sizeof(T));
-    for (std::size_t r = 1; r < rows.size(); ++r) {
-      const T* const row = reinterpret_cast<const T*>(rows[r]) + begin;
-      for (std::size_t i = 0; i < length; ++i) block[i] = join(block[i], row[i]);
-    }
-    if (divisor != 1) {
-      for (std::size_t i = 0; i < length; ++i) block[i] /= divisor;
-    }
-    std::memcpy(result + begin, block, length * sizeof(T));
-  }
+  std::size_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) join_block<kBlock>(rows, i, result, divisor, join);
+  for (; i < count; ++i) join_block<1>(rows, i, result, divisor, join);
 }
 
 template <class T>
@@ -113,13 +113,13 @@ void join(ReduceOp op, const Rows& rows, std::span<std::byte> result) {
   const std::size_t count = result.size() / sizeof(T);
   switch (op) {
     case ReduceOp::max:
-      return join_rows(rows, to, count, T{1}, larger<T>);
+      return join_rows(rows, to, count, T{1}, larger);
     case ReduceOp::min:
-      return join_rows(rows, to, count, T{1}, smaller<T>);
+      return join_rows(rows, to, count, T{1}, smaller);
     case ReduceOp::sum:
-      return join_rows(rows, to, count, T{1}, sum<T>);
+      return join_rows(rows, to, count, T{1}, sum);
     case ReduceOp::mean:
-      return join_rows(rows, to, count, static_cast<T>(rows.size()), sum<T>);
+      return join_rows(rows, to, count, static_cast<T>(rows.size()), sum);
   }
 }
 
