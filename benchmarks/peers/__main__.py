@@ -103,12 +103,15 @@ def show(result: dict) -> None:
             print(f"  {row['label']:<38} unavailable: {row['unavailable']}")
             continue
         ms, spread = row["ms"]["median"], 1.4826 * row["ms"]["mad"]
+        # None where the baseline fell out, which is told in its own row.
+        ratio = f"{row['ratio']:6.2f}" if "ratio" in row else "     -"
         against, exposed = "eager", ""
         if "exposed_ms" in row:
             against, exposed = "DDP", f"exposed {row['exposed_ms']:.4f} ms  "
         print(
             f"  {row['label']:<38} {ms:10.4f} +- {spread:.4f} ms  {exposed}"
-            f"{against} / it {row['ratio']:6.2f}  ready in {row['compile_s']:6.1f} s  {'agrees' if row['agree'] else 'DISAGREES'} "
+            f"{against} / it {ratio}  ready in {row['compile_s']:6.1f} s  "
+            f"{'agrees' if row['agree'] else 'DISAGREES'} "
             f"({row['max_difference']:.1e})  {row['form']}",
             flush=True,
         )

@@ -49,6 +49,8 @@ LOOSER = {"convnet": 10}
 # Long enough for a clock and a scheduler not to matter, short enough for many rounds.
 ROUND_MS = 25
 FEWEST_STEPS = 2
+# Seconds. A model of seconds a step takes some hundred steps in one answer where it chooses a form.
+LONGEST_ANSWER = 1200
 NO_TIME = "no time was left"
 
 
@@ -117,7 +119,7 @@ class Contest:
 
     def ask(self, name: str, do: str, **arguments):
         return self.attempt(
-            name, lambda: self.peers[name].ask(min(300, self.left()), do, **arguments)
+            name, lambda: self.peers[name].ask(min(LONGEST_ANSWER, self.left()), do, **arguments)
         )
 
     def begin(self) -> None:

@@ -3,11 +3,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace metronome::distributed {
+
+/// Steps from the first one's beginning to the last one's.
+struct Pace {
+  std::int64_t steps = 0;
+  double seconds = 0;
+  double held_up = 0;  ///< of these: calls held up the rank's computing
+};
 
 /// One rank's end of a world. Every rank makes the same calls, with the same sizes, in the same
 /// order, one at a time; a call returns when the rank has what it asked for, and may be waiting
@@ -47,6 +55,19 @@ class Communicator {
   /// Around the transfers of one collective, by whose name others hear of it.
   virtual void begin(const char* collective, std::size_t bytes) = 0;
   virtual void end() {}
+
+  /// A call that may go on while this rank computes; here it is made at once (async.h). Calls that
+  /// are started are made in their order, on the communicator that they are given.
+  using Call = std::function<void(Communicator&)>;
+  virtual void start(Call call) { call(*this); }
+  /// Whether such a call goes on at the same time.
+  virtual bool overlaps() const { return false; }
+  /// Waits until the first started call that was not finished is through; throws what it threw.
+  virtual void finish() {}
+  /// Waits until all started calls are through, or have failed.
+  virtual void settle() noexcept {}
+  /// What this rank has seen of its steps so far, where that is counted.
+  virtual Pace pace() const { return {}; }
 
   /// A step begins, by its number: for messages on what becomes of others meanwhile.
   virtual void begin_step(std::int64_t step) { static_cast<void>(step); }

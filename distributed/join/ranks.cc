@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "distributed/join/agreement.h"
+#include "distributed/join/buckets.h"
 #include "distributed/join/same_decisions.h"
 #include "distributed/ops/all_reduce.h"
+#include "distributed/ops/async_all_reduce.h"
 #include "distributed/ops/collective_ops.h"
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
@@ -17,8 +19,8 @@ namespace {
 
 class Joined final : public executor::Ranks {
  public:
-  explicit Joined(std::shared_ptr<Communicator> communicator)
-      : communicator_(std::move(communicator)) {}
+  Joined(std::shared_ptr<Communicator> communicator, std::optional<std::size_t> bucket_bytes)
+      : communicator_(std::move(communicator)), bucket_bytes_(bucket_bytes) {}
 
   int rank() const override { return communicator_->rank(); }
 
@@ -47,7 +49,12 @@ class Joined final : public executor::Ranks {
 
   void begin_step(std::int64_t step) const override { communicator_->begin_step(step); }
 
-  OpPtr mean() const override { return make_op(AllReduce{ReduceOp::mean, communicator_}); }
+  Averages averages(std::size_t bytes) const override {
+    const std::size_t bucket =
+        bucket_bytes_ ? *bucket_bytes_ : best_bucket_bytes(*communicator_, bytes);
+    return {make_op(AllReduce{ReduceOp::mean, communicator_}), make_op(BeginMean{communicator_}),
+            make_op(FinishMean{communicator_}), bucket};
+  }
   void broadcast(std::span<std::byte> bytes) const override { communicator_->broadcast(bytes, 0); }
   std::vector<std::string> exchange(const std::string& text) const override {
     return communicator_->exchange(text);
@@ -65,12 +72,14 @@ class Joined final : public executor::Ranks {
   }
 
   std::shared_ptr<Communicator> communicator_;
+  std::optional<std::size_t> bucket_bytes_;
 };
 
 }  // namespace
 
-std::shared_ptr<const executor::Ranks> ranks_over(std::shared_ptr<Communicator> communicator) {
-  return std::make_shared<Joined>(std::move(communicator));
+std::shared_ptr<const executor::Ranks> ranks_over(std::shared_ptr<Communicator> communicator,
+                                                  std::optional<std::size_t> bucket_bytes) {
+  return std::make_shared<Joined>(std::move(communicator), bucket_bytes);
 }
 
 }  // namespace metronome::distributed

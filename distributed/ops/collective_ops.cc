@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "distributed/ops/all_reduce.h"
+#include "distributed/ops/async_all_reduce.h"
 #include "distributed/ops/broadcast.h"
 #include "distributed/ops/exchange.h"
 #include "distributed/ops/sync_batch_norm.h"
@@ -43,7 +44,8 @@ struct List {
   }
 };
 
-using WithKernels = List<AllReduce, Broadcast, ReduceTo, AllGather, ReduceScatter, AllToAll>;
+using WithKernels =
+    List<AllReduce, Broadcast, ReduceTo, AllGather, ReduceScatter, AllToAll, BeginMean, FinishMean>;
 using Composed = List<SyncBatchNorm>;
 
 }  // namespace

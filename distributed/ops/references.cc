@@ -12,6 +12,7 @@
 
 #include "distributed/collectives/all_reduce.h"
 #include "distributed/ops/all_reduce.h"
+#include "distributed/ops/async_all_reduce.h"
 #include "distributed/ops/broadcast.h"
 #include "distributed/ops/exchange.h"
 #include "ops/reference/table.h"
@@ -116,6 +117,12 @@ Tensors reference(const AllReduce& op, const Tensors& inputs) {
     return ones * (reduced(*op.ranks, ReduceOp::sum, g) / all);
   });
 }
+
+Tensors reference(const BeginMean& op, const Tensors& inputs) {
+  return {reduced(*op.ranks, ReduceOp::mean, inputs[0]), at::empty({0}, inputs[0].options())};
+}
+
+Tensors reference(const FinishMean&, const Tensors& inputs) { return {inputs[0]}; }
 
 Tensors reference(const Broadcast& op, const Tensors& inputs) {
   return with_gradient(inputs[0], broadcast_from(*op.ranks, op.root, inputs[0]),

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "distributed/collectives/all_reduce.h"
+#include "distributed/collectives/async.h"
 #include "distributed/collectives/gloo.h"
 #include "distributed/collectives/simulated.h"
 #include "distributed/join/ranks.h"
@@ -134,6 +135,7 @@ struct World::Impl {
   std::optional<Store> store;  // none for one rank
   std::shared_ptr<distributed::Communicator> communicator;
   int threads;
+  std::optional<std::size_t> bucket_bytes;
 };
 
 World World::from_environment(const WorldOptions& options) {
@@ -151,15 +153,17 @@ World::World(const Environment& own, const WorldOptions& options) {
     const Entrance entrance(*store, own, options.connect);
     entrance.enter();
     entrance.await_all();
-    communicator =
+    const bool free_core = usable_cores() > threads * own.local_size;
+    communicator = std::make_shared<distributed::AsyncCommunicator>(
         distributed::gloo(*store, own,
                           {.call = options.collective,
-                           .watch = {.connect = options.connect, .silence = options.silence}});
+                           .watch = {.connect = options.connect, .silence = options.silence}}),
+        options.overlap.value_or(free_core));
     entrance.part();
     at::set_num_threads(threads);
   }
-  impl_ =
-      std::make_shared<const Impl>(Impl{own, std::move(store), std::move(communicator), threads});
+  impl_ = std::make_shared<const Impl>(
+      Impl{own, std::move(store), std::move(communicator), threads, options.bucket_bytes});
 }
 
 int World::rank() const { return impl_->own.rank; }
@@ -226,8 +230,24 @@ void World::copy_from_first(Executable& step) const {
   }
 }
 
+std::string World::pace() const {
+  const distributed::Pace own = impl_->communicator->pace();
+  const double steps = static_cast<double>(own.steps - 1);
+  std::vector<double> held_up;  // [rank] ms a step
+  for (const std::string& said : exchange(fmt::format("{}", own.held_up * 1e3 / steps))) {
+    held_up.push_back(std::stod(said));
+  }
+  if (size() == 1 || own.steps < 2) return "";
+  // Whoever comes last to each exchange waits for nobody.
+  const auto [least, most] = std::ranges::minmax_element(held_up);
+  return fmt::format(
+      "{} steps of {:.2f} ms: exchanges hold up rank {}, the slowest, for {:.2f} ms of each, and "
+      "others for up to {:.2f} ms, of which they wait {:.2f} ms for it",
+      own.steps, own.seconds * 1e3 / steps, least - held_up.begin(), *least, *most, *most - *least);
+}
+
 World::operator std::shared_ptr<const executor::Ranks>() const {
-  return distributed::ranks_over(impl_->communicator);
+  return distributed::ranks_over(impl_->communicator, impl_->bucket_bytes);
 }
 
 }  // namespace metronome

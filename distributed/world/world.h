@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,11 @@ struct WorldOptions {
   std::chrono::milliseconds silence{10'000};
   /// How long one exchange may take, in which other ranks are late.
   std::chrono::milliseconds collective{600'000};
+  /// Whether gradients are reduced on a thread of their own while others are made; by default where
+  /// ranks leave a core free.
+  std::optional<bool> overlap = {};
+  /// Gradients are reduced in buckets, each when it has reached so many bytes. By default measured.
+  std::optional<std::size_t> bucket_bytes = {};
 };
 
 /// The processes ("ranks") that train one model together, and which of them this one is. Copies are
@@ -72,6 +79,11 @@ class World {
   /// All storages of `step`, which each rank has compiled, become rank 0's: batch norm's
   /// statistics, which are each rank's own, before a model is evaluated on all ranks.
   void copy_from_first(Executable& step) const;
+
+  /// How fast steps are, on all ranks together: "1120 steps of 0.52 ms: exchanges hold up rank 1,
+  /// the slowest, for 0.09 ms of each, and others for up to 0.21 ms, of which they wait 0.12 ms for
+  /// it". Empty before the second step.
+  std::string pace() const;
 
   /// What `compile` takes: `{.world = world}`.
   operator std::shared_ptr<const executor::Ranks>() const;  // NOLINT: a World is one

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "executor/compile/compile_checks.h"
@@ -44,6 +45,16 @@ std::vector<ir::Graph> join_ranks(std::vector<const ir::Graph*>& declared,
   return joined;
 }
 
+/// How gradients become means over the ranks. A loss may reach some of the parameters alone.
+std::optional<Averages> averages_of(const ir::Graph& graph, const CompileOptions& options) {
+  if (!options.data_parallel) return std::nullopt;
+  std::size_t bytes = 0;
+  for (const Storage& storage : graph.storages()) {
+    if (storage.trainable) bytes += storage.type.bytes();
+  }
+  return options.data_parallel->averages(bytes);
+}
+
 /// Storages as rank 0 has them.
 void begin_as_first(const Ranks& ranks, Executable::Impl& step) {
   for (std::size_t storage = 0; storage < step.memory.storages.size(); ++storage) {
@@ -78,6 +89,8 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   report.isa = cpu_table().isa();
   report.threads = options.threads;
 
+  // Together, before rank 0 makes its plans while others wait for its choices.
+  const std::optional<Averages> averages = averages_of(first, options);
   FirstChoices first_choices(options, report);
 
   // Each graph in each mode: passes, kernels, order, memory.
@@ -91,8 +104,8 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
     for (const Mode mode : options.modes) {
       const ir::Graph& graph = mode == Mode::evaluate ? evaluated.back() : *declared[shape];
       planned.declared.push_back(&graph);
-      planned.plans.push_back(
-          make_plan({graph, shape, shapes.describe(shape), kept}, mode, *backend, options, report));
+      planned.plans.push_back(make_plan({graph, shape, shapes.describe(shape), kept, averages},
+                                        mode, *backend, options, report));
       for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
     }
   }

@@ -93,10 +93,8 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   KeepWhole keep_whole(kernels, settings, options, report);
   Settings complete = settings;
   complete.kept = declared.kept;
-  if (options.data_parallel) {
-    complete.averages = options.data_parallel->mean();
-    complete.rank = options.data_parallel->rank();
-  }
+  complete.averages = declared.averages;
+  if (options.data_parallel) complete.rank = options.data_parallel->rank();
   complete.keeps = [&](const OpPtr& op, std::span<const Type> types) {
     return keep_whole(op, types);
   };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "executor/engine/report.h"
@@ -18,6 +19,8 @@ struct Declared {
   std::string batch = {};  ///< "x [256, 64], target [256, 64]"; empty where it is alone
   /// By path, how plans made before keep storages.
   std::map<std::string, Layout> kept = {};
+  /// `Settings::averages`.
+  std::optional<Averages> averages = {};
 };
 
 /// The declared graph after all passes of one mode, verified after each. With METRONOME_DUMP=FOLDER

@@ -22,8 +22,7 @@ struct EagerPlan {
   /// Parameters that the plan updates: guards that exclude each other may keep a parameter from the
   /// loss where the declared graph alone does not tell.
   std::set<StorageId> updated;
-  /// What makes of a tensor of each rank their mean (`Settings::averages`), or null.
-  OpPtr averages = {};
+  OpPtr averages = {};  ///< `Settings::averages`, whole, or null
 };
 
 /// What is done beside a step: CompileOptions of the same names.

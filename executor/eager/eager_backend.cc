@@ -26,8 +26,7 @@ class EagerBackend final : public Backend {
       : device_(target.device),
         checks_{.watch = options.watch, .observer = options.observer},
         ops_(options.ops),
-        averages_(options.data_parallel ? options.data_parallel->mean() : nullptr),
-        rank_(options.data_parallel ? options.data_parallel->rank() : 0),
+        ranks_(options.data_parallel),
         limited_(!options.evaluate_outputs.empty()),
         kernels_(cpu::cpu_kernels({.threads = options.threads,
                                    .preferred = cpu::maker_of(options.kernels),
@@ -61,6 +60,7 @@ class EagerBackend final : public Backend {
 
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
     std::vector<EagerPlan> plans;
+    const OpPtr averages = ranks_ ? ranks_->averages(0).whole : nullptr;
     for (std::size_t i = 0; i < planned.plans.size(); ++i) {
       const Plan& plan = planned.plans[i];
       Settings settings = cpu::cpu_settings(plan.mode);
@@ -70,11 +70,11 @@ class EagerBackend final : public Backend {
       };
       std::set<StorageId> updated;
       for (const Assignment& a : plan.graph.assignments()) updated.insert(a.storage);
-      settings.rank = rank_;
+      settings.rank = ranks_ ? ranks_->rank() : 0;
       ir::Graph graph = passes::lower(passes::for_mode(*planned.declared[i], settings), settings);
       graph = passes::on_rank(std::move(graph), settings);
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
-      plans.push_back({plan.mode, std::move(graph), std::move(updated), averages_});
+      plans.push_back({plan.mode, std::move(graph), std::move(updated), averages});
     }
     return make_eager(std::move(plans), memory, ops_, device_, checks_);
   }
@@ -85,8 +85,7 @@ class EagerBackend final : public Backend {
   const Device device_;
   const EagerChecks checks_;
   const OwnOps ops_;
-  const OpPtr averages_;
-  const int rank_;
+  const std::shared_ptr<const Ranks> ranks_;
   const bool limited_;  // evaluation computes some outputs alone
   std::unique_ptr<Kernels> kernels_;
 };

@@ -9,6 +9,7 @@
 
 #include "executor/engine/plan.h"
 #include "graph/ir/graph.h"
+#include "graph/ir/settings.h"
 #include "ops/rules/own_rules.h"
 
 namespace metronome::executor {
@@ -36,8 +37,9 @@ class Ranks {
   /// A step begins, by its number.
   virtual void begin_step(std::int64_t step) const = 0;
 
-  /// The op that makes of a tensor of each rank their mean, element by element.
-  virtual OpPtr mean() const = 0;
+  /// The ops that make of a tensor of each rank their mean, element by element, for steps with so
+  /// many bytes of gradients. May measure what exchanges cost, on all ranks together.
+  virtual Averages averages(std::size_t bytes) const = 0;
   /// Rank 0's bytes come to all.
   virtual void broadcast(std::span<std::byte> bytes) const = 0;
   /// [rank] What each rank says here.

@@ -207,6 +207,9 @@ class Op {
   /// neither shared nor pruned nor folded, and those of one step run in the order in which they
   /// were declared.
   virtual bool effects() const = 0;
+  /// True where something goes on beside the step once it has run: it runs as soon as its operands
+  /// are there.
+  virtual bool prompt() const = 0;
   /// True where several nodes of this op (equal attributes, other operands) may run as one `Batch`.
   virtual bool batches() const = 0;
   /// For a random op the same op with its key set; null for others. The key is a hash of the path

@@ -130,6 +130,10 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_effects<T>) return T::effects;
     return false;
   }
+  bool prompt() const override {
+    if constexpr (op_rules::has_prompt<T>) return T::prompt;
+    return false;
+  }
   bool batches() const override {
     if constexpr (op_rules::has_batches<T>) return T::batches;
     return false;

@@ -45,7 +45,8 @@
   RULE(indexing, std::optional<Indexing>, (std::span<const Type>))               \
   RULE(moves, bool, ())                                                          \
   RULE(on_rank, OpPtr, (std::span<const Type>, int))                             \
-  CONSTANT(effects, bool)
+  CONSTANT(effects, bool)                                                        \
+  CONSTANT(prompt, bool)
 
 namespace metronome::op_rules {
 

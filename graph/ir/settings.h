@@ -26,6 +26,16 @@ constexpr std::string_view name_of(Mode mode) { return mode == Mode::train ? "tr
 /// Elements of a constant, row-major.
 using Bytes = std::vector<std::byte>;
 
+/// What makes of a vector of each rank their mean.
+struct Averages {
+  OpPtr whole;
+  /// The same in two halves, between which the step goes on: `begin` of the vector, `finish` of all
+  /// that `begin` gives.
+  OpPtr begin, finish;
+  /// A vector ends where it has reached so many bytes; 0: one of each element type.
+  std::size_t bucket_bytes = 0;
+};
+
 struct Settings {
   Mode mode = Mode::train;
   /// Bytes that offsets are rounded up to: 64 on a CPU, 256 on a GPU.
@@ -41,9 +51,9 @@ struct Settings {
   /// True where the gradients of all parameters lie side by side in one vector of each element
   /// type, for what reduces them over many devices at once.
   bool packs_gradients = false;
-  /// What makes of a vector of each rank their mean: gradients are then packed, the loss with them,
-  /// and averaged. Null: they stay this process's own.
-  OpPtr averages = {};
+  /// Over the ranks: gradients are then packed, the loss with them, and averaged. Absent: they stay
+  /// this process's own.
+  std::optional<Averages> averages = {};
   /// Which of the ranks that train together this one is (pass `on_rank`).
   int rank = 0;
   /// The layout in which an op wants its largest operands, though they are plain; absent where it

@@ -272,6 +272,37 @@ Nodes regions_together(const OrderProblem& problem, const ir::Graph& graph, cons
   return result;
 }
 
+Nodes promptly(const OrderProblem& problem, const ir::Graph& graph, const Nodes& order) {
+  std::vector<bool> prompt(problem.uses.runs.size());
+  const auto feeds_prompt = [&](std::int32_t node) {
+    const Nodes& after = problem.precedence.after[node];
+    return !after.empty() && std::ranges::all_of(after, [&](std::int32_t n) { return prompt[n]; });
+  };
+  bool any = false;
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    const Op& op = *graph.nodes()[*node].op;
+    prompt[*node] = op.prompt() || (op.moves() && feeds_prompt(*node));
+    any = any || prompt[*node];
+  }
+  if (!any) return order;
+  Nodes waits_for(prompt.size()), result;
+  Nodes late;  // prompt nodes whose operands are not there, in their order
+  for (const std::int32_t node : order) {
+    waits_for[node] = static_cast<std::int32_t>(problem.precedence.before[node].size());
+    if (prompt[node]) late.push_back(node);
+  }
+  const auto run = [&](std::int32_t node) {
+    result.push_back(node);
+    for (const std::int32_t after : problem.precedence.after[node]) --waits_for[after];
+  };
+  std::size_t next = 0;
+  for (const std::int32_t node : order) {
+    if (!prompt[node]) run(node);
+    while (next < late.size() && waits_for[late[next]] == 0) run(late[next++]);
+  }
+  return result;
+}
+
 Nodes with_still_nodes(const ir::Graph& graph, const Uses& uses, const Nodes& running) {
   Lists readers(uses.runs.size());
   Nodes waits_for(uses.runs.size());

@@ -38,7 +38,8 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
   const OrderProblem problem = order_problem(graph, uses, precedence, alignment);
 
   const auto scheduled = [&](const std::vector<std::int32_t>& running) {
-    std::vector<std::int32_t> order = with_still_nodes(graph, uses, running);
+    std::vector<std::int32_t> order =
+        with_still_nodes(graph, uses, promptly(problem, graph, running));
     const Lifetimes lifetimes =
         lifetimes_of(graph, uses, order, precedence.in_place, guards, alignment);
     const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);

@@ -50,7 +50,8 @@ Ranks join_ranks(std::optional<int> asked) {
                     .sum = [world](double own) { return world.sum(own); }},
           .parallel = world,
           .as_first = [world](Executable& step) { world.copy_from_first(step); },
-          .on_first = [world](const std::function<void()>& what) { world.on_first(what); }};
+          .on_first = [world](const std::function<void()>& what) { world.on_first(what); },
+          .pace = [world] { return world.pace(); }};
 }
 
 }  // namespace metronome::commands

@@ -19,6 +19,8 @@ struct Ranks {
   /// Does `what` on rank 0; the others wait, and learn of its failure.
   std::function<void(const std::function<void()>&)> on_first =
       [](const std::function<void()>& what) { what(); };
+  /// How fast steps were, said on all ranks together; empty for one rank.
+  std::function<std::string()> pace = [] { return std::string(); };
 };
 
 /// Those of the program that it is linked into: ranks.cc, or no_ranks.cc, which refuses more than

@@ -109,6 +109,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     progress.after_epoch(test().brief);
   }
   progress.finish();
+  if (const std::string pace = ranks.pace(); !pace.empty()) fmt::print("ranks   {}\n", pace);
   fmt::print("test    {}\n", test().words);
   if (const std::string sample = training->sample(); !sample.empty()) {
     fmt::print("sample\n{}\n", indented(sample));

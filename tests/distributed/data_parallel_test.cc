@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "benchmarks/batches.h"
+#include "distributed/collectives/async.h"
 #include "distributed/join/ranks.h"
 #include "distributed/ops/sync_batch_norm.h"
 #include "distributed/ops/weighted.h"
+#include "executor/engine/observer.h"
 #include "executor/metronome.h"
 #include "models/models.h"
 #include "tests/aten.h"
@@ -37,6 +39,13 @@ std::vector<std::string> nothing(int ranks) {
 CompileOptions options(const Own& own, std::vector<Mode> modes = {Mode::train}) {
   return {
       .modes = std::move(modes), .threads = 1, .tune = Tune::off, .data_parallel = ranks_over(own)};
+}
+
+/// The same, but gradients are reduced as they come, on a thread beside the step.
+CompileOptions in_buckets(const Own& own) {
+  CompileOptions how = options(own);
+  how.data_parallel = ranks_over(std::make_shared<AsyncCommunicator>(own, true), 1024);
+  return how;
 }
 
 /// By path, the parameters that a loss reaches.
@@ -151,17 +160,21 @@ TEST_CASE("ranks train bit for bit as one process that adds their gradients in o
         for (const double loss : one.step(shards)) sum += static_cast<float>(loss);
         losses.push_back(sum / static_cast<float>(ranks));
       }
-      CHECK(on_ranks(ranks, [&](const Own& own) {
-              const models::Model mine = entry.make(models::Scale::small, f32);
-              Executable step = compile(mine.graph, cpu_replay(), options(own));
-              for (int i = 0; i < kSteps; ++i) {
-                step.run(batch(i, own->rank()));
-                CHECK(step.read_scalar(mine.graph.loss()) == losses[static_cast<std::size_t>(i)]);
-              }
-              for (const std::string& path : one.paths()) {
-                CHECK_MESSAGE(same_bits(step.get(path), one.parameter(path)), path);
-              }
-            }) == nothing(ranks));
+      for (const bool overlap : {false, true}) {
+        CAPTURE(overlap);
+        CHECK(on_ranks(ranks, [&](const Own& own) {
+                const models::Model mine = entry.make(models::Scale::small, f32);
+                Executable step =
+                    compile(mine.graph, cpu_replay(), overlap ? in_buckets(own) : options(own));
+                for (int i = 0; i < kSteps; ++i) {
+                  step.run(batch(i, own->rank()));
+                  CHECK(step.read_scalar(mine.graph.loss()) == losses[static_cast<std::size_t>(i)]);
+                }
+                for (const std::string& path : one.paths()) {
+                  CHECK_MESSAGE(same_bits(step.get(path), one.parameter(path)), path);
+                }
+              }) == nothing(ranks));
+      }
     }
   }
 }
@@ -339,6 +352,36 @@ TEST_CASE("a mean over some of the rows is weighted by how many they are") {
             CHECK(at::allclose(step.get("w"), one.get("w"), 1e-12, 1e-12));
           }) == nothing(2));
   }
+}
+
+/// The names of some ops, in the order in which they run.
+class Order final : public Observer {
+ public:
+  void after(const ObservedNode& seen) override {
+    const std::string_view name = seen.node().op->name();
+    if (name == "begin_mean" || name == "finish_mean" || name == "matmul") ran += name[0];
+  }
+  std::string ran;
+};
+
+TEST_CASE("each bucket is on its way while the next one is made") {
+  CHECK(on_ranks(2, [](const Own& own) {
+          Graph g("tower");
+          Value y = g.input("x", f32, {8, 32});
+          for (int layer = 0; layer < 3; ++layer) y = y.through(linear(32)).through(relu);
+          g.minimize(mean(square(y)), Sgd{.lr = 0.1});
+          CompileOptions how = in_buckets(own);
+          how.watch = true;  // not of numbers that are on their way
+          how.poison = true;
+          const auto order = std::make_shared<Order>();
+          how.observer = order;
+          Executable step = compile(g, stepwise(), how);
+          for (int i = 0; i < 3; ++i) {
+            order->ran.clear();
+            step.run({{"x", at::ones({8, 32})}});
+            CHECK(order->ran == "mbmmbfmmbfbff");
+          }
+        }) == nothing(2));
 }
 
 TEST_CASE("two worlds at once are refused") {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "distributed/launch/launch.h"
@@ -28,12 +29,13 @@ double seconds(const std::string& file) {
 }
 
 struct Run {
-  explicit Run(const std::string& what) {
+  /// `steps`: "steps" or "train" (rank_program.cc).
+  explicit Run(const std::string& what, const std::string& steps = "steps") {
     const std::string folder = fresh_folder();
-    status = launch(
-        kRanks,
-        {kRankProgram, folder, "steps", std::to_string(kStep), std::to_string(kCulprit), what},
-        {.grace = 1s});
+    status =
+        launch(kRanks,
+               {kRankProgram, folder, steps, std::to_string(kStep), std::to_string(kCulprit), what},
+               {.grace = 1s});
     for (int rank = 0; rank < kRanks; ++rank) {
       const std::string file = fmt::format("{}/{}.error", folder, rank);
       std::ostringstream text;
@@ -92,6 +94,16 @@ TEST_CASE("a rank that is fed a wrong shape says so, and ends the others") {
 TEST_CASE("a rank that leaves ends others that wait for it") {
   const Run run("leave");
   run.check_others("left", 1.5);
+}
+
+TEST_CASE("ranks that reduce gradients beside their steps end as others do") {
+  for (const auto& [what, said, within] :
+       {std::tuple("kill", "died", 1.0), std::tuple("stop", "has said nothing for 2 s", 3.5),
+        std::tuple("feed", "failed", 1.0), std::tuple("leave", "left", 1.5)}) {
+    CAPTURE(what);
+    Run(what, "train").check_others(said, within);
+  }
+  CHECK(Run("sleep", "train").status == 0);
 }
 
 TEST_CASE("a rank that is busy for longer than silence may last is waited for") {

@@ -7,6 +7,7 @@
 //                   or stop itself, feed a wrong shape, leave, or sleep for longer than silence may
 //                   last and go on for ten steps; or die while the others sleep. What goes wrong
 //                   stands in FOLDER/RANK.error, and when rank R did it is FOLDER/moment's time
+//   train K R WORD  the same, but they train, and reduce gradients beside the step
 //   only R WORD...  when all are there, does the words if it is rank R; else waits for a signal
 //   return N        returns N
 //   raise N         sends itself a signal
@@ -21,6 +22,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,28 +55,59 @@ void await_all(const std::string& folder) {
   }
 }
 
-int steps(const std::string& folder, int last, int culprit, const std::string& what) {
+/// A step of a rank, on x f32[1000].
+class Step {
+ public:
+  Step(const World& world, bool trains) : world_(world), trains_(trains), g_("steps") {
+    const Value x = g_.input("x", f32, {1000});
+    if (!trains) {
+      g_.output("y", all_reduce(x));
+      step_ = compile(g_, cpu_replay(), {.modes = {Mode::evaluate}, .world = world});
+      return;
+    }
+    Value y = x;
+    for (const char* name : {"u", "v", "w"}) y = y * g_.parameter(name, {f32, {1000}}, ones());
+    g_.minimize(mean(y), Sgd{.lr = 0.0});
+    step_ = compile(g_, cpu_replay(), {.modes = {Mode::train}, .data_parallel = world});
+  }
+
+  void take(const at::Tensor& x) { trains_ ? step_->run({{"x", x}}) : step_->evaluate({{"x", x}}); }
+
+  /// Whether step i made what it must.
+  bool is_right(int i) {
+    if (trains_) return step_->read_scalar(g_.loss()) == static_cast<double>(i);
+    return step_->read("y").max().item<float>() == static_cast<float>(i * world_.size());
+  }
+
+ private:
+  World world_;
+  bool trains_;
+  Graph g_;
+  std::optional<Executable> step_;
+};
+
+int steps(const std::string& folder, bool trains, int last, int culprit, const std::string& what) {
   using namespace std::chrono_literals;
   if (std::freopen(fmt::format("{}/{}.error", folder, std::getenv("RANK")).c_str(), "w", stderr) ==
       nullptr) {
     return 3;
   }
-  const World world = World::from_environment({.connect = 20s, .silence = 2s});
-  Graph g("steps");
-  g.output("y", all_reduce(g.input("x", f32, {1000})));
-  Executable step = compile(g, cpu_replay(), {.modes = {Mode::evaluate}, .world = world});
+  WorldOptions options = {.connect = 20s, .silence = 2s};
+  if (trains) options.overlap = true, options.bucket_bytes = 1024;
+  const World world = World::from_environment(options);
+  Step step(world, trains);
   for (int i = 0; i < last + 10; ++i) {
     if (i == last && what == "alone" && world.rank() != culprit) std::this_thread::sleep_for(30s);
     if (i == last && world.rank() == culprit) {
       std::ofstream(folder + "/moment") << i;
       if (what == "kill" || what == "alone") std::raise(SIGKILL);
       if (what == "stop") std::raise(SIGSTOP);
-      if (what == "feed") step.evaluate({{"x", at::full({7}, 1.0, at::kFloat)}});
+      if (what == "feed") step.take(at::full({7}, 1.0, at::kFloat));
       if (what == "leave") return 0;
       if (what == "sleep") std::this_thread::sleep_for(3s);
     }
-    step.evaluate({{"x", at::full({1000}, i, at::kFloat)}});
-    if (step.read("y").max().item<float>() != static_cast<float>(i * world.size())) return 4;
+    step.take(at::full({1000}, i, at::kFloat));
+    if (!step.is_right(i)) return 4;
   }
   return 0;
 }
@@ -96,7 +129,9 @@ int act(const std::string& folder, const Words& words) {
     say(folder, fmt::format("rank {} has {}", world.rank(), step.read("y").item<float>()));
     return 0;
   }
-  if (words[0] == "steps") return steps(folder, number(), std::stoi(words.at(2)), words.at(3));
+  if (words[0] == "steps" || words[0] == "train") {
+    return steps(folder, words[0] == "train", number(), std::stoi(words.at(2)), words.at(3));
+  }
   if (words[0] == "only") {
     say(folder, std::to_string(::getpid()));
     await_all(folder);

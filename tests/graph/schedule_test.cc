@@ -43,6 +43,36 @@ TEST_CASE("the declared order stands where no other takes fewer bytes") {
   CHECK(plan::schedule(g, {}).peak_bytes == 64);
 }
 
+/// x, on its way while others run.
+struct Post {
+  static constexpr std::string_view name = "post";
+  static constexpr bool differentiable = false;
+  static constexpr bool effects = true;
+  static constexpr bool prompt = true;
+  bool operator==(const Post&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+};
+
+TEST_CASE("what goes on beside the step begins as soon as its operands are there, packed first") {
+  // x - a - b - c - d - y,   pack(a, b) - post - z,   pack(c, d) - post1 - z1
+  Graph g("posts");
+  const Value x = g.input("x", f32, {16});
+  const Value a = node(g, "a", Scale{2}, {x});
+  const Value b = node(g, "b", Scale{3}, {a});
+  const Value c = node(g, "c", Scale{4}, {b});
+  const Value d = node(g, "d", Scale{5}, {c});
+  g.output("y", node(g, "y", Scale{6}, {d}));
+  const Value posted = node(g, "post", Post{}, {node(g, "pack", Pack{}, {a, b})});
+  const Value posted1 = node(g, "post1", Post{}, {node(g, "pack1", Pack{}, {c, d})});
+  g.output("z", node(g, "z", Scale{7}, {posted}));
+  g.output("z1", node(g, "z1", Scale{8}, {posted1}));
+  for (const plan::Schedule& schedule : plan::schedules(g.data(), {})) {
+    const std::string order = drawn(g.data(), schedule);
+    CHECK_MESSAGE(order.find("b pack post c") != std::string::npos, order);
+    CHECK_MESSAGE(order.find("d pack1 post1") != std::string::npos, order);
+  }
+}
+
 TEST_CASE("nodes with effects run as declared, though another order takes fewer bytes") {
   // x - big0 - send0 - small0 - y        sent: both, then made small
   //   - big1 - send1 - small1 -/

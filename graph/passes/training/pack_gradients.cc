@@ -1,8 +1,9 @@
 #include "graph/passes/training/pack_gradients.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/emit/emitter.h"
@@ -13,27 +14,95 @@
 namespace metronome::passes {
 namespace {
 
-/// What is packed with others, and where it stands.
-using Packed = std::vector<ValueId*>;
+/// Of one element type, where they stand: they are packed together.
+using Bucket = std::vector<ValueId*>;
 
-/// Packs values of one element type, and puts the views in their places.
-void pack(Emitter& emitter, const Packed& values, const Settings& settings, Line line) {
-  PassScope place(emitter, "gradients", line);
-  const Pack op{settings.alignment};
-  Values operands;
-  Types types;
-  for (const ValueId* value : values) {
-    operands.push_back(emitter.value(*value));
-    types.push_back(operands.back().type());
+/// Values in the order in which they are made, in buckets that end where they reach so many bytes.
+std::vector<Bucket> buckets_of(const ir::Graph& graph, std::vector<ValueId*> values,
+                               std::size_t bytes) {
+  std::ranges::stable_sort(values, {}, [](const ValueId* value) { return *value; });
+  std::map<Element, std::vector<Bucket>> by_element;
+  std::map<Element, std::size_t> filled;
+  for (ValueId* value : values) {
+    const Type& type = graph.type(*value);
+    std::vector<Bucket>& buckets = by_element[type.element];
+    std::size_t& last = filled[type.element];
+    if (buckets.empty() || (bytes > 0 && last >= bytes)) {
+      buckets.emplace_back();
+      last = 0;
+    }
+    buckets.back().push_back(value);
+    last += type.bytes();
   }
-  Value packed = apply(make_op(op), operands, line)[0];
-  const std::vector<Inside> inside = op.inside(types);
-  if (settings.averages) packed = apply(settings.averages, std::span(&packed, 1), line)[0];
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    const auto begin = static_cast<std::int64_t>(inside[k].offset / size_of(packed.element()));
-    *values[k] = apply(Unpack{begin, types[k].shape}, {packed}, line).id();
+  std::vector<Bucket> all;
+  for (auto& [element, buckets] : by_element) {
+    all.insert(all.end(), buckets.begin(), buckets.end());
   }
+  // A bucket is whole with its last value.
+  std::ranges::stable_sort(all, {}, [](const Bucket& bucket) { return *bucket.back(); });
+  return all;
 }
+
+/// Packs the values of buckets, and puts views of the vectors in their places.
+class Packing {
+ public:
+  Packing(Emitter& emitter, const Settings& settings, Line line)
+      : emitter_(emitter), settings_(settings), line_(line) {}
+
+  /// One on its way is awaited at once; of several each is while the next one is.
+  void add_all(const std::vector<Bucket>& buckets) {
+    if (settings_.averages) {
+      begin_ = buckets.size() == 1 ? settings_.averages->whole : settings_.averages->begin;
+      finish_ = buckets.size() == 1 ? nullptr : settings_.averages->finish;
+    }
+    for (const Bucket& bucket : buckets) add(bucket);
+    finish();
+  }
+
+ private:
+  struct Vector {
+    Bucket bucket;
+    Types types = {};
+    std::vector<Inside> inside = {};
+    Values values = {};  // the vector, then what is made of it
+  };
+
+  void add(const Bucket& bucket) {
+    const PassScope place(emitter_, "gradients", line_);
+    const Pack op{settings_.alignment};
+    Vector next{bucket};
+    Values operands;
+    Types types;
+    for (const ValueId* value : bucket) {
+      operands.push_back(emitter_.value(*value));
+      types.push_back(operands.back().type());
+    }
+    next.inside = op.inside(types);
+    next.types = types;
+    next.values = apply(make_op(op), operands, line_);
+    if (begin_) next.values = apply(begin_, next.values, line_);
+    finish();
+    under_way_ = std::move(next);
+  }
+
+  void finish() {
+    if (!under_way_) return;
+    const PassScope place(emitter_, "gradients", line_);
+    auto& [bucket, types, inside, values] = *under_way_;
+    if (finish_) values = apply(finish_, values, line_);
+    for (std::size_t k = 0; k < bucket.size(); ++k) {
+      const auto begin = static_cast<std::int64_t>(inside[k].offset / size_of(types[k].element));
+      *bucket[k] = apply(Unpack{begin, types[k].shape}, {values[0]}, line_).id();
+    }
+    under_way_.reset();
+  }
+
+  Emitter& emitter_;
+  const Settings& settings_;
+  Line line_;
+  OpPtr begin_, finish_;  // null where there is nothing to do
+  std::optional<Vector> under_way_;
+};
 
 /// Whoever reads one of `before` reads what it has become.
 void redirect_readables(ir::Graph& graph, const std::map<ValueId, ValueId>& become) {
@@ -57,18 +126,16 @@ ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
   for (std::size_t i = 0; i < packed.objectives().size(); ++i) {
     std::vector<ParameterGradient> gradients = packed.objectives()[i].gradients;
     ValueId loss = packed.objectives()[i].loss;
-    std::map<Element, Packed> by_element;
-    for (ParameterGradient& g : gradients) {
-      by_element[packed.type(g.value).element].push_back(&g.value);
-    }
-    if (settings.averages) by_element[packed.type(loss).element].push_back(&loss);
+    std::vector<ValueId*> values;
+    for (ParameterGradient& g : gradients) values.push_back(&g.value);
+    if (settings.averages) values.push_back(&loss);
+    std::vector<ValueId> before;
+    for (const ValueId* value : values) before.push_back(*value);
+    Packing packing(emitter, settings, packed.objectives()[i].line);
+    const std::size_t bytes = settings.averages ? settings.averages->bucket_bytes : 0;
+    packing.add_all(buckets_of(packed, values, bytes));
     std::map<ValueId, ValueId> become;
-    for (const auto& [element, values] : by_element) {
-      std::vector<ValueId> before;
-      for (const ValueId* value : values) before.push_back(*value);
-      pack(emitter, values, settings, packed.objectives()[i].line);
-      for (std::size_t k = 0; k < values.size(); ++k) become[before[k]] = *values[k];
-    }
+    for (std::size_t k = 0; k < values.size(); ++k) become[before[k]] = *values[k];
     packed.set_gradients(i, std::move(gradients));
     if (!settings.averages) continue;
     packed.set_loss(i, loss);
