@@ -60,11 +60,7 @@ void require_alike(std::initializer_list<Value> operands) {
   for (const Value& v : operands) types.push_back(v.type());
   require_equal_elements(types);
   require_floating(types[0]);
-  for (const Type& type : types) {
-    if (type.shape == types[0].shape) continue;
-    throw Requirement{fmt::format("equal shapes, but {} and {}", to_string(types[0].shape),
-                                  to_string(type.shape))};
-  }
+  for (const Type& type : types) require_equal_shapes(types[0], type, "x");
 }
 
 void require_axis(const Value& x, std::int64_t axis) {

@@ -38,20 +38,14 @@ Value weighed(Value each, Value weights, LossReduction reduction) {
   return reduction == LossReduction::sum ? total : total / sum(weights);
 }
 
-void require_class_weight(const Value& classes, const Value& weight) {
-  if (!weight.present()) return;
-  if (weight.element() != classes.element() || weight.shape() != Shape{classes.size(-1)}) {
-    throw Requirement{fmt::format("a weight for each class, {}[{}], but {}",
-                                  name_of(classes.element()), classes.size(-1),
-                                  to_string(weight.type()))};
-  }
-}
-
-void require_rows(const Value& classes, const Value& targets, const Value& weight,
-                  LossReduction reduction) {
-  require_targets(classes, targets);
-  require_class_weight(classes, weight);
-  require_some(classes, reduction);
+void require_rows(const Value& x, const Value& targets, const NllOptions& options) {
+  require_targets(x.type(), targets.type(), options.axis);
+  require_some(x, options.reduction);
+  const Value& weight = options.weight;
+  const Type each{x.element(), {x.size(options.axis.value_or(-1))}};
+  if (!weight.present() || weight.type() == each) return;
+  throw Requirement{fmt::format("a weight for each class, {}, but {}", to_string(each),
+                                to_string(weight.type()))};
 }
 
 Value composed_with(std::string_view name, Value x, Value target, Value weight, Line line,
@@ -60,10 +54,21 @@ Value composed_with(std::string_view name, Value x, Value target, Value weight, 
                           : composed(name, {x, target}, line, check, build);
 }
 
+NllOptions nll_of(const CrossEntropyOptions& options) {
+  return {options.ignore_index, options.weight, options.reduction, options.axis};
+}
+
+/// Whether it is clear that classes lie along the last dimension.
+bool are_last(const Value& logits, const Value& targets, std::optional<std::int64_t> axis,
+              Line line) {
+  if (axis == -1 || !logits.usable(line) || !targets.usable(line)) return true;
+  if (axis) return *axis == logits.rank() - 1;
+  return logits.rank() <= 2 || targets.shape() != rows_of(logits.type(), 1);
+}
+
 Value smoothed(Value logits, Value targets, const CrossEntropyOptions& options) {
   const Value log_probabilities = log_softmax(logits);
-  const NllOptions of{options.ignore_index, options.weight, options.reduction};
-  const Value weights = weights_of(logits, targets, of);
+  const Value weights = weights_of(logits, targets, nll_of(options));
   const double share = options.label_smoothing;
   Value each = of_target(log_probabilities, targets, options.ignore_index);
   if (options.weight.present()) each = each * weights;
@@ -80,25 +85,28 @@ Value smoothed(Value logits, Value targets, const CrossEntropyOptions& options) 
 }  // namespace
 
 Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options, Line line) {
-  if (options.label_smoothing == 0 && !options.weight.present() &&
-      options.reduction == LossReduction::mean) {
+  const bool plain = options.label_smoothing == 0 && !options.weight.present() &&
+                     options.reduction == LossReduction::mean;
+  if (plain && are_last(logits, targets, options.axis, line)) {
     return apply(CrossEntropyLoss{options.ignore_index}, {logits, targets}, line);
   }
   const auto check = [&] {
     require(unless_share("label_smoothing", options.label_smoothing));
-    require_rows(logits, targets, options.weight, options.reduction);
+    require_rows(logits, targets, nll_of(options));
   };
-  return composed_with("cross_entropy_loss", logits, targets, options.weight, line, check,
-                       [&] { return smoothed(logits, targets, options); });
+  return composed_with("cross_entropy_loss", logits, targets, options.weight, line, check, [&] {
+    const Value rows = with_classes_last(logits, options.axis);
+    if (plain) return apply(CrossEntropyLoss{options.ignore_index}, {rows, targets}, line);
+    return smoothed(rows, targets, options);
+  });
 }
 
 Value nll_loss(Value log_probabilities, Value targets, NllOptions options, Line line) {
-  const auto check = [&] {
-    require_rows(log_probabilities, targets, options.weight, options.reduction);
-  };
+  const auto check = [&] { require_rows(log_probabilities, targets, options); };
   return composed_with("nll_loss", log_probabilities, targets, options.weight, line, check, [&] {
-    const Value weights = weights_of(log_probabilities, targets, options);
-    Value each = of_target(log_probabilities, targets, options.ignore_index);
+    const Value rows = with_classes_last(log_probabilities, options.axis);
+    const Value weights = weights_of(rows, targets, options);
+    Value each = of_target(rows, targets, options.ignore_index);
     if (options.weight.present()) each = each * weights;
     return weighed(-each, weights, options.reduction);
   });

@@ -1,9 +1,11 @@
 // Losses of classes and of probabilities, with PyTorch's names and defaults; formulas of other
-// functions, of f32 and f64. Classes lie along the last dimension. Predictions and targets that are
+// functions, of f32 and f64. Classes lie along the last dimension, unless `axis` says another one.
+// Predictions and targets that are
 // numbers have one type: they are not broadcast, which would hide a forgotten dimension.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
@@ -15,6 +17,7 @@ struct NllOptions {
   std::int64_t ignore_index = -100;  ///< this and the weight as of CrossEntropyOptions
   Value weight = {};
   LossReduction reduction = LossReduction::mean;
+  std::optional<std::int64_t> axis = {};  ///< as of CrossEntropyOptions
 };
 /// -x[..., target], for logarithms of probabilities x [..., classes] and targets [...] i64. A
 /// target out of range adds 0 and is reported (`Executable::fault`).

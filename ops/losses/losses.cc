@@ -5,6 +5,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
+#include "ops/losses/reduced.h"
 #include "ops/pick/pick.h"
 #include "ops/rules/require.h"
 #include "ops/softmax/softmax.h"
@@ -23,43 +24,20 @@ void require_elements(const Type& type) {
                                 to_string(type.shape))};
 }
 
-// Prediction and target of one floating type. Broadcasting them would hide a forgotten dimension.
+// Prediction and target of one floating type.
 Types scalar_of_equal(std::span<const Type> in) {
   require_operands(in);
   require_equal_elements(in);
   require_floating(in[0]);
-  if (in[0].shape != in[1].shape) {
-    const bool same_count = in[0].numel() == in[1].numel();
-    throw Requirement{
-        fmt::format("equal shapes, but {} and {}", to_string(in[0].shape), to_string(in[1].shape)),
-        same_count
-            ? fmt::format("reshape one: target.reshape({{{}}})", fmt::join(in[0].shape, ", "))
-            : ""};
-  }
+  require_equal_shapes(in[0], in[1], "target");
   require_elements(in[0]);
   return {Type{in[0].element, {}}};
 }
 
-void require_classes(std::span<const Type> in) {
+void require_classes(std::span<const Type> in, std::optional<std::int64_t> axis) {
   require_operands(in);
-  const Type &logits = in[0], &targets = in[1];
-  require_floating(logits);
-  if (logits.rank() == 0) {
-    throw Requirement{"logits with a last dimension of classes, but a scalar"};
-  }
-  if (targets.element != i64) {
-    // One number per class is a distribution, not an index.
-    throw Requirement{fmt::format("targets of i64, but {}", name_of(targets.element)),
-                      targets.shape == logits.shape
-                          ? "give the index of each row's class: mt::argmax(targets)"
-                          : "cast them: targets.cast(mt::i64)"};
-  }
-  const Shape rows(logits.shape.begin(), logits.shape.end() - 1);
-  if (targets.shape != rows) {
-    throw Requirement{fmt::format("one target for each row of logits, {}, but {}", to_string(rows),
-                                  to_string(targets.shape))};
-  }
-  require_elements(logits);
+  require_targets(in[0], in[1], axis);
+  require_elements(in[0]);
 }
 
 /// Whether a row's target is one to be looked at.
@@ -97,7 +75,7 @@ Values SmoothL1Loss::lower(std::span<const Value> in) const {
 }
 
 Types CrossEntropyLoss::infer(std::span<const Type> in) const {
-  require_classes(in);
+  require_classes(in, -1);
   return {Type{in[0].element, {}}};
 }
 
@@ -143,13 +121,14 @@ Value accuracy(Value logits, Value targets, AccuracyOptions options, Line line) 
   }
   LineScope scope(logits.emitter(line), line);
   try {
-    require_classes(std::vector<Type>{logits.type(), targets.type()});
+    require_classes(std::vector<Type>{logits.type(), targets.type()}, options.axis);
   } catch (const Requirement& requirement) {
     return mistake(logits.emitter(), line, "accuracy cannot be computed", {{logits, targets}},
                    requirement);
   }
   const Value counts = kept(targets, options.ignore_index);
-  const Value right = logical_and(equal(argmax(logits), targets), counts);
+  const Value right =
+      logical_and(equal(argmax(logits, options.axis.value_or(-1)), targets), counts);
   return sum(right.cast(f32)) / sum(counts.cast(f32));
 }
 

@@ -100,6 +100,10 @@ struct CrossEntropyOptions {
   /// the sum of the targets' weights. Absent: all 1.
   Value weight = {};
   LossReduction reduction = LossReduction::mean;  ///< none: 0 for rows that are ignored
+  /// The dimension of the logits along which classes lie; 1 for [N, C, H, W] as PyTorch has them.
+  /// Absent: the last one, unless the targets' shape fits dimension 1 as well: then it must be
+  /// said.
+  std::optional<std::int64_t> axis = {};
 };
 /// Logits [..., classes], targets [...] i64.
 Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options = {},
@@ -118,6 +122,7 @@ Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions opti
 struct AccuracyOptions {
   /// As for the loss, so that the same targets do for both.
   std::int64_t ignore_index = -100;
+  std::optional<std::int64_t> axis = {};
 };
 /// The share of rows whose largest logit is the target's, f32[], among those whose target is not
 /// `ignore_index`; NaN if all are ignored. Logits [..., classes], targets [...] i64. No gradient

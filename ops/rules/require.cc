@@ -82,6 +82,15 @@ std::string way_to_equal_elements(std::span<const Type> types, std::size_t first
                      fmt::join(operands, ", "), name_of(to), name_of(to));
 }
 
+void require_equal_shapes(const Type& a, const Type& b, std::string_view second) {
+  if (a.shape == b.shape) return;
+  throw Requirement{
+      fmt::format("equal shapes, but {} and {}", to_string(a.shape), to_string(b.shape)),
+      a.numel() != b.numel()
+          ? ""
+          : fmt::format("reshape one: {}.reshape({{{}}})", second, fmt::join(a.shape, ", "))};
+}
+
 void require_equal_elements(std::span<const Type> types, std::size_t first) {
   for (const Type& type : types) {
     if (type.element == types[0].element) continue;

@@ -17,6 +17,9 @@ void require_floating(const Type& type);  ///< f32 or f64
 void require_number(const Type& type);    ///< anything but bool, bf16 and f16
 void require_boolean(const Type& type);
 void require_integer(const Type& type);  ///< i32 or i64
+/// Broadcasting would hide a forgotten dimension; `second` names the operand that the way out
+/// reshapes.
+void require_equal_shapes(const Type& a, const Type& b, std::string_view second);
 /// `first` is the place of types[0] among the operands of the op, whose message numbers them.
 void require_equal_elements(std::span<const Type> types, std::size_t first = 0);
 /// Which operands to cast to what, so that all are equal and nothing is lost that PyTorch's type

@@ -7,6 +7,7 @@
 #include <ATen/ops/kl_div.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
+#include <ATen/ops/nll_loss_nd.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
@@ -80,6 +81,77 @@ TEST_CASE("cross entropy of a sequence takes classes last") {
     return at::cross_entropy_loss(in[0].transpose(1, 2), in[1], {}, at::Reduction::Mean, -100, 0.2);
   };
   CHECK(beside_libtorch(ours, theirs, {{logits}, {of}}) == "");
+}
+
+TEST_CASE("cross entropy of images takes classes in dimension 1, whatever the sizes") {
+  const at::Tensor weight = numbers({1, 0.2, 3});
+  // Height and width equal to the classes, too.
+  for (const auto& [height, width] : {std::pair(2, 4), std::pair(3, 3)}) {
+    const at::Tensor logits = numbers_in(-5, 5, {2, 3, height, width});
+    const at::Tensor of =
+        at::arange(2 * height * width, at::kLong).remainder(3).reshape({2, height, width});
+    for (const LossReduction reduction : kReductions) {
+      for (const double smoothing : {0.0, 0.1}) {
+        const auto ours = [=](const Values& in) {
+          return cross_entropy_loss(in[0], in[1],
+                                    {.ignore_index = 1,
+                                     .label_smoothing = smoothing,
+                                     .weight = in.size() > 2 ? in[2] : Value(),
+                                     .reduction = reduction,
+                                     .axis = 1});
+        };
+        const auto theirs = [=](const Tensors& in) {
+          return at::cross_entropy_loss(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor(),
+                                        to_torch(reduction), 1, smoothing);
+        };
+        CHECK(beside_libtorch(ours, theirs, {{logits}, {of}}) == "");
+        CHECK(beside_libtorch(ours, theirs, {{logits}, {of}, {weight, false}}) == "");
+      }
+      const auto ours = [=](const Values& in) {
+        return nll_loss(in[0], in[1], {.reduction = reduction, .axis = -3});
+      };
+      const auto theirs = [=](const Tensors& in) {
+        return at::nll_loss_nd(in[0], in[1], {}, to_torch(reduction));
+      };
+      CHECK(beside_libtorch(ours, theirs, {{logits}, {of}}) == "");
+    }
+    const auto right = [](const Values& in) { return accuracy(in[0], in[1], {.axis = 1}); };
+    const Computed share = by_graph(right, {{logits, false}, {of}}, some_weights, f32);
+    CHECK(share.out.item<float>() ==
+          doctest::Approx(logits.argmax(1).eq(of).to(at::kFloat).mean().item<float>()));
+  }
+}
+
+TEST_CASE("classes that may lie in two dimensions are refused until it is said which") {
+  const std::string told =
+      "model.cc:30: cross_entropy_loss cannot be computed\n"
+      "  operand 0  f32[2, 3, 3]  \"x\"  model.cc:10\n"
+      "  operand 1  i64[2, 3]     \"y\"  model.cc:10\n"
+      "  requires   classes along one dimension: targets [2, 3] fit the last one and dimension 1\n"
+      "  way out    say which: {.axis = 1} for classes in dimension 1, as PyTorch has them, {.axis "
+      "= -1} for the last one";
+  const auto declared = [](Graph& g, CrossEntropyOptions options) {
+    return cross_entropy_loss(input(g, "x", f32, {2, 3, 3}), input(g, "y", i64, {2, 3}), options,
+                              kHere);
+  };
+  CHECK(report([&](Graph& g) { declared(g, {}); }) == told);
+  CHECK(report([&](Graph& g) { declared(g, {.label_smoothing = 0.1}); }) == told);
+  for (const std::int64_t axis : {1, 2, -1, -2}) {
+    Graph g("said");
+    CHECK(declared(g, {.axis = axis}).shape().empty());
+  }
+  CHECK(report([](Graph& g) {
+          accuracy(input(g, "x", f32, {2, 3, 3}), input(g, "y", i64, {2, 3}), {}, kHere);
+        }).find("fit the last one and dimension 1") != std::string::npos);
+  CHECK(report([&](Graph& g) {
+          declared(g, {.axis = 3});
+        }).ends_with("\n  requires   an axis from -3 to 2, but 3"));
+  CHECK(report([](Graph& g) {
+          cross_entropy_loss(input(g, "x", f32, {2, 5, 3}), input(g, "y", i64, {2, 3}), {}, kHere);
+        })
+            .ends_with("\n  requires   one target for each row of logits, [2, 5], but [2, 3]\n"
+                       "  way out    if classes lie in dimension 1, as PyTorch has them: {.axis = "
+                       "1}"));
 }
 
 TEST_CASE("cross entropy whose rows are all ignored is not a number") {
@@ -234,7 +306,7 @@ TEST_CASE("what losses of classes say of wrong operands") {
         "model.cc:30: nll_loss cannot be computed\n"
         "  operand 0  f32[7, 5]  \"x\"  model.cc:10\n"
         "  operand 1  i64[5]     \"y\"  model.cc:10\n"
-        "  requires   one target for each row, [7], but [5]");
+        "  requires   one target for each row of logits, [7], but [5]");
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input(g, "x", f32, {7, 5}), input(g, "y", i64, {7}),
                              {.label_smoothing = 1.5}, kHere);

@@ -7,6 +7,7 @@
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/language/optimizers.h"
+#include "ops/losses/distance_losses.h"
 #include "ops/losses/losses.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
@@ -157,6 +158,12 @@ TEST_CASE("a target of the same elements in another shape is offered a reshape")
         "  operand 1  f32[64]     \"target\"  model.cc:10\n"
         "  requires   equal shapes, but [64, 1] and [64]\n"
         "  way out    reshape one: target.reshape({64, 1})");
+  // So do losses that are formulas.
+  CHECK(report([](Graph& g) {
+          huber_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), {}, kHere);
+        })
+            .ends_with("\n  requires   equal shapes, but [64, 1] and [64]\n"
+                       "  way out    reshape one: x.reshape({64, 1})"));
 }
 
 TEST_CASE("element types are not promoted") {
@@ -263,7 +270,7 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[]  \"logits\"   model.cc:10\n"
         "  operand 1  i64[]  \"targets\"  model.cc:10\n"
-        "  requires   logits with a last dimension of classes, but a scalar");
+        "  requires   logits with a dimension of classes, but a scalar");
 }
 
 TEST_CASE("accuracy says the same of wrong operands") {

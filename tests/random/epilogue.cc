@@ -36,7 +36,7 @@ const std::array kLosses = {
     LOSS(l1_loss(y, target(g, y))),
     LOSS(smooth_l1_loss(y, target(g, y), 0.5)),
     LOSS(bce_with_logits_loss(y, target(g, y))),
-    LOSS(cross_entropy_loss(y, labels(g, y))),
+    LOSS(cross_entropy_loss(y, labels(g, y), {.axis = -1})),
     LOSS(mean(square(y)) + 0.1 * mean(square(h))),
     LOSS(0.1 * sum(square(y)) - 0.1 * max(y)),
 };
