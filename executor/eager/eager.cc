@@ -1,5 +1,6 @@
 #include "executor/eager/eager.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
@@ -35,9 +36,9 @@ std::string why(const std::exception& failure) {
 class Interpreter {
  public:
   Interpreter(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops,
-              const EagerChecks& checks)
+              const EagerOptions& options)
       : ops_(ops),
-        observer_(checks.observer),
+        observer_(options.observer),
         averages_(std::move(declared.averages)),
         mode_(declared.mode),
         graph_(std::move(declared.graph)),
@@ -74,7 +75,7 @@ class Interpreter {
       find_reached(declared.updated);
     }
     readables_.resize(graph_.readables().size());
-    if (checks.watch) watch_.emplace(graph_, memory_);
+    if (options.watch) watch_.emplace(graph_, memory_);
   }
 
   void run() {
@@ -391,18 +392,34 @@ class Interpreter {
   std::int32_t running_ = -1;  // the node; below zero: the forward pass is over
 };
 
+/// So many threads for libtorch's calls while it lives.
+class LibtorchThreads {
+ public:
+  explicit LibtorchThreads(int threads) { set(threads); }
+  ~LibtorchThreads() { set(before_); }
+  LibtorchThreads(const LibtorchThreads&) = delete;
+  LibtorchThreads& operator=(const LibtorchThreads&) = delete;
+
+ private:
+  static void set(int threads) {
+    if (threads != at::get_num_threads()) at::set_num_threads(threads);
+  }
+  const int before_ = at::get_num_threads();
+};
+
 class Eager final : public Engine {
  public:
   Eager(std::vector<EagerPlan> plans, const Memory& memory, const OwnOps& ops, at::Device device,
-        const EagerChecks& checks)
-      : tensors_(memory, device) {
+        const EagerOptions& options)
+      : tensors_(memory, device), threads_(options.threads) {
     for (EagerPlan& plan : plans) {
       interpreters_.push_back(
-          std::make_unique<Interpreter>(std::move(plan), tensors_, ops, checks));
+          std::make_unique<Interpreter>(std::move(plan), tensors_, ops, options));
     }
   }
 
   void run(PlanId plan) override {
+    const LibtorchThreads threads(threads_);
     interpreters_[plan.index]->run();
     if (!fault_) fault_ = interpreters_[plan.index]->fault();
     ++steps_;
@@ -423,6 +440,7 @@ class Eager final : public Engine {
 
  private:
   EagerMemory tensors_;
+  int threads_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;
   std::optional<std::string> fault_;
   std::int64_t steps_ = 0;
@@ -431,14 +449,14 @@ class Eager final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   const OwnOps& ops, Device device, const EagerChecks& checks) {
+                                   const OwnOps& ops, Device device, const EagerOptions& options) {
   if (device.kind == Device::Kind::cpu) {
-    return std::make_unique<Eager>(std::move(plans), memory, ops, at::Device(at::kCPU), checks);
+    return std::make_unique<Eager>(std::move(plans), memory, ops, at::Device(at::kCPU), options);
   }
   load_torch_cuda(device.index);
   return std::make_unique<Eager>(std::move(plans), memory, ops,
                                  at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index)),
-                                 checks);
+                                 options);
 }
 
 }  // namespace metronome::executor::eager

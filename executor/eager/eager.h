@@ -25,10 +25,11 @@ struct EagerPlan {
   OpPtr averages = {};  ///< `Settings::averages`, whole, or null
 };
 
-/// What is done beside a step: CompileOptions of the same names.
-struct EagerChecks {
+/// How a step runs: CompileOptions of the same names.
+struct EagerOptions {
   bool watch = false;
   std::shared_ptr<Observer> observer = {};  ///< of the declared graph's nodes, after each
+  int threads = 1;                          ///< of libtorch, while a step runs on a CPU
 };
 
 /// Runs composites whole: libtorch's own, its autograd, its fused optimizers. `ops`: those of one's
@@ -40,6 +41,6 @@ struct EagerChecks {
 /// node, the user's line and the index; the step changes no storage. With `watch` the declared
 /// graph's values are looked at, then the parameters' gradients.
 std::unique_ptr<Engine> make_eager(std::vector<EagerPlan> plans, const Memory& memory,
-                                   const OwnOps& ops, Device device, const EagerChecks& checks);
+                                   const OwnOps& ops, Device device, const EagerOptions& options);
 
 }  // namespace metronome::executor::eager

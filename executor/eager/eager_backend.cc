@@ -24,7 +24,7 @@ class EagerBackend final : public Backend {
  public:
   EagerBackend(const Target& target, const CompileOptions& options)
       : device_(target.device),
-        checks_{.watch = options.watch, .observer = options.observer},
+        options_{.watch = options.watch, .observer = options.observer, .threads = options.threads},
         ops_(options.ops),
         ranks_(options.data_parallel),
         limited_(!options.evaluate_outputs.empty()),
@@ -76,14 +76,14 @@ class EagerBackend final : public Backend {
       if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
       plans.push_back({plan.mode, std::move(graph), std::move(updated), averages});
     }
-    return make_eager(std::move(plans), memory, ops_, device_, checks_);
+    return make_eager(std::move(plans), memory, ops_, device_, options_);
   }
 
  private:
   bool on_host() const { return device_.kind == Device::Kind::cpu; }
 
   const Device device_;
-  const EagerChecks checks_;
+  const EagerOptions options_;
   const OwnOps ops_;
   const std::shared_ptr<const Ranks> ranks_;
   const bool limited_;  // evaluation computes some outputs alone

@@ -4,16 +4,44 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 #include "tests/executor/targets.h"
+
+namespace mine {
+namespace {
+
+using namespace metronome;
+
+int counted = 0;
+
+/// x, and how many threads libtorch may use meanwhile.
+struct Counts {
+  static constexpr std::string_view name = "counts";
+  static constexpr bool differentiable = false;
+  bool operator==(const Counts&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+};
+CpuKernel bind(const Counts&, const CpuLaunch&) {
+  return CpuKernel([] {});
+}
+Tensors reference(const Counts&, const Tensors& in) {
+  counted = at::get_num_threads();
+  return {in[0] + 0};
+}
+
+}  // namespace
+}  // namespace mine
 
 namespace metronome::options_test {
 namespace {
@@ -168,6 +196,29 @@ TEST_CASE("threads far beyond the cores are refused, a few more are not") {
     options.threads = cores + 1;
     CHECK(compile(c.g, target, options).report().threads == cores + 1);
   }
+}
+
+TEST_CASE("eager keeps to its threads, and leaves libtorch's as they were") {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  Graph g("threads");
+  g.minimize(sum(apply(mine::Counts{}, {g.input("x", f32, {4})}, Line::here()) *
+                 g.parameter("w", {f32, {4}}, ones())),
+             Sgd{.lr = 0.1});
+  for (const int threads : {1, 3}) {
+    CompileOptions options = plain({train, evaluate});
+    options.threads = threads;
+    options.ops = own_ops<mine::Counts>();
+    Executable e = compile(g, eager(), options);
+    e.run({{"x", at::ones({4})}});
+    CHECK(mine::counted == threads);
+    CHECK(at::get_num_threads() == 2);
+    mine::counted = 0;
+    e.evaluate({{"x", at::ones({4})}});
+    CHECK(mine::counted == threads);
+    CHECK(at::get_num_threads() == 2);
+  }
+  at::set_num_threads(before);
 }
 
 TEST_CASE("so are as many as libtorch was told to use") {
