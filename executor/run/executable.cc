@@ -116,6 +116,7 @@ void Executable::save(const std::string& file) const {
   executor::checkpoint::save_checkpoint(file, impl.checkpointed(),
                                         {impl.options.seed, impl.report.choices_hash});
   impl.warn_of_fault();
+  impl.warn_of_saved(file);
 }
 std::vector<std::string> Executable::load(const std::string& file) {
   Impl& own_impl = own();

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "executor/engine/faults.h"
 #include "executor/engine/tensor_copy.h"
 #include "executor/support/log.h"
 #include "graph/builder/glob.h"
@@ -20,6 +22,9 @@ std::string listed(const Range& range, Name name) {
   for (const auto& item : range) names.push_back(fmt::format("\"{}\"", name(item)));
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
+
+constexpr const char* kWatch =
+    "compile with CompileOptions::watch to be told of the node that made the first one";
 
 }  // namespace
 
@@ -149,10 +154,39 @@ void Executable::Impl::warn_of_fault() const {
   executor::logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
 }
 
+void Executable::Impl::warn_of_loss(std::size_t readable, double number) const {
+  if (!std::isnan(number) || options.watch || warned_of_loss) return;
+  const auto& objectives = first().objectives();
+  const bool loss = std::ranges::any_of(objectives, [&](const ir::Objective& objective) {
+    return objective.loss == first().readables()[readable].declared;
+  });
+  if (!loss) return;
+  warned_of_loss = true;
+  executor::logger().warn("{}: the loss is nan, after {} steps; {}", prefix(), engine->steps(),
+                          kWatch);
+}
+
+void Executable::Impl::warn_of_saved(const std::string& file) const {
+  std::vector<std::string_view> paths;
+  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
+    const Storage& s = memory.storages[i];
+    if (!is_floating(s.type.element)) continue;
+    if (executor::non_finite_in(memory.plain(i).data(), s.type).nan) paths.push_back(s.path);
+  }
+  if (paths.empty()) return;
+  const std::size_t more = paths.size() - 1;
+  executor::logger().warn("{}: {} is saved with nan in \"{}\"{}; {}", prefix(), file, paths[0],
+                          more == 0 ? "" : fmt::format(" and {} more", more), kWatch);
+}
+
 Tensor Executable::Impl::read(std::size_t readable) const {
   const executor::PlanId plan = last_plan(readable);
   Tensor result = engine->readable(plan, own(plan, readable));
   warn_of_fault();
+  if (result.sizes.empty() && is_floating(result.element) &&
+      result.device.kind == Device::Kind::cpu) {
+    warn_of_loss(readable, executor::number_at(result.data, result.element));
+  }
   return result;
 }
 
@@ -161,6 +195,7 @@ double Executable::Impl::read_scalar(std::size_t readable) const {
   require_scalar(plan, readable);
   const double number = engine->scalar(plan, own(plan, readable));
   warn_of_fault();
+  warn_of_loss(readable, number);
   return number;
 }
 
@@ -179,6 +214,7 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
   require_scalar(plan, readable);
   const double number = engine->scalar(plan, own(plan, readable), step);
   warn_of_fault();
+  warn_of_loss(readable, number);
   return number;
 }
 

@@ -70,8 +70,9 @@ struct Executable::Impl {
   std::size_t shape = 0;                      ///< picked last
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
-  mutable bool warned = false;  ///< of a fault
-  std::string half_changed;     ///< the error of the step that left storages so; empty: none did
+  mutable bool warned = false;          ///< of a fault
+  mutable bool warned_of_loss = false;  ///< that it is not a number
+  std::string half_changed;  ///< the error of the step that left storages so; empty: none did
 
   /// Fills what `declared`, `memory` and `plans` imply.
   void finish_tables();
@@ -96,6 +97,10 @@ struct Executable::Impl {
   void require_whole() const;
   /// Tells of a fault, once. Waits for nothing.
   void warn_of_fault() const;
+  /// Tells, once, that the loss is not a number, where no watch would.
+  void warn_of_loss(std::size_t readable, double number) const;
+  /// Tells of storages that are no numbers, in a file that was written.
+  void warn_of_saved(const std::string& file) const;
 
   Tensor read(std::size_t readable) const;
   double read_scalar(std::size_t readable) const;

@@ -266,6 +266,59 @@ TEST_CASE("read, read_scalar and save warn of a fault, once") {
   }
 }
 
+/// Its loss is log(x), whose gradient reaches w.
+struct Logarithm {
+  Graph g{"logarithm"};
+  Value x = g.input("x", f64, {2});
+  Logarithm() {
+    const Value w = g.parameter("w", {f64, {2}}, ones());
+    g.output("low", min(log(x), 0));
+    g.minimize(mean(log(x) * w), Sgd{.lr = 0.1});
+  }
+};
+
+TEST_CASE("a loss that is no number is told of, once, where it is read, and so is a file") {
+  const Logarithm l;
+  const TemporaryFolder folder;
+  const std::string file = folder.file("saved");
+  const std::string node =
+      "compile with CompileOptions::watch to be told of the node that made the first one\n";
+  const auto wrong = vector_of({-1, 1});
+  std::vector<Executable> all = on_planned_targets(l.g);
+  all.push_back(by_eager(l.g));
+  for (Executable& e : all) {
+    const Logged logged;
+    e.run({{"x", vector_of({1, 2})}});
+    e.save(file);
+    CHECK(e.read_scalar(l.g.loss()) > 0);
+    CHECK(logged.text() == "");
+    e.run({{"x", wrong}});
+    e.read("low");
+    CHECK(logged.text() == "");
+    e.read_scalar(l.g.loss());
+    const std::string loss =
+        "warning: graph \"logarithm\": the loss is nan, after 2 steps; " + node;
+    CHECK(logged.text() == loss);
+    e.read(l.g.loss());
+    e.read_scalar(l.g.loss(), 1);
+    CHECK(logged.text() == loss);
+    e.save(file);
+    CHECK(logged.text() ==
+          loss + fmt::format("warning: graph \"logarithm\": {} is saved with nan in \"w\"; {}",
+                             file, node));
+  }
+}
+
+TEST_CASE("with a watch it is the watch that tells") {
+  const Logarithm l;
+  Executable e = compile(l.g, cpu_replay(), {.watch = true});
+  const Logged logged;
+  e.run({{"x", vector_of({-1, 1})}});
+  CHECK(std::isnan(e.read_scalar(l.g.loss())));
+  CHECK(logged.text().find("the loss is nan") == std::string::npos);
+  CHECK(logged.text().find("log \"log\"") != std::string::npos);
+}
+
 TEST_CASE("a warning waits for no step of a device") {
   const Labelled l;
   Target target = cuda_graph();
