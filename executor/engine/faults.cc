@@ -141,7 +141,9 @@ std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const>
     }
     const Node& node = nodes[place];
     if (fault.place % kFaultKinds == static_cast<int>(FaultKind::number)) {
-      return fmt::format("{}: {}", describe(node), describe_number(fault.value, memory));
+      const bool made = fault.value == cuda::kMadeNan || fault.value == cuda::kMadeInfinity;
+      return fmt::format("{}: {}{}", describe(node), describe_number(fault.value, memory),
+                         made && node.op->effects() ? ", of numbers of all ranks" : "");
     }
     const Types types = plan->graph.operands(node);
     return fmt::format("{}: {}", describe(node), describe(*node.op->indexing(types), fault.value));

@@ -384,6 +384,33 @@ TEST_CASE("each bucket is on its way while the next one is made") {
         }) == nothing(2));
 }
 
+TEST_CASE("a NaN of one rank reaches all in the same step, and each says where it met it") {
+  for (const bool overlap : {false, true}) {
+    std::vector<std::string> faults(2);
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph g("nan");
+            const Value w = g.parameter("w", {f32, {400}}, ones());
+            const Value v = g.parameter("v", {f32, {400}}, ones());
+            g.minimize(mean(g.input("x", f32, {400}) * w * v), Sgd{.lr = 0.1});
+            CompileOptions how = overlap ? in_buckets(own) : options(own);
+            how.watch = true;
+            Executable step = compile(g, cpu_replay(), how);
+            at::Tensor x = at::ones({400});
+            step.run({{"x", x}});
+            CHECK_FALSE(step.fault().has_value());
+            if (own->rank() == 1) x[3] = std::nanf("");
+            step.run({{"x", x}});
+            faults[static_cast<std::size_t>(own->rank())] = step.fault().value_or("");
+            CHECK(step.get("w").isnan().any().item<bool>());
+            CHECK(step.get("v").isnan().any().item<bool>());
+            CHECK(std::isnan(step.read_scalar(g.loss())));
+          }) == nothing(2));
+    CHECK_MESSAGE(faults[0].ends_with(": made a NaN, of numbers of all ranks"), faults[0]);
+    CHECK_MESSAGE((faults[0].find("_mean") != std::string::npos) == overlap, faults[0]);
+    CHECK_MESSAGE(faults[1].ends_with(": read a NaN from input \"x\""), faults[1]);
+  }
+}
+
 TEST_CASE("two worlds at once are refused") {
   const std::string told =
       "graph \"two\": CompileOptions::world and CompileOptions::data_parallel are two; give one of "
