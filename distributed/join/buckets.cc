@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -35,16 +36,16 @@ double seconds_of(Communicator& ranks, std::size_t bytes) {
 
 std::size_t best_bucket_bytes(Communicator& ranks, std::size_t gradients) {
   if (ranks.size() == 1 || gradients <= kFewBytes) return gradients;
+  const auto as_first = [&](std::uint64_t own) {
+    ranks.broadcast(std::as_writable_bytes(std::span(&own, 1)), 0);
+    return own;
+  };
+  if (as_first(ranks.overlaps() ? 1 : 0) == 0) return gradients;
   const double each = seconds_of(ranks, kSmall);
   const double of_byte = std::max(1e-12, (seconds_of(ranks, kLarge) - each) / kLarge);
   // n buckets: n x each + all / n bytes that nothing hides.
   const double least = std::sqrt(static_cast<double>(gradients) * each / of_byte);
-  std::uint64_t bytes = gradients;
-  if (ranks.overlaps()) {
-    bytes = std::clamp(static_cast<std::size_t>(least), kFewBytes, gradients);
-  }
-  ranks.broadcast(std::as_writable_bytes(std::span(&bytes, 1)), 0);
-  return bytes;
+  return as_first(std::clamp(static_cast<std::size_t>(least), kFewBytes, gradients));
 }
 
 }  // namespace metronome::distributed

@@ -232,12 +232,12 @@ void World::copy_from_first(Executable& step) const {
 
 std::string World::pace() const {
   const distributed::Pace own = impl_->communicator->pace();
-  const double steps = static_cast<double>(own.steps - 1);
+  if (size() == 1 || own.steps < 2) return "";  // on all ranks
+  const auto steps = static_cast<double>(own.steps - 1);
   std::vector<double> held_up;  // [rank] ms a step
   for (const std::string& said : exchange(fmt::format("{}", own.held_up * 1e3 / steps))) {
     held_up.push_back(std::stod(said));
   }
-  if (size() == 1 || own.steps < 2) return "";
   // Whoever comes last to each exchange waits for nobody.
   const auto [least, most] = std::ranges::minmax_element(held_up);
   return fmt::format(

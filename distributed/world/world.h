@@ -28,7 +28,7 @@ struct WorldOptions {
   /// How long one exchange may take, in which other ranks are late.
   std::chrono::milliseconds collective{600'000};
   /// Whether gradients are reduced on a thread of their own while others are made; by default where
-  /// ranks leave a core free.
+  /// ranks leave a core free: where the machine's cores cannot be shared out evenly.
   std::optional<bool> overlap = {};
   /// Gradients are reduced in buckets, each when it has reached so many bytes. By default measured.
   std::optional<std::size_t> bucket_bytes = {};
@@ -82,7 +82,7 @@ class World {
 
   /// How fast steps are, on all ranks together: "1120 steps of 0.52 ms: exchanges hold up rank 1,
   /// the slowest, for 0.09 ms of each, and others for up to 0.21 ms, of which they wait 0.12 ms for
-  /// it". Empty before the second step.
+  /// it". Empty before the second step, and for one rank.
   std::string pace() const;
 
   /// What `compile` takes: `{.world = world}`.
