@@ -29,6 +29,10 @@ OF_THEIR_OWN = [
     "executor/profile_test.cc",
     "executor/room_test.cc",
     "executor/tuning_test.cc",
+    "models/allocations_test.cc",
+    "models/command_line_test.cc",
+    "models/compare_test.cc",
+    "models/profile_test.cc",
     "ops/composition_test.cc",
     "ops/each_test.cc",
     "ops/fold_test.cc",
@@ -105,6 +109,7 @@ _ROOMS = [
     "distributed",
     "executor",
     "graph",
+    "models",
     "ops",
 ]
 

@@ -7,9 +7,8 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
+namespace metronome::adaptive_test {
 namespace {
-
-using namespace metronome;
 
 TEST_CASE("over 200 training steps planned and eager iterate equally often, not always so") {
   const models::Model model = models::feedback_adaptive(models::Scale::small, f64);
@@ -34,3 +33,4 @@ TEST_CASE("over 200 training steps planned and eager iterate equally often, not 
 }
 
 }  // namespace
+}  // namespace metronome::adaptive_test

@@ -3,9 +3,9 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
+namespace metronome::agreement_test {
 namespace {
 
-using namespace metronome;
 using models::Scale;
 
 TEST_CASE("in f64 every loss, gradient and parameter of ten steps is eager's") {
@@ -30,3 +30,4 @@ TEST_CASE("in f32 each of ten steps is eager's from the same storage") {
 }
 
 }  // namespace
+}  // namespace metronome::agreement_test

@@ -16,7 +16,7 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
-namespace metronome {
+namespace metronome::arena_draws_test {
 namespace {
 
 /// The CPU's kernels, of which each node has one candidate: by the seed, the op and its types.
@@ -77,4 +77,4 @@ TEST_CASE("every model's arena is at most 1 % above its lower bound, whatever ke
 }
 
 }  // namespace
-}  // namespace metronome
+}  // namespace metronome::arena_draws_test

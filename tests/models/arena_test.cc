@@ -4,9 +4,8 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
+namespace metronome::arena_test {
 namespace {
-
-using namespace metronome;
 
 TEST_CASE("every model's arena is its lower bound, or at most 1 % above") {
   for (const models::Scale scale : {models::Scale::small, models::Scale::full}) {
@@ -28,3 +27,4 @@ TEST_CASE("every model's arena is its lower bound, or at most 1 % above") {
 }
 
 }  // namespace
+}  // namespace metronome::arena_test

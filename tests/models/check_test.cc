@@ -7,8 +7,10 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
-namespace metronome::benchmarks {
+namespace metronome::check_test {
 namespace {
+
+using namespace benchmarks;
 
 TEST_CASE("every model is right at small scale, on one thread and on two") {
   for (const models::ModelEntry& entry : models::all_models()) {
@@ -67,4 +69,4 @@ TEST_CASE("one wrong sign is found") {
 }
 
 }  // namespace
-}  // namespace metronome::benchmarks
+}  // namespace metronome::check_test

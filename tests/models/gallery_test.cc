@@ -8,9 +8,9 @@
 #include "tests/doctest.h"
 #include "tests/executor/options.h"
 
+namespace metronome::gallery_test {
 namespace {
 
-using namespace metronome;
 using gallery::Example;
 using tests::plain_options;
 
@@ -101,3 +101,4 @@ TEST_CASE("the loop learns to halt: sooner where thinking costs more") {
 }
 
 }  // namespace
+}  // namespace metronome::gallery_test

@@ -12,9 +12,8 @@
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
 
+namespace metronome::images_data_test {
 namespace {
-
-using namespace metronome;
 
 // A file of the given lines that lasts as long as the object.
 class File {
@@ -135,3 +134,4 @@ TEST_CASE("a missing file is one error") {
 }
 
 }  // namespace
+}  // namespace metronome::images_data_test

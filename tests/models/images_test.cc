@@ -8,9 +8,8 @@
 #include "tests/doctest.h"
 #include "tests/models/task_run.h"
 
+namespace metronome::images_test {
 namespace {
-
-using namespace metronome;
 
 constexpr std::uint64_t kSeed = 11;
 
@@ -132,3 +131,4 @@ TEST_CASE("a batch larger than the data, or not the checkpoint's, is refused") {
 }
 
 }  // namespace
+}  // namespace metronome::images_test

@@ -2,9 +2,9 @@
 #include "models/models.h"
 #include "tests/doctest.h"
 
+namespace metronome::parameters_test {
 namespace {
 
-using namespace metronome;
 using models::Scale;
 
 struct Row {
@@ -61,3 +61,4 @@ TEST_CASE("an unknown model or scale is answered with the right ones") {
 }
 
 }  // namespace
+}  // namespace metronome::parameters_test

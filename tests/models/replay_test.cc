@@ -1,9 +1,9 @@
 #include "tests/doctest.h"
 #include "tests/models/runs.h"
 
+namespace metronome::replay_test {
 namespace {
 
-using namespace metronome;
 using tests::difference;
 using tests::run;
 
@@ -32,3 +32,4 @@ TEST_CASE("no kernel reads what has died: filling it with NaN changes nothing") 
 }
 
 }  // namespace
+}  // namespace metronome::replay_test

@@ -13,9 +13,9 @@
 #include "tests/doctest.h"
 #include "tests/models/task_run.h"
 
+namespace metronome::text_test {
 namespace {
 
-using namespace metronome;
 namespace fs = std::filesystem;
 
 // A folder of files that lasts as long as the object.
@@ -168,3 +168,4 @@ TEST_CASE("Debian's fortunes are two megabytes of records") {
 }
 
 }  // namespace
+}  // namespace metronome::text_test
