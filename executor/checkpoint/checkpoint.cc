@@ -8,6 +8,7 @@
 #include <map>
 #include <string_view>
 
+#include "executor/checkpoint/match.h"
 #include "executor/checkpoint/safetensors.h"
 #include "executor/support/hash64.h"
 #include "graph/ir/error.h"
@@ -17,27 +18,10 @@ namespace {
 
 constexpr std::string_view kFormat = "metronome checkpoint";
 constexpr std::string_view kVersion = "1";
-constexpr std::string_view kMoments = "optimizer/";  // what paths of moments begin with
-constexpr std::size_t kNamed = 3;                    // problems that one error names
-
-using Entry = SafetensorsFile::Entry;
-using ByPath = std::map<std::string_view, const Checkpointed*>;
-
-bool is_seed(const Checkpointed& storage) {
-  return storage.kind == StorageKind::counter && storage.path == "seed";
-}
 
 // The numbers that make a model: the fingerprint is over these, the checksum over the rest.
 bool is_model(StorageKind kind) {
   return kind == StorageKind::parameter || kind == StorageKind::buffer;
-}
-
-ByPath tensors_by_path(std::span<const Checkpointed> storages) {
-  ByPath by_path;
-  for (const Checkpointed& storage : storages) {
-    if (!is_seed(storage)) by_path.emplace(storage.path, &storage);
-  }
-  return by_path;
 }
 
 // Two hashes that cover a file once.
@@ -109,71 +93,6 @@ Recorded read_metadata(const SafetensorsFile& file) {
           .checksum = number_in(file, "checksum", 16)};
 }
 
-// How the storages and the tensors of a file go together.
-struct Match {
-  std::vector<std::pair<const Checkpointed*, const Entry*>> read;
-  std::vector<const Checkpointed*> reset;
-  std::vector<std::string> notices;
-};
-
-std::string difference(const Checkpointed& storage, const Entry* entry) {
-  return fmt::format("{} \"{}\" is {} here and {} in the file", name_of(storage.kind), storage.path,
-                     to_string(storage.type),
-                     entry == nullptr ? "missing" : to_string(entry->type));
-}
-
-[[noreturn]] void refuse_model(const std::string& file, const std::vector<std::string>& problems) {
-  const std::size_t named = std::min(problems.size(), kNamed);
-  std::string reason = fmt::format("it is of another model: {}",
-                                   fmt::join(problems.begin(), problems.begin() + named, "; "));
-  if (problems.size() > named) reason += fmt::format("; and {} more", problems.size() - named);
-  refuse_file(file, reason);
-}
-
-Match match(const SafetensorsFile& file, const ByPath& storages) {
-  Match result;
-  std::vector<std::string> problems;
-  std::size_t moments = 0, fresh_moments = 0, ignored_moments = 0;
-  for (const auto& [path, storage] : storages) {
-    const auto found = file.tensors().find(path);
-    const Entry* entry = found == file.tensors().end() ? nullptr : &found->second;
-    const bool moment = storage->kind == StorageKind::moment;
-    moments += moment;
-    if (entry != nullptr && entry->type == storage->type) {
-      result.read.emplace_back(storage, entry);
-    } else if (moment) {
-      ++fresh_moments;
-      result.reset.push_back(storage);
-    } else if (storage->kind == StorageKind::state) {
-      result.reset.push_back(storage);
-      result.notices.push_back(fmt::format("{}: {}: it starts from its initial value", file.file(),
-                                           difference(*storage, entry)));
-    } else {
-      problems.push_back(difference(*storage, entry));
-    }
-  }
-  for (const auto& [name, entry] : file.tensors()) {
-    if (storages.contains(name) || name == "replay" || name == "update") continue;
-    if (name.starts_with(kMoments)) {
-      ++ignored_moments;
-    } else {
-      problems.push_back(
-          fmt::format("{:?} is {} in the file and nothing here", name, to_string(entry.type)));
-    }
-  }
-  if (!problems.empty()) refuse_model(file.file(), problems);
-  if (ignored_moments > 0) {
-    result.notices.push_back(fmt::format("{}: ignored {} tensors of an optimizer that is not here",
-                                         file.file(), ignored_moments));
-  }
-  if (fresh_moments > 0) {
-    result.notices.push_back(fmt::format(
-        "{}: lacks {} of the optimizer's {} tensors: they start from their initial values",
-        file.file(), fresh_moments, moments));
-  }
-  return result;
-}
-
 // The first pass over the data: nothing is kept of it but two hashes.
 void check_data(const SafetensorsFile& file, const ByPath& storages, const Recorded& recorded) {
   Hashes hashes(recorded.seed, recorded.choices);
@@ -212,8 +131,9 @@ void fill(const SafetensorsFile& file, const Match& match, std::span<const Check
   std::string trouble;
   try {
     for (const Checkpointed* storage : match.reset) reset(*storage);
-    for (const auto& [storage, entry] : match.read) {
-      file.read(*entry, {storage->data, storage->type.bytes()});
+    for (const Checkpointed* storage : match.read) {
+      const auto entry = file.tensors().find(storage->path);
+      file.read(entry->second, {storage->data, storage->type.bytes()});
     }
     if (!file.changed()) return;
     trouble =
@@ -256,25 +176,13 @@ std::vector<std::string> load_checkpoint(const std::string& file,
   const SafetensorsFile opened(file);
   const Recorded recorded = read_metadata(opened);
   const ByPath by_path = tensors_by_path(storages);
-  Match matched = match(opened, by_path);
+  Kept kept{file, "file", {}};
+  for (const auto& [name, entry] : opened.tensors()) kept.tensors.emplace(name, entry.type);
+  Match matched = match(kept, by_path);
   check_data(opened, by_path, recorded);
   fill(opened, matched, storages);
-
-  std::vector<std::string> notices = std::move(matched.notices);
-  for (const Checkpointed& storage : storages) {
-    if (!is_seed(storage)) continue;
-    std::memcpy(storage.data, &recorded.seed, sizeof recorded.seed);
-    if (recorded.seed != expected.seed) {
-      notices.push_back(
-          fmt::format("{}: was saved under seed {}, not {}: random numbers go on with {}", file,
-                      recorded.seed, expected.seed, recorded.seed));
-    }
-  }
-  if (recorded.choices != expected.choices_hash) {
-    notices.push_back(fmt::format("{}: was saved under kernel choices {}, not {}: bits may differ",
-                                  file, hex(recorded.choices), hex(expected.choices_hash)));
-  }
-  return notices;
+  take_origin(kept, {recorded.seed, recorded.choices}, expected, storages, matched.notices);
+  return std::move(matched.notices);
 }
 
 }  // namespace metronome::executor::checkpoint

@@ -15,6 +15,7 @@
 #include "executor/compile/make_executable.h"
 #include "executor/compile/make_memory.h"
 #include "executor/compile/make_plan.h"
+#include "executor/compile/own_states.h"
 #include "executor/engine/backend.h"
 #include "executor/engine/ranks.h"
 #include "executor/engine/tuning.h"
@@ -25,24 +26,34 @@
 namespace metronome::executor::compile {
 namespace {
 
-/// `declared` become graphs joined to the ranks, which the caller keeps.
-std::vector<ir::Graph> join_ranks(std::vector<const ir::Graph*>& declared,
-                                  CompileOptions& options) {
-  std::vector<ir::Graph> joined;
+/// The graphs joined to the ranks, with states of their own; `declared` become these, which the
+/// caller keeps.
+std::vector<ir::Graph> own_graphs(std::vector<GraphInModes>& declared, CompileOptions& options) {
+  std::vector<ir::Graph> own;
   if (options.data_parallel) {
     if (options.world && options.world != options.data_parallel) {
       throw RunError(fmt::format(
           "graph \"{}\": CompileOptions::world and CompileOptions::data_parallel are two; give one "
           "of them, as the second is a world, too",
-          declared[0]->name()));
+          declared[0].graph->name()));
     }
     options.world = options.data_parallel;
   }
-  if (!options.world) return joined;
-  options.ops = options.ops + options.world->ops();
-  for (const ir::Graph* graph : declared) joined.push_back(options.world->join(*graph));
-  for (std::size_t i = 0; i < joined.size(); ++i) declared[i] = &joined[i];
-  return joined;
+  if (options.world) options.ops = options.ops + options.world->ops();
+  for (const GraphInModes& part : declared) {
+    own.push_back(options.world ? options.world->join(*part.graph) : *part.graph);
+  }
+  name_own_states(own);
+  for (std::size_t i = 0; i < own.size(); ++i) declared[i].graph = &own[i];
+  return own;
+}
+
+/// The one that says how all train: the first that does, if any.
+const ir::Graph& leading(std::span<const GraphInModes> declared) {
+  for (const GraphInModes& part : declared) {
+    if (part.in(Mode::train)) return *part.graph;
+  }
+  return *declared[0].graph;
 }
 
 /// How gradients become means over the ranks. A loss may reach some of the parameters alone.
@@ -66,12 +77,13 @@ void begin_as_first(const Ranks& ranks, Executable::Impl& step) {
 }
 
 /// `needs` becomes what the plans need, as soon as that is known.
-Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* const> declared,
+Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> parts,
                 const Target& target, CompileOptions options, Needs& needs) {
   const auto begin = std::chrono::steady_clock::now();
+  const std::vector<const ir::Graph*> declared = graphs_of(parts);
   const ir::Graph& first = *declared[0];
   const std::unique_ptr<Backend> backend = target.open(target, options, first.name());
-  backend->require(first, options.modes);
+  for (const GraphInModes& part : parts) backend->require(*part.graph, part.modes);
   if (options.observer && !backend->observes()) {
     throw RunError(
         fmt::format("graph \"{}\": CompileOptions::observer is shown the nodes of stepwise() and "
@@ -90,7 +102,7 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   report.threads = options.threads;
 
   // Together, before rank 0 makes its plans while others wait for its choices.
-  const std::optional<Averages> averages = averages_of(first, options);
+  const std::optional<Averages> averages = averages_of(leading(parts), options);
   FirstChoices first_choices(options, report);
 
   // Each graph in each mode: passes, kernels, order, memory.
@@ -101,8 +113,8 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
   for (std::size_t shape = 0; shape < declared.size(); ++shape) {
     evaluated.push_back(limited_to(*declared[shape], options.evaluate_outputs));
-    for (const Mode mode : options.modes) {
-      const ir::Graph& graph = mode == Mode::evaluate ? evaluated.back() : *declared[shape];
+    for (const Mode mode : parts[shape].modes) {
+      const ir::Graph& graph = mode == Mode::train ? *declared[shape] : evaluated.back();
       planned.declared.push_back(&graph);
       planned.plans.push_back(make_plan({graph, shape, shapes.describe(shape), kept, averages},
                                         mode, *backend, options, report));
@@ -136,17 +148,27 @@ Executable made(std::span<const Graph* const> users, std::span<const ir::Graph* 
 
 namespace metronome {
 
-Executable compile(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
+Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptions options) {
   using namespace executor;
-  std::vector<const ir::Graph*> declared = compile::check_arguments(graphs, target, options);
-  const std::vector<ir::Graph> joined = compile::join_ranks(declared, options);
+  std::vector<GraphInModes> parts = compile::check_arguments(graphs, target, options);
+  const std::vector<ir::Graph> own = compile::own_graphs(parts, options);
   if (options.threads == 0) options.threads = at::get_num_threads();
-  Needs needs = compile::declared_needs(declared);
+  Needs needs = compile::declared_needs(compile::graphs_of(parts));
   try {
-    return compile::made(graphs, declared, target, options, needs);
+    return compile::made(graphs, parts, target, options, needs);
   } catch (const std::bad_alloc&) {
-    refuse_for_room(declared[0]->name(), needs);
+    refuse_for_room(own[0].name(), needs);
   }
+}
+
+Executable compile(std::initializer_list<GraphFor> graphs, Target target, CompileOptions options) {
+  return compile(std::span(graphs.begin(), graphs.size()), std::move(target), std::move(options));
+}
+
+Executable compile(std::span<const Graph* const> graphs, Target target, CompileOptions options) {
+  std::vector<GraphFor> all;
+  for (const Graph* graph : graphs) all.push_back({graph});
+  return compile(std::span<const GraphFor>(all), std::move(target), std::move(options));
 }
 
 Executable compile(const Graph& graph, Target target, CompileOptions options) {

@@ -15,33 +15,39 @@
 namespace metronome::executor::compile {
 namespace {
 
-std::vector<const ir::Graph*> declarations(std::span<const Graph* const> graphs) {
+void require_graphs(std::span<const GraphFor> graphs) {
   if (graphs.empty()) throw RunError("there is no graph to compile; give one or more");
   for (std::size_t k = 0; k < graphs.size(); ++k) {
-    if (graphs[k] == nullptr) {
+    if (graphs[k].graph == nullptr) {
       throw RunError(
           fmt::format("graph {} of the {} to compile is a null pointer", k, graphs.size()));
     }
     for (std::size_t j = 0; j < k; ++j) {
-      if (graphs[j] != graphs[k]) continue;
+      if (graphs[j].graph != graphs[k].graph) continue;
       throw RunError(
           fmt::format("graphs {} and {} to compile are one and the same, \"{}\"; give "
                       "each graph once, each for inputs of other shapes",
-                      j, k, graphs[k]->name()));
+                      j, k, graphs[k].graph->name()));
     }
   }
-  std::vector<const ir::Graph*> declared;
-  for (const Graph* graph : graphs) {
-    graph->validate();
-    declared.push_back(&graph->data());
+}
+
+std::vector<GraphInModes> declarations(std::span<const GraphFor> graphs,
+                                       const CompileOptions& options) {
+  require_graphs(graphs);
+  std::vector<GraphInModes> declared;
+  for (const GraphFor& part : graphs) {
+    part.graph->validate();
+    declared.push_back({&part.graph->data(), part.modes.empty() ? options.modes : part.modes});
   }
-  for (const ir::Graph* graph : declared) {
-    if (!graph->readables().empty() || !graph->assignments().empty()) continue;
+  for (const GraphInModes& part : declared) {
+    const ir::Graph& graph = *part.graph;
+    if (!graph.readables().empty() || !graph.assignments().empty()) continue;
     throw GraphError({fmt::format(
         "graph \"{}\" computes nothing that is kept\n"
         "  requires   a loss, an output, a named value, or a state or buffer that is assigned\n"
         "  way out    declare what to read: Graph::output(name, value)",
-        graph->name())});
+        graph.name())});
   }
   check_agreement(declared);
   return declared;
@@ -82,24 +88,47 @@ bool evaluates(const ir::Graph& graph, const Readable& readable) {
   return graph.node(readable.declared).op->as<GradientOf>() == nullptr;
 }
 
-void check_evaluate_outputs(const ir::Graph& graph, const CompileOptions& options) {
-  if (options.evaluate_outputs.empty()) return;
-  if (std::ranges::find(options.modes, Mode::evaluate) == options.modes.end()) {
+bool evaluates(const GraphInModes& part) {
+  return part.in(Mode::evaluate) || part.in(Mode::advance);
+}
+
+std::string quoted(const std::vector<std::string>& names) {
+  return names.empty() ? "nothing" : fmt::format("\"{}\"", fmt::join(names, "\", \""));
+}
+
+void check_evaluate_outputs(std::span<const GraphInModes> parts, const CompileOptions& options) {
+  const std::vector<std::string>& outputs = options.evaluate_outputs;
+  if (outputs.empty()) return;
+  const std::string& graph = parts[0].graph->name();
+  if (std::ranges::none_of(parts, [](const auto& part) { return evaluates(part); })) {
     throw RunError(
         fmt::format("graph \"{}\": CompileOptions::evaluate_outputs is given, but no evaluation; "
                     "add mt::evaluate to CompileOptions::modes",
-                    graph.name()));
+                    graph));
   }
-  std::vector<std::string> names;
-  for (const Readable& r : graph.readables()) {
-    if (evaluates(graph, r)) names.push_back(r.name);
+  std::vector<std::string> all;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    if (!evaluates(parts[k])) continue;
+    std::vector<std::string> names;
+    for (const Readable& r : parts[k].graph->readables()) {
+      if (evaluates(*parts[k].graph, r)) names.push_back(r.name);
+    }
+    for (const std::string& name : names) {
+      if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+    }
+    const auto has = [&](const std::string& n) {
+      return std::ranges::find(names, n) != names.end();
+    };
+    if (parts.size() == 1 || std::ranges::any_of(outputs, has)) continue;
+    throw RunError(fmt::format(
+        "graph \"{}\": CompileOptions::evaluate_outputs names no value of graph {}, which keeps {}",
+        graph, k, quoted(names)));
   }
-  for (const std::string& name : options.evaluate_outputs) {
-    if (std::ranges::find(names, name) != names.end()) continue;
+  for (const std::string& name : outputs) {
+    if (std::ranges::find(all, name) != all.end()) continue;
     throw RunError(fmt::format(
         "graph \"{}\": CompileOptions::evaluate_outputs names \"{}\", but an evaluation keeps {}",
-        graph.name(), name,
-        names.empty() ? "nothing" : fmt::format("\"{}\"", fmt::join(names, "\", \""))));
+        graph, name, quoted(all)));
   }
 }
 
@@ -136,24 +165,30 @@ std::size_t add_storages(std::span<const Storage> storages, Needs& needs) {
 
 }  // namespace
 
-std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> graphs,
-                                              const Target& target, const CompileOptions& options) {
-  std::vector<const ir::Graph*> declared = declarations(graphs);
-  const ir::Graph& first = *declared[0];
-  if (options.modes.empty()) {
+std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts) {
+  std::vector<const ir::Graph*> graphs;
+  for (const GraphInModes& part : parts) graphs.push_back(part.graph);
+  return graphs;
+}
+
+std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, const Target& target,
+                                          const CompileOptions& options) {
+  std::vector<GraphInModes> parts = declarations(graphs, options);
+  const std::string& name = parts[0].graph->name();
+  if (std::ranges::any_of(parts, [](const auto& part) { return part.modes.empty(); })) {
     throw RunError(
         fmt::format("graph \"{}\": CompileOptions::modes is empty; give mt::train, "
                     "mt::evaluate or both",
-                    first.name()));
+                    name));
   }
   if (target.open == nullptr) {
     throw RunError(fmt::format(
         "graph \"{}\": the target is empty; give cpu_replay(), cuda_graph(), stepwise() or eager()",
-        first.name()));
+        name));
   }
-  check_threads(first.name(), options.threads);
-  check_evaluate_outputs(first, options);
-  return declared;
+  check_threads(name, options.threads);
+  check_evaluate_outputs(parts, options);
+  return parts;
 }
 
 ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs) {
@@ -189,7 +224,14 @@ void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOp
 
 Needs declared_needs(std::span<const ir::Graph* const> graphs) {
   Needs needs;
-  needs.parts.push_back({"storages", add_storages(graphs[0]->storages(), needs)});
+  std::vector<Storage> storages;
+  for (const ir::Graph* graph : graphs) {
+    for (const Storage& s : graph->storages()) {
+      const bool known = std::ranges::find(storages, s.path, &Storage::path) != storages.end();
+      if (!known) storages.push_back(s);
+    }
+  }
+  needs.parts.push_back({"storages", add_storages(storages, needs)});
   needs.parts.push_back({"inputs", add_inputs(graphs, needs)});
   return needs;
 }

@@ -5,23 +5,27 @@
 #include <string>
 #include <vector>
 
+#include "executor/compile/compile.h"
 #include "executor/engine/backend.h"
 #include "executor/engine/kernels.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/target.h"
+#include "executor/run/batch_shapes.h"
 #include "executor/support/room.h"
 #include "graph/builder/graph.h"
 #include "graph/ir/graph.h"
 
 namespace metronome::executor::compile {
 
-/// What the graphs declare. Throws GraphError where a graph is wrong, computes nothing, or does not
-/// go with the others; RunError where what is asked for cannot be met.
-std::vector<const ir::Graph*> check_arguments(std::span<const Graph* const> graphs,
-                                              const Target& target, const CompileOptions& options);
+/// What the graphs declare, each for its modes. Throws GraphError where a graph is wrong, computes
+/// nothing, or does not go with the others; RunError where what is asked for cannot be met.
+std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, const Target& target,
+                                          const CompileOptions& options);
+std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts);
 
-/// The graph of which evaluation computes `outputs` alone: all others are absent from its
-/// readables, and without the loss among them it has none. All of them where `outputs` is empty.
+/// The graph of which evaluation computes those of `outputs` alone that it has: all others are
+/// absent from its readables, and without the loss among them it has none. All of them where
+/// `outputs` is empty.
 ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs);
 
 /// Throws RunError, which says what to do, for the first node that `target` has no kernel for.

@@ -88,8 +88,8 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
   if (!covered) return false;
   if (options_.tune == Tune::off) return true;
 
-  const std::string key =
-      fmt::format("{} | to {}: {}", kernels_.machine(), name_of(settings_.mode), what);
+  const Mode timed = settings_.mode == Mode::train ? Mode::train : Mode::evaluate;
+  const std::string key = fmt::format("{} | to {}: {}", kernels_.machine(), name_of(timed), what);
   TuningFile file(options_.tuning_file);
   std::string choice = file.find(key).value_or("");
   std::string_view how = "tuning file";

@@ -8,51 +8,58 @@
 namespace metronome::executor::compile {
 namespace {
 
-/// What a plan touches, in the numbers of the first graph.
+/// What a plan touches.
 Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl) {
   Executable::Impl::Planned result{plan.mode, plan.shape, {}, {}};
-  for (const DeclaredInput& input : inputs_of(impl.first())) {
-    const std::string& name = input.name;
+  for (const std::string& name : impl.inputs) {
     result.inputs.push_back(std::ranges::any_of(plan.graph.nodes(), [&](const Node& n) {
       const Input* i = n.op->as<Input>();
       return i != nullptr && i->input == name;
     }));
   }
   for (const std::size_t readable : impl.declared[plan.shape].readables) {
-    result.readables.push_back(plan.graph.readables()[readable].value.present());
+    result.readables.push_back(readable != Executable::Impl::kNone &&
+                               plan.graph.readables()[readable].value.present());
   }
   return result;
 }
 
-/// A graph as the executable keeps it; `first` gives the numbers of inputs and readables.
-Executable::Impl::DeclaredGraph kept(const Graph& declared, const ir::Graph& first) {
+/// The place of a name, which joins the others if it is new.
+std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
+  const auto place = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+  if (place == names.size()) names.push_back(name);
+  return place;
+}
+
+/// A graph as the executable keeps it, which gains the names of its inputs and readables.
+Executable::Impl::DeclaredGraph kept(const Graph& declared, Executable::Impl& impl) {
   const ir::Graph& graph = declared.data();
-  Executable::Impl::DeclaredGraph result{graph, declared.identity(), {}, {}, {}};
-  const std::vector<DeclaredInput> inputs = inputs_of(graph), numbered = inputs_of(first);
+  Executable::Impl::DeclaredGraph result{graph, declared.identity(), {}, {}, {}, {}};
   result.input_at.resize(graph.nodes().size(), -1);
-  for (std::size_t i = 0; i < numbered.size(); ++i) {
-    const auto own = std::ranges::find(inputs, numbered[i].name, &DeclaredInput::name);
-    result.input_at[own->value.node] = static_cast<std::int32_t>(i);
+  for (const DeclaredInput& input : inputs_of(graph)) {
+    result.input_at[input.value.node] =
+        static_cast<std::int32_t>(place_of(impl.inputs, input.name));
   }
-  const std::vector<Readable>& readables = graph.readables();
-  for (std::size_t i = 0; i < first.readables().size(); ++i) {
-    const std::string& name = first.readables()[i].name;
-    const bool same_place = i < readables.size() && readables[i].name == name;
-    const auto found = std::ranges::find(readables, name, &Readable::name);
-    result.readables.push_back(same_place ? i
-                                          : static_cast<std::size_t>(found - readables.begin()));
+  result.readables.resize(impl.readables.size(), Executable::Impl::kNone);
+  for (std::size_t i = 0; i < graph.readables().size(); ++i) {
+    const std::size_t place = place_of(impl.readables, graph.readables()[i].name);
+    result.readables.resize(impl.readables.size(), Executable::Impl::kNone);
+    result.readables[place] = i;
   }
   return result;
 }
 
 }  // namespace
 
-std::unique_ptr<Executable::Impl> make_executable(std::span<const Graph* const> graphs,
+std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> graphs,
                                                   const BatchShapes& shapes,
                                                   std::span<const Plan> plans,
                                                   const CompileOptions& options, int slots) {
   auto impl = std::make_unique<Executable::Impl>();
-  for (const Graph* graph : graphs) impl->declared.push_back(kept(*graph, *graphs[0]));
+  for (const GraphFor& part : graphs) impl->declared.push_back(kept(*part.graph, *impl));
+  for (Executable::Impl::DeclaredGraph& d : impl->declared) {
+    d.readables.resize(impl->readables.size(), Executable::Impl::kNone);
+  }
   impl->shapes = shapes;
   impl->options = options;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -60,7 +67,7 @@ std::unique_ptr<Executable::Impl> make_executable(std::span<const Graph* const> 
     impl->declared[plans[i].shape].plans[static_cast<std::size_t>(plans[i].mode)] = {
         static_cast<std::int32_t>(i)};
   }
-  impl->computed_by.resize(impl->first().readables().size());
+  impl->computed_by.resize(impl->readables.size());
   impl->recent.resize(static_cast<std::size_t>(slots));
   return impl;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "executor/compile/compile.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/target.h"
 #include "executor/run/batch_shapes.h"
@@ -14,7 +15,7 @@ namespace metronome::executor::compile {
 
 /// The executable but for its memory, its engine and its report. The graphs may be gone after the
 /// call. `slots`: steps whose numbers can be read.
-std::unique_ptr<Executable::Impl> make_executable(std::span<const Graph* const> graphs,
+std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> graphs,
                                                   const BatchShapes& shapes,
                                                   std::span<const Plan> plans,
                                                   const CompileOptions& options, int slots);

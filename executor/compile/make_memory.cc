@@ -36,18 +36,15 @@ Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Stora
   const auto number = static_cast<std::int64_t>(seed);
   const auto counter = static_cast<std::size_t>(declared[0]->counters().seed.index);
   std::memcpy(memory.storage_blocks[counter].data(), &number, sizeof number);
-  const std::vector<DeclaredInput> first = inputs_of(*declared[0]);
   for (const ir::Graph* graph : declared) {
-    const std::vector<DeclaredInput> own = inputs_of(*graph);
     std::vector<std::size_t> indices;
-    for (const DeclaredInput& input : first) {
-      const Type type = std::ranges::find(own, input.name, &DeclaredInput::name)->type;
+    for (const DeclaredInput& input : inputs_of(*graph)) {
       const auto found = std::ranges::find_if(memory.inputs, [&](const InputMemory& known) {
-        return known.name == input.name && known.type == type;
+        return known.name == input.name && known.type == input.type;
       });
       indices.push_back(static_cast<std::size_t>(found - memory.inputs.begin()));
       if (found == memory.inputs.end()) {
-        memory.inputs.push_back({input.name, type, Block(type.bytes())});
+        memory.inputs.push_back({input.name, input.type, Block(input.type.bytes())});
       }
     }
     memory.inputs_of.push_back(std::move(indices));

@@ -16,7 +16,7 @@ namespace metronome::executor::compile {
 std::vector<Storage> storages_of(std::span<const Plan> plans);
 
 /// Storages at their initial values for this seed; inputs zeroed. `storages` may hold more than the
-/// declared graphs: the optimizer's moments. Graphs have inputs of equal names.
+/// declared graphs: the optimizer's moments.
 Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Storage> storages,
                    std::uint64_t seed);
 

@@ -73,7 +73,7 @@ class EagerBackend final : public Backend {
       settings.rank = ranks_ ? ranks_->rank() : 0;
       ir::Graph graph = passes::lower(passes::for_mode(*planned.declared[i], settings), settings);
       graph = passes::on_rank(std::move(graph), settings);
-      if (plan.mode == Mode::evaluate && limited_) graph = passes::prune(graph, settings);
+      if (plan.mode != Mode::train && limited_) graph = passes::prune(graph, settings);
       plans.push_back({plan.mode, std::move(graph), std::move(updated), averages});
     }
     return make_eager(std::move(plans), memory, ops_, device_, options_);

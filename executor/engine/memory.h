@@ -31,13 +31,13 @@ struct HandedOut {
 
 /// Bytes that live beside the arena.
 struct Memory {
-  /// Those of all plans, each path once: the declared ones first, then the optimizer's moments.
+  /// Those of all plans, each path once: those that the first graph declares lead.
   std::vector<Storage> storages;
   std::vector<Block> storage_blocks;  ///< as plans keep them: `Storage::kept`
   /// What users read and write of storages that plans keep in a layout; of others empty.
   std::vector<Block> plain_blocks;
   std::vector<InputMemory> inputs;
-  /// [declared graph][input, in the order of the first graph]: index into `inputs`.
+  /// [declared graph][input that it declares, in its own order]: index into `inputs`.
   std::vector<std::vector<std::size_t>> inputs_of;
   std::vector<HandedOut> handed_out;  ///< by address; those of no bytes are left out
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "executor/run/batch_shapes.h"
 #include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 
 namespace metronome::executor {
 namespace {
@@ -16,20 +18,32 @@ struct Side {
   Line line;
 };
 
-/// The first graph and another one.
+/// Two graphs. If both train, they are one model in two shapes; if not, what they share must agree.
 class Pair {
  public:
-  Pair(const ir::Graph& first, const ir::Graph& other, std::size_t index)
-      : first_(first), other_(other), index_(index) {}
+  Pair(std::span<const GraphInModes> graphs, std::size_t a, std::size_t b)
+      : a_(*graphs[a].graph),
+        b_(*graphs[b].graph),
+        index_a_(a),
+        index_b_(b),
+        both_train_(graphs[a].in(Mode::train) && graphs[b].in(Mode::train)),
+        common_mode_(
+            std::ranges::any_of(graphs[a].modes, [&](Mode mode) { return graphs[b].in(mode); })) {}
 
   void check() const {
     check_inputs();
     check_readables();
     check_storages();
-    check_optimizers();
+    if (both_train_) check_optimizers();
+    if (common_mode_) check_shapes();
   }
 
  private:
+  std::string together() const {
+    return fmt::format("graphs {} and {} of \"{}\" cannot be compiled together", index_a_, index_b_,
+                       a_.name());
+  }
+
   [[noreturn]] void refuse(const Side& a, const Side& b, const std::string& requires_) const {
     const std::size_t width = std::max(a.text.size(), b.text.size());
     const auto row = [&](std::size_t graph, const Side& side) {
@@ -38,13 +52,12 @@ class Pair {
                             : side.text;
       return fmt::format("\n  graph {:<4} {}", graph, text);
     };
-    throw GraphError(
-        {fmt::format("graphs 0 and {} of \"{}\" cannot be compiled together{}{}\n"
-                     "  requires   {}",
-                     index_, first_.name(), row(0, a), row(index_, b), requires_)});
+    throw GraphError({fmt::format("{}{}{}\n  requires   {}", together(), row(index_a_, a),
+                                  row(index_b_, b), requires_)});
   }
 
-  /// Each name of one graph is in the other too, with an equal text. `Item` has a name and a Side.
+  /// Each name that both graphs have has an equal text; where both train, they have equal names.
+  /// `Item` has a name and a Side.
   struct Item {
     std::string name;
     Side side;
@@ -60,11 +73,13 @@ class Pair {
     };
     for (const Item& a : ours) {
       const auto b = find(theirs, a.name);
-      if (b == theirs.end()) refuse(a.side, none(a.name), requires_);
-      if (a.side.text != b->side.text) refuse(a.side, b->side, requires_);
+      if (b == theirs.end() && both_train_) refuse(a.side, none(a.name), requires_);
+      if (b != theirs.end() && a.side.text != b->side.text) refuse(a.side, b->side, requires_);
     }
     for (const Item& b : theirs) {
-      if (find(ours, b.name) == ours.end()) refuse(none(b.name), b.side, requires_);
+      if (both_train_ && find(ours, b.name) == ours.end()) {
+        refuse(none(b.name), b.side, requires_);
+      }
     }
   }
 
@@ -77,7 +92,9 @@ class Pair {
     return items;
   }
   void check_inputs() const {
-    compare("input", inputs(first_), inputs(other_), "inputs of equal names and element types");
+    compare("input", inputs(a_), inputs(b_),
+            both_train_ ? "inputs of equal names and element types"
+                        : "one element type for inputs of one name");
   }
 
   static Items readables(const ir::Graph& graph) {
@@ -91,25 +108,41 @@ class Pair {
     return items;
   }
   void check_readables() const {
-    compare("value", readables(first_), readables(other_),
-            "values to be read of equal names and element types");
+    compare("value", readables(a_), readables(b_),
+            both_train_ ? "values to be read of equal names and element types"
+                        : "one element type for values to be read of one name");
   }
 
-  static Items storages(const ir::Graph& graph) {
+  Items storages(const ir::Graph& graph, const ir::Graph& other) const {
     Items items;
     for (const Storage& s : graph.storages()) {
+      if (!both_train_ && is_own_state(s, other)) continue;
       std::string text = fmt::format("{} \"{}\" {} = {}", name_of(s.kind), s.path,
                                      to_string(s.type), to_string(s.init));
-      if (s.kind == StorageKind::parameter && !s.trainable) text += ", frozen";
-      if (s.rate != 1) text += fmt::format(", at {} times the learning rate", s.rate);
+      if (both_train_) {
+        if (s.kind == StorageKind::parameter && !s.trainable) text += ", frozen";
+        if (s.rate != 1) text += fmt::format(", at {} times the learning rate", s.rate);
+      }
       items.push_back({s.path, {std::move(text), s.line}});
     }
     return items;
   }
+  /// Of another shape than in the other graph, and so in memory of its own.
+  static bool is_own_state(const Storage& s, const ir::Graph& other) {
+    const std::optional<StorageId> id = other.find_storage(s.path);
+    if (!id || s.kind != StorageKind::state) return false;
+    const Storage& theirs = other.storage(*id);
+    return theirs.kind == StorageKind::state && theirs.type.element == s.type.element &&
+           theirs.type != s.type;
+  }
   void check_storages() const {
-    compare("storage", storages(first_), storages(other_), "equal storages");
-    for (const Storage& ours : first_.storages()) {  // numbers that the texts leave out
-      const Storage& theirs = other_.storage(*other_.find_storage(ours.path));
+    const std::string wanted =
+        both_train_ ? "equal storages" : "equal storages of one path, but for the shape of states";
+    compare("storage", storages(a_, b_), storages(b_, a_), wanted);
+    for (const Storage& ours : a_.storages()) {  // numbers that the texts leave out
+      const std::optional<StorageId> id = b_.find_storage(ours.path);
+      if (!id || is_own_state(ours, b_)) continue;
+      const Storage& theirs = b_.storage(*id);
       const auto [a, b] = std::ranges::mismatch(ours.init.values, theirs.init.values);
       if (a == ours.init.values.end()) continue;
       const auto side = [&](const Storage& s, double number) {
@@ -118,7 +151,7 @@ class Pair {
                         to_string(s.type), to_string(s.init), a - ours.init.values.begin(), number),
             s.line};
       };
-      refuse(side(ours, *a), side(theirs, *b), "equal storages");
+      refuse(side(ours, *a), side(theirs, *b), wanted);
     }
   }
 
@@ -129,34 +162,64 @@ class Pair {
     return {fmt::format("{} {{{}}}", rule.name(), rule.attributes()), objective.line};
   }
   void check_optimizers() const {
-    const Side a = optimizer(first_), b = optimizer(other_);
-    const bool both = !first_.objectives().empty() && !other_.objectives().empty();
-    const bool other_kind = both && first_.objectives()[0].optimizer->kind() !=
-                                        other_.objectives()[0].optimizer->kind();
+    const Side a = optimizer(a_), b = optimizer(b_);
+    const bool both = !a_.objectives().empty() && !b_.objectives().empty();
+    const bool other_kind =
+        both && a_.objectives()[0].optimizer->kind() != b_.objectives()[0].optimizer->kind();
     if (a.text != b.text || other_kind) refuse(a, b, "one optimizer with equal settings");
   }
 
-  const ir::Graph& first_;
-  const ir::Graph& other_;
-  std::size_t index_;
+  /// Feeds could not tell them apart.
+  void check_shapes() const {
+    std::vector<DeclaredInput> ours = inputs_of(a_), theirs = inputs_of(b_);
+    const std::string text = listed(ours);
+    std::ranges::sort(ours, {}, &DeclaredInput::name);
+    std::ranges::sort(theirs, {}, &DeclaredInput::name);
+    if (listed(ours) != listed(theirs)) return;
+    throw GraphError({fmt::format("{}\n  both       {}\n  requires   {}", together(), text,
+                                  "inputs of other shapes in each graph")});
+  }
+
+  const ir::Graph& a_;
+  const ir::Graph& b_;
+  const std::size_t index_a_, index_b_;
+  const bool both_train_, common_mode_;
 };
+
+/// A parameter that only an evaluation has would keep its initial value, as where a path is wrong.
+void check_trained(std::span<const GraphInModes> graphs) {
+  const auto trains = [](const GraphInModes& graph) { return graph.in(Mode::train); };
+  if (std::ranges::none_of(graphs, trains)) return;
+  std::vector<std::string> mistakes;
+  for (std::size_t k = 0; k < graphs.size(); ++k) {
+    if (trains(graphs[k])) continue;
+    for (const Storage& s : graphs[k].graph->storages()) {
+      if (s.kind != StorageKind::parameter || !s.trainable) continue;
+      const bool trained = std::ranges::any_of(graphs, [&](const GraphInModes& other) {
+        return trains(other) && other.graph->find_storage(s.path);
+      });
+      if (trained) continue;
+      mistakes.push_back(fmt::format(
+          "{}: no graph that is compiled to train has the parameter \"{}\" {} of graph {} of "
+          "\"{}\"\n"
+          "  requires   parameters of equal paths in the graphs that train and those that "
+          "evaluate\n"
+          "  way out    declare the layer at the same place in both, or freeze the parameter",
+          to_string(s.line), s.path, to_string(s.type), k, graphs[k].graph->name()));
+    }
+  }
+  if (!mistakes.empty()) throw GraphError(mistakes);
+}
 
 }  // namespace
 
-void check_agreement(std::span<const ir::Graph* const> graphs) {
-  for (std::size_t k = 1; k < graphs.size(); ++k) Pair(*graphs[0], *graphs[k], k).check();
-  if (graphs.size() == 1) return;
-  const BatchShapes shapes(graphs);
-  for (std::size_t k = 0; k < graphs.size(); ++k) {
-    for (std::size_t j = 0; j < k; ++j) {
-      if (shapes.describe(j) != shapes.describe(k)) continue;
-      throw GraphError(
-          {fmt::format("graphs {} and {} of \"{}\" cannot be compiled together\n"
-                       "  both       {}\n"
-                       "  requires   inputs of other shapes in each graph",
-                       j, k, graphs[0]->name(), shapes.describe(k))});
-    }
+bool GraphInModes::in(Mode mode) const { return std::ranges::find(modes, mode) != modes.end(); }
+
+void check_agreement(std::span<const GraphInModes> graphs) {
+  for (std::size_t k = 1; k < graphs.size(); ++k) {
+    for (std::size_t j = 0; j < k; ++j) Pair(graphs, j, k).check();
   }
+  check_trained(graphs);
 }
 
 }  // namespace metronome::executor

@@ -12,14 +12,6 @@
 namespace metronome::executor {
 namespace {
 
-std::string list(std::span<const DeclaredInput> inputs) {
-  std::vector<std::string> texts;
-  for (const DeclaredInput& i : inputs) {
-    texts.push_back(fmt::format("{} {}", i.name, to_string(i.type.shape)));
-  }
-  return texts.empty() ? "no inputs" : fmt::format("{}", fmt::join(texts, ", "));
-}
-
 /// How far what was fed is from an input's declared shape.
 struct Distance {
   bool equal_ranks = true;
@@ -51,11 +43,22 @@ std::vector<DeclaredInput> inputs_of(const ir::Graph& graph) {
   return inputs;
 }
 
+std::string listed(std::span<const DeclaredInput> inputs) {
+  std::vector<std::string> texts;
+  for (const DeclaredInput& i : inputs) {
+    texts.push_back(fmt::format("{} {}", i.name, to_string(i.type.shape)));
+  }
+  return texts.empty() ? "no inputs" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
 BatchShapes::BatchShapes(std::span<const ir::Graph* const> graphs) {
   for (const ir::Graph* graph : graphs) inputs_.push_back(inputs_of(*graph));
   std::vector<std::string> fixed;
   for (const DeclaredInput& input : inputs_[0]) {
-    const auto same = [&](std::size_t k) { return *find(k, input.name) == input.type.shape; };
+    const auto same = [&](std::size_t k) {
+      const Shape* shape = find(k, input.name);
+      return shape != nullptr && *shape == input.type.shape;
+    };
     bool always = true;
     for (std::size_t k = 1; k < inputs_.size(); ++k) always = always && same(k);
     if (always) fixed.push_back(input.name);
@@ -73,27 +76,30 @@ const Shape* BatchShapes::find(std::size_t graph, const std::string& name) const
 }
 
 std::string BatchShapes::describe(std::size_t graph) const {
-  return inputs_.size() == 1 ? "" : list(inputs_[graph]);
+  return inputs_.size() == 1 || inputs_[graph].empty() ? "" : listed(inputs_[graph]);
 }
 
-std::string BatchShapes::refusal(std::span<const Fed> fed) const {
+std::string BatchShapes::refusal(std::span<const Fed> fed,
+                                 std::span<const std::size_t> graphs) const {
   std::vector<std::string> given, declared;
   for (const Fed& f : fed) {
     // Others are the same in all graphs.
-    if (find(0, f.name) == nullptr) continue;
+    const auto tells = [&](std::size_t k) { return find(k, f.name) != nullptr; };
+    if (std::ranges::none_of(graphs, tells)) continue;
     given.push_back(fmt::format("{} {}", f.name, to_string(f.shape)));
   }
-  for (const auto& inputs : inputs_) declared.push_back("  " + list(inputs));
+  for (const std::size_t k : graphs) declared.push_back("  " + listed(inputs_[k]));
   return fmt::format("{} is of no declared batch shape, which are\n{}\n{}", fmt::join(given, ", "),
-                     fmt::join(declared, "\n"), nearest(fed));
+                     fmt::join(declared, "\n"), nearest(fed, graphs));
 }
 
-std::string BatchShapes::nearest(std::span<const Fed> fed) const {
+std::string BatchShapes::nearest(std::span<const Fed> fed,
+                                 std::span<const std::size_t> graphs) const {
   constexpr auto kFar = std::numeric_limits<std::int64_t>::max();
   std::optional<std::size_t> chosen;
   Distance chosen_distance;
   std::int64_t least = kFar;
-  for (std::size_t k = 0; k < inputs_.size(); ++k) {
+  for (const std::size_t k : graphs) {
     Distance distance;
     std::int64_t elements = 0;
     for (const Fed& f : fed) {
@@ -113,7 +119,7 @@ std::string BatchShapes::nearest(std::span<const Fed> fed) const {
   const char* way_out = chosen_distance.holds    ? "pad to it or declare it"
                         : chosen_distance.within ? "feed it in parts or declare it"
                                                  : "declare it";
-  return fmt::format("nearest: {}; {}", list(inputs_[*chosen]), way_out);
+  return fmt::format("nearest: {}; {}", listed(inputs_[*chosen]), way_out);
 }
 
 }  // namespace metronome::executor

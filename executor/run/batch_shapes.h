@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/ir/settings.h"
 
 namespace metronome::executor {
 
@@ -21,11 +22,24 @@ struct DeclaredInput {
 
 /// In the order of declaration.
 std::vector<DeclaredInput> inputs_of(const ir::Graph& graph);
+/// "x [8, 6], t [8, 3]", or "no inputs".
+std::string listed(std::span<const DeclaredInput> inputs);
 
-/// Throws GraphError that names the first difference, with both lines, unless all graphs have
-/// inputs and readables of equal names and element types, equal storages and optimizers, and no two
-/// of them the same shapes of inputs.
-void check_agreement(std::span<const ir::Graph* const> graphs);
+/// What a graph is compiled for.
+struct GraphInModes {
+  const ir::Graph* graph = nullptr;
+  std::vector<Mode> modes;
+
+  bool in(Mode mode) const;
+};
+
+/// Throws GraphError that names the first difference, with both lines, unless
+/// - inputs, and values to be read, of one name have one element type;
+/// - parameters and buffers of one path are equal, and states but for their shapes;
+/// - what only evaluates has no parameter that could be trained and is not, where others train;
+/// - those that train have inputs, values to be read, storages and optimizers that are all equal;
+/// - no two graphs of one mode have the same inputs.
+void check_agreement(std::span<const GraphInModes> graphs);
 
 /// The shapes of inputs that graphs were declared for, as far as they tell the graphs apart.
 class BatchShapes {
@@ -34,7 +48,7 @@ class BatchShapes {
   explicit BatchShapes(std::span<const ir::Graph* const> graphs);
 
   /// "x [256, 64], target [256, 64]": of the graph's inputs those that tell the graphs apart; empty
-  /// if there is one graph.
+  /// if there are none, or one graph.
   std::string describe(std::size_t graph) const;
 
   /// What was fed to one input.
@@ -42,13 +56,13 @@ class BatchShapes {
     std::string name;
     Shape shape;
   };
-  /// What to say if no graph takes all of these: the shapes that there are, and the nearest of
-  /// them: the smallest that holds what was fed, else the one of least distance.
-  std::string refusal(std::span<const Fed> fed) const;
+  /// What to say if none of `graphs` takes all of these: the shapes that they have, and the nearest
+  /// of them: the smallest that holds what was fed, else the one of least distance.
+  std::string refusal(std::span<const Fed> fed, std::span<const std::size_t> graphs) const;
 
  private:
   const Shape* find(std::size_t graph, const std::string& name) const;
-  std::string nearest(std::span<const Fed> fed) const;
+  std::string nearest(std::span<const Fed> fed, std::span<const std::size_t> graphs) const;
 
   std::vector<std::vector<DeclaredInput>> inputs_;  // [graph], those that tell graphs apart
 };

@@ -43,11 +43,12 @@ void Executable::run(std::initializer_list<Feed> feeds) {
   run(std::span(feeds.begin(), feeds.size()));
 }
 void Executable::run(std::span<const Feed> feeds) { own().step(Mode::train, FeedsOfTorch(feeds)); }
-void Executable::evaluate(std::initializer_list<Feed> feeds) {
-  evaluate(std::span(feeds.begin(), feeds.size()));
+void Executable::evaluate(std::initializer_list<Feed> feeds, EvaluateOptions options) {
+  evaluate(std::span(feeds.begin(), feeds.size()), options);
 }
-void Executable::evaluate(std::span<const Feed> feeds) {
-  own().step(Mode::evaluate, FeedsOfTorch(feeds));
+void Executable::evaluate(std::span<const Feed> feeds, EvaluateOptions options) {
+  const Mode mode = options.states == States::advance ? Mode::advance : Mode::evaluate;
+  own().step(mode, FeedsOfTorch(feeds));
 }
 
 std::vector<KernelTime> Executable::profile(std::initializer_list<Feed> feeds) {
@@ -113,22 +114,20 @@ void Executable::save(const std::string& file) const {
   const Impl& impl = own();
   impl.require_whole();
   impl.fetch_all();
-  executor::checkpoint::save_checkpoint(file, impl.checkpointed(),
-                                        {impl.options.seed, impl.report.choices_hash});
+  executor::checkpoint::save_checkpoint(file, impl.checkpointed(), impl.origin());
   impl.warn_of_fault();
   impl.warn_of_saved(file);
 }
 std::vector<std::string> Executable::load(const std::string& file) {
-  Impl& own_impl = own();
-  own_impl.fetch_all();
-  struct Push {  // whether it loads, or resets what it had begun to load
-    Impl& impl;
-    ~Push() { impl.push_all(); }
-  } const push{own_impl};
-  std::vector<std::string> lines = executor::checkpoint::load_checkpoint(
-      file, own_impl.checkpointed(), {own_impl.options.seed, own_impl.report.choices_hash});
-  own_impl.half_changed.clear();
-  return lines;
+  return own().load([&](auto storages, const auto& expected) {
+    return executor::checkpoint::load_checkpoint(file, storages, expected);
+  });
+}
+Snapshot Executable::snapshot() const { return own().snapshot(); }
+std::vector<std::string> Executable::load(const Snapshot& snapshot) {
+  return own().load([&](auto storages, const auto& expected) {
+    return executor::checkpoint::load_snapshot(snapshot, storages, expected);
+  });
 }
 
 const Report& Executable::report() const { return own().report; }

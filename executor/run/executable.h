@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/checkpoint/snapshot.h"
 #include "executor/engine/report.h"
 #include "executor/engine/target.h"
 #include "graph/builder/graph.h"
@@ -22,18 +23,28 @@ namespace metronome {
 
 struct Feed;  // executor/run/feed.h
 
+/// What becomes of states (`Graph::state`) in an evaluation.
+enum class States : std::uint8_t {
+  stay,     ///< as they are
+  advance,  ///< each takes its next value (`Graph::feed`), as in training
+};
+
+struct EvaluateOptions {
+  States states = States::stay;
+};
+
 /// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
 /// several threads at once: a second call while one runs throws RunError.
 ///
 /// Every call that throws RunError leaves the executable as it was, but for a step that breaks off
 /// because a library failed in one of its kernels: what it was to compute cannot be read. If it had
-/// begun to change storages, the error says so, and `run`, `evaluate`, `profile` and `save` throw
-/// it again until `load` succeeds; `get`, `set` and `reset` work on what there is. Every call on an
-/// executable that was moved from throws RunError.
+/// begun to change storages, the error says so, and `run`, `evaluate`, `profile`, `save` and
+/// `snapshot` throw it again until `load` succeeds; `get`, `set` and `reset` work on what there is.
+/// Every call on an executable that was moved from throws RunError.
 ///
-/// A tensor that `input`, `read` or `get` returns keeps the bytes that it shows, and them alone: it
-/// may outlive the executable. As long as both live, the next call still changes what it shows, as
-/// is said at each; clone it to keep the numbers.
+/// A tensor that `input` or `read` returns keeps the bytes that it shows, and them alone: it may
+/// outlive the executable. As long as both live, the next call still changes what it shows, as is
+/// said at each; clone it to keep the numbers. One that `get` returns is a copy.
 class Executable {
  public:
   Executable(Executable&&) noexcept;
@@ -50,9 +61,10 @@ class Executable {
   /// it throws RunError, which lists the shapes and names the nearest.
   void run(std::initializer_list<Feed> feeds = {});
   void run(std::span<const Feed> feeds);
-  /// The evaluation plan: no update, no counter advances. Needs Mode::evaluate among the modes.
-  void evaluate(std::initializer_list<Feed> feeds = {});
-  void evaluate(std::span<const Feed> feeds);
+  /// An evaluation: no update, no counter advances, and states stay as they are, unless they are
+  /// told to advance. Needs Mode::evaluate, or Mode::advance, among the modes.
+  void evaluate(std::initializer_list<Feed> feeds = {}, EvaluateOptions options = {});
+  void evaluate(std::span<const Feed> feeds, EvaluateOptions options = {});
 
   /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
   /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after
@@ -86,9 +98,9 @@ class Executable {
   /// to come.
   double read_scalar(Value value, std::int64_t step) const;
 
-  /// A tensor over a storage by path: "tower/3/linear/weight", "optimizer/exp_avg/...", "replay".
-  /// The next step, `set`, `reset` and `load` change it. On a GPU a copy as of the last step, which
-  /// later calls of `get` bring up to date; written to, it must be given to `set`.
+  /// A copy of a storage as the last step left it, in host memory, by path:
+  /// "tower/3/linear/weight", "optimizer/exp_avg/...", "replay". Written to, it changes the storage
+  /// only when it is given to `set`.
   at::Tensor get(std::string_view path) const;
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
@@ -121,6 +133,12 @@ class Executable {
   /// left at its initial value, ignored, or differs from when the file was written. Throws
   /// RunError, changing nothing, where the file is damaged or of another model.
   std::vector<std::string> load(const std::string& file);
+
+  /// Every storage as it is now, kept in memory: to go back to, or for another executable of the
+  /// same model, as one that evaluates larger batches or runs on another target.
+  Snapshot snapshot() const;
+  /// What `load` of a file does, from a snapshot: of this executable or of another one.
+  std::vector<std::string> load(const Snapshot& snapshot);
 
   const Report& report() const;
 

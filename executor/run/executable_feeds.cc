@@ -32,39 +32,51 @@ void Executable::Impl::resolve(const executor::OfferedFeeds& feeds) {
       throw RunError(
           fmt::format("{}: \"{}\" is fed twice in one call, by its feeds {} and {}; give "
                       "each input once",
-                      prefix(), input_memory({0, input}).name, before, i));
+                      prefix(), inputs[input], before, i));
     }
     fed.in[input] = fed.call;
     fed.inputs.push_back(input);
   }
 }
 
-std::size_t Executable::Impl::pick() const {
-  if (takes(shape)) return shape;
+std::size_t Executable::Impl::fitting(Mode mode) const {
+  const std::size_t last = shape_to[static_cast<std::size_t>(mode)];
+  if (takes(last)) return last;
   for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (takes(k)) return k;
+    if (declared[k].plan(mode).present() && takes(k)) return k;
   }
-  refuse_feeds();
+  refuse_feeds(mode);
 }
 
 bool Executable::Impl::takes(std::size_t k) const {
   for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
-    if (!executor::fits(fed.feeds[i].offered, input_memory({k, fed.inputs[i]}).type)) return false;
+    const InputPlace place{k, fed.inputs[i]};
+    if (!has(place)) return false;
+    if (!executor::fits(fed.feeds[i].offered, input_memory(place).type)) return false;
   }
   return true;
 }
 
-void Executable::Impl::refuse_feeds() const {
+void Executable::Impl::refuse_feeds(Mode mode) const {
+  std::vector<std::size_t> graphs;  // that are compiled to this mode
+  for (std::size_t k = 0; k < declared.size(); ++k) {
+    if (declared[k].plan(mode).present()) graphs.push_back(k);
+  }
   std::vector<executor::BatchShapes::Fed> shapes_fed;
   for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
     const Offered& offered = fed.feeds[i].offered;
     const Shape& sizes = offered.tensor.sizes;
+    const std::size_t input = fed.inputs[i];
     std::vector<std::string> types;  // one for each shape of this input
-    for (std::size_t k = 0; k < declared.size(); ++k) {
-      std::string type = to_string(input_memory({k, fed.inputs[i]}).type);
+    std::vector<std::size_t> having;
+    for (const std::size_t k : graphs) {
+      if (!has({k, input})) continue;
+      having.push_back(k);
+      std::string type = to_string(input_memory({k, input}).type);
       if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
     }
-    const executor::InputMemory& any = input_memory({0, fed.inputs[i]});
+    if (having.empty()) refuse_input(mode, graphs, input);
+    const executor::InputMemory& any = input_memory({having[0], input});
     const bool right_but_for_shape = executor::fits(offered, {any.type.element, sizes});
     const bool takes_one = types.size() == 1 && !executor::fits(offered, any.type);
     if (!right_but_for_shape || takes_one) {
@@ -79,14 +91,28 @@ void Executable::Impl::refuse_feeds() const {
     }
     shapes_fed.push_back({any.name, sizes});
   }
-  throw RunError(fmt::format("{}: {}", prefix(), shapes->refusal(shapes_fed)));
+  throw RunError(fmt::format("{}: {}", prefix(), shapes->refusal(shapes_fed, graphs)));
+}
+
+void Executable::Impl::refuse_input(Mode mode, std::span<const std::size_t> graphs,
+                                    std::size_t input) const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool known = std::ranges::any_of(graphs, [&](std::size_t k) { return has({k, i}); });
+    if (known) names.push_back(fmt::format("\"{}\"", inputs[i]));
+  }
+  throw RunError(
+      fmt::format("{}: no graph that is compiled to {} has an input \"{}\"; their inputs are {}",
+                  prefix(), name_of(mode), inputs[input],
+                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
 void Executable::Impl::require_filled(const Planned& plan) const {
   if (plan.missing == 0) return;
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
+    if (!plan.inputs[i] || fed.now(i)) continue;
     const executor::InputMemory& input = input_memory({plan.shape, i});
-    if (input.filled || !plan.inputs[i] || fed.now(i)) continue;
+    if (input.filled) continue;
     throw RunError(fmt::format("{}: input \"{}\" {} was never fed", prefix(), input.name,
                                to_string(input.type)));
   }
@@ -97,7 +123,7 @@ void Executable::Impl::mark_filled(std::size_t index) {
   memory.inputs[index].filled = true;
   for (Planned& plan : plans) {
     for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
-      if (plan.inputs[i] && memory.inputs_of[plan.shape][i] == index) --plan.missing;
+      if (plan.inputs[i] && declared[plan.shape].inputs[i] == index) --plan.missing;
     }
   }
 }
@@ -114,7 +140,7 @@ std::vector<Tensor> Executable::Impl::set_aside(std::size_t k) const {
     auto place = std::ranges::upper_bound(memory.handed_out, bytes.begin, {},
                                           [&](const executor::HandedOut& h) { return h.end; });
     for (; place != memory.handed_out.end() && place->begin < bytes.end; ++place) {
-      const auto& own = memory.inputs_of[k];
+      const auto& own = declared[k].inputs;
       const auto written = std::ranges::find(own, place->input);
       if (written == own.end()) continue;  // of another shape
       const auto input = static_cast<std::size_t>(written - own.begin());
@@ -151,7 +177,7 @@ void Executable::Impl::copy_feeds(std::size_t k) {
     Tensor& fed_as = fed.feeds[f].offered.tensor;
     const bool moved = !aside.empty() && aside[f].owner != nullptr;
     const Tensor& from = moved ? aside[f] : fed_as;
-    const std::size_t index = memory.inputs_of[k][fed.inputs[f]];
+    const std::size_t index = declared[k].inputs[fed.inputs[f]];
     copy_feed(index, from);
     mark_filled(index);
     fed_as.owner.reset();  // what was copied to be shown is of no more use

@@ -31,8 +31,15 @@ constexpr const char* kWatch =
 std::string Executable::Impl::prefix() const { return fmt::format("graph \"{}\"", first().name()); }
 
 void Executable::Impl::finish_tables() {
-  const std::size_t count = memory.inputs_of[0].size();
-  for (std::size_t i = 0; i < count; ++i) input_named[input_memory({0, i}).name] = i;
+  const std::size_t count = inputs.size();
+  for (std::size_t i = 0; i < count; ++i) input_named[inputs[i]] = i;
+  for (std::size_t k = 0; k < declared.size(); ++k) {
+    declared[k].inputs.assign(count, kNone);
+    for (const std::size_t index : memory.inputs_of[k]) {
+      declared[k].inputs[input_named.at(memory.inputs[index].name)] = index;
+    }
+  }
+  for (std::size_t k = declared.size(); k-- > 0;) pick(k);
   fed.in.resize(count);
   fed.inputs.reserve(count);
   for (Planned& plan : plans) {
@@ -41,7 +48,14 @@ void Executable::Impl::finish_tables() {
 }
 
 std::string Executable::Impl::input_names() const {
-  return listed(memory.inputs_of[0], [&](std::size_t i) { return memory.inputs[i].name; });
+  return listed(inputs, [](const std::string& name) { return name; });
+}
+
+void Executable::Impl::pick(std::size_t picked) {
+  shape = picked;
+  for (std::size_t mode = 0; mode < kModes; ++mode) {
+    if (declared[picked].plans[mode].present()) shape_to[mode] = picked;
+  }
 }
 
 Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) const {
@@ -61,18 +75,21 @@ Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) cons
 
 Executable::Impl::InputPlace Executable::Impl::input_of(std::string_view name) const {
   const auto found = input_named.find(name);
-  if (found != input_named.end()) return {shape, found->second};
+  if (found != input_named.end()) {
+    std::size_t k = shape;
+    for (std::size_t next = 0; !has({k, found->second}); ++next) k = next;
+    return {k, found->second};
+  }
   throw RunError(
       fmt::format("{} has no input \"{}\"; its inputs are {}", prefix(), name, input_names()));
 }
 
 std::size_t Executable::Impl::readable_of(const Value& value) const {
-  const auto kept = [&] {
-    return listed(first().readables(), [](const Readable& r) { return r.name; });
-  };
+  const auto kept = [&] { return listed(readables, [](const std::string& name) { return name; }); };
   for (const DeclaredGraph& d : declared) {
     if (value.identity() != d.declared_by || !value.id().present()) continue;
     for (std::size_t i = 0; i < d.readables.size(); ++i) {
+      if (d.readables[i] == kNone) continue;
       if (d.graph.readables()[d.readables[i]].declared == value.id()) return i;
     }
     if (static_cast<std::size_t>(value.id().node) >= d.graph.nodes().size()) {
@@ -95,17 +112,18 @@ std::size_t Executable::Impl::readable_of(const Value& value) const {
 }
 
 std::string_view Executable::Impl::no_loss() const {
-  return !first().objectives().empty() ? "" : " (without Graph::minimize there is no loss)";
+  const bool any = std::ranges::any_of(
+      declared, [](const DeclaredGraph& d) { return !d.graph.objectives().empty(); });
+  return any ? "" : " (without Graph::minimize there is no loss)";
 }
 
 std::size_t Executable::Impl::readable_of(std::string_view name) const {
-  const auto readables = first().readables();
   for (std::size_t i = 0; i < readables.size(); ++i) {
-    if (readables[i].name == name) return i;
+    if (readables[i] == name) return i;
   }
   throw RunError(fmt::format("{} keeps no value \"{}\"{}; it keeps {}", prefix(), name,
                              name == "loss" ? no_loss() : "",
-                             listed(readables, [](const Readable& r) { return r.name; })));
+                             listed(readables, [](const std::string& r) { return r; })));
 }
 
 void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readable) const {
@@ -118,7 +136,11 @@ void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readabl
 }
 
 bool Executable::Impl::is_gradient(std::size_t readable) const {
-  return first().node(first().readables()[readable].declared).op->as<GradientOf>() != nullptr;
+  return std::ranges::any_of(declared, [&](const DeclaredGraph& d) {
+    if (d.readables[readable] == kNone) return false;
+    const ValueId id = d.graph.readables()[d.readables[readable]].declared;
+    return d.graph.node(id).op->as<GradientOf>() != nullptr;
+  });
 }
 
 std::size_t Executable::Impl::storage_of(std::string_view path) const {
@@ -135,17 +157,16 @@ executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
     throw RunError(fmt::format(
         "{}: no step computes \"{}\": it was compiled to evaluate alone{}; add mt::train "
         "to CompileOptions::modes{}",
-        prefix(), first().readables()[readable].name,
-        is_gradient(readable) ? ", which computes no gradients" : "",
+        prefix(), readables[readable], is_gradient(readable) ? ", which computes no gradients" : "",
         is_gradient(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
   }
   if (computed_by[readable] == kBrokenOff) {
     throw RunError(
         fmt::format("{}: the step that was to produce \"{}\" broke off; run another first",
-                    prefix(), first().readables()[readable].name));
+                    prefix(), readables[readable]));
   }
   throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
-                             first().readables()[readable].name));
+                             readables[readable]));
 }
 
 void Executable::Impl::warn_of_fault() const {
@@ -154,12 +175,13 @@ void Executable::Impl::warn_of_fault() const {
   executor::logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
 }
 
-void Executable::Impl::warn_of_loss(std::size_t readable, double number) const {
+void Executable::Impl::warn_of_loss(executor::PlanId plan, std::size_t readable,
+                                    double number) const {
   if (!std::isnan(number) || options.watch || warned_of_loss) return;
-  const auto& objectives = first().objectives();
-  const bool loss = std::ranges::any_of(objectives, [&](const ir::Objective& objective) {
-    return objective.loss == first().readables()[readable].declared;
-  });
+  const ir::Graph& graph = declared[plans[plan.index].shape].graph;
+  const ValueId read = graph.readables()[own(plan, readable)].declared;
+  const bool loss = std::ranges::any_of(
+      graph.objectives(), [&](const ir::Objective& objective) { return objective.loss == read; });
   if (!loss) return;
   warned_of_loss = true;
   executor::logger().warn("{}: the loss is nan, after {} steps; {}", prefix(), engine->steps(),
@@ -185,7 +207,7 @@ Tensor Executable::Impl::read(std::size_t readable) const {
   warn_of_fault();
   if (result.sizes.empty() && is_floating(result.element) &&
       result.device.kind == Device::Kind::cpu) {
-    warn_of_loss(readable, executor::number_at(result.data, result.element));
+    warn_of_loss(plan, readable, executor::number_at(result.data, result.element));
   }
   return result;
 }
@@ -195,7 +217,7 @@ double Executable::Impl::read_scalar(std::size_t readable) const {
   require_scalar(plan, readable);
   const double number = engine->scalar(plan, own(plan, readable));
   warn_of_fault();
-  warn_of_loss(readable, number);
+  warn_of_loss(plan, readable, number);
   return number;
 }
 
@@ -208,24 +230,23 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
     plan = recent[static_cast<std::size_t>(step % kept)];
   if (!plans[plan.index].readables[readable]) {
     throw RunError(fmt::format("{}: step {} was one to {}, which computes no \"{}\"", prefix(),
-                               step, name_of(plans[plan.index].mode),
-                               first().readables()[readable].name));
+                               step, name_of(plans[plan.index].mode), readables[readable]));
   }
   require_scalar(plan, readable);
   const double number = engine->scalar(plan, own(plan, readable), step);
   warn_of_fault();
-  warn_of_loss(readable, number);
+  warn_of_loss(plan, readable, number);
   return number;
 }
 
 Tensor Executable::Impl::fill(InputPlace place) {
-  const std::size_t index = memory.inputs_of[place.shape][place.input];
+  const std::size_t index = declared[place.shape].inputs[place.input];
   executor::InputMemory& input = memory.inputs[index];
   if (!input.handed_out) {
     if (executor::Block better = engine->block_to_fill(index)) input.block = std::move(better);
     if (input.filled) engine->fetch_input(index);
   }
-  shape = place.shape;
+  pick(place.shape);
   memory.hand_out(index);
   mark_filled(index);
   return executor::tensor_in({&input.block}, input.type);
@@ -260,7 +281,8 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
 
 Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
   fetch(storage);
-  return executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type);
+  return executor::clone(
+      executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type));
 }
 
 std::int64_t Executable::Impl::counter(StorageId counter) const {
@@ -285,6 +307,24 @@ void Executable::Impl::fetch_all() const {
 
 void Executable::Impl::push_all() {
   for (std::size_t i = 0; i < memory.storages.size(); ++i) push(i);
+}
+
+Snapshot Executable::Impl::snapshot() const {
+  require_whole();
+  fetch_all();
+  return executor::checkpoint::take_snapshot(fmt::format("the snapshot of {}", prefix()),
+                                             checkpointed(), origin());
+}
+
+std::vector<std::string> Executable::Impl::load(const Load& load) {
+  fetch_all();
+  struct Push {  // whether it loads, or resets what it had begun to load
+    Impl& impl;
+    ~Push() { impl.push_all(); }
+  } const push{*this};
+  std::vector<std::string> lines = load(checkpointed(), origin());
+  half_changed.clear();
+  return lines;
 }
 
 std::vector<executor::checkpoint::Checkpointed> Executable::Impl::checkpointed() const {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,15 +29,20 @@ struct NameHash {
   }
 };
 
-/// Inputs and readables are numbered as in the first of the declared graphs.
+/// Inputs and readables are numbered over all declared graphs, by name.
 struct Executable::Impl {
-  /// One of the graphs, each for a batch shape of its own.
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  /// One of the graphs, each for batch shapes or modes of its own.
   struct DeclaredGraph {
     ir::Graph graph;                                   ///< the user's graph may be gone
     std::shared_ptr<const GraphIdentity> declared_by;  ///< tells its values from another graph's
     std::vector<std::int32_t> input_at;                ///< [node]: the input that it is, or -1
-    std::vector<std::size_t> readables;                ///< [readable]: its number in this graph
-    std::array<executor::PlanId, 2> plans{};           ///< [mode]; absent if it was not compiled
+    std::vector<std::size_t> inputs;     ///< [input]: its memory, among those of `memory`, or kNone
+    std::vector<std::size_t> readables;  ///< [readable]: its number in this graph, or kNone
+    std::array<executor::PlanId, kModes> plans{};  ///< [mode]; absent if it was not compiled
+
+    executor::PlanId plan(Mode mode) const { return plans[static_cast<std::size_t>(mode)]; }
   };
   /// What a plan touches.
   struct Planned {
@@ -58,16 +64,19 @@ struct Executable::Impl {
   };
 
   std::vector<DeclaredGraph> declared;
+  std::vector<std::string> inputs;     ///< [input]: its name
+  std::vector<std::string> readables;  ///< [readable]: its name
   std::optional<executor::BatchShapes> shapes;
   CompileOptions options;
   Report report;
   executor::Memory memory;
   std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> input_named;
   std::unique_ptr<executor::Engine> engine;
-  std::vector<Planned> plans;                 ///< [PlanId]
-  std::vector<executor::PlanId> computed_by;  ///< per readable: the plan whose step left it last
-  std::vector<executor::PlanId> recent;       ///< of step n: [n % size]
-  std::size_t shape = 0;                      ///< picked last
+  std::vector<Planned> plans;                  ///< [PlanId]
+  std::vector<executor::PlanId> computed_by;   ///< per readable: the plan whose step left it last
+  std::vector<executor::PlanId> recent;        ///< of step n: [n % size]
+  std::size_t shape = 0;                       ///< the declared graph that was picked last
+  std::array<std::size_t, kModes> shape_to{};  ///< [mode]: of those compiled to it
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   mutable bool warned = false;          ///< of a fault
@@ -83,7 +92,7 @@ struct Executable::Impl {
 
   /// A place among the declared graphs' inputs.
   struct InputPlace {
-    std::size_t shape;  ///< the value's graph, or the shape picked last
+    std::size_t shape;  ///< the value's graph; else the one picked last, or the first that has it
     std::size_t input;
   };
   /// Each throws RunError, naming what there is, where nothing matches.
@@ -98,7 +107,7 @@ struct Executable::Impl {
   /// Tells of a fault, once. Waits for nothing.
   void warn_of_fault() const;
   /// Tells, once, that the loss is not a number, where no watch would.
-  void warn_of_loss(std::size_t readable, double number) const;
+  void warn_of_loss(executor::PlanId plan, std::size_t readable, double number) const;
   /// Tells of storages that are no numbers, in a file that was written.
   void warn_of_saved(const std::string& file) const;
 
@@ -114,6 +123,17 @@ struct Executable::Impl {
   /// Of the first graph.
   std::int64_t counter(StorageId counter) const;
   std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
+  /// What checkpoints record beside storages.
+  executor::checkpoint::CheckpointInfo origin() const {
+    return {options.seed, report.choices_hash};
+  }
+  using Load = std::function<std::vector<std::string>(
+      std::span<const executor::checkpoint::Checkpointed> storages,
+      const executor::checkpoint::CheckpointInfo& expected)>;
+  /// Storages as `load` leaves them, on the engine, too; a step that left them half changed is
+  /// forgotten.
+  std::vector<std::string> load(const Load& load);
+  Snapshot snapshot() const;
   /// A storage's block that users see, from the engine's memory and back; of all storages.
   void fetch(std::size_t storage) const;
   void push(std::size_t storage);
@@ -125,10 +145,12 @@ struct Executable::Impl {
   std::string prefix() const;
   std::size_t input_of(const executor::OfferedFeed& feed) const;
   void mark_filled(std::size_t index);
+  bool has(InputPlace place) const { return declared[place.shape].inputs[place.input] != kNone; }
   const executor::InputMemory& input_memory(InputPlace place) const {
-    return memory.inputs[memory.inputs_of[place.shape][place.input]];
+    return memory.inputs[declared[place.shape].inputs[place.input]];
   }
   std::string input_names() const;
+  void pick(std::size_t picked);
   /// For a message on a value that is not there: if the graph has no loss, it says so.
   std::string_view no_loss() const;
   /// A readable in the graph of a plan.
@@ -146,10 +168,13 @@ struct Executable::Impl {
   [[noreturn]] void break_off(executor::PlanId plan, const executor::BrokenStep& step);
   /// Sets `fed`: the one look at what the feeds are, and at what they name.
   void resolve(const executor::OfferedFeeds& feeds);
-  /// The shape that takes all feeds: the one picked last if it does.
-  std::size_t pick() const;
+  /// Of the graphs compiled to `mode` one that takes all feeds: the one picked last if it does.
+  std::size_t fitting(Mode mode) const;
   bool takes(std::size_t shape) const;
-  [[noreturn]] void refuse_feeds() const;
+  [[noreturn]] void refuse_feeds(Mode mode) const;
+  /// One that none of these graphs declares.
+  [[noreturn]] void refuse_input(Mode mode, std::span<const std::size_t> graphs,
+                                 std::size_t input) const;
   void copy_feed(std::size_t index, const Tensor& from);
   void copy_feeds(std::size_t shape);
   std::vector<Tensor> set_aside(std::size_t shape) const;

@@ -43,12 +43,12 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
                     prefix(), report.target));
   }
   resolve(feeds);
-  const std::size_t picked = pick();
-  const executor::PlanId plan = declared[picked].plans[static_cast<std::size_t>(mode)];
+  const std::size_t picked = fitting(mode);
+  const executor::PlanId plan = declared[picked].plan(mode);
   const Planned& planned = plans[plan.index];
   require_filled(planned);
   copy_feeds(picked);
-  shape = picked;
+  pick(picked);
   const auto number = static_cast<std::size_t>(engine->steps());
   if (options.world) options.world->begin_step(engine->steps());
   try {
@@ -73,7 +73,7 @@ void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenSt
   if (!step.changed) throw RunError(text + "no storage was changed, so the step may be run again");
   text +=
       "the step had begun to change storages: load a checkpoint, or compile the graph again; until "
-      "then run, evaluate, profile and save refuse";
+      "then run, evaluate, profile, save and snapshot refuse";
   half_changed = text;
   throw RunError(text);
 }
@@ -83,7 +83,8 @@ void Executable::Impl::require_whole() const {
 }
 
 void Executable::Impl::require_compiled(Mode mode) const {
-  if (declared[0].plans[static_cast<std::size_t>(mode)].present()) return;
+  const auto compiled = [&](const DeclaredGraph& d) { return d.plan(mode).present(); };
+  if (std::ranges::any_of(declared, compiled)) return;
   throw RunError(fmt::format("{} was not compiled to {}; add mt::{} to CompileOptions::modes",
                              prefix(), name_of(mode), name_of(mode)));
 }

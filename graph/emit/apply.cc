@@ -44,6 +44,12 @@ Requirement needs_always(const Value& value) {
           "carry it in the stream of its loop or branch"};
 }
 
+std::optional<Requirement> wrong_gradient(const Value& value) {
+  if (!value.present() || value.poisoned()) return std::nullopt;
+  if (value.node().op->as<GradientOf>() == nullptr) return std::nullopt;
+  return Requirement{"what is computed in the forward pass, but a gradient can only be read"};
+}
+
 Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line) {
   const Guard guard{when, cases, parent.present()};
   return parent.present() ? apply(guard, {decider, parent}, line) : apply(guard, {decider}, line);
@@ -84,10 +90,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
       return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"",
                                  emitter->graph.name(), v.emitter()->graph.name())});
     }
-    if (v.node().op->as<GradientOf>() != nullptr) {
-      return refuse(
-          {"operands that are computed in the forward pass, but a gradient can only be read"});
-    }
+    if (const auto wrong = wrong_gradient(v)) return refuse(*wrong);
     node.inputs.push_back(v.id());
     types.push_back(v.type());
   }

@@ -84,6 +84,7 @@ void assign(Emitter* emitter, const Buffer& buffer, Value next, Line line) {
     return refuse({fmt::format("the buffer's type {}, but {}", to_string(buffer.value.type()),
                                to_string(next.type()))});
   }
+  if (const auto wrong = wrong_gradient(next)) return refuse(*wrong);
   emitter->current_buffer[buffer.storage] = next.id();
   emitter->graph.assign(buffer.storage, next.id(), emitter->effective(line));
 }

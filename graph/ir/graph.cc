@@ -113,6 +113,17 @@ StorageId Graph::append_storage(Storage storage) {
   return id;
 }
 
+void Graph::set_path(StorageId id, std::string path) {
+  written();
+  if (storage_by_path_.contains(path)) {
+    throw InternalError(fmt::format("storage \"{}\" exists", path));
+  }
+  Storage& storage = storages_[id.index];
+  storage_by_path_.erase(storage.path);
+  storage_by_path_[path] = id;
+  storage.path = std::move(path);
+}
+
 ValueId Graph::read(StorageId id) {
   if (const auto found = find_read(id)) return *found;
   const Storage& of = storage(id);

@@ -83,6 +83,8 @@ class Graph {
   ValueId read(StorageId storage);
   /// How plans keep a storage. Before its first read.
   void set_layout(StorageId storage, Layout layout);
+  /// Its new path must be no other storage's.
+  void set_path(StorageId storage, std::string path);
   void set_trainable(StorageId parameter, bool trainable);
   void set_rate(StorageId parameter, double rate);
   void append_readable(Readable readable);

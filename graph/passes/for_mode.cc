@@ -41,6 +41,16 @@ void require_training(const ir::Graph& graph) {
   if (report) throw GraphError(report->mistakes);
 }
 
+/// What an evaluation assigns.
+std::vector<Assignment> assigned(const ir::Graph& graph, Mode mode) {
+  std::vector<Assignment> kept;
+  for (const Assignment& a : graph.assignments()) {
+    const bool state = graph.storage(a.storage).kind == StorageKind::state;
+    if (mode == Mode::advance && state) kept.push_back(a);
+  }
+  return kept;
+}
+
 }  // namespace
 
 ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
@@ -48,6 +58,7 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
     require_training(graph);
     return graph;
   }
+  graph.set_assignments(assigned(graph, settings.mode));
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
@@ -61,9 +72,7 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
       copier.replace(i, form);
     }
   }
-  ir::Graph result = copier.finish();
-  result.set_assignments({});
-  return result;
+  return copier.finish();
 }
 
 }  // namespace metronome::passes

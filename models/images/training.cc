@@ -161,9 +161,9 @@ std::string ImageTask::parts() const {
                      split_.test.count(), note);
 }
 
-std::vector<const Graph*> ImageTask::graphs() const {
-  std::vector<const Graph*> graphs;
-  for (const ImageModel& model : shapes_.models) graphs.push_back(&model.graph);
+std::vector<GraphFor> ImageTask::graphs() const {
+  std::vector<GraphFor> graphs;
+  for (const ImageModel& model : shapes_.models) graphs.push_back({&model.graph});
   return graphs;
 }
 

@@ -34,7 +34,7 @@ class ImageTask : public Task {
   ImageTask(const ImageKind& kind, Split split, const TaskOptions& options);
 
   std::string parts() const override;
-  std::vector<const Graph*> graphs() const override;
+  std::vector<GraphFor> graphs() const override;
   Value loss() const override { return shapes_.models[0].graph.loss(); }
   std::unique_ptr<Training> training(Executable& step) const override;
 

@@ -79,9 +79,9 @@ class Task {
   virtual ~Task() = default;
   /// "1437 digits to train on, 360 to test with".
   virtual std::string parts() const = 0;
-  /// What to compile together, for the modes train and evaluate.
-  virtual std::vector<const Graph*> graphs() const = 0;
-  /// The loss, which each of the graphs has.
+  /// What to compile together; those that name no modes train and evaluate.
+  virtual std::vector<GraphFor> graphs() const = 0;
+  /// The loss, which each of the graphs that train has.
   virtual Value loss() const = 0;
   virtual std::unique_ptr<Training> training(Executable& step) const = 0;
 };

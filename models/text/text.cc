@@ -2,7 +2,7 @@
 // ended, and learns from its own bytes alone.
 //
 //   bytes [64, 32] -- embedding 96 -- lstm 192 -- linear 256 -- logits [64, 32, 256]
-//   hidden, cell [1, 32, 192] --------^      '---- last_hidden, last_cell: fed to the next step
+//   states hidden, cell [1, 32, 192] -^      '---- fed to the next step
 //   mean of cross_entropy_loss(logits, next) ---- Adam, gradients clipped
 #include "models/text/text.h"
 
@@ -14,22 +14,23 @@ TextModel text(const TextOptions& options) {
 
   Graph g("text");
   Value bytes = g.input("bytes", i64, {options.length, options.rows});
-  Value next = g.input("next", i64, {options.length, options.rows});
-  Value hidden = g.input("hidden", f32, {1, options.rows, kWidth});
-  Value cell = g.input("cell", f32, {1, options.rows, kWidth});
+  Value hidden = g.state("hidden", {f32, {1, options.rows, kWidth}});
+  Value cell = g.state("cell", {f32, {1, options.rows, kWidth}});
 
   Recurrent read =
       lstm(kWidth)(bytes.through(embedding(kBytes, kEmbedded)), {.hidden = hidden, .cell = cell});
+  g.feed(hidden, read.hidden);
+  g.feed(cell, read.cell);
   Value logits = read.output.through(linear(kBytes));
-  Value losses = cross_entropy_loss(logits, next, {.reduction = LossReduction::none});
-
   g.output("logits", logits);
+  if (!options.trains) return {std::move(g), bytes, logits, {}, {}};
+
+  Value next = g.input("next", i64, {options.length, options.rows});
+  Value losses = cross_entropy_loss(logits, next, {.reduction = LossReduction::none});
   g.output("losses", losses);
-  g.output("last_hidden", read.hidden);
-  g.output("last_cell", read.cell);
   g.minimize(mean(losses),
              Adam{.lr = Cosine{.lr = options.lr, .steps = options.steps}, .clip_norm = kMostNorm});
-  return {std::move(g), bytes, next, hidden, cell, logits, losses, read.hidden, read.cell};
+  return {std::move(g), bytes, logits, next, losses};
 }
 
 }  // namespace metronome::models

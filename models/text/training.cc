@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <utility>
 
@@ -21,12 +20,7 @@ std::int64_t byte_of(std::string_view text, std::int64_t index) {
   return static_cast<unsigned char>(text[static_cast<std::size_t>(index)]);
 }
 
-/// Hands what a step left to the next one.
-void carry(Executable& step, Value from, Value to) {
-  const at::Tensor left = step.read(from);
-  at::Tensor taken = step.input(to);
-  std::memcpy(taken.data_ptr(), left.data_ptr(), left.nbytes());
-}
+constexpr EvaluateOptions kAdvance = {.states = States::advance};
 
 class TextTask : public Task {
  public:
@@ -34,8 +28,8 @@ class TextTask : public Task {
       : split_(std::move(split)),
         options_(options),
         steps_per_epoch_((std::ssize(split_.train) / options.batch - 1) / kLength),
-        model_(shape(kLength, options.own_batch())),
-        single_(shape(1, 1)) {
+        model_(shape(kLength, options.own_batch(), true)),
+        single_(shape(1, 1, false)) {
     if (steps_per_epoch_ < 1) {
       throw RunError(fmt::format("a batch of {} rows of {} bytes, but the text has {}",
                                  options.batch, kLength + 1, split_.train.size()));
@@ -52,7 +46,9 @@ class TextTask : public Task {
     return fmt::format("{} bytes to train on, {} to test with", split_.train.size(),
                        split_.test.size());
   }
-  std::vector<const Graph*> graphs() const override { return {&model_.graph, &single_.graph}; }
+  std::vector<GraphFor> graphs() const override {
+    return {{&model_.graph, {train, advance}}, {&single_.graph, {advance}}};
+  }
   Value loss() const override { return model_.graph.loss(); }
   std::unique_ptr<Training> training(Executable& step) const override;
 
@@ -67,8 +63,9 @@ class TextTask : public Task {
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
  private:
-  TextModel shape(std::int64_t length, std::int64_t rows) const {
-    return text({.length = length,
+  TextModel shape(std::int64_t length, std::int64_t rows, bool trains) const {
+    return text({.trains = trains,
+                 .length = length,
                  .rows = rows,
                  .lr = options_.lr,
                  .steps = options_.epochs * steps_per_epoch_});
@@ -94,8 +91,6 @@ class TextTraining : public Training {
   /// Row r of all ranks' next step takes bytes from `begin(r)` on, and where those end zeros.
   template <class Begin>
   void fill(std::string_view text, const Begin& begin, bool ring);
-  void forget(const TextModel& model);
-  void carry_on(const TextModel& model);
 
   const TextTask& task_;
 };
@@ -118,16 +113,6 @@ void TextTraining::fill(std::string_view text, const Begin& begin, bool ring) {
   }
 }
 
-void TextTraining::forget(const TextModel& model) {
-  step().input(model.hidden).zero_();
-  step().input(model.cell).zero_();
-}
-
-void TextTraining::carry_on(const TextModel& model) {
-  carry(step(), model.last_hidden, model.hidden);
-  carry(step(), model.last_cell, model.cell);
-}
-
 void TextTraining::epoch(const std::function<void(double loss)>& after_step) {
   // Rows begin elsewhere in each epoch, as if the text were a ring.
   std::seed_seq sequence{task_.seed() & 0xffffffff, task_.seed() >> 32,
@@ -135,13 +120,12 @@ void TextTraining::epoch(const std::function<void(double loss)>& after_step) {
   const std::string& text = task_.split().train;
   const auto turned = static_cast<std::int64_t>(std::mt19937_64(sequence)() % text.size());
   const std::int64_t row_bytes = std::ssize(text) / task_.rows();
-  forget(task_.model());
+  step().reset();
   for (std::int64_t at = 0; at < steps_per_epoch(); ++at) {
     fill(
         text, [&](std::int64_t row) { return turned + row * row_bytes + at * kLength; }, true);
     step().run();
     after_step(step().read_scalar(task_.loss()));
-    carry_on(task_.model());
   }
 }
 
@@ -151,11 +135,11 @@ Score TextTraining::test() {
   const std::int64_t rows = task_.rows(), told = std::ssize(text) - 1;
   const std::int64_t row_bytes = (told + rows - 1) / rows;
   double nats = 0;
-  forget(task_.model());
+  step().reset();
   for (std::int64_t at = 0; at < row_bytes; at += kLength) {
     fill(
         text, [&](std::int64_t row) { return row * row_bytes + at; }, false);
-    step().evaluate();
+    step().evaluate({}, kAdvance);
     const at::Tensor losses = step().read(task_.model().losses);
     const float* of = losses.data_ptr<float>();
     const std::int64_t own = task_.own_rows();
@@ -164,8 +148,8 @@ Score TextTraining::test() {
       const std::int64_t left = std::min(row_bytes, told - begin) - at;
       for (std::int64_t t = 0; t < std::min(left, kLength); ++t) nats += of[t * own + row];
     }
-    carry_on(task_.model());
   }
+  step().reset();
   const double bits = task_.share().sum(nats) / static_cast<double>(told) / std::log(2.0);
   return {bits, fmt::format("{:.3f} bits a byte", bits),
           fmt::format("{:.3f} bits a byte, of {} bytes that it never saw", bits, told)};
@@ -175,12 +159,10 @@ std::string TextTraining::sample() {
   const TextModel& model = task_.single();
   std::mt19937_64 random(task_.seed());
   std::string made = "%\n";
-  forget(model);
+  step().reset();
   for (std::int64_t i = 0; std::ssize(made) < kSampled; ++i) {
     step().input(model.bytes).fill_(byte_of(made, i));
-    step().input(model.next).zero_();
-    step().evaluate();
-    carry_on(model);
+    step().evaluate({}, kAdvance);
     if (i + 1 < std::ssize(made)) continue;
     const at::Tensor logits = step().read(model.logits);
     const float* of = logits.data_ptr<float>();
@@ -196,6 +178,7 @@ std::string TextTraining::sample() {
     while (chosen + 1 < weights.size() && point >= weights[chosen]) point -= weights[chosen++];
     made += static_cast<char>(chosen);
   }
+  step().reset();
   return made.substr(2);
 }
 
@@ -217,7 +200,7 @@ std::unique_ptr<Task> make_text(const TaskOptions& options) {
 
 Declared declare_text(const TaskOptions& options) {
   TextModel model = text({.rows = options.batch, .lr = options.lr});
-  return {std::move(model.graph), {model.bytes, model.next, model.hidden, model.cell}};
+  return {std::move(model.graph), {model.bytes, model.next}};
 }
 
 }  // namespace metronome::models

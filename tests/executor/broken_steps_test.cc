@@ -97,7 +97,7 @@ namespace {
 const std::string kAgain = "; no storage was changed, so the step may be run again";
 const std::string kLoad =
     "; the step had begun to change storages: load a checkpoint, or compile the graph again; until "
-    "then run, evaluate, profile and save refuse";
+    "then run, evaluate, profile, save and snapshot refuse";
 
 CompileOptions by_onednn(std::vector<Mode> modes) {
   CompileOptions options;
@@ -162,7 +162,8 @@ TEST_CASE("a step that breaks off behind a write is refused until load, and not 
   const std::vector<std::function<void()>> steps = {[&] { e.run(m.step()); },
                                                     [&] { e.profile(m.step()); }};
   const std::vector<std::function<void()>> refused = {
-      steps[0], steps[1], [&] { e.evaluate(m.step()); }, [&] { e.save(folder.file("half")); }};
+      steps[0], steps[1], [&] { e.evaluate(m.step()); }, [&] { e.save(folder.file("half")); },
+      [&] { e.snapshot(); }};
   for (const auto& step : steps) {
     {
       const Failing failing(dnnl_out_of_memory, 0);

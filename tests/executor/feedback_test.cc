@@ -2,6 +2,7 @@
 // back-propagation through several steps.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/ir/error.h"
@@ -179,6 +180,104 @@ TEST_CASE("evaluation reads the state and leaves it") {
     CHECK(step.read("y").item<double>() == 12);
     CHECK(step.get("h").item<double>() == 2);
   }
+}
+
+/// A norm with running statistics, a state, and two states that change places.
+struct Stream {
+  explicit Stream() {
+    x = g.input("x", f64, {4, 3});
+    t = g.input("t", f64, {4, 3});
+    const Value h = g.state("h", {f64, {4, 3}}, constant(0.25));
+    const Value a = g.state("a", {f64, {2}}, constant(1)),
+                b = g.state("b", {f64, {2}}, constant(2));
+    const Value next = tanh(h * 0.5 + x.through(batch_norm()).through(linear(3)));
+    g.feed(h, next);
+    g.feed(a, b);
+    g.feed(b, a);
+    g.output("y", next.through(dropout(0.5)));
+    g.output("turn", a - b);
+    g.minimize(mse_loss(next, t), Adam{.lr = 1e-2});
+  }
+  Graph g{"stream"};
+  Value x, t;
+};
+
+at::Tensor stream_of(int i) {
+  return at::linspace(-1 - i, 1 + i, 12, at::kDouble).reshape({4, 3}).cos();
+}
+
+std::vector<at::Tensor> tensors_of(const Executable& step, bool states) {
+  std::vector<at::Tensor> tensors;
+  for (const std::string& path : step.storages()) {
+    const bool state = path == "h" || path == "a" || path == "b";
+    if (state == states) tensors.push_back(step.get(path));
+  }
+  return tensors;
+}
+
+bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  const auto same = [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); };
+  return std::ranges::equal(a, b, same);
+}
+
+TEST_CASE("an evaluation that advances hands on states and nothing else") {
+  Stream model;
+  CompileOptions options = plain_options();
+  options.modes = {train, evaluate, advance};
+  std::vector<std::vector<at::Tensor>> outputs;  // [target][step]
+  for (const Target& target : tests::targets()) {
+    Executable step = compile(model.g, target, options);
+    for (int i = 0; i < 2; ++i) step.run({{model.x, stream_of(i)}, {model.t, stream_of(i + 5)}});
+    const Snapshot trained = step.snapshot();
+    const std::vector<at::Tensor> rest = tensors_of(step, false), start = tensors_of(step, true);
+    step.evaluate({{model.x, stream_of(3)}});
+    CHECK(equal(tensors_of(step, true), start));
+    std::vector<at::Tensor>& ys = outputs.emplace_back();
+    for (int i = 3; i < 6; ++i) {
+      step.evaluate({{model.x, stream_of(i)}}, {.states = States::advance});
+      const at::Tensor y = step.read("y").clone();
+      CHECK(step.get("h").equal(y));  // without dropout
+      CHECK(step.read("turn").equal(vector_of({1, 1}) * (i % 2 == 0 ? 1 : -1)));
+      ys.push_back(y);
+    }
+    CHECK(equal(tensors_of(step, false), rest));
+    CHECK(step.replays() == 2);
+    CHECK(step.updates() == 2);
+    CHECK(step.steps() == 6);
+
+    step.load(trained);  // the same once more, from the same start
+    const std::vector<Feed> feeds = {{model.x, stream_of(3)}};
+    step.evaluate(feeds, {.states = States::advance});
+    CHECK(step.read("y").equal(ys[0]));
+    step.reset();
+    CHECK(step.get("h").equal(at::full({4, 3}, 0.25, at::kDouble)));
+  }
+  for (const std::vector<at::Tensor>& ys : outputs) {
+    for (int i = 0; i < 3; ++i) CHECK(at::allclose(ys[i], outputs[0][i], 0, 1e-12));
+  }
+  CHECK(equal(outputs[0], outputs[1]));  // replay and stepwise
+}
+
+TEST_CASE("an advance alone needs what its states and outputs need") {
+  Stream model;
+  CompileOptions options = plain_options();
+  options.modes = {advance};
+  options.evaluate_outputs = {"turn"};
+  Executable step = compile(model.g, cpu_replay(), options);
+  step.evaluate({{model.x, stream_of(0)}}, {.states = States::advance});  // no target
+  CHECK(step.read("turn").equal(vector_of({-1, -1})));
+  CHECK_FALSE(step.get("h").equal(at::full({4, 3}, 0.25, at::kDouble)));
+  CHECK_THROWS_WITH_AS(step.evaluate({{model.x, stream_of(0)}}),
+                       "graph \"stream\" was not compiled to evaluate; add mt::evaluate to "
+                       "CompileOptions::modes",
+                       RunError);
+  options.modes = {train};
+  options.evaluate_outputs = {};
+  Executable trains = compile(model.g, cpu_replay(), options);
+  CHECK_THROWS_WITH_AS(trains.evaluate({{model.x, stream_of(0)}}, {.states = States::advance}),
+                       "graph \"stream\" was not compiled to advance; add mt::advance to "
+                       "CompileOptions::modes",
+                       RunError);
 }
 
 TEST_CASE("states are part of checkpoints: a resumed run gives the same bits") {

@@ -100,14 +100,28 @@ TEST_CASE("as long as both live, the next call changes what a tensor shows") {
     Wide wide;
     Executable step = compile(wide.g, target, plain());
     step.run({{wide.x, filled(3)}});
-    const at::Tensor y = step.read("y"), x = step.input("x"), w = step.get("w");
-    CHECK(w.equal(filled(-2)));
+    const at::Tensor y = step.read("y"), x = step.input("x");
     step.run({{wide.x, filled(1)}});
     CHECK(y.equal(filled(-2)));
     CHECK(x.equal(filled(1)));
-    CHECK(w.equal(filled(-3)));
+  }
+}
+
+TEST_CASE("what `get` returned is a copy: no call changes it, and it changes nothing") {
+  for (const Target& target : targets()) {
+    Wide wide;
+    Executable step = compile(wide.g, target, plain());
+    step.run({{wide.x, filled(3)}});
+    const at::Tensor w = step.get("w");
+    CHECK(w.equal(filled(-2)));
+    step.run({{wide.x, filled(1)}});
     step.set("w", filled(5));
-    CHECK(w.equal(filled(5)));
+    CHECK(step.get("w").equal(filled(5)));
+    CHECK(w.equal(filled(-2)));
+    w.fill_(9);
+    CHECK(step.get("w").equal(filled(5)));
+    step.run({{wide.x, filled(1)}});
+    CHECK(step.get("w").equal(filled(4)));
   }
 }
 
@@ -137,6 +151,7 @@ TEST_CASE("a view of an input or of a storage's old value is read as the step sa
 TEST_CASE("every call on an executable that was moved from says so") {
   Wide wide;
   Executable from = compile(wide.g, cpu_replay(), plain());
+  const Snapshot kept = from.snapshot();
   Executable to = std::move(from);
   const auto refused = [](const auto& call) {
     CHECK_THROWS_WITH_AS(
@@ -169,6 +184,8 @@ TEST_CASE("every call on an executable that was moved from says so") {
     refused([&] { gone.fault(); });
     refused([&] { gone.save("never-written"); });
     refused([&] { gone.load("never-read"); });
+    refused([&] { gone.snapshot(); });
+    refused([&] { gone.load(kept); });
     refused([&] { gone.report(); });
   };
   refuses_all(from);

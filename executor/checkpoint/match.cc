@@ -1,0 +1,124 @@
+#include "executor/checkpoint/match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/ir/error.h"
+
+namespace metronome::executor::checkpoint {
+namespace {
+
+constexpr std::string_view kMoments = "optimizer/";  // what paths of moments begin with
+constexpr std::size_t kNamed = 3;                    // problems that one error names
+
+std::string difference(const Kept& kept, const Checkpointed& storage, const Type* type) {
+  return fmt::format("{} \"{}\" is {} here and {} in the {}", name_of(storage.kind), storage.path,
+                     to_string(storage.type), type == nullptr ? "missing" : to_string(*type),
+                     kept.kind);
+}
+
+/// "h[1, 64]" beside a state "h": as a graph that was compiled with others has it.
+bool is_state_elsewhere(std::string_view name, const ByPath& storages) {
+  if (!name.ends_with(']')) return false;
+  const auto found = storages.find(name.substr(0, name.rfind('[')));
+  return found != storages.end() && found->second->kind == StorageKind::state;
+}
+
+[[noreturn]] void refuse_model(const Kept& kept, const std::vector<std::string>& problems) {
+  const std::size_t named = std::min(problems.size(), kNamed);
+  std::string reason = fmt::format("it is of another model: {}",
+                                   fmt::join(problems.begin(), problems.begin() + named, "; "));
+  if (problems.size() > named) reason += fmt::format("; and {} more", problems.size() - named);
+  kept.refuse(reason);
+}
+
+}  // namespace
+
+ByPath tensors_by_path(std::span<const Checkpointed> storages) {
+  ByPath by_path;
+  for (const Checkpointed& storage : storages) {
+    if (!is_seed(storage)) by_path.emplace(storage.path, &storage);
+  }
+  return by_path;
+}
+
+bool is_seed(const Checkpointed& storage) {
+  return storage.kind == StorageKind::counter && storage.path == "seed";
+}
+
+void Kept::refuse(std::string_view reason) const {
+  throw RunError(fmt::format("{}: cannot be loaded: {}", name, reason));
+}
+
+Match match(const Kept& kept, const ByPath& storages) {
+  Match result;
+  std::vector<std::string> problems;
+  std::size_t moments = 0, fresh_moments = 0, ignored_moments = 0, ignored_states = 0;
+  for (const auto& [path, storage] : storages) {
+    const auto found = kept.tensors.find(path);
+    const Type* type = found == kept.tensors.end() ? nullptr : &found->second;
+    const bool moment = storage->kind == StorageKind::moment;
+    moments += moment;
+    if (type != nullptr && *type == storage->type) {
+      result.read.push_back(storage);
+    } else if (moment) {
+      ++fresh_moments;
+      result.reset.push_back(storage);
+    } else if (storage->kind == StorageKind::state) {
+      result.reset.push_back(storage);
+      result.notices.push_back(fmt::format("{}: {}: it starts from its initial value", kept.name,
+                                           difference(kept, *storage, type)));
+    } else {
+      problems.push_back(difference(kept, *storage, type));
+    }
+  }
+  for (const auto& [name, type] : kept.tensors) {
+    if (storages.contains(name) || name == "replay" || name == "update") continue;
+    if (name.starts_with(kMoments)) {
+      ++ignored_moments;
+    } else if (is_state_elsewhere(name, storages)) {
+      ++ignored_states;
+    } else {
+      problems.push_back(
+          fmt::format("{:?} is {} in the {} and nothing here", name, to_string(type), kept.kind));
+    }
+  }
+  if (!problems.empty()) refuse_model(kept, problems);
+  if (ignored_moments > 0) {
+    result.notices.push_back(fmt::format("{}: ignored {} tensors of an optimizer that is not here",
+                                         kept.name, ignored_moments));
+  }
+  if (ignored_states > 0) {
+    result.notices.push_back(fmt::format("{}: ignored {} state{} of a graph that is not here",
+                                         kept.name, ignored_states,
+                                         ignored_states == 1 ? "" : "s"));
+  }
+  if (fresh_moments > 0) {
+    result.notices.push_back(fmt::format(
+        "{}: lacks {} of the optimizer's {} tensors: they start from their initial values",
+        kept.name, fresh_moments, moments));
+  }
+  return result;
+}
+
+void take_origin(const Kept& kept, const CheckpointInfo& origin, const CheckpointInfo& expected,
+                 std::span<const Checkpointed> storages, std::vector<std::string>& notices) {
+  for (const Checkpointed& storage : storages) {
+    if (!is_seed(storage)) continue;
+    std::memcpy(storage.data, &origin.seed, sizeof origin.seed);
+    if (origin.seed != expected.seed) {
+      notices.push_back(
+          fmt::format("{}: was saved under seed {}, not {}: random numbers go on with {}",
+                      kept.name, origin.seed, expected.seed, origin.seed));
+    }
+  }
+  if (origin.choices_hash != expected.choices_hash) {
+    notices.push_back(
+        fmt::format("{}: was saved under kernel choices {:016x}, not {:016x}: bits may differ",
+                    kept.name, origin.choices_hash, expected.choices_hash));
+  }
+}
+
+}  // namespace metronome::executor::checkpoint

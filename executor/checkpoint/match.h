@@ -1,0 +1,45 @@
+// How the storages of an executable and the tensors that were kept of one go together.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/checkpoint/checkpoint.h"
+
+namespace metronome::executor::checkpoint {
+
+using ByPath = std::map<std::string_view, const Checkpointed*>;
+
+/// All but the seed, which is kept beside the tensors.
+ByPath tensors_by_path(std::span<const Checkpointed> storages);
+bool is_seed(const Checkpointed& storage);
+
+/// What was kept: a file, or a snapshot.
+struct Kept {
+  std::string name;  ///< how messages begin: FILE
+  std::string kind;  ///< "file"
+  std::map<std::string_view, Type> tensors;
+
+  /// Throws RunError "NAME: cannot be loaded: REASON".
+  [[noreturn]] void refuse(std::string_view reason) const;
+};
+
+struct Match {
+  std::vector<const Checkpointed*> read;   ///< kept under the same path, with the same type
+  std::vector<const Checkpointed*> reset;  ///< to their initial values
+  std::vector<std::string> notices;
+};
+
+/// Throws RunError where what was kept is of another model.
+Match match(const Kept& kept, const ByPath& storages);
+
+/// The seed and the kernel choices of what was kept: the seed becomes the storages', and `notices`
+/// gains what differs from `expected`.
+void take_origin(const Kept& kept, const CheckpointInfo& origin, const CheckpointInfo& expected,
+                 std::span<const Checkpointed> storages, std::vector<std::string>& notices);
+
+}  // namespace metronome::executor::checkpoint

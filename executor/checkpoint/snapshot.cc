@@ -1,0 +1,66 @@
+#include "executor/checkpoint/snapshot.h"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "executor/checkpoint/match.h"
+
+namespace metronome {
+
+struct Snapshot::Contents {
+  struct Tensor {
+    Type type;
+    std::unique_ptr<std::byte[]> data;
+  };
+  std::string name;
+  executor::checkpoint::CheckpointInfo info;
+  std::map<std::string, Tensor> tensors;
+};
+
+std::size_t Snapshot::bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [path, tensor] : contents_->tensors) bytes += tensor.type.bytes();
+  return bytes;
+}
+
+namespace executor::checkpoint {
+
+Snapshot take_snapshot(std::string name, std::span<const Checkpointed> storages,
+                       const CheckpointInfo& info) {
+  auto contents = std::make_shared<Snapshot::Contents>();
+  contents->name = std::move(name);
+  contents->info = info;
+  for (const Checkpointed& storage : storages) {
+    if (is_seed(storage)) {
+      std::memcpy(&contents->info.seed, storage.data, sizeof contents->info.seed);
+      continue;
+    }
+    const std::size_t bytes = storage.type.bytes();
+    auto data = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    if (bytes > 0) std::memcpy(data.get(), storage.data, bytes);
+    contents->tensors.emplace(storage.path,
+                              Snapshot::Contents::Tensor{storage.type, std::move(data)});
+  }
+  return Snapshot(std::move(contents));
+}
+
+std::vector<std::string> load_snapshot(const Snapshot& snapshot,
+                                       std::span<const Checkpointed> storages,
+                                       const CheckpointInfo& expected) {
+  const Snapshot::Contents& contents = snapshot.contents();
+  Kept kept{contents.name, "snapshot", {}};
+  for (const auto& [path, tensor] : contents.tensors) kept.tensors.emplace(path, tensor.type);
+  Match matched = match(kept, tensors_by_path(storages));
+  for (const Checkpointed* storage : matched.reset) storage->reset(storage->data);
+  for (const Checkpointed* storage : matched.read) {
+    const std::size_t bytes = storage->type.bytes();
+    if (bytes > 0)
+      std::memcpy(storage->data, contents.tensors.find(storage->path)->second.data.get(), bytes);
+  }
+  take_origin(kept, contents.info, expected, storages, matched.notices);
+  return std::move(matched.notices);
+}
+
+}  // namespace executor::checkpoint
+}  // namespace metronome
