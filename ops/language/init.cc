@@ -186,6 +186,10 @@ Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain) {
                 normal(0, gain * std::sqrt(2 / both(fan_in, fan_out))));
 }
 
+void require_bias(bool bias, const std::optional<Init>& bias_init) {
+  if (!bias && bias_init) throw Requirement{"a bias for its bias_init, but bias is false"};
+}
+
 void initialise(const Storage& storage, std::uint64_t seed, void* out) {
   check(storage);
   with_element(storage.type.element,

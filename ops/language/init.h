@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/ir/init.h"
@@ -32,6 +33,9 @@ Init kaiming_normal(std::int64_t fan_in, double a = 0);
 Init xavier_uniform(std::int64_t fan_in, std::int64_t fan_out, double gain = 1);
 /// N(0, 2 gain^2 / (fan_in + fan_out)).
 Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out, double gain = 1);
+
+/// Throws Requirement for a `bias_init` where a layer's options say that it has no bias.
+void require_bias(bool bias, const std::optional<Init>& bias_init);
 
 /// Writes the storage's initial value to `out`, which has room for `storage.type.bytes()` bytes.
 ///

@@ -68,9 +68,7 @@ Layer linear(std::int64_t out, LinearOptions options) {
   return rowwise([=](Value x, Line line) {
     const auto check = [&] {
       require_at_least_one("a number of outputs", out);
-      if (!options.bias && options.bias_init) {
-        throw Requirement{"a bias for its bias_init, but bias is false"};
-      }
+      require_bias(options.bias, options.bias_init);
       require_features(x);
       require_last_dimension(x);
     };

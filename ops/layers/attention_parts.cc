@@ -18,11 +18,13 @@ Value LinearAs::operator()(Value x, std::int64_t out, Line line) const {
   const PathScope scope(x.emitter(), name, PathScope::Kind::layer);
   const std::int64_t in = x.size(-1);
   const double bound = 1 / std::sqrt(static_cast<double>(in));
-  const Value weight = make_parameter(x.emitter(), "weight", {x.element(), {out, in}},
-                                      kaiming_uniform(in, std::sqrt(5.0)), line);
+  const Value weight =
+      make_parameter(x.emitter(), "weight", {x.element(), {out, in}},
+                     weight_init.value_or(kaiming_uniform(in, std::sqrt(5.0))), line);
+  if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
   if (!bias) return apply(Linear{}, {x, weight}, line);
   const Value addend = make_parameter(x.emitter(), "bias", {x.element(), {out}},
-                                      zero_bias ? zeros() : uniform(-bound, bound), line);
+                                      bias_init.value_or(uniform(-bound, bound)), line);
   return apply(Linear{}, {x, weight, addend}, line);
 }
 

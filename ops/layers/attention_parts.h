@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 
@@ -46,12 +48,13 @@ Value checked(std::string_view name, const Values& operands, Line line, const Ch
 /// Throws Requirement unless `count` is 1 or more: "a number of heads of 1 or more, but 0".
 void require_at_least_one(std::string_view what, std::int64_t count);
 
-/// x W^T + bias with the parameters `<name>/weight` [out, in] and `<name>/bias`. Both begin as
-/// those of `linear`, or the bias as zeros.
+/// x W^T + bias with the parameters `<name>/weight` [out, in] and `<name>/bias`. Without an init
+/// both begin as those of `linear`.
 struct LinearAs {
   std::string_view name;
   bool bias = true;
-  bool zero_bias = false;
+  std::optional<Init> weight_init = {};
+  std::optional<Init> bias_init = {};
   Value operator()(Value x, std::int64_t out, Line line) const;
 };
 

@@ -114,9 +114,15 @@ Type weight_of(const Arguments& a, const Value& x, std::int64_t out, const Shape
   return {x.element(), std::move(shape)};
 }
 
+/// How the parameters begin.
+struct Begin {
+  bool bias = true;
+  std::optional<Init> weight_init, bias_init;
+};
+
 template <class Arguments>
 Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
-               Arguments arguments, bool with_bias) {
+               Arguments arguments, Begin begin) {
   return [=](Value x, Line line) {
     const std::string name = fmt::format("{}{}d", stem_of(arguments), dimensions);
     if (!x.present()) {
@@ -131,6 +137,7 @@ Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
     OpPtr op;
     Type type;
     try {
+      require_bias(begin.bias, begin.bias_init);
       require_images(x, dimensions);
       const Shape kernel = each("kernel", numbers, dimensions, 1);
       op = op_of(arguments, kernel);
@@ -144,25 +151,28 @@ Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
     const std::int64_t fan = type.numel() / type.shape[0];
     const double bound = 1 / std::sqrt(static_cast<double>(fan));
     const Value weight =
-        make_parameter(graph, "weight", type, kaiming_uniform(fan, std::sqrt(5.0)), line);
+        make_parameter(graph, "weight", type,
+                       begin.weight_init.value_or(kaiming_uniform(fan, std::sqrt(5.0))), line);
     if (weight.poisoned()) return weight;  // a bias would tell of the same mistake
-    if (!with_bias) return apply(op, Values{x, weight}, line)[0];
-    const Value bias =
-        make_parameter(graph, "bias", {x.element(), {out}}, uniform(-bound, bound), line);
+    if (!begin.bias) return apply(op, Values{x, weight}, line)[0];
+    const Value bias = make_parameter(graph, "bias", {x.element(), {out}},
+                                      begin.bias_init.value_or(uniform(-bound, bound)), line);
     return apply(op, Values{x, weight, bias}, line)[0];
   };
 }
 
 Layer conv(std::size_t dimensions, std::int64_t out, SpatialNumbers kernel, ConvOptions o) {
   return layer_of(dimensions, out, std::move(kernel),
-                  ConvArguments{o.stride, o.padding, o.dilation, o.groups}, o.bias);
+                  ConvArguments{o.stride, o.padding, o.dilation, o.groups},
+                  Begin{o.bias, o.weight_init, o.bias_init});
 }
 
 Layer transposed(std::size_t dimensions, std::int64_t out, SpatialNumbers kernel,
                  ConvTransposeOptions o) {
   return layer_of(
       dimensions, out, std::move(kernel),
-      ConvTransposeArguments{o.stride, o.padding, o.output_padding, o.dilation, o.groups}, o.bias);
+      ConvTransposeArguments{o.stride, o.padding, o.output_padding, o.dilation, o.groups},
+      Begin{o.bias, o.weight_init, o.bias_init});
 }
 
 /// `operands`: x, weight and, if there is one, a bias.

@@ -6,16 +6,18 @@
 //    .through(conv_transpose2d(3, 4, {.stride = 2}))    [8, 3, 32, 32]
 //
 // Kernels, strides, paddings and dilations are one number for all spatial dimensions, or one for
-// each. Layers make their parameters `weight` and `bias`, both uniform in +-1 / sqrt(fan), where
-// fan is the product of all dimensions of the weight but the first.
+// each. Layers make their parameters `weight` and `bias`. Both begin uniform in +-1 / sqrt(fan),
+// where fan is the product of all dimensions of the weight but the first, unless an init is given.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 #include "ops/layers/spatial_numbers.h"
@@ -45,6 +47,8 @@ struct ConvOptions {
   SpatialNumbers dilation = 1;  ///< from one element under the kernel to the next
   std::int64_t groups = 1;      ///< each group of outputs reads a group of channels alone
   bool bias = true;
+  std::optional<Init> weight_init = {};
+  std::optional<Init> bias_init = {};
 };
 
 /// x [N, C, spatial...] to [N, out, spatial...]; weight [out, C / groups, kernel...], bias [out].
@@ -60,6 +64,8 @@ struct ConvTransposeOptions {
   SpatialNumbers dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
+  std::optional<Init> weight_init = {};
+  std::optional<Init> bias_init = {};
 };
 
 /// The transposes: x [N, C, spatial...] to [N, out, spatial...] with spatial sizes

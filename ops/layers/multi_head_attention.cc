@@ -63,11 +63,13 @@ Three projected_at_once(Value x, Value weight, Value bias, const HeadSizes& size
 }
 
 /// `in_proj_weight`, or a weight for each where key or value have widths of their own.
-Three make_weights(const Three& streams, const HeadSizes& sizes, Line line) {
+Three make_weights(const Three& streams, const HeadSizes& sizes, const std::optional<Init>& init,
+                   Line line) {
   Emitter* const graph = streams[0].emitter();
   const Element element = streams[0].element();
   const auto make = [&](const char* name, std::int64_t out, std::int64_t in) {
-    return make_parameter(graph, name, {element, {out, in}}, xavier_uniform(in, out), line);
+    return make_parameter(graph, name, {element, {out, in}}, init.value_or(xavier_uniform(in, out)),
+                          line);
   };
   const Rows rows(sizes);
   if (streams[1].size(-1) == sizes.embed && streams[2].size(-1) == sizes.embed) {
@@ -80,13 +82,20 @@ Three make_weights(const Three& streams, const HeadSizes& sizes, Line line) {
 }
 
 /// [N, heads, L, width] of queries, keys and values.
-Three heads_of(const Three& streams, const HeadSizes& sizes, bool biased, Line line) {
+Three heads_of(const Three& streams, const HeadSizes& sizes,
+               const MultiHeadAttentionOptions& options, Line line) {
   const Rows rows(sizes);
-  const Three weights = make_weights(streams, sizes, line);
+  const bool biased = options.bias;
+  const Three weights = make_weights(streams, sizes, options.weight_init, line);
+  for (const Value& weight : weights) {
+    if (weight.poisoned()) return {weight, weight, weight};
+  }
   Value bias;
   if (biased) {
-    bias = make_parameter(streams[0].emitter(), "in_proj_bias",
-                          {streams[0].element(), {rows.all()}}, zeros(), line);
+    bias =
+        make_parameter(streams[0].emitter(), "in_proj_bias", {streams[0].element(), {rows.all()}},
+                       options.bias_init.value_or(zeros()), line);
+    if (bias.poisoned()) return {bias, bias, bias};
   }
   const bool self = streams[1].id() == streams[0].id() && streams[2].id() == streams[0].id();
   if (self) return projected_at_once(streams[0], weights[0], bias, sizes, line);
@@ -109,7 +118,8 @@ Value attended(Three streams, const HeadSizes& sizes, const MultiHeadAttentionOp
     streams[1] = one_key ? streams[0] : streams[1].transpose(0, 1, line);
     streams[2] = one_value ? streams[1] : streams[2].transpose(0, 1, line);
   }
-  auto [query, key, value] = heads_of(streams, sizes, options.bias, line);
+  auto [query, key, value] = heads_of(streams, sizes, options, line);
+  if (query.poisoned()) return query;
   if (options.rotary) {
     query = rotary(query, *options.rotary, line);
     key = rotary(key, *options.rotary, line);
@@ -122,7 +132,10 @@ Value attended(Three streams, const HeadSizes& sizes, const MultiHeadAttentionOp
        .enable_gqa = sizes.kv_heads != sizes.heads},
       line);
   const Value rows = heads.transpose(1, 2, line).reshape(streams[0].shape());
-  const attention::LinearAs out{.name = "out_proj", .bias = options.bias, .zero_bias = true};
+  const attention::LinearAs out{.name = "out_proj",
+                                .bias = options.bias,
+                                .weight_init = options.out_init,
+                                .bias_init = options.bias_init.value_or(zeros())};
   const Value result = out(rows, sizes.embed, line);
   return options.batch_first ? result : result.transpose(0, 1, line);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 #include "ops/layers/positions.h"
@@ -26,6 +27,9 @@ struct MultiHeadAttentionOptions {
   std::optional<RotaryOptions> rotary = {};  ///< rotates the heads' queries and keys
   /// Streams are [N, L, width]; else [L, N, width], which is PyTorch's default.
   bool batch_first = true;
+  std::optional<Init> weight_init = {};  ///< of the weights of q, k and v
+  std::optional<Init> out_init = {};     ///< of out_proj/weight
+  std::optional<Init> bias_init = {};    ///< of in_proj_bias and out_proj/bias
 };
 
 /// The stream x [N, L, embed] asks, `options.key` answers: [N, L, embed]. Each head has embed /
@@ -34,9 +38,11 @@ struct MultiHeadAttentionOptions {
 /// Parameters under `multi_head_attention/`, with H = embed and K = embed / heads * kv_heads (H
 /// where kv_heads is 0), in the order of q, k, v:
 ///   in_proj_weight [H + 2 K, embed] where key and value are of width embed, else q_proj_weight
-///     [H, embed], k_proj_weight [K, width], v_proj_weight [K, width]; Xavier-uniform
-///   in_proj_bias [H + 2 K]; zeros
-///   out_proj/weight [embed, embed], as `linear`'s; out_proj/bias [embed]; zeros
+///     [H, embed], k_proj_weight [K, width], v_proj_weight [K, width]
+///   in_proj_bias [H + 2 K]
+///   out_proj/weight [embed, embed], out_proj/bias [embed]
+/// Without an init in the options the weights of q, k and v begin Xavier-uniform, out_proj/weight
+/// as `linear`'s, biases as zeros.
 Layer multi_head_attention(std::int64_t embed, std::int64_t heads,
                            MultiHeadAttentionOptions options = {});
 

@@ -7,6 +7,7 @@
 
 #include "graph/ir/type.h"
 #include "ops/language/functions.h"
+#include "ops/language/init.h"
 #include "ops/layers/attention_parts.h"
 #include "ops/rules/require.h"
 
@@ -98,6 +99,7 @@ Value additive(const Value& mask, Element element, Line line) {
 
 void require_multi_head(const Value& x, const Value& key, const Value& value,
                         const HeadSizes& sizes, const MultiHeadAttentionOptions& options) {
+  require_bias(options.bias, options.bias_init);
   require_sizes(sizes);
   require_streams(x, key, value, sizes.embed, options.batch_first);
   require_masks(x, key, sizes.heads, options);

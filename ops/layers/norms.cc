@@ -61,32 +61,45 @@ Value normalized(const Value& x, std::int64_t groups, double eps, Line line) {
   return apply_all(LayerNorm{eps}, {rows, scale, move}, 3, line)[0].reshape(x.shape(), line);
 }
 
-template <class Check>
-Value norm(std::string_view name, const Value& x, std::int64_t groups, double eps, bool affine,
+template <class Options>
+void require_affine(const Options& options) {
+  if (options.affine || (!options.weight_init && !options.bias_init)) return;
+  throw Requirement{fmt::format("weight and bias for its {}, but affine is false",
+                                options.weight_init ? "weight_init" : "bias_init")};
+}
+
+template <class Options, class Check>
+Value norm(std::string_view name, const Value& x, std::int64_t groups, const Options& options,
            Line line, const Check& check) {
   if (!x.usable(line)) return x.reshape({}, line);  // says so itself
   const LineScope line_scope(x.emitter(), line);
   try {
     check();
+    require_affine(options);
   } catch (const Requirement& wrong) {
     return mistake(x.emitter(), line, fmt::format("{} cannot be applied", name), std::span(&x, 1),
                    wrong);
   }
   const PathScope scope(x.emitter(), name, PathScope::Kind::layer);
-  if (!affine) return normalized(x, groups, eps, line);
+  if (!options.affine) return normalized(x, groups, options.eps, line);
   const Type channels{x.element(), {x.size(1)}};
-  const Value weight = make_parameter(x.emitter(), "weight", channels, ones(), line);
-  const Value bias = make_parameter(x.emitter(), "bias", channels, zeros(), line);
+  const Value weight =
+      make_parameter(x.emitter(), "weight", channels, options.weight_init.value_or(ones()), line);
+  if (weight.poisoned()) return weight;
+  const Value bias =
+      make_parameter(x.emitter(), "bias", channels, options.bias_init.value_or(zeros()), line);
+  if (bias.poisoned()) return bias;
   Shape along(static_cast<std::size_t>(x.rank() - 1), 1);
   along[0] = x.size(1);
-  return normalized(x, groups, eps, line) * weight.reshape(along, line) + bias.reshape(along, line);
+  return normalized(x, groups, options.eps, line) * weight.reshape(along, line) +
+         bias.reshape(along, line);
 }
 
 }  // namespace
 
 Layer group_norm(std::int64_t groups, GroupNormOptions options) {
   return [=](Value x, Line line) {
-    return norm("group_norm", x, groups, options.eps, options.affine, line,
+    return norm("group_norm", x, groups, options, line,
                 [&] { check_groups(x, groups, options.eps); });
   };
 }
@@ -94,7 +107,7 @@ Layer group_norm(std::int64_t groups, GroupNormOptions options) {
 Layer instance_norm(InstanceNormOptions options) {
   return [=](Value x, Line line) {
     const std::int64_t channels = x.rank() > 1 ? x.size(1) : 1;
-    return norm("instance_norm", x, channels, options.eps, options.affine, line,
+    return norm("instance_norm", x, channels, options, line,
                 [&] { check_instances(x, options.eps); });
   };
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "graph/ir/init.h"
 #include "graph/ir/value.h"
 
 namespace metronome {
@@ -11,16 +13,19 @@ namespace metronome {
 struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
+  std::optional<Init> weight_init = {};  ///< absent: ones
+  std::optional<Init> bias_init = {};    ///< absent: zeros
 };
 
 /// x [N, C, ...]: each of `groups` groups of channels of each image is moved and scaled to mean 0
-/// and variance 1 (biased, with eps); then times weight [C], begun as ones, plus bias [C], begun as
-/// zeros, if `affine`.
+/// and variance 1 (biased, with eps); then times weight [C] plus bias [C] if `affine`.
 Layer group_norm(std::int64_t groups, GroupNormOptions options = {});
 
 struct InstanceNormOptions {
   double eps = 1e-5;
   bool affine = false;
+  std::optional<Init> weight_init = {};  ///< absent: ones
+  std::optional<Init> bias_init = {};    ///< absent: zeros
 };
 
 /// The same of each channel of each image of x [N, C, spatial...], which has two elements or more.

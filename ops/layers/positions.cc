@@ -72,7 +72,7 @@ Value rotary(Value x, RotaryOptions options, Line line) {
       });
 }
 
-Layer positions(std::int64_t length) {
+Layer positions(std::int64_t length, PositionsOptions options) {
   return [=](Value x, Line line) {
     const auto check = [&] {
       attention::require_at_least_one("a number of positions", length);
@@ -87,8 +87,10 @@ Layer positions(std::int64_t length) {
     };
     return attention::checked("positions", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "positions", PathScope::Kind::layer);
-      const Value table = make_parameter(x.emitter(), "weight",
-                                         {x.element(), {1, length, x.size(-1)}}, normal(), line);
+      const Value table =
+          make_parameter(x.emitter(), "weight", {x.element(), {1, length, x.size(-1)}},
+                         options.weight_init.value_or(normal()), line);
+      if (table.poisoned()) return table;
       return x + (x.size(1) < length ? table.slice(1, 0, x.size(1), line) : table);
     });
   };

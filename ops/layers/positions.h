@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 
@@ -23,9 +25,13 @@ struct RotaryOptions {
 /// is rotated by t / base^(2i / width) radians, so that products of rows depend on their distance.
 Value rotary(Value x, RotaryOptions options = {}, Line line = Line::here());
 
-/// x [N, T, width] plus the first T rows of a parameter `positions/weight` [1, length, width] that
-/// begins as N(0, 1); T <= length.
-Layer positions(std::int64_t length);
+struct PositionsOptions {
+  std::optional<Init> weight_init = {};  ///< absent: N(0, 1)
+};
+
+/// x [N, T, width] plus the first T rows of a parameter `positions/weight` [1, length, width];
+/// T <= length.
+Layer positions(std::int64_t length, PositionsOptions options = {});
 
 struct SinusoidalOptions {
   double base = 10000;

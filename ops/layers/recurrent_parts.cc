@@ -30,7 +30,7 @@ Weights make_weights(Emitter* emitter, RecurrentKind kind, Type input, std::int6
 
 void require_options(std::int64_t hidden, bool bias, const std::optional<Init>& bias_init) {
   if (hidden < 1) throw Requirement{fmt::format("a hidden width of 1 or more, but {}", hidden)};
-  if (!bias && bias_init) throw Requirement{"a bias for its bias_init, but bias is false"};
+  require_bias(bias, bias_init);
 }
 
 void require_state(std::string_view what, const Value& state, const Type& type) {

@@ -17,14 +17,36 @@ void require_options(const TransformerLayerOptions& options) {
   require(unless_at_least_0("layer_norm_eps", options.layer_norm_eps));
 }
 
-MultiHeadAttentionOptions self_attention(const TransformerLayerOptions& options) {
-  return {.attn_mask = options.attn_mask,
-          .key_padding_mask = options.key_padding_mask,
-          .is_causal = options.is_causal,
-          .dropout = options.dropout,
+std::optional<Init> out_init(const TransformerLayerOptions& options) {
+  return options.out_init ? options.out_init : options.weight_init;
+}
+
+/// What both attentions of a layer have in common.
+MultiHeadAttentionOptions attention_of(const TransformerLayerOptions& options) {
+  return {.dropout = options.dropout,
           .kv_heads = options.kv_heads,
-          .rotary = options.rotary,
-          .batch_first = options.batch_first};
+          .batch_first = options.batch_first,
+          .weight_init = options.weight_init,
+          .out_init = out_init(options),
+          .bias_init = options.bias_init};
+}
+
+MultiHeadAttentionOptions self_attention(const TransformerLayerOptions& options) {
+  MultiHeadAttentionOptions own = attention_of(options);
+  own.attn_mask = options.attn_mask;
+  own.key_padding_mask = options.key_padding_mask;
+  own.is_causal = options.is_causal;
+  own.rotary = options.rotary;
+  return own;
+}
+
+MultiHeadAttentionOptions attention_to(const TransformerMemory& memory,
+                                       const TransformerLayerOptions& options) {
+  MultiHeadAttentionOptions own = attention_of(options);
+  own.key = memory.stream;
+  own.attn_mask = memory.attn_mask;
+  own.key_padding_mask = memory.key_padding_mask;
+  return own;
 }
 
 /// A layer at work: its parts change the stream one after the other.
@@ -61,10 +83,13 @@ struct Stack {
   void feed_forward(std::string_view norm) {
     const std::int64_t width = x.size(-1);
     add(norm, [&](Value y) {
-      const Value h = LinearAs{"linear1"}(y, options.dim_feedforward, line);
+      const LinearAs first{
+          .name = "linear1", .weight_init = options.weight_init, .bias_init = options.bias_init};
+      const LinearAs second{
+          .name = "linear2", .weight_init = out_init(options), .bias_init = options.bias_init};
+      const Value h = first(y, options.dim_feedforward, line);
       if (h.poisoned()) return h;
-      return LinearAs{"linear2"}(dropped_out(options.activation(h, line), options.dropout, line),
-                                 width, line);
+      return second(dropped_out(options.activation(h, line), options.dropout, line), width, line);
     });
   }
 };
@@ -111,13 +136,7 @@ Layer transformer_decoder_layer(std::int64_t width, std::int64_t heads, Transfor
       const PathScope scope(x.emitter(), kName, PathScope::Kind::layer);
       Stack stack{kName, options, line, x};
       stack.attend("norm1", "self_attn", heads, self_attention(options));
-      stack.attend("norm2", "multihead_attn", heads,
-                   {.key = memory.stream,
-                    .attn_mask = memory.attn_mask,
-                    .key_padding_mask = memory.key_padding_mask,
-                    .dropout = options.dropout,
-                    .kv_heads = options.kv_heads,
-                    .batch_first = options.batch_first});
+      stack.attend("norm2", "multihead_attn", heads, attention_to(memory, options));
       stack.feed_forward("norm3");
       return stack.x;
     });

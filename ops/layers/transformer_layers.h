@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 #include "ops/language/functions.h"
@@ -26,6 +27,13 @@ struct TransformerLayerOptions {
   std::int64_t kv_heads = 0;
   std::optional<RotaryOptions> rotary = {};
   bool batch_first = true;  ///< PyTorch's default is false
+  /// Of all weights but those of norms, and of their biases; absent: as of `linear` and
+  /// `multi_head_attention`.
+  std::optional<Init> weight_init = {};
+  std::optional<Init> bias_init = {};
+  /// Of out_proj/weight and linear2/weight, whose results are added to the stream; absent: as
+  /// weight_init.
+  std::optional<Init> out_init = {};
 };
 
 /// x [N, L, width]: self-attention, then linear1 [dim_feedforward], the activation and linear2

@@ -38,6 +38,46 @@ TEST_CASE("initialisers are options of every layer with parameters") {
   x.through(batch_norm({.weight_init = constant(4), .bias_init = constant(5)}));
   x.through(rms_norm({.weight_init = constant(6)}));
   g.input("i", i64, {4}).through(embedding(7, 2, {.weight_init = uniform(-1, 1)}));
+  const Value rows = g.input("rows", f32, {2, 3, 8}), images = g.input("images", f32, {2, 4, 6, 6});
+  rows.through(positions(5, {.weight_init = normal(0, 0.02)}));
+  images.through(conv2d(3, 3, {.weight_init = kaiming_normal(36), .bias_init = constant(7)}));
+  images.through(conv_transpose2d(3, 3, {.weight_init = constant(8), .bias_init = constant(9)}));
+  images.through(group_norm(2, {.weight_init = constant(10), .bias_init = constant(11)}));
+  images.through(
+      instance_norm({.affine = true, .weight_init = constant(12), .bias_init = constant(13)}));
+  rows.through(multi_head_attention(
+      8, 2, {.weight_init = constant(14), .out_init = constant(15), .bias_init = constant(16)}));
+  const TransformerLayerOptions options = {.dim_feedforward = 16,
+                                           .weight_init = normal(0, 0.02),
+                                           .bias_init = constant(17),
+                                           .out_init = normal(0, 0.01)};
+  rows.through(transformer_encoder_layer(8, 2, options));
+  rows.through(transformer_decoder_layer(8, 2, {.stream = rows}, options));
+  rows.through(transformer_encoder_layer(8, 2, {.weight_init = constant(18)}));
+  CHECK(init_of(g, "positions/weight") == normal(0, 0.02));
+  CHECK(init_of(g, "conv2d/weight") == kaiming_normal(36));
+  CHECK(init_of(g, "conv2d/bias") == constant(7));
+  CHECK(init_of(g, "conv_transpose2d/weight") == constant(8));
+  CHECK(init_of(g, "conv_transpose2d/bias") == constant(9));
+  CHECK(init_of(g, "group_norm/weight") == constant(10));
+  CHECK(init_of(g, "group_norm/bias") == constant(11));
+  CHECK(init_of(g, "instance_norm/weight") == constant(12));
+  CHECK(init_of(g, "instance_norm/bias") == constant(13));
+  CHECK(init_of(g, "multi_head_attention/in_proj_weight") == constant(14));
+  CHECK(init_of(g, "multi_head_attention/out_proj/weight") == constant(15));
+  CHECK(init_of(g, "multi_head_attention/in_proj_bias") == constant(16));
+  CHECK(init_of(g, "multi_head_attention/out_proj/bias") == constant(16));
+  for (const std::string layer : {"transformer_encoder_layer", "transformer_decoder_layer"}) {
+    CHECK(init_of(g, layer + "/self_attn/in_proj_weight") == normal(0, 0.02));
+    CHECK(init_of(g, layer + "/self_attn/out_proj/weight") == normal(0, 0.01));
+    CHECK(init_of(g, layer + "/linear1/weight") == normal(0, 0.02));
+    CHECK(init_of(g, layer + "/linear2/weight") == normal(0, 0.01));
+    CHECK(init_of(g, layer + "/linear1/bias") == constant(17));
+    CHECK(init_of(g, layer + "/linear2/bias") == constant(17));
+    CHECK(init_of(g, layer + "/norm1/weight") == ones());
+  }
+  CHECK(init_of(g, "transformer_decoder_layer/multihead_attn/out_proj/weight") == normal(0, 0.01));
+  CHECK(init_of(g, "transformer_encoder_layer_1/linear2/weight") == constant(18));
   CHECK(init_of(g, "linear/weight") == xavier_normal(8, 5));
   CHECK(init_of(g, "linear/bias") == zeros());
   CHECK(init_of(g, "layer_norm/weight") == constant(2));
@@ -48,12 +88,44 @@ TEST_CASE("initialisers are options of every layer with parameters") {
   CHECK(init_of(g, "embedding/weight") == uniform(-1, 1));
 }
 
+TEST_CASE("an initialiser that a parameter cannot have is one mistake, with the layer's line") {
+  Graph g("tower");
+  g.input("x", f32, {2, 6, 4}, at(1))
+      .through(multi_head_attention(4, 2, {.weight_init = uniform(1, 0)}), at(2));
+  CHECK(mistake_of(g).starts_with(
+      "tower.cc:2: parameter \"multi_head_attention/in_proj_weight\" cannot be made"));
+  Graph h("tower");
+  h.input("x", f32, {2, 6, 4}, at(1)).through(positions(6, {.weight_init = uniform(1, 0)}), at(2));
+  CHECK(mistake_of(h).starts_with("tower.cc:2: parameter \"positions/weight\" cannot be made"));
+}
+
 TEST_CASE("an initialiser for a bias that is not there") {
   Graph g("tower");
   g.input("x", f32, {4, 8}, at(1)).through(linear(5, {.bias = false, .bias_init = zeros()}), at(2));
   CHECK(mistake_of(g) ==
         "tower.cc:2: linear cannot be applied\n"
         "  operand 0  f32[4, 8]  \"x\"  tower.cc:1\n"
+        "  requires   a bias for its bias_init, but bias is false");
+  Graph images("tower");
+  images.input("x", f32, {2, 4, 6, 6}, at(1))
+      .through(conv2d(5, 3, {.bias = false, .bias_init = zeros()}), at(2));
+  CHECK(mistake_of(images) ==
+        "tower.cc:2: conv2d cannot be applied\n"
+        "  operand 0  f32[2, 4, 6, 6]  \"x\"  tower.cc:1\n"
+        "  requires   a bias for its bias_init, but bias is false");
+  Graph norms("tower");
+  norms.input("x", f32, {2, 4, 6, 6}, at(1))
+      .through(instance_norm({.weight_init = zeros()}), at(2));
+  CHECK(mistake_of(norms) ==
+        "tower.cc:2: instance_norm cannot be applied\n"
+        "  operand 0  f32[2, 4, 6, 6]  \"x\"  tower.cc:1\n"
+        "  requires   weight and bias for its weight_init, but affine is false");
+  Graph rows("tower");
+  rows.input("x", f32, {2, 6, 4}, at(1))
+      .through(multi_head_attention(4, 2, {.bias = false, .bias_init = zeros()}), at(2));
+  CHECK(mistake_of(rows) ==
+        "tower.cc:2: multi_head_attention cannot be applied\n"
+        "  operand 0  f32[2, 6, 4]  \"x\"  tower.cc:1\n"
         "  requires   a bias for its bias_init, but bias is false");
 }
 
