@@ -206,9 +206,12 @@ class Interpreter {
   void find_reached(const std::set<StorageId>& updated) {
     for (const StorageId parameter : parameters_) {
       reached_.push_back(updated.contains(parameter));
-      if (reached_.back()) rates_.push_back(graph_.storage(parameter).rate);
+      const Storage& s = graph_.storage(parameter);
+      if (reached_.back()) scales_.push_back({s.rate, s.decay});
     }
-    if (std::ranges::all_of(rates_, [](double rate) { return rate == 1; })) rates_.clear();
+    if (std::ranges::all_of(scales_, [](const Scales& s) { return s == Scales{}; })) {
+      scales_.clear();
+    }
   }
 
   void collect_slots() {
@@ -353,7 +356,7 @@ class Interpreter {
     }
     std::int64_t& updates = counter(graph_.counters().update);
     reference_step(*graph_.objectives()[0].optimizer, parameters, std::move(gradients), slots,
-                   updates, rates_);
+                   updates, scales_);
     ++updates;
   }
 
@@ -382,9 +385,9 @@ class Interpreter {
   std::vector<std::int32_t> held_;                   // nodes kept to the end of the step
   std::vector<StorageId> parameters_;
   Tensors leaves_;
-  std::vector<bool> reached_;  // [parameter]
-  std::vector<double> rates_;  // [reached parameter]; empty where all are 1
-  std::vector<bool> wanted_;   // [node]; empty where no gradient flows
+  std::vector<bool> reached_;   // [parameter]
+  std::vector<Scales> scales_;  // [reached parameter]; empty where all are 1
+  std::vector<bool> wanted_;    // [node]; empty where no gradient flows
   std::vector<Tensors> slots_;
   Tensors readables_;
   std::optional<EagerWatch> watch_;

@@ -122,6 +122,7 @@ class Pair {
       if (both_train_) {
         if (s.kind == StorageKind::parameter && !s.trainable) text += ", frozen";
         if (s.rate != 1) text += fmt::format(", at {} times the learning rate", s.rate);
+        if (s.decay != 1) text += fmt::format(", at {} times the weight decay", s.decay);
       }
       items.push_back({s.path, {std::move(text), s.line}});
     }

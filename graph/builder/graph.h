@@ -89,6 +89,9 @@ class Graph {
   /// Parameters at `path` or below it, which may be a glob, are trained at `factor` times the
   /// optimizer's learning rate. factor > 0; the last call that names a parameter counts.
   void scale_learning_rate(std::string_view path, double factor, Line line = Line::here());
+  /// The same of the weight decay: `g.scale_weight_decay("**/bias", 0)`. factor >= 0. An optimizer
+  /// that has no member `weight_decay` refuses when the graph is compiled to train.
+  void scale_weight_decay(std::string_view path, double factor, Line line = Line::here());
 
   /// Counters of an executable, i64 scalars.
   Value seed();

@@ -83,4 +83,15 @@ void Graph::scale_learning_rate(std::string_view path, double factor, Line line)
                  [&](StorageId id) { emitter(line).graph.set_rate(id, factor); });
 }
 
+void Graph::scale_weight_decay(std::string_view path, double factor, Line line) {
+  const std::string what = fmt::format("scale_weight_decay(\"{}\", {})", path, factor);
+  if (!(factor >= 0) || std::isinf(factor)) {
+    mistake(&emitter(line), line, fmt::format("{} cannot be applied", what), {},
+            {fmt::format("a finite factor of 0 or more, but {}", factor)});
+    return;
+  }
+  for_parameters(emitter(line), path, what, line,
+                 [&](StorageId id) { emitter(line).graph.set_decay(id, factor); });
+}
+
 }  // namespace metronome

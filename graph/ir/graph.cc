@@ -149,6 +149,11 @@ void Graph::set_rate(StorageId parameter, double rate) {
   storages_[parameter.index].rate = rate;
 }
 
+void Graph::set_decay(StorageId parameter, double decay) {
+  written();
+  storages_[parameter.index].decay = decay;
+}
+
 void Graph::append_readable(Readable readable) {
   written();
   readables_.push_back(std::move(readable));

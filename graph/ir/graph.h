@@ -87,6 +87,7 @@ class Graph {
   void set_path(StorageId storage, std::string path);
   void set_trainable(StorageId parameter, bool trainable);
   void set_rate(StorageId parameter, double rate);
+  void set_decay(StorageId parameter, double decay);
   void append_readable(Readable readable);
   void set_readable(std::size_t index, ValueId value);
   void append_objective(Objective objective);

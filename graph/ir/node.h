@@ -84,6 +84,7 @@ struct Storage {
   Line line;
   bool trainable = false;  ///< a parameter that is not frozen
   double rate = 1;         ///< of a parameter: its learning rate is so many times the optimizer's
+  double decay = 1;        ///< of a parameter: its weight decay is so many times the optimizer's
   Layout layout = {};      ///< how plans keep it; users see a plain tensor
 
   /// The type of the tensor that holds it in a step.

@@ -12,6 +12,7 @@
 //                                                              // multiplies the learning rate
 //     Values update(Value parameter, Value gradient, std::span<const Value> slots,
 //                   std::span<const Value> scalars) const;     // next parameter, next slots...
+//     double weight_decay;                                     // optional; `update` alone reads it
 //   };
 #pragma once
 
@@ -49,6 +50,8 @@ class OptimizerRule {
   virtual Values scalars(Value update, double rate) const = 0;
   virtual Values update(Value parameter, Value gradient, std::span<const Value> slots,
                         std::span<const Value> scalars) const = 0;
+  /// The rule with `factor` times its weight decay; null if it has none.
+  virtual std::shared_ptr<const OptimizerRule> with_decay(double factor) const = 0;
 
   template <class T>
   const T* as() const {
@@ -86,6 +89,14 @@ class OptimizerModel final : public OptimizerRule {
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const override {
     return rule_.update(parameter, gradient, slots, scalars);
+  }
+  std::shared_ptr<const OptimizerRule> with_decay(double factor) const override {
+    if constexpr (requires(T t) { t.weight_decay *= factor; }) {
+      T scaled = rule_;
+      scaled.weight_decay *= factor;
+      return std::make_shared<OptimizerModel>(std::move(scaled));
+    }
+    return nullptr;
   }
 
  private:

@@ -31,14 +31,14 @@ void clip_gradients(Tensors& gradients, double max_norm) {
 
 template <class T>
 void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradients,
-               const std::vector<Tensors>& slots, std::int64_t update, double rate) {
+               const std::vector<Tensors>& slots, std::int64_t update, const Scales& scales) {
   // One counter serves all parameters: the kernel only reads it.
   const at::Tensor count =
       at::full({}, update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
   const Tensors counts(parameters.size(), count);
   const auto run = [&](const auto& fused) {
-    fused(parameters, gradients, slots[0], slots[1], {}, counts, rate * rule.lr.at(update),
-          rule.beta1, rule.beta2, rule.weight_decay, rule.eps, /*amsgrad=*/false,
+    fused(parameters, gradients, slots[0], slots[1], {}, counts, scales.rate * rule.lr.at(update),
+          rule.beta1, rule.beta2, scales.decay * rule.weight_decay, rule.eps, /*amsgrad=*/false,
           /*maximize=*/false, {}, {});
   };
   if constexpr (std::is_same_v<T, AdamW>) {
@@ -49,17 +49,18 @@ void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradient
 }
 
 void sgd_step(const Sgd& rule, const Tensors& parameters, const Tensors& gradients,
-              const std::vector<Tensors>& slots, std::int64_t update, double rate) {
-  at::_fused_sgd_(parameters, gradients, slots.empty() ? Tensors{} : slots[0], rule.weight_decay,
-                  rule.momentum, rate * rule.lr.at(update), rule.dampening, rule.nesterov,
+              const std::vector<Tensors>& slots, std::int64_t update, const Scales& scales) {
+  at::_fused_sgd_(parameters, gradients, slots.empty() ? Tensors{} : slots[0],
+                  scales.decay * rule.weight_decay, rule.momentum, scales.rate * rule.lr.at(update),
+                  rule.dampening, rule.nesterov,
                   /*maximize=*/false, /*is_first_step=*/update == 0);
 }
 
-/// Those of `all` whose parameter has this rate.
-Tensors chosen(const Tensors& all, const std::vector<double>& rates, double rate) {
+/// Those of `all` whose parameter has these scales.
+Tensors chosen(const Tensors& all, const std::vector<Scales>& scales, const Scales& these) {
   Tensors tensors;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (rates[i] == rate) tensors.push_back(all[i]);
+    if (scales[i] == these) tensors.push_back(all[i]);
   }
   return tensors;
 }
@@ -82,17 +83,17 @@ bool has_reference(const OptimizerRule& optimizer) {
 
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
                     const std::vector<Tensors>& slots, std::int64_t update,
-                    const std::vector<double>& rates) {
+                    const std::vector<Scales>& scales) {
   if (parameters.empty()) return;
   const at::NoGradGuard no_gradients;
   const auto run = [&](const auto& rule, const auto& step) {
     if (rule.clip_norm) clip_gradients(gradients, *rule.clip_norm);
-    if (rates.empty()) return step(rule, parameters, gradients, slots, update, 1);
-    for (const double rate : std::set<double>(rates.begin(), rates.end())) {
+    if (scales.empty()) return step(rule, parameters, gradients, slots, update, Scales{});
+    for (const Scales& these : std::set<Scales>(scales.begin(), scales.end())) {
       std::vector<Tensors> moments;
-      for (const Tensors& slot : slots) moments.push_back(chosen(slot, rates, rate));
-      step(rule, chosen(parameters, rates, rate), chosen(gradients, rates, rate), moments, update,
-           rate);
+      for (const Tensors& slot : slots) moments.push_back(chosen(slot, scales, these));
+      step(rule, chosen(parameters, scales, these), chosen(gradients, scales, these), moments,
+           update, these);
     }
   };
   if (with_step(optimizer, run)) return;

@@ -25,12 +25,16 @@ bool has_reference(const Op& op, const OwnOps& ops);
 
 /// True for the optimizers that `reference_step` knows.
 bool has_reference(const OptimizerRule& optimizer);
+/// What multiplies the optimizer's learning rate and weight decay, for a parameter.
+struct Scales {
+  double rate = 1, decay = 1;
+  auto operator<=>(const Scales&) const = default;
+};
 /// An optimizer through libtorch's fused kernels, in place.
 /// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts
-/// the updates made before this one. `rates[i]` multiplies the learning rate of parameter i; empty:
-/// 1 for all.
+/// the updates made before this one. `scales[i]` is of parameter i; empty: 1 for all.
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
                     const std::vector<Tensors>& slots, std::int64_t update,
-                    const std::vector<double>& rates = {});
+                    const std::vector<Scales>& scales = {});
 
 }  // namespace metronome

@@ -102,6 +102,13 @@ TEST_CASE("storages: missing, of another type, kind, beginning, or frozen") {
   frozen.g.freeze("w");
   CHECK(refusal(a, frozen) == message(ours, "parameter \"w\" f32[4] = 1, frozen"));
 
+  Declared scaled = declare(3, 20, four, ones());
+  scaled.g.scale_learning_rate("w", 0.5);
+  scaled.g.scale_weight_decay("w", 0);
+  CHECK(refusal(a, scaled) == message(ours,
+                                      "parameter \"w\" f32[4] = 1, at 0.5 times the learning rate, "
+                                      "at 0 times the weight decay"));
+
   CHECK(refusal(declare(8, 10, four, values({1, 2, 3, 4})),
                 declare(3, 20, four, values({1, 2, 5, 4}))) ==
         message("parameter \"w\" f32[4] = 4 values, number 2 of them 3",

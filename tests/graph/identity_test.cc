@@ -100,6 +100,8 @@ TEST_CASE("values stay with a graph that is moved, and the one moved from refuse
   CHECK(refusal([&] { from.thaw("w", at(9)); }) == here);
   CHECK(refusal([&] { from.scale_learning_rate("w", 2, at(9)); }) == here);
   CHECK(refusal([&] { from.scale_learning_rate("w", -2, at(9)); }) == here);
+  CHECK(refusal([&] { from.scale_weight_decay("w", 2, at(9)); }) == here);
+  CHECK(refusal([&] { from.scale_weight_decay("w", -2, at(9)); }) == here);
   CHECK(refusal([&] { from.seed(); }) == moved);
   CHECK(refusal([&] { from.replay(); }) == moved);
   CHECK(refusal([&] { from.update(); }) == moved);

@@ -137,6 +137,11 @@ TEST_CASE("globs freeze, thaw and give rates; the last call that names a paramet
   CHECK(of("tower/0/dense/weight").rate == 0.1);
   CHECK(of("tower/1/dense/weight").rate == 2);
   CHECK(of("dense/weight").rate == 0.5);
+  g.scale_weight_decay("tower/*", 0);
+  g.scale_weight_decay("tower/1", 3);
+  CHECK(of("tower/0/dense/weight").decay == 0);
+  CHECK(of("tower/1/dense/weight").decay == 3);
+  CHECK(of("dense/weight").decay == 1);
 }
 
 TEST_CASE("unroll has one set of weights, a node for each step, and feeds its last state") {

@@ -99,5 +99,24 @@ TEST_CASE("a learning rate is scaled by a finite factor above 0") {
         "  requires   a finite factor above 0, but inf");
 }
 
+TEST_CASE("a weight decay is scaled by a finite factor of 0 or more") {
+  const auto scaled_by = [](double factor, const char* path = "w") {
+    return mistake_of([&](Graph& g) {
+      weight(g);
+      g.scale_weight_decay(path, factor, at(3));
+    });
+  };
+  CHECK(scaled_by(-0.5) ==
+        "tower.cc:3: scale_weight_decay(\"w\", -0.5) cannot be applied\n"
+        "  requires   a finite factor of 0 or more, but -0.5");
+  CHECK(scaled_by(std::nan("")) ==
+        "tower.cc:3: scale_weight_decay(\"w\", nan) cannot be applied\n"
+        "  requires   a finite factor of 0 or more, but nan");
+  CHECK(scaled_by(0, "v") ==
+        "tower.cc:3: scale_weight_decay(\"v\", 0) finds nothing\n"
+        "  requires   the path of a parameter or of a scope that holds some, made before\n"
+        "  way out    near it are: \"w\"");
+}
+
 }  // namespace
 }  // namespace metronome::testing::trainable_test

@@ -100,6 +100,8 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   if ((program.extras & kScales) != 0) {
     g.scale_learning_rate("head/**", 0.5, at());
     texts.push_back("g.scale_learning_rate(\"head/**\", 0.5);");
+    g.scale_weight_decay("head/**", 0, at());
+    texts.push_back("g.scale_weight_decay(\"head/**\", 0);");
   }
   if ((program.extras & kKeepsGradient) != 0) {
     g.gradient(builder.x.value, at());

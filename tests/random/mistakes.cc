@@ -296,6 +296,7 @@ const std::array kMistakes = {
     Mistake{MISTAKE((g.freeze("nothing"), h))},
     Mistake{MISTAKE((g.thaw("no*thing/**"), h))},
     Mistake{MISTAKE((g.scale_learning_rate("**", 0), h))},
+    Mistake{MISTAKE((g.scale_weight_decay("**", -1), h))},
     Mistake{MISTAKE((g.minimize(b.x.value, Sgd{}), h))},
     Mistake{MISTAKE((g.minimize(mean(b.x.value), Adam{.lr = -1}), h))},
     Mistake{MISTAKE((g.minimize(mean(b.x.value), Adam{.lr = kInfinite}), h))},

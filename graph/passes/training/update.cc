@@ -42,12 +42,13 @@ class Updates {
     return made;
   }
 
-  /// Makes the scalars of each rate, for `of`.
+  /// Makes the scalars of each rate and the rule of each weight decay, for `of`.
   void make_scalars(const std::vector<ParameterGradient>& gradients) {
     for (const ParameterGradient& g : gradients) {
       const double rate = graph_.storage(g.parameter).rate;
       if (!scalars_.contains(rate))
         scalars_[rate] = optimizer_.scalars(emitter_.read(graph_.counters().update), rate);
+      scale_decay(graph_.storage(g.parameter));
     }
     check_recorded("make its scalars");
   }
@@ -69,8 +70,9 @@ class Updates {
            StorageKind::moment, slot.init, parameter.line, false}));
       slots.push_back(emitter_.read(storages.back()));
     }
+    const OptimizerRule& rule = parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
     const Values next =
-        optimizer_.update(emitter_.read(id), gradient, slots, scalars_.at(parameter.rate));
+        rule.update(emitter_.read(id), gradient, slots, scalars_.at(parameter.rate));
     check_recorded(what);
     if (next.size() != storages.size()) {
       refuse(what, fmt::format("its next value and those of {} moments, {} in all, but {}",
@@ -92,6 +94,15 @@ class Updates {
   [[noreturn]] void refuse(const std::string& what, const std::string& requires_) const {
     throw GraphError({fmt::format("{}: {} cannot {}\n  requires   {}", to_string(line_),
                                   optimizer_.name(), what, requires_)});
+  }
+
+  void scale_decay(const Storage& parameter) {
+    const double factor = parameter.decay;
+    if (factor == 1 || decayed_.contains(factor)) return;
+    decayed_[factor] = optimizer_.with_decay(factor);
+    if (decayed_[factor] != nullptr) return;
+    refuse(fmt::format("scale the weight decay of {} by {}", quoted(parameter), factor),
+           "an optimizer with a member `weight_decay`");
   }
 
   void check_slots() {
@@ -136,7 +147,8 @@ class Updates {
   const OptimizerRule& optimizer_;
   Line line_;
   std::vector<Slot> slots_ = optimizer_.slots();
-  std::map<double, Values> scalars_;  // by rate
+  std::map<double, Values> scalars_;                                // by rate
+  std::map<double, std::shared_ptr<const OptimizerRule>> decayed_;  // by factor, other than 1
 };
 
 }  // namespace
