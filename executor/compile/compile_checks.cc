@@ -85,7 +85,7 @@ void check_threads(const std::string& graph, int threads) {
 
 /// True where evaluation can compute it.
 bool evaluates(const ir::Graph& graph, const Readable& readable) {
-  return graph.node(readable.declared).op->as<GradientOf>() == nullptr;
+  return !made_by_training(*graph.node(readable.declared).op);
 }
 
 bool evaluates(const GraphInModes& part) {

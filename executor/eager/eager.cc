@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ class Interpreter {
           parameters_.push_back(read->storage);
           leaves_.push_back(values_[i][0]);
         }
-      } else if (node.inputs.empty()) {
+      } else if (node.inputs.empty() && !made_by_training(*node.op)) {
         values_[i] = reference(*node.op, {}, ops_);  // a constant: made once
         for (at::Tensor& constant : values_[i]) constant = constant.to(tensors.device());
       }
@@ -318,6 +319,10 @@ class Interpreter {
     for (std::size_t r = 0; r < readables_.size(); ++r) {
       const ValueId id = graph_.readables()[r].value;
       if (!id.present()) continue;
+      if (const auto* asked = graph_.node(id).op->as<OfUpdate>()) {
+        readables_[r] = number_of_update(asked->number);
+        continue;
+      }
       if (graph_.node(id).op->as<GradientOf>() == nullptr) {
         const at::Tensor kept = value(id).detach();
         // Of a storage's old value, which the step is about to change, of an input or a constant,
@@ -328,6 +333,17 @@ class Interpreter {
       const at::Tensor& of = value(graph_.node(id).inputs[0]);
       readables_[r] = of.grad().defined() ? of.grad().detach().clone() : at::zeros_like(of);
     }
+  }
+
+  at::Tensor number_of_update(UpdateNumber number) {
+    Tensors gradients;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      if (reached_[i] && leaves_[i].grad().defined()) gradients.push_back(leaves_[i].grad());
+    }
+    return at::full({},
+                    reference_number(*graph_.objectives()[0].optimizer, number, gradients,
+                                     counter(graph_.counters().update)),
+                    at::TensorOptions(at::kDouble));
   }
 
   void assign() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "executor/engine/engine.h"
 #include "graph/ir/error.h"
@@ -26,6 +27,16 @@ void refuse(const Offered& offered, const std::string& required, const std::stri
         fmt::format("{} on {}; move it to the host", requires_, to_string(tensor.device)));
   }
   throw RunError(fmt::format("{} {}{}", requires_, to_string(tensor.type()), way_out));
+}
+
+std::string converted_to(Element element) {
+  constexpr std::pair<Element, std::string_view> kNames[] = {
+      {f16, "kHalf"}, {bf16, "kBFloat16"}, {f32, "kFloat"}, {f64, "kDouble"},
+      {i32, "kInt"},  {i64, "kLong"},      {bool_, "kBool"}};
+  for (const auto& [known, name] : kNames) {
+    if (known == element) return fmt::format("; give tensor.to(at::{})", name);
+  }
+  return "";
 }
 
 bool differs_in_batch(const Shape& a, const Shape& b) {

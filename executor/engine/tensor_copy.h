@@ -15,9 +15,12 @@ bool fits(const Offered& offered, const Type& type);
 
 /// Says why the tensor cannot be copied into a place of type `required`: "graph "net": feed of "x":
 /// requires f32[2], but the tensor is f32[3]". Throws RunError.
-/// `way_out` stands behind it if only the shape is wrong.
+/// `way_out` stands behind it if the tensor is on the host.
 [[noreturn]] void refuse(const Offered& offered, const std::string& required,
                          const std::string& what, std::string_view way_out = "");
+
+/// What to do if only the element type is wrong: "; give tensor.to(at::kFloat)".
+std::string converted_to(Element element);
 
 /// True if two shapes differ in their first sizes alone: those of a batch.
 bool differs_in_batch(const Shape& a, const Shape& b);

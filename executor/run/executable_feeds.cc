@@ -9,6 +9,29 @@
 #include "graph/ir/error.h"
 
 namespace metronome {
+namespace {
+
+/// What is wrong with several feeds, each a line, as one error.
+class FeedMistakes {
+ public:
+  template <class Check>
+  void note(const Check& check) {
+    try {
+      check();
+    } catch (const RunError& error) {
+      lines_.emplace_back(error.what());
+    }
+  }
+  bool any() const { return !lines_.empty(); }
+  void tell() const {
+    if (any()) throw RunError(fmt::format("{}", fmt::join(lines_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
 
 std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const {
   if (feed.input->present()) return input_of(*feed.input).input;
@@ -19,24 +42,35 @@ std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const 
                   prefix(), input_names()));
 }
 
-void Executable::Impl::resolve(const executor::OfferedFeeds& feeds) {
+void Executable::Impl::resolve(Mode mode, const executor::OfferedFeeds& feeds) {
   ++fed.call;
   fed.inputs.clear();
   if (fed.room.size() < feeds.size()) fed.room.resize(feeds.size());
   fed.feeds = std::span(fed.room).first(feeds.size());
+  FeedMistakes mistakes;
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     feeds.show(i, fed.feeds[i]);
-    const std::size_t input = input_of(fed.feeds[i]);
-    if (fed.now(input)) {
-      const auto before = std::ranges::find(fed.inputs, input) - fed.inputs.begin();
-      throw RunError(
-          fmt::format("{}: \"{}\" is fed twice in one call, by its feeds {} and {}; give "
-                      "each input once",
-                      prefix(), inputs[input], before, i));
-    }
-    fed.in[input] = fed.call;
+    std::size_t input = kNone;
+    mistakes.note([&] { input = input_of_new(fed.feeds[i]); });
+    if (input != kNone) fed.in[input] = fed.call;
     fed.inputs.push_back(input);
   }
+  if (!mistakes.any()) return;
+  const std::vector<std::size_t> graphs = compiled_to(mode);
+  for (std::size_t i = 0; i < feeds.size(); ++i) {
+    if (fed.inputs[i] != kNone) mistakes.note([&] { check_feed(mode, graphs, i); });
+  }
+  mistakes.tell();
+}
+
+std::size_t Executable::Impl::input_of_new(const executor::OfferedFeed& feed) const {
+  const std::size_t input = input_of(feed);
+  if (!fed.now(input)) return input;
+  const auto before = std::ranges::find(fed.inputs, input) - fed.inputs.begin();
+  throw RunError(
+      fmt::format("{}: \"{}\" is fed twice in one call, by its feeds {} and {}; give "
+                  "each input once",
+                  prefix(), inputs[input], before, fed.inputs.size()));
 }
 
 std::size_t Executable::Impl::fitting(Mode mode) const {
@@ -57,41 +91,57 @@ bool Executable::Impl::takes(std::size_t k) const {
   return true;
 }
 
-void Executable::Impl::refuse_feeds(Mode mode) const {
-  std::vector<std::size_t> graphs;  // that are compiled to this mode
+std::vector<std::size_t> Executable::Impl::compiled_to(Mode mode) const {
+  std::vector<std::size_t> graphs;
   for (std::size_t k = 0; k < declared.size(); ++k) {
     if (declared[k].plan(mode).present()) graphs.push_back(k);
   }
+  return graphs;
+}
+
+void Executable::Impl::refuse_feeds(Mode mode) const {
+  const std::vector<std::size_t> graphs = compiled_to(mode);
   std::vector<executor::BatchShapes::Fed> shapes_fed;
+  FeedMistakes mistakes;
   for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
-    const Offered& offered = fed.feeds[i].offered;
-    const Shape& sizes = offered.tensor.sizes;
-    const std::size_t input = fed.inputs[i];
-    std::vector<std::string> types;  // one for each shape of this input
-    std::vector<std::size_t> having;
-    for (const std::size_t k : graphs) {
-      if (!has({k, input})) continue;
-      having.push_back(k);
-      std::string type = to_string(input_memory({k, input}).type);
-      if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
-    }
-    if (having.empty()) refuse_input(mode, graphs, input);
-    const executor::InputMemory& any = input_memory({having[0], input});
-    const bool right_but_for_shape = executor::fits(offered, {any.type.element, sizes});
-    const bool takes_one = types.size() == 1 && !executor::fits(offered, any.type);
-    if (!right_but_for_shape || takes_one) {
-      const bool other_batch = right_but_for_shape && declared.size() == 1 &&
-                               executor::differs_in_batch(sizes, any.type.shape);
-      executor::refuse(
-          offered, fmt::format("{}", fmt::join(types, " or ")),
-          fmt::format("{}: feed of \"{}\"", prefix(), any.name),
-          other_batch ? "; for batches of several sizes declare the graph once for each size and "
-                        "compile them together: compile({&a, &b})"
-                      : "");
-    }
-    shapes_fed.push_back({any.name, sizes});
+    mistakes.note([&] { check_feed(mode, graphs, i); });
+    shapes_fed.push_back({inputs[fed.inputs[i]], fed.feeds[i].offered.tensor.sizes});
   }
+  mistakes.tell();
   throw RunError(fmt::format("{}: {}", prefix(), shapes->refusal(shapes_fed, graphs)));
+}
+
+void Executable::Impl::check_feed(Mode mode, std::span<const std::size_t> graphs,
+                                  std::size_t index) const {
+  const Offered& offered = fed.feeds[index].offered;
+  const Shape& sizes = offered.tensor.sizes;
+  const std::size_t input = fed.inputs[index];
+  std::vector<std::string> types;  // one for each shape of this input
+  std::vector<std::size_t> having;
+  for (const std::size_t k : graphs) {
+    if (!has({k, input})) continue;
+    having.push_back(k);
+    std::string type = to_string(input_memory({k, input}).type);
+    if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
+  }
+  if (having.empty()) refuse_input(mode, graphs, input);
+  const executor::InputMemory& any = input_memory({having[0], input});
+  const bool right_but_for_shape = executor::fits(offered, {any.type.element, sizes});
+  const bool takes_one = types.size() == 1 && !executor::fits(offered, any.type);
+  if (right_but_for_shape && !takes_one) return;
+  std::string way_out;
+  if (right_but_for_shape && declared.size() == 1 &&
+      executor::differs_in_batch(sizes, any.type.shape)) {
+    way_out =
+        "; for batches of several sizes declare the graph once for each size and compile them "
+        "together: compile({&a, &b})";
+  } else if (std::ranges::any_of(having, [&](std::size_t k) {
+               return input_memory({k, input}).type.shape == sizes;
+             })) {
+    way_out = executor::converted_to(any.type.element);
+  }
+  executor::refuse(offered, fmt::format("{}", fmt::join(types, " or ")),
+                   fmt::format("{}: feed of \"{}\"", prefix(), any.name), way_out);
 }
 
 void Executable::Impl::refuse_input(Mode mode, std::span<const std::size_t> graphs,

@@ -135,11 +135,11 @@ void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readabl
                              prefix(), read.name, to_string(type)));
 }
 
-bool Executable::Impl::is_gradient(std::size_t readable) const {
+bool Executable::Impl::of_training(std::size_t readable) const {
   return std::ranges::any_of(declared, [&](const DeclaredGraph& d) {
     if (d.readables[readable] == kNone) return false;
     const ValueId id = d.graph.readables()[d.readables[readable]].declared;
-    return d.graph.node(id).op->as<GradientOf>() != nullptr;
+    return made_by_training(*d.graph.node(id).op);
   });
 }
 
@@ -157,8 +157,9 @@ executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
     throw RunError(fmt::format(
         "{}: no step computes \"{}\": it was compiled to evaluate alone{}; add mt::train "
         "to CompileOptions::modes{}",
-        prefix(), readables[readable], is_gradient(readable) ? ", which computes no gradients" : "",
-        is_gradient(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
+        prefix(), readables[readable],
+        of_training(readable) ? ", which makes no gradients and no update" : "",
+        of_training(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
   }
   if (computed_by[readable] == kBrokenOff) {
     throw RunError(
@@ -255,8 +256,10 @@ Tensor Executable::Impl::fill(InputPlace place) {
 void Executable::Impl::set_storage(std::size_t storage, const Offered& offered) {
   const Type& type = memory.storages[storage].type;
   if (!executor::fits(offered, type)) {
+    const bool shape = offered.tensor.sizes == type.shape;
     executor::refuse(offered, to_string(type),
-                     fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path));
+                     fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path),
+                     shape ? executor::converted_to(type.element) : "");
   }
   executor::copy_into(memory.plain(storage).data(), offered.tensor);
   push(storage);

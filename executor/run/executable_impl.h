@@ -161,13 +161,20 @@ struct Executable::Impl {
   static constexpr executor::PlanId kBrokenOff{-2};
   /// The plan that computed a readable last; throws RunError if no step has.
   executor::PlanId last_plan(std::size_t readable) const;
-  bool is_gradient(std::size_t readable) const;
+  /// A gradient, or a number of the update.
+  bool of_training(std::size_t readable) const;
   void require_scalar(executor::PlanId plan, std::size_t readable) const;
 
   void require_compiled(Mode mode) const;
   [[noreturn]] void break_off(executor::PlanId plan, const executor::BrokenStep& step);
-  /// Sets `fed`: the one look at what the feeds are, and at what they name.
-  void resolve(const executor::OfferedFeeds& feeds);
+  /// Sets `fed`: the one look at what the feeds are, and at what they name. Throws RunError, a line
+  /// for each, for feeds that name no input, or one that was named before.
+  void resolve(Mode mode, const executor::OfferedFeeds& feeds);
+  /// The input of a feed, which no feed before it names.
+  std::size_t input_of_new(const executor::OfferedFeed& feed) const;
+  std::vector<std::size_t> compiled_to(Mode mode) const;
+  /// Throws RunError for a feed that none of the graphs takes whatever the others are.
+  void check_feed(Mode mode, std::span<const std::size_t> graphs, std::size_t index) const;
   /// Of the graphs compiled to `mode` one that takes all feeds: the one picked last if it does.
   std::size_t fitting(Mode mode) const;
   bool takes(std::size_t shape) const;

@@ -42,7 +42,7 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
                     "cuda_graph",
                     prefix(), report.target));
   }
-  resolve(feeds);
+  resolve(mode, feeds);
   const std::size_t picked = fitting(mode);
   const executor::PlanId plan = declared[picked].plan(mode);
   const Planned& planned = plans[plan.index];

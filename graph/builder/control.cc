@@ -57,7 +57,7 @@ class Unroller {
     PathScope scope(emitter_, static_cast<int>(k), true);
     const std::size_t mistakes = emitter_->mistakes.size();
     Values next = body_.run(xs, static_cast<int>(k), line_);
-    if (emitter_->mistakes.size() > mistakes) return nothing(xs);
+    if (emitter_->mistakes.size() > mistakes) return nothing_after_mistake(xs);
     if (next.size() != xs.size()) {
       return poisoned(xs, "loop cannot feed its body's results back",
                       {fmt::format("as many results as the {} values that it takes, but {}",
@@ -88,7 +88,7 @@ class Unroller {
       if (parent.present()) region.emplace(emitter_, parent);
       const std::size_t mistakes = emitter_->mistakes.size();
       decided = body_.condition(xs, line_);
-      if (emitter_->mistakes.size() > mistakes) return nothing(xs)[0];
+      if (emitter_->mistakes.size() > mistakes) return nothing_after_mistake(xs)[0];
       if (const auto wrong = wrong_result(emitter_, decided, "condition")) {
         return mistake(emitter_, line_, "loop cannot be decided", xs, *wrong);
       }
@@ -107,6 +107,11 @@ class Unroller {
   /// A mistake ends the loop: the next iteration, with the same weights, would report the mistake
   /// or its consequences again.
   Values nothing(const Values& xs) const { return Values(xs.size(), Value(emitter_, ValueId{})); }
+  /// In place of what a body that made a mistake would give: from now on mistakes may follow.
+  Values nothing_after_mistake(const Values& xs) const {
+    emitter_->apart = 0;
+    return nothing(xs);
+  }
 
   Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
     return Values(xs.size(), mistake(emitter_, line_, what, xs, requirement));

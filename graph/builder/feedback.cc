@@ -19,6 +19,13 @@ std::optional<StorageId> read_by(const Value& value) {
   return read == nullptr ? std::nullopt : std::optional(read->storage);
 }
 
+/// Of states that a mistake keeps from being fed it is not told as well.
+void excuse(const Values& states) {
+  for (const Value& state : states) {
+    if (const auto id = read_by(state)) state.emitter()->excused.insert(*id);
+  }
+}
+
 /// What `value` misses to be a state of this graph that may be fed, if anything.
 std::optional<Requirement> wrong_state(const Emitter& emitter, const Value& value) {
   const auto id = read_by(value);
@@ -37,9 +44,10 @@ std::optional<Requirement> wrong_state(const Emitter& emitter, const Value& valu
 
 void Graph::feed(Value state, Value next, Line line) {
   Emitter& emitter = this->emitter(line);
-  if (state.poisoned() || next.poisoned()) return;
+  if (state.poisoned() || next.poisoned()) return excuse({state});
   const auto refuse = [&](const Requirement& requirement) {
     mistake(&emitter, line, "feed cannot take the value back", {{state, next}}, requirement);
+    excuse({state});
   };
   if (const auto wrong = wrong_state(emitter, state)) return refuse(*wrong);
   if (next.emitter(line) != &emitter)
@@ -99,6 +107,7 @@ Values Graph::unroll(std::int64_t k, const Values& states,
                      const std::function<UnrolledStates(const Values& states, int step)>& body,
                      Line line) {
   Emitter* const emitter = &this->emitter(line);
+  excuse(states);
   const auto poisoned = [&] {
     return Values(static_cast<std::size_t>(std::clamp<std::int64_t>(k, 1, kMostCopies)),
                   Value(emitter, ValueId{}));

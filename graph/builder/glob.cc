@@ -71,6 +71,30 @@ std::string_view without_number(std::string_view path) {
   return end != path.npos && end + 1 < path.size() && path[end] == '_' ? path.substr(0, end) : path;
 }
 
+/// A glob without the parts "**" at its ends.
+struct Core {
+  explicit Core(std::string_view glob) : text(glob) {
+    for (; text.starts_with("**/"); text.remove_prefix(3)) anywhere = true;
+    while (text.ends_with("/**")) text.remove_suffix(3);
+  }
+
+  /// From a path, or from its last parts where the glob lets others come before them.
+  std::size_t distance_from(std::string_view path) const {
+    std::size_t least = distance(text, path);
+    if (!anywhere) return least;
+    std::size_t parts = static_cast<std::size_t>(std::ranges::count(text, '/')) + 1,
+                begin = path.npos;
+    for (; parts > 0 && begin != 0; --parts) {
+      begin = path.rfind('/', begin == path.npos ? begin : begin - 1);
+      if (begin == path.npos) return least;
+    }
+    return std::min(least, distance(text, path.substr(begin + 1)));
+  }
+
+  std::string_view text;
+  bool anywhere = false;
+};
+
 constexpr std::size_t kMostNear = 3;
 
 }  // namespace
@@ -85,11 +109,12 @@ std::vector<std::string> near_paths(std::string_view glob, std::span<const std::
   }
   // How near, then how long, then the path: a scope comes before what lies in it.
   std::vector<std::tuple<std::size_t, std::size_t, std::string>> near;
+  const Core core(glob);
   for (const std::string& path : candidates) {
-    std::size_t apart = distance(glob, path);
-    const bool sibling = without_number(glob) == without_number(path);
-    if (sibling || path.ends_with("/" + std::string(glob))) apart = 1;
-    if (apart <= std::max<std::size_t>(glob.size() / 4, 1)) {
+    std::size_t apart = core.distance_from(path);
+    const bool sibling = without_number(core.text) == without_number(path);
+    if (sibling || path.ends_with("/" + std::string(core.text))) apart = 1;
+    if (apart <= std::max<std::size_t>(core.text.size() / 4, 1)) {
       near.emplace_back(apart, path.size(), path);
     }
   }

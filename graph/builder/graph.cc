@@ -155,6 +155,35 @@ Value Graph::gradient(Value value, Line line) {
   return result;
 }
 
+namespace {
+
+/// The same value each time that it is asked for.
+Value of_update(Emitter& emitter, UpdateNumber number, const Line& line) {
+  const std::string name(name_of(number));
+  for (const Readable& r : emitter.graph.readables()) {
+    if (r.name != name) continue;
+    const Value known(&emitter, r.declared);
+    if (known.node().op->as<OfUpdate>() != nullptr) return known;
+    return mistake(&emitter, line, fmt::format("{} cannot be kept", name), {{known}},
+                   {"a name of its own, but it names another value already"});
+  }
+  const Value value = emitter.source(make_op(OfUpdate{number}), name, line);
+  emitter.graph.append_readable({name, value.id(), value.id()});
+  return value;
+}
+
+}  // namespace
+
+Value Graph::learning_rate(Line line) {
+  return of_update(emitter(line), UpdateNumber::learning_rate, line);
+}
+Value Graph::gradient_norm(Line line) {
+  return of_update(emitter(line), UpdateNumber::gradient_norm, line);
+}
+Value Graph::clipped_gradient_norm(Line line) {
+  return of_update(emitter(line), UpdateNumber::clipped_gradient_norm, line);
+}
+
 Value Graph::seed() { return emitter().read(data().counters().seed); }
 Value Graph::replay() { return emitter().read(data().counters().replay); }
 Value Graph::update() { return emitter().read(data().counters().update); }

@@ -82,6 +82,13 @@ class Graph {
   /// The gradient of the loss with respect to `value`, to be read after a training step; it cannot
   /// be computed with.
   Value gradient(Value value, Line line = Line::here());
+  /// What the update of a training step makes, f64[], to be read after it; it cannot be computed
+  /// with. The optimizer's learning rate, the norm of all gradients together, and that of the
+  /// gradients after clipping. Each is named like the verb, so `step.read("learning_rate")`. An
+  /// optimizer without a member `lr` (a `norm`) refuses when the graph is compiled to train.
+  Value learning_rate(Line line = Line::here());
+  Value gradient_norm(Line line = Line::here());
+  Value clipped_gradient_norm(Line line = Line::here());
   /// Parameters at `path` or below it are not trained (trained again). A path may be a glob: `*`
   /// and `?` stand for letters of one part, `**` for any parts.
   void freeze(std::string_view path, Line line = Line::here());

@@ -11,7 +11,17 @@
 namespace metronome {
 namespace {
 
-/// The mistake of a path that no parameter has; `requires_` is what was asked for.
+/// A path without what tells siblings and copies apart.
+std::string letters_of(std::string_view path) {
+  std::string letters;
+  for (const char c : path) {
+    if (std::string_view("0123456789_*?/").find(c) == std::string_view::npos) letters += c;
+  }
+  return letters;
+}
+
+/// The mistake of a path that no parameter has; `requires_` is what was asked for. Layers on a
+/// poisoned value make no parameters: after a mistake only a slip of the pen is told.
 Value finds_nothing(Emitter& emitter, std::string_view path, const std::string& what,
                     std::string requires_, Line line) {
   std::vector<std::string> parameters;
@@ -19,9 +29,12 @@ Value finds_nothing(Emitter& emitter, std::string_view path, const std::string& 
     if (s.kind == StorageKind::parameter) parameters.push_back(s.path);
   }
   std::string near;
+  bool slip = false;
   for (const std::string& candidate : near_paths(path, parameters)) {
     near += fmt::format("{}\"{}\"", near.empty() ? "" : ", ", candidate);
+    slip = slip || letters_of(candidate) != letters_of(path);
   }
+  if (!slip && emitter.may_follow()) return Value(&emitter, ValueId{});
   return mistake(&emitter, line, fmt::format("{} finds nothing", what), {},
                  {std::move(requires_), near.empty() ? "" : fmt::format("near it are: {}", near)});
 }
@@ -38,13 +51,14 @@ void for_parameters(Emitter& emitter, std::string_view path, const std::string& 
     set(StorageId{i});
     found = true;
   }
-  // Layers on a poisoned value make no parameters: what is not there may follow from a mistake.
-  if (found || !emitter.mistakes.empty()) return;
+  if (found) return;
+  const std::size_t before = emitter.mistakes.size();
   const bool glob = path.find_first_of("*?") != path.npos;
   finds_nothing(emitter, path, what,
                 fmt::format("{} of a parameter or of a scope that holds some, made before",
                             glob ? "a glob that meets the path" : "the path"),
                 line);
+  emitter.apart += emitter.mistakes.size() - before;
 }
 
 }  // namespace
@@ -55,8 +69,6 @@ Value Graph::parameter(std::string_view path, Line line) {
   if (found && emitter.graph.storage(*found).kind == StorageKind::parameter) {
     return emitter.read(*found);
   }
-  // It may be one that a mistake kept from being made.
-  if (!found && !emitter.mistakes.empty()) return Value(&emitter, ValueId{});
   return finds_nothing(emitter, path, fmt::format("parameter(\"{}\")", path),
                        "the whole path of one parameter, made before", line);
 }

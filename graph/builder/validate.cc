@@ -34,15 +34,16 @@ bool reaches_parameter(const ir::Graph& graph, ValueId from) {
 
 void Graph::validate() const {
   const ir::Graph& graph = data();
-  const std::vector<std::string>& recorded = this->mistakes();
-  std::vector<std::string> mistakes = recorded;
+  std::vector<std::string> mistakes = this->mistakes();
+  const bool follows = declaration().emitter.may_follow();
   for (std::size_t i = 0; i < graph.storages().size(); ++i) {
     const Storage& s = graph.storages()[i];
     if (s.kind != StorageKind::state) continue;
     const auto fed = std::any_of(
         graph.assignments().begin(), graph.assignments().end(),
         [&](const Assignment& a) { return a.storage.index == static_cast<std::int32_t>(i); });
-    if (!fed && recorded.empty()) {
+    const StorageId id{static_cast<std::int32_t>(i)};
+    if (!fed && !declaration().emitter.excused.contains(id)) {
       mistakes.push_back(
           fmt::format("{}: state \"{}\" is never fed\n"
                       "  requires   one Graph::feed(state, next) for each state\n"
@@ -51,21 +52,22 @@ void Graph::validate() const {
     }
   }
   for (const ir::Objective& objective : graph.objectives()) {
-    if (!recorded.empty() || reaches_parameter(graph, objective.loss)) continue;
+    if (follows || reaches_parameter(graph, objective.loss)) continue;
     mistakes.push_back(fmt::format(
         "{}: minimize has nothing to train\n"
         "  requires   a loss that reaches a trainable parameter\n"
         "  way out    thaw a parameter, or leave minimize out and compile the forward pass alone",
         to_string(objective.line)));
   }
-  const bool reads_gradient =
-      std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                  [](const Node& n) { return n.op->as<GradientOf>() != nullptr; });
-  if (reads_gradient && graph.objectives().empty() && recorded.empty()) {
-    mistakes.push_back(
-        fmt::format("graph \"{}\": gradient(value) has no loss\n"
-                    "  requires   one Graph::minimize(loss, optimizer)",
-                    name()));
+  const auto made =
+      std::ranges::find_if(graph.nodes(), [](const Node& n) { return made_by_training(*n.op); });
+  if (made != graph.nodes().end() && graph.objectives().empty() && !follows) {
+    const auto* number = made->op->as<OfUpdate>();
+    mistakes.push_back(fmt::format(
+        "graph \"{}\": {} has no loss\n"
+        "  requires   one Graph::minimize(loss, optimizer)",
+        name(),
+        number == nullptr ? "gradient(value)" : fmt::format("{}()", name_of(number->number))));
   }
   if (!mistakes.empty()) throw GraphError(std::move(mistakes));
 }

@@ -46,8 +46,10 @@ Requirement needs_always(const Value& value) {
 
 std::optional<Requirement> wrong_gradient(const Value& value) {
   if (!value.present() || value.poisoned()) return std::nullopt;
-  if (value.node().op->as<GradientOf>() == nullptr) return std::nullopt;
-  return Requirement{"what is computed in the forward pass, but a gradient can only be read"};
+  if (!made_by_training(*value.node().op)) return std::nullopt;
+  const bool gradient = value.node().op->as<GradientOf>() != nullptr;
+  return Requirement{fmt::format("what is computed in the forward pass, but {} can only be read",
+                                 gradient ? "a gradient" : "a number of the update")};
 }
 
 Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line) {

@@ -39,6 +39,12 @@ struct Emitter {
   OpenIdentity identity;
   std::map<StorageId, ValueId> current_buffer;  ///< what the last `assign` of the step left
   std::vector<std::string> mistakes;
+  /// Of the mistakes those that gave no poisoned value: nothing follows from them.
+  std::size_t apart = 0;
+  /// What is missing may follow from a mistake.
+  bool may_follow() const { return mistakes.size() > apart; }
+  /// States that were to be fed with a poisoned value.
+  std::set<StorageId> excused;
 
   std::vector<Scope> scopes = std::vector<Scope>(1);
   ValueId guard;                        ///< what new nodes run under

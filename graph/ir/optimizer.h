@@ -13,6 +13,8 @@
 //     Values update(Value parameter, Value gradient, std::span<const Value> slots,
 //                   std::span<const Value> scalars) const;     // next parameter, next slots...
 //     double weight_decay;                                     // optional; `update` alone reads it
+//     LearningRate lr;                                         // optional: Graph::learning_rate
+//     Value norm(const Values& gradients) const;               // optional: Graph::gradient_norm
 //   };
 #pragma once
 
@@ -52,6 +54,9 @@ class OptimizerRule {
                         std::span<const Value> scalars) const = 0;
   /// The rule with `factor` times its weight decay; null if it has none.
   virtual std::shared_ptr<const OptimizerRule> with_decay(double factor) const = 0;
+  /// f64[]; each absent where the rule does not know it.
+  virtual Value learning_rate(Value update) const = 0;
+  virtual Value norm(const Values& gradients) const = 0;
 
   template <class T>
   const T* as() const {
@@ -97,6 +102,14 @@ class OptimizerModel final : public OptimizerRule {
       return std::make_shared<OptimizerModel>(std::move(scaled));
     }
     return nullptr;
+  }
+  Value learning_rate(Value update) const override {
+    if constexpr (requires { Value(rule_.lr.at(update)); }) return rule_.lr.at(update);
+    return {};
+  }
+  Value norm(const Values& gradients) const override {
+    if constexpr (requires { Value(rule_.norm(gradients)); }) return rule_.norm(gradients);
+    return {};
   }
 
  private:

@@ -93,4 +93,22 @@ Types StopGradient::infer(std::span<const Type> in) const { return {in[0]}; }
 
 Types GradientOf::infer(std::span<const Type> in) const { return {in[0]}; }
 
+std::string_view name_of(UpdateNumber number) {
+  switch (number) {
+    case UpdateNumber::learning_rate:
+      return "learning_rate";
+    case UpdateNumber::gradient_norm:
+      return "gradient_norm";
+    case UpdateNumber::clipped_gradient_norm:
+      break;
+  }
+  return "clipped_gradient_norm";
+}
+
+Types OfUpdate::infer(std::span<const Type>) const { return {Type{f64, {}}}; }
+
+bool made_by_training(const Op& op) {
+  return op.as<GradientOf>() != nullptr || op.as<OfUpdate>() != nullptr;
+}
+
 }  // namespace metronome

@@ -158,4 +158,22 @@ struct GradientOf {
   Types infer(std::span<const Type> in) const;
 };
 
+/// A number that the update of a training step makes.
+enum class UpdateNumber : std::uint8_t { learning_rate, gradient_norm, clipped_gradient_norm };
+std::string_view name_of(UpdateNumber number);
+
+/// Stands in a declared graph for such a number, f64[]; `update` makes it. No kernel.
+struct OfUpdate {
+  static constexpr std::string_view name = "of_update";
+  static constexpr bool differentiable = false;
+
+  UpdateNumber number = UpdateNumber::learning_rate;
+  bool operator==(const OfUpdate&) const = default;
+  std::string attributes() const { return std::string(name_of(number)); }
+  Types infer(std::span<const Type> in) const;
+};
+
+/// True for what stands for numbers that only training makes: GradientOf, OfUpdate.
+bool made_by_training(const Op& op);
+
 }  // namespace metronome

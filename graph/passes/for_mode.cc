@@ -62,7 +62,7 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    if (node.op->as<GradientOf>() != nullptr) continue;
+    if (made_by_training(*node.op)) continue;
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
                     copier.waits_of(node));
     const Values form = node.op->evaluate(copier.inputs_of(node));

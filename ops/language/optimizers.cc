@@ -93,14 +93,18 @@ std::optional<Requirement> adam_mistake(const T& rule) {
 
 }  // namespace
 
-Values clip_gradients(const Values& gradients, double max_norm) {
-  if (gradients.empty()) return {};
+Value gradient_norm(const Values& gradients) {
   Value total;
   for (const Value& gradient : gradients) {
     const Value squares = sum_squares(gradient).cast(f64);
     total = total.present() ? total + squares : squares;
   }
-  const Value factor = minimum(max_norm / (sqrt(total) + 1e-6), 1.0);
+  return sqrt(total);
+}
+
+Values clip_gradients(const Values& gradients, double max_norm) {
+  if (gradients.empty()) return {};
+  const Value factor = minimum(max_norm / (gradient_norm(gradients) + 1e-6), 1.0);
   Values clipped;
   for (const Value& gradient : gradients) {
     clipped.push_back(gradient * factor.cast(gradient.element()));
@@ -110,6 +114,7 @@ Values clip_gradients(const Values& gradients, double max_norm) {
 
 std::string Adam::attributes() const { return adam_attributes(*this); }
 std::vector<Slot> Adam::slots() const { return adam_slots(); }
+Value Adam::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values Adam::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
@@ -122,6 +127,7 @@ std::optional<Requirement> Adam::mistake() const { return adam_mistake(*this); }
 
 std::string AdamW::attributes() const { return adam_attributes(*this); }
 std::vector<Slot> AdamW::slots() const { return adam_slots(); }
+Value AdamW::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values AdamW::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
@@ -139,6 +145,7 @@ std::string Sgd::attributes() const {
 std::vector<Slot> Sgd::slots() const {
   return momentum != 0 ? std::vector<Slot>{{"momentum_buffer", zeros()}} : std::vector<Slot>{};
 }
+Value Sgd::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values Sgd::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }

@@ -29,6 +29,7 @@ struct Adam {
   std::string attributes() const;
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
+  Value norm(const Values& gradients) const;
   Values scalars(Value update, double rate) const;  ///< rate lr, 1 - beta1^t, 1 - beta2^t; f64[]
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
@@ -51,6 +52,7 @@ struct AdamW {
   std::string attributes() const;
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
+  Value norm(const Values& gradients) const;
   Values scalars(Value update, double rate) const;
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
@@ -72,6 +74,7 @@ struct Sgd {
   std::string attributes() const;
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
+  Value norm(const Values& gradients) const;
   /// rate lr and, with momentum, the gradient's weight; f64[].
   Values scalars(Value update, double rate) const;
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
@@ -79,6 +82,8 @@ struct Sgd {
   std::optional<Requirement> mistake() const;
 };
 
+/// The norm of all gradients together, f64[]; not a number if one of theirs is none.
+Value gradient_norm(const Values& gradients);
 /// All gradients scaled by one factor, so that the norm of all of them together is at most
 /// `max_norm`: min(1, max_norm / (norm + 1e-6)), torch.nn.utils.clip_grad_norm_. A norm that is not
 /// a number makes all gradients so.

@@ -20,11 +20,15 @@ namespace metronome {
 
 namespace {
 
-// torch.nn.utils.clip_grad_norm_, in place.
-void clip_gradients(Tensors& gradients, double max_norm) {
+at::Tensor norm_of(const Tensors& gradients) {
   Tensors norms;
   for (const at::Tensor& gradient : gradients) norms.push_back(at::linalg_vector_norm(gradient));
-  const at::Tensor total = at::linalg_vector_norm(at::stack(norms));
+  return at::linalg_vector_norm(at::stack(norms));
+}
+
+// torch.nn.utils.clip_grad_norm_, in place.
+void clip_gradients(Tensors& gradients, double max_norm) {
+  const at::Tensor total = norm_of(gradients);
   const at::Tensor factor = total.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0);
   for (at::Tensor& gradient : gradients) gradient.mul_(factor);
 }
@@ -79,6 +83,25 @@ bool with_step(const OptimizerRule& optimizer, const Run& run) {
 
 bool has_reference(const OptimizerRule& optimizer) {
   return with_step(optimizer, [](const auto&, const auto&) {});
+}
+
+double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
+                        const Tensors& gradients, std::int64_t update) {
+  double result = 0;
+  const auto tell = [&](const auto& rule, const auto&) {
+    if (number == UpdateNumber::learning_rate) {
+      result = rule.lr.at(update);
+      return;
+    }
+    Tensors clipped = gradients;
+    if (number == UpdateNumber::clipped_gradient_norm && rule.clip_norm) {
+      for (at::Tensor& gradient : clipped) gradient = gradient.clone();
+      clip_gradients(clipped, *rule.clip_norm);
+    }
+    result = norm_of(clipped).template item<double>();
+  };
+  if (with_step(optimizer, tell)) return result;
+  throw InternalError(fmt::format("the optimizer {} has no libtorch form", optimizer.name()));
 }
 
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,

@@ -8,6 +8,7 @@
 
 #include "graph/ir/op.h"
 #include "graph/ir/optimizer.h"
+#include "graph/ir/structural.h"
 #include "ops/rules/own_rules.h"
 #include "ops/rules/rules.h"
 
@@ -25,6 +26,10 @@ bool has_reference(const Op& op, const OwnOps& ops);
 
 /// True for the optimizers that `reference_step` knows.
 bool has_reference(const OptimizerRule& optimizer);
+/// What the next step of an optimizer that `reference_step` knows takes and makes beside the
+/// parameters (`UpdateNumber`).
+double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
+                        const Tensors& gradients, std::int64_t update);
 /// What multiplies the optimizer's learning rate and weight decay, for a parameter.
 struct Scales {
   double rate = 1, decay = 1;

@@ -74,7 +74,18 @@ TEST_CASE("a wrong feed is one error; nothing of it is copied, and the next step
         "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is f32[2, 1]", RunError);
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, at::zeros({2}, at::kDouble)}}),
-        "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is f64[2]", RunError);
+        "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is f64[2]; give "
+        "tensor.to(at::kFloat)",
+        RunError);
+    CHECK_THROWS_WITH_AS(
+        step.run({{s.x, at::zeros({2}, at::kDouble)},
+                  {s.t, at::zeros({3}, at::kDouble)},
+                  {"z", filled(1)}}),
+        "graph \"scaled\" has no input \"z\"; its inputs are \"x\", \"t\"\n"
+        "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is f64[2]; give "
+        "tensor.to(at::kFloat)\n"
+        "graph \"scaled\": feed of \"t\": requires f32[2], but the tensor is f64[3]",
+        RunError);
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, at::zeros({2}, at::kByte)}}),
         "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is Byte[2]", RunError);

@@ -94,12 +94,17 @@ TEST_CASE("what is fed and set has its element, and no other is taken") {
   Executable step = compile(m.g, cpu_replay(), plain_options());
   CHECK(run_error([&] {
           step.run({{m.x, at::zeros({4, 6}, at::kHalf)}});
-        }) == "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f16[4, 6]");
+        }) ==
+        "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f16[4, 6]; give "
+        "tensor.to(at::kBFloat16)");
   CHECK(run_error([&] {
           step.run({{m.x, at::zeros({4, 6}, at::kFloat)}});
-        }) == "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f32[4, 6]");
+        }) ==
+        "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f32[4, 6]; give "
+        "tensor.to(at::kBFloat16)");
   CHECK(run_error([&] { step.set("b", at::zeros({6}, at::kBFloat16)); }) ==
-        "graph \"moves\": set of \"b\": requires f16[6], but the tensor is bf16[6]");
+        "graph \"moves\": set of \"b\": requires f16[6], but the tensor is bf16[6]; give "
+        "tensor.to(at::kHalf)");
   const at::Tensor strided = numbers({6, 4}, 3, at::kHalf).t().to(at::kBFloat16);
   step.set("h", strided);
   CHECK(at::equal(step.get("h"), strided));

@@ -121,7 +121,7 @@ TEST_CASE("the loss may be all that evaluation computes") {
   CHECK_THROWS_WITH_AS(
       step.read("gradient of x"),
       "graph \"classifier\": no step computes \"gradient of x\": it was compiled to "
-      "evaluate alone, which computes no gradients; add mt::train to "
+      "evaluate alone, which makes no gradients and no update; add mt::train to "
       "CompileOptions::modes",
       RunError);
 }

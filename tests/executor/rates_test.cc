@@ -13,6 +13,7 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "tests/executor/plain_optimizer.h"
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
@@ -20,6 +21,7 @@ namespace metronome::rates_test {
 namespace {
 
 using tests::OnEveryTarget;
+using tests::PlainOptimizer;
 
 /// Four blocks: two at rates of their own, one as it is, one of which the biases alone are trained.
 struct Tower {
@@ -104,25 +106,12 @@ TEST_CASE("without a gradient, AdamW and SGD shrink a parameter by its own weigh
   }
 }
 
-/// Without a weight decay.
-struct Plain {
-  static constexpr std::string_view name = "plain";
-  bool operator==(const Plain&) const = default;
-  std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {}; }
-  Values scalars(Value, double) const { return {}; }
-  Values update(Value parameter, Value gradient, std::span<const Value>,
-                std::span<const Value>) const {
-    return {parameter - gradient};
-  }
-};
-
 TEST_CASE("an optimizer without a weight decay has none to scale") {
   Graph g("plain");
   const Value w = g.parameter("w", {f64, {2}}, ones());
   g.scale_weight_decay("w", 0.5);
   const Line line = Line::here();
-  g.minimize(sum(w * w), Plain{});
+  g.minimize(sum(w * w), PlainOptimizer{});
   CHECK_THROWS_WITH_AS(compile(g, cpu_replay(), tests::plain_options()),
                        fmt::format("{}: plain cannot scale the weight decay of \"w\" by 0.5\n"
                                    "  requires   an optimizer with a member `weight_decay`",

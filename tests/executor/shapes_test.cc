@@ -294,7 +294,7 @@ TEST_CASE("another shape is refused with the shapes there are and the nearest ch
                          RunError);
     CHECK_THROWS_WITH_AS(step.run({{a.x, numbers({3, 6}, 0).to(at::kFloat)}}),
                          "graph \"net\": feed of \"x\": requires f64[8, 6] or f64[3, 6], but the "
-                         "tensor is f32[3, 6]",
+                         "tensor is f32[3, 6]; give tensor.to(at::kDouble)",
                          RunError);
     CHECK_THROWS_WITH_AS(step.run({{a.x, at::Tensor()}}),
                          "graph \"net\": feed of \"x\": requires f64[8, 6] or f64[3, 6], but the "

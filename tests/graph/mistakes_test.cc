@@ -50,6 +50,28 @@ TEST_CASE("three mistakes make one report of three; what follows from one adds n
         "  requires   a name of one letter or more");
 }
 
+TEST_CASE("a wrong path hides no other mistake") {
+  const auto all = mistakes([](Graph& g) {
+    const Value x = vector(g);
+    const Value w = g.parameter("w", x.type(), {}, at(2));
+    g.state("s", x.type(), {}, at(3));
+    g.freeze("heads/**", at(4));
+    plus(x, g.parameter("v", at(5)), at(6));
+    g.scale_weight_decay("ww", 0, at(7));
+    g.thaw("w_1", at(8));      // a sibling may be one that a mistake kept from being made
+    g.thaw("decoder", at(9));  // and so may this
+    const Value t = g.state("t", x.type(), {}, at(10));
+    g.feed(t, plus(x, g.input("five", f32, {5}, at(11)), at(12)));
+    g.output("y", plus(x, w));
+  });
+  REQUIRE(all.size() == 5);
+  CHECK(all[0].starts_with("tower.cc:4: freeze(\"heads/**\") finds nothing"));
+  CHECK(all[1].starts_with("tower.cc:5: parameter(\"v\") finds nothing"));
+  CHECK(all[2].starts_with("tower.cc:7: scale_weight_decay(\"ww\", 0) finds nothing"));
+  CHECK(all[3].starts_with("tower.cc:12: plus cannot join the graph"));
+  CHECK(all[4].starts_with("tower.cc:3: state \"s\" is never fed"));
+}
+
 TEST_CASE("a graph keeps its files' names, whatever becomes of the caller's") {
   std::string file = "tower.cc";
   const Line line{file.c_str(), 7};

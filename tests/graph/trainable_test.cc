@@ -65,6 +65,10 @@ TEST_CASE("a path that finds nothing is answered with those near it") {
   CHECK(frozen("linear") == answer("linear", "\"body/linear\""));
   CHECK(frozen("linear/weight") == answer("linear/weight", "\"body/linear/weight\""));
   CHECK(frozen("body/*/wieght") == answer("body/*/wieght", "\"body/linear/weight\""));
+  CHECK(frozen("head/**") == answer("head/**", "\"heads\""));
+  CHECK(frozen("**/linaer/**") == answer("**/linaer/**", ""));
+  CHECK(frozen("**/liner/**") == answer("**/liner/**", "\"body/linear\""));
+  CHECK(frozen("**/linear/weigth/**") == answer("**/linear/weigth/**", "\"body/linear/weight\""));
   CHECK(frozen("decoder/attention") == answer("decoder/attention", ""));
 }
 

@@ -106,6 +106,8 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   if ((program.extras & kKeepsGradient) != 0) {
     g.gradient(builder.x.value, at());
     texts.push_back("g.gradient(x);");
+    g.clipped_gradient_norm(at());
+    texts.push_back("g.clipped_gradient_norm();");
   }
   const Loss& loss = kLosses[program.loss % kLosses.size()];
   const Chosen& optimizer = kOptimizers[program.optimizer % kOptimizers.size()];

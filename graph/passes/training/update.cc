@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "graph/passes/copier.h"
 
 namespace metronome::passes {
 namespace {
@@ -40,6 +42,17 @@ class Updates {
             made[i]);
     }
     return made;
+  }
+
+  /// Makes the numbers of the update that users read.
+  void make_numbers(const std::vector<ParameterGradient>& gradients, const Values& clipped) {
+    for (std::size_t r = 0; r < graph_.readables().size(); ++r) {
+      const ValueId id = graph_.readables()[r].value;
+      const OfUpdate* asked = id.present() ? graph_.node(id).op->as<OfUpdate>() : nullptr;
+      if (asked == nullptr) continue;
+      const UpdateNumber number = asked->number;  // the nodes move
+      graph_.set_readable(r, made(number, gradients, clipped).id());
+    }
   }
 
   /// Makes the scalars of each rate and the rule of each weight decay, for `of`.
@@ -94,6 +107,27 @@ class Updates {
   [[noreturn]] void refuse(const std::string& what, const std::string& requires_) const {
     throw GraphError({fmt::format("{}: {} cannot {}\n  requires   {}", to_string(line_),
                                   optimizer_.name(), what, requires_)});
+  }
+
+  Value made(UpdateNumber number, const std::vector<ParameterGradient>& gradients,
+             const Values& clipped) {
+    const std::string what = fmt::format("tell its {}", name_of(number));
+    Value result;
+    if (number == UpdateNumber::learning_rate) {
+      result = optimizer_.learning_rate(emitter_.read(graph_.counters().update));
+      if (!result.present()) refuse(what, "an optimizer with a member `lr`, a LearningRate");
+    } else {
+      Values of = clipped;
+      if (number == UpdateNumber::gradient_norm) {
+        of.clear();
+        for (const ParameterGradient& g : gradients) of.push_back(emitter_.value(g.value));
+      }
+      result = optimizer_.norm(of);
+      if (!result.present()) refuse(what, "an optimizer with a member function `norm`");
+    }
+    check_recorded(what);
+    check(what, "it", Type{f64, {}}, result);
+    return result;
   }
 
   void scale_decay(const Storage& parameter) {
@@ -151,6 +185,17 @@ class Updates {
   std::map<double, std::shared_ptr<const OptimizerRule>> decayed_;  // by factor, other than 1
 };
 
+/// Without what stood for numbers of the update, which nothing reads any more.
+ir::Graph without_stand_ins(ir::Graph graph) {
+  const auto stands_in = [](const Node& node) { return node.op->as<OfUpdate>() != nullptr; };
+  if (std::ranges::none_of(graph.nodes(), stands_in)) return graph;
+  Copier copier(graph);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
+    if (!stands_in(graph.nodes()[i])) copier.copy(i);
+  }
+  return copier.finish();
+}
+
 }  // namespace
 
 ir::Graph update(ir::Graph graph, const Settings& settings) {
@@ -169,6 +214,7 @@ ir::Graph update(ir::Graph graph, const Settings& settings) {
     const ir::Objective objective = graph.objectives()[o];
     Updates updates(emitter, objective);
     const Values clipped = updates.clipped(objective.gradients);
+    updates.make_numbers(objective.gradients, clipped);
     updates.make_scalars(objective.gradients);
     for (std::size_t i = 0; i < objective.gradients.size(); ++i) {
       for (const Assignment& next : updates.of(objective.gradients[i].parameter, clipped[i])) {
@@ -179,7 +225,7 @@ ir::Graph update(ir::Graph graph, const Settings& settings) {
   }
   if (!graph.objectives().empty()) advance(graph.counters().update);
   graph.set_assignments(std::move(assignments));
-  return graph;
+  return without_stand_ins(std::move(graph));
 }
 
 }  // namespace metronome::passes
