@@ -124,9 +124,6 @@ void check_data(const SafetensorsFile& file, const ByPath& storages, const Recor
 
 // The second pass: from its first `reset` on, storages change.
 void fill(const SafetensorsFile& file, const Match& match, std::span<const Checkpointed> storages) {
-  const auto reset = [](const Checkpointed& storage) {
-    if (storage.reset) storage.reset(storage.data);
-  };
   if (file.changed()) refuse_file(file.file(), "another process wrote to it meanwhile");
   std::string trouble;
   try {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/ir/error.h"
+#include "executor/checkpoint/safetensors.h"
 
 namespace metronome::executor::checkpoint {
 namespace {
@@ -31,7 +31,7 @@ bool is_state_elsewhere(std::string_view name, const ByPath& storages) {
   std::string reason = fmt::format("it is of another model: {}",
                                    fmt::join(problems.begin(), problems.begin() + named, "; "));
   if (problems.size() > named) reason += fmt::format("; and {} more", problems.size() - named);
-  kept.refuse(reason);
+  refuse_file(kept.name, reason);
 }
 
 }  // namespace
@@ -48,8 +48,8 @@ bool is_seed(const Checkpointed& storage) {
   return storage.kind == StorageKind::counter && storage.path == "seed";
 }
 
-void Kept::refuse(std::string_view reason) const {
-  throw RunError(fmt::format("{}: cannot be loaded: {}", name, reason));
+void reset(const Checkpointed& storage) {
+  if (storage.reset) storage.reset(storage.data);
 }
 
 Match match(const Kept& kept, const ByPath& storages) {

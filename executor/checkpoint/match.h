@@ -1,7 +1,6 @@
 // How the storages of an executable and the tensors that were kept of one go together.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -18,14 +17,14 @@ using ByPath = std::map<std::string_view, const Checkpointed*>;
 ByPath tensors_by_path(std::span<const Checkpointed> storages);
 bool is_seed(const Checkpointed& storage);
 
+/// To its initial value, where it has one.
+void reset(const Checkpointed& storage);
+
 /// What was kept: a file, or a snapshot.
 struct Kept {
   std::string name;  ///< how messages begin: FILE
   std::string kind;  ///< "file"
   std::map<std::string_view, Type> tensors;
-
-  /// Throws RunError "NAME: cannot be loaded: REASON".
-  [[noreturn]] void refuse(std::string_view reason) const;
 };
 
 struct Match {

@@ -34,7 +34,7 @@ struct TensorBytes {
 void write_safetensors(const std::string& file, std::span<const TensorBytes> tensors,
                        const Metadata& metadata);
 
-/// Throws RunError "FILE: cannot be loaded: REASON".
+/// Throws RunError "FILE: cannot be loaded: REASON". `file` may as well name a snapshot.
 [[noreturn]] void refuse_file(const std::string& file, std::string_view reason);
 
 /// An open file whose header has been checked in full: every tensor's bytes lie in the file, each

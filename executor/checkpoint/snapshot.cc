@@ -52,7 +52,7 @@ std::vector<std::string> load_snapshot(const Snapshot& snapshot,
   Kept kept{contents.name, "snapshot", {}};
   for (const auto& [path, tensor] : contents.tensors) kept.tensors.emplace(path, tensor.type);
   Match matched = match(kept, tensors_by_path(storages));
-  for (const Checkpointed* storage : matched.reset) storage->reset(storage->data);
+  for (const Checkpointed* storage : matched.reset) reset(*storage);
   for (const Checkpointed* storage : matched.read) {
     const std::size_t bytes = storage->type.bytes();
     if (bytes > 0)

@@ -40,7 +40,6 @@ Executable::Impl::DeclaredGraph kept(const Graph& declared, Executable::Impl& im
     result.input_at[input.value.node] =
         static_cast<std::int32_t>(place_of(impl.inputs, input.name));
   }
-  result.readables.resize(impl.readables.size(), Executable::Impl::kNone);
   for (std::size_t i = 0; i < graph.readables().size(); ++i) {
     const std::size_t place = place_of(impl.readables, graph.readables()[i].name);
     result.readables.resize(impl.readables.size(), Executable::Impl::kNone);

@@ -15,7 +15,7 @@ bool fits(const Offered& offered, const Type& type);
 
 /// Says why the tensor cannot be copied into a place of type `required`: "graph "net": feed of "x":
 /// requires f32[2], but the tensor is f32[3]". Throws RunError.
-/// `way_out` stands behind it if the tensor is on the host.
+/// `way_out` stands behind it if the tensor is on the host and of an element type of Metronome's.
 [[noreturn]] void refuse(const Offered& offered, const std::string& required,
                          const std::string& what, std::string_view way_out = "");
 

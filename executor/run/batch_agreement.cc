@@ -7,7 +7,6 @@
 
 #include "executor/run/batch_shapes.h"
 #include "graph/ir/error.h"
-#include "graph/ir/structural.h"
 
 namespace metronome::executor {
 namespace {
