@@ -62,7 +62,7 @@ using KernelOps = OpList<
     MaxPool, MaxPoolGrad, AvgPool, AvgPoolGrad, AdaptiveAvgPool, AdaptiveAvgPoolGrad, Upsample,
     UpsampleGrad,
     // optimizers
-    AdamUpdate, SgdUpdate>;
+    AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate>;
 
 /// Of those, ops of one element each: CUDA runs one on its own as a group of one (ops/cuda/map.h).
 using MapOps = OpList<Accumulate, Elementwise, Cast, Dropout, Expand>;

@@ -43,7 +43,7 @@ std::string steps_of(std::span<const ir::Graph* const> declared,
   std::string text;
   for (const ir::Graph* graph : declared) text += graph->print();
   for (const executor::Plan& plan : plans) {
-    text += fmt::format("plan to {} {}\n", name_of(plan.mode), plan.report.batch);
+    text += fmt::format("plan to {}\n", name_of(plan.report));
     for (const std::int32_t index : plan.schedule.order) {
       const Node& node = plan.graph.nodes()[index];
       if (is_collective(*node.op)) text += collective(plan.graph, node) + '\n';

@@ -128,8 +128,8 @@ void fill(const SafetensorsFile& file, const Match& match, std::span<const Check
   std::string trouble;
   try {
     for (const Checkpointed* storage : match.reset) reset(*storage);
-    for (const Checkpointed* storage : match.read) {
-      const auto entry = file.tensors().find(storage->path);
+    for (const auto& [storage, tensor] : match.read) {
+      const auto entry = file.tensors().find(std::string(tensor));
       file.read(entry->second, {storage->data, storage->type.bytes()});
     }
     if (!file.changed()) return;

@@ -49,6 +49,8 @@ void save_checkpoint(const std::string& file, std::span<const Checkpointed> stor
 /// - a state that the file lacks or has with another type: it starts from its initial value;
 /// - moments of the file that these storages lack (all in one line): they are ignored;
 /// - moments that the file lacks or has with another type (all in one line): initial values;
+/// - averages that the file lacks (in one line): they begin as the file's parameters; averages of
+///   the file that these storages lack (in one line): they are ignored;
 /// - another seed than `expected`: the file's holds from here on;
 /// - other kernel choices than `expected`.
 /// Counters that these storages lack are ignored: a graph without a loss has no "update".

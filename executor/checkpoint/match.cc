@@ -11,7 +11,8 @@ namespace metronome::executor::checkpoint {
 namespace {
 
 constexpr std::string_view kMoments = "optimizer/";  // what paths of moments begin with
-constexpr std::size_t kNamed = 3;                    // problems that one error names
+constexpr std::string_view kAverages = "average/";
+constexpr std::size_t kNamed = 3;  // problems that one error names
 
 std::string difference(const Kept& kept, const Checkpointed& storage, const Type* type) {
   return fmt::format("{} \"{}\" is {} here and {} in the {}", name_of(storage.kind), storage.path,
@@ -24,6 +25,15 @@ bool is_state_elsewhere(std::string_view name, const ByPath& storages) {
   if (!name.ends_with(']')) return false;
   const auto found = storages.find(name.substr(0, name.rfind('[')));
   return found != storages.end() && found->second->kind == StorageKind::state;
+}
+
+/// The parameter that "average/NAME/PATH" is the average of.
+std::string_view averaged(std::string_view path) {
+  return path.substr(path.find('/', kAverages.size()) + 1);
+}
+
+std::string plural(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 [[noreturn]] void refuse_model(const Kept& kept, const std::vector<std::string>& problems) {
@@ -56,13 +66,20 @@ Match match(const Kept& kept, const ByPath& storages) {
   Match result;
   std::vector<std::string> problems;
   std::size_t moments = 0, fresh_moments = 0, ignored_moments = 0, ignored_states = 0;
+  std::size_t fresh_averages = 0, ignored_averages = 0;
   for (const auto& [path, storage] : storages) {
     const auto found = kept.tensors.find(path);
     const Type* type = found == kept.tensors.end() ? nullptr : &found->second;
     const bool moment = storage->kind == StorageKind::moment;
     moments += moment;
     if (type != nullptr && *type == storage->type) {
-      result.read.push_back(storage);
+      result.read.push_back({storage, path});
+    } else if (storage->kind == StorageKind::average) {
+      const auto parameter = kept.tensors.find(averaged(path));
+      ++fresh_averages;
+      if (parameter != kept.tensors.end() && parameter->second == storage->type) {
+        result.read.push_back({storage, parameter->first});
+      }
     } else if (moment) {
       ++fresh_moments;
       result.reset.push_back(storage);
@@ -78,6 +95,8 @@ Match match(const Kept& kept, const ByPath& storages) {
     if (storages.contains(name) || name == "replay" || name == "update") continue;
     if (name.starts_with(kMoments)) {
       ++ignored_moments;
+    } else if (name.starts_with(kAverages)) {
+      ++ignored_averages;
     } else if (is_state_elsewhere(name, storages)) {
       ++ignored_states;
     } else {
@@ -91,9 +110,16 @@ Match match(const Kept& kept, const ByPath& storages) {
                                          kept.name, ignored_moments));
   }
   if (ignored_states > 0) {
-    result.notices.push_back(fmt::format("{}: ignored {} state{} of a graph that is not here",
-                                         kept.name, ignored_states,
-                                         ignored_states == 1 ? "" : "s"));
+    result.notices.push_back(fmt::format("{}: ignored {} of a graph that is not here", kept.name,
+                                         plural(ignored_states, "state")));
+  }
+  if (ignored_averages > 0) {
+    result.notices.push_back(fmt::format("{}: ignored {} that nothing keeps here", kept.name,
+                                         plural(ignored_averages, "average")));
+  }
+  if (fresh_averages > 0) {
+    result.notices.push_back(fmt::format("{}: lacks {}: they begin as the {}'s parameters",
+                                         kept.name, plural(fresh_averages, "average"), kept.kind));
   }
   if (fresh_moments > 0) {
     result.notices.push_back(fmt::format(

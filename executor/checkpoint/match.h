@@ -27,8 +27,14 @@ struct Kept {
   std::map<std::string_view, Type> tensors;
 };
 
+/// A storage, and the tensor of the same type that it takes.
+struct Taken {
+  const Checkpointed* storage;
+  std::string_view tensor;
+};
+
 struct Match {
-  std::vector<const Checkpointed*> read;   ///< kept under the same path, with the same type
+  std::vector<Taken> read;                 ///< of the same path, but for averages that begin anew
   std::vector<const Checkpointed*> reset;  ///< to their initial values
   std::vector<std::string> notices;
 };

@@ -53,10 +53,10 @@ std::vector<std::string> load_snapshot(const Snapshot& snapshot,
   for (const auto& [path, tensor] : contents.tensors) kept.tensors.emplace(path, tensor.type);
   Match matched = match(kept, tensors_by_path(storages));
   for (const Checkpointed* storage : matched.reset) reset(*storage);
-  for (const Checkpointed* storage : matched.read) {
+  for (const auto& [storage, tensor] : matched.read) {
     const std::size_t bytes = storage->type.bytes();
-    if (bytes > 0)
-      std::memcpy(storage->data, contents.tensors.find(storage->path)->second.data.get(), bytes);
+    const auto kept_as = contents.tensors.find(std::string(tensor));
+    if (bytes > 0) std::memcpy(storage->data, kept_as->second.data.get(), bytes);
   }
   take_origin(kept, contents.info, expected, storages, matched.notices);
   return std::move(matched.notices);

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <new>
 #include <optional>
 #include <utility>
 
+#include "executor/compile/averaged.h"
 #include "executor/compile/compile_checks.h"
 #include "executor/compile/first_choices.h"
 #include "executor/compile/make_executable.h"
@@ -107,18 +109,37 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
 
   // Each graph in each mode: passes, kernels, order, memory.
   const BatchShapes shapes(declared);
-  std::vector<ir::Graph> evaluated;
-  evaluated.reserve(declared.size());
+  std::deque<ir::Graph> evaluated;  // where they are
   Planned planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
+  const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,
+                        const std::string& average) {
+    planned.declared.push_back(&graph);
+    planned.plans.push_back(make_plan({.graph = graph,
+                                       .shape = shape,
+                                       .batch = shapes.describe(shape),
+                                       .average = average,
+                                       .kept = kept,
+                                       .averages = averages},
+                                      mode, *backend, options, report));
+    for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
+  };
   for (std::size_t shape = 0; shape < declared.size(); ++shape) {
-    evaluated.push_back(limited_to(*declared[shape], options.evaluate_outputs));
+    const ir::Graph& whole = *declared[shape];
+    const ir::Graph& some = evaluated.emplace_back(limited_to(whole, options.evaluate_outputs));
     for (const Mode mode : parts[shape].modes) {
-      const ir::Graph& graph = mode == Mode::train ? *declared[shape] : evaluated.back();
-      planned.declared.push_back(&graph);
-      planned.plans.push_back(make_plan({graph, shape, shapes.describe(shape), kept, averages},
-                                        mode, *backend, options, report));
-      for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
+      plan(mode == Mode::train ? whole : some, shape, mode, "");
+    }
+  }
+  // Last, so that storages are as the plans above have them.
+  const ir::Graph& keeps = leading(parts);
+  for (const std::string& name : averages_in(keeps)) {
+    for (std::size_t shape = 0; shape < declared.size(); ++shape) {
+      for (const Mode mode : parts[shape].modes) {
+        if (mode == Mode::train) continue;
+        plan(evaluated.emplace_back(with_averages(evaluated[shape], name, keeps)), shape, mode,
+             name);
+      }
     }
   }
 

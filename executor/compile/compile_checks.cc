@@ -10,7 +10,6 @@
 #include "executor/engine/plan_nodes.h"
 #include "executor/run/batch_shapes.h"
 #include "graph/ir/error.h"
-#include "graph/ir/structural.h"
 
 namespace metronome::executor::compile {
 namespace {
@@ -83,11 +82,6 @@ void check_threads(const std::string& graph, int threads) {
                 graph, used, machine, most_threads(), std::max(cores, 1u)));
 }
 
-/// True where evaluation can compute it.
-bool evaluates(const ir::Graph& graph, const Readable& readable) {
-  return !made_by_training(*graph.node(readable.declared).op);
-}
-
 bool evaluates(const GraphInModes& part) {
   return part.in(Mode::evaluate) || part.in(Mode::advance);
 }
@@ -109,9 +103,10 @@ void check_evaluate_outputs(std::span<const GraphInModes> parts, const CompileOp
   std::vector<std::string> all;
   for (std::size_t k = 0; k < parts.size(); ++k) {
     if (!evaluates(parts[k])) continue;
+    const std::vector<bool> by_training = ir::made_by_training(*parts[k].graph);
     std::vector<std::string> names;
     for (const Readable& r : parts[k].graph->readables()) {
-      if (evaluates(*parts[k].graph, r)) names.push_back(r.name);
+      if (!by_training[r.declared.node]) names.push_back(r.name);
     }
     for (const std::string& name : names) {
       if (std::ranges::find(all, name) == all.end()) all.push_back(name);

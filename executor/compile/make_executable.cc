@@ -61,10 +61,16 @@ std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> grap
   }
   impl->shapes = shapes;
   impl->options = options;
+  impl->averages = {""};
   for (std::size_t i = 0; i < plans.size(); ++i) {
     impl->plans.push_back(planned(plans[i], *impl));
-    impl->declared[plans[i].shape].plans[static_cast<std::size_t>(plans[i].mode)] = {
-        static_cast<std::int32_t>(i)};
+    const Executable::Impl::Kind kind{plans[i].mode, place_of(impl->averages, plans[i].average)};
+    std::vector<executor::PlanId>& of_graph = impl->declared[plans[i].shape].plans;
+    of_graph.resize(std::max(of_graph.size(), kind.index() + 1));
+    of_graph[kind.index()] = {static_cast<std::int32_t>(i)};
+  }
+  for (Executable::Impl::DeclaredGraph& d : impl->declared) {
+    d.plans.resize(impl->averages.size() * kModes);
   }
   impl->computed_by.resize(impl->readables.size());
   impl->recent.resize(static_cast<std::size_t>(slots));

@@ -28,24 +28,24 @@ std::size_t unshared_bytes(const ir::Graph& graph) {
   return bytes;
 }
 
-std::vector<std::string> described(const ir::Graph& graph,
-                                   const std::vector<plan::Holder>& holders) {
-  std::vector<std::string> lines;
+std::vector<HeldValue> described(const ir::Graph& graph, const std::vector<plan::Holder>& holders) {
+  std::vector<HeldValue> values;
   for (const plan::Holder& h : holders) {
-    lines.push_back(fmt::format("{:<22} {:>9.3f} MiB  {}", to_string(graph.type(h.value)),
-                                static_cast<double>(h.bytes) / (1 << 20),
-                                graph.node(h.value).path));
+    const Node& node = graph.node(h.value);
+    values.push_back({to_string(graph.type(h.value)), h.bytes, node.path, to_string(node.line)});
   }
-  return lines;
+  return values;
 }
 
 void require_within(const PlanReport& plan, std::size_t budget, const std::string& graph) {
   if (plan.arena_bytes <= budget) return;
-  const std::string batch = plan.batch.empty() ? "" : fmt::format(" at batch shape {}", plan.batch);
-  throw RunError(
-      fmt::format("graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is "
-                  "{}; the smallest that is feasible is {}",
-                  graph, name_of(plan.mode), batch, plan.arena_bytes, budget, plan.arena_bytes));
+  std::string how = plan.average.empty() ? "" : fmt::format(" with \"{}\"", plan.average);
+  if (!plan.batch.empty()) how += fmt::format(" at batch shape {}", plan.batch);
+  throw RunError(fmt::format(
+      "graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is "
+      "{}; the smallest that is feasible is {}; largest at its fullest moment are\n  {}",
+      graph, name_of(plan.mode), how, plan.arena_bytes, budget, plan.arena_bytes,
+      fmt::join(plan.largest(), "\n  ")));
 }
 
 }  // namespace
@@ -90,6 +90,7 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
   PlanReport summary;
   summary.mode = settings.mode;
   summary.batch = declared.batch;
+  summary.average = declared.average;
   KeepWhole keep_whole(kernels, settings, options, report);
   Settings complete = settings;
   complete.kept = declared.kept;
@@ -117,9 +118,10 @@ Plan make_plan(const Declared& declared, const Settings& settings, const Kernels
       std::ranges::count_if(graph.nodes(), [](const Node& n) { return n.op->as<Relayout>(); }));
   summary.copies =
       static_cast<std::size_t>(std::count(order.in_place.begin(), order.in_place.end(), false));
-  summary.biggest = described(graph, memory.biggest);
-  return {settings.mode,    declared.shape,           std::move(graph),  std::move(choices),
-          std::move(order), std::move(scratch_bytes), std::move(memory), std::move(summary)};
+  summary.held = described(graph, memory.holders);
+  return {settings.mode,      declared.shape,   declared.average,         std::move(graph),
+          std::move(choices), std::move(order), std::move(scratch_bytes), std::move(memory),
+          std::move(summary)};
 }
 
 }  // namespace metronome::executor::compile

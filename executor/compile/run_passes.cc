@@ -93,14 +93,15 @@ std::set<std::string> left_out() {
 }
 
 /// METRONOME_DUMP=dir keeps the graph after each pass.
-void dump(const ir::Graph& graph, std::size_t shape, Mode mode, std::size_t index,
+void dump(const ir::Graph& graph, const Declared& declared, Mode mode, std::size_t index,
           std::string_view pass) {
   const char* folder = std::getenv("METRONOME_DUMP");
   if (folder == nullptr || *folder == '\0') return;
   const std::filesystem::path file =
-      std::filesystem::path(folder) / fmt::format("{}{}-{}-{}-{}.txt", graph.name(),
-                                                  shape == 0 ? "" : fmt::format("-{}", shape),
-                                                  name_of(mode), index, pass);
+      std::filesystem::path(folder) /
+      fmt::format("{}{}-{}{}-{}-{}.txt", graph.name(),
+                  declared.shape == 0 ? "" : fmt::format("-{}", declared.shape), name_of(mode),
+                  declared.average.empty() ? "" : "-" + declared.average, index, pass);
   std::ofstream out(file);
   out << graph.print();
   if (!out.flush()) {
@@ -138,7 +139,7 @@ ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanRep
     const std::uint64_t before = graph.version();
     graph = pass.run(std::move(graph), settings);
     if (graph.version() != before) check::verify(graph, pass.name);
-    dump(graph, declared.shape, settings.mode, i, pass.name);
+    dump(graph, declared, settings.mode, i, pass.name);
     if (pass.name == "differentiate" && !graph.objectives().empty() &&
         settings.mode == Mode::train) {
       list_unreached(graph, report);

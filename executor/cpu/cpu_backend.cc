@@ -37,7 +37,7 @@ class CpuBackend : public Backend {
 
 void add_biggest(std::span<const Plan> plans, Needs& needs) {
   for (const Plan& plan : plans) {
-    for (const plan::Holder& h : plan.memory.biggest) {
+    for (const plan::Holder& h : plan.memory.holders) {
       const Type& type = plan.graph.type(h.value);
       needs.values.push_back(
           {fmt::format("{} \"{}\"", to_string(type), plan.graph.node(h.value).path), type.bytes()});

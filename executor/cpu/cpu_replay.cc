@@ -55,7 +55,8 @@ class Replay {
     std::vector<Poison> poisons;
     if (checks.poison) poisons = poison_after_each();
     std::optional<CpuWatch> watch;
-    if (checks.watch) add("watch", watch.emplace(plan_, memory, locate, faults, base).begin());
+    if (checks.watch)
+      add(kernel_of("watch"), watch.emplace(plan_, memory, locate, faults, base).begin());
     for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
       const std::int32_t node = plan_.schedule.order[step];
       if (!has_kernel(plan_.graph, plan_.graph.nodes()[node])) continue;
@@ -69,22 +70,22 @@ class Replay {
         return p.in == plan::Place::In::storage;
       });
       if (writes) first_write_ = std::min(first_write_, steps_.size());
-      add(describe(plan_.graph.nodes()[node]),
+      add(kernel_of(plan_.graph, plan_.graph.nodes()[node]),
           bind_node(table, plan_, node, locate, scratch,
                     {&faults, fault_place(base + node, FaultKind::lookup)}),
           runs_if);
       if (watch) {
-        if (CpuKernel look = watch->after(node)) add("watch", std::move(look), runs_if);
+        if (CpuKernel look = watch->after(node)) add(kernel_of("watch"), std::move(look), runs_if);
       }
-      if (checks.poison) add("poison", CpuKernel(poisons[step]));
+      if (checks.poison) add(kernel_of("poison"), CpuKernel(poisons[step]));
     }
     const auto assignments = plan_.graph.assignments();
     for (std::size_t i = 0; i < assignments.size(); ++i) {
       if (plan_.schedule.in_place[i]) continue;
-      add(fmt::format("assign \"{}\"", plan_.graph.storage(assignments[i].storage).path),
+      const std::size_t bytes = plan_.graph.type(assignments[i].value).bytes();
+      add(kernel_of_assignment(plan_.graph, assignments[i]),
           CpuKernel(CopyBytes{address(assignments[i].value),
-                              bases_.storages[assignments[i].storage.index],
-                              plan_.graph.type(assignments[i].value).bytes()}));
+                              bases_.storages[assignments[i].storage.index], bytes}));
     }
   }
 
@@ -112,7 +113,8 @@ class Replay {
           const auto begin = Clock::now();
           steps_[i].function(steps_[i].arguments);
           const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-          times.push_back({names_[i], took.count(), TimedBy::host_clock});
+          times.push_back(timed_[i]);
+          times.back().microseconds = took.count();
         }
       }
     } catch (const std::exception& failure) {
@@ -139,7 +141,7 @@ class Replay {
   };
 
   [[noreturn]] void break_off(std::size_t step, const std::exception& failure) const {
-    throw BrokenStep(names_[step], failure.what(), step >= first_write_);
+    throw BrokenStep(timed_[step].kernel, failure.what(), step >= first_write_);
   }
 
   /// Steps that run together or not at all.
@@ -149,14 +151,14 @@ class Replay {
     std::size_t end;
   };
 
-  void add(std::string name, CpuKernel kernel, const bool* guard = nullptr) {
+  void add(KernelTime timed, CpuKernel kernel, const bool* guard = nullptr) {
     if (regions_.empty() || regions_.back().guard != guard) {
       regions_.push_back({guard, steps_.size(), steps_.size()});
     }
     ++regions_.back().end;
     steps_.push_back({kernel.function(), kernel.arguments()});
     kernels_.push_back(std::move(kernel));
-    names_.push_back(std::move(name));
+    timed_.push_back(std::move(timed));
   }
 
   /// One block for each root that readable values lie in, named by the first readable of it.
@@ -223,7 +225,7 @@ class Replay {
   std::vector<Step> steps_;
   std::vector<Region> regions_;
   std::vector<CpuKernel> kernels_;  // own what the steps point to
-  std::vector<std::string> names_;  // of the steps
+  std::vector<KernelTime> timed_;   // of the steps
   std::size_t first_write_ = std::numeric_limits<std::size_t>::max();  // step that writes a storage
 };
 

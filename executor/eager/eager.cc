@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <initializer_list>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -61,7 +63,7 @@ class Interpreter {
           parameters_.push_back(read->storage);
           leaves_.push_back(values_[i][0]);
         }
-      } else if (node.inputs.empty() && !made_by_training(*node.op)) {
+      } else if (node.inputs.empty() && !stands_for_training(*node.op)) {
         values_[i] = reference(*node.op, {}, ops_);  // a constant: made once
         for (at::Tensor& constant : values_[i]) constant = constant.to(tensors.device());
       }
@@ -69,6 +71,7 @@ class Interpreter {
     for (const Tensors& outputs : values_) {
       for (const at::Tensor& kept : outputs) lasting_.insert(storage_of(kept));
     }
+    find_phases();
     find_last_uses();
     if (trains()) {
       find_wanted();
@@ -119,10 +122,15 @@ class Interpreter {
       if (averages_) average();
       look_at_gradients();
     }
-    keep_readables();
+    follow(Phase::gradients);
+    keep_readables({Phase::forward, Phase::gradients});
+    keep_old_values();
     changed = true;
-    assign();
+    assign({Phase::forward, Phase::gradients});
     if (training) step();
+    follow(Phase::update);
+    keep_readables({Phase::update});
+    assign({Phase::update});
     if (mode_ == Mode::train) ++counter(graph_.counters().replay);
     for (const std::int32_t node : held_) values_[node].clear();
   }
@@ -152,6 +160,28 @@ class Interpreter {
   }
   bool constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
 
+  /// When a node can be computed: what is made of gradients, and of the update, comes later.
+  enum class Phase : std::uint8_t { forward, gradients, update };
+  using Phases = std::initializer_list<Phase>;
+
+  bool is_in(Phases phases, ValueId id) const {
+    return std::ranges::find(phases, phases_[id.node]) != phases.end();
+  }
+
+  void find_phases() {
+    const std::vector<bool> by_training = ir::made_by_training(graph_);
+    for (std::size_t i = 0; i < by_training.size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      Phase phase = by_training[i] ? Phase::gradients : Phase::forward;
+      for (const ValueId input : node.inputs) phase = std::max(phase, phases_[input.node]);
+      if (const auto* after = node.op->as<AfterUpdate>()) {
+        phase = Phase::update;
+        lasting_.insert(storage_of(storage(after->storage)));
+      }
+      phases_.push_back(phase);
+    }
+  }
+
   /// As a program's variables would, values are released after their last use.
   void find_last_uses() {
     const auto count = static_cast<std::int32_t>(graph_.nodes().size());
@@ -169,11 +199,11 @@ class Interpreter {
       held_.push_back(id.node);
     };
     for (const ir::Objective& objective : graph_.objectives()) hold(objective.loss);
-    for (const Readable& r : graph_.readables()) {
-      hold(r.value);
-      if (r.value.present() && graph_.node(r.value).op->as<GradientOf>() != nullptr) {
-        hold(graph_.node(r.value).inputs[0]);
-      }
+    for (const Readable& r : graph_.readables()) hold(r.value);
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (phases_[i] == Phase::forward) continue;
+      hold({i, 0});
+      for (const ValueId id : graph_.nodes()[i].inputs) hold(id);
     }
     for (const Assignment& a : graph_.assignments()) hold(a.value);
     releases_.resize(count);
@@ -242,16 +272,15 @@ class Interpreter {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       const Node& node = graph_.nodes()[i];
       running_ = i;
-      if (skips(node)) {
+      if (phases_[i] != Phase::forward) {
+        if (node.op->as<GradientOf>() != nullptr && value(node.inputs[0]).requires_grad())
+          value(node.inputs[0]).retain_grad();
+      } else if (skips(node)) {
         values_[i] = Tensors(node.types.size());  // for merges, which do not look at them
       } else if (!constant(i)) {
         inputs.clear();
         for (const ValueId id : node.inputs) inputs.push_back(value(id));
-        if (node.op->as<GradientOf>() != nullptr) {
-          if (inputs[0].requires_grad()) inputs[0].retain_grad();
-        } else {
-          values_[i] = computed(i, inputs);
-        }
+        values_[i] = computed(i, inputs);
       }
       if (!wanted_.empty() && wanted_[i]) watch(i);
       for (const std::int32_t dead : releases_[i]) values_[dead].clear();
@@ -315,23 +344,53 @@ class Interpreter {
     }
   }
 
-  void keep_readables() {
+  /// Computes what has to wait for this phase.
+  void follow(Phase phase) {
+    Tensors inputs;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(phases_.size()); ++i) {
+      if (phases_[i] != phase) continue;
+      running_ = i;
+      const Node& node = graph_.nodes()[i];
+      if (node.op->as<GradientOf>() != nullptr) {
+        const at::Tensor& of = value(node.inputs[0]);
+        values_[i] = {of.grad().defined() ? of.grad().detach().clone() : at::zeros_like(of)};
+      } else if (const auto* asked = node.op->as<OfUpdate>()) {
+        values_[i] = {number_of_update(asked->number)};
+      } else if (const auto* after = node.op->as<AfterUpdate>()) {
+        values_[i] = {storage(after->storage).detach()};
+      } else {
+        inputs.clear();
+        for (const ValueId id : node.inputs) {
+          const auto old = old_.find(id);
+          inputs.push_back(old == old_.end() ? value(id) : old->second);
+        }
+        values_[i] = computed(i, inputs);
+      }
+    }
+    running_ = -1;
+  }
+
+  /// Of storages, for what reads them after the update.
+  void keep_old_values() {
+    old_.clear();
+    for (std::size_t i = 0; i < phases_.size(); ++i) {
+      if (phases_[i] != Phase::update) continue;
+      for (const ValueId id : graph_.nodes()[i].inputs) {
+        if (phases_[id.node] == Phase::update) continue;
+        const at::Tensor of = value(id).detach();
+        if (lasting_.contains(storage_of(of))) old_[id] = of.clone();
+      }
+    }
+  }
+
+  void keep_readables(Phases phases) {
     for (std::size_t r = 0; r < readables_.size(); ++r) {
       const ValueId id = graph_.readables()[r].value;
-      if (!id.present()) continue;
-      if (const auto* asked = graph_.node(id).op->as<OfUpdate>()) {
-        readables_[r] = number_of_update(asked->number);
-        continue;
-      }
-      if (graph_.node(id).op->as<GradientOf>() == nullptr) {
-        const at::Tensor kept = value(id).detach();
-        // Of a storage's old value, which the step is about to change, of an input or a constant,
-        // also where an op gave a view of it.
-        readables_[r] = lasting_.contains(storage_of(kept)) ? kept.clone() : kept;
-        continue;
-      }
-      const at::Tensor& of = value(graph_.node(id).inputs[0]);
-      readables_[r] = of.grad().defined() ? of.grad().detach().clone() : at::zeros_like(of);
+      if (!id.present() || !is_in(phases, id)) continue;
+      const at::Tensor kept = value(id).detach();
+      // Of a storage's value, which a step changes, of an input or a constant, also where an op
+      // gave a view of it.
+      readables_[r] = lasting_.contains(storage_of(kept)) ? kept.clone() : kept;
     }
   }
 
@@ -346,13 +405,12 @@ class Interpreter {
                     at::TensorOptions(at::kDouble));
   }
 
-  void assign() {
-    Tensors next;  // all of them together: one may be another's old value
-    for (const Assignment& a : graph_.assignments())
-      next.push_back(value(a.value).detach().clone());
-    for (std::size_t i = 0; i < next.size(); ++i) {
-      storage(graph_.assignments()[i].storage).copy_(next[i]);
+  void assign(Phases phases) {
+    std::vector<std::pair<StorageId, at::Tensor>> next;  // one may be another's old value
+    for (const Assignment& a : graph_.assignments()) {
+      if (is_in(phases, a.value)) next.emplace_back(a.storage, value(a.value).detach().clone());
     }
+    for (const auto& [id, tensor] : next) storage(id).copy_(tensor);
   }
 
   void step() {
@@ -395,7 +453,9 @@ class Interpreter {
   const Memory& memory_;
   std::vector<std::size_t> storages_;                // [StorageId of the graph]
   std::vector<std::size_t> inputs_;                  // of `Memory`
+  std::vector<Phase> phases_;                        // [node]
   std::vector<Tensors> values_;                      // [node][output]
+  std::map<ValueId, at::Tensor> old_;                // of storages, while they change
   std::unordered_set<const void*> lasting_;          // libtorch's storages that outlive a step
   std::vector<std::vector<std::int32_t>> releases_;  // [node]: nodes whose last use it is
   std::vector<std::int32_t> held_;                   // nodes kept to the end of the step

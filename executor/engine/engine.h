@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/engine/memory.h"
+#include "executor/engine/profile.h"
 #include "executor/engine/report.h"
 #include "executor/support/tensor.h"
 

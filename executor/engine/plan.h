@@ -17,6 +17,7 @@ namespace metronome::executor {
 struct Plan {
   Mode mode = Mode::train;
   std::size_t shape = 0;           ///< which of the declared graphs it is of
+  std::string average = {};        ///< which averages it has in the place of parameters, if any
   ir::Graph graph;                 ///< after all passes
   std::vector<Candidate> choices;  ///< per node; what runs it
   plan::Schedule schedule;

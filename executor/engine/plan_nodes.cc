@@ -36,6 +36,45 @@ std::string describe(const Node& node, std::span<const Type> inputs) {
                      fmt::join(texts, " x "));
 }
 
+namespace {
+
+/// Passes that make a training step say in paths what they made.
+Phase phase_of(const Node& node) {
+  if (node.op->as<AverageUpdate>() != nullptr || node.op->as<AverageWeight>() != nullptr) {
+    return Phase::update;
+  }
+  const std::string path = node.path.get() + "/";
+  if (path.starts_with(fmt::format("{}/", kMomentsRoot))) return Phase::update;
+  const bool packed = node.op->as<Pack>() != nullptr || path.starts_with("gradients/");
+  return packed || path.find(".grad/") != path.npos ? Phase::backward : Phase::forward;
+}
+
+}  // namespace
+
+KernelTime kernel_of(const ir::Graph& graph, const Node& node) {
+  const Types operands = graph.operands(node);
+  double bytes = 0;
+  for (const Type& type : operands) bytes += static_cast<double>(type.bytes());
+  for (const Type& type : node.types) bytes += static_cast<double>(type.bytes());
+  return {.kernel = describe(node),
+          .op = std::string(node.op->name()),
+          .path = node.path,
+          .phase = phase_of(node),
+          .bytes = bytes,
+          .flops = node.op->flops(operands, node.types)};
+}
+
+KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assignment) {
+  const Storage& storage = graph.storage(assignment.storage);
+  return {.kernel = fmt::format("assign \"{}\"", storage.path),
+          .op = "assign",
+          .path = storage.path,
+          .phase = Phase::update,
+          .bytes = 2.0 * static_cast<double>(storage.kept().bytes())};
+}
+
+KernelTime kernel_of(std::string own_work) { return {.kernel = own_work, .op = own_work}; }
+
 ValueId guard_of(const Plan& plan, std::int32_t index) {
   const Node& node = plan.graph.nodes()[index];
   for (const InPlace& right : node.op->in_place()) {

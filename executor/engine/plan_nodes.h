@@ -8,6 +8,7 @@
 #include <string>
 
 #include "executor/engine/plan.h"
+#include "executor/engine/profile.h"
 #include "graph/ir/graph.h"
 
 namespace metronome::executor {
@@ -21,6 +22,12 @@ std::size_t kernels_of(const ir::Graph& graph);
 std::string describe(const Node& node);
 /// "matmul {transpose_b} f32[4, 1024] x f32[2048, 1024]".
 std::string describe(const Node& node, std::span<const Type> inputs);
+
+/// The node's kernel as profiles tell of it, with no time yet.
+KernelTime kernel_of(const ir::Graph& graph, const Node& node);
+/// The same of a copy of an assigned value, and of the executor's own work.
+KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assignment);
+KernelTime kernel_of(std::string own_work);
 
 /// The guard under which a node must run, with values where the plan puts them: its own, or a
 /// stronger one if the node has nothing to do without that. Absent: always.

@@ -14,7 +14,7 @@ double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 
 const PlanReport& Report::plan(Mode mode, std::size_t shape) const {
   std::size_t of_mode = 0;
   for (const PlanReport& p : plans) {
-    if (p.mode == mode && of_mode++ == shape) return p;
+    if (p.mode == mode && p.average.empty() && of_mode++ == shape) return p;
   }
   if (of_mode == 0) {
     throw RunError(fmt::format("graph \"{}\" was not compiled to {}", graph, name_of(mode)));
@@ -24,9 +24,21 @@ const PlanReport& Report::plan(Mode mode, std::size_t shape) const {
                   of_mode, of_mode == 1 ? "" : "s", shape));
 }
 
+std::vector<std::string> PlanReport::largest(std::size_t most) const {
+  std::vector<std::string> lines;
+  for (const HeldValue& value : held) {
+    if (lines.size() == most) break;
+    lines.push_back(fmt::format("{:<22} {:>9.3f} MiB  {}{}", value.type, mebibytes(value.bytes),
+                                value.path,
+                                value.line.empty() ? "" : fmt::format(" ({})", value.line)));
+  }
+  return lines;
+}
+
 std::string name_of(const PlanReport& plan) {
-  return fmt::format("{}{}{}", name_of(plan.mode), plan.batch.empty() ? "" : ", batch shape ",
-                     plan.batch);
+  return fmt::format("{}{}{}{}", name_of(plan.mode),
+                     plan.average.empty() ? "" : fmt::format(" with \"{}\"", plan.average),
+                     plan.batch.empty() ? "" : ", batch shape ", plan.batch);
 }
 
 std::string to_string(const Report& report) {
@@ -52,7 +64,7 @@ std::string to_string(const Report& report) {
         mebibytes(p.lower_bound), mebibytes(p.unshared_bytes));
     if (p.relayouts > 0) text += fmt::format("    {} copies into other layouts\n", p.relayouts);
     for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
-    for (const std::string& line : p.biggest) text += fmt::format("    {}\n", line);
+    for (const std::string& line : p.largest()) text += fmt::format("    {}\n", line);
   }
   for (const std::string& choice : report.choices) text += fmt::format("  {}\n", choice);
   if (!report.choices.empty()) text += fmt::format("  choices {:016x}\n", report.choices_hash);

@@ -6,16 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "executor/support/timed_by.h"
 #include "graph/ir/settings.h"
 
 namespace metronome {
+
+/// A value that takes bytes of the arena.
+struct HeldValue {
+  std::string type;  ///< "f32[256, 2048]"
+  std::size_t bytes = 0;
+  std::string path;  ///< of the node that makes it
+  std::string line;  ///< where the user asked for it: "net.cc:7"; empty where nobody knows
+};
 
 /// One plan of an executable.
 struct PlanReport {
   Mode mode = Mode::train;
   /// The batch shape, "x [256, 64], target [256, 64]"; empty if one graph was compiled.
   std::string batch;
+  /// The averages with which it evaluates (`Graph::average`), by name; empty: the parameters.
+  std::string average;
   std::size_t kernels_declared =
       0;  ///< what eager would launch: kernels after differentiate and update, before other passes
   std::size_t kernels = 0;      ///< kernels of a replay
@@ -23,8 +32,8 @@ struct PlanReport {
   std::size_t lower_bound = 0;  ///< bytes that the weighed orders' values hold at least
   std::size_t copies = 0;       ///< copies of assigned values at the end of the step
   std::size_t relayouts = 0;    ///< copies from one layout to another
-  std::vector<std::string>
-      biggest;  ///< "f32[256, 2048]  2.0 MiB  linear_1" at the fullest moment, largest first
+  /// All values in the arena at its fullest moment, largest first.
+  std::vector<HeldValue> held;
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".
   std::vector<std::string> forms;
   int graph_nodes = 0;  ///< of the captured graph
@@ -33,14 +42,9 @@ struct PlanReport {
   std::size_t kernels_in_place = 0;
   /// The same plan with values laid side by side, never shared: what eager needs at least.
   std::size_t unshared_bytes = 0;
-};
 
-/// One kernel of a step that was timed kernel by kernel.
-struct KernelTime {
-  std::string
-      kernel;  ///< `layer_norm "tower/3/layer_norm" (tower.cc:50)`, or what the executor does
-  double microseconds = 0;
-  TimedBy by = TimedBy::host_clock;
+  /// Of `held` the first ones, each as a line: "f32[256, 2048]  2.000 MiB  linear_1 (net.cc:7)".
+  std::vector<std::string> largest(std::size_t most = 10) const;
 };
 
 struct Report {
@@ -59,14 +63,15 @@ struct Report {
   std::vector<PlanReport> plans;
   std::vector<std::string>
       choices;  ///< "linear [4,1024]x[2048,1024] -> onednn (tuned)", one per distinct op and shape
+  bool timed_under_load = false;       ///< some of these
   std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat if it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
 
-  /// Of the declared graph at place `shape`; throws RunError if there is none.
+  /// Of the declared graph at place `shape`, with its parameters; throws RunError if there is none.
   const PlanReport& plan(Mode mode, std::size_t shape = 0) const;
 };
 
-/// "train", or "train, batch shape x [256, 64], target [256, 64]".
+/// "train", "evaluate with "ema"", or "train, batch shape x [256, 64], target [256, 64]".
 std::string name_of(const PlanReport& plan);
 
 /// Several lines of text.

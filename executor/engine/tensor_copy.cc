@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "executor/engine/engine.h"
 #include "graph/ir/error.h"
@@ -21,7 +23,10 @@ void refuse(const Offered& offered, const std::string& required, const std::stri
             std::string_view way_out) {
   const std::string requires_ = fmt::format("{}: requires {}, but the tensor is", what, required);
   const Tensor& tensor = offered.tensor;
-  if (!offered.instead.empty()) throw RunError(requires_ + " " + offered.instead);
+  if (!offered.instead.empty()) {
+    throw RunError(fmt::format("{} {}{}", requires_, offered.instead,
+                               offered.of_other_element ? way_out : ""));
+  }
   if (tensor.device != metronome::cpu) {
     throw RunError(
         fmt::format("{} on {}; move it to the host", requires_, to_string(tensor.device)));
@@ -29,14 +34,50 @@ void refuse(const Offered& offered, const std::string& required, const std::stri
   throw RunError(fmt::format("{} {}{}", requires_, to_string(tensor.type()), way_out));
 }
 
-std::string converted_to(Element element) {
+namespace {
+
+std::string_view name_in_torch(Element element) {
   constexpr std::pair<Element, std::string_view> kNames[] = {
       {f16, "kHalf"}, {bf16, "kBFloat16"}, {f32, "kFloat"}, {f64, "kDouble"},
       {i32, "kInt"},  {i64, "kLong"},      {bool_, "kBool"}};
-  for (const auto& [known, name] : kNames) {
-    if (known == element) return fmt::format("; give tensor.to(at::{})", name);
+  return std::ranges::find(kNames, element, &std::pair<Element, std::string_view>::first)->second;
+}
+
+/// Channels from the last place to the one before images, and back; matrices the other way round.
+const std::vector<Shape>& usual_orders() {
+  static const std::vector<Shape> all = {{0, 3, 1, 2},    {0, 2, 3, 1}, {0, 4, 1, 2, 3},
+                                         {0, 2, 3, 4, 1}, {2, 0, 1},    {1, 2, 0},
+                                         {0, 2, 1},       {1, 0}};
+  return all;
+}
+
+/// One of the usual orders in which sizes become those; empty if there is none.
+Shape order_to(const Shape& from, const Shape& to) {
+  for (const Shape& order : usual_orders()) {
+    bool same = order.size() == from.size() && order.size() == to.size();
+    for (std::size_t d = 0; same && d < order.size(); ++d) {
+      same = from[static_cast<std::size_t>(order[d])] == to[d];
+    }
+    if (same) return order;
   }
-  return "";
+  return {};
+}
+
+}  // namespace
+
+std::string given_as(const Offered& offered, const Type& type) {
+  if (!offered.instead.empty() && !offered.of_other_element) return "";
+  const Tensor& tensor = offered.tensor;
+  std::string way;
+  if (tensor.sizes != type.shape) {
+    const Shape order = order_to(tensor.sizes, type.shape);
+    if (order.empty()) return "";
+    way = fmt::format(".permute({{{}}})", fmt::join(order, ", "));
+  }
+  if (offered.of_other_element || tensor.element != type.element) {
+    way += fmt::format(".to(at::{})", name_in_torch(type.element));
+  }
+  return way.empty() ? "" : "; give tensor" + way;
 }
 
 bool differs_in_batch(const Shape& a, const Shape& b) {

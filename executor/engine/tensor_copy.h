@@ -19,8 +19,9 @@ bool fits(const Offered& offered, const Type& type);
 [[noreturn]] void refuse(const Offered& offered, const std::string& required,
                          const std::string& what, std::string_view way_out = "");
 
-/// What to do if only the element type is wrong: "; give tensor.to(at::kFloat)".
-std::string converted_to(Element element);
+/// How the tensor becomes one of this type, if it has the same numbers in another order or element
+/// type: "; give tensor.permute({0, 3, 1, 2}).to(at::kFloat)". Empty if it has not.
+std::string given_as(const Offered& offered, const Type& type);
 
 /// True if two shapes differ in their first sizes alone: those of a batch.
 bool differs_in_batch(const Shape& a, const Shape& b);

@@ -55,13 +55,14 @@ std::string instead_of(const at::Tensor& tensor) {
 
 void show(const at::Tensor& from, Offered& as) {
   as.instead.clear();
+  as.of_other_element = false;
   as.tensor.owner.reset();
-  std::optional<Element> element;
-  if (from.defined() && from.device().is_cpu() && from.layout() == at::kStrided) {
-    element = element_of(from);
-  }
+  const bool dense = from.defined() && from.device().is_cpu() && from.layout() == at::kStrided;
+  const std::optional<Element> element = dense ? element_of(from) : std::nullopt;
   if (!element) {
     as.instead = instead_of(from);
+    as.of_other_element = dense;
+    if (dense) as.tensor.sizes.assign(from.sizes().begin(), from.sizes().end());
     return;
   }
   if (from.is_neg() || from._is_zerotensor()) {

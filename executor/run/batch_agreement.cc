@@ -7,9 +7,21 @@
 
 #include "executor/run/batch_shapes.h"
 #include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 
 namespace metronome::executor {
 namespace {
+
+/// How a storage follows a parameter, if it does.
+std::string followed_by(const ir::Graph& graph, const Storage& s) {
+  for (const Assignment& a : graph.assignments()) {
+    const Node& node = graph.node(a.value);
+    if (graph.storage(a.storage).path != s.path || node.op->as<AverageUpdate>() == nullptr)
+      continue;
+    return fmt::format(", with {}", graph.node(node.inputs[2]).op->attributes());
+  }
+  return "";
+}
 
 /// One graph's side of a difference.
 struct Side {
@@ -122,6 +134,7 @@ class Pair {
         if (s.kind == StorageKind::parameter && !s.trainable) text += ", frozen";
         if (s.rate != 1) text += fmt::format(", at {} times the learning rate", s.rate);
         if (s.decay != 1) text += fmt::format(", at {} times the weight decay", s.decay);
+        text += followed_by(graph, s);
       }
       items.push_back({s.path, {std::move(text), s.line}});
     }
@@ -137,7 +150,11 @@ class Pair {
   }
   void check_storages() const {
     const std::string wanted =
-        both_train_ ? "equal storages" : "equal storages of one path, but for the shape of states";
+        both_train_
+            ? "equal storages in graphs that both train\n"
+              "  way out    a graph that only evaluates may lack some: {&graph, {mt::evaluate}}; "
+              "what two models share goes from one to the other by save and load"
+            : "equal storages of one path, but for the shape of states";
     compare("storage", storages(a_, b_), storages(b_, a_), wanted);
     for (const Storage& ours : a_.storages()) {  // numbers that the texts leave out
       const std::optional<StorageId> id = b_.find_storage(ours.path);

@@ -42,22 +42,22 @@ Executable::Impl& Executable::own() const {
 void Executable::run(std::initializer_list<Feed> feeds) {
   run(std::span(feeds.begin(), feeds.size()));
 }
-void Executable::run(std::span<const Feed> feeds) { own().step(Mode::train, FeedsOfTorch(feeds)); }
+void Executable::run(std::span<const Feed> feeds) {
+  own().step({Mode::train}, FeedsOfTorch(feeds));
+}
 void Executable::evaluate(std::initializer_list<Feed> feeds, EvaluateOptions options) {
   evaluate(std::span(feeds.begin(), feeds.size()), options);
 }
 void Executable::evaluate(std::span<const Feed> feeds, EvaluateOptions options) {
   const Mode mode = options.states == States::advance ? Mode::advance : Mode::evaluate;
-  own().step(mode, FeedsOfTorch(feeds));
+  own().step({mode, own().average_of(options.with)}, FeedsOfTorch(feeds));
 }
 
-std::vector<KernelTime> Executable::profile(std::initializer_list<Feed> feeds) {
-  return profile(std::span(feeds.begin(), feeds.size()));
+Profile Executable::profile(std::initializer_list<Feed> feeds, ProfileOptions options) {
+  return profile(std::span(feeds.begin(), feeds.size()), options);
 }
-std::vector<KernelTime> Executable::profile(std::span<const Feed> feeds) {
-  std::vector<KernelTime> times;
-  own().step(Mode::train, FeedsOfTorch(feeds), &times);
-  return times;
+Profile Executable::profile(std::span<const Feed> feeds, ProfileOptions options) {
+  return own().profile({options.mode}, FeedsOfTorch(feeds), options.steps);
 }
 
 at::Tensor Executable::input(Value input) { return to_torch(own().fill(own().input_of(input))); }

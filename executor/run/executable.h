@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executor/checkpoint/snapshot.h"
+#include "executor/engine/profile.h"
 #include "executor/engine/report.h"
 #include "executor/engine/target.h"
 #include "graph/builder/graph.h"
@@ -31,6 +32,14 @@ enum class States : std::uint8_t {
 
 struct EvaluateOptions {
   States states = States::stay;
+  /// Averages of the parameters in their place (`Graph::average`), or their name: `{.with = ema}`.
+  /// Throws RunError where no graph that is compiled keeps them.
+  std::string_view with = {};
+};
+
+struct ProfileOptions {
+  int steps = 1;  ///< times are means over these
+  Mode mode = Mode::train;
 };
 
 /// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
@@ -66,14 +75,15 @@ class Executable {
   void evaluate(std::initializer_list<Feed> feeds = {}, EvaluateOptions options = {});
   void evaluate(std::span<const Feed> feeds, EvaluateOptions options = {});
 
-  /// The training step of `run`, kernel by kernel: how long each took, in the order in which they
-  /// ran. On a CPU what a condition skips is not among them. On a GPU all kernels run, one after
-  /// the other: what conditions skip is among them, and what streams run side by side is not seen.
-  /// Times there are the device's own records (CUPTI); without those each kernel is timed
-  /// alone, with its operands in the caches, before the step (`KernelTime::by`). Throws RunError
-  /// for `stepwise` and `eager`.
-  std::vector<KernelTime> profile(std::initializer_list<Feed> feeds = {});
-  std::vector<KernelTime> profile(std::span<const Feed> feeds);
+  /// Training steps as `run` takes them, or evaluations (`ProfileOptions::mode`), kernel by kernel:
+  /// how long each took, with its op, scope, part of the step, bytes and operations. The feeds are
+  /// those of each step. `to_string` of the result is tables. On a CPU what a condition skips is
+  /// not among them. On a GPU all kernels run, one after the other: what conditions skip is among
+  /// them, and what streams run side by side is not seen. Times there are the device's own records
+  /// (CUPTI); without those each kernel is timed alone, with its operands in the caches, before the
+  /// step (`KernelTime::by`). Throws RunError for `stepwise` and `eager`.
+  Profile profile(std::initializer_list<Feed> feeds = {}, ProfileOptions options = {});
+  Profile profile(std::span<const Feed> feeds, ProfileOptions options = {});
 
   /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
   /// what it shows. A value picks its graph for the next step; a name keeps the graph that was

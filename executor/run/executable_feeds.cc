@@ -42,7 +42,7 @@ std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const 
                   prefix(), input_names()));
 }
 
-void Executable::Impl::resolve(Mode mode, const executor::OfferedFeeds& feeds) {
+void Executable::Impl::resolve(Kind kind, const executor::OfferedFeeds& feeds) {
   ++fed.call;
   fed.inputs.clear();
   if (fed.room.size() < feeds.size()) fed.room.resize(feeds.size());
@@ -56,9 +56,9 @@ void Executable::Impl::resolve(Mode mode, const executor::OfferedFeeds& feeds) {
     fed.inputs.push_back(input);
   }
   if (!mistakes.any()) return;
-  const std::vector<std::size_t> graphs = compiled_to(mode);
+  const std::vector<std::size_t> graphs = compiled_to(kind);
   for (std::size_t i = 0; i < feeds.size(); ++i) {
-    if (fed.inputs[i] != kNone) mistakes.note([&] { check_feed(mode, graphs, i); });
+    if (fed.inputs[i] != kNone) mistakes.note([&] { check_feed(kind, graphs, i); });
   }
   mistakes.tell();
 }
@@ -73,13 +73,13 @@ std::size_t Executable::Impl::input_of_new(const executor::OfferedFeed& feed) co
                   prefix(), inputs[input], before, fed.inputs.size()));
 }
 
-std::size_t Executable::Impl::fitting(Mode mode) const {
-  const std::size_t last = shape_to[static_cast<std::size_t>(mode)];
+std::size_t Executable::Impl::fitting(Kind kind) const {
+  const std::size_t last = shape_to[kind.index()];
   if (takes(last)) return last;
   for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (declared[k].plan(mode).present() && takes(k)) return k;
+    if (declared[k].plan(kind).present() && takes(k)) return k;
   }
-  refuse_feeds(mode);
+  refuse_feeds(kind);
 }
 
 bool Executable::Impl::takes(std::size_t k) const {
@@ -91,27 +91,27 @@ bool Executable::Impl::takes(std::size_t k) const {
   return true;
 }
 
-std::vector<std::size_t> Executable::Impl::compiled_to(Mode mode) const {
+std::vector<std::size_t> Executable::Impl::compiled_to(Kind kind) const {
   std::vector<std::size_t> graphs;
   for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (declared[k].plan(mode).present()) graphs.push_back(k);
+    if (declared[k].plan(kind).present()) graphs.push_back(k);
   }
   return graphs;
 }
 
-void Executable::Impl::refuse_feeds(Mode mode) const {
-  const std::vector<std::size_t> graphs = compiled_to(mode);
+void Executable::Impl::refuse_feeds(Kind kind) const {
+  const std::vector<std::size_t> graphs = compiled_to(kind);
   std::vector<executor::BatchShapes::Fed> shapes_fed;
   FeedMistakes mistakes;
   for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
-    mistakes.note([&] { check_feed(mode, graphs, i); });
+    mistakes.note([&] { check_feed(kind, graphs, i); });
     shapes_fed.push_back({inputs[fed.inputs[i]], fed.feeds[i].offered.tensor.sizes});
   }
   mistakes.tell();
   throw RunError(fmt::format("{}: {}", prefix(), shapes->refusal(shapes_fed, graphs)));
 }
 
-void Executable::Impl::check_feed(Mode mode, std::span<const std::size_t> graphs,
+void Executable::Impl::check_feed(Kind kind, std::span<const std::size_t> graphs,
                                   std::size_t index) const {
   const Offered& offered = fed.feeds[index].offered;
   const Shape& sizes = offered.tensor.sizes;
@@ -124,7 +124,7 @@ void Executable::Impl::check_feed(Mode mode, std::span<const std::size_t> graphs
     std::string type = to_string(input_memory({k, input}).type);
     if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
   }
-  if (having.empty()) refuse_input(mode, graphs, input);
+  if (having.empty()) refuse_input(kind.mode, graphs, input);
   const executor::InputMemory& any = input_memory({having[0], input});
   const bool right_but_for_shape = executor::fits(offered, {any.type.element, sizes});
   const bool takes_one = types.size() == 1 && !executor::fits(offered, any.type);
@@ -135,10 +135,9 @@ void Executable::Impl::check_feed(Mode mode, std::span<const std::size_t> graphs
     way_out =
         "; for batches of several sizes declare the graph once for each size and compile them "
         "together: compile({&a, &b})";
-  } else if (std::ranges::any_of(having, [&](std::size_t k) {
-               return input_memory({k, input}).type.shape == sizes;
-             })) {
-    way_out = executor::converted_to(any.type.element);
+  }
+  for (const std::size_t k : having) {
+    if (way_out.empty()) way_out = executor::given_as(offered, input_memory({k, input}).type);
   }
   executor::refuse(offered, fmt::format("{}", fmt::join(types, " or ")),
                    fmt::format("{}: feed of \"{}\"", prefix(), any.name), way_out);

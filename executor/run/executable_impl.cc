@@ -10,7 +10,6 @@
 #include "executor/support/log.h"
 #include "graph/builder/glob.h"
 #include "graph/ir/error.h"
-#include "graph/ir/structural.h"
 #include "ops/language/init.h"
 
 namespace metronome {
@@ -21,6 +20,10 @@ std::string listed(const Range& range, Name name) {
   std::vector<std::string> names;
   for (const auto& item : range) names.push_back(fmt::format("\"{}\"", name(item)));
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string of_other(const Value& value) {
+  return fmt::format("of another graph, \"{}\"", value.identity()->name);
 }
 
 constexpr const char* kWatch =
@@ -39,6 +42,7 @@ void Executable::Impl::finish_tables() {
       declared[k].inputs[input_named.at(memory.inputs[index].name)] = index;
     }
   }
+  shape_to.resize(averages.size() * kModes);
   for (std::size_t k = declared.size(); k-- > 0;) pick(k);
   fed.in.resize(count);
   fed.inputs.reserve(count);
@@ -53,8 +57,8 @@ std::string Executable::Impl::input_names() const {
 
 void Executable::Impl::pick(std::size_t picked) {
   shape = picked;
-  for (std::size_t mode = 0; mode < kModes; ++mode) {
-    if (declared[picked].plans[mode].present()) shape_to[mode] = picked;
+  for (std::size_t kind = 0; kind < shape_to.size(); ++kind) {
+    if (declared[picked].plans[kind].present()) shape_to[kind] = picked;
   }
 }
 
@@ -69,7 +73,9 @@ Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) cons
     }
   }
   throw RunError(fmt::format("{}: the value that is fed is {}, which are {}", prefix(),
-                             value.present() ? "not one of its inputs" : "absent, not an input",
+                             !value.present() ? "absent, not an input"
+                             : is_own(value)  ? "not one of its inputs"
+                                              : of_other(value) + ", not one of its inputs",
                              input_names()));
 }
 
@@ -107,8 +113,8 @@ std::size_t Executable::Impl::readable_of(const Value& value) const {
     throw RunError(fmt::format("{}: the value that is read is absent{}; kept are {}", prefix(),
                                no_loss(), kept()));
   }
-  throw RunError(fmt::format("{}: the value that is read is not one of its values; kept are {}",
-                             prefix(), kept()));
+  throw RunError(fmt::format("{}: the value that is read is {}; kept are {}", prefix(),
+                             is_own(value) ? "not one of its values" : of_other(value), kept()));
 }
 
 std::string_view Executable::Impl::no_loss() const {
@@ -139,7 +145,7 @@ bool Executable::Impl::of_training(std::size_t readable) const {
   return std::ranges::any_of(declared, [&](const DeclaredGraph& d) {
     if (d.readables[readable] == kNone) return false;
     const ValueId id = d.graph.readables()[d.readables[readable]].declared;
-    return made_by_training(*d.graph.node(id).op);
+    return static_cast<bool>(ir::made_by_training(d.graph)[id.node]);
   });
 }
 
@@ -149,6 +155,20 @@ std::size_t Executable::Impl::storage_of(std::string_view path) const {
   }
   throw RunError(fmt::format("{} has no storage \"{}\"; it has {}", prefix(), path,
                              listed(memory.storages, [](const Storage& s) { return s.path; })));
+}
+
+std::size_t Executable::Impl::average_of(std::string_view name) const {
+  const auto found = std::ranges::find(averages, name);
+  if (found != averages.end()) return static_cast<std::size_t>(found - averages.begin());
+  const std::vector<std::string> kept(averages.begin() + 1, averages.end());
+  throw RunError(fmt::format("{} has no averages \"{}\" to evaluate with; it has {}{}", prefix(),
+                             name, listed(kept, [](const std::string& of) { return of; }),
+                             kept.empty() ? ": declare some with Graph::average" : ""));
+}
+
+bool Executable::Impl::is_own(const Value& value) const {
+  return std::ranges::any_of(
+      declared, [&](const DeclaredGraph& d) { return value.identity() == d.declared_by; });
 }
 
 executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
@@ -165,6 +185,15 @@ executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
     throw RunError(
         fmt::format("{}: the step that was to produce \"{}\" broke off; run another first",
                     prefix(), readables[readable]));
+  }
+  const auto evaluates = [](const Planned& p) { return p.mode != Mode::train; };
+  if (std::ranges::any_of(plans, evaluates) && std::ranges::none_of(plans, [&](const Planned& p) {
+        return evaluates(p) && p.readables[readable];
+      })) {
+    throw RunError(fmt::format(
+        "{}: no step has produced \"{}\" yet, as evaluations do not compute it: call run(){}",
+        prefix(), readables[readable],
+        of_training(readable) ? "" : ", or add it to CompileOptions::evaluate_outputs"));
   }
   throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
                              readables[readable]));
@@ -256,10 +285,9 @@ Tensor Executable::Impl::fill(InputPlace place) {
 void Executable::Impl::set_storage(std::size_t storage, const Offered& offered) {
   const Type& type = memory.storages[storage].type;
   if (!executor::fits(offered, type)) {
-    const bool shape = offered.tensor.sizes == type.shape;
     executor::refuse(offered, to_string(type),
                      fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path),
-                     shape ? executor::converted_to(type.element) : "");
+                     executor::given_as(offered, type));
   }
   executor::copy_into(memory.plain(storage).data(), offered.tensor);
   push(storage);

@@ -33,6 +33,14 @@ struct NameHash {
 struct Executable::Impl {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  /// What a step is of.
+  struct Kind {
+    Mode mode;
+    std::size_t average = 0;  ///< among `averages`: stands in the place of the parameters
+
+    std::size_t index() const { return average * kModes + static_cast<std::size_t>(mode); }
+  };
+
   /// One of the graphs, each for batch shapes or modes of its own.
   struct DeclaredGraph {
     ir::Graph graph;                                   ///< the user's graph may be gone
@@ -40,9 +48,9 @@ struct Executable::Impl {
     std::vector<std::int32_t> input_at;                ///< [node]: the input that it is, or -1
     std::vector<std::size_t> inputs;     ///< [input]: its memory, among those of `memory`, or kNone
     std::vector<std::size_t> readables;  ///< [readable]: its number in this graph, or kNone
-    std::array<executor::PlanId, kModes> plans{};  ///< [mode]; absent if it was not compiled
+    std::vector<executor::PlanId> plans;  ///< [kind]; absent if it was not compiled
 
-    executor::PlanId plan(Mode mode) const { return plans[static_cast<std::size_t>(mode)]; }
+    executor::PlanId plan(Kind kind) const { return plans[kind.index()]; }
   };
   /// What a plan touches.
   struct Planned {
@@ -66,17 +74,18 @@ struct Executable::Impl {
   std::vector<DeclaredGraph> declared;
   std::vector<std::string> inputs;     ///< [input]: its name
   std::vector<std::string> readables;  ///< [readable]: its name
+  std::vector<std::string> averages;   ///< by name; the first, "", is none
   std::optional<executor::BatchShapes> shapes;
   CompileOptions options;
   Report report;
   executor::Memory memory;
   std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> input_named;
   std::unique_ptr<executor::Engine> engine;
-  std::vector<Planned> plans;                  ///< [PlanId]
-  std::vector<executor::PlanId> computed_by;   ///< per readable: the plan whose step left it last
-  std::vector<executor::PlanId> recent;        ///< of step n: [n % size]
-  std::size_t shape = 0;                       ///< the declared graph that was picked last
-  std::array<std::size_t, kModes> shape_to{};  ///< [mode]: of those compiled to it
+  std::vector<Planned> plans;                 ///< [PlanId]
+  std::vector<executor::PlanId> computed_by;  ///< per readable: the plan whose step left it last
+  std::vector<executor::PlanId> recent;       ///< of step n: [n % size]
+  std::size_t shape = 0;                      ///< the declared graph that was picked last
+  std::vector<std::size_t> shape_to;          ///< [kind]: of those compiled to it
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   mutable bool warned = false;          ///< of a fault
@@ -87,8 +96,9 @@ struct Executable::Impl {
   void finish_tables();
 
   /// If `times` is given, kernel by kernel.
-  void step(Mode mode, const executor::OfferedFeeds& feeds,
+  void step(Kind kind, const executor::OfferedFeeds& feeds,
             std::vector<KernelTime>* times = nullptr);
+  Profile profile(Kind kind, const executor::OfferedFeeds& feeds, int steps);
 
   /// A place among the declared graphs' inputs.
   struct InputPlace {
@@ -101,6 +111,7 @@ struct Executable::Impl {
   std::size_t readable_of(const Value& value) const;
   std::size_t readable_of(std::string_view name) const;
   std::size_t storage_of(std::string_view path) const;
+  std::size_t average_of(std::string_view name) const;
 
   /// Throws RunError where a step broke off and left storages half changed.
   void require_whole() const;
@@ -164,21 +175,24 @@ struct Executable::Impl {
   /// A gradient, or a number of the update.
   bool of_training(std::size_t readable) const;
   void require_scalar(executor::PlanId plan, std::size_t readable) const;
+  /// Of one of the graphs that were compiled.
+  bool is_own(const Value& value) const;
 
-  void require_compiled(Mode mode) const;
+  void require_compiled(Kind kind) const;
   [[noreturn]] void break_off(executor::PlanId plan, const executor::BrokenStep& step);
   /// Sets `fed`: the one look at what the feeds are, and at what they name. Throws RunError, a line
   /// for each, for feeds that name no input, or one that was named before.
-  void resolve(Mode mode, const executor::OfferedFeeds& feeds);
+  void resolve(Kind kind, const executor::OfferedFeeds& feeds);
   /// The input of a feed, which no feed before it names.
   std::size_t input_of_new(const executor::OfferedFeed& feed) const;
-  std::vector<std::size_t> compiled_to(Mode mode) const;
+  std::vector<std::size_t> compiled_to(Kind kind) const;
   /// Throws RunError for a feed that none of the graphs takes whatever the others are.
-  void check_feed(Mode mode, std::span<const std::size_t> graphs, std::size_t index) const;
-  /// Of the graphs compiled to `mode` one that takes all feeds: the one picked last if it does.
-  std::size_t fitting(Mode mode) const;
+  void check_feed(Kind kind, std::span<const std::size_t> graphs, std::size_t index) const;
+  /// Of the graphs compiled to that kind of step one that takes all feeds: the one picked last if
+  /// it does.
+  std::size_t fitting(Kind kind) const;
   bool takes(std::size_t shape) const;
-  [[noreturn]] void refuse_feeds(Mode mode) const;
+  [[noreturn]] void refuse_feeds(Kind kind) const;
   /// One that none of these graphs declares.
   [[noreturn]] void refuse_input(Mode mode, std::span<const std::size_t> graphs,
                                  std::size_t input) const;

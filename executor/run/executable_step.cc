@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "executor/engine/ranks.h"
 #include "executor/run/executable_impl.h"
@@ -31,10 +35,10 @@ class Busy {
 
 }  // namespace
 
-void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
+void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
                             std::vector<KernelTime>* times) {
   const Busy running(busy, first());
-  require_compiled(mode);
+  require_compiled(kind);
   require_whole();
   if (times != nullptr && !engine->profiles()) {
     throw RunError(
@@ -42,9 +46,9 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
                     "cuda_graph",
                     prefix(), report.target));
   }
-  resolve(mode, feeds);
-  const std::size_t picked = fitting(mode);
-  const executor::PlanId plan = declared[picked].plan(mode);
+  resolve(kind, feeds);
+  const std::size_t picked = fitting(kind);
+  const executor::PlanId plan = declared[picked].plan(kind);
   const Planned& planned = plans[plan.index];
   require_filled(planned);
   copy_feeds(picked);
@@ -66,6 +70,41 @@ void Executable::Impl::step(Mode mode, const executor::OfferedFeeds& feeds,
   }
 }
 
+Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds, int steps) {
+  if (steps < 1) {
+    throw RunError(
+        fmt::format("{}: profile cannot take {} steps; give 1 or more", prefix(), steps));
+  }
+  Profile profile{.graph = first().name(),
+                  .where = report.device,
+                  .mode = kind.mode,
+                  .steps = steps,
+                  .kernels = {}};
+  if (profile.where.empty()) {
+    profile.where = fmt::format("{} thread{}", report.threads, report.threads == 1 ? "" : "s");
+  }
+  std::unordered_map<std::string, std::size_t> known;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<KernelTime> times;
+    this->step(kind, feeds, &times);
+    for (KernelTime& time : times) {
+      const auto [place, added] = known.emplace(time.kernel, profile.kernels.size());
+      if (added) {
+        profile.kernels.push_back(std::move(time));
+        continue;
+      }
+      KernelTime& sum = profile.kernels[place->second];
+      sum.microseconds += time.microseconds;
+      sum.runs += 1;
+    }
+  }
+  for (KernelTime& kernel : profile.kernels) {
+    kernel.microseconds /= steps;
+    kernel.runs /= steps;
+  }
+  return profile;
+}
+
 /// The plan's readable values are half made; those of other plans lie elsewhere.
 void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenStep& step) {
   std::ranges::replace(computed_by, plan, kBrokenOff);
@@ -82,11 +121,11 @@ void Executable::Impl::require_whole() const {
   if (!half_changed.empty()) throw RunError(half_changed);
 }
 
-void Executable::Impl::require_compiled(Mode mode) const {
-  const auto compiled = [&](const DeclaredGraph& d) { return d.plan(mode).present(); };
+void Executable::Impl::require_compiled(Kind kind) const {
+  const auto compiled = [&](const DeclaredGraph& d) { return d.plan(kind).present(); };
   if (std::ranges::any_of(declared, compiled)) return;
   throw RunError(fmt::format("{} was not compiled to {}; add mt::{} to CompileOptions::modes",
-                             prefix(), name_of(mode), name_of(mode)));
+                             prefix(), name_of(kind.mode), name_of(kind.mode)));
 }
 
 }  // namespace metronome

@@ -54,6 +54,8 @@ struct Offered {
   /// What it is in place of a `Tensor`: "undefined", "Byte[2]", "Sparse; give tensor.to_dense()".
   /// Empty where it is one.
   std::string instead = {};
+  /// `instead` says an element type alone ("Byte[2]"): the tensor's sizes are set.
+  bool of_other_element = false;
 };
 
 }  // namespace metronome

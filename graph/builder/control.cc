@@ -99,6 +99,9 @@ class Unroller {
                                     when == 0 ? "halt" : "condition", to_string(decided.type())),
                         "compare a reduction, as mt::mean(x) > 0.0"});
       }
+      if (const auto late = unless_forward(decided)) {
+        return mistake(emitter_, line_, "loop cannot be decided", {{decided}}, *late);
+      }
       if (region) region->close(line_);
     }
     return make_guard(decided, when, 2, parent, line_);
@@ -214,6 +217,7 @@ constexpr int kMostBranches = 64;
 
 /// What the selector lacks, if anything.
 std::optional<Requirement> wrong_selector(const Value& selector, int count) {
+  if (auto late = unless_forward(selector)) return late;
   const Type& type = selector.type();
   if (type.rank() != 0 || is_floating(type.element)) {
     return Requirement{

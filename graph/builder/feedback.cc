@@ -53,7 +53,7 @@ void Graph::feed(Value state, Value next, Line line) {
   if (next.emitter(line) != &emitter)
     return refuse({"a value of this graph as the second operand"});
   if (!always_computed(next)) return refuse(needs_always(next));
-  if (const auto wrong = wrong_gradient(next)) return refuse(*wrong);
+  if (const auto wrong = unless_forward(next)) return refuse(*wrong);
   if (next.type() != state.type()) {
     return refuse({fmt::format("the state's type {}, but {}", to_string(state.type()),
                                to_string(next.type()))});

@@ -94,7 +94,7 @@ void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
   if (!loss.present() || loss.emitter(line) != &emitter(line))
     return refuse({"a value of this graph"});
   if (!always_computed(loss)) return refuse(needs_always(loss));
-  if (const auto wrong = wrong_gradient(loss)) return refuse(*wrong);
+  if (const auto wrong = unless_forward(loss)) return refuse(*wrong);
   if (!is_floating(loss.element()) || is_half(loss.element()) || loss.type().numel() != 1 ||
       loss.rank() != 0) {
     return refuse({fmt::format("a floating scalar f32[] or f64[], but {}", to_string(loss.type())),

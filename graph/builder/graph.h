@@ -32,6 +32,17 @@ struct UnrolledStates {
   Value output;
 };
 
+/// Names the averages that one call of `Graph::average` keeps.
+struct Average {
+  std::string name;
+  operator std::string_view() const { return name; }
+};
+
+struct AverageOptions {
+  std::string name = "ema";  ///< several averages of one graph need several names
+  bool bias_correction = true;
+};
+
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
 ///
 /// Mistakes are collected; `validate` throws all of them. Values stay valid when a graph is moved:
@@ -79,12 +90,13 @@ class Graph {
   void minimize(Value loss, Optimizer optimizer, Line line = Line::here());
   /// A value that is read by name after a step.
   void output(std::string name, Value value, Line line = Line::here());
-  /// The gradient of the loss with respect to `value`, to be read after a training step; it cannot
-  /// be computed with.
+  /// The gradient of the loss with respect to `value`, to be read after a training step. What is
+  /// made of it can be read, too: `g.output("slope", norm(g.gradient(h)))`. It comes after the
+  /// forward pass: the loss, states, buffers and decisions cannot be made of it.
   Value gradient(Value value, Line line = Line::here());
-  /// What the update of a training step makes, f64[], to be read after it; it cannot be computed
-  /// with. The optimizer's learning rate, the norm of all gradients together, and that of the
-  /// gradients after clipping. Each is named like the verb, so `step.read("learning_rate")`. An
+  /// What the update of a training step makes, f64[], to be read after it, or computed with as a
+  /// gradient is. The optimizer's learning rate, the norm of all gradients together, and that of
+  /// the gradients after clipping. Each is named like the verb, so `step.read("learning_rate")`. An
   /// optimizer without a member `lr` (a `norm`) refuses when the graph is compiled to train.
   Value learning_rate(Line line = Line::here());
   Value gradient_norm(Line line = Line::here());
@@ -99,6 +111,22 @@ class Graph {
   /// The same of the weight decay: `g.scale_weight_decay("**/bias", 0)`. factor >= 0. An optimizer
   /// that has no member `weight_decay` refuses when the graph is compiled to train.
   void scale_weight_decay(std::string_view path, double factor, Line line = Line::here());
+
+  /// Keeps an average of each parameter at `path` or below it, which may be a glob. After each
+  /// update, in the same replay, average := average + w * (parameter - average): w is 1 - decay, or
+  /// (1 - decay) / (1 - decay^t) at update t where the bias is corrected, so that the first update
+  /// makes it the parameter's value. Before, it is the parameter's initial value. 0 <= decay < 1.
+  /// Averages can be read (`get("average/ema/linear/weight")`), evaluated with (`evaluate(feeds,
+  /// {.with = ema})`), and are part of checkpoints. Buffers (running statistics) have none:
+  /// evaluations with averages read the model's own.
+  Average average(std::string_view path, double decay, AverageOptions options = {},
+                  Line line = Line::here());
+  /// The parameters at `path` or below it, one of a scope as `source` is, are no longer trained:
+  /// they begin as those of the source, and after each update take `1 - decay` of the way to them.
+  /// The target networks of reinforcement learning (Lillicrap and others, "Continuous control with
+  /// deep reinforcement learning", 2016): `g.follow("target", "critic", 0.995)`.
+  void follow(std::string_view path, std::string_view source, double decay,
+              Line line = Line::here());
 
   /// Counters of an executable, i64 scalars.
   Value seed();

@@ -1,12 +1,20 @@
-// Parameters by their paths: which are trained, at which rate, and their values for other layers.
+// Parameters by their paths: which are trained, at which rate, what follows them, and their values
+// for other layers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/builder/glob.h"
 #include "graph/builder/graph.h"
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
+#include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
 
 namespace metronome {
 namespace {
@@ -104,6 +112,117 @@ void Graph::scale_weight_decay(std::string_view path, double factor, Line line) 
   }
   for_parameters(emitter(line), path, what, line,
                  [&](StorageId id) { emitter(line).graph.set_decay(id, factor); });
+}
+
+namespace {
+
+/// What a decay misses, if anything.
+std::optional<Requirement> wrong_decay(double decay) {
+  if (decay >= 0 && decay < 1) return std::nullopt;
+  return Requirement{fmt::format("a decay of 0 or more and below 1, but {}", decay)};
+}
+
+std::optional<Requirement> wrong_name(const ir::Graph& graph, const std::string& name) {
+  if (name.empty() || name.find('/') != name.npos) {
+    return Requirement{fmt::format("a name of one letter or more without '/', but \"{}\"", name)};
+  }
+  const std::string root = fmt::format("{}/{}/", kAveragesRoot, name);
+  for (const Storage& s : graph.storages()) {
+    if (s.kind != StorageKind::average || !s.path.starts_with(root)) continue;
+    return Requirement{
+        fmt::format("a new name, but \"{}\" was given at {}", name, to_string(s.line)),
+        "give it one: {.name = \"slow\"}"};
+  }
+  return std::nullopt;
+}
+
+/// After each update the storage takes `weight` of the way to the parameter's value.
+void assign_average(Emitter& emitter, StorageId average, StorageId parameter, Value weight,
+                    const Line& line) {
+  const Storage of = emitter.graph.storage(parameter);
+  const Value after = emitter.source(make_op(AfterUpdate{parameter, of.type}), of.path, line);
+  const Value next = apply(AverageUpdate{}, {emitter.read(average), after, weight}, line);
+  if (!next.poisoned()) emitter.graph.assign(average, next.id(), emitter.effective(line));
+}
+
+bool is_assigned(const ir::Graph& graph, StorageId id) {
+  return std::ranges::any_of(graph.assignments(),
+                             [&](const Assignment& a) { return a.storage == id; });
+}
+
+}  // namespace
+
+Average Graph::average(std::string_view path, double decay, AverageOptions options, Line line) {
+  Emitter& emitter = this->emitter(line);
+  const std::string what = fmt::format("average(\"{}\", {})", path, decay);
+  auto wrong = wrong_decay(decay);
+  if (!wrong) wrong = wrong_name(emitter.graph, options.name);
+  if (wrong) {
+    mistake(&emitter, line, what + " cannot be kept", {}, *wrong);
+    return {std::move(options.name)};
+  }
+  std::vector<StorageId> parameters;
+  for_parameters(emitter, path, what, line, [&](StorageId id) {
+    if (!is_assigned(emitter.graph, id)) parameters.push_back(id);  // one that follows is one
+  });
+  const LineScope of_call(&emitter, line);
+  const PathScope scope(&emitter, kAveragesRoot, PathScope::Kind::user);
+  Value weight;
+  for (const StorageId id : parameters) {
+    if (!weight.present())
+      weight = apply(AverageWeight{decay, options.bias_correction}, {update()}, line);
+    Storage average = emitter.graph.storage(id);
+    average.path = fmt::format("{}/{}/{}", kAveragesRoot, options.name, average.path);
+    average.kind = StorageKind::average;
+    average.line = emitter.effective(line);
+    average.trainable = false;
+    const StorageId kept = emitter.graph.append_storage(std::move(average));
+    emitter.graph.set_beginning(kept, id);
+    assign_average(emitter, kept, id, weight, line);
+  }
+  return {std::move(options.name)};
+}
+
+void Graph::follow(std::string_view path, std::string_view source, double decay, Line line) {
+  Emitter& emitter = this->emitter(line);
+  const ir::Graph& graph = emitter.graph;
+  const std::string what = fmt::format("follow(\"{}\", \"{}\", {})", path, source, decay);
+  const auto refuse = [&](const Requirement& requirement) {
+    mistake(&emitter, line, what + " cannot be kept", {}, requirement);
+  };
+  if (const auto wrong = wrong_decay(decay)) return refuse(*wrong);
+  if (path.find_first_of("*?") != path.npos || source.find_first_of("*?") != source.npos) {
+    return refuse({"two paths without globs, of parameters or of scopes that hold some"});
+  }
+  std::vector<std::pair<StorageId, StorageId>> pairs;
+  std::optional<Requirement> wrong;
+  for_parameters(emitter, path, what, line, [&](StorageId id) {
+    const Storage& s = graph.storage(id);
+    const std::string of = std::string(source) + s.path.substr(path.size());
+    const auto found = graph.find_storage(of);
+    if (wrong) return;
+    if (!found || graph.storage(*found).kind != StorageKind::parameter || *found == id) {
+      wrong = Requirement{fmt::format("a parameter \"{}\" for \"{}\" to follow", of, s.path)};
+    } else if (graph.storage(*found).type != s.type) {
+      wrong =
+          Requirement{fmt::format("equal types, but \"{}\" is {} and \"{}\" {}", s.path,
+                                  to_string(s.type), of, to_string(graph.storage(*found).type))};
+    } else if (is_assigned(graph, id) || is_assigned(graph, *found)) {
+      wrong = Requirement{fmt::format("a parameter that follows no other, but \"{}\" does",
+                                      is_assigned(graph, id) ? s.path : of)};
+    }
+    if (!wrong) pairs.emplace_back(id, *found);
+  });
+  if (wrong) return refuse(*wrong);
+  const LineScope of_call(&emitter, line);
+  const PathScope scope(&emitter, "follow", PathScope::Kind::user);
+  Value weight;
+  for (const auto& [target, of] : pairs) {
+    if (!weight.present()) weight = apply(AverageWeight{decay, false}, {update()}, line);
+    emitter.graph.set_trainable(target, false);
+    emitter.graph.set_beginning(target, of);
+    assign_average(emitter, target, of, weight, line);
+  }
 }
 
 }  // namespace metronome

@@ -51,6 +51,15 @@ void Graph::validate() const {
                       to_string(s.line), s.path));
     }
   }
+  for (const Assignment& a : graph.assignments()) {
+    const Storage& s = graph.storage(a.storage);
+    if (s.kind != StorageKind::parameter || !s.trainable) continue;
+    mistakes.push_back(
+        fmt::format("{}: \"{}\" follows another parameter and is trained\n"
+                    "  requires   parameters that are frozen, as Graph::follow leaves them\n"
+                    "  way out    leave out what thaws it",
+                    to_string(a.line), s.path));
+  }
   for (const ir::Objective& objective : graph.objectives()) {
     if (follows || reaches_parameter(graph, objective.loss)) continue;
     mistakes.push_back(fmt::format(
@@ -60,14 +69,17 @@ void Graph::validate() const {
         to_string(objective.line)));
   }
   const auto made =
-      std::ranges::find_if(graph.nodes(), [](const Node& n) { return made_by_training(*n.op); });
+      std::ranges::find_if(graph.nodes(), [](const Node& n) { return stands_for_training(*n.op); });
   if (made != graph.nodes().end() && graph.objectives().empty() && !follows) {
     const auto* number = made->op->as<OfUpdate>();
-    mistakes.push_back(fmt::format(
-        "graph \"{}\": {} has no loss\n"
-        "  requires   one Graph::minimize(loss, optimizer)",
-        name(),
-        number == nullptr ? "gradient(value)" : fmt::format("{}()", name_of(number->number))));
+    const bool gradient = made->op->as<GradientOf>() != nullptr;
+    mistakes.push_back(
+        fmt::format("graph \"{}\": {} has no loss\n"
+                    "  requires   one Graph::minimize(loss, optimizer)",
+                    name(),
+                    number != nullptr ? fmt::format("{}()", name_of(number->number))
+                    : gradient        ? "gradient(value)"
+                                      : "what follows parameters"));
   }
   if (!mistakes.empty()) throw GraphError(std::move(mistakes));
 }

@@ -44,12 +44,17 @@ Requirement needs_always(const Value& value) {
           "carry it in the stream of its loop or branch"};
 }
 
-std::optional<Requirement> wrong_gradient(const Value& value) {
+std::optional<Requirement> unless_forward(const Value& value) {
   if (!value.present() || value.poisoned()) return std::nullopt;
-  if (!made_by_training(*value.node().op)) return std::nullopt;
-  const bool gradient = value.node().op->as<GradientOf>() != nullptr;
-  return Requirement{fmt::format("what is computed in the forward pass, but {} can only be read",
-                                 gradient ? "a gradient" : "a number of the update")};
+  if (!value.emitter()->made_by_training(value.id())) return std::nullopt;
+  const Op& op = *value.node().op;
+  const std::string_view what = op.as<GradientOf>() != nullptr    ? "a gradient"
+                                : op.as<OfUpdate>() != nullptr    ? "a number of the update"
+                                : op.as<AfterUpdate>() != nullptr ? "what a storage holds later"
+                                                                  : "this, made of gradients or "
+                                                                    "of the update,";
+  return Requirement{
+      fmt::format("what is computed in the forward pass, but {} comes after it", what)};
 }
 
 Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value parent, Line line) {
@@ -82,6 +87,10 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     return Values(outputs, Value(emitter, ValueId{}));
   };
 
+  // What decides, or is done together with other ranks, is done in the forward pass.
+  const bool forward = op->as<Guard>() != nullptr || op->as<Merge>() != nullptr ||
+                       op->as<GradientOf>() != nullptr || op->effects() || emitter->guard.present();
+  bool by_training = stands_for_training(*op);
   Node node;
   Types types;
   node.inputs.reserve(inputs.size());
@@ -92,7 +101,10 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
       return refuse({fmt::format("operands of one graph, but of \"{}\" and \"{}\"",
                                  emitter->graph.name(), v.emitter()->graph.name())});
     }
-    if (const auto wrong = wrong_gradient(v)) return refuse(*wrong);
+    if (const auto late = unless_forward(v)) {
+      if (forward) return refuse(*late);
+      by_training = true;
+    }
     node.inputs.push_back(v.id());
     types.push_back(v.type());
   }
@@ -132,7 +144,8 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   for (std::size_t i = 0; i < node.types.size(); ++i) {
     results.emplace_back(emitter, ValueId{index, static_cast<std::int32_t>(i)});
   }
-  emitter->graph.append_typed(std::move(node));
+  const ValueId made = emitter->graph.append_typed(std::move(node));
+  if (by_training) emitter->note_training(made);
   return results;
 }
 

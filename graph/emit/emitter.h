@@ -14,6 +14,7 @@
 #include "graph/control/consequences.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/identity.h"
+#include "graph/ir/structural.h"
 #include "graph/ir/value.h"
 
 namespace metronome {
@@ -58,6 +59,15 @@ struct Emitter {
   std::map<ValueId, Iterations> iterations;
   /// What verbs left with their results (`keep_note`).
   std::map<std::pair<ValueId, std::type_index>, std::any> notes;
+  /// [node] As `ir::made_by_training`; those behind its end are not.
+  std::vector<bool> by_training;
+  bool made_by_training(ValueId id) const {
+    return static_cast<std::size_t>(id.node) < by_training.size() && by_training[id.node];
+  }
+  void note_training(ValueId made) {
+    by_training.resize(static_cast<std::size_t>(made.node) + 1);
+    by_training.back() = true;
+  }
   int line_scopes = 0;
   Line line;  ///< what LineScope set
 
@@ -68,10 +78,13 @@ struct Emitter {
   Value read(StorageId storage) { return value(graph.read(storage)); }
   /// A node without operands.
   Value source(OpPtr op, std::string path, Line given) {
-    return value(graph.append({.op = std::move(op),
-                               .path = std::move(path),
-                               .line = effective(std::move(given)),
-                               .waits_for = waits_for}));
+    const bool training = stands_for_training(*op);
+    const ValueId made = graph.append({.op = std::move(op),
+                                       .path = std::move(path),
+                                       .line = effective(std::move(given)),
+                                       .waits_for = waits_for});
+    if (training) note_training(made);
+    return value(made);
   }
 };
 
@@ -79,7 +92,8 @@ struct Emitter {
 std::string join_path(const std::string& a, std::string_view b);
 
 /// What a storage's path misses, which must not be one of Metronome's own: moments lie under
-/// "optimizer/", counters at the top, and a checkpoint's file keeps one name for its metadata.
+/// "optimizer/", averages under "average/", counters at the top, and a checkpoint's file keeps one
+/// name for its metadata.
 std::optional<Requirement> wrong_path(const std::string& path);
 
 /// What a type misses to be a value's, if anything.

@@ -27,6 +27,11 @@ std::optional<Requirement> wrong_path(const std::string& path) {
         fmt::format("a path outside of \"{}\", where the optimizer's moments lie", kMomentsRoot),
         "give it another name, or its scope"};
   }
+  if (first == kAveragesRoot && path.size() > first.size()) {
+    return Requirement{
+        fmt::format("a path outside of \"{}\", where averages of parameters lie", kAveragesRoot),
+        "give its scope another name"};
+  }
   for (const std::string_view counter : kCounters) {
     if (path != counter) continue;
     return Requirement{

@@ -84,9 +84,9 @@ Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value par
 bool always_computed(const Value& value);
 /// The requirement for the message on a value that must always be computed, and is not.
 Requirement needs_always(const Value& value);
-/// What a gradient, or a number of the update, misses to be an operand, minimised, or left for the
-/// next step. Nothing for other values.
-std::optional<Requirement> wrong_gradient(const Value& value);
+/// What a value that is made of gradients or of the update misses to be minimised, to decide, or to
+/// be left for the next step. Nothing for other values.
+std::optional<Requirement> unless_forward(const Value& value);
 
 /// A buffer's handle and its value at this place of the step: the value that the previous `assign`
 /// of the step left, or the storage's old value.

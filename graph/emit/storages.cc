@@ -22,6 +22,11 @@ std::optional<StorageId> declare(Emitter& emitter, StorageKind kind, const std::
   };
   if (name.empty()) return refuse({"a name of one letter or more"});
   if (auto wrong = wrong_path(path)) return refuse(*wrong);
+  if (kind == StorageKind::state && name.ends_with(']')) {
+    return refuse(
+        {"a name that does not end with ']', as that of another graph's state of another "
+         "shape does: \"h[1, 64]\""});
+  }
   if (auto wrong = wrong_type(type)) return refuse(*wrong);
   if (kind == StorageKind::parameter && !is_floating(type.element)) {
     return refuse({fmt::format("a floating element type, but {}", to_string(type))});
@@ -84,7 +89,7 @@ void assign(Emitter* emitter, const Buffer& buffer, Value next, Line line) {
     return refuse({fmt::format("the buffer's type {}, but {}", to_string(buffer.value.type()),
                                to_string(next.type()))});
   }
-  if (const auto wrong = wrong_gradient(next)) return refuse(*wrong);
+  if (const auto wrong = unless_forward(next)) return refuse(*wrong);
   emitter->current_buffer[buffer.storage] = next.id();
   emitter->graph.assign(buffer.storage, next.id(), emitter->effective(line));
 }

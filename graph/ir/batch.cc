@@ -31,6 +31,16 @@ Types Batch::infer(std::span<const Type> in) const {
   return types;
 }
 
+double Batch::flops(std::span<const Type> in, std::span<const Type> out) const {
+  double all = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const auto own_in = static_cast<std::size_t>(inputs),
+               own_out = static_cast<std::size_t>(outputs);
+    all += op->flops(in.subspan(i * own_in, own_in), out.subspan(i * own_out, own_out));
+  }
+  return all;
+}
+
 std::vector<InPlace> Batch::in_place() const {
   std::vector<InPlace> rights;
   for (int i = 0; i < count; ++i) {

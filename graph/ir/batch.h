@@ -24,6 +24,7 @@ struct Batch {
   bool halves() const { return true; }  ///< the op refuses what it has no kernel for
   std::string attributes() const;       ///< "adam_update x 12"
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;
   std::vector<InPlace> in_place() const;
 };
 

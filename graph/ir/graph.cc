@@ -154,6 +154,14 @@ void Graph::set_decay(StorageId parameter, double decay) {
   storages_[parameter.index].decay = decay;
 }
 
+void Graph::set_beginning(StorageId storage, StorageId as) {
+  written();
+  const Storage& source = storages_[as.index];
+  Storage& target = storages_[storage.index];
+  target.init = source.init;
+  target.begins_as = source.begins_as.empty() ? source.path : source.begins_as;
+}
+
 void Graph::append_readable(Readable readable) {
   written();
   readables_.push_back(std::move(readable));
@@ -197,6 +205,16 @@ void Graph::assign(StorageId storage, ValueId value, Line line) {
 void Graph::set_assignments(std::vector<Assignment> assignments) {
   written();
   assignments_ = std::move(assignments);
+}
+
+std::vector<bool> made_by_training(const Graph& graph) {
+  std::vector<bool> made(graph.nodes().size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    made[i] = stands_for_training(*node.op) ||
+              std::ranges::any_of(node.inputs, [&](ValueId input) { return made[input.node]; });
+  }
+  return made;
 }
 
 }  // namespace metronome::ir

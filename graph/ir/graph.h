@@ -88,6 +88,8 @@ class Graph {
   void set_trainable(StorageId parameter, bool trainable);
   void set_rate(StorageId parameter, double rate);
   void set_decay(StorageId parameter, double decay);
+  /// It begins with the initial value of `as`, which has the same type.
+  void set_beginning(StorageId storage, StorageId as);
   void append_readable(Readable readable);
   void set_readable(std::size_t index, ValueId value);
   void append_objective(Objective objective);
@@ -114,5 +116,9 @@ class Graph {
   std::vector<Readable> readables_;
   std::vector<Objective> objectives_;
 };
+
+/// [node] Whether it is made of what training makes (`stands_for_training`): of gradients or of the
+/// update, so after the forward pass.
+std::vector<bool> made_by_training(const Graph& graph);
 
 }  // namespace metronome::ir

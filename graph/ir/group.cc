@@ -190,6 +190,12 @@ Types Group::infer(std::span<const Type> in) const {
   return types;
 }
 
+double Group::flops(std::span<const Type>, std::span<const Type>) const {
+  double all = 0;
+  for (const Member& member : members) all += member.op->flops(types_read_by(member), member.types);
+  return all;
+}
+
 std::vector<InPlace> Group::in_place() const {
   const int reducer = reduction();
   const std::vector<bool> after = after_reduction();

@@ -39,6 +39,7 @@ struct Group {
   std::string attributes() const;       ///< "add gelu layer_norm(eps=1e-05)"; constants left out
   /// Checks the members one by one, and that they form a group.
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;  ///< of all members
   /// Outputs over operands of their type that are read at the output's own place alone. Beside a
   /// reduction only what is made after it, over what the reduction itself may be written over:
   /// the operands that it walks over may be read again until then.

@@ -14,6 +14,8 @@ std::string_view name_of(StorageKind kind) {
       return "buffer";
     case StorageKind::moment:
       return "moment";
+    case StorageKind::average:
+      return "average";
     case StorageKind::counter:
       return "counter";
   }

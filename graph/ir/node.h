@@ -61,15 +61,18 @@ struct Node {
   std::vector<std::int32_t> waits_for = {};
 };
 
-/// Paths that are Metronome's own: counters at the top, moments at "optimizer/<moment>/<path>".
+/// Paths that are Metronome's own: counters at the top, moments at "optimizer/<moment>/<path>",
+/// averages at "average/<name>/<path>".
 inline constexpr std::array<std::string_view, 3> kCounters = {"seed", "replay", "update"};
 inline constexpr std::string_view kMomentsRoot = "optimizer";
+inline constexpr std::string_view kAveragesRoot = "average";
 
 enum class StorageKind : std::uint8_t {
   parameter,  ///< trained by the optimizer
   state,      ///< fed back across steps by `feed`
   buffer,     ///< running statistics
   moment,     ///< the optimizer's own, made by the update pass
+  average,    ///< of a parameter's values, kept by `average`
   counter,    ///< "seed", "replay" and "update", i64 scalars
 };
 
@@ -86,6 +89,8 @@ struct Storage {
   double rate = 1;         ///< of a parameter: its learning rate is so many times the optimizer's
   double decay = 1;        ///< of a parameter: its weight decay is so many times the optimizer's
   Layout layout = {};      ///< how plans keep it; users see a plain tensor
+  /// The parameter whose initial value it begins with, by path; empty: its own.
+  std::string begins_as = {};
 
   /// The type of the tensor that holds it in a step.
   Type kept() const { return stored(layout, type); }

@@ -16,6 +16,7 @@
 // here.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -141,6 +142,11 @@ class Op {
   /// `reference`, without bytes (null pointers) where nothing reads them.
   virtual int saved() const = 0;
 
+  /// Floating-point operations of a call, a multiplication with its addition counted as two.
+  /// Without the rule: none where it only moves numbers, else one for each element of its largest
+  /// operand or result.
+  virtual double flops(std::span<const Type> inputs, std::span<const Type> outputs) const = 0;
+
   virtual bool has_vjp() const = 0;
   /// One gradient per input; absent (default-constructed) where none flows.
   virtual Values vjp(const Vjp& v) const = 0;
@@ -224,6 +230,15 @@ class Op {
     return kind() == typeid(T) ? static_cast<const T*>(rules()) : nullptr;
   }
 };
+
+/// The elements of the largest operand or result.
+inline double flops_of_elements(std::span<const Type> inputs, std::span<const Type> outputs) {
+  std::int64_t most = 0;
+  for (const std::span<const Type> types : {inputs, outputs}) {
+    for (const Type& type : types) most = std::max(most, type.numel());
+  }
+  return static_cast<double>(most);
+}
 
 /// A struct that may be an op; what it lacks is an error of `make_op`, in words.
 template <class T>

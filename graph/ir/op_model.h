@@ -58,6 +58,13 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_lower<T>) return op_.lower(inputs);
     throw InternalError(std::string(name()) + " is not a composite");
   }
+  double flops(std::span<const Type> inputs, std::span<const Type> outputs) const override {
+    if constexpr (op_rules::has_flops<T>) {
+      return op_.flops(inputs, outputs);
+    } else {
+      return moves() ? 0 : flops_of_elements(inputs, outputs);
+    }
+  }
   std::optional<Alias> alias(std::span<const Type> inputs) const override {
     if constexpr (op_rules::has_alias<T>) return op_.alias(inputs);
     return std::nullopt;

@@ -20,6 +20,7 @@
   RULE(attributes, std::string, ())                                              \
   RULE(halves, bool, ())                                                         \
   RULE(require_training, void, (std::span<const Type>))                          \
+  RULE(flops, double, (std::span<const Type>, std::span<const Type>))            \
   RULE(evaluate, Values, (std::span<const Value>))                               \
   /* Gradient: `vjp`, `lower`, both, or differentiable = false. */               \
   RULE(vjp, Values, (const Vjp&))                                                \

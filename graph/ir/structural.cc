@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
 
 namespace metronome {
 
@@ -107,8 +108,41 @@ std::string_view name_of(UpdateNumber number) {
 
 Types OfUpdate::infer(std::span<const Type>) const { return {Type{f64, {}}}; }
 
-bool made_by_training(const Op& op) {
-  return op.as<GradientOf>() != nullptr || op.as<OfUpdate>() != nullptr;
+std::string AfterUpdate::attributes() const { return fmt::format("storage={}", storage.index); }
+Types AfterUpdate::infer(std::span<const Type>) const { return {type}; }
+
+std::string AverageWeight::attributes() const {
+  return fmt::format("decay={}{}", decay, bias_correction ? " bias_correction" : "");
+}
+Types AverageWeight::infer(std::span<const Type> in) const {
+  if (in[0] != Type{i64, {}}) {
+    throw Requirement{fmt::format("a counter i64[], but {}", to_string(in[0]))};
+  }
+  return {Type{f64, {}}};
+}
+
+Types AverageUpdate::infer(std::span<const Type> in) const {
+  if (in.size() != 3) throw Requirement{fmt::format("3 operands, but {}", in.size())};
+  if (in[0] != in[1] || (in[0].element != f32 && in[0].element != f64)) {
+    throw Requirement{
+        fmt::format("an average and a parameter of one type, f32 or f64, but {} and "
+                    "{}",
+                    to_string(in[0]), to_string(in[1]))};
+  }
+  if (in[2] != Type{f64, {}}) {
+    throw Requirement{fmt::format("a weight f64[], but {}", to_string(in[2]))};
+  }
+  return {in[0]};
+}
+std::optional<LaidOut> AverageUpdate::laid_out(std::span<const Type> in,
+                                               const Layout& layout) const {
+  const Layout own = in[0].rank() > 0 ? layout : Layout{};
+  return LaidOut{make_op(*this), {own, own, {}}, {own}};
+}
+
+bool stands_for_training(const Op& op) {
+  return op.as<GradientOf>() != nullptr || op.as<OfUpdate>() != nullptr ||
+         op.as<AfterUpdate>() != nullptr;
 }
 
 }  // namespace metronome

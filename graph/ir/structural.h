@@ -45,6 +45,7 @@ struct Fill {
   Type type;
   bool operator==(const Fill&) const = default;
   bool halves() const { return true; }
+  double flops(std::span<const Type>, std::span<const Type>) const { return 0; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
@@ -57,6 +58,7 @@ struct Constant {
   Type type;
   bool operator==(const Constant&) const = default;
   bool halves() const { return true; }
+  double flops(std::span<const Type>, std::span<const Type>) const { return 0; }
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
@@ -148,8 +150,8 @@ struct StopGradient {
   std::optional<Alias> alias(std::span<const Type>) const { return Alias{}; }
 };
 
-/// Stands in a declared graph for the gradient of the loss with respect to its input;
-/// differentiate replaces it. No kernel.
+/// Stands in a declared graph for the gradient of the loss with respect to its input.
+/// differentiate gives it that gradient as its operand, update leaves it out. No kernel.
 struct GradientOf {
   static constexpr std::string_view name = "gradient_of";
   static constexpr bool differentiable = false;
@@ -173,7 +175,50 @@ struct OfUpdate {
   Types infer(std::span<const Type> in) const;
 };
 
-/// True for what stands for numbers that only training makes: GradientOf, OfUpdate.
-bool made_by_training(const Op& op);
+/// Stands in a declared graph for what a storage holds after the update of the step; `update`
+/// replaces it. No kernel.
+struct AfterUpdate {
+  static constexpr std::string_view name = "after_update";
+  static constexpr bool differentiable = false;
+  StorageId storage;
+  Type type;
+  bool operator==(const AfterUpdate&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// How much of a parameter its average takes in the step that follows `update` updates, f64[]:
+/// 1 - decay, or, with bias correction, (1 - decay) / (1 - decay^(update + 1)), so that the average
+/// is that of the parameter's values alone and not of its own first one (Kingma and Ba, "Adam",
+/// 2015, section 3). Operand: the counter `update`, i64[].
+struct AverageWeight {
+  static constexpr std::string_view name = "average_weight";
+  static constexpr bool differentiable = false;
+  double decay = 0.999;
+  bool bias_correction = true;
+  bool operator==(const AverageWeight&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// One step of a parameter's average (Polyak and Juditsky, "Acceleration of stochastic
+/// approximation by averaging", 1992), as torch.lerp computes it, so that a weight of 1 is a copy:
+///
+///   a' = a + weight * (param - a)               where weight < 0.5
+///   a' = param - (1 - weight) * (param - a)     else
+///
+/// Operands: a, param (equal types, f32 or f64), weight (f64[]).
+struct AverageUpdate {
+  static constexpr std::string_view name = "average_update";
+  static constexpr bool differentiable = false;
+  static constexpr bool batches = true;
+  bool operator==(const AverageUpdate&) const = default;
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const { return {{0, 0}}; }
+  std::optional<LaidOut> laid_out(std::span<const Type> in, const Layout& layout) const;
+};
+
+/// True for what stands for numbers that only training makes: GradientOf, OfUpdate, AfterUpdate.
+bool stands_for_training(const Op& op);
 
 }  // namespace metronome

@@ -109,8 +109,9 @@ class Value {
   Value gate(const Layer& router, const Layers& experts, Line line = Line::here()) const;
   /// Sparse mixture: each row goes to the `top` experts that the router weighs most, and to no
   /// other; an expert takes at most a fixed number of rows. A row's result is the sum over its
-  /// experts e of router(x)[row, e] * experts[e](x)[row]. `x` is [rows, width]; the router gives
-  /// [rows, experts]; experts map [slots, width] to one type. Rows for which an expert has no slot
+  /// experts e of router(x)[row, e] * experts[e](x)[row]. `x` is [..., width], all but the last
+  /// dimension rows: the router maps [rows, width] to [rows, experts], experts [slots, width] to
+  /// one type, and the result has x's dimensions again. Rows for which an expert has no slot
   /// left get nothing from it: `dropped` counts them, `balance_loss` keeps them few
   /// (ops/language/routing.h).
   Value route(const Layer& router, const Layers& experts, const RouteOptions& options,

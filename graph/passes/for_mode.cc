@@ -5,11 +5,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 
 namespace metronome::passes {
@@ -60,9 +60,10 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
   }
   graph.set_assignments(assigned(graph, settings.mode));
   Copier copier(graph);
+  const std::vector<bool> by_training = ir::made_by_training(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    if (made_by_training(*node.op)) continue;
+    if (by_training[i]) continue;
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
                     copier.waits_of(node));
     const Values form = node.op->evaluate(copier.inputs_of(node));

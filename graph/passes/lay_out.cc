@@ -73,6 +73,21 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
       layouts[a.storage] = found->second;
     }
   }
+  // What follows a parameter is stored as that is.
+  const auto layout_of = [&](ValueId id) {
+    const Read* read = graph.node(id).op->as<Read>();
+    for (const Assignment& a : graph.assignments()) {
+      const bool is_of = read != nullptr ? a.storage == read->storage : a.value == id;
+      if (is_of && layouts.contains(a.storage)) return layouts[a.storage];
+    }
+    return Layout{};
+  };
+  for (const Assignment& a : graph.assignments()) {
+    const Node& node = graph.node(a.value);
+    if (!free(a.storage) || node.op->as<AverageUpdate>() == nullptr) continue;
+    const Layout followed = layout_of(node.inputs[1]);
+    if (!followed.plain()) layouts[a.storage] = followed;
+  }
   return layouts;
 }
 

@@ -16,8 +16,8 @@ namespace metronome::passes {
 ///
 /// An op that wants nothing takes the layout of its operands where it can and more bytes are stored
 /// so than are not. A parameter that an op wants in a layout is kept in it from step to step, with
-/// its moments, so that no step copies it: in the plan that is made first; later ones of the
-/// executable keep to that (`Settings::kept`). Readable values are plain.
+/// its moments and averages, so that no step copies it: in the plan that is made first; later ones
+/// of the executable keep to that (`Settings::kept`). Readable values are plain.
 ir::Graph lay_out(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

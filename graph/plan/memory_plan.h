@@ -48,7 +48,7 @@ struct MemoryPlan {
   /// The planner weighs plans that differ in the order and in which values take over others' bytes.
   /// This is the smallest `held_bytes` of them: no placement of any of them takes fewer bytes.
   std::size_t lower_bound = 0;
-  std::vector<Holder> biggest;  ///< largest values live at the peak, largest first; at most ten
+  std::vector<Holder> holders;  ///< all values live at the peak, largest first
   /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful if the
   /// node has any.
   std::vector<std::size_t> scratch_offsets;

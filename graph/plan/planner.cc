@@ -16,9 +16,7 @@
 namespace metronome::plan {
 namespace {
 
-constexpr std::size_t kHolders = 10;
-
-std::vector<Holder> biggest_at(const Peak& peak, const Uses& uses,
+std::vector<Holder> holders_at(const Peak& peak, const Uses& uses,
                                const control::NumberedGuards& guards, const Lifetimes& lifetimes) {
   std::vector<Holder> holders;
   for (std::int32_t value = 0; value < uses.values(); ++value) {
@@ -33,7 +31,6 @@ std::vector<Holder> biggest_at(const Peak& peak, const Uses& uses,
   }
   std::stable_sort(holders.begin(), holders.end(),
                    [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
-  if (holders.size() > kHolders) holders.resize(kHolders);
   return holders;
 }
 
@@ -144,7 +141,7 @@ class Planner {
     MemoryPlan plan;
     plan.arena_bytes = placement.bytes;
     plan.held_bytes = peak.bytes;
-    plan.biggest = biggest_at(peak, uses, guards_, lifetimes);
+    plan.holders = holders_at(peak, uses, guards_, lifetimes);
     plan.places.resize(graph_.nodes().size());
     for (std::int32_t value = 0; value < uses.values(); ++value) {
       Place place = lifetimes.places[value];

@@ -149,6 +149,21 @@ ConvolutionSizes sizes_of(const ConvolutionWindow& window, const Shape& input, c
 
 std::string Convolution::attributes() const { return text_of(window); }
 
+// Each element of [N, K, spatial...] meets a kernel [C / groups, kernel...] of `weight`'s K.
+static double flops_of(const Type& maps, const Type& weight) {
+  const auto kernels = static_cast<double>(std::max<std::int64_t>(weight.shape[0], 1));
+  return 2.0 * static_cast<double>(maps.numel()) * static_cast<double>(weight.numel()) / kernels;
+}
+double Convolution::flops(std::span<const Type> in, std::span<const Type> out) const {
+  return flops_of(out[0], in[1]);
+}
+double TransposedConvolution::flops(std::span<const Type> in, std::span<const Type>) const {
+  return flops_of(in[0], in[1]);
+}
+double ConvolutionWeightGrad::flops(std::span<const Type> in, std::span<const Type> out) const {
+  return flops_of(in[1], out[0]);
+}
+
 Types Convolution::infer(std::span<const Type> in) const {
   const Type &x = in[0], &weight = in[1];
   require_floating(x);

@@ -53,6 +53,7 @@ struct Convolution {
   bool operator==(const Convolution&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;
   Values vjp(const Vjp& v) const;
   static std::vector<Case> cases();
 };
@@ -71,6 +72,7 @@ struct TransposedConvolution {
   bool operator==(const TransposedConvolution&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;
   Values vjp(const Vjp& v) const;
   static std::vector<Case> cases();
 };
@@ -87,6 +89,7 @@ struct ConvolutionWeightGrad {
   bool operator==(const ConvolutionWeightGrad&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;
   Values vjp(const Vjp& v) const;
   static std::vector<Case> cases();
 };

@@ -15,6 +15,7 @@ METRONOME_DEVICE float sqrt_of(float x) { return ::sqrtf(x); }
 METRONOME_DEVICE double sqrt_of(double x) { return ::sqrt(x); }
 METRONOME_DEVICE float fma_of(float x, float y, float z) { return ::fmaf(x, y, z); }
 METRONOME_DEVICE double fma_of(double x, double y, double z) { return ::fma(x, y, z); }
+METRONOME_DEVICE double pow_of(double x, double y) { return ::pow(x, y); }
 #else
 METRONOME_DEVICE float exp_of(float x) { return __builtin_expf(x); }
 METRONOME_DEVICE double exp_of(double x) { return __builtin_exp(x); }
@@ -24,6 +25,7 @@ METRONOME_DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 METRONOME_DEVICE double sqrt_of(double x) { return __builtin_sqrt(x); }
 METRONOME_DEVICE float fma_of(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 METRONOME_DEVICE double fma_of(double x, double y, double z) { return __builtin_fma(x, y, z); }
+METRONOME_DEVICE double pow_of(double x, double y) { return __builtin_pow(x, y); }
 #endif
 
 /// What rounding the mean of x to T left of the average of x - mean. More than that means that the

@@ -72,7 +72,7 @@ template <class T>
 void draw(const Storage& storage, std::uint64_t seed, T* out) {
   const Init& init = storage.init;
   const std::int64_t n = storage.type.numel();
-  const std::uint64_t key = hash_of(storage.path);
+  const std::uint64_t key = hash_of(storage.begins_as.empty() ? storage.path : storage.begins_as);
   // Two numbers a block.
   for (std::int64_t i = 0; i < n; i += 2) {
     const auto bits = philox(seed, kBeforeTheFirstReplay, key, static_cast<std::uint64_t>(i / 2));

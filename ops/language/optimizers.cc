@@ -6,8 +6,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/op_model.h"
+#include "graph/ir/structural.h"
 #include "ops/cast/cast.h"
 #include "ops/language/functions.h"
 #include "ops/language/init.h"
@@ -110,6 +112,20 @@ Values clip_gradients(const Values& gradients, double max_norm) {
     clipped.push_back(gradient * factor.cast(gradient.element()));
   }
   return clipped;
+}
+
+Value update_ratio(Value parameter, Line line) {
+  if (!parameter.usable(line)) return parameter;
+  Emitter* emitter = parameter.emitter();
+  const Read* read = parameter.node().op->as<Read>();
+  if (read == nullptr || emitter->graph.storage(read->storage).kind != StorageKind::parameter) {
+    return mistake(emitter, line, "update_ratio cannot be made", {{parameter}},
+                   {"a parameter, as Graph::parameter gives it"});
+  }
+  const LineScope scope(emitter, line);
+  const Value after = emitter->source(make_op(AfterUpdate{read->storage, parameter.type()}),
+                                      parameter.node().path, line);
+  return sqrt(sum_squares(after - parameter).cast(f64) / sum_squares(parameter).cast(f64));
 }
 
 std::string Adam::attributes() const { return adam_attributes(*this); }

@@ -84,6 +84,9 @@ struct Sgd {
 
 /// The norm of all gradients together, f64[]; not a number if one of theirs is none.
 Value gradient_norm(const Values& gradients);
+/// How far the step's update moves a parameter, beside its size before: |after - before| /
+/// |before|, f64[], to be read after a step; 1e-3 is usual.
+Value update_ratio(Value parameter, Line line = Line::here());
 /// All gradients scaled by one factor, so that the norm of all of them together is at most
 /// `max_norm`: min(1, max_norm / (norm + 1e-6)), torch.nn.utils.clip_grad_norm_. A norm that is not
 /// a number makes all gradients so.

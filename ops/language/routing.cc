@@ -114,15 +114,30 @@ Value combined(const Values& results, const Value& weights, const Value& choice,
   return joined.reshape(std::move(whole));
 }
 
+/// `route` of the rows of x [..., width], whatever their dimensions.
+Value routed_rows(Value x, const Layer& router, const Layers& experts, const RouteOptions& options,
+                  Line line) {
+  Shape whole = x.shape();
+  const std::int64_t width = whole.back();
+  whole.pop_back();
+  const Value y = x.reshape({numel(whole), width}, line).route(router, experts, options, line);
+  if (y.poisoned()) return y;
+  whole.insert(whole.end(), y.shape().begin() + 1, y.shape().end());
+  const Value result = y.reshape(std::move(whole), line);
+  keep_note(result, *note_of<Routed>(y));
+  return result;
+}
+
 }  // namespace
 
 Value Value::route(const Layer& router, const Layers& experts, const RouteOptions& options,
                    Line line) const {
   if (!usable(line)) return *this;
-  if (rank() != 2) {
+  if (rank() < 2) {
     return mistake(emitter(), line, "route cannot share out rows", {{*this}},
-                   {fmt::format("rows [rows, width], but {}", to_string(type()))});
+                   {fmt::format("rows [..., width], but {}", to_string(type()))});
   }
+  if (rank() > 2) return routed_rows(*this, router, experts, options, line);
   PathScope verb(emitter(), "route", PathScope::Kind::verb);
   Value weights;
   {

@@ -74,10 +74,16 @@ void require_targets(const Type& x, const Type& targets, std::optional<std::int6
         "say which: {.axis = 1} for classes in dimension 1, as PyTorch has them, {.axis = -1} for "
         "the last one"};
   }
-  throw Requirement{
-      fmt::format("one target for each row of logits, {}, but {}", to_string(rows),
-                  to_string(targets.shape)),
-      fits_1 ? "if classes lie in dimension 1, as PyTorch has them: {.axis = 1}" : ""};
+  std::string way_out;
+  if (fits_1) {
+    way_out = "if classes lie in dimension 1, as PyTorch has them: {.axis = 1}";
+  } else if (targets.numel() == numel(rows)) {  // flattened, as other frameworks ask for it
+    way_out = fmt::format("nothing has to be flattened; here: targets.reshape({{{}}})",
+                          fmt::join(rows, ", "));
+  }
+  throw Requirement{fmt::format("one target for each row of logits, {}, but {}", to_string(rows),
+                                to_string(targets.shape)),
+                    std::move(way_out)};
 }
 
 Value with_classes_last(Value x, std::optional<std::int64_t> axis) {

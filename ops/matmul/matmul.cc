@@ -38,6 +38,12 @@ std::string Matmul::attributes() const {
   return fmt::format("{}", fmt::join(set, ", "));
 }
 
+double Matmul::flops(std::span<const Type> in, std::span<const Type> out) const {
+  const Shape& a = in[0].shape;
+  const std::int64_t inner = a[a.size() - (transpose_a ? 2 : 1)];
+  return 2.0 * static_cast<double>(out[0].numel()) * static_cast<double>(inner);
+}
+
 Types Matmul::infer(std::span<const Type> in) const {
   require_floating(in[0]);
   require_equal_elements(in);
@@ -161,6 +167,10 @@ std::vector<Case> Matmul::cases() {
       make("large addend", {128, 150}, {150, 170}, {.accumulate = true}, {128, 170}),
       make("batched addend", {3, 5, 7}, {3, 7, 9}, {.accumulate = true}, {3, 5, 9}),
   };
+}
+
+double Linear::flops(std::span<const Type> in, std::span<const Type> out) const {
+  return 2.0 * static_cast<double>(out[0].numel()) * static_cast<double>(in[0].shape.back());
 }
 
 Types Linear::infer(std::span<const Type> in) const {

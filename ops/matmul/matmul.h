@@ -25,6 +25,7 @@ struct Matmul {
   bool operator==(const Matmul&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;
   Values vjp(const Vjp& v) const;
   std::vector<InPlace> in_place() const;
   /// A sum that the product is added to: `accumulate`.
@@ -43,6 +44,7 @@ struct Linear {
   static constexpr std::string_view name = "linear";
   bool operator==(const Linear&) const = default;
   Types infer(std::span<const Type> in) const;
+  double flops(std::span<const Type> in, std::span<const Type> out) const;
   Values vjp(const Vjp& v) const;
   /// A product and the bias as a sum, which can be computed with what reads it.
   Value loosen(std::span<const Value> inputs) const;

@@ -8,6 +8,7 @@
 
 #include "graph/ir/batch.h"
 #include "graph/ir/op.h"
+#include "graph/ir/structural.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
@@ -77,6 +78,11 @@ struct SgdUpdate {
 };
 METRONOME_RULES(SgdUpdate);
 METRONOME_CANDIDATES(SgdUpdate);
+
+// Of graph/ir/structural.h: a parameter's average, and how much of it each step takes.
+METRONOME_RULES(AverageUpdate);
+METRONOME_CANDIDATES(AverageUpdate);
+METRONOME_RULES(AverageWeight);
 
 /// Several updates of one kind (graph/ir/group.h), by one kernel over all of their parameters.
 void record(const Batch& batch, const CudaLaunch& launch);

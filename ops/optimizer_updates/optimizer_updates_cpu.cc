@@ -197,6 +197,30 @@ CpuKernel bind_sgd(const SgdUpdate& op, const CpuLaunch& launch) {
   return CpuKernel([a] { sgd<T, false>(a); });
 }
 
+template <class T>
+void average(const T* from, const T* param, const double* share, T* next, std::int64_t n,
+             int threads) {
+  using Vec = Vector<T>;
+  const T weight = static_cast<T>(*share);
+  // As torch.lerp: from the nearer end.
+  const bool near = weight < T(0.5);
+  const Vec step(near ? weight : weight - 1);
+  parallel_for(threads, n, kUpdateGrain, [=](std::int64_t begin, std::int64_t end) {
+    over_vectors<T>(begin, end, [=](std::int64_t i, auto place) {
+      const Vec a = get(from + i, place), p = get(param + i, place);
+      put(next + i, at::vec::fmadd(step, p - a, near ? a : p), place);
+    });
+  });
+}
+
+template <class T>
+CpuKernel bind_average(const CpuLaunch& launch) {
+  return CpuKernel(
+      [from = launch.in<T>(0), param = launch.in<T>(1), share = launch.in<double>(2),
+       next = launch.out<T>(0), n = launch.outputs[0].numel(),
+       threads = launch.choice.threads] { average<T>(from, param, share, next, n, threads); });
+}
+
 }  // namespace
 
 std::vector<Candidate> candidates(const AdamUpdate&, const CpuQuery& query) {
@@ -215,6 +239,22 @@ std::vector<Candidate> candidates(const SgdUpdate&, const CpuQuery& query) {
 CpuKernel bind(const SgdUpdate& op, const CpuLaunch& launch) {
   return launch.outputs[0].element == f32 ? bind_sgd<float>(op, launch)
                                           : bind_sgd<double>(op, launch);
+}
+
+CpuKernel bind(const AverageWeight& op, const CpuLaunch& launch) {
+  return CpuKernel([op, to = launch.out<double>(0), update = launch.in<std::int64_t>(0)] {
+    const double sum = 1 - std::pow(op.decay, static_cast<double>(*update) + 1);
+    *to = (1 - op.decay) / (op.bias_correction ? sum : 1);
+  });
+}
+
+std::vector<Candidate> candidates(const AverageUpdate&, const CpuQuery& query) {
+  return one_pass(query);
+}
+
+CpuKernel bind(const AverageUpdate&, const CpuLaunch& launch) {
+  return launch.outputs[0].element == f32 ? bind_average<float>(launch)
+                                          : bind_average<double>(launch);
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -81,16 +81,31 @@ void record_several(const SgdUpdate& op, std::size_t count, const CudaLaunch& la
   record_updates(cuda::SgdRule<false>{op.momentum, op.weight_decay, op.nesterov}, count, launch);
 }
 
+void record_several(const AverageUpdate&, std::size_t count, const CudaLaunch& launch) {
+  record_updates(cuda::AverageRule{}, count, launch);
+}
+
 }  // namespace
 
 void record(const AdamUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
 
 void record(const SgdUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
 
+void record(const AverageWeight& op, const CudaLaunch& launch) {
+  launch.commands.launch(cuda::AverageWeight{launch.out<double>(0), launch.in<long long>(0),
+                                             op.decay, op.bias_correction},
+                         {});
+}
+
+void record(const AverageUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
+
 void record(const Batch& batch, const CudaLaunch& launch) {
   const auto count = static_cast<std::size_t>(batch.count);
   if (const auto* adam = batch.op->as<AdamUpdate>()) return record_several(*adam, count, launch);
   if (const auto* sgd = batch.op->as<SgdUpdate>()) return record_several(*sgd, count, launch);
+  if (const auto* average = batch.op->as<AverageUpdate>()) {
+    return record_several(*average, count, launch);
+  }
   throw InternalError("a batch of an op whose kernel takes one at a time");
 }
 

@@ -103,6 +103,27 @@ struct SgdRule {
   };
 };
 
+struct AverageRule {
+  static constexpr const char* name = "average_update";
+  static constexpr int kIn = 2, kOut = 1, kScalars = 1;
+
+  template <class T>
+  struct Step {
+    T step;
+    bool near;
+
+    METRONOME_DEVICE Step(const AverageRule&, const Updated<T>& u) {
+      const T weight = T(*u.scalar[0]);
+      near = weight < T(0.5);
+      step = near ? weight : weight - T(1);
+    }
+
+    METRONOME_DEVICE void operator()(const T (&x)[kIn], T (&y)[kOut]) const {
+      y[0] = fma_of(step, x[1] - x[0], near ? x[0] : x[1]);
+    }
+  };
+};
+
 /// One block a chunk.
 template <class T, class Rule>
 struct Update {
@@ -151,9 +172,25 @@ struct Update {
   }
 };
 
+struct AverageWeight {
+  static constexpr const char* name = "average_weight";
+  double* to;
+  const long long* update;
+  double decay;
+  bool bias_correction;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (first(c) != 0) return;
+    const double sum = 1 - pow_of(decay, static_cast<double>(*update + 1));
+    *to = (1 - decay) / (bias_correction ? sum : 1);
+  }
+};
+
 using OptimizerUpdatesKernels =
     KernelList<Update<float, AdamRule>, Update<double, AdamRule>, Update<float, SgdRule<false>>,
                Update<double, SgdRule<false>>, Update<float, SgdRule<true>>,
-               Update<double, SgdRule<true>>>;
+               Update<double, SgdRule<true>>, Update<float, AverageRule>,
+               Update<double, AverageRule>, AverageWeight>;
 
 }  // namespace metronome::cuda

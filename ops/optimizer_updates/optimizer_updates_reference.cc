@@ -1,7 +1,9 @@
 // The same steps in ATen's elementwise calls, as torch.optim writes them without its fused kernels.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include <cmath>
+#include <cstdint>
 
 #include "ops/optimizer_updates/optimizer_updates.h"
 
@@ -39,6 +41,16 @@ Tensors reference(const SgdUpdate& op, const Tensors& in) {
   const at::Tensor buffer = in[2].mul(op.momentum).add(grad, in[4].item<double>());
   grad = op.nesterov ? grad.add(buffer, op.momentum) : buffer;
   return {param.sub(grad, in[3].item<double>()), buffer};
+}
+
+Tensors reference(const AverageWeight& op, const Tensors& in) {
+  const auto t = static_cast<double>(in[0].item<std::int64_t>()) + 1;
+  const double weight = (1 - op.decay) / (op.bias_correction ? 1 - std::pow(op.decay, t) : 1);
+  return {at::full({}, weight, at::TensorOptions(at::kDouble))};
+}
+
+Tensors reference(const AverageUpdate&, const Tensors& in) {
+  return {in[0].lerp(in[1], in[2].item<double>())};
 }
 
 }  // namespace metronome

@@ -88,7 +88,9 @@ TEST_CASE("a wrong feed is one error; nothing of it is copied, and the next step
         RunError);
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, at::zeros({2}, at::kByte)}}),
-        "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is Byte[2]", RunError);
+        "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is Byte[2]; give "
+        "tensor.to(at::kFloat)",
+        RunError);
     CHECK_THROWS_WITH_AS(
         step.run({{s.x, at::zeros({2}, at::TensorOptions(at::kMeta))}}),
         "graph \"scaled\": feed of \"x\": requires f32[2], but the tensor is on meta; move it with "
@@ -148,8 +150,8 @@ TEST_CASE("reading what no step has produced, or what is not kept") {
                          RunError);
     Scaled other;
     CHECK_THROWS_WITH_AS(step.read(other.loss),
-                         "graph \"scaled\": the value that is read is not one of its values; kept "
-                         "are \"loss\", \"y\"",
+                         "graph \"scaled\": the value that is read is of another graph, "
+                         "\"scaled\"; kept are \"loss\", \"y\"",
                          RunError);
   }
 }
@@ -229,13 +231,14 @@ TEST_CASE("options that cannot be met") {
       RunError);
   options = untuned();
   options.memory_budget = 1;
-  const std::size_t need = compile(s.g, cpu_replay(), untuned()).report().arena_bytes;
+  const Report whole = compile(s.g, cpu_replay(), untuned()).report();
+  const std::size_t need = whole.arena_bytes;
   CHECK_THROWS_WITH_AS(
       compile(s.g, cpu_replay(), options),
       fmt::format(
           "graph \"scaled\": the plan to train needs an arena of {} bytes, but the budget is "
-          "1; the smallest that is feasible is {}",
-          need, need)
+          "1; the smallest that is feasible is {}; largest at its fullest moment are\n  {}",
+          need, need, fmt::join(whole.plan(train).largest(), "\n  "))
           .c_str(),
       RunError);
 }

@@ -101,6 +101,37 @@ TEST_CASE("strided, expanded, negated and zero tensors are copied element by ele
   }
 }
 
+TEST_CASE("a feed whose numbers stand in another order, or are of another type, is told how") {
+  Graph g("net");
+  const Value x = g.input("x", f32, {2, 3, 8, 9}), m = g.input("m", f64, {4, 5});
+  g.output("y", sum(x)), g.output("z", sum(m));
+  g.parameter("w", {f32, {6, 2}}, ones());
+  Executable step = compile(g, cpu_replay(), tests::plain_options());
+  const auto refusal = [&](const std::string& name, const at::Tensor& tensor) -> std::string {
+    try {
+      step.run({{name, tensor}});
+    } catch (const RunError& error) {
+      return error.what();
+    }
+    return "fed";
+  };
+  const std::string feed = "graph \"net\": feed of \"x\": requires f32[2, 3, 8, 9], but the ";
+  CHECK(refusal("x", at::zeros({2, 8, 9, 3})) ==
+        feed + "tensor is f32[2, 8, 9, 3]; give tensor.permute({0, 3, 1, 2})");
+  CHECK(refusal("x", at::zeros({2, 8, 9, 3}, at::kByte)) ==
+        feed + "tensor is Byte[2, 8, 9, 3]; give tensor.permute({0, 3, 1, 2}).to(at::kFloat)");
+  CHECK(refusal("x", at::zeros({2, 9, 8, 3})) == feed + "tensor is f32[2, 9, 8, 3]");
+  CHECK(refusal("x", at::zeros({2, 3, 8, 9}, at::kShort)) ==
+        feed + "tensor is Short[2, 3, 8, 9]; give tensor.to(at::kFloat)");
+  CHECK(refusal("m", at::zeros({5, 4}, at::kLong)) ==
+        "graph \"net\": feed of \"m\": requires f64[4, 5], but the tensor is i64[5, 4]; give "
+        "tensor.permute({1, 0}).to(at::kDouble)");
+  CHECK_THROWS_WITH_AS(step.set("w", at::zeros({2, 6})),
+                       "graph \"net\": set of \"w\": requires f32[6, 2], but the tensor is f32[2, "
+                       "6]; give tensor.permute({1, 0})",
+                       RunError);
+}
+
 TEST_CASE("a sparse tensor is refused") {
   const Shown s;
   Executable step = s.on(cpu_replay());

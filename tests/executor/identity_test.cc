@@ -50,21 +50,23 @@ TEST_CASE("values of later graphs are refused, wherever those lie in memory") {
   old.reset();
   for (int i = 0; i < 50; ++i) {
     const auto other = std::make_unique<Scaled>();
-    CHECK_THROWS_WITH_AS(step.run({{other->x, at::ones({2})}}),
-                         "graph \"scaled\": the value that is fed is not one of its inputs, which "
-                         "are \"x\", \"t\"",
-                         RunError);
-    CHECK_THROWS_WITH_AS(step.input(other->x),
-                         "graph \"scaled\": the value that is fed is not one of its inputs, which "
-                         "are \"x\", \"t\"",
-                         RunError);
+    CHECK_THROWS_WITH_AS(
+        step.run({{other->x, at::ones({2})}}),
+        "graph \"scaled\": the value that is fed is of another graph, \"scaled\", not "
+        "one of its inputs, which are \"x\", \"t\"",
+        RunError);
+    CHECK_THROWS_WITH_AS(
+        step.input(other->x),
+        "graph \"scaled\": the value that is fed is of another graph, \"scaled\", not "
+        "one of its inputs, which are \"x\", \"t\"",
+        RunError);
     CHECK_THROWS_WITH_AS(step.read(other->y),
-                         "graph \"scaled\": the value that is read is not one of its values; kept "
-                         "are \"loss\", \"y\"",
+                         "graph \"scaled\": the value that is read is of another graph, "
+                         "\"scaled\"; kept are \"loss\", \"y\"",
                          RunError);
     CHECK_THROWS_WITH_AS(step.read_scalar(other->loss),
-                         "graph \"scaled\": the value that is read is not one of its values; kept "
-                         "are \"loss\", \"y\"",
+                         "graph \"scaled\": the value that is read is of another graph, "
+                         "\"scaled\"; kept are \"loss\", \"y\"",
                          RunError);
   }
 }

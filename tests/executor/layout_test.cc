@@ -80,6 +80,7 @@ struct Weighed {
     const Value y = mean(h, {2, 3}).through(linear(3));
     graph.output("y", y);
     graph.minimize(mean(square(y)), Adam{.lr = 1e-2});
+    graph.average("w", 0.9);
   }
   Graph graph{"weighed"};
   Value x;
@@ -109,9 +110,9 @@ TEST_CASE("a weight stays in blocks over training, evaluation and batch shapes")
     CAPTURE(name_of(plan.mode));
     CHECK(plan.relayouts == (plan.mode == Mode::train ? 5 : 2));
   }
-  // 20 channels take 32 places: the weight and its two moments.
+  // 20 channels take 32 places: the weight, its two moments and its average.
   CHECK(blocked.step.report().storage_bytes ==
-        plain.step.report().storage_bytes + 3 * 12 * 36 * sizeof(float));
+        plain.step.report().storage_bytes + 4 * 12 * 36 * sizeof(float));
 
   CHECK(at::equal(blocked.step.get("w"), plain.step.get("w")));
   for (Runs* runs : {&blocked, &walk, &plain}) runs->train_both(0, 4);

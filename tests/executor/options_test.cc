@@ -86,12 +86,16 @@ TEST_CASE("evaluation asks for the inputs of what it computes, and for no others
     // Another plan may put the bias elsewhere, and so round elsewhere.
     CHECK(at::allclose(some.read("logits"), all.read("logits"), 1e-6, 1e-6));
     CHECK(some.read(c.best).equal(all.read(c.best)));
-    CHECK_THROWS_WITH_AS(
-        some.read_scalar(c.g.loss()),
-        "graph \"classifier\": no step has produced \"loss\" yet; call run() first", RunError);
-    CHECK_THROWS_WITH_AS(
-        some.read_scalar(c.g.loss(), 0),
-        "graph \"classifier\": no step has produced \"loss\" yet; call run() first", RunError);
+    CHECK_THROWS_WITH_AS(some.read_scalar(c.g.loss()),
+                         "graph \"classifier\": no step has produced \"loss\" yet, as evaluations "
+                         "do not compute it: "
+                         "call run(), or add it to CompileOptions::evaluate_outputs",
+                         RunError);
+    CHECK_THROWS_WITH_AS(some.read_scalar(c.g.loss(), 0),
+                         "graph \"classifier\": no step has produced \"loss\" yet, as evaluations "
+                         "do not compute it: "
+                         "call run(), or add it to CompileOptions::evaluate_outputs",
+                         RunError);
     // Training computes all of them.
     some.run({{c.labels, at::zeros({4}, at::kLong)}});
     all.run();

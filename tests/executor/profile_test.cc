@@ -29,9 +29,9 @@ struct Small {
   }
 };
 
-std::ptrdiff_t count(const std::vector<KernelTime>& times, const std::string& begin) {
+std::ptrdiff_t count(const Profile& profile, const std::string& begin) {
   return std::ranges::count_if(
-      times, [&](const KernelTime& time) { return time.kernel.starts_with(begin); });
+      profile.kernels, [&](const KernelTime& time) { return time.kernel.starts_with(begin); });
 }
 
 TEST_CASE("a profiled step is a step") {
@@ -45,7 +45,7 @@ TEST_CASE("a profiled step is a step") {
       if (step == 2) {
         profiled.run(feeds);
       } else {
-        CHECK_FALSE(profiled.profile(feeds).empty());
+        CHECK_FALSE(profiled.profile(feeds).kernels.empty());
       }
       CHECK(profiled.read_scalar(model.g.loss()) == plain.read_scalar(model.g.loss()));
     }
@@ -65,18 +65,19 @@ TEST_CASE("on a CPU it names the kernels that ran, with their lines") {
   CHECK(count(first, "tanh \"choose/1/tanh\" (") == 0);
   CHECK(count(second, "exp ") == 0);
   CHECK(count(second, "tanh \"choose/1/tanh\" (") == 1);
-  CHECK(first.size() < step.report().plan(Mode::train).kernels);
-  for (const KernelTime& time : first) CHECK(time.microseconds >= 0);
+  CHECK(first.kernels.size() < step.report().plan(Mode::train).kernels);
+  for (const KernelTime& time : first.kernels) CHECK(time.microseconds >= 0);
 }
 
 TEST_CASE("on a device all kernels run, and the executor's own beside them") {
   const Small model;
   Executable step = compile(model.g, device_of_host(), plain_options());
   const auto times = step.profile(model.feeds(0, 0));
-  CHECK(times.front().kernel == "load_inputs");
-  CHECK(times.back().kernel == "store_reads");
+  CHECK(times.kernels.front().kernel == "load_inputs");
+  CHECK(times.kernels.back().kernel == "store_reads");
   CHECK(count(times, "exp ") + count(times, "tanh ") == 2);
-  CHECK(std::ranges::all_of(times, [](const KernelTime& time) { return time.microseconds > 0; }));
+  CHECK(std::ranges::all_of(times.kernels,
+                            [](const KernelTime& time) { return time.microseconds > 0; }));
 }
 
 /// A device on which a launch takes 6 us, and a node of a graph 1.
@@ -95,7 +96,7 @@ TEST_CASE("on a device a kernel's time is without its launch, and graphs are cap
   const auto driver = slow_to_launch();
   Executable step = compiled_for(driver, model.g);
   double sum = 0;
-  for (const KernelTime& time : step.profile(model.feeds(0, 0))) {
+  for (const KernelTime& time : step.profile(model.feeds(0, 0)).kernels) {
     CAPTURE(time.kernel);
     CHECK(time.by == TimedBy::copies);
     const double nodes = std::round(time.microseconds);
@@ -120,7 +121,7 @@ TEST_CASE("a kernel that cannot be captured in copies is timed by launches, and 
   driver->on_enqueue = [count = 0](const Command&, CudaStream) mutable {
     if (++count == 4) throw RunError("this may not be captured");
   };
-  const auto times = step.profile(model.feeds(0, 0));
+  const std::vector<KernelTime> times = step.profile(model.feeds(0, 0)).kernels;
   CHECK(times[0].kernel == "load_inputs");
   CHECK(times[0].by == TimedBy::launches);
   CHECK(times[0].microseconds == doctest::Approx(6));
@@ -137,14 +138,14 @@ TEST_CASE("a device that records what it does is believed, of the kernels of the
   const HostCounts before = driver->counts();
   for (int i = 0; i < 2; ++i) {
     const auto feeds = model.feeds(i, i);
-    const auto times = step.profile(feeds);
+    const std::vector<KernelTime> times = step.profile(feeds).kernels;
     plain.run(feeds);
     for (const KernelTime& time : times) {
       CAPTURE(time.kernel);
       CHECK(time.by == TimedBy::records);
       CHECK(time.microseconds >= 1);
     }
-    CHECK(times.size() == step.profile(feeds).size());
+    CHECK(times.size() == step.profile(feeds).kernels.size());
     plain.run(feeds);
     CHECK(step.read_scalar(model.g.loss()) == plain.read_scalar(model.g.loss()));
   }
@@ -173,6 +174,165 @@ TEST_CASE("a profile of a device changes nothing that a step meets or is fed") {
     CHECK(profiled.fault() == plain.fault());
   }
   CHECK(plain.fault().has_value());
+}
+
+double flops_of(const std::vector<ProfilePart>& parts, std::string_view name) {
+  const auto found = std::ranges::find(parts, name, &ProfilePart::name);
+  return found == parts.end() ? -1 : found->flops;
+}
+
+TEST_CASE("kernels tell their op, part of the step, scope, bytes and operations") {
+  Graph g("net");
+  const Value x = g.input("x", f64, {4, 6});
+  const Value h = x.scope("tower", [](Value v) {
+    return v.repeat(2, [](Value u) { return u.through(linear(6)).through(tanh); });
+  });
+  const Value y = h.through(linear(2));
+  g.minimize(mean(square(y)), Adam{.lr = 1e-2, .clip_norm = 1.0});
+  g.average("**", 0.9);
+  for (const Target& target : {cpu_replay(), device_of_host()}) {
+    Executable step = compile(g, target, plain_options());
+    const Profile profile = step.profile({{x, at::ones({4, 6}, at::kDouble)}}, {.steps = 3});
+    CHECK(profile.steps == 3);
+    CHECK(step.replays() == 3);
+    for (const KernelTime& kernel : profile.kernels) CHECK(kernel.runs == 1);
+    const auto linear = std::ranges::find_if(
+        profile.kernels, [](const KernelTime& kernel) { return kernel.path == "tower/0/linear"; });
+    REQUIRE(linear != profile.kernels.end());
+    CHECK(linear->op == "linear");
+    CHECK(linear->phase == Phase::forward);
+    CHECK(linear->flops == 2 * 4 * 6 * 6);
+    CHECK(linear->bytes == 8 * (4 * 6 + 6 * 6 + 6 + 4 * 6));
+    // Products: two layers of 6 to 6 and one of 6 to 2; for gradients of weights, and of inputs but
+    // for the first layer's.
+    const double forward = 2 * 4 * 6 * (6 + 6 + 2);
+    const auto ops = by_op(profile);
+    CHECK(flops_of(ops, "linear") == forward);
+    CHECK(flops_of(ops, "matmul") == forward + 2 * 4 * 6 * (6 + 2));
+    const auto phases = by_phase(profile);
+    CHECK(flops_of(phases, "forward") > forward);
+    CHECK(flops_of(phases, "backward") > forward);
+    CHECK(flops_of(phases, "update") > 0);
+    const auto scopes = by_scope(profile), deep = by_scope(profile, 2);
+    CHECK(flops_of(scopes, "tower") > 0);
+    CHECK(flops_of(scopes, "tower") ==
+          doctest::Approx(flops_of(deep, "tower/0") + flops_of(deep, "tower/1")));
+    double us = 0;
+    for (const ProfilePart& part : scopes) us += part.microseconds;
+    CHECK(us == doctest::Approx(profile.microseconds()));
+  }
+}
+
+TEST_CASE("evaluations are profiled, too") {
+  const Small model;
+  CompileOptions options = plain_options();
+  options.modes = {train, evaluate};
+  for (const Target& target : {cpu_replay(), device_of_host()}) {
+    Executable step = compile(model.g, target, options);
+    const Profile profile = step.profile(model.feeds(0, 0), {.steps = 2, .mode = evaluate});
+    CHECK(step.replays() == 0);
+    CHECK(step.steps() == 2);
+    for (const KernelTime& kernel : profile.kernels) {
+      CHECK((kernel.phase == Phase::forward || kernel.phase == Phase::executor));
+    }
+    CHECK(to_string(profile).starts_with("graph \"small\", 2 steps to evaluate on "));
+    CHECK_THROWS_WITH_AS(step.profile({}, {.steps = 0}),
+                         "graph \"small\": profile cannot take 0 steps; give 1 or more", RunError);
+  }
+}
+
+// Two steps; one branch of two ran in each.
+Profile two_steps() {
+  const auto kernel = [](const char* op, const char* path, Phase phase, double us, double runs) {
+    return KernelTime{.kernel = fmt::format("{} \"{}\" (a.cc:1)", op, path),
+                      .op = op,
+                      .path = path,
+                      .phase = phase,
+                      .microseconds = us,
+                      .runs = runs,
+                      .bytes = 1e3 * us / runs,
+                      .flops = 2e3 * us / runs};
+  };
+  return {.graph = "net",
+          .where = "2 threads",
+          .mode = train,
+          .steps = 2,
+          .kernels = {kernel("linear", "tower/linear", Phase::forward, 3, 1),
+                      kernel("exp", "choose/0/exp", Phase::forward, 0.5, 0.5),
+                      kernel("tanh", "choose/1/tanh", Phase::forward, 1.5, 0.5),
+                      kernel("matmul", "tower/linear.grad/matmul", Phase::backward, 3, 1),
+                      kernel("adam_update", "optimizer/tower/linear/weight/adam_update",
+                             Phase::update, 1, 1),
+                      {.kernel = "store_reads", .op = "store_reads", .microseconds = 1}}};
+}
+
+TEST_CASE("a profile is tables, each longest first") {
+  CHECK(to_string(two_steps()) ==
+        "graph \"net\", 2 steps to train on 2 threads: 10.0 us a step in kernels, by the host's "
+        "clock\n"
+        "   us a step    share     runs     GB/s  GFLOP/s  part of the step\n"
+        "         5.0   50.0 %      2.0      1.0      2.0  forward\n"
+        "         3.0   30.0 %      1.0      1.0      2.0  backward\n"
+        "         1.0   10.0 %      1.0      1.0      2.0  update\n"
+        "         1.0   10.0 %      1.0      0.0      0.0  executor\n"
+        "   us a step    share     runs     GB/s  GFLOP/s  scope\n"
+        "         7.0   70.0 %      3.0      1.0      2.0  tower\n"
+        "         2.0   20.0 %      1.0      1.0      2.0  choose\n"
+        "         1.0   10.0 %      1.0      0.0      0.0  (the executor's own)\n"
+        "   us a step    share     runs     GB/s  GFLOP/s  op\n"
+        "         3.0   30.0 %      1.0      1.0      2.0  linear\n"
+        "         3.0   30.0 %      1.0      1.0      2.0  matmul\n"
+        "         1.5   15.0 %      0.5      1.0      2.0  tanh\n"
+        "         1.0   10.0 %      1.0      1.0      2.0  adam_update\n"
+        "         1.0   10.0 %      1.0      0.0      0.0  store_reads\n"
+        "         0.5    5.0 %      0.5      1.0      2.0  exp\n"
+        "   us a step    share     runs     GB/s  GFLOP/s  the longest kernels\n"
+        "         3.0   30.0 %      1.0      1.0      2.0  linear \"tower/linear\" (a.cc:1)\n"
+        "         3.0   30.0 %      1.0      1.0      2.0  matmul \"tower/linear.grad/matmul\" "
+        "(a.cc:1)\n"
+        "         1.5   15.0 %      0.5      1.0      2.0  tanh \"choose/1/tanh\" (a.cc:1)\n"
+        "         1.0   10.0 %      1.0      1.0      2.0  adam_update "
+        "\"optimizer/tower/linear/weight/adam_update\" (a.cc:1)\n"
+        "         1.0   10.0 %      1.0      0.0      0.0  store_reads\n"
+        "         0.5    5.0 %      0.5      1.0      2.0  exp \"choose/0/exp\" (a.cc:1)\n");
+}
+
+TEST_CASE("only the ten longest kernels are shown; several ways of timing are counted") {
+  Profile profile{.graph = "net", .where = "a GPU", .steps = 1, .kernels = {}};
+  for (int i = 0; i < 12; ++i) {
+    profile.kernels.push_back({.kernel = fmt::format("exp \"exp_{}\" (a.cc:1)", i),
+                               .op = "exp",
+                               .path = fmt::format("exp_{}", i),
+                               .microseconds = 1.0 + i,
+                               .by = TimedBy::copies});
+  }
+  profile.kernels[1].by = TimedBy::launches;
+  const std::string text = to_string(profile);
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = fmt::format("\"exp_{}\"", i);
+    CAPTURE(name);
+    CHECK((text.find(name) != std::string::npos) == (i >= 2));
+  }
+  CHECK(text.starts_with(
+      "graph \"net\", 1 step to train on a GPU: 78.0 us a step in kernels, by copies in a graph "
+      "(11), launches (1)\n"));
+}
+
+TEST_CASE("a report lists all values at the fullest moment, with their lines") {
+  const Small model;
+  const Executable step = compile(model.g, cpu_replay(), plain_options());
+  const PlanReport& plan = step.report().plan(train);
+  REQUIRE(plan.held.size() > 2);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < plan.held.size(); ++i) {
+    if (i > 0) CHECK(plan.held[i].bytes <= plan.held[i - 1].bytes);
+    bytes += plan.held[i].bytes;
+  }
+  CHECK(bytes <= plan.arena_bytes);
+  CHECK(plan.largest(2).size() == 2);
+  CHECK(plan.largest(1000).size() == plan.held.size());
+  CHECK(plan.held[0].line.find("profile_test.cc:") != std::string::npos);
+  CHECK(plan.largest()[0].ends_with(fmt::format("{} ({})", plan.held[0].path, plan.held[0].line)));
 }
 
 TEST_CASE("other targets refuse, and nothing has changed") {

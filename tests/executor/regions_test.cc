@@ -40,7 +40,7 @@ struct Step {
 
   /// A task under a guard, or always, after those in `after`.
   int add(Value guard = {}, std::vector<int> after = {}) {
-    executor::program::Task task{"task", {}, {}};
+    executor::program::Task task{{.kernel = "task", .op = "task"}, {}, {}};
     task.touched.writes.push_back({address(tasks.size()), 1});
     for (const int before : after) task.touched.reads.push_back({address(before), 1});
     if (guard.present()) {
@@ -56,7 +56,7 @@ struct Step {
   }
 
   std::string regions(executor::program::Nesting nesting) {
-    tasks.push_back({"store_reads", {}, {}});  // comes after all
+    tasks.push_back({{.kernel = "store_reads", .op = "store_reads"}, {}, {}});  // comes after all
     const executor::program::RegionParts parts = executor::program::make_regions(
         tasks, executor::capture::order_of(tasks), control::Guards(g.data().nodes()), nesting);
     tasks.pop_back();

@@ -78,6 +78,25 @@ TEST_CASE("each row goes to the experts that weigh most, of equal ones to the fi
   }
 }
 
+TEST_CASE("rows of several dimensions are routed as rows, and stand where they stood") {
+  Graph flat("flat"), cube("cube");
+  const auto declare = [](Graph& g, Shape shape) {
+    const Value x = g.input("x", f64, std::move(shape));
+    const Value y = x.route(softmax_router(3), [](int) { return dense(5); }, {.top = 2});
+    g.output("y", y), g.output("lost", dropped(y));
+    g.minimize(mean(square(y)) + 0.1 * balance_loss(y), Sgd{.lr = 0.1});
+  };
+  declare(flat, {8, 4}), declare(cube, {2, 4, 4});
+  Executable rows = compiled(flat), cubes = compiled(cube);
+  for (int step = 0; step < 3; ++step) {
+    rows.run({{"x", numbers(8, 4, step)}});
+    cubes.run({{"x", numbers(8, 4, step).reshape({2, 4, 4})}});
+    CHECK(cubes.read("y").equal(rows.read("y").reshape({2, 4, 5})));
+    CHECK(cubes.read("lost").equal(rows.read("lost")));
+  }
+  for (const std::string& path : rows.storages()) CHECK(rows.get(path).equal(cubes.get(path)));
+}
+
 TEST_CASE("first choices take the slots in the order of the rows, then second ones") {
   Graph g("dropped");
   const Value x = g.input("x", f64, {4, 1}), w = g.input("w", f64, {4, 2});

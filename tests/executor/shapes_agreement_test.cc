@@ -8,6 +8,11 @@
 namespace metronome::shapes_agreement_test {
 namespace {
 
+const std::string kStorages =
+    "\n  requires   equal storages in graphs that both train"
+    "\n  way out    a graph that only evaluates may lack some: {&graph, {mt::evaluate}}; what two "
+    "models share goes from one to the other by save and load";
+
 Line at_line(int number) { return {"net.cc", number}; }
 
 /// x w, with whatever a test changes in the second graph.
@@ -89,8 +94,7 @@ TEST_CASE("storages: missing, of another type, kind, beginning, or frozen") {
       return s + std::string(width - s.size(), ' ');
     };
     return "graphs 0 and 1 of \"net\" cannot be compiled together\n  graph 0    " + padded(ours) +
-           "  net.cc:11\n  graph 1    " + padded(theirs) +
-           "  net.cc:21\n  requires   equal storages";
+           "  net.cc:11\n  graph 1    " + padded(theirs) + "  net.cc:21" + kStorages;
   };
   const std::string ours = "parameter \"w\" f32[4] = 1";
   CHECK(refusal(a, declare(3, 20, four, ones())) == "compiled");
@@ -119,8 +123,8 @@ TEST_CASE("storages: missing, of another type, kind, beginning, or frozen") {
   CHECK(refusal(a, none) ==
         "graphs 0 and 1 of \"net\" cannot be compiled together\n"
         "  graph 0    parameter \"w\" f32[4] = 1  net.cc:11\n"
-        "  graph 1    no storage \"w\"\n"
-        "  requires   equal storages");
+        "  graph 1    no storage \"w\"" +
+            kStorages);
 
   Declared state(3, 20);
   const Value w = state.g.state("w", four, ones(), at_line(21));

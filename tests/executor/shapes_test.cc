@@ -160,8 +160,10 @@ TEST_CASE("one arena, as large as the largest plan's") {
   CHECK_THROWS_WITH_AS(
       compile({&small.g, &large.g}, cpu_replay(), options),
       fmt::format("graph \"net\": the plan to train at batch shape x [64, 6], t [64, 3] needs an "
-                  "arena of {} bytes, but the budget is {}; the smallest that is feasible is {}",
-                  need, *options.memory_budget, need)
+                  "arena of {} bytes, but the budget is {}; the smallest that is feasible is {}; "
+                  "largest at its fullest moment are\n  {}",
+                  need, *options.memory_budget, need,
+                  fmt::join(both.report().plan(train, 1).largest(), "\n  "))
           .c_str(),
       RunError);
 }
@@ -221,8 +223,8 @@ TEST_CASE("values of any graph feed and read; what is read has the shape of the 
     CHECK(step.replays() == 2);
     const Scaled other(4);
     CHECK_THROWS_WITH_AS(step.read(other.y),
-                         "graph \"scaled\": the value that is read is not one of its values; kept "
-                         "are \"y\", \"sum\"",
+                         "graph \"scaled\": the value that is read is of another graph, "
+                         "\"scaled\"; kept are \"y\", \"sum\"",
                          RunError);
   }
 }

@@ -110,14 +110,15 @@ TEST_CASE("what cannot be told") {
         "graph \"g\": gradient_norm() has no loss\n"
         "  requires   one Graph::minimize(loss, optimizer)");
   CHECK(mistakes_of([](Graph& g) {
+          const Value s = g.state("s", {f64, {}}, ones(), at_line(2));
           g.minimize(square(g.parameter("w", {f64, {}}, ones())), Sgd{});
-          g.output("twice", Operand(g.learning_rate(at_line(3)), at_line(4)) * 2.0);
+          g.feed(s, g.learning_rate(at_line(3)), at_line(4));
         }) ==
-        "net.cc:4: mul cannot join the graph as \"mul\"\n"
-        "  operand 0  f64[]  \"learning_rate\"  net.cc:3\n"
-        "  operand 1  f64[]  \"constant\"       net.cc:4\n"
-        "  requires   what is computed in the forward pass, but a number of the update can only be "
-        "read");
+        "net.cc:4: feed cannot take the value back\n"
+        "  operand 0  f64[]  \"s\"              net.cc:2\n"
+        "  operand 1  f64[]  \"learning_rate\"  net.cc:3\n"
+        "  requires   what is computed in the forward pass, but a number of the update comes after "
+        "it");
   CHECK(mistakes_of([](Graph& g) {
           const Value w = g.parameter("w", {f64, {}}, ones(), at_line(1));
           g.minimize(square(w), Sgd{});

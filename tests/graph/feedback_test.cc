@@ -39,6 +39,15 @@ TEST_CASE("states are fed once, with their own type") {
         "  way out    make it with Graph::state");
 }
 
+TEST_CASE("a state may not be named as that of another graph is") {
+  CHECK(mistake_of([](Graph& g) {
+          g.state("h[2]", Type{f32, {}}, {}, at(3));
+        }) ==
+        "tower.cc:3: state \"h[2]\" cannot be made\n"
+        "  requires   a name that does not end with ']', as that of another graph's state of "
+        "another shape does: \"h[1, 64]\"");
+}
+
 TEST_CASE("unroll") {
   const Type scalar{f32, {}};
   const auto step = [](Value h, int) { return Unrolled{scale(h, 2, at(3)), h}; };

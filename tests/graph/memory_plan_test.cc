@@ -275,7 +275,7 @@ TEST_CASE("the largest values at the fullest moment are named, largest first") {
   const Value scaled = node(g, "scaled", Scale{2}, {large});
   g.output("y", node(g, "y", Blend{floats(16)}, {scaled}));
   const plan::MemoryPlan plan = plan::plan_memory(g, plan::schedule(g, kSettings), {}, kSettings);
-  CHECK(plan.biggest ==
+  CHECK(plan.holders ==
         std::vector<plan::Holder>{{large.id(), 400}, {early.id(), 256}, {small.id(), 64}});
 }
 
@@ -393,7 +393,7 @@ TEST_CASE(
   CHECK(check::check_plan(g, order, scratch, plan, kSkips).value_or("no fault") == "no fault");
   CHECK(plan.lower_bound == 64 + 64 + 192 + 512);
   CHECK(plan.arena_bytes == plan.lower_bound);
-  CHECK(plan.biggest == std::vector<plan::Holder>{{a1.id(), 192}, {zero.id(), 1}, {one.id(), 1}});
+  CHECK(plan.holders == std::vector<plan::Holder>{{a1.id(), 192}, {zero.id(), 1}, {one.id(), 1}});
   CHECK(plan::plan_memory(g, order, scratch, kSettings).lower_bound == plan.lower_bound + 128);
 }
 

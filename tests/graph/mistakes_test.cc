@@ -198,11 +198,14 @@ TEST_CASE("gradients are read, not computed with") {
   CHECK(mistake_of([](Graph& g) {
           const Value w = g.parameter("w", Type{f32, {}}, {}, at(2));
           g.minimize(scale(w, 2), Descent{});
-          scale(g.gradient(w, at(3)), 2, at(4));
+          const Value twice = scale(g.gradient(w, at(3)), 2, at(3));
+          CHECK_FALSE(twice.poisoned());
+          g.gradient(twice, at(4));
         }) ==
-        "tower.cc:4: scale cannot join the graph as \"scale_1\"\n"
-        "  operand 0  f32[]  \"gradient_of\"  tower.cc:3\n"
-        "  requires   what is computed in the forward pass, but a gradient can only be read");
+        "tower.cc:4: gradient_of cannot join the graph as \"gradient_of_1\"\n"
+        "  operand 0  f32[]  \"scale_1\"  tower.cc:3\n"
+        "  requires   what is computed in the forward pass, but this, made of gradients or of the "
+        "update, comes after it");
   CHECK(
       mistake_of([](Graph& g) {
         const Value w = weight(g);
@@ -211,7 +214,7 @@ TEST_CASE("gradients are read, not computed with") {
       }) ==
       "tower.cc:4: minimize cannot take the loss\n"
       "  operand 0  f32[]  \"gradient_of\"  tower.cc:3\n"
-      "  requires   what is computed in the forward pass, but a gradient can only be read");
+      "  requires   what is computed in the forward pass, but a gradient comes after it");
   CHECK(mistake_of([](Graph& g) {
           const Value w = g.parameter("w", Type{f32, {}}, {}, at(1));
           const Value s = g.state("s", Type{f32, {}}, {}, at(2));
@@ -221,7 +224,7 @@ TEST_CASE("gradients are read, not computed with") {
         "tower.cc:4: feed cannot take the value back\n"
         "  operand 0  f32[]  \"s\"            tower.cc:2\n"
         "  operand 1  f32[]  \"gradient_of\"  tower.cc:3\n"
-        "  requires   what is computed in the forward pass, but a gradient can only be read");
+        "  requires   what is computed in the forward pass, but a gradient comes after it");
   CHECK(mistake_of([](Graph& g) {
           const Value w = g.parameter("w", Type{f32, {}}, {}, at(1));
           const Buffer b = g.buffer("b", Type{f32, {}}, {}, at(2));
@@ -231,7 +234,7 @@ TEST_CASE("gradients are read, not computed with") {
         "tower.cc:4: assign cannot take the value\n"
         "  operand 0  f32[]  \"b\"            tower.cc:2\n"
         "  operand 1  f32[]  \"gradient_of\"  tower.cc:3\n"
-        "  requires   what is computed in the forward pass, but a gradient can only be read");
+        "  requires   what is computed in the forward pass, but a gradient comes after it");
   CHECK(mistake_of([](Graph& g) { g.gradient(weight(g), at(3)); }) ==
         "graph \"g\": gradient(value) has no loss\n"
         "  requires   one Graph::minimize(loss, optimizer)");

@@ -146,10 +146,46 @@ TEST_CASE("a declared gradient is kept; one that the loss does not reach is zero
         "  %4 = fill() {1} : f32[]  \"scale_2.grad\"\n"
         "  %5 = scale(%4) {factor=5} : f32[]  \"scale_2.grad/scale\"\n"
         "  %6 = scale(%5) {factor=2} : f32[]  \"scale.grad/scale\"\n"
-        "  %7 = fill() {0} : f32[]  \"gradient_of_1\"\n"
+        "  %7 = gradient_of(%5) : f32[]  \"gradient_of\"\n"
+        "  %8 = fill() {0} : f32[]  \"gradient_of_1\"\n"
+        "  %9 = gradient_of(%8) : f32[]  \"gradient_of_1\"\n"
         "  \"loss\" is %3\n"
-        "  \"gradient of scale\" is %5\n"
-        "  \"gradient of scale_1\" is %7\n");
+        "  \"gradient of scale\" is %7\n"
+        "  \"gradient of scale_1\" is %9\n");
+}
+
+TEST_CASE("what is made of gradients comes after them, and after the update what is made of that") {
+  Graph g("g");
+  const Value w = g.parameter("w", Type{f32, {}}, {});
+  const Value h = scale(w, 2);
+  g.output("slope", scale(g.gradient(h), 7));
+  g.minimize(scale(h, 5), Descent{});
+  g.average("w", 0.5, {.bias_correction = false});
+  const ir::Graph step = passes::update(passes::differentiate(g, {}), {});
+  CHECK(step.print() ==
+        "graph \"g\"\n"
+        "  %0 = read w : f32[]\n"
+        "  %1 = scale(%0) {factor=2} : f32[]  \"scale\"\n"
+        "  %2 = scale(%1) {factor=5} : f32[]  \"scale_2\"\n"
+        "  %3 = read update : i64[]\n"
+        "  %4 = average_weight(%3) {decay=0.5} : f64[]  \"average/average_weight\"\n"
+        "  %5 = read average/ema/w : f32[]\n"
+        "  %6 = fill() {1} : f32[]  \"scale_2.grad\"\n"
+        "  %7 = scale(%6) {factor=5} : f32[]  \"scale_2.grad/scale\"\n"
+        "  %8 = scale(%7) {factor=2} : f32[]  \"scale.grad/scale\"\n"
+        "  %9 = read replay : i64[]\n"
+        "  %10 = increment(%9) : i64[]  \"optimizer/increment\"\n"
+        "  %11 = plus(%0, %8) : f32[]  \"optimizer/w/plus\"\n"
+        "  %12 = increment(%3) : i64[]  \"optimizer/increment_1\"\n"
+        "  %13 = scale(%7) {factor=7} : f32[]  \"scale_1\"\n"
+        "  %14 = average_update(%5, %11, %4) : f32[]  \"average/average_update\"\n"
+        "  \"gradient of scale\" is %7\n"
+        "  \"slope\" is %13\n"
+        "  \"loss\" is %2\n"
+        "  average/ema/w := %14\n"
+        "  replay := %10\n"
+        "  w := %11\n"
+        "  update := %12\n");
 }
 
 TEST_CASE("update assigns parameters, moments and counters") {

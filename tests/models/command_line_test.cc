@@ -244,8 +244,9 @@ TEST_CASE("plan says where a step's time goes") {
   for (const std::string model : {"mlp", "digits"}) {
     const Outcome outcome = metronome("plan " + model + " --profile --threads 1");
     CHECK(outcome.status == 0);
-    CHECK(outcome.out.find("profile of 20 steps on 1 thread: ") != std::string::npos);
-    CHECK(outcome.out.find(" %      1.0  linear \"") != std::string::npos);
+    CHECK(outcome.out.find(", 20 steps to train on 1 thread: ") != std::string::npos);
+    CHECK(outcome.out.find("  forward\n") != std::string::npos);
+    CHECK(outcome.out.find("  linear \"") != std::string::npos);
   }
 }
 
@@ -269,7 +270,8 @@ TEST_CASE("plan writes the profile that it shows, whole") {
   CHECK(outcome.status == 0);
   CHECK(outcome.error == "");
   const std::string shown = fmt::format(
-      "profile of 20 steps on 1 thread: {:.1f} us a step in kernels, by the host's clock\n",
+      "graph \"mlp\", 20 steps to train on 1 thread: {:.1f} us a step in kernels, by the host's "
+      "clock\n",
       total_in(file));
   CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
 
@@ -286,7 +288,8 @@ TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
   CHECK(outcome.status == 0);
   CHECK(outcome.error == "");
   const std::string shown = fmt::format(
-      "profile of 5 steps on the host: {:.1f} us a step in kernels, by copies in a graph\n",
+      "graph \"mlp\", 5 steps to train on the host: {:.1f} us a step in kernels, by copies in a "
+      "graph\n",
       total_in(file));
   CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
   CHECK(outcome.out.find("graph \"mlp\" on cuda_graph (") == 0);

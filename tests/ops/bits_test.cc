@@ -139,7 +139,8 @@ TEST_CASE("a result over its operand has the bits of a result beside it") {
 }
 
 TEST_CASE("an element's bits depend neither on its position nor on threads") {
-  each_case(OpList<Elementwise, Cast, Accumulate, AdamUpdate, SgdUpdate>{}, check_positions);
+  each_case(OpList<Elementwise, Cast, Accumulate, AdamUpdate, SgdUpdate, AverageUpdate>{},
+            check_positions);
 }
 
 }  // namespace metronome::bits_test

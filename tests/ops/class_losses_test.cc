@@ -152,6 +152,11 @@ TEST_CASE("classes that may lie in two dimensions are refused until it is said w
             .ends_with("\n  requires   one target for each row of logits, [2, 5], but [2, 3]\n"
                        "  way out    if classes lie in dimension 1, as PyTorch has them: {.axis = "
                        "1}"));
+  CHECK(report([](Graph& g) {
+          cross_entropy_loss(input(g, "x", f32, {2, 5, 3}), input(g, "y", i64, {10}), {}, kHere);
+        })
+            .ends_with("\n  requires   one target for each row of logits, [2, 5], but [10]\n"
+                       "  way out    nothing has to be flattened; here: targets.reshape({2, 5})"));
 }
 
 TEST_CASE("cross entropy whose rows are all ignored is not a number") {

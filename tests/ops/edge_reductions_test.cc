@@ -388,6 +388,13 @@ TEST_CASE("optimizers are as near to f64's as libtorch's") {
            {}},
           how(fmt::format("nesterov, decay {}", decay)), on_cpu);
   }
+  for (const double weight : {0.01, 0.7, 1.0}) {
+    check({make_op(AverageUpdate{}),
+           {tensor(p), tensor(m), scalar(weight)},
+           std::vector<bool>(3, false),
+           {}},
+          {.name = fmt::format("average, weight {}", weight), .axis = 0, .sizes = {of_m}}, on_cpu);
+  }
 }
 
 TEST_CASE("the device's reductions, softmax and norms are as near to f64's as libtorch's") {

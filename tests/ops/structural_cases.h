@@ -84,6 +84,42 @@ struct CasesOf<Increment> {
 };
 
 template <>
+struct CasesOf<AverageWeight> {
+  static std::vector<Case> cases() {
+    const Fillings fill{
+        .kind = Fillings::Kind::integers, .low = 0, .high = 1e4, .differentiable = false};
+    std::vector<Case> cases;
+    for (const bool correction : {false, true}) {
+      cases.push_back({correction ? "corrected" : "as it is",
+                       make_op(AverageWeight{0.99, correction}),
+                       {{Type{i64, {}}, fill}},
+                       false,
+                       false});
+    }
+    return cases;
+  }
+};
+
+template <>
+struct CasesOf<AverageUpdate> {
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    const auto add = [&](std::string name, const Shape& shape, double low, double high) {
+      const CaseInput tensor{Type{f32, shape}, {.differentiable = false}};
+      const CaseInput weight{Type{f64, {}}, {.low = low, .high = high, .differentiable = false}};
+      cases.push_back(
+          {std::move(name), make_op(AverageUpdate{}), {tensor, tensor, weight}, false, false});
+    };
+    for (const Shape& shape : structural::shapes()) {
+      add(to_string(Type{f32, shape}), shape, 1e-4, 0.4);
+    }
+    add("a large weight", {7, 13}, 0.6, 0.9);
+    add("a copy", {7, 13}, 1, 1);
+    return cases;
+  }
+};
+
+template <>
 struct CasesOf<Copy> {
   static std::vector<Case> cases() {
     std::vector<Case> cases;

@@ -102,10 +102,13 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
     texts.push_back("g.scale_learning_rate(\"head/**\", 0.5);");
     g.scale_weight_decay("head/**", 0, at());
     texts.push_back("g.scale_weight_decay(\"head/**\", 0);");
+    g.average("head/**", 0.9, {}, at());
+    texts.push_back("g.average(\"head/**\", 0.9);");
   }
   if ((program.extras & kKeepsGradient) != 0) {
-    g.gradient(builder.x.value, at());
-    texts.push_back("g.gradient(x);");
+    const LineScope scope(&g.emitter(), at());
+    g.output("slope", norm(g.gradient(builder.x.value)));
+    texts.push_back("g.output(\"slope\", norm(g.gradient(x)));");
     g.clipped_gradient_norm(at());
     texts.push_back("g.clipped_gradient_norm();");
   }

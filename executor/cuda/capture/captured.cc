@@ -13,9 +13,9 @@ void naming(const program::Task& task, std::string_view doing, F f) {
   try {
     f();
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{} {}: {}", doing, task.name, error.what()));
+    throw RunError(fmt::format("{} {}: {}", doing, task.kernel.kernel, error.what()));
   } catch (const InternalError& error) {
-    throw InternalError(fmt::format("{} {}: {}", doing, task.name, error.what()));
+    throw InternalError(fmt::format("{} {}: {}", doing, task.kernel.kernel, error.what()));
   }
 }
 

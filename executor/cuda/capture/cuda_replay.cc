@@ -91,9 +91,11 @@ class Replay {
     if (const auto recorded = shared_.driver->recorded(work, shared_.streams[0])) {
       std::vector<KernelTime> times;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        times.push_back({tasks_[i].name, (*recorded)[i], TimedBy::records});
+        times.push_back(tasks_[i].kernel);
+        times.back().microseconds = (*recorded)[i];
+        times.back().by = TimedBy::records;
         if (work[i].empty() || (*recorded)[i] > 0) continue;
-        logger().warn("{}: there is no record of it: it is told of with 0 us", tasks_[i].name);
+        logger().warn("{}: there is no record of it: it is told of with 0 us", times.back().kernel);
       }
       return times;
     }

@@ -52,7 +52,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
   for (const Assignment& a : graph.assignments()) {
     const std::size_t bytes = graph.type(a.value).bytes();
     if (bytes == 0) continue;
-    tasks_.push_back({"assign \"" + graph.storage(a.storage).path + "\"",
+    tasks_.push_back({kernel_of_assignment(graph, a),
                       {CopyCommand{bases_.storages[a.storage.index], address(a.value), bytes}},
                       {}});
   }

@@ -35,8 +35,8 @@ class Maker {
   void note_masked() {
     for (const program::Task& task : tasks_) {
       if (!task.guard.present() || task.conditional) continue;
-      made_.notes.push_back(
-          fmt::format("{}: masked: what it captures to may not be conditional", task.name));
+      made_.notes.push_back(fmt::format("{}: masked: what it captures to may not be conditional",
+                                        task.kernel.kernel));
     }
   }
 

@@ -65,7 +65,9 @@ std::vector<KernelTime> StepTimes::measure() {
   try {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       const double us = microseconds(i);
-      times.push_back({tasks_[i]->name, us, runs_[i].by()});
+      times.push_back(tasks_[i]->kernel);
+      times.back().microseconds = us;
+      times.back().by = runs_[i].by();
     }
   } catch (...) {
     try {

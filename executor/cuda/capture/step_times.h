@@ -6,7 +6,7 @@
 
 #include "executor/cuda/driver/stopwatch.h"
 #include "executor/cuda/program/step_io.h"
-#include "executor/engine/report.h"
+#include "executor/engine/profile.h"
 
 namespace metronome::executor::capture {
 

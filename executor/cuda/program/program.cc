@@ -42,7 +42,7 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
              const CudaBinding& binding) {
   const std::int32_t index = plan.schedule.order[step];
   const Node& node = plan.graph.nodes()[index];
-  Task task{describe(node), {}, {}};
+  Task task{kernel_of(plan.graph, node), {}, {}};
   Types inputs;
   std::vector<void*> input_data, output_data;
   for (const ValueId id : node.inputs) {
@@ -138,9 +138,7 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     const std::byte* from = locate(assignments[i].value);
     std::byte* to = bases.storages[assignments[i].storage.index];
     const std::size_t bytes = plan.graph.type(assignments[i].value).bytes();
-    Task task{fmt::format("assign \"{}\"", plan.graph.storage(assignments[i].storage).path),
-              {CopyCommand{to, from, bytes}},
-              {}};
+    Task task{kernel_of_assignment(plan.graph, assignments[i]), {CopyCommand{to, from, bytes}}, {}};
     touch(task.touched.reads, from, bytes);
     touch(task.touched.writes, to, bytes);
     all.push_back(std::move(task));

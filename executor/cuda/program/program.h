@@ -10,6 +10,7 @@
 #include "executor/cuda/program/hazards.h"
 #include "executor/engine/addresses.h"
 #include "executor/engine/plan.h"
+#include "executor/engine/profile.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/table.h"
 
@@ -17,8 +18,7 @@ namespace metronome::executor::program {
 
 /// One node's commands, or the executor's own: what runs on one stream without a break.
 struct Task {
-  std::string
-      name;  ///< "layer_norm \"tower/0/layer_norm\" (tower.cc:50)", or what the executor does
+  KernelTime kernel;  ///< which it is; without a time
   std::vector<Command> commands;
   Work touched;
   /// Where it is false nothing reads what the task makes: it may be skipped, or run all the same.

@@ -56,7 +56,7 @@ InputSlots::InputSlots(CudaDriver& driver, const Memory& memory, const DeviceSta
 }
 
 Task InputSlots::task(std::size_t shape) const {
-  Task task{"load_inputs", {}, {}};
+  Task task{kernel_of("load_inputs"), {}, {}};
   std::vector<cuda::InputPart> parts;
   for (const std::size_t i : memory_.inputs_of[shape]) {
     const Place& place = places_[i];
@@ -158,7 +158,7 @@ void InputSlots::upload(int slot, std::size_t begin, const std::byte* from, std:
 ReadSlots::ReadSlots(CudaDriver& driver, const ir::Graph& graph,
                      std::span<std::byte* const> addresses, DeviceConstants& constants,
                      cuda::Control* control, const cuda::FaultTable& faults, int slots)
-    : slots_(slots), task_{"store_reads", {}, {}} {
+    : slots_(slots), task_{kernel_of("store_reads"), {}, {}} {
   std::vector<cuda::ReadEntry> table;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     entries_.push_back(-1);

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "graph/control/guards.h"
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
@@ -138,52 +142,58 @@ class Reverse {
 
 ir::Graph differentiate(ir::Graph graph, const Settings& settings) {
   if (settings.mode != Mode::train) return graph;
-  Copier copier(graph);
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
-  std::vector<bool> active;
+  const std::vector<bool> by_training = ir::made_by_training(graph);
+  Copier copier(graph);
+  std::vector<bool> active;  // of what is copied
   {
     const std::vector<bool> before = active_nodes(graph);
     for (std::int32_t i = 0; i < count; ++i) {
-      if (graph.nodes()[i].op->as<GradientOf>() != nullptr) continue;
+      if (by_training[i]) continue;
       copier.copy(i);
       active.push_back(before[i]);
     }
   }
-  std::vector<ValueId> now(count);  // before finish() takes the copier's graph
-  for (std::int32_t i = 0; i < count; ++i) {
-    if (copier.has({i, 0})) now[i] = copier.at({i, 0});
-  }
-  ir::Graph result = copier.finish();
-
-  for (std::size_t o = 0; o < result.objectives().size(); ++o) {
-    Reverse reverse(result, active);
-    reverse.run(result.objectives()[o].loss);
-
-    std::vector<ParameterGradient> gradients;
+  std::vector<std::vector<ParameterGradient>> gradients;
+  std::map<std::int32_t, ValueId> asked;  // by the node that stands for it
+  for (const ir::Objective& objective : graph.objectives()) {
+    Reverse reverse(copier.to, active);
+    reverse.run(copier.at(objective.loss));
+    const auto gradient = [&](ValueId of) { return reverse.of(copier.at(of)); };
+    const bool first = gradients.empty();
+    gradients.emplace_back();
     for (std::int32_t i = 0; i < count; ++i) {
-      const Read* read = graph.nodes()[i].op->as<Read>();
-      if (read == nullptr || !graph.storage(read->storage).trainable) continue;
-      const Value g = reverse.of(now[i]);
-      if (g.present()) gradients.push_back({read->storage, g.id()});
-    }
-    result.set_gradients(o, std::move(gradients));
-
-    // What users read is the gradient of the first.
-    for (std::size_t r = 0; o == 0 && r < graph.readables().size(); ++r) {
-      const ValueId readable = graph.readables()[r].value;
-      if (!readable.present() || graph.node(readable).op->as<GradientOf>() == nullptr) continue;
-      const ValueId of = graph.node(readable).inputs[0];
-      const Value g = reverse.of({now[of.node].node, of.output});
-      if (g.present()) {
-        result.set_readable(r, g.id());
-      } else {  // the loss does not depend on it
-        const Node& asked = graph.node(readable);
-        result.set_readable(r, result.append({.op = make_op(Fill{0, graph.type(of)}),
-                                              .path = asked.path,
-                                              .line = asked.line}));
+      const Node& node = graph.nodes()[i];
+      if (const Read* read = node.op->as<Read>()) {
+        if (!graph.storage(read->storage).trainable) continue;
+        const Value g = gradient({i, 0});
+        if (g.present()) gradients.back().push_back({read->storage, g.id()});
+      } else if (first && node.op->as<GradientOf>() != nullptr) {  // users ask for the first's
+        const Value g = gradient(node.inputs[0]);
+        if (g.present()) asked[i] = g.id();
       }
     }
   }
+  // What the loss does not depend on has a gradient of zeros.
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (!by_training[i]) continue;
+    Node node = graph.nodes()[i];
+    if (node.op->as<GradientOf>() == nullptr) {
+      copier.copy(i);
+      continue;
+    }
+    const auto found = asked.find(i);
+    const ValueId of =
+        found != asked.end()
+            ? found->second
+            : copier.to.append(
+                  {.op = make_op(Fill{0, node.types[0]}), .path = node.path, .line = node.line});
+    node.inputs = {of};
+    copier.replace({i, 0}, copier.to.append(std::move(node)));
+  }
+  ir::Graph result = copier.finish();
+  for (std::size_t o = 0; o < gradients.size(); ++o)
+    result.set_gradients(o, std::move(gradients[o]));
   return result;
 }
 

@@ -104,12 +104,28 @@ class Packing {
   std::optional<Vector> under_way_;
 };
 
-/// Whoever reads one of `before` reads what it has become.
-void redirect_readables(ir::Graph& graph, const std::map<ValueId, ValueId>& become) {
-  for (std::size_t i = 0; i < graph.readables().size(); ++i) {
-    const auto found = become.find(graph.readables()[i].value);
-    if (found != become.end()) graph.set_readable(i, found->second);
+/// The graph with means over the ranks in the place of what they are of, where users read them or
+/// what is made of gradients does.
+ir::Graph redirected(const ir::Graph& graph, const std::map<ValueId, ValueId>& become) {
+  const std::vector<bool> by_training = ir::made_by_training(graph);
+  Copier copier(graph);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(by_training.size()); ++i) {
+    if (!by_training[i]) copier.copy(i);
   }
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(by_training.size()); ++i) {
+    if (!by_training[i]) continue;
+    Node node = graph.nodes()[i];
+    for (ValueId& input : node.inputs) {
+      const auto found = become.find(input);
+      if (found != become.end()) input = found->second;
+    }
+    copier.append(i, std::move(node));
+  }
+  for (const auto& [before, after] : become) {
+    const auto of = [&](const Readable& r) { return r.value == before; };
+    if (std::ranges::any_of(graph.readables(), of)) copier.replace(before, copier.at(after));
+  }
+  return copier.finish();
 }
 
 }  // namespace
@@ -123,6 +139,7 @@ ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
   }
   ir::Graph packed = copier.finish();
   Emitter emitter{packed};
+  std::map<ValueId, ValueId> become;
   for (std::size_t i = 0; i < packed.objectives().size(); ++i) {
     std::vector<ParameterGradient> gradients = packed.objectives()[i].gradients;
     ValueId loss = packed.objectives()[i].loss;
@@ -134,14 +151,11 @@ ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
     Packing packing(emitter, settings, packed.objectives()[i].line);
     const std::size_t bytes = settings.averages ? settings.averages->bucket_bytes : 0;
     packing.add_all(buckets_of(packed, values, bytes));
-    std::map<ValueId, ValueId> become;
     for (std::size_t k = 0; k < values.size(); ++k) become[before[k]] = *values[k];
     packed.set_gradients(i, std::move(gradients));
-    if (!settings.averages) continue;
     packed.set_loss(i, loss);
-    redirect_readables(packed, become);
   }
-  return packed;
+  return settings.averages ? redirected(packed, become) : packed;
 }
 
 }  // namespace metronome::passes

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
@@ -28,8 +30,7 @@ class Updates {
 
   /// Gradients clipped.
   Values clipped(const std::vector<ParameterGradient>& gradients) {
-    Values given;
-    for (const ParameterGradient& g : gradients) given.push_back(emitter_.value(g.value));
+    const Values given = values_of(gradients);
     const Values made = optimizer_.clip(given);
     check_recorded("clip the gradients");
     if (made.size() != given.size()) {
@@ -44,15 +45,22 @@ class Updates {
     return made;
   }
 
-  /// Makes the numbers of the update that users read.
-  void make_numbers(const std::vector<ParameterGradient>& gradients, const Values& clipped) {
-    for (std::size_t r = 0; r < graph_.readables().size(); ++r) {
-      const ValueId id = graph_.readables()[r].value;
-      const OfUpdate* asked = id.present() ? graph_.node(id).op->as<OfUpdate>() : nullptr;
-      if (asked == nullptr) continue;
-      const UpdateNumber number = asked->number;  // the nodes move
-      graph_.set_readable(r, made(number, gradients, clipped).id());
+  /// A number of the update.
+  Value number(UpdateNumber which, const std::vector<ParameterGradient>& gradients,
+               const Values& clipped) {
+    const std::string what = fmt::format("tell its {}", name_of(which));
+    Value result;
+    if (which == UpdateNumber::learning_rate) {
+      result = optimizer_.learning_rate(emitter_.read(graph_.counters().update));
+      if (!result.present()) refuse(what, "an optimizer with a member `lr`, a LearningRate");
+    } else {
+      const bool before = which == UpdateNumber::gradient_norm;
+      result = optimizer_.norm(before ? values_of(gradients) : clipped);
+      if (!result.present()) refuse(what, "an optimizer with a member function `norm`");
     }
+    check_recorded(what);
+    check(what, "it", Type{f64, {}}, result);
+    return result;
   }
 
   /// Makes the scalars of each rate and the rule of each weight decay, for `of`.
@@ -109,25 +117,10 @@ class Updates {
                                   optimizer_.name(), what, requires_)});
   }
 
-  Value made(UpdateNumber number, const std::vector<ParameterGradient>& gradients,
-             const Values& clipped) {
-    const std::string what = fmt::format("tell its {}", name_of(number));
-    Value result;
-    if (number == UpdateNumber::learning_rate) {
-      result = optimizer_.learning_rate(emitter_.read(graph_.counters().update));
-      if (!result.present()) refuse(what, "an optimizer with a member `lr`, a LearningRate");
-    } else {
-      Values of = clipped;
-      if (number == UpdateNumber::gradient_norm) {
-        of.clear();
-        for (const ParameterGradient& g : gradients) of.push_back(emitter_.value(g.value));
-      }
-      result = optimizer_.norm(of);
-      if (!result.present()) refuse(what, "an optimizer with a member function `norm`");
-    }
-    check_recorded(what);
-    check(what, "it", Type{f64, {}}, result);
-    return result;
+  Values values_of(const std::vector<ParameterGradient>& gradients) {
+    Values values;
+    for (const ParameterGradient& g : gradients) values.push_back(emitter_.value(g.value));
+    return values;
   }
 
   void scale_decay(const Storage& parameter) {
@@ -185,47 +178,90 @@ class Updates {
   std::map<double, std::shared_ptr<const OptimizerRule>> decayed_;  // by factor, other than 1
 };
 
-/// Without what stood for numbers of the update, which nothing reads any more.
-ir::Graph without_stand_ins(ir::Graph graph) {
-  const auto stands_in = [](const Node& node) { return node.op->as<OfUpdate>() != nullptr; };
-  if (std::ranges::none_of(graph.nodes(), stands_in)) return graph;
-  Copier copier(graph);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
-    if (!stands_in(graph.nodes()[i])) copier.copy(i);
+/// The graph as it is written: the forward pass and the gradients, the update, then what is made of
+/// them.
+class Step {
+ public:
+  explicit Step(const ir::Graph& graph)
+      : graph_(graph), by_training_(ir::made_by_training(graph)), copier_(graph) {}
+
+  ir::Graph run() {
+    for (std::int32_t i = 0; i < count(); ++i) {
+      if (!by_training_[i]) copier_.copy(i);
+    }
+    const Line line = graph_.objectives().empty() ? Line{} : graph_.objectives()[0].line;
+    {
+      PassScope scope(copier_.emitter, std::string(kMomentsRoot), line);
+      advance(graph_.counters().replay, line);
+      for (const ir::Objective& objective : graph_.objectives()) update(objective);
+      if (!graph_.objectives().empty()) advance(graph_.counters().update, line);
+    }
+    for (std::int32_t i = 0; i < count(); ++i) {
+      if (by_training_[i]) follow(i);
+    }
+    ir::Graph step = copier_.finish();
+    std::vector<Assignment> assignments = step.assignments();
+    assignments.insert(assignments.end(), made_.begin(), made_.end());
+    step.set_assignments(std::move(assignments));
+    for (std::size_t o = 0; o < step.objectives().size(); ++o) step.set_gradients(o, {});
+    return step;
   }
-  return copier.finish();
-}
+
+ private:
+  std::int32_t count() const { return static_cast<std::int32_t>(graph_.nodes().size()); }
+
+  void advance(StorageId counter, const Line& line) {
+    const Value next = apply(Increment{}, {copier_.emitter.read(counter)}, line);
+    made_.push_back({counter, next.id(), line});
+  }
+
+  void update(const ir::Objective& objective) {
+    std::vector<ParameterGradient> gradients = objective.gradients;
+    for (ParameterGradient& g : gradients) g.value = copier_.at(g.value);
+    Updates updates(copier_.emitter, objective);
+    const Values clipped = updates.clipped(gradients);
+    for (std::int32_t i = 0; i < count(); ++i) {
+      const OfUpdate* asked = graph_.nodes()[i].op->as<OfUpdate>();
+      if (asked != nullptr) copier_.replace(i, {updates.number(asked->number, gradients, clipped)});
+    }
+    updates.make_scalars(gradients);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      for (const Assignment& next : updates.of(gradients[i].parameter, clipped[i])) {
+        made_.push_back(next);
+      }
+    }
+  }
+
+  /// A node that is made of what training makes.
+  void follow(std::int32_t index) {
+    const Node& node = graph_.nodes()[index];
+    if (node.op->as<OfUpdate>() != nullptr) return;
+    if (node.op->as<GradientOf>() != nullptr) {
+      copier_.replace({index, 0}, copier_.at(node.inputs[0]));
+    } else if (const AfterUpdate* after = node.op->as<AfterUpdate>()) {
+      copier_.replace({index, 0}, held(after->storage));
+    } else {
+      copier_.copy(index);
+    }
+  }
+
+  /// What the storage holds after the update.
+  ValueId held(StorageId storage) {
+    const auto of = [&](const Assignment& a) { return a.storage == storage; };
+    const auto found = std::ranges::find_if(made_, of);
+    return found != made_.end() ? found->value : copier_.to.read(storage);
+  }
+
+  const ir::Graph& graph_;
+  std::vector<bool> by_training_;  // [node]
+  Copier copier_;
+  std::vector<Assignment> made_;
+};
 
 }  // namespace
 
 ir::Graph update(ir::Graph graph, const Settings& settings) {
-  if (settings.mode != Mode::train) return graph;
-
-  std::vector<Assignment> assignments = graph.assignments();
-  Emitter emitter(graph);
-  const Line line = graph.objectives().empty() ? Line{} : graph.objectives()[0].line;
-  const auto advance = [&](StorageId counter) {
-    const Value next = apply(Increment{}, {emitter.read(counter)}, line);
-    assignments.push_back({counter, next.id(), line});
-  };
-  PassScope scope(emitter, std::string(kMomentsRoot), line);
-  advance(graph.counters().replay);
-  for (std::size_t o = 0; o < graph.objectives().size(); ++o) {
-    const ir::Objective objective = graph.objectives()[o];
-    Updates updates(emitter, objective);
-    const Values clipped = updates.clipped(objective.gradients);
-    updates.make_numbers(objective.gradients, clipped);
-    updates.make_scalars(objective.gradients);
-    for (std::size_t i = 0; i < objective.gradients.size(); ++i) {
-      for (const Assignment& next : updates.of(objective.gradients[i].parameter, clipped[i])) {
-        assignments.push_back(next);
-      }
-    }
-    graph.set_gradients(o, {});  // they have done their work
-  }
-  if (!graph.objectives().empty()) advance(graph.counters().update);
-  graph.set_assignments(std::move(assignments));
-  return without_stand_ins(std::move(graph));
+  return settings.mode == Mode::train ? Step(graph).run() : graph;
 }
 
 }  // namespace metronome::passes

@@ -1,0 +1,39 @@
+#include "executor/compile/averaged.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace metronome::executor::compile {
+
+std::vector<std::string> averages_in(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const Storage& s : graph.storages()) {
+    if (s.kind != StorageKind::average) continue;
+    const std::string_view path = std::string_view(s.path).substr(kAveragesRoot.size() + 1);
+    const std::string name(path.substr(0, path.find('/')));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+ir::Graph with_averages(ir::Graph graph, const std::string& name, const ir::Graph& keeps) {
+  for (std::size_t i = 0; i < graph.storages().size(); ++i) {
+    const Storage& s = graph.storages()[i];
+    if (s.kind != StorageKind::parameter) continue;
+    const std::string parameter = s.path;
+    const std::string average = fmt::format("{}/{}/{}", kAveragesRoot, name, parameter);
+    if (!keeps.find_storage(average)) continue;
+    const std::optional<StorageId> own = graph.find_storage(average);
+    // Neither may have the other's path while it still has it.
+    if (own) graph.set_path(*own, average + "/");
+    graph.set_path({static_cast<std::int32_t>(i)}, average);
+    if (own) graph.set_path(*own, parameter);
+  }
+  return graph;
+}
+
+}  // namespace metronome::executor::compile

@@ -1,0 +1,65 @@
+// Where the time of steps goes: their kernels, and what they add up to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/support/timed_by.h"
+#include "graph/ir/settings.h"
+
+namespace metronome {
+
+/// The part of a step that a kernel is of.
+enum class Phase : std::uint8_t {
+  forward,
+  backward,
+  update,    ///< clipping, the optimizer, averages, counters, copies of assigned values
+  executor,  ///< its own work: on a device inputs that it loads, numbers that it stores
+};
+std::string_view name_of(Phase phase);
+
+/// One kernel of steps that were timed kernel by kernel.
+struct KernelTime {
+  std::string
+      kernel;      ///< `layer_norm "tower/3/layer_norm" (tower.cc:50)`, or what the executor does
+  std::string op;  ///< "layer_norm"; of a fused group "group"
+  std::string path = {};  ///< "tower/3/layer_norm"; of gradients "tower/3/layer_norm.grad/..."
+  Phase phase = Phase::executor;
+  double microseconds = 0;  ///< a step
+  double runs = 1;          ///< a step: what data decide may run in some steps only
+  double bytes = 0;         ///< a run: of its operands and its results, each once
+  double flops = 0;         ///< a run, as `Op::flops` counts them
+  TimedBy by = TimedBy::host_clock;
+};
+
+struct Profile {
+  std::string graph;
+  std::string where;  ///< "2 threads", or the device's name
+  Mode mode = Mode::train;
+  int steps = 0;
+  std::vector<KernelTime> kernels;  ///< each once, in the order in which they first ran
+
+  double microseconds() const;  ///< a step, in all kernels
+};
+
+/// Some kernels together.
+struct ProfilePart {
+  std::string name;
+  double microseconds = 0;  ///< a step, as all of these
+  double runs = 0;
+  double bytes = 0;
+  double flops = 0;
+};
+
+/// By op, by part of the step, and by scope (the first `depth` parts of the paths of the forward
+/// pass, to which gradients and updates are counted): each longest first.
+std::vector<ProfilePart> by_op(const Profile& profile);
+std::vector<ProfilePart> by_phase(const Profile& profile);
+std::vector<ProfilePart> by_scope(const Profile& profile, int depth = 1);
+
+/// Tables by part of the step, by scope, by op, and of the longest kernels.
+std::string to_string(const Profile& profile);
+
+}  // namespace metronome
