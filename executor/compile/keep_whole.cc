@@ -91,7 +91,7 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
   const Mode timed = settings_.mode == Mode::train ? Mode::train : Mode::evaluate;
   const std::string key = fmt::format("{} | to {}: {}", kernels_.machine(), name_of(timed), what);
   TuningFile file(options_.tuning_file);
-  std::string choice = file.find(key).value_or("");
+  std::string choice = file.find(key, options_.tune == Tune::measure).value_or("");
   std::string_view how = "tuning file";
   if (choice != "whole" && choice != "expanded") {
     const ir::Graph expanded = alone(op, types, settings_, false);
@@ -102,7 +102,9 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
     // What is noise leaves it whole.
     choice = apart < 0.97 * seconds_of(whole) ? "expanded" : "whole";
     how = "timed";
-    file.add(key, choice);
+    const bool loaded = on_host_ && timed_under_load(report_.timed_under_load);
+    if (loaded) how = "timed under load";
+    file.add(key, choice, loaded);
     try {
       file.save();
     } catch (const RunError& error) {
@@ -126,12 +128,15 @@ bool KeepWhole::room_to_time(const ir::Graph& graph) const {
   });
 }
 
-double KeepWhole::seconds_of(const ir::Graph& graph) const {
+double KeepWhole::seconds_of(const ir::Graph& graph) {
   double seconds = 0;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
     const Types inputs = graph.operands(node);
-    seconds += kernels_.fastest(node, inputs, kernels_.candidates(node, inputs)).seconds;
+    const Kernels::Fastest fastest =
+        kernels_.fastest(node, inputs, kernels_.candidates(node, inputs));
+    seconds += fastest.seconds;
+    on_host_ = fastest.by == TimedBy::host_clock;
   }
   return seconds;
 }

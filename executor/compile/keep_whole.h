@@ -32,12 +32,13 @@ class KeepWhole {
  private:
   bool decide(const OpPtr& op, std::span<const Type> types, const std::string& what);
   bool room_to_time(const ir::Graph& graph) const;
-  double seconds_of(const ir::Graph& graph) const;
+  double seconds_of(const ir::Graph& graph);
 
   const Kernels& kernels_;
   const Settings& settings_;
   const CompileOptions& options_;
   Report& report_;
+  bool on_host_ = true;  ///< whose clock timed last
   std::map<std::pair<std::string, std::type_index>, bool> decided_;
 };
 

@@ -60,7 +60,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
         return static_cast<std::size_t>(found - candidates.begin());
       };
       const std::string key = fmt::format("{} | {}", machine, what);
-      const auto kept = file ? file->find(key) : std::nullopt;
+      const auto kept = file ? file->find(key, options.tune == Tune::measure) : std::nullopt;
       const std::size_t preferred = index_of(kernels.preferred(), &Candidate::maker);
       const std::size_t of_file =
           index_of(kept, [](const Candidate& candidate) { return name_of(candidate); });
@@ -75,8 +75,12 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
                  (!room || bench_bytes(inputs, node, candidates) <= room->bytes)) {
         const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
         chosen = fastest.index;
-        file->add(key, name_of(candidates[chosen]));
         how = fastest.by == TimedBy::launches ? "timed by launches" : "timed";
+        // On a device the host's cores say nothing of a kernel.
+        const bool loaded =
+            fastest.by == TimedBy::host_clock && timed_under_load(report.timed_under_load);
+        if (loaded) how = "timed under load";
+        file->add(key, name_of(candidates[chosen]), loaded);
       }
       report.choices.push_back(
           fmt::format("{} -> {} ({})", what, name_of(candidates[chosen]), how));

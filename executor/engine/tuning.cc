@@ -6,9 +6,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "executor/support/atomic_file.h"
 #include "executor/support/log.h"
@@ -47,7 +50,7 @@ std::optional<std::string> text_of(const std::string& path) {
 }
 
 /// Throws Wrong.
-std::map<std::string, std::string> choices_in(const std::string& path) {
+TunedChoices choices_in(const std::string& path) {
   if (path.empty()) return {};
   const std::optional<std::string> text = text_of(path);
   if (!text) return {};
@@ -59,15 +62,18 @@ std::map<std::string, std::string> choices_in(const std::string& path) {
     refuse(fmt::format("its \"format\" is not \"{}\"", kFormat));
   }
   if (!json.contains("choices") || !json["choices"].is_object()) refuse("it has no \"choices\"");
-  std::map<std::string, std::string> choices;
-  for (const auto& [key, choice] : json["choices"].items()) {
-    if (!choice.is_string()) refuse(fmt::format("the choice of \"{}\" is not a string", key));
-    choices[key] = choice.get<std::string>();
+  TunedChoices all;
+  for (const char* part : {"under_load", "choices"}) {
+    if (!json.contains(part) || !json[part].is_object()) continue;
+    for (const auto& [key, choice] : json[part].items()) {
+      if (!choice.is_string()) refuse(fmt::format("the choice of \"{}\" is not a string", key));
+      all.add(key, choice.get<std::string>(), part == std::string_view("under_load"));
+    }
   }
-  return choices;
+  return all;
 }
 
-std::map<std::string, std::string> read_choices(const std::string& path) {
+TunedChoices read_choices(const std::string& path) {
   try {
     return choices_in(path);
   } catch (const Wrong& wrong) {
@@ -76,6 +82,15 @@ std::map<std::string, std::string> read_choices(const std::string& path) {
                     "one with METRONOME_TUNING",
                     path, wrong.why));
   }
+}
+
+/// What was timed under load and is used all the same, by file and key: a process keeps to it.
+bool is_used_here(const std::string& path, const std::string& key, bool from_now_on) {
+  static std::mutex mutex;
+  static std::set<std::pair<std::string, std::string>> used;
+  const std::scoped_lock lock(mutex);
+  if (from_now_on) used.emplace(path, key);
+  return used.contains({path, key});
 }
 
 std::string cpu_model() {
@@ -111,29 +126,48 @@ std::string TuningFile::usable(const std::string& path) {
   }
 }
 
-TuningFile::TuningFile(std::string path) : path_(std::move(path)), choices_(read_choices(path_)) {}
-
-std::optional<std::string> TuningFile::find(const std::string& key) const {
-  const auto found = choices_.find(key);
-  return found == choices_.end() ? std::nullopt : std::optional(found->second);
+void TunedChoices::add(const std::string& key, const std::string& choice, bool loaded) {
+  if (loaded && quiet.contains(key)) return;
+  (loaded ? under_load : quiet)[key] = choice;
+  if (!loaded) under_load.erase(key);
 }
 
-void TuningFile::add(const std::string& key, const std::string& choice) {
-  choices_[key] = added_[key] = choice;
+void TunedChoices::add(const TunedChoices& more) {
+  for (const auto& [key, choice] : more.under_load) add(key, choice, true);
+  for (const auto& [key, choice] : more.quiet) add(key, choice, false);
+}
+
+TuningFile::TuningFile(std::string path) : path_(std::move(path)), choices_(read_choices(path_)) {}
+
+std::optional<std::string> TuningFile::find(const std::string& key, bool anew) const {
+  if (const auto found = choices_.quiet.find(key); found != choices_.quiet.end())
+    return found->second;
+  const auto found = choices_.under_load.find(key);
+  if (found == choices_.under_load.end()) return std::nullopt;
+  bool told = true;
+  const bool holds = !anew || is_used_here(path_, key, false) || timed_under_load(told);
+  return holds && is_used_here(path_, key, true) ? std::optional(found->second) : std::nullopt;
+}
+
+void TuningFile::add(const std::string& key, const std::string& choice, bool under_load) {
+  choices_.add(key, choice, under_load);
+  added_.add(key, choice, under_load);
+  if (under_load) is_used_here(path_, key, true);
 }
 
 void TuningFile::save() {
-  if (added_.empty() || path_.empty()) return;
-  std::map<std::string, std::string> all = read_choices(path_);
-  for (const auto& [key, choice] : added_) all[key] = choice;
-  const nlohmann::json json = {{"format", kFormat}, {"choices", all}};
+  if ((added_.quiet.empty() && added_.under_load.empty()) || path_.empty()) return;
+  TunedChoices all = read_choices(path_);
+  all.add(added_);
+  nlohmann::json json = {{"format", kFormat}, {"choices", all.quiet}};
+  if (!all.under_load.empty()) json["under_load"] = all.under_load;
   std::error_code ignored;  // the write below says what is wrong
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   const std::string text = json.dump(1) + "\n";
   AtomicFile file(path_);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
-  added_.clear();
+  added_ = {};
 }
 
 std::string TuningFile::default_path() {
@@ -152,6 +186,26 @@ std::string machine_key(int threads) {
   static const std::string kModel = cpu_model();
   return fmt::format("{} | {} | {} threads | {}", kModel, cpu_table().isa(), threads,
                      cpu_library_versions());
+}
+
+LoadMeter& load_meter() {
+  static LoadMeter meter;
+  return meter;
+}
+
+bool timed_under_load(bool& told) {
+  constexpr double kMuch = 0.2;
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  const double share = load_meter().share();
+  if (share <= kMuch) return false;
+  if (!std::exchange(told, true)) {
+    logger().warn(
+        "kernels are timed while other programs take {:.0f} % of the cores; a later program times "
+        "them again when these have gone",
+        100 * share);
+  }
+  return true;
 }
 
 }  // namespace metronome::executor

@@ -5,11 +5,22 @@
 #include <optional>
 #include <string>
 
+#include "executor/support/load.h"
+
 namespace metronome::executor {
 
-/// A JSON file {"format": "metronome-tuning-1", "choices": {key: candidate}}. A key names CPU
-/// model, instruction set, threads, library versions, op and types, so that one file serves several
-/// machines.
+/// By key.
+struct TunedChoices {
+  std::map<std::string, std::string> quiet, under_load;
+
+  void add(const std::string& key, const std::string& choice, bool loaded);
+  void add(const TunedChoices& more);
+};
+
+/// A JSON file {"format": "metronome-tuning-1", "choices": {key: candidate}, "under_load": {key:
+/// candidate}}. A key names CPU model, instruction set, threads, library versions, op and types, so
+/// that one file serves several machines. What was timed under load stands apart: it holds while
+/// there is load, and in a process that has used it; else it is to be timed again.
 class TuningFile {
  public:
   /// `path` if it can be used: it is whole, or not there yet. A damaged file is renamed to
@@ -21,8 +32,9 @@ class TuningFile {
   /// empty path: nothing is read and nothing kept.
   explicit TuningFile(std::string path);
 
-  std::optional<std::string> find(const std::string& key) const;
-  void add(const std::string& key, const std::string& choice);
+  /// `anew`: what cannot be found can be timed.
+  std::optional<std::string> find(const std::string& key, bool anew) const;
+  void add(const std::string& key, const std::string& choice, bool under_load = false);
   /// Writes what was added, together with what other processes have added meanwhile, to a temporary
   /// name, then renames it. Throws RunError if the file cannot be written.
   void save();
@@ -32,9 +44,14 @@ class TuningFile {
 
  private:
   std::string path_;
-  std::map<std::string, std::string> choices_;
-  std::map<std::string, std::string> added_;
+  TunedChoices choices_, added_;
 };
+
+/// True while others take so much of the cores, a fifth, that what is timed says little. Tells of
+/// it once where `told` is kept.
+bool timed_under_load(bool& told);
+/// What tells it so; tests put another in its place.
+LoadMeter& load_meter();
 
 /// CPU model, instruction set, threads and library versions: the first part of a key.
 std::string machine_key(int threads);

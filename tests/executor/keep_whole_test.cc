@@ -10,6 +10,7 @@
 #include "ops/rms_norm/rms_norm.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/executor/load.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {
@@ -36,6 +37,8 @@ struct Told final : executor::Kernels {
 const OpPtr kNorm = make_op(RmsNorm{.eps = 0.5});
 const Types kTypes = {{f32, {4, 8}}, {f32, {8}}};
 constexpr const char* kWhat = "rms_norm {eps=0.5} f32[4, 8] x f32[8] -> ";
+
+const tests::Load kQuiet(0);
 
 struct Asked {
   bool whole;

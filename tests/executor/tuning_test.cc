@@ -12,6 +12,7 @@
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/executor/load.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {
@@ -35,6 +36,8 @@ class Warnings {
   std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_;
 };
 
+const tests::Load kQuiet(0);
+
 TEST_CASE("a choice is found again, beside those of other writers") {
   const TemporaryFolder folder;
   const std::string path = folder.file("deep/tuning.json");
@@ -44,9 +47,9 @@ TEST_CASE("a choice is found again, beside those of other writers") {
   first.save();
   second.save();
   const executor::TuningFile read(path);
-  CHECK(read.find("a") == "mkl");
-  CHECK(read.find("b") == "direct");
-  CHECK(read.find("c") == std::nullopt);
+  CHECK(read.find("a", true) == "mkl");
+  CHECK(read.find("b", true) == "direct");
+  CHECK(read.find("c", true) == std::nullopt);
 }
 
 TEST_CASE("a damaged file is refused with its name and the reason") {
@@ -147,6 +150,61 @@ TEST_CASE("compile times once, keeps the choice, and reads it the next time") {
   CHECK(kept.report().choices_hash == timed.report().choices_hash);
   options.tune = Tune::off;
   CHECK(compile(g, cpu_replay(), options).report().choices[0].ends_with("(fixed rule)"));
+}
+
+TEST_CASE("what is timed under load is told of once, and the process keeps to it") {
+  const TemporaryFolder folder;
+  Graph g("g");
+  g.output("y", g.input("x", f32, {8, 16}).through(linear(24)).through(linear(40)));
+  CompileOptions options;
+  options.threads = 1;
+  options.tuning_file = folder.file("tuning.json");
+  std::uint64_t hash = 0;
+  {
+    const tests::Load busy(0.5);
+    const Warnings warnings;
+    const Executable step = compile(g, cpu_replay(), options);
+    REQUIRE(step.report().choices.size() == 2);
+    for (const std::string& choice : step.report().choices) {
+      CHECK(choice.ends_with("(timed under load)"));
+    }
+    CHECK(step.report().timed_under_load);
+    CHECK(warnings.text() ==
+          "warning kernels are timed while other programs take 50 % of the cores; a later program "
+          "times them again when these have gone\n");
+    hash = step.report().choices_hash;
+  }
+  const Warnings warnings;
+  const Executable step = compile(g, cpu_replay(), options);
+  CHECK(step.report().choices[0].ends_with("(tuning file)"));
+  CHECK(step.report().choices_hash == hash);
+  CHECK_FALSE(step.report().timed_under_load);
+  CHECK(warnings.text().empty());
+}
+
+TEST_CASE("what another process timed under load holds under load, or where nothing is timed") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tuning.json");
+  write_file(path,
+             "{\"format\": \"metronome-tuning-1\", \"choices\": {\"both\": \"mkl\"},"
+             " \"under_load\": {\"both\": \"own\", \"a\": \"own\", \"b\": \"own\"}}");
+  executor::TuningFile file(path);
+  CHECK(file.find("both", true) == "mkl");
+  CHECK(file.find("a", true) == std::nullopt);  // timed again
+  CHECK(file.find("b", false) == "own");
+  CHECK(file.find("b", true) == "own");  // as this process uses it
+  {
+    const tests::Load busy(0.5);
+    CHECK(file.find("a", true) == "own");
+  }
+  CHECK(file.find("a", true) == "own");
+  file.add("a", "onednn");
+  file.add("both", "onednn", true);  // says less than what is there
+  file.save();
+  const executor::TuningFile after(path);
+  CHECK(after.find("a", true) == "onednn");
+  CHECK(after.find("both", true) == "mkl");
+  CHECK(read_file(path).find("\"b\": \"own\"") != std::string::npos);
 }
 
 TEST_CASE("METRONOME_TUNING names the file") {
