@@ -33,6 +33,7 @@ OF_THEIR_OWN = [
     "models/command_line_test.cc",
     "models/compare_test.cc",
     "models/profile_test.cc",
+    "models/segmentation_test.cc",
     "ops/composition_test.cc",
     "ops/each_test.cc",
     "ops/fold_test.cc",
