@@ -123,8 +123,9 @@ TEST_CASE("a library that is nowhere: where it was looked for, and what brings i
   CHECK_THROWS_WITH_AS(
       executor::runtime::Library("libnowhere.so.13", "nvidia-nowhere"),
       ("libnowhere.so.13 cannot be loaded: " + reason +
-       "; it was looked for in METRONOME_CUDA (which is not set), in LD_LIBRARY_PATH and in the "
-       "program's own library path; install the CUDA 13.0 toolkit, or nvidia-nowhere of PyPI, and "
+       "; it was looked for in METRONOME_CUDA (which is not set), in the wheels beside torch, in "
+       "LD_LIBRARY_PATH and in the program's own library path; install the CUDA 13.0 toolkit, or "
+       "nvidia-nowhere of PyPI, and "
        "name its folder with METRONOME_CUDA or LD_LIBRARY_PATH")
           .c_str(),
       RunError);
@@ -132,8 +133,9 @@ TEST_CASE("a library that is nowhere: where it was looked for, and what brings i
   CHECK_THROWS_WITH_AS(
       executor::runtime::Library("libnowhere.so.13", "nvidia-nowhere"),
       ("libnowhere.so.13 cannot be loaded: " + reason +
-       "; it was looked for in /opt/cuda/lib64 and /opt/cuda/lib (METRONOME_CUDA), in "
-       "LD_LIBRARY_PATH and in the program's own library path; install the CUDA 13.0 toolkit, or "
+       "; it was looked for in /opt/cuda/lib64 and /opt/cuda/lib (METRONOME_CUDA), in the wheels "
+       "beside torch, in LD_LIBRARY_PATH and in the program's own library path; install the CUDA "
+       "13.0 toolkit, or "
        "nvidia-nowhere of PyPI, and name its folder with METRONOME_CUDA or LD_LIBRARY_PATH")
           .c_str(),
       RunError);

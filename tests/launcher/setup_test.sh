@@ -43,6 +43,15 @@ says 1 "metronome: METRONOME_PYTHON=$place/empty has no torch: $wants" METRONOME
 (cd "$site" && says 1 "metronome: METRONOME_PYTHON=$place/empty has no torch: $wants" \
   METRONOME_PYTHON="$place/empty")
 
+# --- A torch whose CUDA half cannot be loaded: told before anything is built.
+lacks="metronome: METRONOME_PYTHON=python3 has a torch whose CUDA half cannot be loaded ($site/torch/lib/libtorch_cuda.so: cannot open shared object file: No such file or directory): install the libraries that it asks for with \"python3 -m pip install torch==$torch\", or unset METRONOME_PYTHON."
+for words in "setup --cuda" "compare mlp --device cuda" "plan --device=cuda mlp"; do
+  status=0
+  # shellcheck disable=SC2086
+  said=$(env "${good[@]}" "$clone/metronome" $words 2>&1 </dev/null) || status=$?
+  [[ $status == 1 && $said == "$lacks" ]] || fail "$words ends with status $status: $said"
+done
+
 # --- A cache that cannot be.
 says 1 "metronome: /proc/nowhere cannot be written: set METRONOME_CACHE to a folder that can." \
   METRONOME_CACHE=/proc/nowhere

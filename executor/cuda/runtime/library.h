@@ -11,7 +11,8 @@ namespace metronome::executor::runtime {
 class Library {
  public:
   /// Loads `name` ("libnvrtc.so.13") from the folder METRONOME_CUDA, under lib64 or lib, else from
-  /// where the loader looks; before both, where `loaded`, one of that name that the process has
+  /// the wheels beside the torch whose libtorch this process has loaded (nvidia/*/lib), else from
+  /// where the loader looks; before all, where `loaded`, one of that name that the process has
   /// loaded already, as libtorch has. Throws RunError that says where it looked, why it failed, and
   /// what to install: `package` of PyPI.
   Library(const std::string& name, const std::string& package, bool loaded = false);
