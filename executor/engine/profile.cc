@@ -40,6 +40,8 @@ std::string scope_of(const KernelTime& kernel, int depth) {
   std::string_view path = kernel.path;
   if (path.starts_with(kMomentsRoot)) {
     path.remove_prefix(std::min(path.size(), kMomentsRoot.size() + 1));
+    // What all parameters share: rates, clipping, counters.
+    if (path.find('/') == path.npos) return std::string(kMomentsRoot);
   }
   constexpr std::string_view kGradient = ".grad";
   std::string scope;

@@ -217,6 +217,8 @@ TEST_CASE("kernels tell their op, part of the step, scope, bytes and operations"
     CHECK(flops_of(scopes, "tower") > 0);
     CHECK(flops_of(scopes, "tower") ==
           doctest::Approx(flops_of(deep, "tower/0") + flops_of(deep, "tower/1")));
+    CHECK(flops_of(scopes, "optimizer") > 0);  // counters, rates, clipping
+    CHECK(flops_of(scopes, "increment") == -1);
     double us = 0;
     for (const ProfilePart& part : scopes) us += part.microseconds;
     CHECK(us == doctest::Approx(profile.microseconds()));
