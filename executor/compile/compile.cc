@@ -109,7 +109,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
 
   // Each graph in each mode: passes, kernels, order, memory.
   const BatchShapes shapes(declared);
-  std::deque<ir::Graph> evaluated;  // where they are
+  std::deque<ir::Graph> evaluated;  // which stay where they are: plans point at them
   Planned planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,

@@ -38,8 +38,9 @@ std::vector<ProfilePart> grouped(const Profile& profile, const Name& name_of_ker
 std::string scope_of(const KernelTime& kernel, int depth) {
   if (kernel.path.empty()) return kernel.phase == Phase::executor ? "" : kernel.op;
   std::string_view path = kernel.path;
-  if (path.starts_with(kMomentsRoot)) {
-    path.remove_prefix(std::min(path.size(), kMomentsRoot.size() + 1));
+  const std::string root = fmt::format("{}/", kMomentsRoot);
+  if (path.starts_with(root)) {
+    path.remove_prefix(root.size());
     // What all parameters share: rates, clipping, counters.
     if (path.find('/') == path.npos) return std::string(kMomentsRoot);
   }
@@ -57,7 +58,7 @@ std::string scope_of(const KernelTime& kernel, int depth) {
   return scope.empty() ? kernel.op : scope;
 }
 
-/// "a microsecond": 1e-3 G.
+/// 1e9 a second; one a microsecond is a thousandth of it.
 double giga_a_second(double count, double microseconds) {
   return microseconds > 0 ? count * 1e-3 / microseconds : 0;
 }

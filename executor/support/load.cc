@@ -17,6 +17,7 @@ namespace metronome::executor {
 namespace {
 
 constexpr double kShortest = 0.1;  // seconds: ten ticks
+constexpr double kLongest = 10;    // seconds: what was before says nothing of now
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -55,7 +56,8 @@ LoadMeter::LoadMeter(LoadSources sources) : sources_(std::move(sources)), last_(
 
 double LoadMeter::share() {
   const std::optional<Sample> now = sample();
-  if (!now || !last_ || now->cores != last_->cores) {
+  const bool follows = now && last_ && now->cores == last_->cores;
+  if (!follows || now->now - last_->now > kLongest) {
     last_ = now;
     return share_ = 0;
   }

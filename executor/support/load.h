@@ -22,8 +22,8 @@ class LoadMeter {
  public:
   explicit LoadMeter(LoadSources sources = sources_of_process());
   /// Between the calls that are at least 0.1 s apart, the share of all those cores' time, from 0 to
-  /// 1; of a call that comes earlier the last answer. 0 at first, and where the system does not
-  /// tell.
+  /// 1; of a call that comes earlier the last answer. 0 at first, after 10 s without a call, and
+  /// where the system does not tell.
   double share();
 
  private:

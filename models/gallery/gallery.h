@@ -1,5 +1,6 @@
 // Five short compositions, each with the numbers that it learns from. `bazel run
-// //models:train_gallery` trains them.
+// //models:train_gallery` trains them. Two whole programs lie beside them: segmentation.h and
+// routed_language.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

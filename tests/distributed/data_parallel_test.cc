@@ -232,6 +232,9 @@ TEST_CASE("ranks begin as rank 0 does, and read the same loss and gradients") {
             const Value w = g.parameter("w", {f32, {3}}, normal(0, 1));
             g.minimize(mean(square(x - w)), Sgd{.lr = 1, .clip_norm = 0.5});
             const Value gradient = g.gradient(w);
+            // Made of means, as what is read is.
+            g.output("slope", norm(gradient) * 2.0 + g.loss());
+            g.average("w", 0.9);
             CompileOptions how = options(own);
             how.seed = static_cast<std::uint64_t>(own->rank());
             Executable step = compile(g, target, how);
@@ -240,6 +243,9 @@ TEST_CASE("ranks begin as rank 0 does, and read the same loss and gradients") {
             step.run({{"x", at::full({3}, own->rank() * 2.0, at::kFloat)}});
             losses[r] = step.read_scalar(g.loss());
             gradients[r] = step.read(gradient).clone();
+            CHECK(step.read("slope").item<double>() ==
+                  doctest::Approx(2 * gradients[r].norm().item<double>() + losses[r]));
+            CHECK(same_bits(step.get("average/ema/w"), step.get("w")));
           }) == nothing(2));
     CHECK(same_bits(begun[0], begun[1]));
     CHECK(losses[0] == losses[1]);

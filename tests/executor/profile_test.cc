@@ -299,6 +299,16 @@ TEST_CASE("a profile is tables, each longest first") {
         "         0.5    5.0 %      0.5      1.0      2.0  exp \"choose/0/exp\" (a.cc:1)\n");
 }
 
+TEST_CASE("a scope of the user's that begins like the optimizer's is one of its own") {
+  Profile profile{.graph = "net", .where = "2 threads", .steps = 1, .kernels = {}};
+  for (const char* path : {"optimizers/tanh", "optimizer/increment", "optimizer/net/w/plus"}) {
+    profile.kernels.push_back({.kernel = path, .op = "op", .path = path, .microseconds = 1});
+  }
+  std::vector<std::string> scopes;
+  for (const ProfilePart& part : by_scope(profile)) scopes.push_back(part.name);
+  CHECK(scopes == std::vector<std::string>{"optimizers", "optimizer", "net"});
+}
+
 TEST_CASE("only the ten longest kernels are shown; several ways of timing are counted") {
   Profile profile{.graph = "net", .where = "a GPU", .steps = 1, .kernels = {}};
   for (int i = 0; i < 12; ++i) {

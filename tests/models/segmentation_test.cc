@@ -121,7 +121,6 @@ TEST_CASE(
   CHECK(last_of_resumed == last);
   CHECK(bytes_of(cut) == bytes_of(whole));
 
-  // Once more from the last checkpoint: there is nothing left to train.
   double iou = 0, of_average = 0;
   REQUIRE(std::sscanf(last.c_str(), "epoch %*d loss %*f iou %lf, of averages %lf", &iou,
                       &of_average) == 2);
