@@ -22,6 +22,7 @@
 #include "executor/engine/ranks.h"
 #include "executor/engine/tuning.h"
 #include "executor/run/executable_impl.h"
+#include "executor/support/spin_limiter.h"
 #include "graph/ir/error.h"
 #include "ops/cpu/table.h"
 
@@ -102,6 +103,8 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   report.target = backend->name();
   report.isa = cpu_table().isa();
   report.threads = options.threads;
+  // Kernels are timed below: already as they will run.
+  std::shared_ptr<SpinLimiter> spin_limiter = limit_spinning(options.threads);
 
   // Together, before rank 0 makes its plans while others wait for its choices.
   const std::optional<Averages> averages = averages_of(leading(parts), options);
@@ -156,6 +159,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   impl->finish_tables();
 
   // What runs them.
+  impl->spin_limiter = std::move(spin_limiter);
   impl->engine = backend->engine(std::move(planned), impl->memory, report);
   if (options.data_parallel) begin_as_first(*options.data_parallel, *impl);
   report.compile_seconds =

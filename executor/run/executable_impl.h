@@ -18,6 +18,7 @@
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable.h"
 #include "executor/run/offered_feeds.h"
+#include "executor/support/spin_limiter.h"
 
 namespace metronome {
 
@@ -80,6 +81,7 @@ struct Executable::Impl {
   Report report;
   executor::Memory memory;
   std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> input_named;
+  std::shared_ptr<executor::SpinLimiter> spin_limiter;
   std::unique_ptr<executor::Engine> engine;
   std::vector<Planned> plans;                 ///< [PlanId]
   std::vector<executor::PlanId> computed_by;  ///< per readable: the plan whose step left it last
