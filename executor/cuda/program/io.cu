@@ -17,8 +17,6 @@ __global__ void set_condition_entry(cudaGraphConditionalHandle handle,
 
 }  // namespace
 
-void set_condition(unsigned long long handle, const Cases& cases, CUstream_st* stream) {
-  set_condition_entry<<<1, kWarp, 0, stream>>>(handle, cases);
-}
+const void* condition_kernel() { return reinterpret_cast<const void*>(&set_condition_entry); }
 
 }  // namespace metronome::cuda

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "ops/cuda/device_kernels.h"
-
-struct CUstream_st;
+#include "ops/kernel/kernel.h"
 
 namespace metronome::cuda {
 
@@ -17,9 +16,10 @@ struct Cases {
   int count;  ///< 1: of an IF node; else of a SWITCH node
 };
 
-/// Enqueues the kernel that gives a conditional node's handle (a cudaGraphConditionalHandle) the
-/// index of the first guard that is true, or `count`; for an IF node 1 where its guard is true, and
-/// 0.
-void set_condition(unsigned long long handle, const Cases& cases, CUstream_st* stream);
+/// The kernel that gives a conditional node's handle, its first parameter (a
+/// cudaGraphConditionalHandle), the index of the first guard of `Cases`, its second, that is true,
+/// or `count`; for an IF node 1 where its guard is true, and 0. As the CUDA runtime knows it.
+const void* condition_kernel();
+inline constexpr KernelShape kConditionShape{.blocks = 1, .threads = kWarp};
 
 }  // namespace metronome::cuda

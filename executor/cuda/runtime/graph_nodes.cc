@@ -29,4 +29,37 @@ std::optional<cudaGraphNodeType> unconditional(const std::vector<cudaGraphNodeTy
   return *found;
 }
 
+cudaError_t add_kernel(cudaGraphNode_t* made, cudaGraph_t graph,
+                       std::span<const cudaGraphNode_t> after, const void* kernel,
+                       const KernelShape& shape, void** arguments) {
+  cudaKernelNodeParams node = {};
+  node.func = const_cast<void*>(kernel);
+  node.gridDim = {static_cast<unsigned>(shape.blocks), 1, 1};
+  node.blockDim = {static_cast<unsigned>(shape.threads), 1, 1};
+  node.sharedMemBytes = static_cast<unsigned>(shape.shared_bytes);
+  node.kernelParams = arguments;
+  return cudaGraphAddKernelNode(made, graph, after.data(), after.size(), &node);
+}
+
+cudaError_t add_copy(cudaGraphNode_t* made, cudaGraph_t graph,
+                     std::span<const cudaGraphNode_t> after, const CopyCommand& copy) {
+  return cudaGraphAddMemcpyNode1D(made, graph, after.data(), after.size(), copy.to, copy.from,
+                                  copy.bytes, cudaMemcpyDefault);
+}
+
+cudaError_t add_zero(cudaGraphNode_t* made, cudaGraph_t graph,
+                     std::span<const cudaGraphNode_t> after, const ZeroCommand& zero) {
+  cudaMemsetParams node = {};
+  node.dst = zero.to;
+  node.elementSize = 1;
+  node.width = zero.bytes;
+  node.height = 1;
+  return cudaGraphAddMemsetNode(made, graph, after.data(), after.size(), &node);
+}
+
+cudaError_t add_child(cudaGraphNode_t* made, cudaGraph_t graph,
+                      std::span<const cudaGraphNode_t> after, cudaGraph_t child) {
+  return cudaGraphAddChildGraphNode(made, graph, after.data(), after.size(), child);
+}
+
 }  // namespace metronome::executor::runtime

@@ -1,10 +1,14 @@
-// What stands in a captured graph.
+// Nodes of graphs.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
+
+#include "ops/cuda/commands.h"
 
 namespace metronome::executor::runtime {
 
@@ -13,5 +17,18 @@ std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph);
 
 /// A type among them that a conditional node's body may not hold, as of CUDA 13.0.
 std::optional<cudaGraphNodeType> unconditional(const std::vector<cudaGraphNodeType>& types);
+
+/// Each adds one node after others, and gives what the runtime says. `kernel`: an address that the
+/// runtime knows it by, or a cudaKernel_t; `arguments`: where each lies.
+cudaError_t add_kernel(cudaGraphNode_t* made, cudaGraph_t graph,
+                       std::span<const cudaGraphNode_t> after, const void* kernel,
+                       const KernelShape& shape, void** arguments);
+cudaError_t add_copy(cudaGraphNode_t* made, cudaGraph_t graph,
+                     std::span<const cudaGraphNode_t> after, const CopyCommand& copy);
+cudaError_t add_zero(cudaGraphNode_t* made, cudaGraph_t graph,
+                     std::span<const cudaGraphNode_t> after, const ZeroCommand& zero);
+/// A copy of `child`.
+cudaError_t add_child(cudaGraphNode_t* made, cudaGraph_t graph,
+                      std::span<const cudaGraphNode_t> after, cudaGraph_t child);
 
 }  // namespace metronome::executor::runtime

@@ -23,23 +23,6 @@ std::size_t free_bytes() noexcept {
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
 }
 
-/// Adds to a sum what the device's free memory loses while it lives: the only way to learn what
-/// modules, handles and graphs take. Another process on the device blurs it.
-class Measured {
- public:
-  explicit Measured(std::size_t& sum) : sum_(sum), before_(free_bytes()) {}
-  ~Measured() {
-    const std::size_t after = free_bytes();
-    if (before_ > after) sum_ += before_ - after;
-  }
-  Measured(const Measured&) = delete;
-  Measured& operator=(const Measured&) = delete;
-
- private:
-  std::size_t& sum_;
-  std::size_t before_;
-};
-
 DeviceFacts facts_of(int index, std::span<const std::unique_ptr<DeviceLibrary>> libraries) {
   cudaDeviceProp properties = {};
   check(cudaGetDeviceProperties(&properties, index), "describe the device");
@@ -84,25 +67,27 @@ Stream make_nonblocking() {
 
 }  // namespace
 
-RuntimeDriver::RuntimeDriver(int index) : index_(index) {
+RuntimeDriver::RuntimeDriver(int index, OpenLibraries open) : index_(index) {
   check(cudaInitDevice(index, 0, 0), "use the device");
   enter();
-  const Measured measured(other_bytes_);
-  libraries_ = open_libraries();
+  free_bytes_ = free_bytes();
+  libraries_ = open();
   facts_ = facts_of(index, libraries_);
-  counting_ = make_nonblocking();
-  bodies_ = make_nonblocking();
+  alone_ = make_nonblocking();
+  // Here, as nothing loads code while a graph is built.
+  load_code("set_condition", cuda::condition_kernel(), cuda::kConditionShape);
 }
 
 RuntimeDriver::~RuntimeDriver() {
   static_cast<void>(cudaSetDevice(index_));
-  static_cast<void>(cudaDeviceSynchronize());
+  for (const Stream& stream : streams_) static_cast<void>(cudaStreamSynchronize(stream.get()));
+  static_cast<void>(cudaStreamSynchronize(alone_.get()));
 }
 
 void RuntimeDriver::enter() const { check(cudaSetDevice(index_), "use the device"); }
 
 void RuntimeDriver::enter_outside_capture(std::string_view doing) const {
-  if (capturing_) throw InternalError(fmt::format("{} while a graph is captured", doing));
+  if (building_) throw InternalError(fmt::format("{} while a graph is captured", doing));
   enter();
 }
 
@@ -130,15 +115,17 @@ std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
                                bytes, index_, facts_.name, free_bytes(), facts_.memory_bytes));
   }
   check(status, "allocate device memory");
-  device_.emplace_back(made);
-  check(cudaMemset(made, 0, bytes), "zero device memory");
-  check(cudaDeviceSynchronize(), "zero device memory");  // other streams would not wait for it
+  DeviceMemory memory(made);
+  check(cudaMemsetAsync(made, 0, bytes, alone_.get()), "zero device memory");
+  check(cudaStreamSynchronize(alone_.get()), "zero device memory");  // other streams do not wait
+  device_bytes_[static_cast<std::byte*>(made)] = bytes;
+  device_.push_back(std::move(memory));
   return static_cast<std::byte*>(made);
 }
 
 void RuntimeDriver::release(std::byte* device_memory) noexcept {
-  if (capturing_) return;  // freeing would break the capture: it is held until the driver ends
   static_cast<void>(cudaSetDevice(index_));
+  device_bytes_.erase(device_memory);
   const auto released =
       std::erase_if(device_, [&](const DeviceMemory& held) { return held.get() == device_memory; });
   if (released == 0) logger().error("device memory is released that is not held");
@@ -149,9 +136,10 @@ MappedMemory RuntimeDriver::mapped_memory(std::size_t bytes) {
   bytes = std::max<std::size_t>(bytes, 1);
   void* made = nullptr;
   check(cudaHostAlloc(&made, bytes, cudaHostAllocMapped), "allocate page-locked memory");
-  mapped_.emplace_back(made);
+  HostMemory memory(made);
   void* device = nullptr;
   check(cudaHostGetDevicePointer(&device, made, 0), "map page-locked memory");
+  mapped_.push_back(std::move(memory));
   std::byte* host = static_cast<std::byte*>(made);
   std::fill_n(host, bytes, std::byte{0});
   return {host, static_cast<std::byte*>(device)};
@@ -185,11 +173,13 @@ CudaEvent RuntimeDriver::make_event(unsigned flags) {
 }
 
 void RuntimeDriver::record(CudaEvent event, CudaStream stream) {
+  if (building_ && building_->takes(stream)) return building_->record(event, stream);
   enter();
   check(cudaEventRecord(of(event), of(stream)), "record an event");
 }
 
 void RuntimeDriver::wait(CudaStream stream, CudaEvent event) {
+  if (building_ && building_->wait(stream, event)) return;
   enter();
   check(cudaStreamWaitEvent(of(stream), of(event), cudaEventWaitDefault), "wait for an event");
 }
@@ -263,61 +253,77 @@ const void* RuntimeDriver::load(const GeneratedCommand& command) {
     cudaLibrary_t library = nullptr;
     check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
           "load a generated kernel");
-    modules_.emplace_back(library);
+    Module module(library);
     cudaKernel_t found = nullptr;
     check(cudaLibraryGetKernel(&found, library, kGeneratedEntry), "find a generated kernel");
+    modules_.push_back(std::move(module));
     kernel = found;
   }
   entry = {command.source, kernel};
   return kernel;
 }
 
+const void* RuntimeDriver::code_of(const GeneratedCommand& command) const {
+  const auto found = generated_.find(command.source.get());
+  if (found == generated_.end() || found->second.kernel == nullptr) {
+    throw InternalError("a generated kernel that was not prepared: " + command.name);
+  }
+  return found->second.kernel;
+}
+
 CapturedAs RuntimeDriver::prepare(const Command& command) {
   enter_outside_capture("preparing a command");
-  const Measured measured(other_bytes_);
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     load_code(kernel->name, loaded(*kernel), kernel->shape);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
     load_code(generated->name, load(*generated), generated->shape);
   } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
     library_of(*call).prepare(*call);
+    const std::vector<cudaGraphNodeType> types = node_types(captured_alone(*call).get());
+    return {static_cast<int>(types.size()), !unconditional(types)};
   }
-  return captured_alone(command);
+  return {};
 }
 
-/// Captures the command alone. Nothing runs, but libraries load what they load lazily, which only
-/// this mode of capture allows.
-CapturedAs RuntimeDriver::captured_alone(const Command& command) {
-  check(cudaStreamBeginCapture(counting_.get(), cudaStreamCaptureModeRelaxed), "begin a capture");
-  cudaGraph_t made = nullptr;
+/// Nothing runs, but libraries load what they load lazily, which only this mode of capture allows.
+RecordedGraph RuntimeDriver::captured_alone(const LibraryCommand& call) {
+  check(cudaStreamBeginCapture(alone_.get(), cudaStreamCaptureModeRelaxed), "begin a capture");
+  std::exception_ptr failed;
   try {
-    play(command, counting_.get());
+    library_of(call).enqueue(call, alone_.get());
   } catch (...) {
-    static_cast<void>(cudaStreamEndCapture(counting_.get(), &made));
-    const RecordedGraph ended(made);
-    static_cast<void>(cudaGetLastError());
-    throw;
+    failed = std::current_exception();
   }
-  check(cudaStreamEndCapture(counting_.get(), &made), "end a capture");
-  const RecordedGraph graph(made);
-  const std::vector<cudaGraphNodeType> types = node_types(graph.get());
-  return {static_cast<int>(types.size()), !unconditional(types)};
+  // One that was broken ends, too, but gives no graph.
+  cudaGraph_t made = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(alone_.get(), &made);
+  RecordedGraph graph(made);
+  if (failed == nullptr && ended == cudaSuccess) return graph;
+  static_cast<void>(cudaGetLastError());
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t asked = cudaStreamIsCapturing(alone_.get(), &status);
+  if (asked != cudaSuccess || status != cudaStreamCaptureStatusNone) {
+    // It did not end: the stream is never touched again.
+    static_cast<void>(cudaGetLastError());
+    static_cast<void>(alone_.release());
+    alone_ = make_nonblocking();
+  }
+  if (failed != nullptr) std::rethrow_exception(failed);
+  check(ended, "end a capture");
+  return nullptr;
 }
 
 void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
   enter();
-  play(command, open_.empty() ? of(stream) : bodies_.get());
+  if (building_ && building_->takes(stream)) return add(command, stream);
+  play(command, of(stream));
 }
 
 void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     launch_kernel(loaded(*kernel), kernel->shape, kernel->arguments, stream);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
-    const auto found = generated_.find(generated->source.get());
-    if (found == generated_.end() || found->second.kernel == nullptr) {
-      throw InternalError("a generated kernel that was not prepared: " + generated->name);
-    }
-    launch_kernel(found->second.kernel, generated->shape, generated->arguments, stream);
+    launch_kernel(code_of(*generated), generated->shape, generated->arguments, stream);
   } else if (const auto* copy = std::get_if<CopyCommand>(&command)) {
     check(cudaMemcpyAsync(copy->to, copy->from, copy->bytes, cudaMemcpyDefault, stream),
           "enqueue a copy");
@@ -328,29 +334,62 @@ void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
   }
 }
 
+void RuntimeDriver::add(const Command& command, CudaStream stream) {
+  if (const auto* call = std::get_if<LibraryCommand>(&command)) return add(*call, stream);
+  building_->add(
+      stream, 1,
+      [&](cudaGraphNode_t* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
+        const auto kernel = [&](const void* code, const auto& launched) {
+          void* argument = const_cast<std::byte*>(launched.arguments.data());
+          return add_kernel(made, graph, after, code, launched.shape, &argument);
+        };
+        if (const auto* k = std::get_if<KernelCommand>(&command)) return kernel(loaded(*k), *k);
+        if (const auto* g = std::get_if<GeneratedCommand>(&command)) return kernel(code_of(*g), *g);
+        if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+          return add_copy(made, graph, after, *copy);
+        }
+        return add_zero(made, graph, after, std::get<ZeroCommand>(command));
+      });
+}
+
+void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
+  const RecordedGraph child = captured_alone(call);
+  const std::vector<cudaGraphNodeType> types = node_types(child.get());
+  if (const auto type = unconditional(types); type && building_->in_case()) {
+    throw RunError(fmt::format("a node of type {} cannot stand in a conditional region",
+                               static_cast<int>(*type)));
+  }
+  if (types.empty()) return;
+  building_->add(
+      stream, static_cast<int>(types.size()),
+      [&](cudaGraphNode_t* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
+        return add_child(made, graph, after, child.get());
+      });
+}
+
+GraphBuilder& RuntimeDriver::built_on(CudaStream stream, const char* what) {
+  if (!building_ || building_->origin() != stream) throw InternalError(what);
+  enter();
+  return *building_;
+}
+
 void RuntimeDriver::begin_capture(CudaStream stream) {
   enter_outside_capture("beginning a capture");
-  check(cudaStreamBeginCapture(of(stream), cudaStreamCaptureModeThreadLocal), "begin a capture");
-  capturing_ = stream;
-  body_nodes_ = 0;
+  building_.emplace(stream);
 }
 
 CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
-  if (capturing_ != stream) throw InternalError("the end of a capture that was not begun");
-  enter();
-  capturing_.reset();
-  cudaGraph_t recorded = nullptr;
-  check(cudaStreamEndCapture(of(stream), &recorded), "end a capture");
+  GraphBuilder built = std::move(built_on(stream, "the end of a capture that was not begun"));
+  building_.reset();
   Graph graph;
-  graph.recorded.reset(recorded);
-  const int nodes = static_cast<int>(node_types(recorded).size()) + std::exchange(body_nodes_, 0);
+  graph.recorded = built.take();
+  const int nodes = built.nodes();
   if (nodes != expected) {
     throw InternalError(
         fmt::format("the captured graph has {} nodes, and its commands make {}", nodes, expected));
   }
-  const Measured measured(other_bytes_);
   cudaGraphExec_t exec = nullptr;
-  check(cudaGraphInstantiate(&exec, recorded, 0), "instantiate a graph");
+  check(cudaGraphInstantiate(&exec, graph.recorded.get(), 0), "instantiate a graph");
   graph.exec.reset(exec);
   check(cudaGraphUpload(exec, of(stream)), "upload a graph");
   check(cudaStreamSynchronize(of(stream)), "upload a graph");
@@ -358,27 +397,21 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
   return {static_cast<int>(graphs_.size()) - 1};
 }
 
-void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
-  if (capturing_ != stream) return;
-  capturing_.reset();
-  static_cast<void>(cudaSetDevice(index_));
-  if (!std::exchange(open_, {}).empty()) return leave_behind(stream);
-  cudaGraph_t recorded = nullptr;
-  static_cast<void>(cudaStreamEndCapture(of(stream), &recorded));
-  const RecordedGraph graph(recorded);
-  static_cast<void>(cudaGetLastError());
+void RuntimeDriver::begin_cases(std::span<const bool* const> guards, bool otherwise,
+                                CudaStream stream) {
+  built_on(stream, "a condition outside of a capture").begin_cases(guards, otherwise);
 }
 
-// Ending a capture in whose conditional body something failed crashes some drivers
-// (github.com/NVIDIA/cuda-python, issue 2918): streams and graph are never touched again.
-void RuntimeDriver::leave_behind(CudaStream stream) noexcept {
-  static_cast<void>(cudaGetLastError());
-  for (Stream* left : {&streams_[static_cast<std::size_t>(stream.index)], &bodies_}) {
-    cudaStream_t made = nullptr;
-    static_cast<void>(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
-    static_cast<void>(left->release());
-    left->reset(made);
-  }
+void RuntimeDriver::next_case(CudaStream stream) {
+  built_on(stream, "a case outside of a capture").next_case();
+}
+
+void RuntimeDriver::end_cases(CudaStream stream) {
+  built_on(stream, "a condition ends outside of a capture").end_cases();
+}
+
+void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
+  if (building_ && building_->origin() == stream) building_.reset();
 }
 
 void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {
@@ -387,12 +420,25 @@ void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {
 }
 
 void RuntimeDriver::release(CudaGraphExec graph) noexcept {
-  if (capturing_) return;  // destroying would break the capture: it is held until the driver ends
   static_cast<void>(cudaSetDevice(index_));
-  const std::size_t before = free_bytes();
   graphs_[static_cast<std::size_t>(graph.index)] = {};
-  const std::size_t after = free_bytes();
-  if (after > before) other_bytes_ -= std::min(other_bytes_, after - before);
+}
+
+std::size_t RuntimeDriver::other_bytes() const {
+  // Memory comes in pages of 2 MiB, which small pieces share.
+  constexpr std::size_t kPage = 2 << 20;
+  enter();
+  const auto pages = [](std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  std::size_t held = 0, small = 0;
+  for (const auto& [memory, bytes] : device_bytes_) {
+    if (bytes < kPage) {
+      small += bytes;
+    } else {
+      held += pages(bytes);
+    }
+  }
+  const std::size_t left = free_bytes() + held + pages(small);
+  return free_bytes_ > left ? free_bytes_ - left : 0;
 }
 
 /// Whether CUPTI serves: a memset must be among its records.
@@ -404,8 +450,8 @@ bool RuntimeDriver::records() {
     std::byte* const place = device_memory(sizeof(int));
     tried->begin();
     tried->label(kLabel);
-    const cudaError_t zeroed = cudaMemsetAsync(place, 0, sizeof(int), counting_.get());
-    const cudaError_t over = cudaStreamSynchronize(counting_.get());
+    const cudaError_t zeroed = cudaMemsetAsync(place, 0, sizeof(int), alone_.get());
+    const cudaError_t over = cudaStreamSynchronize(alone_.get());
     const auto found = tried->end();
     release(place);
     check(zeroed, "enqueue a zeroing");

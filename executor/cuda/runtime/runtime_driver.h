@@ -13,6 +13,7 @@
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/runtime/activity.h"
 #include "executor/cuda/runtime/code_cache.h"
+#include "executor/cuda/runtime/graph_builder.h"
 #include "executor/cuda/runtime/handle.h"
 #include "executor/cuda/runtime/libraries.h"
 #include "ops/cuda/device_kernels.h"
@@ -22,13 +23,17 @@ namespace metronome::executor::runtime {
 /// Makes each call of CudaDriver on one device, through the CUDA runtime. Any thread may call, one
 /// at a time.
 ///
-/// Capture is thread-local: what other threads do (libtorch's, say) neither enters the graph nor
-/// breaks it. While it lasts, calls that allocate, load or wait are InternalErrors.
+/// What the executor captures is built node by node (graph_builder.h); only a library's call is
+/// captured from a stream, alone. So no thread is ever left in a capture, and what other threads do
+/// (libtorch's, say) neither enters a graph nor breaks it. Nothing here waits for the whole device,
+/// which would break their captures. While a graph is built, calls that allocate, load or wait are
+/// InternalErrors.
 class RuntimeDriver : public CudaDriver {
  public:
   /// The device `index`, which can be used (see refusal.h). Throws RunError where it is taken or in
-  /// error, or where a library is missing.
-  explicit RuntimeDriver(int index);
+  /// error, or where a library is missing. `open`: what opens the device's libraries, once it is
+  /// current.
+  explicit RuntimeDriver(int index, OpenLibraries open = open_libraries);
   /// Waits for what the device still does; a device in error is left as it is.
   ~RuntimeDriver() override;
 
@@ -69,7 +74,9 @@ class RuntimeDriver : public CudaDriver {
   std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
                                               CudaStream stream) override;
 
-  std::size_t other_bytes() const override { return other_bytes_; }
+  /// What the device has less of since this was opened, beside what was handed out here: the only
+  /// way to learn what modules, handles and graphs take. Others' memory on the device blurs it.
+  std::size_t other_bytes() const override;
 
  private:
   /// A source's code on the device. Holding the source keeps its address its own, so that commands
@@ -93,38 +100,31 @@ class RuntimeDriver : public CudaDriver {
   DeviceLibrary& library_of(const LibraryCommand& call) const;
   const void* loaded(const KernelCommand& command) const;
   const void* load(const GeneratedCommand& command);
+  /// The code of a kernel that was loaded.
+  const void* code_of(const GeneratedCommand& command) const;
   void play(const Command& command, cudaStream_t stream);
-  CapturedAs captured_alone(const Command& command);
+  void add(const Command& command, CudaStream stream);
+  void add(const LibraryCommand& call, CudaStream stream);
+  RecordedGraph captured_alone(const LibraryCommand& call);
 
   bool records();
   CudaEvent make_event(unsigned flags);
-  void leave_behind(CudaStream stream) noexcept;
-  void begin_body(cudaGraph_t body, const cudaGraphNode_t* after);
-  void end_body(bool whole);
+  GraphBuilder& built_on(CudaStream stream, const char* what);
 
   cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index).get(); }
   cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
 
   int index_;
   DeviceFacts facts_;
-  std::size_t other_bytes_ = 0;
-  std::optional<CudaStream> capturing_;
-  /// A conditional node whose bodies are being captured; the captured graph owns all of it.
-  struct OpenNode {
-    cudaGraph_t around = nullptr;  // the graph that it stands in
-    cudaGraphNode_t node = nullptr;
-    std::vector<cudaGraph_t> bodies;
-    std::size_t body = 0;  // the one being captured
-  };
+  std::size_t free_bytes_ = 0;  // when it was opened
   std::unique_ptr<Activities> activities_;
   bool no_activities_ = false;  // it was tried
-  std::vector<OpenNode> open_;  // outer first
-  int body_nodes_ = 0;          // in all bodies of the capture so far
   CodeCache cache_;
 
   // What was handed out, destroyed from the last to the first: graphs before the modules and the
   // memory that they use.
   std::deque<DeviceMemory> device_;
+  std::unordered_map<const std::byte*, std::size_t> device_bytes_;  // of each
   std::deque<HostMemory> mapped_;
   std::deque<Module> modules_;
   std::unordered_map<std::string, const void*> kernels_;         // by their source
@@ -133,8 +133,8 @@ class RuntimeDriver : public CudaDriver {
   std::deque<Stream> streams_;
   std::deque<Event> events_;
   std::deque<Graph> graphs_;
-  Stream counting_;  // for commands that are captured alone
-  Stream bodies_;    // on which bodies of conditions are captured
+  Stream alone_;  // on which libraries' calls are captured, and memory is zeroed
+  std::optional<GraphBuilder> building_;
 };
 
 }  // namespace metronome::executor::runtime

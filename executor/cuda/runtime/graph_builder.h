@@ -1,0 +1,74 @@
+// A device's graph, made node by node.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "executor/cuda/driver/driver.h"
+#include "executor/cuda/runtime/handle.h"
+
+namespace metronome::executor::runtime {
+
+/// What streams, events and conditions say of order becomes edges. No stream is captured meanwhile:
+/// any call may be made beside it, and one that fails leaves nothing behind but this object.
+///
+/// Calls throw InternalError where the executor broke a rule of capture.
+class GraphBuilder {
+ public:
+  /// Adds one node to `graph`, after those nodes; what the runtime says.
+  using Make = std::function<cudaError_t(cudaGraphNode_t* made, cudaGraph_t graph,
+                                         std::span<const cudaGraphNode_t> after)>;
+
+  /// Begins on a stream; others join it by waiting for events recorded in it.
+  explicit GraphBuilder(CudaStream origin);
+  GraphBuilder(GraphBuilder&&) = default;
+
+  CudaStream origin() const { return origin_; }
+  bool takes(CudaStream stream) const { return streams_.contains(stream.index); }
+  /// Whether what is added stands in a conditional node.
+  bool in_case() const { return !open_.empty(); }
+
+  /// The next node of a stream, which a launch runs as `nodes`.
+  void add(CudaStream stream, int nodes, const Make& make);
+  void record(CudaEvent event, CudaStream stream);
+  /// False for an event of no stream of this graph: the stream is left alone.
+  bool wait(CudaStream stream, CudaEvent event);
+
+  /// As of CudaDriver, on the origin.
+  void begin_cases(std::span<const bool* const> guards, bool otherwise);
+  void next_case();
+  void end_cases();
+
+  /// All of it, those in bodies and child graphs included.
+  int nodes() const { return nodes_; }
+  /// The graph, which owns all that was added.
+  RecordedGraph take();
+
+ private:
+  using Nodes = std::vector<cudaGraphNode_t>;
+
+  /// A conditional node whose bodies are being made; the graph owns them.
+  struct Condition {
+    cudaGraphNode_t node = nullptr;
+    std::vector<cudaGraph_t> bodies;
+    std::size_t body = 0;  // the one being made
+    Nodes last;            // in it: the nodes that its next one comes after
+  };
+
+  cudaGraph_t graph() const;
+  /// The nodes that the stream's next one comes after.
+  Nodes& last(CudaStream stream);
+
+  CudaStream origin_;
+  RecordedGraph graph_;
+  std::map<int, Nodes> streams_;  // by index
+  std::map<int, Nodes> events_;   // by index: what the stream had reached
+  std::vector<Condition> open_;   // outer first
+  int nodes_ = 0;
+};
+
+}  // namespace metronome::executor::runtime
