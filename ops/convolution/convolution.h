@@ -60,6 +60,7 @@ struct Convolution {
 
 METRONOME_RULES(Convolution);
 METRONOME_CANDIDATES(Convolution);
+METRONOME_CUDA_CANDIDATES(Convolution);
 
 /// A convolution's transpose: x[n, c, i] = bias[c] + the sum over k, o and j with
 /// i = o stride + j dilation - low of y[n, k, o] w[k, c, j]. Operands: y [N, K, spatial...],
@@ -79,6 +80,7 @@ struct TransposedConvolution {
 
 METRONOME_RULES(TransposedConvolution);
 METRONOME_CANDIDATES(TransposedConvolution);
+METRONOME_CUDA_CANDIDATES(TransposedConvolution);
 
 /// Operands: x [N, C, spatial...] and the gradient of a convolution's result [N, K, spatial...], of
 /// a tightened window; the result is the gradient of its weight, [K, C / groups, kernel...].
@@ -96,5 +98,6 @@ struct ConvolutionWeightGrad {
 
 METRONOME_RULES(ConvolutionWeightGrad);
 METRONOME_CANDIDATES(ConvolutionWeightGrad);
+METRONOME_CUDA_CANDIDATES(ConvolutionWeightGrad);
 
 }  // namespace metronome

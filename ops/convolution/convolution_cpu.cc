@@ -111,6 +111,7 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
       return bind_onednn_convolution(task, data, choice);
     case Maker::mkl:
     case Maker::cublaslt:
+    case Maker::cudnn:
       break;
   }
   throw InternalError(fmt::format("{} makes no convolution on a CPU", name_of(choice.maker)));

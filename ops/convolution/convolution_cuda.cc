@@ -1,11 +1,16 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "ops/convolution/convolution.h"
 #include "ops/convolution/convolution_kernels.h"
 #include "ops/convolution/sizes.h"
+#include "ops/cuda/convolution_call.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_plan.h"
+#include "ops/cuda/units.h"
 
 namespace metronome {
 namespace {
@@ -19,6 +24,78 @@ cuda::ConvolutionPlan plan_of(const ConvolutionSizes& s) {
   std::ranges::copy(s.dilation, plan.dilation);
   std::ranges::copy(s.low, plan.low);
   return plan;
+}
+
+using Makes = ConvolutionProblem::Makes;
+
+/// What libraries ask of each address.
+constexpr std::uintptr_t kLibraryAlignment = 16;
+
+/// The problem for a library; nothing where none computes it: without elements, or where elements
+/// of the input are left out that a stride would have reached.
+std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindow& window,
+                                             const Type& x, const Type& weight, const Type& y,
+                                             bool tf32) {
+  if (x.numel() == 0 || weight.numel() == 0 || y.numel() == 0) return std::nullopt;
+  ConvolutionProblem problem{.makes = makes,
+                             .element = y.element,
+                             .x = x.shape,
+                             .weight = weight.shape,
+                             .y = y.shape,
+                             .stride = window.stride,
+                             .low = window.low,
+                             .high = window.high,
+                             .dilation = window.dilation,
+                             .groups = window.groups,
+                             .tf32 = tf32 && y.element == f32};
+  for (std::size_t d = 0; d < window.stride.size(); ++d) {
+    if (window.low[d] < 0) return std::nullopt;
+    // What is over at the end is left out, also by libraries.
+    problem.high[d] = std::max<std::int64_t>(window.high[d], 0);
+    const std::int64_t kernel = (weight.shape[d + 2] - 1) * window.dilation[d] + 1;
+    const std::int64_t input = x.shape[d + 2] + window.low[d] + problem.high[d];
+    if ((input - kernel) / window.stride[d] + 1 != y.shape[d + 2]) return std::nullopt;
+  }
+  return problem;
+}
+
+/// The library's first, then our own kernel.
+std::vector<Candidate> candidates_of(const std::optional<ConvolutionProblem>& problem,
+                                     const CudaQuery& query) {
+  std::vector<Candidate> all;
+  if (problem) all = query.libraries.candidates(ConvolutionCommand{.problem = *problem});
+  all.push_back(Candidate{});
+  return all;
+}
+
+/// True where the library was chosen and these addresses serve it: a view may lie anywhere.
+bool by_library(const CudaLaunch& l) {
+  const auto serves = [](const void* data) { return address(data) % kLibraryAlignment == 0; };
+  return l.choice.maker == Maker::cudnn && serves(l.input_data[0]) && serves(l.input_data[1]) &&
+         serves(l.output_data[0]);
+}
+
+template <class T>
+void record_channel_bias(const CudaLaunch& l) {
+  const Type& d = l.outputs[0];
+  l.commands.launch(
+      cuda::AddChannelBias<T>{l.out<T>(0), l.in<T>(2), d.shape[1],
+                              d.numel() / (d.shape[0] * d.shape[1]), d.numel(), l.watch},
+      spread(d.numel(), 256, l.device));
+}
+
+/// `x`, `weight` and `y` are operands and the result, in the places that the problem says.
+void record_call(const ConvolutionProblem& problem, const CudaLaunch& l, const void* x,
+                 const void* weight, const void* y) {
+  l.commands.add(ConvolutionCommand{.problem = problem,
+                                    .x = x,
+                                    .weight = weight,
+                                    .y = y,
+                                    .workspace = l.scratch,
+                                    .workspace_bytes = l.choice.scratch_bytes,
+                                    .algorithm = l.choice.algorithm});
+  if (l.inputs.size() < 3) return;
+  l.outputs[0].element == f64 ? record_channel_bias<double>(l) : record_channel_bias<float>(l);
 }
 
 template <class T>
@@ -57,23 +134,53 @@ void record_weight_grad(const ConvolutionSizes& sizes, const CudaLaunch& l) {
 
 }  // namespace
 
+std::vector<Candidate> candidates(const Convolution& op, const CudaQuery& q) {
+  return candidates_of(
+      problem_of(Makes::y, op.window, q.inputs[0], q.inputs[1], q.outputs[0], q.tf32), q);
+}
+
 void record(const Convolution& op, const CudaLaunch& l) {
   if (l.outputs[0].numel() == 0) return;
+  if (by_library(l)) {
+    return record_call(
+        *problem_of(Makes::y, op.window, l.inputs[0], l.inputs[1], l.outputs[0], l.tf32), l,
+        l.input_data[0], l.input_data[1], l.output_data[0]);
+  }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.inputs[1].shape, l.outputs[0].shape);
   l.outputs[0].element == f64 ? record_forward<double>(sizes, l) : record_forward<float>(sizes, l);
 }
 
+std::vector<Candidate> candidates(const TransposedConvolution& op, const CudaQuery& q) {
+  return candidates_of(
+      problem_of(Makes::x, op.window, q.outputs[0], q.inputs[1], q.inputs[0], q.tf32), q);
+}
+
 void record(const TransposedConvolution& op, const CudaLaunch& l) {
   if (l.outputs[0].numel() == 0) return;
+  if (by_library(l)) {
+    return record_call(
+        *problem_of(Makes::x, op.window, l.outputs[0], l.inputs[1], l.inputs[0], l.tf32), l,
+        l.output_data[0], l.input_data[1], l.input_data[0]);
+  }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.outputs[0].shape, l.inputs[1].shape, l.inputs[0].shape);
   l.outputs[0].element == f64 ? record_transposed<double>(sizes, l)
                               : record_transposed<float>(sizes, l);
 }
 
+std::vector<Candidate> candidates(const ConvolutionWeightGrad& op, const CudaQuery& q) {
+  return candidates_of(
+      problem_of(Makes::weight, op.window, q.inputs[0], q.outputs[0], q.inputs[1], q.tf32), q);
+}
+
 void record(const ConvolutionWeightGrad& op, const CudaLaunch& l) {
   if (l.inputs[0].numel() == 0) return l.commands.zero(l.output_data[0], l.outputs[0].bytes());
+  if (by_library(l)) {
+    return record_call(
+        *problem_of(Makes::weight, op.window, l.inputs[0], l.outputs[0], l.inputs[1], l.tf32), l,
+        l.input_data[0], l.output_data[0], l.input_data[1]);
+  }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.outputs[0].shape, l.inputs[1].shape);
   l.outputs[0].element == f64 ? record_weight_grad<double>(sizes, l)

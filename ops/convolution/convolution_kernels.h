@@ -199,8 +199,28 @@ struct ConvolutionWeightGrad {
   }
 };
 
-using ConvolutionKernels = KernelList<Convolution<float>, Convolution<double>,
-                                      TransposedConvolution<float>, TransposedConvolution<double>,
-                                      ConvolutionWeightGrad<float>, ConvolutionWeightGrad<double>>;
+/// d [images, channels, points] += bias [channels]: behind a library's convolution.
+template <class T>
+struct AddChannelBias {
+  static constexpr const char* name = "add_channel_bias";
+  T* d;
+  const T* bias;
+  Index channels, points;
+  Index count;  ///< elements of d
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < count; i += stride(c)) {
+      const Index row = quotient(i, points);
+      d[i] = watched(c, watch, d[i] + bias[row - quotient(row, channels) * channels]);
+    }
+  }
+};
+
+using ConvolutionKernels =
+    KernelList<AddChannelBias<float>, AddChannelBias<double>, Convolution<float>,
+               Convolution<double>, TransposedConvolution<float>, TransposedConvolution<double>,
+               ConvolutionWeightGrad<float>, ConvolutionWeightGrad<double>>;
 
 }  // namespace metronome::cuda

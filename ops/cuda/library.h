@@ -10,7 +10,7 @@
 //   void check() const                          throws InternalError for what no library computes
 //   std::optional<Algorithm> algorithm          the chosen candidate's; absent: the library's first
 //
-// To add one: its struct; what runs it on a device, in executor/cuda/runtime/libraries.cc; and on
+// To add one: its struct; what runs it on a device, in executor/cuda/libraries/libraries.cc; and on
 // the host, for tests, in tests/cuda/host_libraries.h.
 #pragma once
 

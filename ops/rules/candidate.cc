@@ -16,6 +16,8 @@ std::string_view name_of(Maker maker) {
       return "onednn";
     case Maker::cublaslt:
       return "cublaslt";
+    case Maker::cudnn:
+      return "cudnn";
   }
   throw InternalError("a maker of kernels out of range");
 }

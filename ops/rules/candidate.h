@@ -16,6 +16,7 @@ enum class Maker : std::uint8_t {
   mkl,       ///< the MKL in libtorch
   onednn,    ///< oneDNN
   cublaslt,  ///< cuBLASLt
+  cudnn,     ///< cuDNN
 };
 std::string_view name_of(Maker maker);
 

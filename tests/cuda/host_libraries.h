@@ -10,6 +10,7 @@
 
 #include "graph/ir/error.h"
 #include "ops/cuda/library.h"
+#include "tests/cuda/host_convolution.h"
 #include "tests/cuda/host_gemm.h"
 #include "tests/cuda/host_library.h"
 
@@ -21,6 +22,7 @@ class HostLibraries final : public Libraries {
   /// `gemm_bias`: whether products with a bias are offered.
   explicit HostLibraries(bool gemm_bias = true) {
     all_.push_back(std::make_unique<HostGemmLibrary>(gemm_bias));
+    all_.push_back(std::make_unique<HostConvolutionLibrary>());
   }
 
   std::vector<Candidate> candidates(const LibraryCommand& call) const override {

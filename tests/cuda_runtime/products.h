@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/cuda/runtime/handle.h"
-#include "executor/cuda/runtime/libraries.h"
+#include "executor/cuda/libraries/handle.h"
+#include "executor/cuda/libraries/libraries.h"
 #include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
 
@@ -22,7 +22,7 @@ enum class Does {
 };
 inline Does library_does = Does::work;
 
-class Products final : public executor::runtime::DeviceLibrary {
+class Products final : public executor::libraries::DeviceLibrary {
  public:
   std::string version() const override { return "a library 1.0"; }
   bool makes(const LibraryCommand& call) const override {
@@ -34,19 +34,19 @@ class Products final : public executor::runtime::DeviceLibrary {
   void prepare(const LibraryCommand&) override {}
   void enqueue(const LibraryCommand& call, cudaStream_t stream) const override {
     const GemmCommand& gemm = *call.as<GemmCommand>();
-    executor::runtime::check(cudaMemcpyAsync(gemm.d, gemm.a, 8, cudaMemcpyDefault, stream),
-                             "enqueue a product");
+    executor::libraries::check(cudaMemcpyAsync(gemm.d, gemm.a, 8, cudaMemcpyDefault, stream),
+                               "enqueue a product");
     if (library_does == Does::fail) throw RunError("the library cannot");
     if (library_does == Does::wait) {
-      executor::runtime::check(cudaStreamSynchronize(stream), "wait in a product");
+      executor::libraries::check(cudaStreamSynchronize(stream), "wait in a product");
     }
-    executor::runtime::check(cudaMemsetAsync(gemm.d, 0, 8, stream), "enqueue a product");
+    executor::libraries::check(cudaMemsetAsync(gemm.d, 0, 8, stream), "enqueue a product");
   }
 };
 
 /// For `RuntimeDriver`.
-inline std::vector<std::unique_ptr<executor::runtime::DeviceLibrary>> products() {
-  std::vector<std::unique_ptr<executor::runtime::DeviceLibrary>> all;
+inline std::vector<std::unique_ptr<executor::libraries::DeviceLibrary>> products() {
+  std::vector<std::unique_ptr<executor::libraries::DeviceLibrary>> all;
   all.push_back(std::make_unique<Products>());
   return all;
 }

@@ -6,6 +6,7 @@
 #include "graph/ir/error.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/executor/logged.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {
@@ -36,14 +37,37 @@ TEST_CASE("candidates are timed in graphs of copies, which are given back") {
 TEST_CASE("where one cannot be captured all are timed by launches, and the report says so") {
   HostSettings settings{.strict = false, .alone_us = 6};
   const auto driver = std::make_shared<HostDriver>(settings);
-  // The fourth command is the first in a capture.
+  // The sixth command is the first in a capture.
   driver->on_enqueue = [count = 0](const Command&, CudaStream) mutable {
-    if (++count == 4) throw RunError("this may not be captured");
+    if (++count == 6) throw RunError("this may not be captured");
   };
   CHECK(
       choice_for(driver) ==
       "linear f32[8, 16] x f32[24, 16] x f32[24] -> cublaslt 000000000000001 (timed by launches)");
   CHECK(driver->counts().released == driver->counts().graphs - 1);
+  driver->check();
+}
+
+TEST_CASE("a library's candidate that fails, or gives other bits in a second run, is left out") {
+  const auto driver = std::make_shared<HostDriver>(HostSettings{.strict = false, .alone_us = 6});
+  driver->on_enqueue = [count = 0](const Command& command, CudaStream) mutable {
+    ++count;
+    if (count == 1) throw RunError("the first cannot run");
+    // Another operand in the second run of the second.
+    if (count == 3) {
+      const auto operand = std::get<LibraryCommand>(command).operands()[0];
+      *static_cast<float*>(const_cast<void*>(operand.data)) += 1;
+    }
+  };
+  const tests::Logged logged;
+  const std::string choice = choice_for(driver);
+  const std::string text = logged.text();
+  CHECK(
+      choice ==
+      "linear f32[8, 16] x f32[24, 16] x f32[24] -> cublaslt 000000000000001, bias apart (timed)");
+  const std::string linear = "linear f32[8, 16] x f32[24, 16] x f32[24]: cublaslt 00000000000000";
+  CHECK(text.find(linear + "1 is left out: the first cannot run") != std::string::npos);
+  CHECK(text.find(linear + "2 is left out: two runs leave other bits") != std::string::npos);
   driver->check();
 }
 

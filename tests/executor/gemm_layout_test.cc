@@ -11,7 +11,7 @@
 #include "tests/skipped.h"
 
 #ifndef METRONOME_NO_CUDA
-#include "executor/cuda/runtime/gemm_layout.h"
+#include "executor/cuda/libraries/gemm_layout.h"
 #endif
 
 namespace metronome::gemm_layout_test {
@@ -26,7 +26,7 @@ METRONOME_SKIPPED("matrix products as cuBLASLt sees them", METRONOME_NO_CUDA)
 using Numbers = std::vector<int>;
 
 /// Element (row, column) of op(matrix) of one product of a batch, as a column-major library reads.
-int read(const Numbers& data, const executor::runtime::ColumnMatrix& matrix, bool transposed,
+int read(const Numbers& data, const executor::libraries::ColumnMatrix& matrix, bool transposed,
          std::int64_t product, std::int64_t row, std::int64_t column) {
   if (transposed) std::swap(row, column);
   REQUIRE(row < matrix.rows);
@@ -35,10 +35,10 @@ int read(const Numbers& data, const executor::runtime::ColumnMatrix& matrix, boo
 }
 
 /// What the library computes, by its definition: D = op(A) op(B) + bias, which runs along D's rows.
-Numbers column_product(const executor::runtime::ColumnGemm& gemm, std::int64_t inner,
+Numbers column_product(const executor::libraries::ColumnGemm& gemm, std::int64_t inner,
                        std::int64_t batch, const Numbers& first, const Numbers& second,
                        const Numbers& bias) {
-  const executor::runtime::ColumnMatrix& d = gemm.result;
+  const executor::libraries::ColumnMatrix& d = gemm.result;
   Numbers result(static_cast<std::size_t>(batch * d.rows * d.columns));
   for (std::int64_t p = 0; p < batch; ++p) {
     for (std::int64_t row = 0; row < d.rows; ++row) {
@@ -87,19 +87,19 @@ TEST_CASE("a row-major product is a column-major one of its operands in turn") {
     g.stride_a = 10, g.stride_b = 0, g.stride_d = 6;  // one b for all
     CAPTURE(transposes);
     const Numbers a = counted(40), b = counted(15), bias = counted(3);
-    CHECK(column_product(executor::runtime::column_major(g), g.k, g.batch, b, a, bias) ==
+    CHECK(column_product(executor::libraries::column_major(g), g.k, g.batch, b, a, bias) ==
           row_product(g, a, b, bias));
   }
 }
 
 TEST_CASE("the alignment of a batch is that of its worst matrix, and 16 at most") {
   const auto at = [](std::uintptr_t address) { return reinterpret_cast<const void*>(address); };
-  CHECK(executor::runtime::alignment_of(at(0x1000), 0, 4) == 16);
-  CHECK(executor::runtime::alignment_of(nullptr, 0, 4) == 16);
-  CHECK(executor::runtime::alignment_of(at(0x1008), 0, 4) == 8);
-  CHECK(executor::runtime::alignment_of(at(0x1004), 64, 4) == 4);
-  CHECK(executor::runtime::alignment_of(at(0x1000), 3, 4) == 4);
-  CHECK(executor::runtime::alignment_of(at(0x1000), 3, 8) == 8);
+  CHECK(executor::libraries::alignment_of(at(0x1000), 0, 4) == 16);
+  CHECK(executor::libraries::alignment_of(nullptr, 0, 4) == 16);
+  CHECK(executor::libraries::alignment_of(at(0x1008), 0, 4) == 8);
+  CHECK(executor::libraries::alignment_of(at(0x1004), 64, 4) == 4);
+  CHECK(executor::libraries::alignment_of(at(0x1000), 3, 4) == 4);
+  CHECK(executor::libraries::alignment_of(at(0x1000), 3, 8) == 8);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include "tests/executor/temporary_folder.h"
 
 #ifndef METRONOME_NO_CUDA
-#include "executor/cuda/runtime/library.h"
+#include "executor/cuda/libraries/library.h"
 #include "executor/cuda/runtime/refusal.h"
 #endif
 
@@ -121,7 +121,7 @@ TEST_CASE("a library that is nowhere: where it was looked for, and what brings i
       "libnowhere.so.13: cannot open shared object file: No such file or directory";
   const CudaFolder unset("");
   CHECK_THROWS_WITH_AS(
-      executor::runtime::Library("libnowhere.so.13", "nvidia-nowhere"),
+      executor::libraries::Library("libnowhere.so.13", "nvidia-nowhere"),
       ("libnowhere.so.13 cannot be loaded: " + reason +
        "; it was looked for in METRONOME_CUDA (which is not set), in the wheels beside torch, in "
        "LD_LIBRARY_PATH and in the program's own library path; install the CUDA 13.0 toolkit, or "
@@ -131,7 +131,7 @@ TEST_CASE("a library that is nowhere: where it was looked for, and what brings i
       RunError);
   const CudaFolder given("/opt/cuda");
   CHECK_THROWS_WITH_AS(
-      executor::runtime::Library("libnowhere.so.13", "nvidia-nowhere"),
+      executor::libraries::Library("libnowhere.so.13", "nvidia-nowhere"),
       ("libnowhere.so.13 cannot be loaded: " + reason +
        "; it was looked for in /opt/cuda/lib64 and /opt/cuda/lib (METRONOME_CUDA), in the wheels "
        "beside torch, in LD_LIBRARY_PATH and in the program's own library path; install the CUDA "
@@ -147,7 +147,7 @@ TEST_CASE("a library in METRONOME_CUDA that is not one") {
   const std::string file = folder.file("lib/libbroken.so.13");
   write_file(file, "not a library, but longer than a header of one would have to be at the least");
   const CudaFolder given(folder.path());
-  CHECK_THROWS_WITH_AS(executor::runtime::Library("libbroken.so.13", "nvidia-broken"),
+  CHECK_THROWS_WITH_AS(executor::libraries::Library("libbroken.so.13", "nvidia-broken"),
                        ("libbroken.so.13 cannot be loaded: " + file +
                         ": invalid ELF header; METRONOME_CUDA=" + folder.path().string() +
                         " names a folder whose libraries do not serve this machine")
@@ -157,7 +157,7 @@ TEST_CASE("a library in METRONOME_CUDA that is not one") {
 
 TEST_CASE("a library of another version") {
   const CudaFolder unset("");
-  const executor::runtime::Library library("libc.so.6", "nothing");
+  const executor::libraries::Library library("libc.so.6", "nothing");
   CHECK(library.function<decltype(::getenv)>("getenv")("PATH") != nullptr);
   CHECK_THROWS_WITH_AS(library.function<void()>("cublasLtMatmul"),
                        "libc.so.6 has no cublasLtMatmul: it is of another version than CUDA 13.0's",

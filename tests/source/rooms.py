@@ -55,7 +55,15 @@ _EXECUTOR = {
     "executor/cuda/capture": _PLANNED
     + _DEVICE
     + ["graph/control", "executor/cuda/program"],
-    "executor/cuda/runtime": ["graph/ir", "ops", "executor/support", "executor/cuda/program"] + _DEVICE,
+    "executor/cuda/libraries": ["graph/ir", "ops", "executor/support"] + _DEVICE,
+    "executor/cuda/runtime": [
+        "graph/ir",
+        "ops",
+        "executor/support",
+        "executor/cuda/libraries",
+        "executor/cuda/program",
+    ]
+    + _DEVICE,
     "executor/compile": _PLANNED
     + ["graph/builder", "graph/check", "graph/passes", "graph/passes/training", "graph/plan"]
     + ["executor/run", "executor/cpu", "executor/eager", "ops/cpu"]

@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/cuda/driver/stopwatch.h"
 #include "executor/cuda/program/device_state.h"
 #include "executor/engine/plan_nodes.h"
 #include "executor/support/log.h"
+#include "graph/ir/error.h"
 
 namespace metronome::executor::program {
 namespace {
@@ -28,28 +34,57 @@ class Bench {
     for (const Type& type : inputs) input_data_.push_back(filled(type));
     for (const Type& type : node.types) output_data_.push_back(filled(type));
   }
+  /// Scratch for any of them: one runs at a time.
+  void make_scratch(std::span<const Candidate> candidates) {
+    std::size_t most = 0;
+    for (const Candidate& candidate : candidates) most = std::max(most, candidate.scratch_bytes);
+    if (most == 0) return;
+    blocks_.emplace_back(driver_, most);
+    scratch_ = blocks_.back().data();
+  }
 
   CommandList record(const Candidate& candidate) {
-    void* scratch = nullptr;
-    if (candidate.scratch_bytes > 0) {
-      blocks_.emplace_back(driver_, candidate.scratch_bytes);
-      scratch = blocks_.back().data();
-    }
     CommandList commands;
-    table_.of(*node_.op).record(*node_.op, {.inputs = inputs_,
-                                            .outputs = node_.types,
-                                            .input_data = input_data_,
-                                            .output_data = output_data_,
-                                            .scratch = scratch,
-                                            .choice = candidate,
-                                            .device = driver_.facts(),
-                                            .constants = constants_,
-                                            .commands = commands,
-                                            .tf32 = tf32_});
+    table_.of(*node_.op).record(*node_.op,
+                                {.inputs = inputs_,
+                                 .outputs = node_.types,
+                                 .input_data = input_data_,
+                                 .output_data = output_data_,
+                                 .scratch = candidate.scratch_bytes > 0 ? scratch_ : nullptr,
+                                 .choice = candidate,
+                                 .device = driver_.facts(),
+                                 .constants = constants_,
+                                 .commands = commands,
+                                 .tf32 = tf32_});
     return commands;
   }
 
+  /// Why a library's commands cannot be taken: they fail, or two runs leave other bits. Empty where
+  /// nothing speaks against them.
+  std::string refusal(const CommandList& list) {
+    try {
+      for (const Command& command : list.commands()) driver_.prepare(command);
+      return results_of(list) == results_of(list) ? "" : "two runs leave other bits";
+    } catch (const std::exception& error) {
+      if (driver_.strict()) throw;
+      return error.what();
+    }
+  }
+
  private:
+  std::vector<std::byte> results_of(const CommandList& list) {
+    for (const Command& command : list.commands()) driver_.enqueue(command, stream_);
+    std::size_t bytes = 0;
+    for (const Type& type : node_.types) bytes += type.bytes();
+    std::vector<std::byte> results(bytes);
+    std::byte* to = results.data();
+    for (std::size_t i = 0; i < node_.types.size(); ++i) {
+      driver_.download(to, output_data_[i], node_.types[i].bytes(), stream_);
+      to += node_.types[i].bytes();
+    }
+    return results;
+  }
+
   void* filled(const Type& type) {
     blocks_.emplace_back(driver_, std::max<std::size_t>(type.bytes(), 1));
     // Ordinary magnitudes: zeros draw less power, and so flatter a kernel.
@@ -77,6 +112,7 @@ class Bench {
   bool tf32_;
   std::vector<DeviceBlock> blocks_;
   std::vector<void*> input_data_, output_data_;
+  void* scratch_ = nullptr;
 };
 
 class CudaKernels final : public Kernels {
@@ -102,33 +138,49 @@ class CudaKernels final : public Kernels {
   bool run() const override { return driver_.computes(); }
 
   /// A later candidate must win by 3 %: the library's own first choice stands where the difference
-  /// is noise.
+  /// is noise. Libraries' candidates that fail, or give other bits in a second run, are left out.
+  /// Throws RunError where none is left.
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
     Bench bench(driver_, stream_, table_, node, inputs, tf32_);
-    std::vector<CommandList> lists;
-    for (const Candidate& candidate : candidates) lists.push_back(bench.record(candidate));
-    std::vector<Repeated> runs;
-    for (const CommandList& list : lists) runs.emplace_back(watch_, list.commands());
-    const auto by_launches = [](const Repeated& run) { return run.by() == TimedBy::launches; };
-    if (std::ranges::any_of(runs, by_launches)) {  // then all, or it would lose for that alone
-      for (Repeated& run : runs) run.use_launches();
+    bench.make_scratch(candidates);
+    struct Run {
+      std::size_t candidate;
+      Repeated repeated;
+      double best = 1e30;  // ms
+    };
+    std::deque<CommandList> lists;  // which runs point into
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const CommandList& list = lists.emplace_back(bench.record(candidates[i]));
+      const bool own = candidates[i].maker == Maker::own;
+      if (const std::string refusal = own ? "" : bench.refusal(list); !refusal.empty()) {
+        logger().warn("{}: {} is left out: {}", describe(node, inputs), name_of(candidates[i]),
+                      refusal);
+        continue;
+      }
+      runs.push_back({i, Repeated(watch_, list.commands())});
     }
-    std::vector<double> best(candidates.size(), 1e30);
+    if (runs.empty()) {
+      throw RunError(fmt::format("{}: no kernel of the device's libraries can be taken",
+                                 describe(node, inputs)));
+    }
+    const auto by_launches = [](const Run& r) { return r.repeated.by() == TimedBy::launches; };
+    if (std::ranges::any_of(runs, by_launches)) {  // then all, or it would lose for that alone
+      for (Run& run : runs) run.repeated.use_launches();
+    }
     constexpr int kRounds = 5;
     for (int round = 0; round < kRounds; ++round) {
-      for (std::size_t i = 0; i < runs.size(); ++i) {
-        best[i] = std::min(best[i], runs[i].milliseconds());
-      }
+      for (Run& run : runs) run.best = std::min(run.best, run.repeated.milliseconds());
     }
-    Fastest found{0, runs[0].by(), 0};
-    for (std::size_t i = 0; i < best.size(); ++i) {
-      logger().debug("{}: {} {:.2f} us by {}", describe(node, inputs), name_of(candidates[i]),
-                     best[i] * 1e3, name_of(found.by));
-      if (best[i] < 0.97 * best[found.index]) found.index = i;
+    const Run* found = &runs[0];
+    for (const Run& run : runs) {
+      logger().debug("{}: {} {:.2f} us by {}", describe(node, inputs),
+                     name_of(candidates[run.candidate]), run.best * 1e3,
+                     name_of(run.repeated.by()));
+      if (run.best < 0.97 * found->best) found = &run;
     }
-    found.seconds = best[found.index] * 1e-3;
-    return found;
+    return {found->candidate, found->repeated.by(), found->best * 1e-3};
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "executor/cuda/runtime/library.h"
+#include "executor/cuda/libraries/library.h"
 
 namespace metronome::executor::runtime {
 
@@ -31,7 +31,7 @@ class Activities {
  private:
   void disable() noexcept;
 
-  Library library_;
+  libraries::Library library_;
   bool labelled_ = false;
 };
 

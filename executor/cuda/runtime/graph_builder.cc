@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "executor/cuda/program/io_device.h"
-#include "executor/cuda/runtime/graph_nodes.h"
 #include "graph/ir/error.h"
 
 namespace metronome::executor::runtime {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "executor/cuda/driver/driver.h"
-#include "executor/cuda/runtime/handle.h"
+#include "executor/cuda/runtime/graph_nodes.h"
 
 namespace metronome::executor::runtime {
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "executor/cuda/runtime/handle.h"
-
 namespace metronome::executor::runtime {
 
 std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph) {

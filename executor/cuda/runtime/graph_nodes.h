@@ -8,9 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "executor/cuda/libraries/handle.h"
 #include "ops/cuda/commands.h"
 
 namespace metronome::executor::runtime {
+
+// Owners of what CUDA hands out, and the check of its calls.
+using namespace libraries;
 
 /// Nodes at the top: those in bodies of conditional nodes are not among them.
 std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph);

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "executor/cuda/runtime/handle.h"
-#include "executor/cuda/runtime/library.h"
+#include "executor/cuda/libraries/handle.h"
+#include "executor/cuda/libraries/library.h"
 #include "executor/support/hash64.h"
 #include "graph/ir/error.h"
 #include "ops/cuda/embedded.h"
@@ -33,7 +33,7 @@ constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false", "-DNDEBUG"};
 
 /// What is called of libnvrtc.
 struct Nvrtc {
-  Library library{"libnvrtc.so.13", "nvidia-cuda-nvrtc"};
+  libraries::Library library{"libnvrtc.so.13", "nvidia-cuda-nvrtc"};
 #define METRONOME_FUNCTION(symbol) \
   decltype(::symbol)* symbol = library.function<decltype(::symbol)>(#symbol)
   METRONOME_FUNCTION(nvrtcVersion);
@@ -61,7 +61,7 @@ const Nvrtc& nvrtc() {
 struct DestroyProgram {
   void operator()(nvrtcProgram program) const noexcept { nvrtc().nvrtcDestroyProgram(&program); }
 };
-using Program = Handle<nvrtcProgram, DestroyProgram>;
+using Program = libraries::Handle<nvrtcProgram, DestroyProgram>;
 
 Program make_program(const std::string& source) {
   std::vector<const char*> names, texts;

@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "executor/cuda/program/io_device.h"
-#include "executor/cuda/runtime/graph_nodes.h"
 #include "executor/cuda/runtime/kernel_code.h"
 #include "executor/cuda/runtime/nvrtc.h"
 #include "executor/support/log.h"
@@ -101,6 +100,8 @@ DeviceLibrary& RuntimeDriver::library_of(const LibraryCommand& call) const {
 
 std::vector<Candidate> RuntimeDriver::candidates(const LibraryCommand& call) const {
   enter();
+  const auto makes = [&](const auto& library) { return library->makes(call); };
+  if (std::ranges::none_of(libraries_, makes)) return {};
   return library_of(call).candidates(call);
 }
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "executor/cuda/driver/driver.h"
+#include "executor/cuda/libraries/handle.h"
+#include "executor/cuda/libraries/libraries.h"
 #include "executor/cuda/runtime/activity.h"
 #include "executor/cuda/runtime/code_cache.h"
 #include "executor/cuda/runtime/graph_builder.h"
-#include "executor/cuda/runtime/handle.h"
-#include "executor/cuda/runtime/libraries.h"
 #include "ops/cuda/device_kernels.h"
 
 namespace metronome::executor::runtime {

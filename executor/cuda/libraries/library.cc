@@ -1,4 +1,4 @@
-#include "executor/cuda/runtime/library.h"
+#include "executor/cuda/libraries/library.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 #include "graph/ir/error.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 namespace {
 
 /// Null, and the loader's words in `reason`, where it cannot be loaded.
@@ -91,4 +91,4 @@ void* Library::find(const char* symbol) const {
   return address;
 }
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

@@ -1,6 +1,6 @@
-#include "executor/cuda/runtime/gemm_layout.h"
+#include "executor/cuda/libraries/gemm_layout.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 ColumnGemm column_major(const GemmProblem& p) {
   ColumnGemm gemm;
@@ -20,4 +20,4 @@ std::uint32_t alignment_of(const void* pointer, std::int64_t stride, std::size_t
   return static_cast<std::uint32_t>(bits & -bits);  // the lowest bit
 }
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

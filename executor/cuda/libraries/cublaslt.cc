@@ -1,4 +1,4 @@
-#include "executor/cuda/runtime/cublaslt.h"
+#include "executor/cuda/libraries/cublaslt.h"
 
 #include <cublasLt.h>
 #include <fmt/format.h>
@@ -10,13 +10,13 @@
 #include <string_view>
 #include <utility>
 
-#include "executor/cuda/runtime/gemm_layout.h"
-#include "executor/cuda/runtime/handle.h"
-#include "executor/cuda/runtime/library.h"
+#include "executor/cuda/libraries/gemm_layout.h"
+#include "executor/cuda/libraries/handle.h"
+#include "executor/cuda/libraries/library.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 namespace {
 
 constexpr int kAlgorithms = 8;                             // asked for; each is timed
@@ -51,7 +51,7 @@ bool empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.k == 0 || p.
 
 /// What is called of libcublasLt, and its handle.
 struct CublasLt::Library {
-  runtime::Library library{"libcublasLt.so.13", "nvidia-cublas"};
+  libraries::Library library{"libcublasLt.so.13", "nvidia-cublas"};
 #define METRONOME_FUNCTION(symbol) \
   decltype(::symbol)* symbol = library.function<decltype(::symbol)>(#symbol)
   METRONOME_FUNCTION(cublasLtCreate);
@@ -323,4 +323,4 @@ const CublasLt::Product* CublasLt::find(const GemmCommand& command) const {
   return nullptr;
 }
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

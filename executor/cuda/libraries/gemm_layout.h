@@ -7,7 +7,7 @@
 
 #include "ops/cuda/commands.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 /// A column-major matrix: element (row, column) at row + column * ld.
 struct ColumnMatrix {
@@ -36,4 +36,4 @@ ColumnGemm column_major(const GemmProblem& problem);
 /// odd elements, and batches with odd strides.
 std::uint32_t alignment_of(const void* pointer, std::int64_t stride, std::size_t element_bytes);
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 /// Owns a handle, which in CUDA's C interface is always a pointer.
 template <class T, class Destroy>
@@ -35,4 +35,4 @@ using Module = Handle<cudaLibrary_t, Calls<cudaLibraryUnload>>;
 /// RunError "CUDA cannot DOING: <the runtime's reason>" for everything else.
 void check(cudaError_t status, std::string_view doing);
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

@@ -1,10 +1,10 @@
-#include "executor/cuda/runtime/handle.h"
+#include "executor/cuda/libraries/handle.h"
 
 #include <fmt/format.h>
 
 #include "graph/ir/error.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 void check(cudaError_t status, std::string_view doing) {
   if (status == cudaSuccess) return;
@@ -17,4 +17,4 @@ void check(cudaError_t status, std::string_view doing) {
   throw RunError(text);
 }
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

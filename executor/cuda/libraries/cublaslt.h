@@ -9,11 +9,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "executor/cuda/runtime/libraries.h"
+#include "executor/cuda/libraries/libraries.h"
 #include "ops/cuda/commands.h"
 #include "ops/rules/candidate.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 /// The library on the device that is current when this is made; made once for a driver, because the
 /// handle costs device memory.
@@ -53,4 +53,4 @@ class CublasLt final : public DeviceLibrary {
       products_;  // by the result's place
 };
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

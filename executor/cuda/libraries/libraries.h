@@ -10,7 +10,7 @@
 #include "ops/cuda/library.h"
 #include "ops/rules/candidate.h"
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 /// A library on the device that is current when it is opened.
 class DeviceLibrary {
@@ -31,4 +31,4 @@ class DeviceLibrary {
 std::vector<std::unique_ptr<DeviceLibrary>> open_libraries();
 using OpenLibraries = std::vector<std::unique_ptr<DeviceLibrary>> (*)();
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

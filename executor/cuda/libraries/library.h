@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace metronome::executor::runtime {
+namespace metronome::executor::libraries {
 
 /// A loaded library. It stays loaded until the program ends: CUDA's libraries keep state in the
 /// driver and do not unload cleanly.
@@ -31,4 +31,4 @@ class Library {
   void* handle_ = nullptr;
 };
 
-}  // namespace metronome::executor::runtime
+}  // namespace metronome::executor::libraries

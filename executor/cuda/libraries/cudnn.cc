@@ -1,0 +1,519 @@
+// "cuDNN Backend API" 9.19; the order of its calls is that of "Setting Up an Operation Graph".
+#include "executor/cuda/libraries/cudnn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "executor/cuda/libraries/cudnn_interface.h"
+#include "executor/cuda/libraries/library.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
+
+namespace metronome::executor::libraries {
+namespace {
+
+using cudnn::As;
+using cudnn::Attribute;
+using cudnn::Kind;
+using cudnn::Note;
+using Makes = ConvolutionProblem::Makes;
+
+constexpr std::size_t kMostOffers = 8;                         // each is timed
+constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;  // bytes
+constexpr std::int64_t kPointerAlignment = 16;                 // bytes, of every operand
+constexpr std::array<std::int64_t, 3> kIds = {1, 2, 3};        // of x, weight, y
+
+constexpr Note kRefused[] = {Note::reduced_precision_reduction, Note::fft, Note::nondeterministic,
+                             Note::winograd_tile_6x6, Note::winograd_tile_13x13};
+constexpr Note kTf32[] = {Note::tensor_core, Note::down_convert_inputs};
+
+/// An engine and its knobs as words: a mark and the index, then two knobs a word, each of 8 bits
+/// for its type and 24 for its value.
+struct Choice {
+  std::int64_t engine = 0;
+  std::vector<std::pair<int, std::int64_t>> knobs;
+};
+constexpr std::uint64_t kMark = std::uint64_t{1} << 60;
+constexpr int kValueBits = 24;
+
+/// Nothing where a choice does not fit.
+std::optional<Algorithm> words_of(const Choice& choice) {
+  Algorithm algorithm;
+  if (choice.knobs.size() > 2 * (algorithm.words.size() - 1)) return std::nullopt;
+  algorithm.words[0] = kMark | static_cast<std::uint64_t>(choice.engine) << 8 | choice.knobs.size();
+  for (std::size_t i = 0; i < choice.knobs.size(); ++i) {
+    const auto& [type, value] = choice.knobs[i];
+    if (value < 0 || value >> kValueBits != 0) return std::nullopt;
+    const auto knob =
+        static_cast<std::uint64_t>(type) << kValueBits | static_cast<std::uint64_t>(value);
+    algorithm.words[1 + i / 2] |= i % 2 == 0 ? knob << 32 : knob;
+  }
+  return algorithm;
+}
+
+Choice choice_of(const Algorithm& algorithm) {
+  Choice choice{static_cast<std::int64_t>((algorithm.words[0] & ~kMark) >> 8), {}};
+  const std::size_t knobs =
+      std::min<std::size_t>(algorithm.words[0] & 0xFF, 2 * (algorithm.words.size() - 1));
+  for (std::size_t i = 0; i < knobs; ++i) {
+    const std::uint64_t word = algorithm.words[1 + i / 2];
+    const std::uint64_t knob = i % 2 == 0 ? word >> 32 : word & 0xFFFFFFFF;
+    choice.knobs.emplace_back(static_cast<int>(knob >> kValueBits),
+                              static_cast<std::int64_t>(knob & ((1U << kValueBits) - 1)));
+  }
+  return choice;
+}
+
+/// With two spatial dimensions or more, as the library wants it: a missing one is the first.
+Shape widened(Shape shape, std::size_t leading, std::int64_t missing) {
+  if (shape.size() == leading + 1) {
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(leading), missing);
+  }
+  return shape;
+}
+
+Shape strides_of(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (std::size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+}  // namespace
+
+/// What is called of the library, and what makes descriptors.
+struct Cudnn::Library {
+  libraries::Library library{"libcudnn_graph.so.9", "nvidia-cudnn-cu13", true};
+#define METRONOME_FUNCTION(type, symbol) \
+  cudnn::type* symbol = library.function<cudnn::type>(#symbol)
+  METRONOME_FUNCTION(GetVersion, cudnnGetVersion);
+  METRONOME_FUNCTION(GetErrorString, cudnnGetErrorString);
+  METRONOME_FUNCTION(GetLastErrorString, cudnnGetLastErrorString);
+  METRONOME_FUNCTION(Create, cudnnCreate);
+  METRONOME_FUNCTION(Destroy, cudnnDestroy);
+  METRONOME_FUNCTION(SetStream, cudnnSetStream);
+  METRONOME_FUNCTION(CreateDescriptor, cudnnBackendCreateDescriptor);
+  METRONOME_FUNCTION(DestroyDescriptor, cudnnBackendDestroyDescriptor);
+  METRONOME_FUNCTION(Finalize, cudnnBackendFinalize);
+  METRONOME_FUNCTION(SetAttribute, cudnnBackendSetAttribute);
+  METRONOME_FUNCTION(GetAttribute, cudnnBackendGetAttribute);
+  METRONOME_FUNCTION(Execute, cudnnBackendExecute);
+#undef METRONOME_FUNCTION
+
+  struct Deleter {
+    Deleter() : library(nullptr) {}
+    explicit Deleter(const Library* of) : library(of) {}
+    const Library* library;
+    void operator()(void* made) const {
+      static_cast<void>(library->cudnnBackendDestroyDescriptor(made));
+    }
+  };
+  using Owned = std::unique_ptr<void, Deleter>;
+
+  cudnn::Context context = nullptr;  // with the first plan of a device that is there
+  std::optional<Owned> device;       // of one that is described
+
+  ~Library() {
+    device.reset();
+    if (context != nullptr) static_cast<void>(cudnnDestroy(context));
+  }
+
+  void check(cudnn::Status status, std::string_view doing) const {
+    if (status == 0) return;
+    char why[1024] = "";
+    cudnnGetLastErrorString(why, sizeof why);
+    throw RunError(fmt::format("cuDNN cannot {}: {}{}{}", doing, cudnnGetErrorString(status),
+                               why[0] == '\0' ? "" : ": ", std::string_view(why).substr(0, 200)));
+  }
+
+  Owned make(Kind kind) const {
+    cudnn::Descriptor made = nullptr;
+    check(cudnnBackendCreateDescriptor(static_cast<int>(kind), &made), "make a descriptor");
+    return Owned(made, Deleter{this});
+  }
+  template <class T>
+  void set(const Owned& to, Attribute what, As as, std::span<const T> values) const {
+    check(cudnnBackendSetAttribute(to.get(), static_cast<int>(what), static_cast<int>(as),
+                                   static_cast<std::int64_t>(values.size()), values.data()),
+          fmt::format("take attribute {}", static_cast<int>(what)));
+  }
+  template <class T>
+  void set(const Owned& to, Attribute what, As as, const T& value) const {
+    set(to, what, as, std::span<const T>(&value, 1));
+  }
+  void set(const Owned& to, Attribute what, const Shape& values) const {
+    set(to, what, As::int64, std::span<const std::int64_t>(values));
+  }
+  void set(const Owned& to, Attribute what, const Owned& value) const {
+    cudnn::Descriptor descriptor = value.get();
+    set(to, what, As::descriptor, descriptor);
+  }
+  void finalize(const Owned& descriptor, std::string_view doing) const {
+    check(cudnnBackendFinalize(descriptor.get()), doing);
+  }
+  std::int64_t count(const Owned& of, Attribute what, As as) const {
+    std::int64_t count = 0;
+    check(cudnnBackendGetAttribute(of.get(), static_cast<int>(what), static_cast<int>(as), 0,
+                                   &count, nullptr),
+          "count what it has");
+    return count;
+  }
+  template <class T>
+  std::vector<T> get(const Owned& of, Attribute what, As as, std::int64_t most) const {
+    std::vector<T> values(static_cast<std::size_t>(most));
+    std::int64_t count = 0;
+    check(cudnnBackendGetAttribute(of.get(), static_cast<int>(what), static_cast<int>(as), most,
+                                   &count, values.data()),
+          "say what it has");
+    values.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(count, 0, most)));
+    return values;
+  }
+  /// Descriptors that `what` has, of that kind: they are made first, and filled.
+  std::vector<Owned> get(const Owned& of, Attribute what, Kind kind, std::int64_t most) const {
+    std::vector<Owned> made;
+    std::vector<cudnn::Descriptor> filled;
+    for (std::int64_t i = 0; i < most; ++i) {
+      made.push_back(make(kind));
+      filled.push_back(made.back().get());
+    }
+    std::int64_t count = 0;
+    check(cudnnBackendGetAttribute(of.get(), static_cast<int>(what),
+                                   static_cast<int>(As::descriptor), most, &count, filled.data()),
+          "say what it has");
+    while (static_cast<std::int64_t>(made.size()) > std::max<std::int64_t>(count, 0)) {
+      made.pop_back();
+    }
+    return made;
+  }
+
+  /// Says which device it is for: of one that is there the context does.
+  void set_device(const Owned& to, Attribute as_described) const {
+    if (device) set(to, as_described, *device);
+  }
+  void set_context(const Owned& to, Attribute what) const {
+    if (context != nullptr) set(to, what, As::handle, context);
+  }
+
+  /// A problem as one operation; `keep` holds what it is made of.
+  Owned graph_of(const ConvolutionProblem& problem, std::vector<Owned>& keep) const;
+  /// The engine and knobs of a configuration; nothing where they are not for this problem.
+  std::optional<Choice> choice_of(const ConvolutionProblem& problem, const Owned& config) const;
+  /// Finalized, or nothing where the engine does not serve here.
+  std::optional<Owned> plan_of(const Owned& config) const;
+  std::size_t workspace_of(const Owned& plan) const {
+    const auto bytes = get<std::int64_t>(plan, Attribute::plan_workspace, As::int64, 1);
+    return bytes.empty() ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(bytes[0], 0));
+  }
+
+  struct Offer {
+    Algorithm algorithm;
+    std::size_t workspace = 0;
+    Owned plan;
+  };
+  std::vector<Offer> offers(const ConvolutionProblem& problem, std::size_t workspace,
+                            std::size_t most) const;
+  /// The plan of an algorithm. Throws RunError where it does not serve here.
+  Owned plan_of(const ConvolutionProblem& problem, const Algorithm& algorithm) const;
+};
+
+Cudnn::Library::Owned Cudnn::Library::graph_of(const ConvolutionProblem& problem,
+                                               std::vector<Owned>& keep) const {
+  const int type = problem.element == f64 ? cudnn::kDouble : cudnn::kFloat;
+  const auto tensor = [&](std::int64_t id, const Shape& plain) -> const Owned& {
+    const Shape shape = widened(plain, 2, 1);
+    Owned made = make(Kind::tensor);
+    set(made, Attribute::tensor_type, As::data_type, type);
+    set(made, Attribute::tensor_sizes, shape);
+    set(made, Attribute::tensor_strides, strides_of(shape));
+    set(made, Attribute::tensor_id, As::int64, id);
+    set(made, Attribute::tensor_alignment, As::int64, kPointerAlignment);
+    finalize(made, "describe a tensor");
+    return keep.emplace_back(std::move(made));
+  };
+  keep.reserve(keep.size() + 5);  // references stay
+  const Owned& x = tensor(kIds[0], problem.x);
+  const Owned& weight = tensor(kIds[1], problem.weight);
+  const Owned& y = tensor(kIds[2], problem.y);
+
+  Owned& window = keep.emplace_back(make(Kind::convolution));
+  const Shape stride = widened(problem.stride, 0, 1);
+  set(window, Attribute::convolution_spatial_dims, As::int64,
+      static_cast<std::int64_t>(stride.size()));
+  set(window, Attribute::convolution_compute_type, As::data_type, type);
+  set(window, Attribute::convolution_mode, As::convolution_mode, cudnn::kCrossCorrelation);
+  set(window, Attribute::convolution_strides, stride);
+  set(window, Attribute::convolution_dilations, widened(problem.dilation, 0, 1));
+  set(window, Attribute::convolution_pre_paddings, widened(problem.low, 0, 0));
+  set(window, Attribute::convolution_post_paddings, widened(problem.high, 0, 0));
+  finalize(window, "describe a convolution");
+
+  struct Names {
+    Kind kind;
+    Attribute x, weight, y, window, alpha, beta;
+  };
+  using A = Attribute;
+  const Names names =
+      problem.makes == Makes::y
+          ? Names{Kind::forward,          A::forward_x,     A::forward_weight, A::forward_y,
+                  A::forward_convolution, A::forward_alpha, A::forward_beta}
+      : problem.makes == Makes::x
+          ? Names{Kind::backward_data, A::data_x,     A::data_weight, A::data_y,
+                  A::data_convolution, A::data_alpha, A::data_beta}
+          : Names{Kind::backward_filter, A::filter_x,     A::filter_weight, A::filter_y,
+                  A::filter_convolution, A::filter_alpha, A::filter_beta};
+  Owned& operation = keep.emplace_back(make(names.kind));
+  set(operation, names.x, x);
+  set(operation, names.weight, weight);
+  set(operation, names.y, y);
+  set(operation, names.window, window);
+  if (problem.element == f64) {
+    set(operation, names.alpha, As::float64, 1.0);
+    set(operation, names.beta, As::float64, 0.0);
+  } else {
+    set(operation, names.alpha, As::float32, 1.0F);
+    set(operation, names.beta, As::float32, 0.0F);
+  }
+  finalize(operation, "describe a convolution's operation");
+
+  Owned graph = make(Kind::operation_graph);
+  set(graph, Attribute::graph_operations, operation);
+  set_context(graph, Attribute::graph_handle);
+  finalize(graph, "describe a convolution's graph");
+  return graph;
+}
+
+std::optional<Choice> Cudnn::Library::choice_of(const ConvolutionProblem& problem,
+                                                const Owned& config) const {
+  const std::vector<Owned> engines = get(config, Attribute::config_engine, Kind::engine, 1);
+  if (engines.empty()) return std::nullopt;
+  for (const int note : get<int>(engines[0], Attribute::engine_numerical_notes, As::numerical_note,
+                                 cudnn::kMostNotes)) {
+    const auto is = [note](Note refused) { return note == static_cast<int>(refused); };
+    if (std::ranges::any_of(kRefused, is)) return std::nullopt;
+    if (!problem.tf32 && std::ranges::any_of(kTf32, is)) return std::nullopt;
+  }
+  Choice choice{get<std::int64_t>(engines[0], Attribute::engine_index, As::int64, 1).at(0), {}};
+  for (const Owned& knob :
+       get(config, Attribute::config_knobs, Kind::knob_choice, cudnn::kMostKnobs)) {
+    choice.knobs.emplace_back(get<int>(knob, Attribute::knob_type, As::knob_type, 1).at(0),
+                              get<std::int64_t>(knob, Attribute::knob_value, As::int64, 1).at(0));
+  }
+  return choice;
+}
+
+std::optional<Cudnn::Library::Owned> Cudnn::Library::plan_of(const Owned& config) const {
+  Owned plan = make(Kind::plan);
+  set_context(plan, Attribute::plan_handle);
+  set_device(plan, Attribute::plan_device);
+  set(plan, Attribute::plan_config, config);
+  if (cudnnBackendFinalize(plan.get()) != 0) return std::nullopt;
+  return plan;
+}
+
+std::vector<Cudnn::Library::Offer> Cudnn::Library::offers(const ConvolutionProblem& problem,
+                                                          std::size_t workspace,
+                                                          std::size_t most) const {
+  std::vector<Owned> keep;
+  const Owned graph = graph_of(problem, keep);
+  std::vector<Offer> found;
+  for (const int mode : {cudnn::kModeA, cudnn::kModeFallback}) {
+    const Owned heuristics = make(Kind::heuristics);
+    set(heuristics, Attribute::heuristics_graph, graph);
+    set(heuristics, Attribute::heuristics_mode, As::heuristics_mode, mode);
+    set_device(heuristics, Attribute::heuristics_device);
+    if (cudnnBackendFinalize(heuristics.get()) != 0) continue;  // it has none of that mode
+    const std::int64_t count =
+        this->count(heuristics, Attribute::heuristics_results, As::descriptor);
+    for (const Owned& config :
+         get(heuristics, Attribute::heuristics_results, Kind::engine_config, count)) {
+      if (found.size() == most) return found;
+      const std::optional<Choice> choice = choice_of(problem, config);
+      const std::optional<Algorithm> algorithm = choice ? words_of(*choice) : std::nullopt;
+      if (!algorithm) continue;
+      const auto same = [&](const Offer& offer) { return offer.algorithm == *algorithm; };
+      if (std::ranges::any_of(found, same)) continue;
+      std::optional<Owned> plan = plan_of(config);
+      if (!plan) continue;
+      const std::size_t needs = workspace_of(*plan);
+      if (needs <= workspace) found.push_back({*algorithm, needs, std::move(*plan)});
+    }
+  }
+  return found;
+}
+
+Cudnn::Library::Owned Cudnn::Library::plan_of(const ConvolutionProblem& problem,
+                                              const Algorithm& algorithm) const {
+  std::vector<Owned> keep;
+  const Owned graph = graph_of(problem, keep);
+  const Choice choice = libraries::choice_of(algorithm);
+  const Owned engine = make(Kind::engine);
+  set(engine, Attribute::engine_graph, graph);
+  set(engine, Attribute::engine_index, As::int64, choice.engine);
+  set_device(engine, Attribute::engine_device);
+  finalize(engine, "take the kept engine");
+  std::vector<Owned> knobs;
+  std::vector<cudnn::Descriptor> descriptors;
+  for (const auto& [type, value] : choice.knobs) {
+    const Owned& knob = knobs.emplace_back(make(Kind::knob_choice));
+    set(knob, Attribute::knob_type, As::knob_type, type);
+    set(knob, Attribute::knob_value, As::int64, value);
+    finalize(knob, "take a kept engine's knob");
+    descriptors.push_back(knob.get());
+  }
+  const Owned config = make(Kind::engine_config);
+  set(config, Attribute::config_engine, engine);
+  if (!descriptors.empty()) {
+    set(config, Attribute::config_knobs, As::descriptor,
+        std::span<const cudnn::Descriptor>(descriptors));
+  }
+  finalize(config, "take the kept engine's knobs");
+  std::optional<Owned> plan = plan_of(config);
+  if (!plan || !choice_of(problem, config)) {
+    throw RunError(
+        fmt::format("{}: the kept engine {} of cuDNN cannot run here; delete the tuning file, or "
+                    "name another one with METRONOME_TUNING",
+                    to_string(problem), choice.engine));
+  }
+  return std::move(*plan);
+}
+
+/// A command's plan, and its operands as the library has them.
+struct Cudnn::Prepared {
+  ConvolutionCommand command;
+  Library::Owned plan, pack;
+};
+
+namespace {
+
+const void* result_of(const ConvolutionCommand& command) {
+  switch (command.problem.makes) {
+    case Makes::y:
+      return command.y;
+    case Makes::x:
+      return command.x;
+    case Makes::weight:
+      return command.weight;
+  }
+  throw InternalError("a convolution that makes nothing");
+}
+
+bool same(const ConvolutionCommand& a, const ConvolutionCommand& b) {
+  return a.x == b.x && a.weight == b.weight && a.y == b.y && a.workspace == b.workspace &&
+         a.workspace_bytes == b.workspace_bytes && a.problem == b.problem &&
+         a.algorithm == b.algorithm;
+}
+
+}  // namespace
+
+Cudnn::Cudnn(std::string device) : device_(std::move(device)) {
+  try {
+    library_ = std::make_unique<Library>();
+    if (device_.empty()) return;
+    library_->device = library_->make(Kind::device_properties);
+    library_->set(*library_->device, Attribute::device_json, As::text,
+                  std::span<const char>(device_));
+    library_->finalize(*library_->device, "take a device's description");
+  } catch (const RunError& error) {
+    library_.reset();
+    missing_ = error.what();
+  }
+}
+Cudnn::~Cudnn() = default;
+
+std::string Cudnn::version() const {
+  if (library_ == nullptr) return "no cuDNN";
+  const std::size_t version = library_->cudnnGetVersion();
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+bool Cudnn::makes(const LibraryCommand& call) const {
+  return call.as<ConvolutionCommand>() != nullptr;
+}
+
+std::vector<Candidate> Cudnn::candidates(const LibraryCommand& call) const {
+  const ConvolutionProblem& problem = call.as<ConvolutionCommand>()->problem;
+  if (library_ == nullptr) {
+    if (!std::exchange(told_, true)) {
+      logger().warn("convolutions are made by Metronome's own kernels, which are slow: {}",
+                    missing_);
+    }
+    return {};
+  }
+  std::vector<Candidate> candidates;
+  try {
+    if (device_.empty() && library_->context == nullptr) {
+      library_->check(library_->cudnnCreate(&library_->context), "use the device");
+    }
+    for (const Library::Offer& offer : library_->offers(problem, kMostWorkspace, kMostOffers)) {
+      candidates.push_back(
+          {.maker = Maker::cudnn, .algorithm = offer.algorithm, .scratch_bytes = offer.workspace});
+    }
+  } catch (const RunError& error) {
+    // A window that it does not know.
+    logger().debug("{}: cuDNN offers nothing: {}", to_string(problem), error.what());
+  }
+  return candidates;
+}
+
+void Cudnn::prepare(const LibraryCommand& call) {
+  const ConvolutionCommand& command = *call.as<ConvolutionCommand>();
+  if (find(command) != nullptr) return;
+  if (library_ == nullptr) throw RunError(missing_);
+  if (device_.empty() && library_->context == nullptr) {
+    library_->check(library_->cudnnCreate(&library_->context), "use the device");
+  }
+  auto prepared = std::make_unique<Prepared>();
+  prepared->command = command;
+  if (command.algorithm) {
+    prepared->plan = library_->plan_of(command.problem, *command.algorithm);
+  } else {
+    auto offers = library_->offers(command.problem, command.workspace_bytes, 1);
+    if (offers.empty()) {
+      throw RunError(fmt::format("{}: {} offers no engine with {} bytes of workspace",
+                                 to_string(command.problem), version(), command.workspace_bytes));
+    }
+    prepared->plan = std::move(offers[0].plan);
+  }
+  if (const std::size_t needs = library_->workspace_of(prepared->plan);
+      needs > command.workspace_bytes) {
+    throw RunError(fmt::format("{}: an engine of cuDNN needs {} bytes of workspace, given {}",
+                               to_string(command.problem), needs, command.workspace_bytes));
+  }
+  prepared->pack = library_->make(Kind::variant_pack);
+  const std::array<const void*, 3> operands = {command.x, command.weight, command.y};
+  library_->set(prepared->pack, Attribute::pack_ids, As::int64,
+                std::span<const std::int64_t>(kIds));
+  library_->set(prepared->pack, Attribute::pack_pointers, As::pointer,
+                std::span<const void* const>(operands));
+  library_->set(prepared->pack, Attribute::pack_workspace, As::pointer, command.workspace);
+  library_->finalize(prepared->pack, "take a convolution's operands");
+  prepared_.emplace(result_of(command), std::move(prepared));
+}
+
+void Cudnn::enqueue(const LibraryCommand& call, cudaStream_t stream) const {
+  const ConvolutionCommand& command = *call.as<ConvolutionCommand>();
+  const Prepared* prepared = find(command);
+  if (prepared == nullptr) {
+    throw InternalError("a convolution that was not prepared: " + to_string(command.problem));
+  }
+  library_->check(library_->cudnnSetStream(library_->context, stream), "take a stream");
+  library_->check(
+      library_->cudnnBackendExecute(library_->context, prepared->plan.get(), prepared->pack.get()),
+      "enqueue a convolution");
+}
+
+const Cudnn::Prepared* Cudnn::find(const ConvolutionCommand& command) const {
+  const auto [begin, end] = prepared_.equal_range(result_of(command));
+  for (auto at = begin; at != end; ++at) {
+    if (same(at->second->command, command)) return at->second.get();
+  }
+  return nullptr;
+}
+
+}  // namespace metronome::executor::libraries

@@ -1,0 +1,137 @@
+// Convolutions on the host, and the library that makes them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "ops/cuda/convolution_call.h"
+#include "tests/cuda/host_gemm.h"
+#include "tests/cuda/host_library.h"
+
+namespace metronome {
+
+/// By plain loops over three spatial dimensions, those that are missing of size 1; sums are made in
+/// double.
+template <class T>
+class HostConvolution {
+ public:
+  explicit HostConvolution(const ConvolutionCommand& command) : command_(command) {
+    const ConvolutionProblem& p = command.problem;
+    spatial_ = p.stride.size();
+    x_ = each(p.x, 2, 1), kernel_ = each(p.weight, 2, 1), y_ = each(p.y, 2, 1);
+    stride_ = each(p.stride, 0, 1), dilation_ = each(p.dilation, 0, 1), low_ = each(p.low, 0, 0);
+  }
+
+  void run() const {
+    const ConvolutionProblem& p = command_.problem;
+    const Shape& made = p.makes == Makes::y ? p.y : p.makes == Makes::x ? p.x : p.weight;
+    std::vector<double> sums(static_cast<std::size_t>(Type{p.element, made}.numel()));
+    const std::int64_t out = p.y[1] / p.groups, in = p.weight[1];
+    for (std::int64_t n = 0; n < p.x[0]; ++n) {
+      for (std::int64_t k = 0; k < p.y[1]; ++k) {
+        for (std::int64_t c = 0; c < in; ++c) {
+          add(sums, n * p.y[1] + k, n * p.x[1] + k / out * in + c, k * in + c);
+        }
+      }
+    }
+    const void* to = p.makes == Makes::y   ? command_.y
+                     : p.makes == Makes::x ? command_.x
+                                           : command_.weight;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      static_cast<T*>(const_cast<void*>(to))[i] = static_cast<T>(sums[i]);
+    }
+  }
+
+ private:
+  using Makes = ConvolutionProblem::Makes;
+  using Each = std::array<std::int64_t, 3>;
+
+  Each each(const Shape& shape, std::size_t from, std::int64_t missing) const {
+    Each result{missing, missing, missing};
+    for (std::size_t d = 0; d < spatial_; ++d) result[3 - spatial_ + d] = shape[from + d];
+    return result;
+  }
+  static std::int64_t index(const Each& at, const Each& size) {
+    return (at[0] * size[1] + at[1]) * size[2] + at[2];
+  }
+  template <class F>
+  static void walk(const Each& size, F f) {
+    Each at{};
+    for (at[0] = 0; at[0] < size[0]; ++at[0]) {
+      for (at[1] = 0; at[1] < size[1]; ++at[1]) {
+        for (at[2] = 0; at[2] < size[2]; ++at[2]) f(at);
+      }
+    }
+  }
+  double number(const void* data, std::int64_t i) const {
+    const T x = static_cast<const T*>(data)[i];
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (command_.problem.tf32) return tf32_of(x);
+    }
+    return static_cast<double>(x);
+  }
+
+  /// What one plane of y, x and the weight have to do with each other.
+  void add(std::vector<double>& sums, std::int64_t y, std::int64_t x, std::int64_t weight) const {
+    const Makes makes = command_.problem.makes;
+    const std::int64_t points = x_[0] * x_[1] * x_[2], taps = kernel_[0] * kernel_[1] * kernel_[2],
+                       places = y_[0] * y_[1] * y_[2];
+    walk(y_, [&](const Each& o) {
+      const std::int64_t at_y = y * places + index(o, y_);
+      walk(kernel_, [&](const Each& j) {
+        Each i{};
+        for (int d = 0; d < 3; ++d) {
+          i[d] = o[d] * stride_[d] + j[d] * dilation_[d] - low_[d];
+          if (i[d] < 0 || i[d] >= x_[d]) return;
+        }
+        const std::int64_t at_x = x * points + index(i, x_),
+                           at_w = weight * taps + index(j, kernel_);
+        if (makes == Makes::y) {
+          sums[at_y] += number(command_.x, at_x) * number(command_.weight, at_w);
+        } else if (makes == Makes::x) {
+          sums[at_x] += number(command_.y, at_y) * number(command_.weight, at_w);
+        } else {
+          sums[at_w] += number(command_.x, at_x) * number(command_.y, at_y);
+        }
+      });
+    });
+  }
+
+  const ConvolutionCommand& command_;
+  std::size_t spatial_ = 0;
+  Each x_, kernel_, y_, stride_, dilation_, low_;
+};
+
+/// Two algorithms of the same bits. The second wants a workspace, and captures to two nodes.
+class HostConvolutionLibrary final : public HostLibrary {
+ public:
+  static constexpr Algorithm kPlain{{0x30}}, kWithWorkspace{{0x40}};
+  static constexpr std::size_t kWorkspaceBytes = 2000;
+
+  bool makes(const LibraryCommand& call) const override {
+    return call.as<ConvolutionCommand>() != nullptr;
+  }
+  std::vector<Candidate> candidates(const LibraryCommand&) const override {
+    return {{.maker = Maker::cudnn, .algorithm = kPlain},
+            {.maker = Maker::cudnn, .algorithm = kWithWorkspace, .scratch_bytes = kWorkspaceBytes}};
+  }
+  void check(const LibraryCommand& call) const override {
+    for (const LibraryOperand& operand : call.operands()) {
+      if (reinterpret_cast<std::uintptr_t>(operand.data) % 16 != 0) refuse(call, "misplaced");
+    }
+  }
+  int nodes(const LibraryCommand& call) const override {
+    return call.algorithm() == kWithWorkspace ? 2 : 1;
+  }
+  void run(const LibraryCommand& call) const override {
+    const ConvolutionCommand& command = *call.as<ConvolutionCommand>();
+    if (command.problem.element == f64) {
+      HostConvolution<double>(command).run();
+    } else {
+      HostConvolution<float>(command).run();
+    }
+  }
+};
+
+}  // namespace metronome
