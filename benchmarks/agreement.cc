@@ -45,10 +45,6 @@ struct Checked {
   std::vector<Parameter> parameters;
 };
 
-Target replay_on(Device device) {
-  return device.kind == Device::Kind::cuda ? cuda_graph({.device = device.index}) : cpu_replay();
-}
-
 // A gradient that is not near eager's may be so many times as far from f64's as eager's is.
 constexpr double kMostRounding = 4;
 
@@ -56,15 +52,15 @@ constexpr double kMostRounding = 4;
 class Pair {
  public:
   Pair(const models::ModelEntry& entry, models::Scale scale, Element element, int threads,
-       Device device)
+       const Target& planned, const Target& beside)
       : entry_(entry),
         scale_(scale),
         threads_(threads),
-        on_cpu_(device.kind == Device::Kind::cpu),
+        on_cpu_(planned.device.kind == Device::Kind::cpu),
         checked_(entry.make(scale, element)),
         batches_(checked_.model, 10),
-        planned_(compile(checked_.model.graph, replay_on(device), {.threads = threads})),
-        eager_(compile(checked_.model.graph, eager(device), {.threads = threads})) {
+        planned_(compile(checked_.model.graph, planned, {.threads = threads})),
+        eager_(compile(checked_.model.graph, beside, {.threads = threads})) {
     result_.planned = planned_.report().target;
     result_.eager = eager_.report().target;
     // What the loss never reaches is not trained: there is nothing to compare.
@@ -274,13 +270,13 @@ class Pair {
 }  // namespace
 
 Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
-                        Device device, int steps) {
-  return Pair(entry, scale, f32, threads, device).in_f32(steps);
+                        const Target& planned, const Target& beside, int steps) {
+  return Pair(entry, scale, f32, threads, planned, beside).in_f32(steps);
 }
 
 Agreement agreement_f64(const models::ModelEntry& entry, models::Scale scale, int threads,
                         int steps) {
-  return Pair(entry, scale, f64, threads, cpu).in_f64(steps);
+  return Pair(entry, scale, f64, threads, cpu_replay(), eager()).in_f64(steps);
 }
 
 }  // namespace metronome::benchmarks

@@ -24,10 +24,12 @@ struct Agreement {
 /// the global gradient norm; where sums cancel to less than f32 holds, as before a batch norm,
 /// planned's gradient is at most 4 times as far from f64's as eager's is. Where a step has a
 /// gradient that is not, as rounding may have decided the sign at a relu, it is held to f64 node by
-/// node on a CPU (check_model). The optimizer, fed planned's gradient, makes what libtorch's fused
-/// Adam does, to 1e-6 of the largest magnitude. Both run on the device, in IEEE f32.
+/// node on a CPU (check_model), and on a device to those bounds all the same. The optimizer, fed
+/// planned's gradient, makes what libtorch's fused Adam does, to 1e-6 of the largest magnitude.
+/// Both targets are in IEEE f32.
 Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,
-                        Device device = cpu, int steps = 10);
+                        const Target& planned = cpu_replay(), const Target& beside = eager(),
+                        int steps = 10);
 
 /// Ten free-running f64 steps from equal storage: every loss, gradient and parameter within 1e-9 of
 /// the model's largest gradient or parameter.

@@ -9,6 +9,7 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/contestant.h"
+#include "benchmarks/convolutions.h"
 #include "benchmarks/library_share.h"
 #include "benchmarks/memory.h"
 #include "executor/cuda/driver/driver.h"
@@ -18,9 +19,9 @@ namespace {
 
 constexpr int kUnreadRounds = kFewestRounds;
 
-Target replay_on(const CompareOptions& options) {
-  if (options.device.kind == Device::Kind::cpu) return cpu_replay();
-  return cuda_graph({.device = options.device.index, .tf32 = options.tf32});
+Target replay_on(Device device, bool tf32) {
+  if (device.kind == Device::Kind::cpu) return cpu_replay();
+  return cuda_graph({.device = device.index, .tf32 = tf32});
 }
 
 // The timed plan keeps no gradients, so it is not the one that was checked: its losses are held to
@@ -89,6 +90,14 @@ OnDevice measure_on_device(const models::Model& model, const CompareOptions& opt
   result.eager_fed_ms = fed.a;
   result.planned_fed_ms = fed.b;
 
+  if (!convolutions_of(model.graph).empty()) {
+    eager_steps.feed(false);
+    planned_steps.feed(false);
+    at::globalContext().setDeterministicCuDNN(true);
+    result.eager_deterministic_ms = rounds_read(eager_steps, planned_steps, kFewestRounds).a;
+    at::globalContext().setDeterministicCuDNN(false);
+  }
+
   const std::unique_ptr<CudaDriver> driver = open_cuda(options.device.index);
   result.floor = floor_of(model.graph, *driver, options.tf32);
   return result;
@@ -141,7 +150,8 @@ Verdict verdict_of(const Samples& ratios) {
 }
 
 bool Comparison::acceptable() const {
-  return agreement.agree && (scale != models::Scale::small || ratio() >= kFloor);
+  const bool counts = scale == models::Scale::small && !on_device;
+  return agreement.agree && (!counts || ratio() >= kFloor);
 }
 
 Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& options,
@@ -156,7 +166,8 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
 
   progress("compiling");
   const models::Model model = entry.make(options.scale, f32);
-  Executable planned = compile(model.graph, replay_on(options), {.threads = options.threads});
+  Executable planned =
+      compile(model.graph, replay_on(options.device, options.tf32), {.threads = options.threads});
   const PlanReport& plan = planned.report().plan(train);
   result.compile_s = planned.report().compile_seconds;
   result.kernels_declared = plan.kernels_declared;
@@ -165,7 +176,8 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
   result.lower_bound_bytes = plan.lower_bound;
 
   progress("checking");
-  result.agreement = agreement_f32(entry, options.scale, options.threads, options.device);
+  result.agreement = agreement_f32(entry, options.scale, options.threads,
+                                   replay_on(options.device, false), eager(options.device));
   const Batches batches(model);
   Contestant planned_steps(planned, batches, model.graph.loss());
   check_timed_plan(planned_steps, result.agreement, options.tf32 ? 1e-2 : 1e-5);
@@ -184,7 +196,7 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
   double library = 0;
   if (on_device) {
     result.on_device = measure_on_device(model, options, planned, eager_steps, planned_steps);
-    library = result.on_device->floor.gemm_ms;
+    library = result.on_device->floor.library_ms();
   } else {
     library = library_ms(model.graph, options.threads);
   }

@@ -1,6 +1,7 @@
 #include "benchmarks/floor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "benchmarks/products.h"
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/driver/stopwatch.h"
+#include "ops/cuda/convolution_call.h"
 
 namespace metronome::benchmarks {
 namespace {
@@ -64,6 +66,31 @@ class Bench {
     return best;
   }
 
+  /// 0 for one that the library does not offer.
+  double milliseconds(const ConvolutionProblem& problem) {
+    const std::size_t element = size_of(problem.element);
+    const std::int64_t of_x = numel(problem.x), of_weight = numel(problem.weight),
+                       of_y = numel(problem.y);
+    const Block x(driver_, of_x * element), weight(driver_, of_weight * element),
+        y(driver_, of_y * element);
+    fill(x, of_x, problem.element);
+    fill(weight, of_weight, problem.element);
+    fill(y, of_y, problem.element);
+    double best = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : driver_.candidates(ConvolutionCommand{.problem = problem})) {
+      const Block workspace(driver_, candidate.scratch_bytes);
+      best =
+          std::min(best, milliseconds(ConvolutionCommand{.problem = problem,
+                                                         .x = x.data(),
+                                                         .weight = weight.data(),
+                                                         .y = y.data(),
+                                                         .workspace = workspace.data(),
+                                                         .workspace_bytes = candidate.scratch_bytes,
+                                                         .algorithm = candidate.algorithm}));
+    }
+    return std::isfinite(best) ? best : 0;
+  }
+
   double bytes_per_ms() {
     const Block from(driver_, kLargeCopy), to(driver_, kLargeCopy);
     return 2.0 * kLargeCopy / milliseconds(CopyCommand{to.data(), from.data(), kLargeCopy});
@@ -113,6 +140,29 @@ double gemm_ms(Bench& bench, const Product& p, bool tf32) {
   return ms;
 }
 
+double convolution_ms(Bench& bench, const ConvolutionLayer& layer, bool tf32) {
+  using Makes = ConvolutionProblem::Makes;
+  ConvolutionProblem problem{.element = layer.element,
+                             .x = layer.input,
+                             .weight = layer.weight,
+                             .y = layer.output,
+                             .stride = layer.window.stride,
+                             .low = layer.window.low,
+                             .high = layer.window.high,
+                             .dilation = layer.window.dilation,
+                             .groups = layer.window.groups,
+                             .tf32 = tf32};
+  // What is over at the end is left out all the same.
+  for (std::int64_t& high : problem.high) high = std::max<std::int64_t>(high, 0);
+  const auto of = [&](Makes makes) {
+    problem.makes = makes;
+    return bench.milliseconds(problem);
+  };
+  double ms = of(layer.transposed ? Makes::x : Makes::y) + of(Makes::weight);
+  if (layer.operand_gradient) ms += of(layer.transposed ? Makes::y : Makes::x);
+  return ms;
+}
+
 }  // namespace
 
 double bytes_moved(const Graph& declared) {
@@ -142,6 +192,9 @@ Floor floor_of(const Graph& declared, CudaDriver& driver, bool tf32) {
   Floor floor;
   for (const auto& [product, count] : products_of(declared)) {
     floor.gemm_ms += count * gemm_ms(bench, product, tf32);
+  }
+  for (const ConvolutionLayer& layer : convolutions_of(declared)) {
+    floor.convolution_ms += convolution_ms(bench, layer, tf32);
   }
   floor.bytes = bytes_moved(declared);
   floor.bytes_per_ms = bench.bytes_per_ms();

@@ -10,11 +10,13 @@ class CudaDriver;
 namespace metronome::benchmarks {
 
 struct Floor {
-  double gemm_ms = 0;       ///< the library's matrix products alone, one after the other
-  double bytes = 0;         ///< that everything else must move through the device's memory
-  double bytes_per_ms = 0;  ///< of a large copy on the device, read and written
+  double gemm_ms = 0;         ///< the library's matrix products alone, one after the other
+  double convolution_ms = 0;  ///< the same of the convolutions that it offers
+  double bytes = 0;           ///< that everything else must move through the device's memory
+  double bytes_per_ms = 0;    ///< of a large copy on the device, read and written
 
-  double ms() const { return bytes_per_ms > 0 ? gemm_ms + bytes / bytes_per_ms : gemm_ms; }
+  double library_ms() const { return gemm_ms + convolution_ms; }
+  double ms() const { return library_ms() + (bytes_per_ms > 0 ? bytes / bytes_per_ms : 0); }
 };
 
 /// Bytes that kernels other than matrix products and convolutions must move in one training step of
@@ -25,8 +27,8 @@ struct Floor {
 /// it.
 double bytes_moved(const Graph& declared);
 
-/// Measures both on the driver's device: each product with the library's fastest algorithm for it,
-/// in graphs of many copies (executor/cuda/driver/stopwatch.h).
+/// Measures all on the driver's device: each product and convolution with the library's fastest
+/// algorithm for it, in graphs of many copies (executor/cuda/driver/stopwatch.h).
 Floor floor_of(const Graph& declared, CudaDriver& driver, bool tf32);
 
 }  // namespace metronome::benchmarks

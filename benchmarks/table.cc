@@ -17,13 +17,14 @@ Json to_json(const Samples& samples) {
 
 // Of a GPU, beside the fields of every comparison.
 Json to_json(const OnDevice& d, double planned_ms) {
-  return {
+  Json json = {
       {"eager_fed_ms", to_json(d.eager_fed_ms)},
       {"planned_fed_ms", to_json(d.planned_fed_ms)},
       {"host_us", to_json(d.host_us)},
       {"floor_ms", d.floor.ms()},
       {"over_floor", planned_ms / d.floor.ms()},
       {"gemm_ms", d.floor.gemm_ms},
+      {"convolution_ms", d.floor.convolution_ms},
       {"bytes_moved", d.floor.bytes},
       {"bandwidth_gb_s", d.floor.bytes_per_ms / 1e6},
       {"graph_nodes", d.graph_nodes},
@@ -32,6 +33,10 @@ Json to_json(const OnDevice& d, double planned_ms) {
       {"planned_bytes", d.planned_bytes},
       {"planned_other_bytes", d.planned_other_bytes},
   };
+  if (d.eager_deterministic_ms) {
+    json["eager_deterministic_ms"] = to_json(*d.eager_deterministic_ms);
+  }
+  return json;
 }
 
 Json to_json(const Comparison& c) {

@@ -57,7 +57,7 @@ done
 mv "$TEST_TMPDIR/libdnnl.so.3" "$there/lib"
 mv -f "$TEST_TMPDIR/gpu_models" "$there/bin"
 
-refuses 'there is no part "speed": say device, conformance, models-small, ' "$run" speed
+refuses 'there is no part "speed": say device, probe, conformance, ' "$run" speed
 refuses 'unrecognized arguments: --fast' "$run" --fast
 refuses 'cannot be written (Not a directory): say --results FOLDER' "$run" --results /dev/null/x
 refuses 'there is no /no/python: name a Python that has torch' env METRONOME_PYTHON=/no/python "$run"

@@ -5,12 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "benchmarks/gpu_check/outcomes.h"
+#include "benchmarks/gpu_check/probe.h"
 #include "benchmarks/machine.h"
 #include "executor/cuda/driver/driver.h"
 #include "graph/ir/error.h"
@@ -34,7 +36,13 @@ void bytes_come_back(Outcome& outcome, CudaDriver& driver) {
                                   : fmt::format("byte {} of {} is another", wrong, kBytes);
 }
 
-int check(const std::optional<std::string>& json) {
+const std::map<std::string, void (*)(Outcomes&, CudaDriver&)> kProbes = {
+    {"graphs", probe_graphs},
+    {"failed-body", probe_failed_body},
+    {"after-records", probe_after_records},
+};
+
+int check(const std::string& probe, const std::optional<std::string>& json) {
   std::unique_ptr<CudaDriver> driver;
   try {
     driver = open_cuda(0);
@@ -44,6 +52,10 @@ int check(const std::optional<std::string>& json) {
   }
   const DeviceFacts& facts = driver->facts();
   Outcomes outcomes(facts.name, json);
+  if (!probe.empty()) {
+    kProbes.at(probe)(outcomes, *driver);
+    return outcomes.finish();
+  }
   outcomes.run(facts.name, "is a device of ours", [&](Outcome& outcome) {
     outcome.passed = true;
     outcome.detail = fmt::format(
@@ -61,11 +73,16 @@ int check(const std::optional<std::string>& json) {
 
 int main(int argc, char** argv) {
   std::optional<std::string> json;
+  std::string probe;
   CLI::App app("Says what the GPU and its libraries are.", "gpu_device");
+  std::vector<std::string> probes;
+  for (const auto& [name, run] : metronome::gpu_check::kProbes) probes.push_back(name);
+  app.add_option("--probe", probe, "Instead: what the driver makes of the graphs of steps")
+      ->check(CLI::IsMember(probes));
   app.add_option("--json", json, "Also write what was found to a file, line by line");
   CLI11_PARSE(app, argc, argv);
   try {
-    return metronome::gpu_check::check(json);
+    return metronome::gpu_check::check(probe, json);
   } catch (const std::exception& error) {
     fmt::print("{}\n", error.what());
     return 1;

@@ -14,6 +14,7 @@ from rehearsal import rehearse
 # What programs and libraries load by name when they need it, beside what `ldd` shows.
 LOADED_LATE = (
     "libcublasLt.so.13",
+    "libcudnn_graph.so.9",
     "libnvrtc.so.13",
     "libnvrtc-builtins.so.13.0",
     "libcupti.so.13",

@@ -2,10 +2,10 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <string>
 #include <vector>
 
+#include "benchmarks/agreement.h"
 #include "benchmarks/gpu_check/control.h"
 #include "benchmarks/gpu_check/outcomes.h"
 #include "benchmarks/gpu_check/place.h"
@@ -59,33 +59,18 @@ void replay_is_stepwise(Outcome& outcome, const models::Model& model, const Targ
   }
 }
 
-// At each step from equal storage where `together`, else each from its own.
-void replay_agrees_with_eager(Outcome& outcome, const models::Model& model, const Target& target,
-                              int steps, bool together, double tolerance) {
-  Executable replay = compile(model.graph, target);
-  Executable eager_steps = compile(model.graph, placed(eager(cuda_device())));
-  const benchmarks::Batches batches(model);
-  const Value loss = model.graph.loss();
-  double worst = 0;
-  int worst_step = 0;
-  for (int step = 0; step < steps; ++step) {
-    if (together) {
-      for (const std::string& path : replay.storages()) eager_steps.set(path, replay.get(path));
-    }
-    const auto feeds = batches.of_step(static_cast<std::size_t>(step));
-    replay.run(feeds);
-    eager_steps.run(feeds);
-    const double expected = eager_steps.read_scalar(loss);
-    const double difference = std::abs(replay.read_scalar(loss) - expected) / std::abs(expected);
-    if (difference <= worst) continue;
-    worst = difference;
-    worst_step = step;
-    if (std::isnan(worst)) break;
-  }
-  outcome.passed = worst <= tolerance;
-  outcome.detail =
-      fmt::format("losses of {} steps differ by at most {:.2g} (step {}), {:.0g} is allowed", steps,
-                  worst, worst_step, tolerance);
+// As `compare` judges it.
+void agrees_with_eager(Outcome& outcome, const ModelEntry& entry, Scale scale,
+                       const Target& target) {
+  const benchmarks::Agreement agreement =
+      benchmarks::agreement_f32(entry, scale, 1, target, placed(eager(cuda_device())));
+  outcome.passed = agreement.agree;
+  outcome.detail = agreement.agree
+                       ? fmt::format(
+                             "losses, gradients and parameters of {} steps differ by at "
+                             "most {:.2g}",
+                             agreement.losses.size(), agreement.max_difference)
+                       : agreement.disagreement;
 }
 
 bool wanted(const std::vector<std::string>& names, std::string_view name) {
@@ -105,15 +90,8 @@ void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntr
     });
   }
   if (!wanted(arguments.checks, "eager")) return;
-  // All of a large model's storage passes through the host at each step: few of them.
-  const int together = small ? arguments.steps : std::min(arguments.steps, 5);
-  outcomes.run(subject, "replay agrees with eager from equal storage", [&](Outcome& outcome) {
-    replay_agrees_with_eager(outcome, model, target, together, true, 1e-5);
-  });
-  // Free-running, rounding grows where Adam divides what is zero but for it.
-  outcomes.run(subject, "replay agrees with eager, both running free", [&](Outcome& outcome) {
-    replay_agrees_with_eager(outcome, model, target, arguments.steps, false, 1e-3);
-  });
+  outcomes.run(subject, "replay agrees with eager from equal storage",
+               [&](Outcome& outcome) { agrees_with_eager(outcome, entry, scale, target); });
 }
 
 void check_control(Outcomes& outcomes, int steps) {

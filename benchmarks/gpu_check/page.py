@@ -88,11 +88,12 @@ def comparisons(records: list[dict], scale: str) -> list[str]:
     ]
     if not found:
         return []
-    head = ["model", "eager ms", "planned ms", "eager / planned", "floor ms", "planned / floor"]
+    head = ["model", "eager ms", "deterministic", "planned ms", "eager / planned", "floor ms"]
     rows = [
         [
             result["model"],
             ms(result["eager_ms"]),
+            ms(result.get("eager_deterministic_ms")),
             ms(result["planned_ms"]),
             f"{result['ratio']:.2f} ({result['verdict']})",
             number(result.get("floor_ms"), ".4f"),
@@ -107,7 +108,7 @@ def comparisons(records: list[dict], scale: str) -> list[str]:
     return [
         f"## A training step beside libtorch's eager one, {scale}",
         "",
-        *table([*head, "host us", "nodes", "form", "agrees"], rows),
+        *table([*head, "planned / floor", "host us", "nodes", "form", "agrees"], rows),
     ]
 
 

@@ -89,6 +89,26 @@ class Maker:
         more = {"about": 5, "limit": 60, "gate": None, "kept": True}
         return [self.piece("device", "device", what, command, **more)]
 
+    def probe(self) -> list[Piece]:
+        """Each call of the driver alone; those that may take their process along in one of theirs."""
+        whats = {
+            "graphs": "conditional nodes, libraries in them, mapped numbers, times of launches",
+            "failed-body": "memory and a graph after a body that failed",
+            "after-records": "a conditional node after CUPTI ran",
+        }
+        return [
+            self.piece(
+                "probe",
+                f"probe-{name}",
+                f"the driver: {what}",
+                ["gpu_device", "--probe", name],
+                about=5,
+                limit=60,
+                kept=True,
+            )
+            for name, what in whats.items()
+        ]
+
     def conformance(self) -> list[Piece]:
         def of(op: str) -> Piece:
             more = {"about": 6, "limit": 90, "together": True}
@@ -105,7 +125,9 @@ class Maker:
     def models(self, part: str, name: str, what: str, *arguments: str, **more) -> Piece:
         return self.piece(part, name, what, ["gpu_models", *arguments], **more)
 
-    def models_small(self) -> list[Piece]:
+    def models_small(self) -> tuple[list[Piece], list[Piece]]:
+        """A piece of each model that shows whether it is right, and what takes longer."""
+
         def of(model: str, forms: str, what: str) -> Piece:
             arguments = ["--models", model, "--scale", "small", "--forms", forms]
             return self.models(
@@ -118,19 +140,23 @@ class Maker:
                 limit=90,
             )
 
-        names = self.places.models
         moving = "batch norm, dropout, clipping, a schedule: nothing frozen, nothing left behind"
         steered = "a loop and branches that data decide: every form; what skipping saves"
         common = {"about": 15, "limit": 90}
-        return [
-            *(of(m, "masked", "masked, one stream") for m in names),
+        first = [of(m, "masked", "masked, one stream") for m in self.places.models]
+        rest = [
             self.models(
                 *("models-small", "moving", moving, "--checks", "untouched", "schedule"),
                 **common,
             ),
             self.models(*("models-small", "control", steered, "--checks", "control"), **common),
-            *(of(m, "every", "every form that is timed") for m in names),
+            *(of(m, "every", "every form that is timed") for m in self.places.models),
         ]
+        return first, rest
+
+    def large(self) -> list[str]:
+        """Models at full scale, those that take longest last."""
+        return sorted(self.places.models, key=lambda model: model.startswith("conv"))
 
     def models_full(self) -> list[Piece]:
         return [
@@ -142,7 +168,7 @@ class Maker:
                 about=25,
                 limit=120,
             )
-            for model in self.places.models
+            for model in self.large()
         ]
 
     def compare(self, scale: str) -> list[Piece]:
@@ -156,7 +182,7 @@ class Maker:
                 limit=90 if scale == "small" else 150,
                 kept=scale == "small",
             )
-            for model in self.places.models
+            for model in self.large()
         ]
 
     def profiles(self) -> list[Piece]:
@@ -242,13 +268,21 @@ class Maker:
         return [of(tool, op) for tool in TOOLS for op in ops]
 
     def all(self) -> list[Piece]:
+        first, rest = self.models_small()
+        figures = {piece.name: piece for piece in self.compare("small")}
+        small = [
+            piece
+            for model, check in zip(self.places.models, first, strict=True)
+            for piece in (check, figures[f"compare-small-{model}"])
+        ]
         return [
             *self.device(),
-            *self.conformance(),
-            *self.models_small(),
-            *self.compare("small"),
+            *self.probe(),
+            *small,
             *self.profiles(),
             *self.compare("full"),
+            *self.conformance(),
+            *rest,
             *self.models_full(),
             *self.peers(),
             *self.allocations(),
@@ -258,6 +292,7 @@ class Maker:
 
 PARTS = (
     "device",
+    "probe",
     "conformance",
     "models-small",
     "compare-small",

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -16,13 +17,16 @@ namespace metronome {
 namespace {
 
 cuda::ConvolutionPlan plan_of(const ConvolutionSizes& s) {
-  cuda::ConvolutionPlan plan{.groups = s.groups, .in = s.in, .out = s.out};
-  std::ranges::copy(s.input, plan.input);
-  std::ranges::copy(s.kernel, plan.kernel);
-  std::ranges::copy(s.output, plan.output);
-  std::ranges::copy(s.stride, plan.stride);
-  std::ranges::copy(s.dilation, plan.dilation);
-  std::ranges::copy(s.low, plan.low);
+  const auto number = [](std::int64_t n) { return static_cast<int>(n); };
+  cuda::ConvolutionPlan plan{};
+  plan.groups = number(s.groups), plan.in = number(s.in), plan.out = number(s.out);
+  for (std::size_t d = 0; d < 3; ++d) {
+    plan.input[d] = number(s.input[d]), plan.kernel[d] = number(s.kernel[d]);
+    plan.output[d] = number(s.output[d]), plan.stride[d] = number(s.stride[d]);
+    plan.dilation[d] = number(s.dilation[d]), plan.low[d] = number(s.low[d]);
+    const std::int64_t common = std::gcd(s.stride[d], s.dilation[d]);
+    plan.next[d] = number(s.stride[d] / common), plan.back[d] = number(s.dilation[d] / common);
+  }
   return plan;
 }
 

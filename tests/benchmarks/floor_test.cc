@@ -100,6 +100,18 @@ TEST_CASE("the floor is all products alone, and the bytes at the speed of a larg
   CHECK(floor.ms() == doctest::Approx(floor.gemm_ms + floor.bytes / floor.bytes_per_ms));
 }
 
+TEST_CASE("convolutions belong to the floor: results, gradients of weights and of operands") {
+  Graph g("images");
+  const Value x = g.input("x", f32, {2, 3, 8, 8});
+  const Value h = x.through(conv2d(4, 3, {.stride = 2, .padding = 1, .bias = false}));
+  g.minimize(mean(square(h.through(conv_transpose2d(5, 2, {.stride = 2})))), Adam{});
+  TickingDriver driver;
+  const benchmarks::Floor floor = benchmarks::floor_of(g, driver, false);
+  CHECK(floor.convolution_ms == doctest::Approx((2 + 3) * 2e-3));
+  CHECK(floor.library_ms() == floor.gemm_ms + floor.convolution_ms);
+  CHECK(floor.ms() == doctest::Approx(floor.library_ms() + floor.bytes / floor.bytes_per_ms));
+}
+
 TEST_CASE("attention is two products for each head, whose bytes need not move") {
   Graph g("attention");
   const Value query = g.input("x", f32, {2, 3, 5, 4});
@@ -150,6 +162,7 @@ TEST_CASE("a row of a GPU has its own columns, in the table and in JSON") {
   c.on_device.emplace();
   c.on_device->floor = {.gemm_ms = 1, .bytes = 2e9, .bytes_per_ms = 1e10};
   c.on_device->host_us = {{4}};
+  c.on_device->eager_deterministic_ms = {{{7}}};
   CHECK(benchmarks::table_head(true).find("x floor") != std::string::npos);
   const std::string row = benchmarks::table_row(c);
   CHECK_MESSAGE(row.ends_with("   1.2000    1.25 4.000 +- 0.000"), row);
@@ -164,6 +177,7 @@ TEST_CASE("a row of a GPU has its own columns, in the table and in JSON") {
   CHECK(result["over_floor"] == doctest::Approx(1.25));
   CHECK(result["bandwidth_gb_s"] == doctest::Approx(10000));
   CHECK(result["host_us"]["median"] == 4);
+  CHECK(result["eager_deterministic_ms"]["median"] == 7);
   CHECK(result["precision"] == "ieee");
 }
 

@@ -268,6 +268,7 @@ COMPARED = {
     "model": "mlp",
     "scale": "small",
     "eager_ms": samples(0.5),
+    "eager_deterministic_ms": samples(0.8),
     "planned_ms": samples(0.05),
     "ratio": 10,
     "verdict": "faster",
@@ -307,10 +308,11 @@ Times are medians +- 1.4826 MAD; every sample is in `gpu-check.jsonl`.
 
 ## A training step beside libtorch's eager one, small
 
-| model | eager ms | planned ms | eager / planned | floor ms | planned / floor | host us | nodes | form | agrees |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| mlp | 0.5000 +- 0.0074 | 0.0500 +- 0.0007 | 10.00 (faster) | 0.0100 | 5.00 | 3.00 +- 0.04 | 40 | \
-one graph, 1 stream | yes |
+| model | eager ms | deterministic | planned ms | eager / planned | floor ms | planned / floor | host us | nodes \
+| form | agrees |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| mlp | 0.5000 +- 0.0074 | 0.8000 +- 0.0119 | 0.0500 +- 0.0007 | 10.00 (faster) | 0.0100 | 5.00 | 3.00 +- 0.04 \
+| 40 | one graph, 1 stream | yes |
 
 ## Where a step's time goes
 

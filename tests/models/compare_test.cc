@@ -44,6 +44,9 @@ TEST_CASE("a comparison is acceptable where it agrees and small is not below the
   CHECK(c.acceptable());
   c.eager_ms = {{0.79}};
   CHECK(!c.acceptable());
+  c.on_device.emplace();  // there it is a figure
+  CHECK(c.acceptable());
+  c.on_device.reset();
   c.scale = models::Scale::full;
   CHECK(c.acceptable());
   c.agreement.agree = false;

@@ -102,6 +102,7 @@ INTERNALS = {
     "ops/batch_norm/batch_norm.h",
     "ops/convolution/convolution.h",
     "ops/cpu/table.h",
+    "ops/cuda/convolution_call.h",
     "ops/layer_norm/layer_norm.h",
     "ops/matmul/matmul.h",
     "ops/pool/max_pool.h",

@@ -249,7 +249,7 @@ class Replay {
   }
 
   /// Milliseconds a step of each form: the median of interleaved rounds. The host's part belongs to
-  /// it: steps are launched as users' are.
+  /// it: steps are launched as users' are, who read the loss of each before the next.
   std::vector<double> measure(std::span<const StepForm> forms, std::span<const std::byte> before) {
     constexpr int kRounds = 5, kSteps = 5;
     const Stopwatch watch(*shared_.driver, shared_.streams[0]);
@@ -257,7 +257,10 @@ class Replay {
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < forms.size(); ++i) {
         const double ms = watch.milliseconds([&] {
-          for (int step = 0; step < kSteps; ++step) forms[i].launch();
+          for (int step = 0; step < kSteps; ++step) {
+            forms[i].launch();
+            shared_.driver->synchronize(shared_.streams[0]);
+          }
         });
         times[i].push_back(ms / kSteps);
       }

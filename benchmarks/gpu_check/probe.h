@@ -1,0 +1,18 @@
+// What a driver makes of the graphs that steps consist of, each thing alone and by a few bytes:
+// where a larger check fails, these say which call is to blame.
+#pragma once
+
+#include "benchmarks/gpu_check/outcomes.h"
+#include "executor/cuda/driver/driver.h"
+
+namespace metronome::gpu_check {
+
+/// Conditional nodes, libraries' calls inside of them, numbers that are read while a step runs, and
+/// what launches and nodes take.
+void probe_graphs(Outcomes& outcomes, CudaDriver& driver);
+/// Memory and a graph after one whose body failed. In a process of its own: it may take it along.
+void probe_failed_body(Outcomes& outcomes, CudaDriver& driver);
+/// A conditional node after the device's records were read. In a process of its own, too.
+void probe_after_records(Outcomes& outcomes, CudaDriver& driver);
+
+}  // namespace metronome::gpu_check
