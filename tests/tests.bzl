@@ -34,6 +34,7 @@ OF_THEIR_OWN = [
     "models/allocations_test.cc",
     "models/command_line_test.cc",
     "models/compare_test.cc",
+    "models/device_nodes_test.cc",
     "models/profile_test.cc",
     "models/segmentation_test.cc",
     "ops/composition_test.cc",

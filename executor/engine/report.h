@@ -36,7 +36,8 @@ struct PlanReport {
   std::vector<HeldValue> held;
   /// On a GPU: the forms that were timed, "one graph, 1 stream: 57.1 us a step, kept".
   std::vector<std::string> forms;
-  int graph_nodes = 0;  ///< of the captured graph
+  int graph_nodes = 0;    ///< of the captured graph
+  int longest_chain = 0;  ///< of those that must run one after the other, however many streams
   /// Of the kernels on a GPU: without a launch, as their operands were made where they would copy
   /// them to (a concat's parts).
   std::size_t kernels_in_place = 0;

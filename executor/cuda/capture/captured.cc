@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/ir/error.h"
 
 namespace metronome::executor::capture {
@@ -148,6 +150,18 @@ std::vector<std::vector<std::int32_t>> order_of(std::span<const program::Task> t
     if (!followed[i]) after.back().push_back(static_cast<std::int32_t>(i));
   }
   return after;
+}
+
+int longest_chain(std::span<const program::Task> tasks) {
+  const std::vector<std::vector<std::int32_t>> after = order_of(tasks);
+  std::vector<int> until(tasks.size());
+  int longest = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (const std::int32_t earlier : after[i]) until[i] = std::max(until[i], until[earlier]);
+    until[i] += static_cast<int>(tasks[i].commands.size());
+    longest = std::max(longest, until[i]);
+  }
+  return longest;
 }
 
 int prepare(CudaDriver& driver, std::span<program::Task> tasks) {

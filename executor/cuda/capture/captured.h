@@ -57,6 +57,9 @@ std::string name_of(const program::RegionParts& regions);
 /// Which tasks must come after which: by the bytes that they touch; and the last after all.
 std::vector<std::vector<std::int32_t>> order_of(std::span<const program::Task> tasks);
 
+/// Commands of the longest row of tasks of which each must come after the one before.
+int longest_chain(std::span<const program::Task> tasks);
+
 /// Makes each task's commands ready, and says which may be conditional; gives the number of graph
 /// nodes that they capture to.
 int prepare(CudaDriver& driver, std::span<program::Task> tasks);

@@ -140,6 +140,7 @@ class Replay {
     restore(before);
     shared_.state.fill_inputs(false);
     report.graph_nodes = nodes_;
+    report.longest_chain = longest_chain(tasks_);
     report.kernels_in_place = in_place_;
   }
 
