@@ -10,6 +10,7 @@
 #include "benchmarks/products.h"
 #include "executor/cuda/driver/driver.h"
 #include "executor/cuda/driver/stopwatch.h"
+#include "executor/cuda/program/device_state.h"
 #include "ops/cuda/convolution_call.h"
 
 namespace metronome::benchmarks {
@@ -17,21 +18,7 @@ namespace {
 
 constexpr std::size_t kLargeCopy = std::size_t{256} << 20;  // bytes; several times any cache
 
-// Device memory, given back at the end.
-class Block {
- public:
-  Block(CudaDriver& driver, std::size_t bytes)
-      : driver_(driver), data_(driver.device_memory(std::max<std::size_t>(bytes, 1))) {}
-  ~Block() { driver_.release(data_); }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-
-  std::byte* data() const { return data_; }
-
- private:
-  CudaDriver& driver_;
-  std::byte* data_;
-};
+using Block = executor::program::DeviceBlock;
 
 class Bench {
  public:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/cuda/program/device_state.h"
 #include "graph/ir/error.h"
 #include "ops/cuda/convolution_call.h"
 
@@ -19,20 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Device memory that is given back at the end.
-class Block {
- public:
-  Block(CudaDriver& driver, std::size_t bytes)
-      : driver_(driver), data_(driver.device_memory(bytes)) {}
-  ~Block() { driver_.release(data_); }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  CudaDriver& driver_;
-  std::byte* data_;
-};
+using Block = executor::program::DeviceBlock;
 
 /// Graphs of marks: what runs copies a byte, so that it is seen what ran.
 class Marks {
@@ -203,60 +192,59 @@ void call_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks, const Li
   driver.release(graph);
 }
 
-/// Of the candidate that takes the most workspace.
-Candidate largest(const std::vector<Candidate>& candidates) {
-  Candidate most = candidates.front();
-  for (const Candidate& c : candidates) {
-    if (c.scratch_bytes > most.scratch_bytes) most = c;
-  }
-  return most;
+/// Takes of a library the candidate with the most workspace, and f(command) with it.
+template <class Call, class F>
+void with_largest(CudaDriver& driver, Call call, const F& f) {
+  const std::vector<Candidate> offered = driver.candidates(call);
+  if (offered.empty()) throw RunError("no library offers it: " + call.text());
+  const Candidate& chosen = *std::ranges::max_element(offered, {}, &Candidate::scratch_bytes);
+  const Block workspace(driver, chosen.scratch_bytes);
+  call.workspace = workspace.data();
+  call.workspace_bytes = chosen.scratch_bytes;
+  call.algorithm = chosen.algorithm;
+  f(call);
 }
 
-void upload_numbers(CudaDriver& driver, const Block& block, std::size_t count, CudaStream stream) {
-  std::vector<float> numbers(count);
-  for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
-  driver.upload(block.data(), numbers.data(), count * sizeof(float), stream);
+void upload_numbers(CudaDriver& driver, const Block& block, CudaStream stream) {
+  std::vector<float> numbers(block.bytes() / sizeof(float));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+  }
+  driver.upload(block.data(), numbers.data(), block.bytes(), stream);
   driver.synchronize(stream);
 }
 
 void product_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks) {
   constexpr std::int64_t kSize = 128;
-  GemmCommand call{.problem = {.m = kSize, .n = kSize, .k = kSize}};
-  const auto candidates = driver.candidates(call);
-  if (candidates.empty()) throw RunError("no library offers a product");
-  const Candidate chosen = largest(candidates);
-  constexpr std::size_t kCount = kSize * kSize;
-  const Block a(driver, 4 * kCount), b(driver, 4 * kCount), d(driver, 4 * kCount),
-      workspace(driver, chosen.scratch_bytes + 1);
-  upload_numbers(driver, a, kCount, marks.stream());
-  upload_numbers(driver, b, kCount, marks.stream());
-  call.a = a.data(), call.b = b.data(), call.d = d.data();
-  call.workspace = workspace.data(), call.workspace_bytes = chosen.scratch_bytes;
-  call.algorithm = chosen.algorithm;
-  call_in_a_body(outcome, driver, marks, call, d.data(), 4 * kCount);
+  constexpr std::size_t kBytes = sizeof(float) * kSize * kSize;
+  const Block a(driver, kBytes), b(driver, kBytes), d(driver, kBytes);
+  upload_numbers(driver, a, marks.stream());
+  upload_numbers(driver, b, marks.stream());
+  const GemmCommand call{
+      .problem = {.m = kSize, .n = kSize, .k = kSize}, .a = a.data(), .b = b.data(), .d = d.data()};
+  with_largest(driver, call, [&](const GemmCommand& product) {
+    call_in_a_body(outcome, driver, marks, product, d.data(), kBytes);
+  });
 }
 
 void convolution_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks) {
-  ConvolutionCommand call{.problem = {.x = {4, 8, 16, 16},
-                                      .weight = {16, 8, 3, 3},
-                                      .y = {4, 16, 16, 16},
-                                      .stride = {1, 1},
-                                      .low = {1, 1},
-                                      .high = {1, 1},
-                                      .dilation = {1, 1}}};
-  const auto candidates = driver.candidates(call);
-  if (candidates.empty()) throw RunError("no library offers a convolution: is cuDNN there?");
-  const Candidate chosen = largest(candidates);
-  const std::size_t of_x = numel(call.problem.x), of_weight = numel(call.problem.weight),
-                    of_y = numel(call.problem.y);
-  const Block x(driver, 4 * of_x), weight(driver, 4 * of_weight), y(driver, 4 * of_y),
-      workspace(driver, chosen.scratch_bytes + 1);
-  upload_numbers(driver, x, of_x, marks.stream());
-  upload_numbers(driver, weight, of_weight, marks.stream());
-  call.x = x.data(), call.weight = weight.data(), call.y = y.data();
-  call.workspace = workspace.data(), call.workspace_bytes = chosen.scratch_bytes;
-  call.algorithm = chosen.algorithm;
-  call_in_a_body(outcome, driver, marks, call, y.data(), 4 * of_y);
+  const ConvolutionProblem problem{.x = {4, 8, 16, 16},
+                                   .weight = {16, 8, 3, 3},
+                                   .y = {4, 16, 16, 16},
+                                   .stride = {1, 1},
+                                   .low = {1, 1},
+                                   .high = {1, 1},
+                                   .dilation = {1, 1}};
+  const auto bytes = [](const Shape& shape) { return Type{f32, shape}.bytes(); };
+  const Block x(driver, bytes(problem.x)), weight(driver, bytes(problem.weight)),
+      y(driver, bytes(problem.y));
+  upload_numbers(driver, x, marks.stream());
+  upload_numbers(driver, weight, marks.stream());
+  const ConvolutionCommand call{
+      .problem = problem, .x = x.data(), .weight = weight.data(), .y = y.data()};
+  with_largest(driver, call, [&](const ConvolutionCommand& convolution) {
+    call_in_a_body(outcome, driver, marks, convolution, y.data(), y.bytes());
+  });
 }
 
 /// A number that the first node writes to mapped memory, looked for while the rest runs.

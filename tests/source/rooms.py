@@ -93,6 +93,7 @@ DEVICE = "executor/cuda/driver/driver.h"
 INTERNALS = {
     "executor/cuda/driver/null_driver.h",
     "executor/cuda/driver/stopwatch.h",
+    "executor/cuda/program/device_state.h",
     "executor/cuda/runtime/nvrtc.h",
     "executor/engine/observer.h",
     "executor/libtorch/convert.h",

@@ -192,6 +192,10 @@ struct Cudnn::Library {
     return made;
   }
 
+  /// Before the first plan.
+  void use_device() {
+    if (!device && context == nullptr) check(cudnnCreate(&context), "use the device");
+  }
   /// Says which device it is for: of one that is there the context does.
   void set_device(const Owned& to, Attribute as_described) const {
     if (device) set(to, as_described, *device);
@@ -411,13 +415,13 @@ bool same(const ConvolutionCommand& a, const ConvolutionCommand& b) {
 
 }  // namespace
 
-Cudnn::Cudnn(std::string device) : device_(std::move(device)) {
+Cudnn::Cudnn(const std::string& device) {
   try {
     library_ = std::make_unique<Library>();
-    if (device_.empty()) return;
+    if (device.empty()) return;
     library_->device = library_->make(Kind::device_properties);
     library_->set(*library_->device, Attribute::device_json, As::text,
-                  std::span<const char>(device_));
+                  std::span<const char>(device));
     library_->finalize(*library_->device, "take a device's description");
   } catch (const RunError& error) {
     library_.reset();
@@ -447,9 +451,7 @@ std::vector<Candidate> Cudnn::candidates(const LibraryCommand& call) const {
   }
   std::vector<Candidate> candidates;
   try {
-    if (device_.empty() && library_->context == nullptr) {
-      library_->check(library_->cudnnCreate(&library_->context), "use the device");
-    }
+    library_->use_device();
     for (const Library::Offer& offer : library_->offers(problem, kMostWorkspace, kMostOffers)) {
       candidates.push_back(
           {.maker = Maker::cudnn, .algorithm = offer.algorithm, .scratch_bytes = offer.workspace});
@@ -465,9 +467,7 @@ void Cudnn::prepare(const LibraryCommand& call) {
   const ConvolutionCommand& command = *call.as<ConvolutionCommand>();
   if (find(command) != nullptr) return;
   if (library_ == nullptr) throw RunError(missing_);
-  if (device_.empty() && library_->context == nullptr) {
-    library_->check(library_->cudnnCreate(&library_->context), "use the device");
-  }
+  library_->use_device();
   auto prepared = std::make_unique<Prepared>();
   prepared->command = command;
   if (command.algorithm) {

@@ -26,7 +26,7 @@ class Cudnn final : public DeviceLibrary {
  public:
   /// `device`: a description as cuDNN writes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); empty:
   /// the device that is current. Loads what knows engines; what runs them is loaded with the first.
-  explicit Cudnn(std::string device = "");
+  explicit Cudnn(const std::string& device = "");
   ~Cudnn() override;
 
   /// "cuDNN 9.19.0", or "no cuDNN".
@@ -47,7 +47,6 @@ class Cudnn final : public DeviceLibrary {
 
   const Prepared* find(const ConvolutionCommand& command) const;
 
-  std::string device_;
   std::string missing_;  // why there is no library
   std::unique_ptr<Library> library_;
   std::unordered_multimap<const void*, std::unique_ptr<Prepared>>
