@@ -10,6 +10,7 @@ from results import Results
 STATES = ("passed", "failed", "unavailable", "unfinished")
 # Of a profile, that the page shows.
 LONGEST = 15
+PRECISIONS = {"ieee": "IEEE fp32", "tf32": "TF32"}
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
@@ -112,20 +113,31 @@ def comparisons(records: list[dict], scale: str) -> list[str]:
     ]
 
 
+def peer_row(row: dict, model: str, again: bool) -> list[str]:
+    said = row.get("unavailable")
+    time = f"unavailable: {said}" if said else ms(row.get("ms"))
+    agrees = "-" if said else "yes" if row.get("agree") else "NO"
+    label = f"{row['label']}, once more" if again else row["label"]
+    return [model, label, time, number(row.get("ratio"), ".2f"), agrees]
+
+
 def peers(records: list[dict]) -> list[str]:
-    lines = []
+    """A table of each scale and precision, model by model. Who compiles is measured beside eager
+    steps of its own piece, which are shown once more."""
+    tables: dict[tuple[str, str], dict[str, list[list[str]]]] = {}
     for record in records:
-        if record["part"] != "peers" or not isinstance(record.get("results"), dict):
+        if not record["part"].startswith("peers") or not isinstance(record.get("results"), dict):
             continue
-        rows = []
         for result in record["results"].get("results", []):
+            models = tables.setdefault((result["scale"], result["precision"]), {})
+            rows = models.setdefault(result["model"], [])
+            again = bool(rows)
             for row in result["peers"]:
-                said = row.get("unavailable")
-                time = f"unavailable: {said}" if said else ms(row.get("ms"))
-                agrees = "-" if said else "yes" if row.get("agree") else "NO"
-                ratio = number(row.get("ratio"), ".2f")
-                rows.append([result["model"], row["label"], time, ratio, agrees])
-        lines += [f"## {record['what']}", ""]
+                rows.append(peer_row(row, result["model"], again and row["peer"] == "eager"))
+    lines = []
+    for (scale, precision), models in tables.items():
+        lines += [f"## Beside PyTorch and JAX: {scale}, {PRECISIONS[precision]}", ""]
+        rows = [row for of in models.values() for row in of]
         lines += table(["model", "peer", "ms", "eager / it", "agrees"], rows)
     return lines
 

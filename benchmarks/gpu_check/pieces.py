@@ -5,9 +5,13 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# One that is given less is not begun.
-LEAST_OF_RESUMED = 60
+from peers.sizes import MODELS as PEERS_MODELS
+from peers.sizes import SCALES
+
 TOOLS = ("memcheck", "racecheck", "synccheck")
+# Beside eager, which always takes part: first who is ready soon, then who compiles for minutes.
+READY_SOON = ("graph", "metronome")
+COMPILED = ("compile", "compile_reduce_overhead", "compile_max_autotune", "jax")
 
 
 @dataclass(frozen=True)
@@ -199,34 +203,57 @@ class Maker:
             for model in self.places.models
         ]
 
-    def peers(self) -> list[Piece]:
-        def of(scale: str, *more: str) -> Piece:
-            name = "-".join(["peers", scale, *(option.strip("-") for option in more)])
-            places, file = self.places, self.places.work / f"{name}.json"
-            command = [places.python, "-m", "peers", "--device", "cuda", "--scale", scale, *more]
-            precision = "TF32" if more else "IEEE fp32"
-            return Piece(
-                name=name,
-                part="peers",
-                what=f"PyTorch (eager, compiled, captured), JAX, Metronome: {scale}, {precision}",
-                command=[*command, "--cache", str(places.work / "peers"), "--json", str(file)],
-                about=LEAST_OF_RESUMED,
-                limit=240,
-                kind=name,
-                file=file,
-                gate="device",
-                resumes=True,
-                environment={
-                    "METRONOME_PEER": str(places.bundle / "bin" / "metronome_peer"),
-                    "METRONOME_LIBRARY_PATH": places.libraries,
-                    # Before the folders where torch may lie.
-                    "PYTHONPATH": f"{places.bundle}:{os.environ.get('PYTHONPATH', '')}".strip(":"),
-                    "METRONOME_TUNING": places.environment()["METRONOME_TUNING"],
-                    "METRONOME_CACHE": places.environment()["METRONOME_CACHE"],
-                },
+    def peer(self, part: str, model: str, scale: str, *more: str, **changes) -> Piece:
+        """One model in a piece of its own: the peers' processes end with it."""
+        name = "-".join([part, scale, model])
+        places, file = self.places, self.places.work / f"{name}.json"
+        command = [places.python, "-m", "peers", "--device", "cuda", "--scale", scale]
+        command += ["--models", model, "--cache", str(places.work / "peers"), *more]
+        return Piece(
+            name=name,
+            part=part,
+            command=[*command, "--json", str(file)],
+            kind=f"{part} {scale}",
+            file=file,
+            gate="device",
+            resumes=True,
+            environment={
+                "METRONOME_PEER": str(places.bundle / "bin" / "metronome_peer"),
+                "METRONOME_LIBRARY_PATH": places.libraries,
+                # Before the folders where torch may lie.
+                "PYTHONPATH": f"{places.bundle}:{os.environ.get('PYTHONPATH', '')}".strip(":"),
+                "METRONOME_TUNING": places.environment()["METRONOME_TUNING"],
+                "METRONOME_CACHE": places.environment()["METRONOME_CACHE"],
+            },
+            **changes,
+        )
+
+    def peers(self) -> tuple[list[Piece], list[Piece], list[Piece]]:
+        """Who is ready soon; who compiles for minutes; and all of them in TF32."""
+        models = [model for model in self.large() if model in PEERS_MODELS]
+
+        def soon(model: str, scale: str) -> Piece:
+            what = f"{model}, {scale}, IEEE fp32: PyTorch eager and captured, Metronome"
+            about = 20 if scale == "small" else 30
+            more = ("--peers", *READY_SOON)
+            return self.peer("peers", model, scale, *more, what=what, about=about, limit=150)
+
+        def compiled(model: str, scale: str) -> Piece:
+            what = f"{model}, {scale}, IEEE fp32: torch.compile's modes, JAX"
+            more = ("--peers", *COMPILED)
+            return self.peer("peers-compiled", model, scale, *more, what=what, about=120, limit=300)
+
+        def tf32(model: str) -> Piece:
+            what = f"{model}, full, TF32: PyTorch (eager, compiled, captured), JAX, Metronome"
+            return self.peer(
+                "peers-tf32", model, "full", "--tf32", what=what, about=130, limit=300
             )
 
-        return [of("small"), of("full"), of("full", "--tf32")]
+        return (
+            [soon(model, scale) for scale in SCALES for model in models],
+            [compiled(model, scale) for scale in SCALES for model in models],
+            [tf32(model) for model in models],
+        )
 
     def allocations(self) -> list[Piece]:
         return [
@@ -269,6 +296,7 @@ class Maker:
 
     def all(self) -> list[Piece]:
         first, rest = self.models_small()
+        soon, compiled, tf32 = self.peers()
         figures = {piece.name: piece for piece in self.compare("small")}
         small = [
             piece
@@ -284,9 +312,11 @@ class Maker:
             *self.conformance(),
             *rest,
             *self.models_full(),
-            *self.peers(),
+            *soon,
             *self.allocations(),
+            *compiled,
             *self.sanitizers(),
+            *tf32,
         ]
 
 
@@ -301,7 +331,9 @@ PARTS = (
     "models-full",
     "peers",
     "allocations",
+    "peers-compiled",
     "sanitizers",
+    "peers-tf32",
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from page import write_page
-from pieces import PARTS, Piece, Places, all_pieces
+from pieces import COMPILED, PARTS, Piece, Places, all_pieces
 from results import KernelCache, Results
 from runner import Runner
 
@@ -33,19 +33,27 @@ REFUSED = "========= Error: Device not supported"
 def on_host(piece: Piece, places: Places) -> Piece:
     """The same piece, smaller, on what this machine has."""
     command = ["small" if word == "full" else word for word in piece.command]
+    peers = piece.part.startswith("peers")
     if piece.part == "conformance":
         command += ["--small"]
     if piece.part.startswith("models-"):
         command += STEPS
-    if piece.part.startswith("compare-") or piece.part == "peers":
+    if piece.part.startswith("compare-") or peers:
         command[command.index("cuda")] = "cpu"
         command += ["--rounds", "7"]
     if piece.part.startswith("compare-") or piece.part == "allocations":
         command[0] = str(places.bundle / "bin" / Path(command[0]).name)
-    if piece.part == "peers":
-        command = [word for word in command if word != "--tf32"]
-        command += ["--models", "mlp", "--peers", "metronome"]
+    if piece.part == "peers-compiled":  # for minutes, and without a GPU
+        command = [word for word in command if word not in COMPILED]
+        command.insert(command.index("--peers") + 1, "eager")
     return replace(piece, command=command, about=2)
+
+
+def is_rehearsed(piece: Piece) -> bool:
+    """Full scale is small here: the first model shows that its pieces go through, and of the peers
+    none."""
+    full = "full" in piece.name.split("-")
+    return not full or piece.name.endswith(f"-{MODELS[0]}") and not piece.part.startswith("peers")
 
 
 def planted(places: Places) -> list[Piece]:
@@ -73,7 +81,8 @@ def pieces_of(places: Places) -> list[Piece]:
     (tools / "compute-sanitizer").write_text(SANITIZER)
     (tools / "compute-sanitizer").chmod(0o755)
     path = {"PATH": f"{tools}:{os.environ['PATH']}"}
-    pieces = [*planted(places), *(on_host(piece, places) for piece in all_pieces(places))]
+    rehearsed = [on_host(piece, places) for piece in all_pieces(places) if is_rehearsed(piece)]
+    pieces = [*planted(places), *rehearsed]
     pieces.sort(key=lambda piece: PARTS.index(piece.part))
     return [
         replace(piece, environment=piece.environment | path) if piece.needs else piece
@@ -124,7 +133,9 @@ def rehearse(report, places: Places, who: dict) -> None:
     for name in ("crash", "hang", "come-late"):
         told = name in page and EXPECTED[name][1] in page
         report.check(told, f"the page names what was planted to {name}, and why")
-    shown = all(f"### {model}, {scale}: " in page for model in MODELS for scale in ("small", "full"))
+    profiles = [piece.name.split("-", 2)[1:] for piece in pieces if piece.part == "profiles"]
+    shown = all(f"### {model}, {scale}: " in page for scale, model in profiles)
+    shown = shown and len(profiles) == len(MODELS) + 1
     report.check(shown, "the page shows where each model's step spends its time")
     results.out.close()
 

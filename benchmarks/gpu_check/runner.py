@@ -22,6 +22,10 @@ MOST_TOGETHER = 8
 MARGIN = 1.25
 # Before what it is ended by is what it cannot ignore.
 GRACE = 5
+# Seconds. One that goes on where it was stopped stops by itself so long before it is ended, and is
+# begun for whatever it gets done where there is so much time.
+RESERVE = 15
+LEAST_OF_RESUMED = 60
 
 
 @dataclass
@@ -115,9 +119,10 @@ class Runner:
 
     def estimate(self, piece: Piece) -> float:
         """What it takes, by what others of its kind took."""
-        if piece.resumes or piece.kind not in self.took:
-            return piece.about
-        return min(piece.limit, MARGIN * self.took[piece.kind])
+        about = piece.about
+        if piece.kind in self.took:
+            about = min(piece.limit, MARGIN * self.took[piece.kind])
+        return min(about + RESERVE, LEAST_OF_RESUMED) if piece.resumes else about
 
     def fits(self, piece: Piece, waiting: list[Piece]) -> bool:
         kept = 0 if piece.kept else sum(self.estimate(each) for each in waiting if each.kept)
@@ -172,7 +177,7 @@ class Runner:
         seconds = min(piece.limit, self.left())
         command = [*piece.command]
         if piece.resumes:
-            command += ["--limit", f"{seconds - 15:.0f}"]
+            command += ["--limit", f"{seconds - RESERVE:.0f}"]
             self.restore(piece)
         elif piece.file:
             piece.file.unlink(missing_ok=True)

@@ -280,6 +280,69 @@ COMPARED = {
     "forms": ["one graph, 1 stream: 50.0 us a step, kept", "uncaptured: 90.0 us a step"],
     "agree": True,
 }
+MODELS = [
+    *("mlp", "residual_tower", "gated_routing", "iterative_refine", "feedback_fixed"),
+    *("feedback_adaptive", "routed_sparse", "convnet", "conv_autoenc", "gru_seq", "lstm_seq"),
+    "transformer",
+]
+PEERS = [model for model in MODELS if model not in ("feedback_adaptive", "routed_sparse")]
+
+
+def whole_run(ops=80):
+    """All pieces, of as many ops as there may be."""
+    places = pieces.Places(
+        bundle=pathlib.Path("bundle"),
+        programs=pathlib.Path("bundle/bin"),
+        work=pathlib.Path("work"),
+        tuning=pathlib.Path("tuning.json"),
+        python="python3",
+        libraries="lib",
+        ops=["group", *(f"op{i}" for i in range(1, ops))],
+        models=MODELS,
+    )
+    return pieces.all_pieces(places)
+
+
+class Peers(Folders):
+    def of(self, part):
+        return [piece for piece in whole_run() if piece.part == part]
+
+    def test_each_model_has_a_piece_and_who_is_ready_soon_comes_first(self):
+        large = [*(m for m in PEERS if not m.startswith("conv")), "convnet", "conv_autoenc"]
+        both = [f"{scale}-{model}" for scale in ("small", "full") for model in large]
+        self.assertEqual([p.name for p in self.of("peers")], [f"peers-{each}" for each in both])
+        self.assertEqual([p.name for p in self.of("peers-compiled")],
+                         [f"peers-compiled-{each}" for each in both])
+        self.assertEqual([p.name for p in self.of("peers-tf32")],
+                         [f"peers-tf32-full-{model}" for model in large])
+        parts = [p.part for p in whole_run() if p.part.startswith("peers")]
+        self.assertEqual(parts, ["peers"] * 20 + ["peers-compiled"] * 20 + ["peers-tf32"] * 10)
+
+    def test_what_each_measures(self):
+        begin = "python3 -m peers --device cuda --scale"
+        for part, command in {
+            "peers": f"{begin} small --models mlp --cache work/peers --peers graph metronome "
+            "--json work/peers-small-mlp.json",
+            "peers-compiled": f"{begin} small --models mlp --cache work/peers --peers compile "
+            "compile_reduce_overhead compile_max_autotune jax "
+            "--json work/peers-compiled-small-mlp.json",
+            "peers-tf32": f"{begin} full --models mlp --cache work/peers --tf32 "
+            "--json work/peers-tf32-full-mlp.json",
+        }.items():
+            self.assertEqual(" ".join(self.of(part)[0].command), command)
+
+    def test_one_that_goes_on_is_begun_for_what_it_gets_done(self):
+        said = self.work / "said"
+        code = f"import sys; open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))"
+        file = self.work / "model.json"
+        model = piece("model", code, about=300, limit=400, resumes=True, file=file)
+        found = self.run_pieces(model, seconds=59, clock=lambda: 0)
+        self.assertEqual(self.states(found)["model"],
+                         ("unfinished", "not begun: it takes about 60 s, 59 s are left"))
+        self.run_pieces(model, seconds=70, clock=lambda: 0)
+        self.assertEqual(said.read_text(), "--limit 55")
+
+
 PAGE = """\
 # What the GPU check found
 
@@ -345,6 +408,39 @@ class Page(Folders):
         self.assertEqual(page.page(found), PAGE)
         page.write_page(found)
         self.assertEqual((self.folder / "gpu-check.md").read_text(), PAGE)
+        found.out.close()
+
+    def test_peers_of_a_model_stand_together_whatever_piece_they_were_in(self):
+        def row(peer, ms, ratio, **more):
+            return {"peer": peer, "label": f"{peer}'s label", "ms": samples(ms), "ratio": ratio,
+                    "agree": True} | more
+
+        def result(model, *rows):
+            return {"model": model, "scale": "full", "precision": "ieee", "peers": list(rows)}
+
+        found = results.Results(self.folder, WHO)
+        for part, measured in (
+            ("peers", result("mlp", row("eager", 0.5, 1), row("metronome", 0.05, 10))),
+            ("peers", result("convnet", row("eager", 2.0, 1), row("metronome", 1.0, 2, agree=False))),
+            ("peers-compiled", result("mlp", row("eager", 0.6, 1), row("compile", 0.3, 2),
+                                      {"peer": "jax", "label": "JAX jit", "unavailable": "no jax"})),
+        ):
+            found.add({"piece": f"{part}-full-{measured['model']}", "part": part, "kind": part,
+                       "what": "", "status": "passed", "seconds": 2.0, "detail": "",
+                       "results": {"results": [measured]}})
+        self.assertEqual("\n".join(page.peers(list(found.records.values()))), """\
+## Beside PyTorch and JAX: full, IEEE fp32
+
+| model | peer | ms | eager / it | agrees |
+| --- | ---: | ---: | ---: | ---: |
+| mlp | eager's label | 0.5000 +- 0.0074 | 1.00 | yes |
+| mlp | metronome's label | 0.0500 +- 0.0007 | 10.00 | yes |
+| mlp | eager's label, once more | 0.6000 +- 0.0089 | 1.00 | yes |
+| mlp | compile's label | 0.3000 +- 0.0044 | 2.00 | yes |
+| mlp | JAX jit | unavailable: no jax | - | - |
+| convnet | eager's label | 2.00 +- 0.03 | 1.00 | yes |
+| convnet | metronome's label | 1.00 +- 0.01 | 2.00 | NO |
+""")
         found.out.close()
 
     def test_a_page_that_fails_says_so_and_leaves_the_last_one(self):
