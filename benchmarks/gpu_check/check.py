@@ -12,11 +12,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from caches import Caches
 from dry import dry
 from page import STATES, write_page
 from peers.machine import this_machine
 from pieces import PARTS, Places, all_pieces
-from results import KernelCache, Refused, Results, writable
+from results import Refused, Results, writable
 from runner import Runner
 
 BUNDLE = Path(__file__).resolve().parent
@@ -93,7 +94,7 @@ def arguments() -> argparse.Namespace:
         default=BUNDLE / "results",
         metavar="FOLDER",
         help="where gpu-check.md (for people), gpu-check.jsonl, gpu-check.log, tuning.json and "
-        "kernels.tar go; earlier ones of the same bundle and device are gone on with",
+        "caches.tar go; earlier ones of the same bundle and device are gone on with",
     )
     add(
         "--from",
@@ -160,8 +161,8 @@ def check(args: argparse.Namespace) -> int:
             piece.file and piece.file.unlink(missing_ok=True)
     who = results.identity
     say(f"{who['device'] or 'no GPU'}; commit {who['commit']}; results in {results.folder}")
-    kernels = KernelCache(BUNDLE, work, results.folder)
-    Runner(pieces, results, kernels, work, BUNDLE, end, say, lambda: write_page(results)).run()
+    caches = Caches(BUNDLE, work, results.folder)
+    Runner(pieces, results, caches, work, BUNDLE, end, say, lambda: write_page(results)).run()
     if trouble := write_page(results):
         say(trouble)
     states = Counter(record["status"] for record in results.records.values())

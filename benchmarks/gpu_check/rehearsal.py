@@ -7,9 +7,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from caches import Caches
 from page import write_page
 from pieces import COMPILED, PARTS, Piece, Places, all_pieces
-from results import KernelCache, Results
+from results import Results
 from runner import Runner
 
 # Some of each kind: elementwise, a reduction, a library's, one that reads by index, a composite.
@@ -116,10 +117,10 @@ def rehearse(report, places: Places, who: dict) -> None:
 
     def run(pieces: list[Piece]) -> Results:
         results = Results(folder, who)
-        kernels = KernelCache(places.bundle, places.work, folder)
+        caches = Caches(places.bundle, places.work, folder)
         end = time.monotonic() + LIMIT
         # Kernels of the host include its headers: they lie below the working folder.
-        Runner(pieces, results, kernels, places.work, Path.cwd(), end, report.note).run()
+        Runner(pieces, results, caches, places.work, Path.cwd(), end, report.note).run()
         write_page(results)
         return results
 

@@ -4,19 +4,18 @@
     gpu-check.md      the same for people (page.py)
     gpu-check.log     what the pieces said
     tuning.json       kernel choices that were timed
-    kernels.tar       kernels that were compiled there
+    caches.tar        what was compiled there (caches.py)
 """
 
 import fcntl
 import json
 import os
 import shutil
-import tarfile
 import tempfile
 from pathlib import Path
 
 NAME = "gpu-check.jsonl"
-OTHERS = ("gpu-check.log", "tuning.json", "kernels.tar")
+OTHERS = ("gpu-check.log", "tuning.json", "caches.tar")
 # Of one piece's words, that the log keeps.
 MOST_LOGGED = 100_000
 FORMAT = 1
@@ -142,42 +141,3 @@ class Results:
     def log(self, piece: str, text: str) -> None:
         with (self.folder / "gpu-check.log").open("a") as out:
             out.write(f"==== {piece}\n{text[-MOST_LOGGED:]}\n")
-
-
-class KernelCache:
-    """Where programs find compiled kernels: those of the bundle, of earlier calls, and new ones,
-    which are added to `kernels.tar`."""
-
-    def __init__(self, bundle: Path, work: Path, results: Path) -> None:
-        self.bundle = bundle
-        self.folder, self.tar = work / "cache" / "kernels", results / "kernels.tar"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.known: set[str] = set()
-        for file in sorted((bundle / "kernels").glob("*.cubin")):
-            self.known.add(file.name)
-            if not (self.folder / file.name).exists():
-                shutil.copyfile(file, self.folder / file.name)
-        if self.tar.exists():
-            self.unpack()
-
-    def unpack(self) -> None:
-        try:
-            with tarfile.open(self.tar) as tar:
-                for member in tar:
-                    content = tar.extractfile(member)
-                    if content and "/" not in member.name:
-                        (self.folder / member.name).write_bytes(content.read())
-                        self.known.add(member.name)
-        except (tarfile.TarError, OSError, EOFError):
-            # The end of one that was cut off; it is written anew with what was whole.
-            self.tar.unlink()
-            self.known = {file.name for file in (self.bundle / "kernels").glob("*.cubin")}
-
-    def keep_new(self) -> None:
-        new = [file for file in sorted(self.folder.glob("*.cubin")) if file.name not in self.known]
-        if not new:
-            return
-        with tarfile.open(self.tar, "a") as tar:
-            for file in new:
-                tar.add(file, file.name)
-                self.known.add(file.name)

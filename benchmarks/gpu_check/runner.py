@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from caches import Caches
 from pieces import Piece
-from results import KernelCache, Results
+from results import Results
 from verdict import judged, results_of
 
 # Pieces that time nothing, at once; each holds half a GB of the device's memory.
@@ -59,7 +60,7 @@ class Running:
 class Runner:
     pieces: list[Piece]
     results: Results
-    kernels: KernelCache
+    caches: Caches
     work: Path
     folder: Path  # that pieces run in
     end: float  # by the clock
@@ -259,9 +260,11 @@ class Runner:
 
     def keep(self, piece: Piece, status: str, detail: str, seconds: float = 0, *more) -> None:
         self.record(piece, status, detail, seconds, *more)
-        self.kernels.keep_new()
+        left_out = self.caches.keep_new()
         self.page()
         self.tell(piece.name, status, seconds, detail)
+        if left_out:
+            self.say(left_out)
 
     def tell(self, name: str, status: str, seconds: float, detail: str) -> None:
         self.say(f"{name:<34} {status:<12} {seconds:6.1f} s  {detail[:150]}")

@@ -4,6 +4,7 @@ import contextlib
 import io
 import pathlib
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -11,6 +12,7 @@ from unittest import mock
 
 CHECK = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "gpu_check"
 sys.path[:0] = [str(CHECK), str(CHECK.parent)]
+import caches  # noqa: E402
 import check  # noqa: E402
 import page  # noqa: E402
 import pieces  # noqa: E402
@@ -41,9 +43,9 @@ class Folders(unittest.TestCase):
 
     def run_pieces(self, *of, seconds=30, who=WHO, earlier=None, clock=time.monotonic):
         found = results.Results(self.folder, who, earlier)
-        kernels = results.KernelCache(self.place / "bundle", self.work, found.folder)
+        kept = caches.Caches(self.place / "bundle", self.work, found.folder)
         end = clock() + seconds
-        runner.Runner(list(of), found, kernels, self.work, self.place, end, self.said.append,
+        runner.Runner(list(of), found, kept, self.work, self.place, end, self.said.append,
                       clock=clock).run()
         found.out.close()
         return found
@@ -173,11 +175,25 @@ class Calls(Folders):
         begun = [line["begun"] for line in results.lines_of(found.file) if "begun" in line]
         self.assertEqual(begun, ["a", "b", "c", "b"])
 
-    def test_kernels_and_choices_go_from_call_to_call(self):
-        kernels = self.work / "cache" / "kernels"
+    def compiles(self, name, file, size):
+        code = f"import pathlib; file = pathlib.Path({str(self.work)!r}, {file!r}); "
+        code += f"file.parent.mkdir(parents=True, exist_ok=True); file.write_text({size} * 'x')"
+        return piece(name, code)
+
+    def held(self):
+        with tarfile.open(self.folder / "caches.tar") as tar:
+            return tar.getnames()
+
+    def test_what_was_compiled_and_choices_go_from_call_to_call(self):
         (self.place / "bundle" / "kernels").mkdir(parents=True)
         (self.place / "bundle" / "kernels" / "ahead.cubin").write_text("ahead")
-        self.run_pieces(piece("a", f"open({str(kernels / 'new.cubin')!r}, 'w').write('new')"))
+        self.run_pieces(
+            self.compiles("a", "cache/kernels/new.cubin", 3),
+            self.compiles("p", "peers/small-ieee/mlp/compile/triton/kernel.so", 3),
+            self.compiles("op", "cache-of-ops/kernels/of-one.cubin", 3),
+        )
+        self.assertEqual(self.held(), ["cache/kernels/new.cubin",
+                                       "peers/small-ieee/mlp/compile/triton/kernel.so"])
         (self.folder / "tuning.json").write_text("{}")
         before = sorted(file.name for file in self.folder.iterdir())
         self.work, first = self.place / "other-work", self.folder
@@ -185,14 +201,37 @@ class Calls(Folders):
         self.work.mkdir()
         found = self.run_pieces(piece("a"), earlier=first)
         self.assertEqual(found.records["a"]["status"], "passed")
-        there = self.work / "cache" / "kernels"
-        self.assertEqual(sorted(file.name for file in there.iterdir()), ["ahead.cubin", "new.cubin"])
+        there = sorted(str(file.relative_to(self.work)) for file in self.work.rglob("*.*"))
+        self.assertEqual(there, ["cache/kernels/ahead.cubin", "cache/kernels/new.cubin",
+                                 "peers/small-ieee/mlp/compile/triton/kernel.so"])
         self.assertEqual(sorted(file.name for file in self.folder.iterdir()), before)
-        with (self.folder / "kernels.tar").open("r+b") as tar:  # cut off in the middle
-            tar.truncate(700)
+        with (self.folder / "caches.tar").open("r+b") as tar:  # cut off in the middle
+            tar.truncate(1700)
         self.work = self.place / "third-work"
         self.work.mkdir()
+        self.run_pieces(piece("b"))
+        self.assertEqual(self.held(), ["cache/kernels/new.cubin"])
+
+    @mock.patch.object(caches, "MOST_BYTES", 7 * caches.MIB // 2)
+    def test_what_would_make_the_archive_too_large_is_left_out_and_that_is_said_once(self):
+        self.run_pieces(
+            self.compiles("a", "cache/kernels/a.cubin", 2 * caches.MIB),
+            self.compiles("b", "peers/b.so", 2 * caches.MIB),
+            self.compiles("c", "peers/c.so", 3 * caches.MIB),
+            self.compiles("d", "peers/d.so", caches.MIB),
+        )
+        self.assertEqual(self.held(), ["cache/kernels/a.cubin", "peers/d.so"])
+        self.assertEqual([line for line in self.said if "caches" in line], [
+            "caches.tar may have 3.5 MiB: 2.0 MiB that were compiled just now are left out, as may be "
+            "later ones"])
+
+    def test_an_archive_writes_nothing_outside_of_its_folders(self):
+        self.folder.mkdir()
+        with tarfile.open(self.folder / "caches.tar", "w") as tar:
+            for name in ("../outside", "peers/../../outside", "/tmp/outside", "elsewhere/file"):
+                tar.addfile(tarfile.TarInfo(name))
         self.run_pieces(piece("a"))
+        self.assertEqual([str(file) for file in self.place.rglob("*") if file.name in ("outside", "file")], [])
 
 
 class Refusals(Folders):
