@@ -16,13 +16,25 @@ from pathlib import Path
 
 NAME = "gpu-check.jsonl"
 OTHERS = ("gpu-check.log", "tuning.json", "caches.tar")
-# Of one piece's words, that the log keeps.
-MOST_LOGGED = 100_000
+# Bytes of gpu-check.log, and of one piece's words in it: of them no more than a part of what is left
+# of the log, so that the last piece has a place, too.
+MOST_LOGGED = 8_000_000
+MOST_OF_A_PIECE = 100_000
+PART_OF_THE_REST = 16
 FORMAT = 1
 
 
 class Refused(Exception):
     """What is wrong with a folder, in one sentence."""
+
+
+def shortened(text: bytes, most: int) -> bytes:
+    """Its beginning and its end where it has more bytes, and between them a line that says so."""
+    if len(text) <= most:
+        return text
+    first, last = text[: most // 2], text[len(text) - most // 2 :]
+    cut = f"\n[... {len(text) - len(first) - len(last)} bytes are left out ...]\n"
+    return first + cut.encode() + last
 
 
 def lines_of(file: Path) -> list[dict]:
@@ -139,5 +151,9 @@ class Results:
         return self.records.get(piece, {}).get("status", "unfinished") != "unfinished"
 
     def log(self, piece: str, text: str) -> None:
-        with (self.folder / "gpu-check.log").open("a") as out:
-            out.write(f"==== {piece}\n{text[-MOST_LOGGED:]}\n")
+        with (self.folder / "gpu-check.log").open("ab") as out:
+            left = max(0, MOST_LOGGED - out.tell())
+            most = min(MOST_OF_A_PIECE, left // PART_OF_THE_REST)
+            said = f"==== {piece}\n".encode() + shortened(text.encode(), most) + b"\n"
+            if len(said) <= left:
+                out.write(said)

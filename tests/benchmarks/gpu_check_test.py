@@ -156,6 +156,44 @@ class Runs(Folders):
             *(piece(name, code.replace("{NAME}", name), together=True) for name in "abcd"))
         self.assertEqual(set(self.states(found).values()), {("passed", "it said nothing")})
 
+
+class Log(Folders):
+    def logged(self, *said):
+        found = results.Results(self.folder, WHO)
+        for name, text in said:
+            found.log(name, text)
+        found.out.close()
+        return (self.folder / "gpu-check.log").read_text()
+
+    @mock.patch.object(results, "MOST_OF_A_PIECE", 42)
+    def test_of_a_piece_that_says_much_the_middle_is_left_out(self):
+        text = "".join(f"line {i}\n" for i in range(10))
+        self.assertEqual(self.logged(("short", "a line"), ("long", text)), """\
+==== short
+a line
+==== long
+line 0
+line 1
+line 2
+
+[... 28 bytes are left out ...]
+line 7
+line 8
+line 9
+
+""")
+
+    @mock.patch.object(results, "MOST_LOGGED", 20_000)
+    def test_the_log_has_a_place_for_each_piece_and_does_not_become_larger(self):
+        names = [f"piece{i}" for i in range(30)]
+        text = self.logged(*((name, 100_000 * "x") for name in names))
+        self.assertLessEqual(len(text), 20_000)
+        self.assertEqual([line[5:] for line in text.splitlines() if line.startswith("==== ")], names)
+        for _ in range(20):
+            text = self.logged(*((name, 100_000 * "x") for name in names))
+        self.assertLessEqual(len(text), 20_000)
+
+
 class Calls(Folders):
     def test_the_next_call_goes_on(self):
         self.run_pieces(piece("a"), piece("b", "exit(1)"), piece("c", about=900))
