@@ -25,6 +25,7 @@ OF_THEIR_OWN = [
     "executor/checkpoint_kill_test.cc",
     "executor/environment_test.cc",
     "executor/keep_whole_test.cc",
+    "executor/launch_watch_test.cc",
     "executor/nvrtc_test.cc",
     "executor/open_cuda_test.cc",
     "executor/profile_test.cc",

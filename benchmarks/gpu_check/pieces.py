@@ -8,6 +8,8 @@ from pathlib import Path
 from peers.sizes import MODELS as PEERS_MODELS
 from peers.sizes import SCALES
 
+# Seconds of a step's first launch, after which it hangs: the process says which form, and ends.
+LAUNCH_LIMIT = "5"
 TOOLS = ("memcheck", "racecheck", "synccheck")
 # Beside eager, which always takes part: first who is ready soon, then who compiles for minutes.
 READY_SOON = ("graph", "metronome")
@@ -61,6 +63,7 @@ class Places:
             "LD_LIBRARY_PATH": self.libraries,
             "METRONOME_TUNING": str(self.tuning),
             "METRONOME_CACHE": str(self.work / "cache"),
+            "METRONOME_LAUNCH_LIMIT": LAUNCH_LIMIT,
         }
 
     def environment_of_ops(self) -> dict[str, str]:
@@ -222,8 +225,8 @@ class Maker:
                 "METRONOME_LIBRARY_PATH": places.libraries,
                 # Before the folders where torch may lie.
                 "PYTHONPATH": f"{places.bundle}:{os.environ.get('PYTHONPATH', '')}".strip(":"),
-                "METRONOME_TUNING": places.environment()["METRONOME_TUNING"],
-                "METRONOME_CACHE": places.environment()["METRONOME_CACHE"],
+                # All but the library path, which the peers' Python keeps its own of.
+                **{k: v for k, v in places.environment().items() if k != "LD_LIBRARY_PATH"},
             },
             **changes,
         )
@@ -285,7 +288,8 @@ class Maker:
                 about=15,
                 limit=240,
                 kind=f"{tool} of groups" if op == "group" else tool,
-                environment=self.places.environment_of_ops(),
+                # A launch may take long under it.
+                environment=self.places.environment_of_ops() | {"METRONOME_LAUNCH_LIMIT": ""},
                 needs="compute-sanitizer",
                 gate="device" if op == ops[0] else f"{tool}-{ops[0]}",
                 together=True,

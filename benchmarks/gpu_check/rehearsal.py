@@ -47,7 +47,9 @@ def on_host(piece: Piece, places: Places) -> Piece:
     if piece.part == "peers-compiled":  # for minutes, and without a GPU
         command = [word for word in command if word not in COMPILED]
         command.insert(command.index("--peers") + 1, "eager")
-    return replace(piece, command=command, about=2)
+    # Kernels of the host are slow.
+    environment = piece.environment | {"METRONOME_LAUNCH_LIMIT": ""}
+    return replace(piece, command=command, environment=environment, about=2)
 
 
 def is_rehearsed(piece: Piece) -> bool:

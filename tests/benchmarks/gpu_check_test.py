@@ -408,6 +408,12 @@ class Peers(Folders):
         }.items():
             self.assertEqual(" ".join(self.of(part)[0].command), command)
 
+    def test_a_launch_that_hangs_ends_its_program_but_not_under_compute_sanitizer(self):
+        limits = {}
+        for each in whole_run():
+            limits.setdefault(each.part, set()).add(each.environment["METRONOME_LAUNCH_LIMIT"])
+        self.assertEqual(limits, {part: {"" if part == "sanitizers" else "5"} for part in pieces.PARTS})
+
     def test_one_that_goes_on_is_begun_for_what_it_gets_done(self):
         said = self.work / "said"
         code = f"import sys; open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))"

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "executor/cuda/capture/cuda_steps.h"
+#include "executor/cuda/capture/launch_watch.h"
 #include "executor/cuda/capture/step_forms.h"
 #include "executor/cuda/capture/step_times.h"
 #include "executor/cuda/program/step_io.h"
@@ -226,15 +227,13 @@ class Replay {
 
   void accept(const StepForm& form, std::span<const std::byte> before, const Outcome& expected) {
     restore(before);  // the form before may have failed halfway
-    form.launch();
-    shared_.driver->synchronize(shared_.streams[0]);
+    launch_first(form);
     const Outcome actual = outcome(
         [&](std::size_t i) { return address_of(plan_, bases_, plan_.graph.readables()[i].value); });
     restore(before);
     const auto differs = [&](const std::string& what) {
       throw InternalError(
-          fmt::format("graph \"{}\", {}: {} gives other bits for {} than the kernels one by one",
-                      plan_.graph.name(), name_of(plan_.report), form.name(), what));
+          fmt::format("{} gives other bits for {} than the kernels one by one", named(form), what));
     };
     const auto [a, b] =
         std::mismatch(actual.storages.begin(), actual.storages.end(), expected.storages.begin());
@@ -247,6 +246,18 @@ class Replay {
         differs(fmt::format("\"{}\"", plan_.graph.readables()[i].name));
       }
     }
+  }
+
+  void launch_first(const StepForm& form) {
+    const LaunchWatch watch(named(form));
+    form.launch();
+    shared_.driver->synchronize(shared_.streams[0]);
+  }
+
+  /// "graph "mlp", train: one graph, 2 streams".
+  std::string named(const StepForm& form) const {
+    return fmt::format("graph \"{}\", {}: {}", plan_.graph.name(), name_of(plan_.report),
+                       form.name());
   }
 
   /// Milliseconds a step of each form: the median of interleaved rounds. The host's part belongs to
