@@ -5,10 +5,11 @@
 #
 # What programs load beside libtorch and the C and C++ libraries goes along; libtorch is the other
 # machine's own. GPU_KERNELS, which stays here, compiles what the models' steps would compile there.
+# Its last line tells the archive's size, and how long all of it took.
 set -euo pipefail
 
 # It must travel by mail-sized ways.
-readonly MOST_BYTES=$((40 * 1024 * 1024))
+readonly MOST_MIB=40
 
 here=$(dirname "${BASH_SOURCE[0]}")
 folder=$1
@@ -50,7 +51,10 @@ printf '%s\n' "${METRONOME_COMMIT:-unknown}" >"$folder/commit"
 tar -C "$(dirname "$folder")" --sort=name --owner=0 --group=0 -cf - "$(basename "$folder")" |
   gzip >"$folder.tar.gz"
 size=$(stat -c %s "$folder.tar.gz")
-if ((size > MOST_BYTES)); then
-  echo "bundle.sh: $folder.tar.gz has $size bytes, more than $MOST_BYTES" >&2
+tenths=$(((size * 10 + 1048575) / 1048576))
+if ((tenths > 10 * MOST_MIB)); then
+  echo "bundle.sh: $folder.tar.gz has $((tenths / 10)).$((tenths % 10)) MiB, more than $MOST_MIB" >&2
   exit 1
 fi
+printf 'measured: the bundle has %d.%d of at most %d MiB, and was packed in %d.%d min\n' \
+  $((tenths / 10)) $((tenths % 10)) $MOST_MIB $((SECONDS / 60)) $((SECONDS % 60 / 6))

@@ -19,7 +19,10 @@ refuses() {
 }
 
 bundle=$TEST_TMPDIR/metronome-gpu-check
-METRONOME_COMMIT=a-commit benchmarks/gpu_check/bundle.sh "$bundle" "$@"
+said=$(METRONOME_COMMIT=a-commit benchmarks/gpu_check/bundle.sh "$bundle" "$@")
+printf '%s\n' "$said" # CI shows what was measured
+grep -qE '^measured: the bundle has [0-9]+\.[0-9] of at most 40 MiB, and was packed in [0-9]+\.[0-9] min$' <<<"$said" ||
+  fail "bundle.sh does not tell the size: $said"
 tar -tzf "$bundle.tar.gz" >/dev/null || fail "the archive is damaged"
 
 # As if it had been unpacked elsewhere.

@@ -16,6 +16,7 @@ esac
 echo "//:one_test   \$ONE in 0.1s"
 mkdir -p bazel-testlogs/one_test
 echo "[doctest] test cases: 5 | \$CASES failed | 0 skipped" >bazel-testlogs/one_test/test.log
+echo "measured: it has 3 MiB" >>bazel-testlogs/one_test/test.log
 [ "\$ONE" = PASSED ]
 EOF
 chmod +x "$place/bin/bazel"
@@ -53,7 +54,10 @@ says 2 "metronome: new knows no --fly: it takes a folder, or --help." new --fly
 export ONE=PASSED CASES='5 passed | 0' SAYS="Error in fail: libtorch: no Python with torch is set up here: \
 run $clone/metronome setup, and let this workspace's .bazelrc say \"import $clone/.metronome/outside.bazelrc\"."
 # told WITHOUT_SETUP ONE_TEST
-told() { printf '%-56s %s\n' "example without setup" "$1" "example//:one_test" "$2 in 0.1s"; }
+told() {
+  printf '%-56s %s\n' "example without setup" "$1" "example//:one_test" "$2 in 0.1s"
+  echo "  measured: it has 3 MiB"
+}
 says 0 "$(told PASSED PASSED)
 6 passed, 0 failed" test example
 asked=$(<"$place/asked")
@@ -62,6 +66,7 @@ asked=$(<"$place/asked")
 # The tests of the tree leave it out.
 rm "$place/asked"
 says 0 "$(printf '%-56s %s\n' //:one_test 'PASSED in 0.1s')
+  measured: it has 3 MiB
 5 passed, 0 failed" test
 [[ $(<"$place/asked") == "$clone: build "*" --build_tests_only --keep_going -- //...
 $clone: test "*" --keep_going --test_summary=short -- //..." ]] || fail "test asked for: $(<"$place/asked")"
