@@ -16,7 +16,8 @@ from caches import Caches
 from dry import dry
 from page import STATES, write_page
 from peers.machine import this_machine
-from pieces import PARTS, Places, all_pieces
+from pieces import PARTS, all_pieces, places_of
+from plan import plan
 from results import Refused, Results, writable
 from runner import Runner
 
@@ -111,6 +112,7 @@ def arguments() -> argparse.Namespace:
         help=f"in all ({LIMIT}: under 9 minutes); what does not fit is not begun",
     )
     add("--again", action="store_true", help="run what was finished too")
+    add("--plan", action="store_true", help="tell the minutes that each part is reckoned to take")
     add("--dry", action="store_true", help="check what needs no GPU, and measure nothing")
     add(
         "--host",
@@ -124,6 +126,8 @@ def arguments() -> argparse.Namespace:
             parser.error(f'there is no part "{part}": say {", ".join(PARTS)}')
     if chosen.host and not chosen.dry:
         parser.error("--host needs --dry: it measures nothing")
+    if chosen.plan and chosen.parts:
+        parser.error("--plan is of all parts: name none")
     return chosen
 
 
@@ -142,16 +146,7 @@ def check(args: argparse.Namespace) -> int:
     end = time.monotonic() + args.limit
     work = work_folder()
     results = Results(args.results, identity(), args.earlier)
-    places = Places(
-        bundle=BUNDLE,
-        programs=BUNDLE / "bin",
-        work=work,
-        tuning=results.folder / "tuning.json",
-        python=sys.executable,
-        libraries=os.environ["METRONOME_LIBRARIES"],
-        ops=(BUNDLE / "ops").read_text().split(),
-        models=(BUNDLE / "models").read_text().split(),
-    )
+    places = places_of(BUNDLE, work, results.folder / "tuning.json")
     # The device's own piece tells all others whether there is one.
     chosen = {"device", *(args.parts or PARTS)}
     pieces = [piece for piece in all_pieces(places) if piece.part in chosen]
@@ -170,12 +165,20 @@ def check(args: argparse.Namespace) -> int:
     return 1 if states["failed"] else 0
 
 
+def tell_plan() -> int:
+    for line in plan(all_pieces(places_of(BUNDLE, BUNDLE, BUNDLE))):
+        say(line)
+    return 0
+
+
 def main() -> int:
     args = arguments()
+    if args.plan:
+        return tell_plan()
     # Ended from outside, it still ends what it runs.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        return dry(BUNDLE, args.host, identity()) if args.dry else check(args)
+        return dry(BUNDLE, args.host, args.parts, identity()) if args.dry else check(args)
     except Refused as reason:
         print(f"run.sh: {reason}", file=sys.stderr)
         return 2

@@ -8,7 +8,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from pieces import PARTS, Piece, Places, all_pieces
+from pieces import PARTS, Piece, all_pieces, places_of
+from plan import MOST_MINUTES, needed_minutes, plan
 from rehearsal import rehearse
 
 # What programs and libraries load by name when they need it, beside what `ldd` shows.
@@ -118,23 +119,21 @@ def check_piece(report: Report, piece: Piece) -> None:
     report.check(right, f"{piece.name} is understood (status {said.returncode}: {last[:120]})")
 
 
-def dry(bundle: Path, host: Path | None, who: dict) -> int:
+def check_plan(report: Report, pieces: list[Piece]) -> None:
+    needed = needed_minutes(pieces)
+    report.check(needed < MOST_MINUTES, f"what must be there is reckoned to take {needed:.1f} min")
+    for line in plan(pieces):
+        report.note(line)
+
+
+def dry(bundle: Path, host: Path | None, parts: list[str], who: dict) -> int:
     """Checks; goes through the pieces where there are programs that run on the host; and says what
-    each part would do. Returns the exit status."""
+    each part would do. Without `parts` all are checked. Returns the exit status."""
     report = Report()
     libraries = os.environ["METRONOME_LIBRARIES"]
     programs = sorted((bundle / "bin").iterdir())
     with tempfile.TemporaryDirectory(prefix="metronome-dry-") as name:
-        places = Places(
-            bundle=bundle,
-            programs=bundle / "bin",
-            work=Path(name),
-            tuning=Path(name) / "tuning.json",
-            python=sys.executable,
-            libraries=libraries,
-            ops=(bundle / "ops").read_text().split(),
-            models=(bundle / "models").read_text().split(),
-        )
+        places = places_of(bundle, Path(name), Path(name) / "tuning.json")
         for program in programs:
             check_program(report, program, libraries)
         check_libraries(report, programs, libraries, who["device"] is not None)
@@ -142,14 +141,12 @@ def dry(bundle: Path, host: Path | None, who: dict) -> int:
         report.check(kernels > 0, f"{kernels} kernels are compiled ahead")
         pieces = all_pieces(places)
         for piece in {piece.kind: piece for piece in reversed(pieces)}.values():
-            check_piece(report, piece)
+            if piece.part in (parts or PARTS):
+                check_piece(report, piece)
+        check_plan(report, pieces)
         if host:
             rehearse(report, replace(places, programs=host.resolve()), who)
     print(f"device  {who['device'] or 'none: the parts would report themselves as unavailable'}")
-    for part in PARTS:
-        of = [piece for piece in pieces if piece.part == part]
-        seconds = sum(piece.about for piece in of)
-        print(f"{part:<14} {len(of):3} pieces, about {seconds:4.0f} s one by one: {of[0].what}")
     if shutil.which("compute-sanitizer") is None:
         print("sanitizers     are unavailable here: there is no compute-sanitizer")
     print(f"python  {sys.executable}")

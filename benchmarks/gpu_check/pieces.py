@@ -2,6 +2,7 @@
 that takes, and what it needs."""
 
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +72,20 @@ class Places:
         return self.environment() | {"METRONOME_CACHE": str(self.work / "cache-of-ops")}
 
 
+def places_of(bundle: Path, work: Path, tuning: Path) -> Places:
+    """Those of the bundle, started by run.sh."""
+    return Places(
+        bundle=bundle,
+        programs=bundle / "bin",
+        work=work,
+        tuning=tuning,
+        python=sys.executable,
+        libraries=os.environ["METRONOME_LIBRARIES"],
+        ops=(bundle / "ops").read_text().split(),
+        models=(bundle / "models").read_text().split(),
+    )
+
+
 class Maker:
     """Makes pieces of the programs. All but the device's own wait for its word."""
 
@@ -132,8 +147,9 @@ class Maker:
     def models(self, part: str, name: str, what: str, *arguments: str, **more) -> Piece:
         return self.piece(part, name, what, ["gpu_models", *arguments], **more)
 
-    def models_small(self) -> tuple[list[Piece], list[Piece]]:
-        """A piece of each model that shows whether it is right, and what takes longer."""
+    def models_small(self) -> tuple[list[Piece], list[Piece], list[Piece]]:
+        """A piece of each model that shows whether it is right; models made for checks; and each of
+        the forms that `compare` has timed."""
 
         def of(model: str, forms: str, what: str) -> Piece:
             arguments = ["--models", model, "--scale", "small", "--forms", forms]
@@ -151,15 +167,15 @@ class Maker:
         steered = "a loop and branches that data decide: every form; what skipping saves"
         common = {"about": 15, "limit": 90}
         first = [of(m, "masked", "masked, one stream") for m in self.places.models]
-        rest = [
+        made = [
             self.models(
                 *("models-small", "moving", moving, "--checks", "untouched", "schedule"),
                 **common,
             ),
             self.models(*("models-small", "control", steered, "--checks", "control"), **common),
-            *(of(m, "every", "every form that is timed") for m in self.places.models),
         ]
-        return first, rest
+        every = [of(m, "every", "every form that is timed") for m in self.places.models]
+        return first, made, every
 
     def large(self) -> list[str]:
         """Models at full scale, those that take longest last."""
@@ -199,8 +215,9 @@ class Maker:
                 f"profile-{scale}-{model}",
                 f"{model}, {scale}: a step kernel by kernel",
                 ["metronome", "plan", model, "--scale", scale, "--device", "cuda", "--profile"],
-                about=8,
+                about=8 if scale == "small" else 12,
                 limit=90,
+                kind=f"profiles {scale}",
             )
             for scale in ("small", "full")
             for model in self.places.models
@@ -299,7 +316,7 @@ class Maker:
         return [of(tool, op) for tool in TOOLS for op in ops]
 
     def all(self) -> list[Piece]:
-        first, rest = self.models_small()
+        first, made, every = self.models_small()
         soon, compiled, tf32 = self.peers()
         figures = {piece.name: piece for piece in self.compare("small")}
         small = [
@@ -314,9 +331,10 @@ class Maker:
             *self.profiles(),
             *self.compare("full"),
             *self.conformance(),
-            *rest,
-            *self.models_full(),
+            *made,
             *soon,
+            *every,
+            *self.models_full(),
             *self.allocations(),
             *compiled,
             *self.sanitizers(),
@@ -332,8 +350,8 @@ PARTS = (
     "compare-small",
     "profiles",
     "compare-full",
-    "models-full",
     "peers",
+    "models-full",
     "allocations",
     "peers-compiled",
     "sanitizers",

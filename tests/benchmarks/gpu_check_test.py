@@ -16,6 +16,7 @@ import caches  # noqa: E402
 import check  # noqa: E402
 import page  # noqa: E402
 import pieces  # noqa: E402
+import plan  # noqa: E402
 import results  # noqa: E402
 import runner  # noqa: E402
 
@@ -329,6 +330,7 @@ class Refusals(Folders):
             ("--limit", "soon"): 'argument --limit: "soon" is no number of seconds above zero',
             ("--limit", "-1"): 'argument --limit: "-1" is no number of seconds above zero',
             ("--host", "x"): "--host needs --dry: it measures nothing",
+            ("--plan", "peers"): "--plan is of all parts: name none",
         }.items():
             said = io.StringIO()
             with mock.patch.object(sys, "argv", ["run.sh", *arguments]):
@@ -378,6 +380,58 @@ def whole_run(ops=80):
         models=MODELS,
     )
     return pieces.all_pieces(places)
+
+
+PLAN = """\
+device           1 pieces   0.1 min  the GPU, its libraries, and bytes that are copied there and back
+probe            3 pieces   0.2 min  the driver: conditional nodes, libraries in them, mapped \
+numbers, times of launches
+conformance     80 pieces   1.1 min  kernels of group against libtorch's
+models-small    26 pieces   4.5 min  mlp, small: replay, stepwise and eager steps; masked, one stream
+compare-small   12 pieces   1.6 min  mlp, small: planned steps beside libtorch's eager ones, and \
+their floor
+profiles        24 pieces   4.0 min  mlp, small: a step kernel by kernel
+compare-full    12 pieces   5.0 min  mlp, full: planned steps beside libtorch's eager ones, and \
+their floor
+peers           20 pieces   8.3 min  mlp, small, IEEE fp32: PyTorch eager and captured, Metronome
+models-full     12 pieces   5.0 min  mlp, full: replay, stepwise and eager steps
+allocations     12 pieces   2.4 min  mlp: CUDA calls during replay
+peers-compiled  20 pieces  40.0 min  mlp, small, IEEE fp32: torch.compile's modes, JAX
+sanitizers     240 pieces   7.5 min  compute-sanitizer (memcheck) over the kernels of group
+peers-tf32      10 pieces  21.7 min  mlp, full, TF32: PyTorch (eager, compiled, captured), JAX, Metronome
+reckoned: the small models' figures after 3.9 min, all up to the peers after 22.8, everything after 101.4
+"""
+
+
+class Plan(unittest.TestCase):
+    def test_what_must_be_there_fits_into_26_minutes_and_small_figures_into_the_first_call(self):
+        run = whole_run()
+        self.assertLess(plan.needed_minutes(run), 26)
+        self.assertLess(60 * plan.reckoned(plan.until("compare-small", run)), check.LIMIT)
+        small = [each.name for each in plan.until("compare-small", run)]
+        self.assertEqual(sorted(small), sorted(
+            ["device", "probe-graphs", "probe-failed-body", "probe-after-records"]
+            + [f"small-{model}-masked" for model in MODELS]
+            + [f"compare-small-{model}" for model in MODELS]))
+        needed = {each.name for each in plan.until("peers", run)}
+        for name in ("profile-{}", "compare-{}", "peers-{}"):
+            models = PEERS if name == "peers-{}" else MODELS
+            for scale in ("small", "full"):
+                self.assertLessEqual({f"{name.format(scale)}-{m}" for m in models}, needed)
+
+    def test_pieces_that_run_together_take_what_the_longest_takes_or_their_share(self):
+        def minutes(*of):
+            return plan.reckoned([piece(str(i), about=60 * about, together=together)
+                                  for i, (about, together) in enumerate(of)])
+
+        self.assertEqual(minutes(), 0)
+        self.assertEqual(minutes((1, False), (2, False)), 3)
+        self.assertEqual(minutes((1, False), *[(2, True)] * 8), 3)
+        self.assertEqual(minutes((1, False), (9, True), (2, True)), 10)
+
+    def test_it_says_what_each_part_takes(self):
+        self.maxDiff = None
+        self.assertEqual("\n".join(plan.plan(whole_run())) + "\n", PLAN)
 
 
 class Peers(Folders):
