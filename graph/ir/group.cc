@@ -15,39 +15,59 @@ bool contains(const std::vector<int>& list, int number) {
   return std::find(list.begin(), list.end(), number) != list.end();
 }
 
-/// What each member's rule says. A constant is a map without operands.
+using Kind = Fusion::Kind;
+
 std::vector<Fusion> fusions_of(const Group& group) {
   std::vector<Fusion> fusions;
-  for (const Group::Member& member : group.members) {
-    auto fusion = member.op->fusion(group.types_read_by(member));
-    if (!fusion && member.op->as<Fill>() != nullptr) fusion = Fusion{};
-    if (!fusion) throw Requirement{fmt::format("ops that fuse, but {}", member.op->name())};
-    fusions.push_back(std::move(*fusion));
-  }
+  for (const Group::Member& member : group.members) fusions.push_back(group.fusion_of(member));
   return fusions;
 }
 
-/// What holds between members: a map gives the domain's shape, a reduction walks over it, and what
-/// a reduction makes of the whole is read outside only.
+/// Whether what a member gives there is computed element by element of the domain.
+bool gives_elements(const Fusion& fusion, int output) {
+  return fusion.kind == Kind::map || fusion.kind == Kind::slice ||
+         contains(fusion.streamed_outputs, output);
+}
+
+/// Whether a member reads an operand element by element of the domain.
+bool takes_elements(const Fusion& fusion, int input) {
+  return fusion.kind == Kind::map || fusion.kind == Kind::concat ||
+         contains(fusion.streamed_inputs, input);
+}
+
+bool broadcasts(const Shape& shape, const Shape& domain) {
+  try {
+    return broadcast(shape, domain) == domain;
+  } catch (const Requirement&) {
+    return false;
+  }
+}
+
+/// What holds between members: a map gives the domain's shape, a slice of an operand one that
+/// broadcasts to it, a reduction and a concat walk over it, and what these make of the whole is
+/// read outside only.
 void check_flow(const Group& group) {
   const std::vector<Fusion> fusions = fusions_of(group);
-  int reductions = 0;
+  if (std::ranges::count(fusions, Kind::reduction, &Fusion::kind) > 1) {
+    throw Requirement{"at most one reduction"};
+  }
   for (std::size_t m = 0; m < group.members.size(); ++m) {
     const Group::Member& member = group.members[m];
-    const bool reduces = fusions[m].kind == Fusion::Kind::reduction;
-    if (reduces && ++reductions > 1) throw Requirement{"at most one reduction"};
-    if (!reduces && (member.types.size() != 1 || member.types[0].shape != group.domain)) {
+    const Kind kind = fusions[m].kind;
+    const bool fits = member.types.size() == 1 &&
+                      (kind == Kind::slice ? broadcasts(member.types[0].shape, group.domain)
+                                           : member.types[0].shape == group.domain);
+    if ((kind == Kind::map || kind == Kind::slice) && !fits) {
       throw Requirement{
           fmt::format("one result of {} from {}", to_string(group.domain), member.op->name())};
     }
     for (std::size_t i = 0; i < member.inputs.size(); ++i) {
       const Group::Source& source = member.inputs[i];
-      const bool streamed = !reduces || contains(fusions[m].streamed_inputs, static_cast<int>(i));
+      const bool takes = takes_elements(fusions[m], static_cast<int>(i));
       const bool made = source.member >= 0;
-      const bool element = !made || fusions[source.member].kind == Fusion::Kind::map ||
-                           contains(fusions[source.member].streamed_outputs, source.index);
-      if (!element || (made && !streamed) ||
-          (reduces && streamed && group.type(source).shape != group.domain)) {
+      const bool walked_over = takes && (kind == Kind::reduction || kind == Kind::concat);
+      if ((made && !(takes && gives_elements(fusions[source.member], source.index))) ||
+          (walked_over && group.type(source).shape != group.domain)) {
         throw Requirement{fmt::format("operand {} of {} element by element of {}", i,
                                       member.op->name(), to_string(group.domain))};
       }
@@ -79,7 +99,9 @@ class Reads {
       const Group::Member& member = group_.members[m];
       for (std::size_t i = 0; i < member.inputs.size(); ++i) {
         if (member.inputs[i] != Group::Source{-1, operand}) continue;
-        if (group_.inputs[operand].shape != group_.domain) return false;
+        if (fusions_[m].kind == Kind::slice || group_.inputs[operand].shape != group_.domain) {
+          return false;
+        }
         if (static_cast<int>(m) == reduction_) {
           if (!may_overwrite(streamed, static_cast<int>(i))) return false;
         } else if (reduction_ >= 0) {
@@ -141,10 +163,17 @@ Types Group::types_read_by(const Member& member) const {
   return types;
 }
 
+/// A constant is a map without operands.
+Fusion Group::fusion_of(const Member& member) const {
+  auto fusion = member.op->fusion(types_read_by(member));
+  if (fusion) return *std::move(fusion);
+  if (member.op->as<Fill>() != nullptr) return {};
+  throw Requirement{fmt::format("ops that fuse, but {}", member.op->name())};
+}
+
 int Group::reduction() const {
   for (std::size_t m = 0; m < members.size(); ++m) {
-    const auto fusion = members[m].op->fusion(types_read_by(members[m]));
-    if (fusion && fusion->kind == Fusion::Kind::reduction) return static_cast<int>(m);
+    if (fusion_of(members[m]).kind == Kind::reduction) return static_cast<int>(m);
   }
   return -1;
 }
@@ -184,7 +213,9 @@ Types Group::infer(std::span<const Type> in) const {
   Types types;
   for (const Source& source : outputs) {
     require_made(source, members.size());
-    if (source.member < 0) throw Requirement{"results of members"};
+    if (source.member < 0 || fusion_of(members[source.member]).kind == Kind::slice) {
+      throw Requirement{"results of members"};
+    }
     types.push_back(type(source));
   }
   return types;
@@ -203,7 +234,7 @@ std::vector<InPlace> Group::in_place() const {
   std::vector<int> streamed;
   if (reducer >= 0) {
     const Member& member = members[reducer];
-    streamed = member.op->fusion(types_read_by(member))->streamed_outputs;
+    streamed = fusion_of(member).streamed_outputs;
   }
   std::vector<InPlace> rights;
   for (std::size_t k = 0; k < outputs.size(); ++k) {

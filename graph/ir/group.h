@@ -10,8 +10,9 @@
 
 namespace metronome {
 
-/// Ops computed in one pass over the elements of one shape, the domain: maps, and at most one
-/// reduction that walks over it. What only members read takes no memory.
+/// Ops computed in one pass over the elements of one shape, the domain: maps, at most one reduction
+/// that walks over it, slices of operands, and concats of what has its shape. What only members
+/// read takes no memory.
 struct Group {
   static constexpr std::string_view name = "group";
   static constexpr bool differentiable = false;
@@ -50,6 +51,7 @@ struct Group {
   Types types_read_by(const Member& member) const;
   /// The member that reduces, or -1.
   int reduction() const;
+  Fusion fusion_of(const Member& member) const;
   /// [member] whether it reads a result of the reduction, directly or not.
   std::vector<bool> after_reduction() const;
 };

@@ -114,10 +114,19 @@ struct Fusion {
     /// dimensions. An op that makes such an operand can be computed as it is read; one that maps a
     /// result of the same shape, as it is written.
     reduction,
+    /// The one result is a range of the one operand along an axis, from `begin` on: it is read
+    /// where
+    /// it lies, so the operand lies in memory.
+    slice,
+    /// The operands, all of one shape, lie side by side along an axis of the one result, which is
+    /// written to memory.
+    concat,
   };
   Kind kind = Kind::map;
   std::vector<int> streamed_inputs = {};   ///< reduction: operands of the shape it walks over
   std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
+  std::int64_t axis = 0;                   ///< slice, concat
+  std::int64_t begin = 0;                  ///< slice
 };
 
 class Op {

@@ -47,6 +47,7 @@ class Fuser {
       : graph_(graph), settings_(settings), groups_(graph), fusions_(graph.nodes().size()) {
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) find_fusion(n);
     find_kept();
+    for (std::int32_t n = 0; n < groups_.nodes(); ++n) find_slice(n);
   }
 
   ir::Graph run() {
@@ -57,10 +58,15 @@ class Fuser {
   }
 
  private:
+  /// What a group makes itself in place of an operand: a constant, or a slice of another value.
+  struct Inner {
+    OpPtr op = nullptr;  ///< null: the operand is read as it is
+    ValueId of = {};     ///< absent of a constant
+  };
   struct Rule {
     Fusion fusion;
     Shape domain;
-    std::vector<OpPtr> constants = {};  ///< [operand] what takes its place in a group, or null
+    std::vector<Inner> inner = {};  ///< [operand]
   };
 
   const Node& node(std::int32_t index) const { return graph_.nodes()[index]; }
@@ -73,11 +79,13 @@ class Fuser {
     if (!settings_.fuses(*made.op)) return;
     const Types types = graph_.operands(made);
     auto fusion = made.op->fusion(types);
-    if (!fusion) return;
+    if (!fusion || fusion->kind == Fusion::Kind::slice) return;
     Shape domain;
     if (fusion->kind == Fusion::Kind::map) {
       if (made.types.size() != 1) return;
       domain = made.types[0].shape;
+    } else if (fusion->kind == Fusion::Kind::concat) {
+      domain = types[0].shape;
     } else {
       if (fusion->streamed_inputs.empty()) return;
       domain = types[fusion->streamed_inputs[0]].shape;
@@ -91,7 +99,7 @@ class Fuser {
     if (numel(domain) == 0) return;  // nothing to launch, or zeros to write
     if (fusion->kind == Fusion::Kind::reduction) keep_whole_results(n, *fusion);
     Rule rule{std::move(*fusion), std::move(domain)};
-    for (const ValueId id : made.inputs) rule.constants.push_back(constant_for(rule, id));
+    for (const ValueId id : made.inputs) rule.inner.push_back({constant_for(rule, id)});
     fusions_[n] = std::move(rule);
   }
 
@@ -106,6 +114,39 @@ class Fuser {
 
   void find_kept() {
     for_each_result(graph_, [&](ValueId id) { kept_.insert(id); });
+  }
+
+  /// A slice that all its readers can make of its operand, each for itself.
+  void find_slice(std::int32_t n) {
+    const Node& slice = node(n);
+    const auto fusion = slice.op->fusion(graph_.operands(slice));
+    if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuses(*slice.op)) return;
+    const ValueId id{n, 0};
+    const std::vector<std::int32_t>& readers = groups_.readers(n);
+    const auto makes = [&](std::int32_t reader) { return can_slice(reader, id); };
+    if (kept_.contains(id) || numel(shape(id)) == 0 || !slice.waits_for.empty() ||
+        !std::all_of(readers.begin(), readers.end(), makes)) {
+      return;
+    }
+    for (const std::int32_t reader : readers) {
+      for (std::size_t i = 0; i < node(reader).inputs.size(); ++i) {
+        if (node(reader).inputs[i] == id) {
+          fusions_[reader]->inner[i] = {slice.op, slice.inputs[0]};
+        }
+      }
+    }
+  }
+  bool can_slice(std::int32_t reader, ValueId id) const {
+    const Node& made = node(reader);
+    if (!fusions_[reader] || made.guard != node(id.node).guard) return false;
+    if (made.inputs.size() > static_cast<std::size_t>(kAddresses)) return false;
+    bool reads = false;
+    for (std::size_t i = 0; i < made.inputs.size(); ++i) {
+      if (made.inputs[i] != id) continue;
+      if (!takes(reader, i)) return false;
+      reads = true;
+    }
+    return reads;  // or it waits for the slice
   }
 
   /// The number that all elements of a value equal (a constant, or a view of one), if a group needs
@@ -156,9 +197,14 @@ class Fuser {
   /// Whether a value made in a group may be operand `slot` of the group's node `reader`.
   bool flows(ValueId id, std::int32_t reader, std::size_t slot) const {
     const Fusion& from = fusions_[id.node]->fusion;
+    return takes(reader, slot) &&
+           (from.kind == Fusion::Kind::map || has(from.streamed_outputs, id.output));
+  }
+  /// Whether a node of a group reads an operand element by element.
+  bool takes(std::int32_t reader, std::size_t slot) const {
     const Fusion& to = fusions_[reader]->fusion;
-    return (from.kind == Fusion::Kind::map || has(from.streamed_outputs, id.output)) &&
-           (to.kind == Fusion::Kind::map || has(to.streamed_inputs, slot));
+    return to.kind == Fusion::Kind::map || to.kind == Fusion::Kind::concat ||
+           has(to.streamed_inputs, slot);
   }
 
   bool leaves(ValueId id, std::int32_t a, std::int32_t b) const {
@@ -187,12 +233,14 @@ class Fuser {
       for (const std::int32_t n : groups_.members(group)) {
         const Node& member = node(n);
         for (std::size_t i = 0; i < member.inputs.size(); ++i) {
-          const ValueId id = member.inputs[i];
+          const Inner& inner = fusions_[n]->inner[i];
+          const ValueId id = inner.op == nullptr ? member.inputs[i] : inner.of;
+          if (!id.present()) continue;
           const std::int32_t maker = groups_.of(id.node);
-          if (maker == a || maker == b) {
-            if (!flows(id, n, i)) return false;
-          } else if (fusions_[n]->constants[i] == nullptr) {
+          if (maker != a && maker != b) {
             addresses.push_back(id);
+          } else if (inner.op != nullptr || !flows(id, n, i)) {
+            return false;
           }
         }
         for (std::size_t k = 0; k < member.types.size(); ++k) {
@@ -245,10 +293,7 @@ class Fuser {
     if (!fusions_[reader] || fusions_[reader]->domain != shape(id)) return false;
     const std::vector<ValueId>& inputs = node(reader).inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] != id) continue;
-      const Fusion& fusion = fusions_[reader]->fusion;
-      if (fusion.kind == Fusion::Kind::map) return fusions_[reader]->constants[i] == nullptr;
-      return has(fusion.streamed_inputs, i);
+      if (inputs[i] == id) return takes(reader, i) && fusions_[reader]->inner[i].op == nullptr;
     }
     return false;
   }
@@ -275,20 +320,20 @@ class Fuser {
     Copier copier(graph_);
     for (const std::int32_t group : groups_.order()) {
       const std::vector<std::int32_t>& members = groups_.members(group);
-      if (members.size() == 1 && !reads_constant(members[0])) {
+      if (members.size() == 1 && !makes_operands(members[0])) {
         copier.copy(members[0]);
       } else {
         append_group(copier, group);
       }
     }
-    return prune(copier.finish(), settings_);  // constants that all their readers took in
+    return prune(copier.finish(), settings_);  // what all its readers made for themselves
   }
 
-  bool reads_constant(std::int32_t n) const {
+  bool makes_operands(std::int32_t n) const {
     if (!fusions_[n]) return false;
-    const std::vector<OpPtr>& constants = fusions_[n]->constants;
-    return std::any_of(constants.begin(), constants.end(),
-                       [](const OpPtr& constant) { return constant != nullptr; });
+    const std::vector<Inner>& inner = fusions_[n]->inner;
+    return std::any_of(inner.begin(), inner.end(),
+                       [](const Inner& made) { return made.op != nullptr; });
   }
 
   void append_group(Copier& copier, std::int32_t index) const {
@@ -301,25 +346,32 @@ class Fuser {
       group.members.push_back({std::move(op), std::move(inputs), std::move(types)});
       return static_cast<int>(group.members.size()) - 1;
     };
-    const auto constant = [&](const OpPtr& op) {
-      for (std::size_t m = 0; m < group.members.size(); ++m) {
-        if (group.members[m].op->equals(*op)) return static_cast<int>(m);
-      }
-      return add(op, {}, op->infer({}));
-    };
-    const auto source_of = [&](ValueId id, const OpPtr& number) -> Group::Source {
-      if (number != nullptr) return {constant(number), 0};
+    const auto source_of = [&](ValueId id) -> Group::Source {
       const auto known = sources.find(id);
       if (known != sources.end()) return known->second;
       group.inputs.push_back(graph_.type(id));
       made.inputs.push_back(copier.at(id));
       return sources[id] = {-1, static_cast<int>(group.inputs.size()) - 1};
     };
+    const auto inner_source = [&](const Inner& inner) -> Group::Source {
+      std::vector<Group::Source> inputs;
+      if (inner.of.present()) inputs.push_back(source_of(inner.of));
+      for (std::size_t m = 0; m < group.members.size(); ++m) {
+        const Group::Member& earlier = group.members[m];
+        if (earlier.op->equals(*inner.op) && earlier.inputs == inputs) {
+          return {static_cast<int>(m), 0};
+        }
+      }
+      Types of;
+      if (inner.of.present()) of.push_back(graph_.type(inner.of));
+      return {add(inner.op, std::move(inputs), inner.op->infer(of)), 0};
+    };
     for (const std::int32_t n : nodes) {
       const Node& member = node(n);
       std::vector<Group::Source> inputs;
       for (std::size_t i = 0; i < member.inputs.size(); ++i) {
-        inputs.push_back(source_of(member.inputs[i], fusions_[n]->constants[i]));
+        const Inner& inner = fusions_[n]->inner[i];
+        inputs.push_back(inner.op == nullptr ? source_of(member.inputs[i]) : inner_source(inner));
       }
       const int m = add(member.op, std::move(inputs), member.types);
       for (std::size_t k = 0; k < member.types.size(); ++k) {

@@ -9,6 +9,11 @@ namespace metronome::passes {
 /// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
 /// and the matrix product stays. The ops of the rule all wait for what the op waited for; who
 /// waited for it waits for what makes its result.
+///
+/// A map of which only slices are read, each element at most once, becomes maps of its operands'
+/// slices, which can be read where they lie:
+///   slice(a + b) {1, 0:4}, slice(a + b) {1, 4:8}
+///   slice(a) {1, 0:4} + slice(b) {1, 0:4}, slice(a) {1, 4:8} + slice(b) {1, 4:8}
 ir::Graph loosen(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/language/functions.h"
@@ -58,6 +60,12 @@ std::vector<Inside> Concat::inside(std::span<const Type> in) const {
     offset += in[i].bytes();
   }
   return inside;
+}
+
+std::optional<Fusion> Concat::fusion(std::span<const Type> in) const {
+  const auto alike = [&](const Type& type) { return type == in[0]; };
+  if (!std::ranges::all_of(in, alike) || !inside(in).empty()) return std::nullopt;
+  return Fusion{.kind = Fusion::Kind::concat, .axis = normalized_axis(axis, in[0].rank())};
 }
 
 Value Concat::fold(std::span<const Value> in) const { return in.size() == 1 ? in[0] : Value(); }

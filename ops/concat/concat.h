@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct Concat {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<Inside> inside(std::span<const Type> in) const;
+  /// Of operands of one shape that are not made inside of the result.
+  std::optional<Fusion> fusion(std::span<const Type> in) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };

@@ -45,6 +45,9 @@ struct NormGradPlan {
   }
 };
 
+/// So few narrow rows are one block's, which leaves no sums for another launch.
+constexpr cuda::Index kRowsOfOneBlock = 16;
+
 /// For `Kernel` of T, which reduces `values` numbers at once and leaves `sums` sums over rows for
 /// each column of x. One block for each multiprocessor, two where there are rows enough: each
 /// leaves sums behind that are read once more.
@@ -54,9 +57,12 @@ NormGradPlan norm_grad_plan(const Type& x, int values, int sums) {
   NormGradPlan plan{.rows = norm_rows(x)};
   cuda::NormRows& rows = plan.rows;
   plan.columns = sums * rows.width;
-  plan.shape.threads = block_for(rows.count / Kernel::kRows, rows.threads);
+  const bool few = rows.count <= kRowsOfOneBlock && rows.threads <= 32;
+  plan.shape.threads =
+      few ? power_of_two(ceil_div(rows.count, Kernel::kRows) * rows.threads, 32, 256)
+          : block_for(rows.count / Kernel::kRows, rows.threads);
   const Index teams = plan.shape.threads / rows.threads;
-  const Index most = rows.count >= 8 * kFullDevice ? 2 * kFullDevice : kFullDevice;
+  const Index most = few ? 1 : rows.count >= 8 * kFullDevice ? 2 * kFullDevice : kFullDevice;
   plan.rows_of_block =
       std::max<Index>({1, ceil_div(rows.count, most), std::min(teams, rows.count)});
   plan.shape.blocks = ceil_div(rows.count, plan.rows_of_block);

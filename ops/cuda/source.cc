@@ -42,26 +42,54 @@ std::string floating_text(T number, std::string_view suffix) {
   return std::signbit(number) ? "(" + text + ")" : text;
 }
 
-/// Loops over the domain, and how an operand moves in each.
+/// Elements of a tensor in memory, one for each place of the domain: loops over the domain, and how
+/// far the tensor moves in a step of each.
 struct Walk {
   Shape sizes, strides;
+  std::int64_t offset = 0;
+
+  bool dense() const { return sizes.size() == 1 && strides[0] == 1 && offset == 0; }
+  /// The last element's place in memory.
+  std::int64_t last() const {
+    std::int64_t place = offset;
+    for (std::size_t d = 0; d < sizes.size(); ++d) place += (sizes[d] - 1) * strides[d];
+    return place;
+  }
+  bool stands_still() const { return sizes.empty() || strides.back() == 0; }
+  bool runs_on() const { return !sizes.empty() && strides.back() == 1; }
+  /// Whether packs of so many elements lie together, at multiples of their size.
+  bool packs(std::int64_t pack) const {
+    const auto whole = [&](std::int64_t number) { return number % pack == 0; };
+    if (sizes.empty()) return true;
+    if (!whole(sizes.back()) || !(stands_still() || runs_on())) return false;
+    return !runs_on() || (whole(offset) && std::all_of(strides.begin(), strides.end() - 1, whole));
+  }
 };
 
-Walk operand_walk(const Shape& domain, const Type& operand) {
+Walk broadcast_walk(const Shape& domain, const Type& operand) {
   const Nest nest = broadcast_nest(domain, {&operand, 1});
   return {nest.sizes, nest.strides[1]};
 }
 
-bool is_dense(const Walk& walk) { return walk.sizes.size() == 1 && walk.strides[0] == 1; }
+/// The range `part` of `whole` along an axis, from `begin` on, broadcast to the domain.
+Walk range_walk(const Shape& domain, const Shape& part, const Shape& whole, std::int64_t axis,
+                std::int64_t begin) {
+  const Shape dense = dense_strides(whole);
+  Shape strides(domain.size(), 0);
+  for (std::size_t d = 0; d < part.size(); ++d) {
+    if (part[d] != 1) strides[domain.size() - part.size() + d] = dense[d];
+  }
+  const Nest nest = coalesced({domain, {dense_strides(domain), strides}});
+  return {nest.sizes, nest.strides[1], begin * dense[axis]};
+}
 
-/// Where in an operand the element lies whose place in the domain is `i`, or `u` in 32 bits.
-std::string place_text(const Shape& domain, const Type& operand) {
-  const Walk walk = operand_walk(domain, operand);
-  if (walk.sizes.empty()) return "0";
-  if (is_dense(walk)) return "i";
-  const bool narrow = numel(domain) <= std::numeric_limits<std::uint32_t>::max();
+/// Where in memory the element lies whose place in the domain is `i`, or `u` in 32 bits.
+std::string place_text(const Shape& domain, const Walk& walk) {
+  if (walk.dense()) return "i";
+  const bool narrow =
+      std::max(numel(domain) - 1, walk.last()) <= std::numeric_limits<std::uint32_t>::max();
   const std::string_view place = narrow ? "u" : "i", suffix = narrow ? "u" : "LL";
-  std::string sum;
+  std::string sum = walk.offset == 0 ? "" : fmt::format("{}{}", walk.offset, suffix);
   std::int64_t inside = 1;
   for (std::size_t d = walk.sizes.size(); d-- > 0;) {
     const std::int64_t stride = walk.strides[d];
@@ -77,16 +105,73 @@ std::string place_text(const Shape& domain, const Type& operand) {
   return sum.empty() ? "0" : sum;
 }
 
-bool needs_narrow_place(const Group& group, const GroupPart& part) {
-  return std::any_of(part.operands.begin(), part.operands.end(), [&](int k) {
-    return place_text(group.domain, group.inputs[k]).find('u') != std::string::npos;
+/// What a kernel reads or writes of an operand or an output: its name there, and where it lies.
+struct Access {
+  int of;
+  Element element;
+  std::string value;
+  Walk walk;
+};
+
+std::vector<Access> loads_of(const Group& group, const GroupPart& part) {
+  std::vector<Access> loads;
+  for (const int k : part.elements) {
+    const Type& type = group.inputs[k];
+    loads.push_back({k, type.element, value_text({-1, k}), broadcast_walk(group.domain, type)});
+  }
+  for (const int m : part.members) {
+    const Group::Member& member = group.members[m];
+    const Fusion fusion = group.fusion_of(member);
+    if (fusion.kind != Fusion::Kind::slice) continue;
+    const int k = member.inputs[0].index;
+    loads.push_back({k, group.inputs[k].element, value_text({m, 0}),
+                     range_walk(group.domain, member.types[0].shape, group.inputs[k].shape,
+                                fusion.axis, fusion.begin)});
+  }
+  return loads;
+}
+
+std::vector<Access> stores_of(const Group& group, const GroupPart& part) {
+  std::vector<Access> stores;
+  for (const int k : part.outputs) {
+    const Group::Source& source = group.outputs[k];
+    const Group::Member& member = group.members[source.member];
+    const Type& type = group.type(source);
+    const Fusion fusion = group.fusion_of(member);
+    if (fusion.kind != Fusion::Kind::concat) {
+      stores.push_back({k, type.element, value_text(source), broadcast_walk(group.domain, type)});
+      continue;
+    }
+    const std::int64_t axis = fusion.axis;
+    std::int64_t begin = 0;
+    for (const Group::Source& side : member.inputs) {
+      stores.push_back({k, type.element, value_text(side),
+                        range_walk(group.domain, group.domain, type.shape, axis, begin)});
+      begin += group.domain[axis];
+    }
+  }
+  return stores;
+}
+
+std::vector<Access> accesses_of(const Group& group, const GroupPart& part) {
+  std::vector<Access> all = loads_of(group, part);
+  for (Access& store : stores_of(group, part)) all.push_back(std::move(store));
+  return all;
+}
+
+bool needs_narrow_place(const Group& group, const std::vector<Access>& accesses) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return place_text(group.domain, access.walk).find('u') != std::string::npos;
   });
 }
 
 constexpr std::string_view kNarrow = "const unsigned u = static_cast<unsigned>(i);\n";
 
+/// Nothing for what is read or written in memory.
 std::string member_text(const Group& group, int m) {
   const Group::Member& member = group.members[m];
+  const Fusion::Kind kind = group.fusion_of(member).kind;
+  if (kind == Fusion::Kind::slice || kind == Fusion::Kind::concat) return "";
   const Types types = group.types_read_by(member);
   std::vector<std::string> operands;
   for (const Group::Source& source : member.inputs) operands.push_back(value_text(source));
@@ -101,11 +186,9 @@ std::string member_text(const Group& group, int m) {
 }
 
 /// What is stored, reported where it is floating and not finite.
-std::string stored_text(const Group& group, int output) {
-  const Group::Source& source = group.outputs[output];
-  const std::string value = value_text(source);
-  return is_floating(group.type(source).element) ? fmt::format("watched(c, watch, {})", value)
-                                                 : value;
+std::string stored_text(const Access& store) {
+  return is_floating(store.element) ? fmt::format("watched(c, watch, {})", store.value)
+                                    : store.value;
 }
 
 }  // namespace
@@ -163,11 +246,12 @@ std::string value_text(const Group::Source& source) {
 
 GroupPart part_of(const Group& group, std::span<const Group::Source> values,
                   std::vector<int> outputs) {
-  std::vector<bool> operands(group.inputs.size()), members(group.members.size());
+  std::vector<bool> operands(group.inputs.size()), elements = operands,
+                                                   members(group.members.size());
   const int reduction = group.reduction();
   const auto need = [&](const Group::Source& source) {
     if (source.member < 0) {
-      operands[source.index] = true;
+      operands[source.index] = elements[source.index] = true;
     } else if (source.member != reduction) {
       members[source.member] = true;
     }
@@ -176,7 +260,12 @@ GroupPart part_of(const Group& group, std::span<const Group::Source> values,
   for (const int k : outputs) need(group.outputs[k]);
   for (std::size_t m = group.members.size(); m-- > 0;) {
     if (!members[m]) continue;
-    for (const Group::Source& source : group.members[m].inputs) need(source);
+    const Group::Member& member = group.members[m];
+    if (group.fusion_of(member).kind == Fusion::Kind::slice) {
+      operands[member.inputs[0].index] = true;
+    } else {
+      for (const Group::Source& source : member.inputs) need(source);
+    }
   }
   const auto numbers = [](const std::vector<bool>& set) {
     std::vector<int> list;
@@ -185,33 +274,26 @@ GroupPart part_of(const Group& group, std::span<const Group::Source> values,
     }
     return list;
   };
-  return {numbers(operands), numbers(members), std::move(outputs)};
+  return {numbers(operands), numbers(elements), numbers(members), std::move(outputs)};
 }
 
-bool runs_on(const Group& group, int operand) {
-  const Walk walk = operand_walk(group.domain, group.inputs[operand]);
-  return !walk.sizes.empty() && walk.strides.back() == 1;
+bool runs_on(const Group& group, const GroupPart& part, int operand) {
+  const std::vector<Access> loads = loads_of(group, part);
+  return std::any_of(loads.begin(), loads.end(),
+                     [&](const Access& load) { return load.of == operand && load.walk.runs_on(); });
 }
 
 int pack_of(const Group& group, const GroupPart& part) {
+  const std::vector<Access> accesses = accesses_of(group, part);
   std::size_t widest = 1;
-  for (const int k : part.outputs) {
-    widest = std::max(widest, size_of(group.type(group.outputs[k]).element));
-  }
-  for (const int k : part.operands) {
-    if (runs_on(group, k)) widest = std::max(widest, size_of(group.inputs[k].element));
+  for (const Access& access : accesses) {
+    if (access.walk.runs_on()) widest = std::max(widest, size_of(access.element));
   }
   const auto pack = static_cast<std::int64_t>(std::max<std::size_t>(16 / widest, 1));
-  if (numel(group.domain) % pack != 0) return 1;
-  for (const int k : part.operands) {
-    const Walk walk = operand_walk(group.domain, group.inputs[k]);
-    if (walk.sizes.empty()) continue;
-    if (walk.sizes.back() % pack != 0) return 1;
-    for (std::size_t d = 0; d + 1 < walk.sizes.size(); ++d) {
-      if (runs_on(group, k) && walk.strides[d] % pack != 0) return 1;
-    }
-  }
-  return static_cast<int>(pack);
+  const auto packs = [&](const Access& access) { return access.walk.packs(pack); };
+  return numel(group.domain) % pack == 0 && std::all_of(accesses.begin(), accesses.end(), packs)
+             ? static_cast<int>(pack)
+             : 1;
 }
 
 bool watches(const Group& group, const GroupPart& part) {
@@ -236,15 +318,19 @@ std::string members_text(const Group& group, const GroupPart& part) {
 
 std::string element_text(const Group& group, const GroupPart& part, bool stores) {
   std::string text;
-  if (needs_narrow_place(group, part)) text += kNarrow;
-  for (const int k : part.operands) {
-    text += fmt::format("const {} a{} = in{}[{}];\n", type_text(group.inputs[k].element), k, k,
-                        place_text(group.domain, group.inputs[k]));
+  if (needs_narrow_place(group, stores ? accesses_of(group, part) : loads_of(group, part))) {
+    text += kNarrow;
+  }
+  for (const Access& load : loads_of(group, part)) {
+    text += fmt::format("const {} {} = in{}[{}];\n", type_text(load.element), load.value, load.of,
+                        place_text(group.domain, load.walk));
   }
   for (const int m : part.members) text += member_text(group, m);
   if (!stores) return text;
-  for (const int k : part.outputs)
-    text += fmt::format("out{}[i] = {};\n", k, stored_text(group, k));
+  for (const Access& store : stores_of(group, part)) {
+    text += fmt::format("out{}[{}] = {};\n", store.of, place_text(group.domain, store.walk),
+                        stored_text(store));
+  }
   return text;
 }
 
@@ -269,24 +355,25 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack,
                        numel(group.domain), indented(element_text(group, part, true), 6));
   } else {
     std::string loads, elements, stores;
-    if (needs_narrow_place(group, part)) loads += kNarrow;
-    for (const int k : part.operands) {
-      const std::string type = type_text(group.inputs[k].element);
-      const std::string place = place_text(group.domain, group.inputs[k]);
-      if (runs_on(group, k)) {
-        loads += fmt::format("const Pack<{}, {}> p{} = load_pack<{}>(in{} + {});\n", type, pack, k,
-                             pack, k, place);
-        elements += fmt::format("const {} a{} = p{}.v[k];\n", type, k, k);
+    if (needs_narrow_place(group, accesses_of(group, part))) loads += kNarrow;
+    for (const Access& load : loads_of(group, part)) {
+      const std::string type = type_text(load.element);
+      const std::string place = place_text(group.domain, load.walk);
+      if (load.walk.runs_on()) {
+        loads += fmt::format("const Pack<{}, {}> p{} = load_pack<{}>(in{} + {});\n", type, pack,
+                             load.value, pack, load.of, place);
+        elements += fmt::format("const {} {} = p{}.v[k];\n", type, load.value, load.value);
       } else {
-        loads += fmt::format("const {} a{} = in{}[{}];\n", type, k, k, place);
+        loads += fmt::format("const {} {} = in{}[{}];\n", type, load.value, load.of, place);
       }
     }
     for (const int m : part.members) elements += member_text(group, m);
-    for (const int k : part.outputs) {
-      loads += fmt::format("Pack<{}, {}> r{};\n", type_text(group.type(group.outputs[k]).element),
-                           pack, k);
-      elements += fmt::format("r{}.v[k] = {};\n", k, stored_text(group, k));
-      stores += fmt::format("store_pack(out{} + i, r{});\n", k, k);
+    int packs = 0;
+    for (const Access& store : stores_of(group, part)) {
+      loads += fmt::format("Pack<{}, {}> r{};\n", type_text(store.element), pack, packs);
+      elements += fmt::format("r{}.v[k] = {};\n", packs, stored_text(store));
+      stores += fmt::format("store_pack(out{} + {}, r{});\n", store.of,
+                            place_text(group.domain, store.walk), packs++);
     }
     // Packs are counted; inside of one `i` is the element's own place.
     body = fmt::format(

@@ -20,7 +20,8 @@ std::string number_text(double number, Element element);
 
 /// Members of a group that are computed at one element, and what they need.
 struct GroupPart {
-  std::vector<int> operands;  ///< of the group, read at the element, in order
+  std::vector<int> operands;  ///< of the group, that it reads, in order
+  std::vector<int> elements;  ///< of these, those read at the element, in order: others are sliced
   std::vector<int> members;   ///< computed, in order
   std::vector<int> outputs;   ///< of the group, stored, in order
 
@@ -42,7 +43,7 @@ std::string value_text(const Group::Source& source);
 int pack_of(const Group& group, const GroupPart& part);
 /// True where an operand of the group runs on over a pack, so that its address must be a multiple
 /// of the pack's bytes.
-bool runs_on(const Group& group, int operand);
+bool runs_on(const Group& group, const GroupPart& part, int operand);
 
 /// Declarations of the members of a kernel or functor: addresses of operands and outputs, keys of
 /// random members, then a watch where it stores floating numbers.

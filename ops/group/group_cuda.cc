@@ -67,7 +67,7 @@ int pack_at(const Group& group, const GroupPart& part, const CudaLaunch& launch)
     return aligned(address, static_cast<std::size_t>(pack) * size_of(element));
   };
   for (const int k : part.operands) {
-    if (runs_on(group, k) && !fits(launch.input_data[k], group.inputs[k].element)) return 1;
+    if (runs_on(group, part, k) && !fits(launch.input_data[k], group.inputs[k].element)) return 1;
   }
   for (const int k : part.outputs) {
     if (!fits(launch.output_data[k], launch.outputs[k].element)) return 1;

@@ -49,6 +49,11 @@ std::optional<Alias> Slice::alias(std::span<const Type> in) const {
   return Alias{.output = 0, .input = 0, .offset = offset * size_of(in[0].element)};
 }
 
+std::optional<Fusion> Slice::fusion(std::span<const Type> in) const {
+  if (alias(in)) return std::nullopt;
+  return Fusion{.kind = Fusion::Kind::slice, .axis = axis, .begin = begin};
+}
+
 Value Slice::fold(std::span<const Value> in) const {
   if (begin == 0 && end == in[0].size(axis)) return in[0];
   const Slice* before = in[0].node().op->as<Slice>();

@@ -28,6 +28,8 @@ struct Slice {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::optional<Alias> alias(std::span<const Type> in) const;
+  /// Of a copy.
+  std::optional<Fusion> fusion(std::span<const Type> in) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };

@@ -154,6 +154,25 @@ TEST_CASE("the updates of many small parameters are one launch") {
   CHECK(count(lines, "adam_update") == steps);
 }
 
+TEST_CASE("a constant is no part of a step, unless somebody asks for it, or it is large") {
+  const auto nodes = [](std::int64_t size, bool asked) {
+    Graph g("constants");
+    const Value x = g.input("x", f32, {4, size});
+    const Type type{f32, {size, size}};
+    const std::vector<double> numbers(static_cast<std::size_t>(size * size), 0.5);
+    const Value weight = g.constant(numbers, type), row = weight.slice(0, 1, 2);
+    g.output("y", matmul(x, weight));
+    g.output("z", matmul(x, row.reshape({size, 1})));
+    if (asked) g.output("row", row);
+    CompileOptions options = both_modes();
+    options.modes = {Mode::evaluate};
+    return Compiled(g, {.streams = 1}, options).step.report().plan(Mode::evaluate).graph_nodes;
+  };
+  const int rest = nodes(8, false);  // two products, what loads inputs and what stores numbers
+  CHECK(nodes(8, true) > rest);
+  CHECK(nodes(600, false) == rest + 1);
+}
+
 /// A call of a library that no driver was told of.
 struct Fold {
   static constexpr std::string_view name = "fold";

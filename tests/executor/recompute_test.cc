@@ -10,6 +10,7 @@
 
 #include "executor/compile/make_plan.h"
 #include "executor/cuda/driver/null_driver.h"
+#include "executor/cuda/program/kept_constants.h"
 #include "executor/cuda/program/program.h"
 #include "executor/engine/plan_nodes.h"
 #include "graph/check/check_plan.h"
@@ -194,9 +195,10 @@ std::vector<std::vector<bool>> before_on_device(const executor::Plan& plan) {
   const auto hazards = executor::program::hazards(work);
   const std::size_t nodes = plan.graph.nodes().size();
   std::vector<std::vector<bool>> before(nodes, std::vector<bool>(nodes));
+  const executor::program::KeptConstants kept(plan.graph, constants);
   std::vector<std::int32_t> node_of;  // [task]
   for (const std::int32_t node : plan.schedule.order) {
-    if (!executor::has_kernel(plan.graph, plan.graph.nodes()[node])) continue;
+    if (!executor::has_kernel(plan.graph, plan.graph.nodes()[node]) || kept.has(node)) continue;
     for (const std::int32_t task : hazards[node_of.size()]) {
       const std::int32_t earlier = node_of[task];
       before[node][earlier] = true;

@@ -215,6 +215,74 @@ TEST_CASE("groups that read the same elements load them once; numbers are all on
         "  \"d\" is %4.1\n");
 }
 
+TEST_CASE("columns are read, and written, where they lie") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {2, 6}), y = g.input("y", f32, {2, 3});
+  const Value a = map({columns(x, 0, 3)}, "a"), b = map({columns(x, 3, 3), y}, "b");
+  g.output("beside", apply(Beside{}, {b, a}, Line::here()));
+  g.output("c", map({a, b}, "c"));
+  CHECK(fused(g) ==
+        "graph \"g\"\n"
+        "  %0 = input x : f32[2, 6]\n"
+        "  %1 = input y : f32[2, 3]\n"
+        "  %2, %2.1 = group(%0, %1) {columns(0:3) map(a) columns(3:6) map(b) beside map(c)} : "
+        "f32[2, 6], f32[2, 3]  \"map_2\"\n"
+        "  \"beside\" is %2\n"
+        "  \"c\" is %2.1\n");
+  CHECK(rights(g) == Rights{{1, 1}});  // of x columns are read that belong to other elements
+}
+
+TEST_CASE("each reader reads columns for itself, broadcast or not") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {2, 6}), y = g.input("y", f32, {2, 3});
+  const Value column = columns(x, 4, 1);
+  const Value a = map({y, column}, "a"), blended = node(g, "blend", Blend{y.type()}, {a});
+  g.output("b", map({blended, column, column}, "b"));
+  CHECK(fused(g) ==
+        "graph \"g\"\n"
+        "  %0 = input x : f32[2, 6]\n"
+        "  %1 = input y : f32[2, 3]\n"
+        "  %2 = group(%1, %0) {columns(4:5) map(a)} : f32[2, 3]  \"map\"\n"
+        "  %3 = blend(%2) {f32[2, 3]} : f32[2, 3]  \"blend\"\n"
+        "  %4 = group(%3, %0) {columns(4:5) map(b)} : f32[2, 3]  \"map_1\"\n"
+        "  \"b\" is %4\n");
+}
+
+TEST_CASE("columns of what a group makes are read from memory") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {2, 2}), made = map({x}, "a");
+  const Value all = apply(Beside{}, {made, made}, Line::here());
+  g.output("y", map({columns(all, 1, 2), made}, "b"));
+  CHECK(fused(g) ==
+        "graph \"g\"\n"
+        "  %0 = input x : f32[2, 2]\n"
+        "  %1, %1.1 = group(%0) {map(a) beside} : f32[2, 2], f32[2, 4]  \"beside\"\n"
+        "  %2 = group(%1.1, %1) {columns(1:3) map(b)} : f32[2, 2]  \"map_1\"\n"
+        "  \"y\" is %2\n");
+}
+
+TEST_CASE("columns that somebody needs as they are stay") {
+  Graph g("g");
+  const Value x = g.input("x", f32, {2, 6});
+  const Value part = columns(x, 0, 3);
+  SUBCASE("the user") { g.output("part", part); }
+  SUBCASE("an op that does not fuse") {
+    g.output("blend", node(g, "blend", Blend{part.type()}, {part}));
+  }
+  SUBCASE("a reduction that reads them as a whole") {
+    g.output("total", apply(Total{}, {x, part}, Line::here()));
+  }
+  SUBCASE("one that runs under a guard") {
+    const Value go = g.input("go", bool_, {});
+    g.output("z", or_zero(g, "z", go, node_under(g, go, "g", Map{"g"}, {part})));
+  }
+  SUBCASE("one that waits for them") {
+    g.output("late", node(g, "late", Map{"l"}, {g.input("y", f32, {4})}, {}, {part}));
+  }
+  g.output("y", map({part}));
+  CHECK(fused(g) == g.print());
+}
+
 TEST_CASE("a kernel takes no more addresses than its arguments hold") {
   Graph g("g");
   Value sum = g.input("x", f32, {4});
@@ -254,6 +322,21 @@ TEST_CASE("a group says what is wrong with it") {
           g.members.push_back({make_op(Total{}), {{0, 0}}, {Type{f32, {}}}});
           g.members.push_back({make_op(Map{}), {{0, 0}, {1, 0}}, {Type{f32, {4}}}});
         }) == "operand 1 of map element by element of [4]");
+
+  const Types wide = {Type{f32, {2, 4}}}, narrow = {Type{f32, {2, 2}}};
+  const auto refused = [&](std::vector<Group::Member> members) {
+    Group of{.domain = {2, 2}, .inputs = wide, .members = std::move(members), .outputs = {}};
+    of.outputs = {{static_cast<int>(of.members.size()) - 1, 0}};
+    return requirement([&] { of.infer(wide); });
+  };
+  const Group::Member slice = {make_op(Columns{0, 2}), {{-1, 0}}, narrow};
+  CHECK(refused({slice}) == "results of members");
+  CHECK(refused({{make_op(Columns{0, 3}), {{-1, 0}}, {Type{f32, {2, 3}}}}, slice}) ==
+        "one result of [2, 2] from columns");
+  CHECK(refused({slice, {make_op(Columns{0, 2}), {{0, 0}}, narrow}}) ==
+        "operand 0 of columns element by element of [2, 2]");
+  CHECK(refused({slice, {make_op(Beside{}), {{-1, 0}}, wide}}) ==
+        "operand 0 of beside element by element of [2, 2]");
 }
 
 // ---- random graphs ---------------------------------------------------------------------------
@@ -284,7 +367,18 @@ class Random {
 
   void add(Graph& g, const std::string& path, Value go) {
     const Value x = recent(), y = recent();
-    switch (below(10)) {
+    switch (below(12)) {
+      case 10:
+      case 11:
+        if (x.rank() == 2 && y.rank() == 2) {
+          const auto half = [&](const Value& of, const std::string& name) {
+            const Columns columns{static_cast<std::int64_t>(below(3)), 2};
+            const Value part = node(g, path + name, columns, {of});
+            return below(2) == 0 ? part : node(g, path + name + "/map", Map{}, {part});
+          };
+          values_.push_back(node(g, path, Beside{}, {half(x, "/a"), half(y, "/b")}));
+        }
+        return;
       case 0:
         return values_.push_back(node(g, path, Blend{x.type()}, {x, y}));
       case 1:

@@ -30,6 +30,15 @@ struct Map {
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
 
+/// A map of two operands of one shape.
+struct Both {
+  static constexpr std::string_view name = "both";
+  static constexpr bool differentiable = false;
+  bool operator==(const Both&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+  std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
 Settings fusing() {
   Settings settings;
   settings.fuses = [](const Op& op) { return op.attributes().empty(); };
@@ -88,6 +97,56 @@ TEST_CASE("an op stays whole where no part of it can be fused") {
                         Node{make_op(Map{{4}}), {d.layered.id()}, {}, "z", Line{}, go.id()})));
   }
   CHECK(after(passes::loosen, d.g, settings) == d.g.print());
+}
+
+/// Columns of a map of two matrices.
+struct Gates {
+  Graph g{"g"};
+  Value x = g.input("x", f32, {2, 6});
+  Value y = g.input("y", f32, {2, 6});
+  Value sum = node(g, "sum", Both{}, {x, y});
+  Settings settings = [] {
+    Settings all;
+    all.fuses = [](const Op&) { return true; };
+    return all;
+  }();
+};
+
+TEST_CASE("a map of which columns are read becomes maps of columns") {
+  Gates d;
+  d.g.output("a", columns(d.sum, 0, 4));
+  d.g.output("b", columns(d.sum, 4, 2));
+  CHECK(after(passes::loosen, d.g, d.settings) ==
+        "graph \"g\"\n"
+        "  %0 = input x : f32[2, 6]\n"
+        "  %1 = input y : f32[2, 6]\n"
+        "  %2 = columns(%0) {0:4} : f32[2, 4]  \"columns/columns\"\n"
+        "  %3 = columns(%1) {0:4} : f32[2, 4]  \"columns/columns_1\"\n"
+        "  %4 = both(%2, %3) : f32[2, 4]  \"columns/both\"\n"
+        "  %5 = columns(%0) {4:6} : f32[2, 2]  \"columns_1/columns\"\n"
+        "  %6 = columns(%1) {4:6} : f32[2, 2]  \"columns_1/columns_1\"\n"
+        "  %7 = both(%5, %6) : f32[2, 2]  \"columns_1/both\"\n"
+        "  \"a\" is %4\n"
+        "  \"b\" is %7\n");
+}
+
+TEST_CASE("it stays whole") {
+  Gates d;
+  SUBCASE("where it is read whole, too") { d.g.output("all", d.sum); }
+  SUBCASE("where another op reads it") { d.g.output("all", scale(d.sum, 2)); }
+  SUBCASE("where columns are read twice") { d.g.output("more", columns(d.sum, 3, 3)); }
+  SUBCASE("where another waits for it") {
+    d.g.output("late", node(d.g, "late", Scale{2}, {d.x}, {}, {d.sum}));
+  }
+  SUBCASE("where columns are read under a guard") {
+    const Value go = d.g.input("go", bool_, {});
+    d.g.output("z", or_zero(d.g, "z", go, node_under(d.g, go, "part", Columns{4, 2}, {d.sum})));
+  }
+  SUBCASE("where the target does not fuse columns") {
+    d.settings.fuses = [](const Op& op) { return op.name() != "columns"; };
+  }
+  d.g.output("a", columns(d.sum, 0, 4));
+  CHECK(after(passes::loosen, d.g, d.settings) == d.g.print());
 }
 
 TEST_CASE("an op of many operands is asked once whether it fuses") {

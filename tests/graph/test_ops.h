@@ -80,6 +80,37 @@ struct Head {
   }
 };
 
+/// `count` columns of a matrix, from column `begin` on. A copy, or read where they lie.
+struct Columns {
+  static constexpr std::string_view name = "columns";
+  static constexpr bool differentiable = false;
+  std::int64_t begin = 0;
+  std::int64_t count = 1;
+  bool operator==(const Columns&) const = default;
+  std::string attributes() const { return fmt::format("{}:{}", begin, begin + count); }
+  Types infer(std::span<const Type> in) const {
+    return {Type{in[0].element, {in[0].shape[0], count}}};
+  }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{.kind = Fusion::Kind::slice, .axis = 1, .begin = begin};
+  }
+};
+
+/// Matrices of one shape side by side.
+struct Beside {
+  static constexpr std::string_view name = "beside";
+  static constexpr bool differentiable = false;
+  bool operator==(const Beside&) const = default;
+  Types infer(std::span<const Type> in) const {
+    Type whole = in[0];
+    whole.shape[1] *= static_cast<std::int64_t>(in.size());
+    return {whole};
+  }
+  std::optional<Fusion> fusion(std::span<const Type>) const {
+    return Fusion{.kind = Fusion::Kind::concat, .axis = 1};
+  }
+};
+
 /// Rows of all operands, one operand behind the other; each may be made there.
 struct Stack {
   static constexpr std::string_view name = "stack";
@@ -151,6 +182,10 @@ inline Value scale(Value x, double factor, Line line = Line::here()) {
 }
 inline Value head(Value x, std::int64_t begin, std::int64_t rows, Line line = Line::here()) {
   return apply(Head{begin, rows}, {x}, line);
+}
+
+inline Value columns(Value x, std::int64_t begin, std::int64_t count, Line line = Line::here()) {
+  return apply(Columns{begin, count}, {x}, line);
 }
 
 inline Value accumulate(Value sum, Value term) {

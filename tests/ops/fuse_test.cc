@@ -115,6 +115,65 @@ TEST_CASE("maps: single numbers become one kernel, whether or not they belong to
   CHECK(check_fused(g) == Groups{"abs sqrt add pow"});
 }
 
+TEST_CASE("maps: ranges of operands and of results, of every axis, in packs and one by one") {
+  struct Form {
+    Shape shape;
+    std::int64_t axis, begin, end;
+  };
+  const Form forms[] = {{{4, 12}, 1, 4, 8},      {{4, 12}, 1, 3, 8},   {{5, 7}, 1, 6, 7},
+                        {{3, 6, 8}, 1, 2, 5},    {{3, 6, 5}, 1, 2, 5}, {{3, 6, 8}, 2, 4, 8},
+                        {{2, 3, 4, 8}, 2, 1, 3}, {{1, 6, 4}, 2, 0, 3}};
+  for (const Element element : {f32, f64, i32}) {
+    for (const Form& form : forms) {
+      CAPTURE(to_string(Type{element, form.shape}));
+      CAPTURE(form.begin);
+      Graph g("ranges");
+      const Value whole = g.input("whole", element, form.shape);
+      const Value part = whole.slice(form.axis, form.begin, form.end);
+      const Value other = g.input("other", element, part.type().shape);
+      const Value y = part * other, z = other - part;
+      g.output("y", y);
+      g.output("beside", concat({z, y, other}, form.axis));
+      CHECK(check_fused(g) == Groups{"slice mul sub concat"});
+    }
+  }
+}
+
+TEST_CASE("maps: a range that is broadcast") {
+  Graph g("broadcast");
+  const Value x = g.input("x", f32, {2, 6, 8}), weights = g.input("weights", f32, {6, 3});
+  const Value middle = g.input("middle", f32, {2, 3, 8});
+  g.output("y", x * weights.slice(1, 2, 3));
+  g.output("z", middle.slice(1, 1, 2) - x);
+  CHECK(check_fused(g) == Groups{"slice mul slice sub"});
+}
+
+TEST_CASE("maps: four gates of an lstm's step, and their gradients side by side") {
+  Graph g("gates");
+  const Value x = g.input("x", f32, {5, 32}), cell = g.input("cell", f32, {5, 8});
+  const Values gate = chunk(x, 4, 1);
+  const Value next = sigmoid(gate[1]) * cell + sigmoid(gate[0]) * tanh(gate[2]);
+  g.output("hidden", sigmoid(gate[3]) * tanh(next));
+  g.output("all", concat({next, cell}, 1));
+  g.validate();
+  CHECK(check_step(passes::materialize(passes::lower(g, {}), {})) ==
+        Groups{"slice tanh slice sigmoid mul slice sigmoid mul add tanh slice sigmoid mul concat"});
+}
+
+TEST_CASE("a reduction: between ranges that are read and ranges that are written") {
+  for (const Shape& shape : {Shape{6, 40}, Shape{3, 9}}) {
+    CAPTURE(to_string(shape));
+    Graph g("norm");
+    const Value x = g.input("x", f32, {shape[0], 2 * shape[1]});
+    const Value gamma = g.input("gamma", f32, {shape[1]}), beta = g.input("beta", f32, {shape[1]});
+    const Value left = x.slice(1, 0, shape[1]), right = x.slice(1, shape[1], 2 * shape[1]);
+    const Value h = left * sigmoid(right);
+    const Value y = apply(LayerNorm{}, {h, gamma, beta}, Line{});
+    g.output("beside", concat({gelu(y), h}, 1));
+    CHECK(check_fused(g) == Groups{"slice sigmoid slice mul layer_norm gelu concat"});
+  }
+}
+
 TEST_CASE("a reduction: its operand made as it is read, its result mapped as it is written") {
   for (const Shape& shape : {Shape{6, 40}, Shape{3, 9}, Shape{2, 9000}}) {
     CAPTURE(to_string(shape));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "executor/cuda/program/kept_constants.h"
 #include "executor/engine/plan_nodes.h"
 #include "graph/ir/guarded.h"
 
@@ -113,11 +114,16 @@ class Waits {
 
 std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding) {
   std::vector<Task> all;
-  const Locate locate = [&](ValueId id) { return address_of(plan, bases, id); };
+  const KeptConstants constants(plan.graph, binding.constants);
+  const Locate locate = [&](ValueId id) {
+    const std::byte* kept = constants.find(id);
+    // Nobody writes to a constant.
+    return kept == nullptr ? address_of(plan, bases, id) : const_cast<std::byte*>(kept);
+  };
   const Waits waits(plan.graph);
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];
-    if (!has_kernel(plan.graph, plan.graph.nodes()[node])) continue;
+    if (!has_kernel(plan.graph, plan.graph.nodes()[node]) || constants.has(node)) continue;
     std::byte* scratch =
         plan.scratch_bytes[node] > 0 ? bases.arena + plan.memory.scratch_offsets[node] : nullptr;
     all.push_back(task_of(plan, step, locate, scratch, binding));
