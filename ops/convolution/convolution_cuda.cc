@@ -107,20 +107,32 @@ const T* bias_of(const CudaLaunch& l) {
   return l.inputs.size() > 2 ? l.in<T>(2) : nullptr;
 }
 
-template <class T>
-void record_forward(const ConvolutionSizes& sizes, const CudaLaunch& l) {
-  const std::int64_t count = l.outputs[0].numel();
-  l.commands.launch(cuda::Convolution<T>{l.in<T>(0), l.in<T>(1), bias_of<T>(l), l.out<T>(0),
-                                         plan_of(sizes), count, l.watch},
-                    spread(count, 128, l.device));
+/// Both ways: from operand 0 to the result, `channels` of each group at each of `places`, each a
+/// sum over `sources` channels.
+template <class T, template <class> class Kernel>
+void record_channels(const ConvolutionSizes& sizes, std::int64_t channels, std::int64_t sources,
+                     std::int64_t places, const CudaLaunch& l) {
+  constexpr int kThreads = 128;
+  const cuda::ConvolutionPlan plan = plan_of(sizes);
+  const auto of_source = static_cast<std::int64_t>(plan.taps() * cuda::kChannels * sizeof(T));
+  const std::int64_t chunk = std::min(sources, std::int64_t{kKeptBytes} / of_source);
+  const cuda::Index sets = sizes.groups * ceil_div(channels, cuda::kChannels);
+  const cuda::Index blocks = sets * ceil_div(places, kThreads);
+  l.commands.launch(Kernel<T>{{l.in<T>(0), l.in<T>(1), bias_of<T>(l), l.out<T>(0), plan, places,
+                               blocks, static_cast<int>(chunk), l.watch}},
+                    {.blocks = std::min(blocks, kMostBlocks),
+                     .threads = kThreads,
+                     .shared_bytes = static_cast<int>(chunk * of_source)});
 }
 
 template <class T>
-void record_transposed(const ConvolutionSizes& sizes, const CudaLaunch& l) {
-  const std::int64_t count = l.outputs[0].numel();
-  l.commands.launch(cuda::TransposedConvolution<T>{l.in<T>(0), l.in<T>(1), bias_of<T>(l),
-                                                   l.out<T>(0), plan_of(sizes), count, l.watch},
-                    spread(count, 128, l.device));
+void record_forward(const ConvolutionSizes& s, const CudaLaunch& l) {
+  record_channels<T, cuda::Convolution>(s, s.out, s.in, s.images * s.places(), l);
+}
+
+template <class T>
+void record_transposed(const ConvolutionSizes& s, const CudaLaunch& l) {
+  record_channels<T, cuda::TransposedConvolution>(s, s.in, s.out, s.images * s.points(), l);
 }
 
 template <class T>

@@ -1,5 +1,6 @@
-// Convolutions element by element: a thread for each element of a result, a team of threads for
-// each element of a weight's gradient. Sums have one order, so the same bits every time.
+// Convolutions element by element: a thread for some channels of a result at one place, a team of
+// threads for each element of a weight's gradient. Sums have one order, so the same bits every
+// time.
 #pragma once
 
 #include "ops/kernel/index.h"
@@ -55,33 +56,157 @@ struct ConvolutionSpot {
   }
 };
 
+/// Channels of a result that a thread makes at one place: each number that it reads serves all.
+constexpr int kChannels = 4;
+
+/// The channels of a result that a block makes at its threads' places: `count` from `first` of a
+/// group.
+struct ChannelSet {
+  int group, first, count;
+
+  METRONOME_DEVICE ChannelSet(int index, int channels) {
+    const int of_group = (channels + kChannels - 1) / kChannels;
+    group = index / of_group;
+    first = (index - group * of_group) * kChannels;
+    count = channels - first < kChannels ? channels - first : kChannels;
+  }
+};
+
+/// Weights of a set of channels, each from all taps of all sources: channels of the operand.
+template <class T>
+struct ChannelWeights {
+  const T* from;
+  Index channel_step, source_step;
+  int taps;
+};
+
+/// Some of them in shared memory, the set's channels side by side.
+template <class T>
+struct StagedWeights {
+  const T* from;
+  int taps;
+
+  METRONOME_DEVICE T at(int tap, int channel) const { return from[tap * kChannels + channel]; }
+  METRONOME_DEVICE void next_source() { from += taps * kChannels; }
+};
+
+/// Where those of one source are too many for shared memory.
+template <class T>
+struct DirectWeights {
+  ChannelWeights<T> all;
+  int last;  ///< channel of the set
+
+  METRONOME_DEVICE T at(int tap, int channel) const {
+    return all.from[(channel < last ? channel : last) * all.channel_step + tap];
+  }
+  METRONOME_DEVICE void next_source() { all.from += all.source_step; }
+};
+
+/// add(weights, begin, end) for sources of `sources`, in order; of a thread without a place only
+/// the stages are made. `chunk`: sources whose weights shared memory holds; 0: none.
+template <class T, class Context, class Add>
+METRONOME_DEVICE void for_weights(Context& c, const ChannelWeights<T>& weights, int channels,
+                                  int sources, int chunk, bool adds, const Add& add) {
+  if (chunk == 0) {
+    if (adds) add(DirectWeights<T>{weights, channels - 1}, 0, sources);
+    return;
+  }
+  T* const stage = reinterpret_cast<T*>(c.shared());
+  METRONOME_ROLLED
+  for (int begin = 0; begin < sources; begin += chunk) {
+    const int end = begin + chunk < sources ? begin + chunk : sources;
+    c.barrier();  // the stage before was read
+    const int count = (end - begin) * weights.taps * kChannels;
+    METRONOME_ROLLED
+    for (int i = c.thread(); i < count; i += c.threads()) {
+      const int channel = i % kChannels, tap_of_all = i / kChannels;
+      const int source = tap_of_all / weights.taps, tap = tap_of_all - source * weights.taps;
+      stage[i] = channel < channels ? weights.from[channel * weights.channel_step +
+                                                   (begin + source) * weights.source_step + tap]
+                                    : T(0);
+    }
+    c.barrier();
+    if (adds) add(StagedWeights<T>{stage, weights.taps}, begin, end);
+  }
+}
+
+/// What both ways of a convolution have in common: blocks, each for a set of channels at as many
+/// places as it has threads.
+template <class T>
+struct ChannelBlocks {
+  const T* from;
+  const T* weight;
+  const T* bias;  ///< may be null
+  T* to;
+  ConvolutionPlan plan;
+  Index places;  ///< of all images
+  Index blocks;  ///< all, of which each sets of all channels follow each other
+  int chunk;     ///< as of `for_weights`
+  Watch watch;
+
+  /// make(spot, set, real, total) adds to `total` what a set's channels are at a spot of an image
+  /// of `size`; where the spot is not real, beyond the last, it takes part in barriers only.
+  template <class Context, class Make>
+  METRONOME_DEVICE void run(Context& c, int channels, const int (&size)[3],
+                            const Make& make) const {
+    const int sets = plan.groups * ((channels + kChannels - 1) / kChannels);
+    const Index points = Index(size[0]) * size[1] * size[2];
+    for (Index block = c.block(); block < blocks; block += c.blocks()) {
+      const Index tile = quotient(block, sets);
+      const ChannelSet set(static_cast<int>(block - tile * sets), channels);
+      const Index place = tile * c.threads() + c.thread();
+      const bool real = place < places;
+      const ConvolutionSpot spot(real ? place : 0, 1, size);
+      T total[kChannels];
+      METRONOME_UNROLL
+      for (int k = 0; k < kChannels; ++k) {
+        const bool biased = bias != nullptr && k < set.count;
+        total[k] = biased ? bias[set.group * channels + set.first + k] : T(0);
+      }
+      make(spot, set, real, total);
+      if (!real) continue;
+      const Index first = spot.image * plan.groups * channels + set.group * channels + set.first;
+      T* const y = to + first * points + (place - spot.image * points);
+      METRONOME_UNROLL
+      for (int k = 0; k < kChannels; ++k) {
+        if (k < set.count) y[k * points] = watched(c, watch, total[k]);
+      }
+    }
+  }
+};
+
 /// y = convolution(x, weight) + bias.
 template <class T>
 struct Convolution {
   static constexpr const char* name = "convolution";
-  const T* x;
-  const T* weight;
-  const T* bias;  ///< may be null
-  T* y;
-  ConvolutionPlan plan;
-  Index count;  ///< elements of y
-  Watch watch;
+  ChannelBlocks<T> of;  ///< from x to y
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    for (Index i = first(c); i < count; i += stride(c)) {
-      const ConvolutionSpot spot(i, plan.groups * plan.out, plan.output);
-      y[i] = watched(c, watch, sum(spot));
-    }
+    const ConvolutionPlan& plan = of.plan;
+    const Index taps = plan.taps();
+    of.run(
+        c, plan.out, plan.output,
+        [&](const ConvolutionSpot& spot, const ChannelSet& set, bool real, T(&total)[kChannels]) {
+          const Index first = Index(set.group) * plan.out + set.first;
+          const ChannelWeights<T> weights{of.weight + first * plan.in * taps, plan.in * taps, taps,
+                                          static_cast<int>(taps)};
+          const T* const image =
+              of.from + (spot.image * plan.groups + set.group) * plan.in * plan.points();
+          for_weights(c, weights, set.count, plan.in, of.chunk, real,
+                      [&](auto staged, int begin, int end) {
+                        add(spot, image, staged, begin, end, total);
+                      });
+        });
   }
 
-  METRONOME_DEVICE T sum(const ConvolutionSpot& spot) const {
-    const int group = spot.channel / plan.out;
-    const T* from = x + (spot.image * plan.groups + group) * plan.in * plan.points();
-    const T* w = weight + Index(spot.channel) * plan.in * plan.taps();
-    T total = bias != nullptr ? bias[spot.channel] : T(0);
+  template <class Weights>
+  METRONOME_DEVICE void add(const ConvolutionSpot& spot, const T* image, Weights weights, int begin,
+                            int end, T (&total)[kChannels]) const {
+    const ConvolutionPlan& plan = of.plan;
     METRONOME_ROLLED
-    for (int channel = 0; channel < plan.in; ++channel) {
+    for (int channel = begin; channel < end; ++channel) {
+      const T* const from = image + channel * plan.points();
       METRONOME_ROLLED
       for (int a = 0; a < plan.kernel[0]; ++a) {
         const int z = plan.under(0, spot.at[0], a);
@@ -91,17 +216,21 @@ struct Convolution {
           const int v = plan.under(1, spot.at[1], b);
           if (v < 0 || v >= plan.input[1]) continue;
           const T* const row = from + (Index(z) * plan.input[1] + v) * plan.input[2];
-          const T* const taps = w + (Index(a) * plan.kernel[1] + b) * plan.kernel[2];
+          const int tap = (a * plan.kernel[1] + b) * plan.kernel[2];
+          METRONOME_ROLLED
           for (int e = 0; e < plan.kernel[2]; ++e) {
             const int u = plan.under(2, spot.at[2], e);
-            if (u >= 0 && u < plan.input[2]) total = fma_of(row[u], taps[e], total);
+            if (u < 0 || u >= plan.input[2]) continue;
+            const T number = row[u];
+            METRONOME_UNROLL
+            for (int k = 0; k < kChannels; ++k) {
+              total[k] = fma_of(number, weights.at(tap + e, k), total[k]);
+            }
           }
         }
       }
-      from += plan.points();
-      w += plan.taps();
+      weights.next_source();
     }
-    return total;
   }
 };
 
@@ -109,20 +238,25 @@ struct Convolution {
 template <class T>
 struct TransposedConvolution {
   static constexpr const char* name = "transposed_convolution";
-  const T* y;
-  const T* weight;
-  const T* bias;  ///< may be null
-  T* x;
-  ConvolutionPlan plan;
-  Index count;  ///< elements of x
-  Watch watch;
+  ChannelBlocks<T> of;  ///< from y to x
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    for (Index i = first(c); i < count; i += stride(c)) {
-      const ConvolutionSpot spot(i, plan.groups * plan.in, plan.input);
-      x[i] = watched(c, watch, sum(spot));
-    }
+    const ConvolutionPlan& plan = of.plan;
+    const Index taps = plan.taps();
+    of.run(
+        c, plan.in, plan.input,
+        [&](const ConvolutionSpot& spot, const ChannelSet& set, bool real, T(&total)[kChannels]) {
+          const Index first = Index(set.group) * plan.out * plan.in + set.first;
+          const ChannelWeights<T> weights{of.weight + first * taps, taps, plan.in * taps,
+                                          static_cast<int>(taps)};
+          const T* const image =
+              of.from + (spot.image * plan.groups + set.group) * plan.out * plan.places();
+          for_weights(c, weights, set.count, plan.out, of.chunk, real,
+                      [&](auto staged, int begin, int end) {
+                        add(spot, image, staged, begin, end, total);
+                      });
+        });
   }
 
   /// The kernel's elements that lie on an element of the input: the first, and its place; those
@@ -131,6 +265,7 @@ struct TransposedConvolution {
     int first, place;
   };
   METRONOME_DEVICE Taps taps(int d, int i) const {
+    const ConvolutionPlan& plan = of.plan;
     int first = 0, from_low = i + plan.low[d];
     // As many turns as a stride is long, at most.
     while (first < plan.kernel[d] && from_low % plan.stride[d] != 0) {
@@ -140,14 +275,14 @@ struct TransposedConvolution {
     return {from_low < 0 ? plan.kernel[d] : first, from_low / plan.stride[d]};
   }
 
-  METRONOME_DEVICE T sum(const ConvolutionSpot& spot) const {
-    const int group = spot.channel / plan.in, channel = spot.channel - group * plan.in;
-    const T* from = y + (spot.image * plan.groups + group) * plan.out * plan.places();
-    const T* w = weight + (Index(group) * plan.out * plan.in + channel) * plan.taps();
-    T total = bias != nullptr ? bias[spot.channel] : T(0);
+  template <class Weights>
+  METRONOME_DEVICE void add(const ConvolutionSpot& spot, const T* image, Weights weights, int begin,
+                            int end, T (&total)[kChannels]) const {
+    const ConvolutionPlan& plan = of.plan;
     const Taps planes = taps(0, spot.at[0]), rows = taps(1, spot.at[1]), line = taps(2, spot.at[2]);
     METRONOME_ROLLED
-    for (int k = 0; k < plan.out; ++k) {
+    for (int source = begin; source < end; ++source) {
+      const T* const from = image + source * plan.places();
       int z = planes.place;
       METRONOME_ROLLED
       for (int a = planes.first; a < plan.kernel[0] && z >= 0; a += plan.next[0]) {
@@ -161,18 +296,23 @@ struct TransposedConvolution {
           v -= plan.back[1];
           if (at >= plan.output[1]) continue;
           const T* const row = from + (Index(plane) * plan.output[1] + at) * plan.output[2];
-          const T* const taps = w + (Index(a) * plan.kernel[1] + b) * plan.kernel[2];
+          const int tap = (a * plan.kernel[1] + b) * plan.kernel[2];
           int u = line.place;
+          METRONOME_ROLLED
           for (int e = line.first; e < plan.kernel[2] && u >= 0; e += plan.next[2]) {
-            if (u < plan.output[2]) total = fma_of(row[u], taps[e], total);
+            const int here = u;
             u -= plan.back[2];
+            if (here >= plan.output[2]) continue;
+            const T number = row[here];
+            METRONOME_UNROLL
+            for (int k = 0; k < kChannels; ++k) {
+              total[k] = fma_of(number, weights.at(tap + e, k), total[k]);
+            }
           }
         }
       }
-      from += plan.places();
-      w += plan.in * plan.taps();
+      weights.next_source();
     }
-    return total;
   }
 };
 
