@@ -155,8 +155,8 @@ def floors(records: list[dict]) -> dict[tuple[str, str], float]:
 
 def profiles(records: list[dict]) -> list[str]:
     """Of each model: its kernels, longest first, and what its step takes at least. A profile is
-    {"kernels": [{"kernel": "layer_norm", "us": 2.5, "timed_by": "launches"}, ...]}, microseconds a
-    step."""
+    {"step_us": 9.5, "kernels": [{"kernel": "layer_norm", "us": 2.5, "timed_by": "launches"}, ...]},
+    microseconds a step."""
     lines, least = [], floors(records)
     for record in records:
         found = record.get("results")
@@ -168,7 +168,8 @@ def profiles(records: list[dict]) -> list[str]:
         floor = least.get((model, scale))
         beside = "not measured" if floor is None else f"{1e3 * floor:.1f} us"
         ways = ", ".join(dict.fromkeys(each["timed_by"] for each in kernels)) or "nothing"
-        lines += [f"### {model}, {scale}: {total:.1f} us in kernels, by {ways}; floor {beside}", ""]
+        step = f"{found['step_us']:.1f} us a step, {total:.1f} in kernels, by {ways}"
+        lines += [f"### {model}, {scale}: {step}; floor {beside}", ""]
         rows = [
             [each["kernel"], f"{each['us']:.2f}", f"{100 * each['us'] / total:.1f} %"]
             for each in kernels[:LONGEST]

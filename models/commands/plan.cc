@@ -69,9 +69,9 @@ int plan(const PlanArguments& arguments) {
   Executable executable = compile(graph, target, options);
   fmt::print("{}", to_string(executable.report()));
   if (!arguments.profile) return 0;
-  const Profile profile = profile_of(executable, model.inputs);
-  fmt::print("{}", to_string(profile));
-  if (arguments.json) write_whole(*arguments.json, to_json(profile));
+  const ProfiledStep step = profile_of(executable, graph.loss(), model.inputs);
+  fmt::print("{}", to_string(step));
+  if (arguments.json) write_whole(*arguments.json, to_json(step));
   return 0;
 }
 

@@ -1,6 +1,12 @@
 #include "models/commands/profile.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace metronome::commands {
 namespace {
@@ -13,16 +19,43 @@ void fill(Executable& executable, const Value& input) {
   tensor.is_floating_point() ? tensor.normal_() : tensor.zero_();
 }
 
-}  // namespace
-
-Profile profile_of(Executable& executable, std::span<const Value> inputs) {
-  for (const Value& input : inputs) fill(executable, input);
-  for (int step = 0; step < kWarmUp; ++step) executable.run();
-  return executable.profile({},
-                            {.steps = executable.report().device.empty() ? kSteps : kDeviceSteps});
+/// Of replayed steps one by one, each until its loss is there.
+double median_microseconds(Executable& executable, const Value& loss) {
+  std::vector<double> times(kSteps);
+  for (double& time : times) {
+    const auto begin = std::chrono::steady_clock::now();
+    executable.run();
+    static_cast<void>(executable.read_scalar(loss));
+    time =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  }
+  const auto middle = times.begin() + kSteps / 2;
+  std::ranges::nth_element(times, middle);
+  return *middle;
 }
 
-std::string to_json(const Profile& profile) {
+}  // namespace
+
+ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs) {
+  for (const Value& input : inputs) fill(executable, input);
+  for (int step = 0; step < kWarmUp; ++step) executable.run();
+  ProfiledStep step{.microseconds = median_microseconds(executable, loss), .kernels = {}};
+  step.kernels =
+      executable.profile({}, {.steps = executable.report().device.empty() ? kSteps : kDeviceSteps});
+  return step;
+}
+
+std::string to_string(const ProfiledStep& step) {
+  const double more = step.microseconds - step.kernels.microseconds();
+  return metronome::to_string(step.kernels) +
+         fmt::format("a step whose loss is read takes {:.1f} us, {:.1f} us {}\n", step.microseconds,
+                     std::abs(more),
+                     more < 0 ? "less than its kernels one by one"
+                              : "more than its kernels: launches, waits, the host's own work");
+}
+
+std::string to_json(const ProfiledStep& step) {
+  const Profile& profile = step.kernels;
   nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
   for (const KernelTime& kernel : profile.kernels) {
     kernels.push_back({{"kernel", kernel.kernel},
@@ -35,7 +68,8 @@ std::string to_json(const Profile& profile) {
                        {"flops", kernel.flops},
                        {"timed_by", name_of(kernel.by)}});
   }
-  const nlohmann::ordered_json json = {{"steps", profile.steps}, {"kernels", kernels}};
+  const nlohmann::ordered_json json = {
+      {"steps", profile.steps}, {"step_us", step.microseconds}, {"kernels", kernels}};
   return json.dump(1) + "\n";
 }
 

@@ -247,6 +247,7 @@ TEST_CASE("plan says where a step's time goes") {
     CHECK(outcome.out.find(", 20 steps to train on 1 thread: ") != std::string::npos);
     CHECK(outcome.out.find("  forward\n") != std::string::npos);
     CHECK(outcome.out.find("  linear \"") != std::string::npos);
+    CHECK(outcome.out.find("\na step whose loss is read takes ") != std::string::npos);
   }
 }
 

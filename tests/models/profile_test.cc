@@ -7,7 +7,7 @@ namespace {
 using namespace metronome;
 
 TEST_CASE("what is written has every kernel, a step's microseconds and runs, a run's work") {
-  const Profile profile{.graph = "net",
+  const Profile kernels{.graph = "net",
                         .where = "2 threads",
                         .mode = train,
                         .steps = 2,
@@ -25,9 +25,20 @@ TEST_CASE("what is written has every kernel, a step's microseconds and runs, a r
                                      .microseconds = 0.5,
                                      .runs = 0.5,
                                      .by = TimedBy::launches}}};
-  CHECK(commands::to_json(profile) ==
+  commands::ProfiledStep step{.microseconds = 5.25, .kernels = kernels};
+  const std::string tables = to_string(kernels);
+  CHECK(commands::to_string(step) ==
+        tables +
+            "a step whose loss is read takes 5.2 us, 1.8 us more than its kernels: launches, "
+            "waits, the host's own work\n");
+  step.microseconds = 2.5;
+  CHECK(commands::to_string(step) ==
+        tables +
+            "a step whose loss is read takes 2.5 us, 1.0 us less than its kernels one by one\n");
+  CHECK(commands::to_json(step) ==
         "{\n"
         " \"steps\": 2,\n"
+        " \"step_us\": 2.5,\n"
         " \"kernels\": [\n"
         "  {\n"
         "   \"kernel\": \"linear \\\"linear\\\" (a.cc:1)\",\n"
