@@ -491,6 +491,7 @@ class Eager final : public Engine {
   Eager(std::vector<EagerPlan> plans, const Memory& memory, const OwnOps& ops, at::Device device,
         const EagerOptions& options)
       : tensors_(memory, device), threads_(options.threads) {
+    for (const EagerPlan& plan : plans) lay_out_storages(plan.graph);
     for (EagerPlan& plan : plans) {
       interpreters_.push_back(
           std::make_unique<Interpreter>(std::move(plan), tensors_, ops, options));
@@ -518,6 +519,19 @@ class Eager final : public Engine {
   void push(std::size_t storage) override { tensors_.push(storage); }
 
  private:
+  void lay_out_storages(const ir::Graph& graph) const {
+    const auto storages = tensors_.memory().storages_of(graph);
+    for (const Node& node : graph.nodes()) {
+      Tensors kept;
+      for (const ValueId id : node.inputs) {
+        const Read* read = graph.node(id).op->as<Read>();
+        kept.push_back(read != nullptr ? tensors_.storage(storages[read->storage.index])
+                                       : at::Tensor());
+      }
+      lay_out_kept(*node.op, kept);
+    }
+  }
+
   EagerMemory tensors_;
   int threads_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;

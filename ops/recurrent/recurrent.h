@@ -55,4 +55,12 @@ struct RecurrentSequence {
 
 METRONOME_COMPOSITE(RecurrentSequence);
 
+namespace recurrent {
+
+/// Weights on a GPU, of one layer's operands, as cuDNN wants them; nothing where libtorch does not
+/// call cuDNN, or an operand is undefined.
+void flatten(const RecurrentSequence& layer, const Tensors& operands);
+
+}  // namespace recurrent
+
 }  // namespace metronome

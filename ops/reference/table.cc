@@ -91,6 +91,10 @@ Tensors reference(const Op& op, const Tensors& inputs, const OwnOps& ops) {
   throw InternalError(fmt::format("{} has no libtorch form", op.name()));
 }
 
+void lay_out_kept(const Op& op, const Tensors& operands) {
+  if (const auto* layer = op.as<RecurrentSequence>()) recurrent::flatten(*layer, operands);
+}
+
 bool has_reference(const Op& op, const OwnOps& ops) { return find(op, ops) != nullptr; }
 
 }  // namespace metronome

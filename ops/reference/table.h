@@ -24,6 +24,12 @@ Tensors reference(const Op& op, const Tensors& inputs, const OwnOps& ops = {});
 /// True for an op that `reference` knows.
 bool has_reference(const Op& op, const OwnOps& ops);
 
+/// Lays what a program keeps from step to step, an op's operands on a GPU, out in memory as
+/// libtorch's call wants it: a recurrent layer's weights side by side (nn.RNN's
+/// `flatten_parameters`), which it would else copy together in each step. The tensors' memory is
+/// then another, with the same numbers. Other operands are undefined.
+void lay_out_kept(const Op& op, const Tensors& operands);
+
 /// True for the optimizers that `reference_step` knows.
 bool has_reference(const OptimizerRule& optimizer);
 /// What the next step of an optimizer that `reference_step` knows takes and makes beside the
