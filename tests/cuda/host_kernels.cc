@@ -2,15 +2,24 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "executor/cuda/program/io_kernels.h"
+#include "executor/support/hash64.h"
 #include "graph/ir/error.h"
 #include "ops/cuda/embedded.h"
 #include "ops/cuda/kernel_lists.h"
@@ -37,57 +46,127 @@ constexpr const char* kCompiler =
     "-fsanitize=address "  // a program that has the sanitizer watches these kernels too
 #endif
     "-I{0} -I. ";
+constexpr const char* kPlain = "-E -P -o {1} {0}/before.h > {2} 2>&1 && g++ --version >> {1}";
 constexpr const char* kHeaders = "-x c++-header -o {0}/before.h.gch {0}/before.h > {1} 2>&1";
 constexpr const char* kSource = "-shared -nostdlib -include {0}/before.h -o {2} {3} > {1} 2>&1";
+constexpr std::size_t kKeptFolders = 4;
+constexpr std::string_view kNew = "new_";
 
-std::string text_of(const std::string& file) {
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& file) {
   std::stringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
 }
 
+std::string hash_of(std::initializer_list<std::string_view> texts) {
+  executor::Hash64 hash;
+  for (const std::string_view text : texts) hash.add_text(text);
+  return fmt::format("{:016x}", hash.value());
+}
+
 /// Throws std::runtime_error with what the compiler said, and the text.
-void run_compiler(const std::string& arguments, const std::string& log, const std::string& name,
-                  const std::string& text) {
-  if (std::system(arguments.c_str()) == 0) return;
+template <class... Arguments>
+void run_compiler(const char* what, const std::string& log, const std::string& name,
+                  const std::string& text, const Arguments&... arguments) {
+  const std::string command =
+      fmt::format(fmt::runtime(std::string(kCompiler) + what), arguments...);
+  if (std::system(command.c_str()) == 0) return;
   throw std::runtime_error(
       fmt::format("the source of \"{}\" does not compile:\n{}\n{}", name, text_of(log), text));
 }
 
-}  // namespace
+/// Removed in the end, unless it was moved.
+class NewFolder {
+ public:
+  explicit NewFolder(const fs::path& within) {
+    std::string name = (within / (std::string(kNew) + "XXXXXX")).string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "mkdtemp " + name);
+    }
+    path_ = name;
+  }
+  NewFolder(const NewFolder&) = delete;
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  const fs::path& path() const { return path_; }
 
-HostCompiler::~HostCompiler() {
-  std::error_code ignored;
-  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+ private:
+  fs::path path_;
+};
+
+/// Leaves the folders that were opened last, and those that others are making.
+void remove_old(const fs::path& within) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> folders;
+  std::error_code ignored;  // others remove, too
+  const auto some_time_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& entry : fs::directory_iterator(within, ignored)) {
+    const fs::file_time_type written = fs::last_write_time(entry.path(), ignored);
+    const bool is_made = entry.path().filename().string().starts_with(kNew);
+    if (!is_made || written < some_time_ago) folders.emplace_back(written, entry.path());
+  }
+  std::ranges::sort(folders, std::greater<>());
+  for (std::size_t i = kKeptFolders; i < folders.size(); ++i) {
+    fs::remove_all(folders[i].second, ignored);
+  }
 }
 
-void HostCompiler::make_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "metronome_XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) {
-    throw std::system_error(errno, std::generic_category(), "mkdtemp");
-  }
-  folder_ = name;
+}  // namespace
+
+/// It is made elsewhere and moved to its place whole; of two programs that do so one is late.
+void HostCompiler::open_folder() {
+  const fs::path all = fs::temp_directory_path() / fmt::format("metronome-kernels-{}", getuid());
+  fs::create_directories(all);
+  const NewFolder made(all);
+  std::string headers;
   for (const EmbeddedHeader& header : embedded_headers()) {
-    const std::filesystem::path file = folder_ / header.name;
-    std::filesystem::create_directories(file.parent_path());
+    const fs::path file = made / header.name;
+    fs::create_directories(file.parent_path());
     std::ofstream(file) << header.text;
+    headers += hash_of({header.name, header.text});
   }
-  std::ofstream(folder_ / "before.h") << kBefore;
-  const std::string log = (folder_ / "before.log").string();
-  run_compiler(fmt::format(fmt::runtime(std::string(kCompiler) + kHeaders), folder_.string(), log),
-               log, "the headers", kBefore);
+  std::ofstream(made / "before.h") << kBefore;
+  const std::string log = made / "log", plain = made / "before.i", folder = made.path();
+  run_compiler(kPlain, log, "the headers", kBefore, folder, plain, log);
+  const fs::path kept = all / hash_of({kCompiler, headers, text_of(plain)});
+  if (!fs::exists(kept / "before.h.gch")) {
+    run_compiler(kHeaders, log, "the headers", kBefore, folder, log);
+    std::error_code late;
+    fs::rename(made.path(), kept, late);
+    remove_old(all);
+  }
+  fs::last_write_time(kept, fs::file_time_type::clock::now());
+  folder_ = kept;
+}
+
+fs::path HostCompiler::library_of(const std::string& name, const std::string& source) const {
+  const std::string text = kFirstLine + source + kEntry;
+  std::string stem = hash_of({text});
+  const auto file = [&](const char* ending) { return folder_ / (stem + ending); };
+  while (fs::exists(file(".so"))) {
+    if (text_of(file(".cc")) == text) return file(".so");
+    stem += "x";  // another text of the same hash
+  }
+  const NewFolder made(folder_);
+  const std::string to_compile = made / "source.cc", library = made / "source.so";
+  std::ofstream(to_compile) << text;
+  const std::string log = made / "log";
+  run_compiler(kSource, log, name, source, folder_.string(), log, library, to_compile);
+  fs::rename(to_compile, file(".cc"));
+  fs::rename(library, file(".so"));
+  return file(".so");
 }
 
 HostKernel HostCompiler::compile(const std::string& name, const std::string& source) {
+  const std::scoped_lock lock(mutex_);
   const auto known = compiled_.find(source);
   if (known != compiled_.end()) return known->second;
-  if (folder_.empty()) make_folder();
-  const std::string stem = (folder_ / std::to_string(compiled_.size())).string();
-  const std::string text = stem + ".cc", library = stem + ".so", log = stem + ".log";
-  std::ofstream(text) << kFirstLine << source << kEntry;
-  run_compiler(fmt::format(fmt::runtime(std::string(kCompiler) + kSource), folder_.string(), log,
-                           library, text),
-               log, name, source);
+  if (folder_.empty()) open_folder();
+  const fs::path library = library_of(name, source);
   // Stays open: its functions are called until the program ends.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(dlerror());

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <string>
 #include <typeindex>
 
@@ -14,25 +15,31 @@ namespace metronome {
 /// One thread of a kernel; `arguments` holds the kernel's struct.
 using HostKernel = void (*)(const void* arguments, cuda::HostContext& context);
 
-/// Sources as functions; each text is compiled once by a compiler object. They find the headers of
-/// kernels as `embedded_headers` has them; that of HostContext below the working folder: the
-/// repository's root, or a test's runfiles.
+/// Sources as functions; each text is compiled once by a compiler object, and once on a machine:
+/// what was compiled is kept in the temporary folder, under the text of the headers, the compiler
+/// and its flags, for all programs, of the last few such sets. Any thread may call. They find the
+/// headers of kernels as `embedded_headers` has them; that of HostContext below the working folder:
+/// the repository's root, or a test's runfiles.
 class HostCompiler {
  public:
-  HostCompiler() = default;
-  ~HostCompiler();
-  HostCompiler(const HostCompiler&) = delete;
-  HostCompiler& operator=(const HostCompiler&) = delete;
-
   /// Throws std::runtime_error with the compiler's messages and the source.
   HostKernel compile(const std::string& name, const std::string& source);
-  bool has(const std::string& source) const { return compiled_.contains(source); }
-  /// How many different sources were compiled.
-  std::size_t count() const { return compiled_.size(); }
+  bool has(const std::string& source) const {
+    const std::scoped_lock lock(mutex_);
+    return compiled_.contains(source);
+  }
+  /// How many different sources were asked for.
+  std::size_t count() const {
+    const std::scoped_lock lock(mutex_);
+    return compiled_.size();
+  }
 
  private:
-  void make_folder();
+  void open_folder();
+  /// A file in the folder that holds the source as a library.
+  std::filesystem::path library_of(const std::string& name, const std::string& source) const;
 
+  mutable std::mutex mutex_;
   std::filesystem::path folder_;  // empty before the first source
   std::map<std::string, HostKernel> compiled_;
 };
