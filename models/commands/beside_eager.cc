@@ -9,7 +9,7 @@
 #include <limits>
 #include <memory>
 
-#include "benchmarks/statistics.h"
+#include "models/commands/statistics.h"
 
 namespace metronome::commands {
 namespace {
@@ -34,7 +34,7 @@ struct Side {
   double mean_loss = std::numeric_limits<double>::quiet_NaN();
 };
 
-void print_side(const char* name, const benchmarks::Samples& ms, Side& side) {
+void print_side(const char* name, const statistics::Samples& ms, Side& side) {
   fmt::print("  {:<8} {:>17}  {:>12.6f}  {}\n", name,
              fmt::format("{:.4f} +- {:.4f}", ms.median(), ms.spread()), side.mean_loss,
              side.training->test().words);
@@ -54,11 +54,11 @@ void compare_with_eager(const models::Task& task, const CompileOptions& options,
     return;
   }
 
-  const benchmarks::Side by_eager{[&](int) { eager_side.epoch(); }};
-  const benchmarks::Side by_replay{[&](int) { planned.epoch(); }};
-  benchmarks::Rounds ms = benchmarks::interleave(by_eager, by_replay, rounds);
+  const statistics::Side by_eager{[&](int) { eager_side.epoch(); }};
+  const statistics::Side by_replay{[&](int) { planned.epoch(); }};
+  statistics::Rounds ms = statistics::interleave(by_eager, by_replay, rounds);
   const auto steps = static_cast<double>(planned.training->steps_per_epoch());
-  for (benchmarks::Samples* side : {&ms.a, &ms.b}) {
+  for (statistics::Samples* side : {&ms.a, &ms.b}) {
     for (double& value : side->values) value /= steps;
   }
   fmt::print(

@@ -39,7 +39,7 @@ Outcome run(const std::string& command) {
 
 // Runs the program with arguments; `environment` stands before it: "NAME=VALUE", "env -u NAME".
 Outcome metronome(const std::string& arguments, const std::string& environment = "") {
-  return run(fmt::format("{} models/metronome {}", environment, arguments));
+  return run(fmt::format("{} benchmarks/metronome {}", environment, arguments));
 }
 
 // The same program, whose GPU is made of the host.

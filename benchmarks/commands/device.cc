@@ -1,4 +1,4 @@
-#include "models/commands/device.h"
+#include "benchmarks/commands/device.h"
 
 #include "graph/ir/error.h"
 #include "models/commands/arguments.h"

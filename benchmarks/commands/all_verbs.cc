@@ -1,3 +1,4 @@
+#include "benchmarks/commands/commands.h"
 #include "models/commands/commands.h"
 
 namespace metronome::commands {

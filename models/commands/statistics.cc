@@ -1,4 +1,4 @@
-#include "benchmarks/statistics.h"
+#include "models/commands/statistics.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace metronome::benchmarks {
+namespace metronome::statistics {
 namespace {
 
 double middle(std::vector<double> values) {
@@ -60,4 +60,4 @@ double milliseconds(const std::function<void()>& call) {
       .count();
 }
 
-}  // namespace metronome::benchmarks
+}  // namespace metronome::statistics

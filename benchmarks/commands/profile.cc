@@ -1,4 +1,4 @@
-#include "models/commands/profile.h"
+#include "benchmarks/commands/profile.h"
 
 #include <fmt/format.h>
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "benchmarks/check/check_table.h"
+#include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/device.h"
 #include "benchmarks/explain.h"
 #include "benchmarks/table.h"
-#include "models/commands/commands.h"
-#include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/models.h"
 

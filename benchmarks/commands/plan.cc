@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/device.h"
+#include "benchmarks/commands/profile.h"
 #include "benchmarks/gpu_check/place.h"
-#include "models/commands/commands.h"
-#include "models/commands/device.h"
 #include "models/commands/files.h"
-#include "models/commands/profile.h"
 #include "models/models.h"
 #include "models/tasks/task.h"
 
