@@ -26,6 +26,8 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// The rank's number among those of its machine.
+  virtual int local_rank() const { return rank(); }
 
   /// Both hold size() parts of equal length: part r of `from` goes to rank r, and part r of `to` is
   /// what rank r sent here.

@@ -44,6 +44,7 @@ class Gloo final : public Communicator {
 
   int rank() const override { return own_.rank; }
   int size() const override { return own_.size; }
+  int local_rank() const override { return own_.local_rank; }
 
   void begin(const char* collective, std::size_t bytes) override {
     collective_ = collective, bytes_ = bytes;

@@ -23,6 +23,7 @@ class Joined final : public executor::Ranks {
       : communicator_(std::move(communicator)), bucket_bytes_(bucket_bytes) {}
 
   int rank() const override { return communicator_->rank(); }
+  int local_rank() const override { return communicator_->local_rank(); }
 
   OwnOps ops() const override { return collective_ops(); }
 

@@ -51,6 +51,14 @@ std::vector<ir::Graph> own_graphs(std::vector<GraphInModes>& declared, CompileOp
   return own;
 }
 
+/// Of several ranks each takes a device of its own, if none is named.
+void take_own_device(Target& target, const CompileOptions& options) {
+  const bool on_device = target.device.kind == Device::Kind::cuda;
+  if (on_device && options.world && !target.cuda.device) {
+    target.device.index = options.world->local_rank();
+  }
+}
+
 /// The one that says how all train: the first that does, if any.
 const ir::Graph& leading(std::span<const GraphInModes> declared) {
   for (const GraphInModes& part : declared) {
@@ -177,6 +185,7 @@ Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptio
   using namespace executor;
   std::vector<GraphInModes> parts = compile::check_arguments(graphs, target, options);
   const std::vector<ir::Graph> own = compile::own_graphs(parts, options);
+  compile::take_own_device(target, options);
   if (options.threads == 0) options.threads = at::get_num_threads();
   Needs needs = compile::declared_needs(compile::graphs_of(parts));
   try {

@@ -9,7 +9,7 @@ namespace metronome {
 Target cpu_replay() { return {executor::cpu::open_cpu_replay}; }
 
 Target cuda_graph(CudaOptions options) {
-  return {executor::compile::open_device_graph, cuda_device(options.device), options};
+  return {executor::compile::open_device_graph, cuda_device(options.device.value_or(0)), options};
 }
 
 Target null(CudaOptions options) {

@@ -21,6 +21,8 @@ class Ranks {
   virtual ~Ranks() = default;
 
   virtual int rank() const = 0;
+  /// Among those of this machine.
+  virtual int local_rank() const = 0;
 
   /// What back ends know of the ops that ranks take part in.
   virtual OwnOps ops() const = 0;

@@ -46,7 +46,9 @@ enum class Conditions : std::uint8_t {
 
 /// How a step is put on a GPU.
 struct CudaOptions {
-  int device = 0;
+  /// Numbered from 0. Absent: the first; of several ranks each takes the one of its number among
+  /// the ranks of its machine (LOCAL_RANK).
+  std::optional<int> device = {};
   /// Matrix products in TF32 (10 bits of mantissa) in place of IEEE f32.
   bool tf32 = false;
   /// Steps that may be in flight: `run` waits for the one this many steps back.

@@ -14,6 +14,7 @@
 #include "distributed/ops/broadcast.h"
 #include "distributed/ops/exchange.h"
 #include "distributed/ops/sync_batch_norm.h"
+#include "executor/engine/backend.h"
 #include "executor/metronome.h"
 #include "tests/aten.h"
 #include "tests/distributed/on_ranks.h"
@@ -512,6 +513,23 @@ TEST_CASE("collectives where ranks may decide differently are refused") {
           g.output("y", looped(g, [](Value h) { return max(h) > 30; }));
           compile(g, cpu_replay(), options(own, {Mode::evaluate}));
         }) == std::vector<std::string>{told, told});
+}
+
+TEST_CASE("a rank takes the device of its number on the machine, unless another one is named") {
+  const auto taken = [](CudaOptions cuda) {
+    Target target = cuda_graph(cuda);
+    target.open = [](const Target& opened, const CompileOptions&,
+                     const std::string&) -> std::unique_ptr<executor::Backend> {
+      throw RunError(to_string(opened.device));
+    };
+    return on_ranks(2, [&](const Own& own) {
+      Graph g("taken");
+      g.output("y", all_reduce(g.input("x", f32, {4})));
+      compile(g, target, options(own, {Mode::evaluate}));
+    });
+  };
+  CHECK(taken({}) == std::vector<std::string>{"cuda:0", "cuda:1"});
+  CHECK(taken({.device = 5}) == std::vector<std::string>{"cuda:5", "cuda:5"});
 }
 
 TEST_CASE("ranks that compile different graphs are told, all of them") {

@@ -22,7 +22,7 @@ void check(const CudaOptions& options, const std::string& graph) {
     throw RunError(
         fmt::format("graph \"{}\": CudaOptions::{} is {}; give {}", graph, what, number, least));
   };
-  if (options.device < 0) refuse("device", options.device, "0 or more");
+  if (options.device && *options.device < 0) refuse("device", *options.device, "0 or more");
   if (options.slots < 1) refuse("slots", options.slots, "1 or more");
   if (options.streams < 1) refuse("streams", options.streams, "1 or more");
 }
