@@ -10,23 +10,7 @@
 
 #include "graph/ir/error.h"
 
-namespace metronome {
-
-std::string_view name_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::mean:
-      return "mean";
-    case ReduceOp::max:
-      return "max";
-    case ReduceOp::min:
-      return "min";
-  }
-  throw InternalError("a reduction without a name");
-}
-
-namespace distributed {
+namespace metronome::distributed {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -275,5 +259,4 @@ void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std
   ranks.end();
 }
 
-}  // namespace distributed
-}  // namespace metronome
+}  // namespace metronome::distributed

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "distributed/collectives/communicator.h"
-#include "distributed/collectives/reduce_op.h"
 #include "graph/ir/type.h"
+#include "ops/rules/reduce_op.h"
 
 namespace metronome::distributed {
 

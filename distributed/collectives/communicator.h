@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/rules/collective_ranks.h"
+
 namespace metronome::distributed {
 
 /// Steps from the first one's beginning to the last one's.
@@ -20,12 +22,8 @@ struct Pace {
 /// One rank's end of a world. Every rank makes the same calls, with the same sizes, in the same
 /// order, one at a time; a call returns when the rank has what it asked for, and may be waiting
 /// until then. Every call throws RunError if another rank is gone.
-class Communicator {
+class Communicator : public CollectiveRanks {
  public:
-  virtual ~Communicator() = default;
-
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
   /// The rank's number among those of its machine.
   virtual int local_rank() const { return rank(); }
 
@@ -76,7 +74,7 @@ class Communicator {
 
   /// [rank] What each rank says here, of any length. For what ranks tell each other once, before
   /// they know what they have in common: it does not pass through the calls above.
-  virtual std::vector<std::string> exchange(const std::string& text) = 0;
+  std::vector<std::string> exchange(const std::string& text) override = 0;
 };
 
 }  // namespace metronome::distributed

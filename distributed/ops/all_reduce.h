@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "distributed/collectives/communicator.h"
-#include "distributed/collectives/reduce_op.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
 #include "graph/ir/value.h"
+#include "ops/rules/reduce_op.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
@@ -41,6 +41,7 @@ struct AllReduce {
 };
 
 CpuKernel bind(const AllReduce& op, const CpuLaunch& launch);
+void record(const AllReduce& op, const CudaLaunch& launch);
 std::vector<Candidate> candidates(const AllReduce& op, const CpuQuery& query);
 Tensors reference(const AllReduce& op, const Tensors& inputs);
 

@@ -31,6 +31,7 @@ struct BeginMean {
 };
 
 CpuKernel bind(const BeginMean& op, const CpuLaunch& launch);
+void record(const BeginMean& op, const CudaLaunch& launch);
 Tensors reference(const BeginMean& op, const Tensors& inputs);
 
 /// The mean, once it is there: of the first `BeginMean` that is not finished, whose results it
@@ -48,6 +49,7 @@ struct FinishMean {
 };
 
 CpuKernel bind(const FinishMean& op, const CpuLaunch& launch);
+void record(const FinishMean& op, const CudaLaunch& launch);
 Tensors reference(const FinishMean& op, const Tensors& inputs);
 
 }  // namespace metronome

@@ -37,6 +37,7 @@ struct Broadcast {
 };
 
 CpuKernel bind(const Broadcast& op, const CpuLaunch& launch);
+void record(const Broadcast& op, const CudaLaunch& launch);
 Tensors reference(const Broadcast& op, const Tensors& inputs);
 
 /// The gradient of `Broadcast`: the sum of all ranks' numbers on rank `root`, zeros on the others.
@@ -54,6 +55,7 @@ struct ReduceTo {
 };
 
 CpuKernel bind(const ReduceTo& op, const CpuLaunch& launch);
+void record(const ReduceTo& op, const CudaLaunch& launch);
 std::vector<Candidate> candidates(const ReduceTo& op, const CpuQuery& query);
 Tensors reference(const ReduceTo& op, const Tensors& inputs);
 

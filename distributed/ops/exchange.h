@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "distributed/collectives/communicator.h"
-#include "distributed/collectives/reduce_op.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
 #include "graph/ir/value.h"
+#include "ops/rules/reduce_op.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
@@ -50,6 +50,7 @@ struct AllGather {
 };
 
 CpuKernel bind(const AllGather& op, const CpuLaunch& launch);
+void record(const AllGather& op, const CudaLaunch& launch);
 Tensors reference(const AllGather& op, const Tensors& inputs);
 
 struct ReduceScatter {
@@ -66,6 +67,7 @@ struct ReduceScatter {
 };
 
 CpuKernel bind(const ReduceScatter& op, const CpuLaunch& launch);
+void record(const ReduceScatter& op, const CudaLaunch& launch);
 std::vector<Candidate> candidates(const ReduceScatter& op, const CpuQuery& query);
 Tensors reference(const ReduceScatter& op, const Tensors& inputs);
 
@@ -83,6 +85,7 @@ struct AllToAll {
 };
 
 CpuKernel bind(const AllToAll& op, const CpuLaunch& launch);
+void record(const AllToAll& op, const CudaLaunch& launch);
 Tensors reference(const AllToAll& op, const Tensors& inputs);
 
 }  // namespace metronome

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "distributed/collectives/communicator.h"
-#include "distributed/collectives/reduce_op.h"
 #include "graph/ir/type.h"
 #include "ops/cpu/launch.h"
 #include "ops/rules/candidate.h"
+#include "ops/rules/reduce_op.h"
 
 namespace metronome::distributed {
 

@@ -207,7 +207,7 @@ void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOp
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node) || kernels.has(*node.op)) continue;
     const std::string_view way_out =
-        node.op->effects() ? "what ranks do together needs CompileOptions::world, and a CPU"
+        node.op->effects() ? "what ranks do together needs CompileOptions::world"
         : ops.find(*node.op) == nullptr
             ? "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the "
               "rule `lower`"

@@ -112,6 +112,7 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
     case Maker::mkl:
     case Maker::cublaslt:
     case Maker::cudnn:
+    case Maker::nccl:
       break;
   }
   throw InternalError(fmt::format("{} makes no convolution on a CPU", name_of(choice.maker)));

@@ -10,6 +10,10 @@
 //   void check() const                          throws InternalError for what no library computes
 //   std::optional<Algorithm> algorithm          the chosen candidate's; absent: the library's first
 //
+// and, where it may never stand in a conditional node of a graph:
+//
+//   static constexpr bool conditional = false
+//
 // To add one: its struct; what runs it on a device, in executor/cuda/libraries/libraries.cc; and on
 // the host, for tests, in tests/cuda/host_libraries.h.
 #pragma once
@@ -57,6 +61,8 @@ class LibraryCommand {
   std::string text() const { return call_->text(); }
   std::vector<LibraryOperand> operands() const { return call_->operands(); }
   void check() const { call_->check(); }
+  /// False where it may never stand in a conditional node of a graph.
+  bool conditional() const { return call_->conditional(); }
   const std::optional<Algorithm>& algorithm() const { return call_->algorithm(); }
 
   /// Null for a call of another kind.
@@ -75,6 +81,7 @@ class LibraryCommand {
     virtual std::string text() const = 0;
     virtual std::vector<LibraryOperand> operands() const = 0;
     virtual void check() const = 0;
+    virtual bool conditional() const = 0;
     virtual const std::optional<Algorithm>& algorithm() const = 0;
   };
   template <class T>
@@ -87,6 +94,13 @@ class LibraryCommand {
     std::string text() const override { return call.text(); }
     std::vector<LibraryOperand> operands() const override { return call.operands(); }
     void check() const override { call.check(); }
+    bool conditional() const override {
+      if constexpr (requires { T::conditional; }) {
+        return T::conditional;
+      } else {
+        return true;
+      }
+    }
     const std::optional<Algorithm>& algorithm() const override { return call.algorithm; }
     T call;
   };

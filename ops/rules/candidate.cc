@@ -18,6 +18,8 @@ std::string_view name_of(Maker maker) {
       return "cublaslt";
     case Maker::cudnn:
       return "cudnn";
+    case Maker::nccl:
+      return "nccl";
   }
   throw InternalError("a maker of kernels out of range");
 }

@@ -17,6 +17,7 @@ enum class Maker : std::uint8_t {
   onednn,    ///< oneDNN
   cublaslt,  ///< cuBLASLt
   cudnn,     ///< cuDNN
+  nccl,      ///< NCCL
 };
 std::string_view name_of(Maker maker);
 

@@ -37,6 +37,9 @@ void HostDriver::capture(const Command& command, Stream& stream) {
     if (!settings_.conditional_calls && !stream.cases.empty()) {
       throw RunError(fmt::format("{} may not stand in a conditional node", call->name()));
     }
+    if (!call->conditional() && !stream.cases.empty()) {
+      throw InternalError(fmt::format("a {} in a conditional node", call->name()));
+    }
     for (int i = 1; i < libraries_.nodes(*call); ++i) add_node(ZeroCommand{}, stream);
   }
   add_node(command, stream);

@@ -273,7 +273,7 @@ CapturedAs HostDriver::prepare(const Command& command) {
   } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
     libraries_.check(*call);
     prepared_.insert(key_of(*call));
-    return {libraries_.nodes(*call), settings_.conditional_calls};
+    return {libraries_.nodes(*call), settings_.conditional_calls && call->conditional()};
   }
   return {};
 }

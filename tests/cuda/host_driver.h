@@ -12,6 +12,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -71,6 +72,11 @@ class HostDriver final : public CudaDriver {
   /// Throws InternalError where something was written beside memory that was handed out, or memory
   /// was released that was not, or in a capture: of a release it tells once. So does `synchronize`.
   void check() const;
+  /// One more library, whose calls none of the others makes.
+  void add(const std::shared_ptr<HostLibrary>& library) {
+    libraries_.add(library);
+    player_.add(library);
+  }
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
 

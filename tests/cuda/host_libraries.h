@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/error.h"
@@ -21,9 +22,10 @@ class HostLibraries final : public Libraries {
  public:
   /// `gemm_bias`: whether products with a bias are offered.
   explicit HostLibraries(bool gemm_bias = true) {
-    all_.push_back(std::make_unique<HostGemmLibrary>(gemm_bias));
-    all_.push_back(std::make_unique<HostConvolutionLibrary>());
+    all_.push_back(std::make_shared<HostGemmLibrary>(gemm_bias));
+    all_.push_back(std::make_shared<HostConvolutionLibrary>());
   }
+  void add(std::shared_ptr<HostLibrary> library) { all_.push_back(std::move(library)); }
 
   std::vector<Candidate> candidates(const LibraryCommand& call) const override {
     return of(call).candidates(call);
@@ -65,7 +67,7 @@ class HostLibraries final : public Libraries {
     throw InternalError(fmt::format("no library of the host makes {}", call.name()));
   }
 
-  std::vector<std::unique_ptr<HostLibrary>> all_;
+  std::vector<std::shared_ptr<HostLibrary>> all_;
 };
 
 }  // namespace metronome

@@ -23,6 +23,7 @@ class HostPlayer {
       : order_(order), kernels_(kernels) {}
 
   void set_order(const RunOrder& order) { order_ = order; }
+  void add(std::shared_ptr<HostLibrary> library) { libraries_.add(std::move(library)); }
 
   void play(const CommandList& list) {
     for (const Command& command : list.commands()) play(command);

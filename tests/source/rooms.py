@@ -73,9 +73,9 @@ _DISTRIBUTED = {
     "distributed/store": ["graph/ir", "executor/support"],
     "distributed/launch": ["graph/ir", "executor/support", "distributed/store"],
     "distributed/faults": ["graph/ir", "executor/support", "distributed/store"],
-    "distributed/collectives": ["graph/ir", "distributed/faults", "distributed/store"],
+    "distributed/collectives": ["graph/ir", "ops", "distributed/faults", "distributed/store"],
     "distributed/ops": _DECLARED
-    + ["ops", "ops/cpu", "ops/own", "ops/reference", "distributed/collectives"],
+    + ["ops", "ops/cpu", "ops/cuda", "ops/own", "ops/reference", "distributed/collectives"],
     "distributed/join": ["graph/ir", "graph/passes", "ops", "executor/engine"]
     + ["distributed/collectives", "distributed/ops"],
     "distributed/world": ["graph/ir", "executor/run"]

@@ -42,6 +42,7 @@ class CudaBackend : public Backend {
   CudaBackend(const Target& target, const CompileOptions& options, const std::string& graph)
       : cuda_(target.cuda),
         watches_(options.watch),
+        world_(options.world),
         driver_(target.driver),
         table_(cuda_table().with(options.ops)) {
     check(cuda_, graph);
@@ -86,6 +87,7 @@ class CudaBackend : public Backend {
  protected:
   const CudaOptions cuda_;
   const bool watches_;
+  const std::shared_ptr<const Ranks> world_;
   std::shared_ptr<CudaDriver> driver_;
   const CudaTable table_;
 
@@ -100,7 +102,7 @@ class GraphBackend final : public CudaBackend {
   std::string name() const override { return driver_->computes() ? "cuda_graph" : "null"; }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report& report) override {
     return make_cuda_replay(std::move(planned.plans), memory, driver_, table_, cuda_, watches_,
-                            report);
+                            world_.get(), report);
   }
 };
 

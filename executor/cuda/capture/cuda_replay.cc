@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <variant>
 
 #include "executor/cuda/capture/cuda_steps.h"
 #include "executor/cuda/capture/launch_watch.h"
@@ -13,6 +14,7 @@
 #include "executor/cuda/program/step_io.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
+#include "ops/cuda/collective_call.h"
 
 namespace metronome::executor::capture {
 namespace {
@@ -48,6 +50,11 @@ struct Shared {
     return streams;
   }
 };
+
+bool is_collective(const Command& command) {
+  const auto* call = std::get_if<LibraryCommand>(&command);
+  return call != nullptr && call->as<CollectiveCommand>() != nullptr;
+}
 
 /// What a step leaves, kept to compare steps bit for bit.
 struct Outcome {
@@ -100,6 +107,13 @@ class Replay {
       }
       return times;
     }
+    for (const std::span<const Command> commands : work) {
+      if (std::ranges::none_of(commands, is_collective)) continue;
+      throw RunError(fmt::format(
+          "graph \"{}\": a step with collectives is profiled by the device's own records alone, as "
+          "no rank may run one more often than the others, and this device tells of none (CUPTI)",
+          plan_.graph.name()));
+    }
     if (!times_) {
       timed_reads_.emplace(make_reads());
       times_.emplace(Stopwatch(*shared_.driver, shared_.streams[0]), shared_.state, shared_.faults,
@@ -111,27 +125,25 @@ class Replay {
   }
 
   /// Warms up, captures, accepts, times; keeps the fastest form. Storages are restored after each.
-  void choose_form(PlanReport& report) {
+  void choose_form(const Ranks* ranks, PlanReport& report) {
     const std::vector<std::byte> before = shared_.state.snapshot();
     shared_.state.fill_inputs(true);
     // Libraries and kernels load code at their first launch: before any capture.
     warm_up(before);
     auto [forms, notes] =
         make_forms(*shared_.driver, plan_.graph, tasks_, shared_.streams, shared_.options, nodes_);
-    if (forms.empty()) {
-      throw RunError(fmt::format("graph \"{}\", {}: no form of the step can be made: {}",
-                                 plan_.graph.name(), name_of(plan_.report),
-                                 fmt::join(notes, "; ")));
-    }
-    std::vector<double> times;
+    if (ranks != nullptr) keep_common(*ranks, forms, notes);
+    require_any(forms, notes);
+    std::vector<double> times(forms.size());
     if (shared_.driver->computes()) {
       keep_accepted(forms, notes, before);
+      if (ranks != nullptr) keep_common(*ranks, forms, notes);
+      require_any(forms, notes);
       times = measure(forms, before);
-    } else {
-      times.assign(forms.size(), 0);
     }
-    const auto best =
+    std::size_t best =
         static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+    if (ranks != nullptr) best = std::stoul(ranks->exchange(std::to_string(best))[0]);
     for (std::size_t i = 0; i < forms.size(); ++i) {
       report.forms.push_back(fmt::format("{}: {:.1f} us a step{}", forms[i].name(), times[i] * 1e3,
                                          i == best ? ", kept" : ""));
@@ -170,6 +182,13 @@ class Replay {
             shared_.faults.control(),
             shared_.faults.table(plan_, base_),
             shared_.options.slots};
+  }
+
+  void require_any(const std::vector<StepForm>& forms,
+                   const std::vector<std::string>& notes) const {
+    if (!forms.empty()) return;
+    throw RunError(fmt::format("graph \"{}\", {}: no form of the step can be made: {}",
+                               plan_.graph.name(), name_of(plan_.report), fmt::join(notes, "; ")));
   }
 
   void warm_up(std::span<const std::byte> before) {
@@ -304,7 +323,8 @@ class Replay {
 class CudaReplay final : public Engine {
  public:
   CudaReplay(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
-             const CudaTable& table, const CudaOptions& options, bool watches, Report& report)
+             const CudaTable& table, const CudaOptions& options, bool watches, const Ranks* ranks,
+             Report& report)
       : shared_(std::move(driver), table, memory, options, node_count(plans), watches),
         arena_(*shared_.driver, report.arena_bytes),
         slots_(options.slots, [this](std::int64_t step) {
@@ -316,7 +336,9 @@ class CudaReplay final : public Engine {
       replays_.push_back(std::make_unique<Replay>(std::move(plan), shared_, arena_.data(), nodes));
       nodes += replays_.back()->plan().graph.nodes().size();
     }
-    for (std::size_t i = 0; i < replays_.size(); ++i) replays_[i]->choose_form(report.plans[i]);
+    for (std::size_t i = 0; i < replays_.size(); ++i) {
+      replays_[i]->choose_form(ranks, report.plans[i]);
+    }
     last_step_.resize(replays_.size(), -1);
     ran_.resize(static_cast<std::size_t>(options.slots));
     report.device = shared_.driver->facts().name;
@@ -466,9 +488,10 @@ class CudaReplay final : public Engine {
 
 std::unique_ptr<Engine> make_cuda_replay(std::vector<Plan> plans, const Memory& memory,
                                          std::shared_ptr<CudaDriver> driver, const CudaTable& table,
-                                         const CudaOptions& options, bool watches, Report& report) {
+                                         const CudaOptions& options, bool watches,
+                                         const Ranks* ranks, Report& report) {
   return std::make_unique<CudaReplay>(std::move(plans), memory, std::move(driver), table, options,
-                                      watches, report);
+                                      watches, ranks, report);
 }
 
 }  // namespace metronome::executor::capture

@@ -92,4 +92,20 @@ StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
   return maker.take();
 }
 
+void keep_common(const Ranks& ranks, std::vector<StepForm>& forms,
+                 std::vector<std::string>& notes) {
+  std::string own = "\n";
+  for (const StepForm& form : forms) own += form.name() + "\n";
+  const std::vector<std::string> all = ranks.exchange(own);
+  std::erase_if(forms, [&](const StepForm& form) {
+    const auto lacks = std::ranges::find_if(all, [&](const std::string& names) {
+      return names.find("\n" + form.name() + "\n") == std::string::npos;
+    });
+    if (lacks == all.end()) return false;
+    notes.push_back(
+        fmt::format("{}: left out: rank {} makes none", form.name(), lacks - all.begin()));
+    return true;
+  });
+}
+
 }  // namespace metronome::executor::capture

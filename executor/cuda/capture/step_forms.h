@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/cuda/capture/captured.h"
+#include "executor/engine/ranks.h"
 #include "executor/engine/target.h"
 #include "graph/ir/graph.h"
 
@@ -23,5 +24,9 @@ struct StepForms {
 StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
                      std::span<const program::Task> tasks, const std::vector<CudaStream>& streams,
                      const CudaOptions& options, int nodes);
+
+/// Leaves out the forms that not all ranks have, with a note each: all of them capture and launch a
+/// collective, or none does.
+void keep_common(const Ranks& ranks, std::vector<StepForm>& forms, std::vector<std::string>& notes);
 
 }  // namespace metronome::executor::capture

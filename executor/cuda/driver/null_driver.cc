@@ -128,9 +128,10 @@ void NullDriver::download(void* to, const void*, std::size_t bytes, CudaStream s
   write(fmt::format("download {} bytes on stream {}", bytes, stream.index));
 }
 
-CapturedAs NullDriver::prepare(const Command&) {
+CapturedAs NullDriver::prepare(const Command& command) {
   outside_capture("a command was prepared");
-  return {};
+  const auto* call = std::get_if<LibraryCommand>(&command);
+  return {.conditional = call == nullptr || call->conditional()};
 }
 
 void NullDriver::enqueue(const Command& command, CudaStream stream) {

@@ -281,7 +281,7 @@ CapturedAs RuntimeDriver::prepare(const Command& command) {
   } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
     library_of(*call).prepare(*call);
     const std::vector<cudaGraphNodeType> types = node_types(captured_alone(*call).get());
-    return {static_cast<int>(types.size()), !unconditional(types)};
+    return {static_cast<int>(types.size()), call->conditional() && !unconditional(types)};
   }
   return {};
 }
@@ -354,6 +354,9 @@ void RuntimeDriver::add(const Command& command, CudaStream stream) {
 }
 
 void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
+  if (!call.conditional() && building_->in_case()) {
+    throw InternalError(fmt::format("a {} in a conditional region", call.name()));
+  }
   const RecordedGraph child = captured_alone(call);
   const std::vector<cudaGraphNodeType> types = node_types(child.get());
   if (const auto type = unconditional(types); type && building_->in_case()) {

@@ -126,6 +126,7 @@ CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& cho
       return bind_onednn_gemm(g, data, choice.threads);
     case Maker::cublaslt:
     case Maker::cudnn:
+    case Maker::nccl:
       break;
   }
   throw InternalError(fmt::format("{} makes no matrix product on a CPU", name_of(choice.maker)));

@@ -1,0 +1,238 @@
+// Steps of several ranks on devices that are made of the host, beside the same steps on CPUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "distributed/collectives/async.h"
+#include "distributed/join/ranks.h"
+#include "distributed/ops/all_reduce.h"
+#include "distributed/ops/broadcast.h"
+#include "distributed/ops/exchange.h"
+#include "executor/metronome.h"
+#include "tests/aten.h"
+#include "tests/distributed/on_ranks.h"
+#include "tests/doctest.h"
+#include "tests/nccl/host_collectives.h"
+
+namespace metronome::distributed::device_step_test {
+namespace {
+
+using Own = std::shared_ptr<Communicator>;
+
+std::vector<std::string> nothing(int ranks) {
+  return std::vector<std::string>(static_cast<std::size_t>(ranks));
+}
+
+CompileOptions options(const Own& own, std::vector<Mode> modes = {Mode::train}) {
+  return {.modes = std::move(modes), .threads = 1, .tune = Tune::off, .world = ranks_over(own)};
+}
+
+Target on_host_device(Target target, HostSettings settings = {}) {
+  target.driver = host_device_of_rank(std::move(settings));
+  return target;
+}
+
+/// Small whole numbers, of each rank others.
+at::Tensor whole(int rank, Shape shape, at::ScalarType type, int more = 0) {
+  const std::int64_t count = at::empty(shape).numel();
+  return ((at::arange(count, at::kLong) * 5 + rank * 7 + more).remainder(3) - 1)
+      .reshape(shape)
+      .to(type);
+}
+
+/// Outputs of each collective that knows the element, by name.
+std::vector<std::string> add_collectives(Graph& g, const Value& x, int ranks) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name, const Value& y) {
+    g.output(name, y);
+    names.push_back(name);
+  };
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+    if (!reduces(op, x.element())) continue;
+    add(fmt::format("all_{}", name_of(op)), all_reduce(x, op));
+    add(fmt::format("part_{}", name_of(op)), reduce_scatter(x, ranks, op));
+  }
+  add("broadcast", broadcast(x, ranks - 1));
+  add("gathered", all_gather(x, ranks));
+  add("exchanged", all_to_all(x, ranks));
+  return names;
+}
+
+TEST_CASE("each collective makes on a device what it makes on a CPU") {
+  using Case = std::pair<Element, at::ScalarType>;
+  for (const int ranks : {1, 2, 3}) {
+    for (const auto& [element, type] : {Case{f32, at::kFloat}, Case{f64, at::kDouble},
+                                        Case{i64, at::kLong}, Case{i32, at::kInt}}) {
+      CAPTURE(ranks);
+      CAPTURE(name_of(element));
+      CHECK(on_ranks(ranks, [&, element = element, type = type](const Own& own) {
+              Graph g("collectives");
+              const auto names = add_collectives(g, g.input("x", element, {6, 3}), ranks);
+              const at::Tensor x = whole(own->rank(), {6, 3}, type);
+              Executable on_cpu = compile(g, cpu_replay(), options(own, {Mode::evaluate}));
+              on_cpu.evaluate({{"x", x}});
+              for (const Target& target : {cuda_graph(), stepwise(cuda_device())}) {
+                Executable step =
+                    compile(g, on_host_device(target), options(own, {Mode::evaluate}));
+                step.evaluate({{"x", x}});
+                for (const std::string& name : names) {
+                  CHECK_MESSAGE(step.read(name).equal(on_cpu.read(name)), name);
+                }
+              }
+            }) == nothing(ranks));
+    }
+  }
+}
+
+TEST_CASE("gradients pass through collectives on a device") {
+  std::vector<at::Tensor> found(2);
+  for (const bool on_device : {false, true}) {
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph g("gradients");
+            const Value x = g.parameter("x", {f64, {4, 2}}, ones());
+            const Value y = broadcast(x, 1) * all_reduce(x * g.input("a", f64, {4, 2}));
+            g.minimize(sum(y) + sum(square(all_gather(x, 2))) + sum(all_to_all(x * x, 2)),
+                       Sgd{.lr = 0.5});
+            Executable step =
+                compile(g, on_device ? on_host_device(cuda_graph()) : cpu_replay(), options(own));
+            step.run({{"a", whole(own->rank(), {4, 2}, at::kDouble)}});
+            const auto r = static_cast<std::size_t>(own->rank());
+            if (on_device) CHECK(step.get("x").equal(found[r]));
+            found[r] = step.get("x").clone();
+          }) == nothing(2));
+  }
+}
+
+/// Of numbers that f64 does not round in two steps, whatever the order of sums, which differs on
+/// devices.
+Graph net() {
+  const LinearOptions whole = {.weight_init = ones(), .bias_init = zeros()};
+  Graph g("net");
+  const Value y = g.input("x", f64, {4, 4}).through(linear(2, whole)).through(relu);
+  const Value z = y.through(linear(2, whole));
+  g.minimize(mean(square(z - g.input("target", f64, {4, 2}))), Sgd{.lr = 1.0 / 64});
+  return g;
+}
+
+TEST_CASE("ranks with a device each train bit for bit as ranks on CPUs") {
+  for (const bool in_buckets : {false, true}) {
+    CAPTURE(in_buckets);
+    CHECK(on_ranks(2, [&](const Own& own) {
+            const auto how = [&] {
+              CompileOptions made = options(own);
+              made.data_parallel =
+                  in_buckets
+                      ? ranks_over(std::make_shared<AsyncCommunicator>(own, true), std::size_t{64})
+                      : ranks_over(own);
+              made.world = {};
+              return made;
+            };
+            const Graph g = net();
+            Executable on_cpu = compile(g, cpu_replay(), how());
+            Executable step = compile(g, on_host_device(cuda_graph({.streams = 2})), how());
+            for (int i = 0; i < 2; ++i) {
+              const at::Tensor x = whole(own->rank(), {4, 4}, at::kDouble, i);
+              const at::Tensor target = whole(own->rank(), {4, 2}, at::kDouble, 3 * i);
+              for (Executable* each : {&on_cpu, &step}) each->run({{"x", x}, {"target", target}});
+              CHECK(step.read_scalar(g.loss()) == on_cpu.read_scalar(g.loss()));
+            }
+            for (const std::string& path : on_cpu.storages()) {
+              CHECK_MESSAGE(step.get(path).equal(on_cpu.get(path)), path);
+            }
+          }) == nothing(2));
+  }
+}
+
+TEST_CASE("a collective in a loop stands in no conditional node") {
+  for (const Conditions conditions : {Conditions::masked, Conditions::flat, Conditions::nested}) {
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph g("loop");
+            const Value x = g.input("x", f64, {2, 6});
+            const Value y =
+                x.loop([](Value h) {
+                   return h * 1.5 + all_reduce(h * 0.5);
+                 }).until([](Value h) { return all_reduce(max(h), ReduceOp::max) > 30; }, 9);
+            g.output("y", y);
+            g.output("count", iterations(y));
+            const at::Tensor fed = whole(own->rank(), {2, 6}, at::kDouble);
+            Executable on_cpu = compile(g, cpu_replay(), options(own, {Mode::evaluate}));
+            Executable step = compile(g, on_host_device(cuda_graph({.conditions = conditions})),
+                                      options(own, {Mode::evaluate}));
+            for (Executable* each : {&on_cpu, &step}) each->evaluate({{"x", fed}});
+            CHECK(step.read("y").equal(on_cpu.read("y")));
+            CHECK(step.read("count").equal(on_cpu.read("count")));
+            CHECK(on_cpu.read("count").item<std::int64_t>() > 2);
+            if (conditions == Conditions::masked) return;
+            const auto& forms = step.report().plan(Mode::evaluate).forms;
+            CHECK(std::ranges::any_of(forms, [](const std::string& form) {
+              return form.find("all_reduce") != std::string::npos &&
+                     form.ends_with(": masked: what it captures to may not be conditional");
+            }));
+          }) == nothing(2));
+  }
+}
+
+/// Two chains that meet in a collective.
+Graph two_chains() {
+  Graph g("chains");
+  const Value x = g.input("x", f64, {4, 4});
+  const Value a = softmax(x, 1), b = cumsum(x, 0);
+  g.output("y", all_reduce(matmul(a, a) + matmul(b, b)));
+  return g;
+}
+
+/// Of the form that was kept.
+std::string kept(const Executable& step) {
+  for (const std::string& form : step.report().plan(Mode::evaluate).forms) {
+    if (form.ends_with(", kept")) return form.substr(0, form.find(':'));
+  }
+  return "";
+}
+
+TEST_CASE("ranks keep the form that is fastest on rank 0, of those that all have") {
+  std::vector<std::string> names(2), left_out(2);
+  for (const double in_graph_us : {1.0, 100.0}) {
+    CHECK(on_ranks(2, [&](const Own& own) {
+            // What is fast on one rank is slow on the other.
+            const bool first = own->rank() == 0;
+            const HostSettings settings = {.alone_us = 10,
+                                           .in_graph_us = first ? in_graph_us : 10 / in_graph_us};
+            const Target target = cuda_graph({.streams = first ? 2 : 1});
+            Executable step = compile(two_chains(), on_host_device(target, settings),
+                                      options(own, {Mode::evaluate}));
+            const auto r = static_cast<std::size_t>(own->rank());
+            names[r] = kept(step);
+            for (const std::string& form : step.report().plan(Mode::evaluate).forms) {
+              if (form.find("left out") != std::string::npos) left_out[r] = form;
+            }
+            step.evaluate({{"x", whole(own->rank(), {4, 4}, at::kDouble)}});
+          }) == nothing(2));
+    CHECK(names[0] == names[1]);
+    CHECK(names[0] == (in_graph_us < 10 ? "one graph, 1 stream" : "uncaptured, 1 stream"));
+    CHECK(left_out[0] == "one graph, 2 streams: left out: rank 1 makes none");
+    CHECK(left_out[1] == "");
+  }
+}
+
+TEST_CASE("collectives are not repeated to time them") {
+  const std::string told =
+      "graph \"chains\": a step with collectives is profiled by the device's own records alone, as "
+      "no rank may run one more often than the others, and this device tells of none (CUPTI)";
+  for (const bool records : {false, true}) {
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Executable step =
+                compile(two_chains(), on_host_device(cuda_graph(), {.records = records}),
+                        options(own, {Mode::evaluate}));
+            const at::Tensor x = whole(own->rank(), {4, 4}, at::kDouble);
+            step.profile({{"x", x}}, {.mode = Mode::evaluate});
+          }) == std::vector<std::string>(2, records ? "" : told));
+  }
+}
+
+}  // namespace
+}  // namespace metronome::distributed::device_step_test

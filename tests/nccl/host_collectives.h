@@ -1,0 +1,69 @@
+// Collectives of ranks that are threads, each with a device made of the host.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "distributed/collectives/all_reduce.h"
+#include "distributed/collectives/communicator.h"
+#include "ops/cuda/collective_call.h"
+#include "tests/cuda/host_driver.h"
+#include "tests/cuda/host_library.h"
+
+namespace metronome {
+
+/// What the ranks' communicator does on a CPU: the same bits.
+class HostCollectiveLibrary final : public HostLibrary {
+ public:
+  bool makes(const LibraryCommand& call) const override {
+    return call.as<CollectiveCommand>() != nullptr;
+  }
+  std::vector<Candidate> candidates(const LibraryCommand& call) const override {
+    return {{.maker = call.maker()}};
+  }
+  void check(const LibraryCommand&) const override {}
+  int nodes(const LibraryCommand&) const override { return 1; }
+
+  void run(const LibraryCommand& call) const override {
+    using Kind = CollectiveProblem::Kind;
+    const CollectiveCommand& command = *call.as<CollectiveCommand>();
+    const CollectiveProblem& problem = command.problem;
+    auto& ranks = dynamic_cast<distributed::Communicator&>(*command.ranks);
+    const std::span from(static_cast<const std::byte*>(command.from), command.from_bytes());
+    const std::span to(static_cast<std::byte*>(command.to), command.to_bytes());
+    switch (problem.kind) {
+      case Kind::all_reduce:
+      case Kind::reduce: {
+        if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
+        std::vector<std::byte> scratch(
+            distributed::all_reduce_scratch(problem.element, problem.count, ranks.size()));
+        distributed::all_reduce(ranks, problem.op, problem.element, to, scratch);
+        const bool undefined = problem.kind == Kind::reduce && ranks.rank() != problem.root;
+        if (undefined) std::memset(to.data(), 0xFF, to.size());
+        return;
+      }
+      case Kind::broadcast:
+        if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
+        return ranks.broadcast(to, problem.root);
+      case Kind::all_gather:
+        return ranks.all_gather(from, to);
+      case Kind::reduce_scatter: {
+        std::vector<std::byte> scratch(distributed::reduce_scatter_scratch(from.size()));
+        return distributed::reduce_scatter(ranks, problem.op, problem.element, from, to, scratch);
+      }
+      case Kind::all_to_all:
+        return ranks.all_to_all(from, to);
+    }
+  }
+};
+
+inline std::shared_ptr<HostDriver> host_device_of_rank(HostSettings settings = {}) {
+  auto driver = std::make_shared<HostDriver>(std::move(settings));
+  driver->add(std::make_shared<HostCollectiveLibrary>());
+  return driver;
+}
+
+}  // namespace metronome
