@@ -28,6 +28,7 @@ class AsyncCommunicator final : public Communicator {
   int rank() const override { return ranks_->rank(); }
   int size() const override { return ranks_->size(); }
   int local_rank() const override { return ranks_->local_rank(); }
+  CollectiveLimits limits() const override { return ranks_->limits(); }
   void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
     ranks_->transfer(sent, received);
   }

@@ -45,6 +45,7 @@ class Gloo final : public Communicator {
   int rank() const override { return own_.rank; }
   int size() const override { return own_.size; }
   int local_rank() const override { return own_.local_rank; }
+  CollectiveLimits limits() const override { return {limits_.watch.connect, limits_.call}; }
 
   void begin(const char* collective, std::size_t bytes) override {
     collective_ = collective, bytes_ = bytes;

@@ -29,6 +29,7 @@ class Hall {
       : offers_(static_cast<std::size_t>(ranks)), limit_(limit) {}
 
   int size() const { return static_cast<int>(offers_.size()); }
+  std::chrono::milliseconds limit() const { return limit_; }
 
   /// Calls `take(offers)` when all have offered; returns when all have taken.
   template <class Take>
@@ -98,6 +99,7 @@ class Simulated final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return hall_->size(); }
+  CollectiveLimits limits() const override { return {hall_->limit() / 2, hall_->limit()}; }
 
   void begin(const char* collective, std::size_t bytes) override {
     call_ = fmt::format("{} of {} bytes", collective, bytes);

@@ -13,6 +13,7 @@ namespace metronome::stub {
 namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local int current_device = 0;
 
 /// Whether a thread may not do what might break a capture: in a thread-local or global one of its
 /// own, or while another thread is in a global one.
@@ -126,6 +127,10 @@ void forget() {
 }
 
 const std::vector<std::string>& calls() { return state().calls; }
+void note(const std::string& call) {
+  const std::scoped_lock lock(state().mutex);
+  state().calls.push_back(call);
+}
 void fail(int number) { state().failing = number; }
 void fail(const std::string& name, cudaError_t error) { state().refused[name] = error; }
 
@@ -167,8 +172,17 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaInitDevice(int, unsigned, unsigned) {
   return call("cudaInitDevice", [](State&) { return cudaSuccess; });
 }
-cudaError_t cudaSetDevice(int) {
-  return call("cudaSetDevice", [](State&) { return cudaSuccess; });
+cudaError_t cudaSetDevice(int device) {
+  return call("cudaSetDevice", [&](State&) {
+    current_device = device;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGetDevice(int* device) {
+  return call("cudaGetDevice", [&](State&) {
+    *device = current_device;
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaDeviceSynchronize() {
   return call("cudaDeviceSynchronize", [](State& all) {
@@ -182,10 +196,11 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
     return cudaSuccess;
   });
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return call("cudaGetDeviceProperties", [&](State&) {
     *properties = {};
     std::strcpy(properties->name, "a stub");
+    properties->uuid.bytes[0] = static_cast<char>(device + 1);
     properties->major = 9;
     properties->multiProcessorCount = 132;
     properties->totalGlobalMem = std::size_t{1} << 36;

@@ -27,6 +27,8 @@ void reset();
 void forget();
 /// Calls since `reset`, in their order; those that only tell of errors are not among them.
 const std::vector<std::string>& calls();
+/// Adds one that a stub of another library was asked for.
+void note(const std::string& call);
 /// The call of this number, from 0, fails with cudaErrorUnknown; one that gives something back does
 /// so first.
 void fail(int call);

@@ -16,7 +16,8 @@ namespace metronome::executor::libraries {
 class DeviceLibrary {
  public:
   virtual ~DeviceLibrary() = default;
-  virtual std::string version() const = 0;  ///< "cuBLASLt 13.1.0"
+  /// "cuBLASLt 13.1.0"; empty for one that is opened by those alone who need it.
+  virtual std::string version() const = 0;
   /// True for the calls that the rest takes.
   virtual bool makes(const LibraryCommand& call) const = 0;
   /// As of Libraries.

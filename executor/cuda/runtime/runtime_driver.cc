@@ -28,7 +28,10 @@ DeviceFacts facts_of(int index, std::span<const std::unique_ptr<DeviceLibrary>> 
   int runtime = 0;
   check(cudaRuntimeGetVersion(&runtime), "tell its version");
   std::string versions = fmt::format("CUDA {}.{}", runtime / 1000, runtime % 1000 / 10);
-  for (const auto& library : libraries) versions += ", " + library->version();
+  for (const auto& library : libraries) {
+    if (const std::string version = library->version(); !version.empty())
+      versions += ", " + version;
+  }
   return {.name = properties.name,
           .major = properties.major,
           .minor = properties.minor,
