@@ -8,6 +8,8 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,6 +31,7 @@ class AsyncCommunicator final : public Communicator {
   int size() const override { return ranks_->size(); }
   int local_rank() const override { return ranks_->local_rank(); }
   CollectiveLimits limits() const override { return ranks_->limits(); }
+  std::optional<std::string> lost(bool waits) override { return ranks_->lost(waits); }
   void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
     ranks_->transfer(sent, received);
   }

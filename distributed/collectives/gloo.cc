@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -46,6 +47,7 @@ class Gloo final : public Communicator {
   int size() const override { return own_.size; }
   int local_rank() const override { return own_.local_rank; }
   CollectiveLimits limits() const override { return {limits_.watch.connect, limits_.call}; }
+  std::optional<std::string> lost(bool waits) override { return watch_.lost(waits); }
 
   void begin(const char* collective, std::size_t bytes) override {
     collective_ = collective, bytes_ = bytes;

@@ -30,6 +30,10 @@ class Hall {
 
   int size() const { return static_cast<int>(offers_.size()); }
   std::chrono::milliseconds limit() const { return limit_; }
+  std::optional<std::string> closed() {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
 
   /// Calls `take(offers)` when all have offered; returns when all have taken.
   template <class Take>
@@ -100,6 +104,9 @@ class Simulated final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return hall_->size(); }
   CollectiveLimits limits() const override { return {hall_->limit() / 2, hall_->limit()}; }
+  std::optional<std::string> lost(bool waits) override {
+    return waits ? hall_->closed() : std::nullopt;
+  }
 
   void begin(const char* collective, std::size_t bytes) override {
     call_ = fmt::format("{} of {} bytes", collective, bytes);

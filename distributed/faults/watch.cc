@@ -62,8 +62,16 @@ std::optional<std::string> Watch::fault(Milliseconds within) {
   return told();
 }
 
+std::optional<std::string> Watch::lost(bool waits) {
+  waits_elsewhere_ = waits;
+  const std::lock_guard lock(mutex_);
+  if (!waits || !lost_) return std::nullopt;
+  asked_ = true;
+  return who();
+}
+
 /// Under the lock.
-std::string Watch::told() const {
+std::string Watch::who() const {
   const auto how = [&]() -> std::string {
     switch (lost_->kind) {
       case Kind::died:
@@ -77,8 +85,12 @@ std::string Watch::told() const {
                            std::chrono::duration<double>(limits_.silence).count());
     }
   };
-  std::string text =
-      fmt::format("rank {} of {} {}, while rank {} was ", lost_->rank, own_.size, how(), own_.rank);
+  return fmt::format("rank {} of {} {}", lost_->rank, own_.size, how());
+}
+
+/// Under the lock.
+std::string Watch::told() const {
+  std::string text = fmt::format("{}, while rank {} was ", who(), own_.rank);
   const std::int64_t step = step_;
   text += step < 0 ? "in no step yet" : fmt::format("in step {}", step);
   if (waiting_) {
@@ -160,7 +172,8 @@ void Watch::look_at_clocks() {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (peer.left) {
       // What it sent before may still be on its way; a call that began later waits in vain.
-      if (waiting_ && now - *peer.left >= limits_.gone) blame({Kind::left, rank});
+      const bool waits = waiting_ || waits_elsewhere_;
+      if (waits && now - *peer.left >= limits_.gone) blame({Kind::left, rank});
     } else if (peer.socket.present() && now - peer.heard >= limits_.silence) {
       blame({Kind::silent, rank});
     }

@@ -49,6 +49,9 @@ class Watch {
   /// This rank begins to wait for others in a call. Throws RunError where there is a fault.
   void enter(const char* call, std::size_t bytes);
   void leave() { waiting_ = false; }
+  /// "rank 1 of 3 died", if that has shown and this rank `waits` for others elsewhere than in a
+  /// call of `enter`; whoever asks then tells of it. Any thread may call.
+  std::optional<std::string> lost(bool waits);
   /// "rank 1 of 3 died, while rank 0 was in step 41, collective 2 (broadcast of 8 bytes)", if that
   /// shows within the time.
   std::optional<std::string> fault(Milliseconds within);
@@ -76,6 +79,7 @@ class Watch {
   void look_at_clocks();
   void blame(Word word);
   void end_process();
+  std::string who() const;
   std::string told() const;
 
   Environment own_;
@@ -85,6 +89,7 @@ class Watch {
 
   std::atomic<bool> ends_ = false;
   std::atomic<bool> waiting_ = false;
+  std::atomic<bool> waits_elsewhere_ = false;
   std::atomic<std::int64_t> step_ = -1;
   std::atomic<std::int64_t> calls_ = 0;       // in all
   std::atomic<std::int64_t> collective_ = 0;  // of the step

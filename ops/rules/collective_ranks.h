@@ -2,6 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,23 @@ namespace metronome {
 struct CollectiveLimits {
   std::chrono::milliseconds connect{30'000};      ///< until all are connected
   std::chrono::milliseconds collective{600'000};  ///< in one call, to which others may come late
+};
+
+/// A collective of a step.
+struct CollectivePlace {
+  std::int64_t step = 0;
+  std::int64_t number = 0;  ///< of the step's, from 0
+  std::string name;         ///< "all_reduce {mean, ranks=2} "gradients/all_reduce""
+
+  bool operator==(const CollectivePlace&) const = default;
+};
+
+/// What tells where a device stands in its steps. Any thread may ask.
+class CollectiveProgress {
+ public:
+  virtual ~CollectiveProgress() = default;
+  /// The collective that has begun and is not over.
+  virtual std::optional<CollectivePlace> waits() const = 0;
 };
 
 /// One rank's end of a world. distributed/collectives makes them.
@@ -25,6 +45,23 @@ class CollectiveRanks {
   /// [rank] What each rank says here, of any length, through the host. Every rank makes this call
   /// as often, in the same order. Throws RunError if another rank is gone.
   virtual std::vector<std::string> exchange(const std::string& text) = 0;
+
+  /// "rank 1 of 3 died", if that is known and this rank's device `waits` for others, which whoever
+  /// asks then ends, and tells of. Any thread may call.
+  virtual std::optional<std::string> lost(bool waits) {
+    static_cast<void>(waits);
+    return std::nullopt;
+  }
+
+  /// Steps of these ranks, by whoever runs them, until it forgets them; any thread may call.
+  void follow(const CollectiveProgress& steps);
+  void forget(const CollectiveProgress& steps);
+  /// Of all that are followed, the first that waits.
+  std::optional<CollectivePlace> waits() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<const CollectiveProgress*> followed_;
 };
 
 }  // namespace metronome

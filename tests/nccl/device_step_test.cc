@@ -219,6 +219,35 @@ TEST_CASE("ranks keep the form that is fastest on rank 0, of those that all have
   }
 }
 
+TEST_CASE("a step tells where it stands in its collectives") {
+  CHECK(on_ranks(2, [](const Own& own) {
+          Graph g("two");
+          const Value x = g.input("x", f64, {4, 4});
+          g.output("y", all_gather(all_reduce(x), 2));
+          auto library = std::make_unique<HostCollectiveLibrary>();
+          std::vector<CollectivePlace> places;
+          library->on_run = [&](const CollectiveCommand& command) {
+            if (const auto place = command.ranks->waits()) places.push_back(*place);
+          };
+          Target target = cuda_graph();
+          const auto driver = std::make_shared<HostDriver>();
+          driver->add(std::move(library));
+          target.driver = driver;
+          Executable step = compile(g, target, options(own, {Mode::evaluate}));
+          CHECK_FALSE(own->waits().has_value());
+          places.clear();
+          for (int i = 0; i < 2; ++i) step.evaluate({{"x", at::ones({4, 4}, at::kDouble)}});
+          CHECK_FALSE(own->waits().has_value());
+          REQUIRE(places.size() == 4);
+          for (std::size_t i = 0; i < 4; ++i) {
+            CHECK(places[i].step == static_cast<std::int64_t>(i / 2));
+            CHECK(places[i].number == static_cast<std::int64_t>(i % 2));
+            CHECK(places[i].name.starts_with(i % 2 == 0 ? "all_reduce {sum, ranks=2}"
+                                                        : "all_gather {ranks=2}"));
+          }
+        }) == nothing(2));
+}
+
 TEST_CASE("collectives are not repeated to time them") {
   const std::string told =
       "graph \"chains\": a step with collectives is profiled by the device's own records alone, as "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -27,9 +28,13 @@ class HostCollectiveLibrary final : public HostLibrary {
   void check(const LibraryCommand&) const override {}
   int nodes(const LibraryCommand&) const override { return 1; }
 
+  /// Called with each before it is run.
+  std::function<void(const CollectiveCommand& command)> on_run;
+
   void run(const LibraryCommand& call) const override {
     using Kind = CollectiveProblem::Kind;
     const CollectiveCommand& command = *call.as<CollectiveCommand>();
+    if (on_run) on_run(command);
     const CollectiveProblem& problem = command.problem;
     auto& ranks = dynamic_cast<distributed::Communicator&>(*command.ranks);
     const std::span from(static_cast<const std::byte*>(command.from), command.from_bytes());

@@ -11,6 +11,7 @@
 #include "executor/cuda/capture/launch_watch.h"
 #include "executor/cuda/capture/step_forms.h"
 #include "executor/cuda/capture/step_times.h"
+#include "executor/cuda/program/collective_marks.h"
 #include "executor/cuda/program/step_io.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
@@ -83,6 +84,7 @@ class Replay {
       tasks_.push_back(std::move(task));
     }
     tasks_.push_back(reads_->task());
+    marks_.emplace(*shared.driver, shared.faults.control(), tasks_);
     nodes_ = prepare(*shared.driver, tasks_);
   }
   Replay(const Replay&) = delete;
@@ -314,6 +316,7 @@ class Replay {
   std::vector<program::DeviceBlock> readable_blocks_;
   std::optional<program::ReadSlots> reads_;
   std::vector<program::Task> tasks_;
+  std::optional<program::CollectiveMarks> marks_;
   int nodes_ = 0;
   std::size_t in_place_ = 0;  // nodes without a command
   std::optional<StepForm> form_;
@@ -473,6 +476,7 @@ class CudaReplay final : public Engine {
       throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
                                       of(plan).plan().graph.readables()[index].name));
     }
+    shared_.driver->check_libraries();  // numbers of a step that was broken off are none
     return number_at(bytes, of(plan).readable_type(index).element);
   }
 

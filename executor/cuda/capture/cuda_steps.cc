@@ -56,6 +56,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
                       {CopyCommand{bases_.storages[a.storage.index], address(a.value), bytes}},
                       {}});
   }
+  marks_.emplace(driver, faults == nullptr ? nullptr : faults->control(), tasks_);
   prepare(driver, tasks_);
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "executor/cuda/capture/captured.h"
+#include "executor/cuda/program/collective_marks.h"
 #include "executor/cuda/program/device_faults.h"
 #include "executor/cuda/program/device_state.h"
 #include "executor/engine/engine.h"
@@ -38,6 +40,7 @@ class CudaSteps {
   program::DeviceBlock values_;
   std::vector<std::vector<std::byte*>> places_;  ///< [node][output]; null for what has no memory
   std::vector<program::Task> tasks_;
+  std::optional<program::CollectiveMarks> marks_;
 };
 
 /// The engine of `stepwise` on a device.

@@ -110,6 +110,10 @@ class CudaDriver : public Libraries {
   /// Gives a graph back that no stream runs, and that is never launched again.
   virtual void release(CudaGraphExec graph) noexcept = 0;
 
+  /// Throws RunError where a library's call that was enqueued has failed since. So do `launch`,
+  /// and calls that wait for what was enqueued.
+  virtual void check_libraries() const {}
+
   /// Enqueues pieces of work, whose commands are prepared, one after the other on the stream, and
   /// waits: the microseconds that each took by the device's own records, 0 where one has no record.
   /// Nothing where the device tells of none: then nothing was enqueued.

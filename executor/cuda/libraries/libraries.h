@@ -26,6 +26,8 @@ class DeviceLibrary {
   virtual void prepare(const LibraryCommand& call) = 0;
   /// A prepared call. Allocates nothing.
   virtual void enqueue(const LibraryCommand& call, cudaStream_t stream) const = 0;
+  /// Throws RunError where an enqueued call has failed since.
+  virtual void require_sound() const {}
 };
 
 /// All of them. Throws RunError where one cannot be loaded, or refuses the device.

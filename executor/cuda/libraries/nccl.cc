@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
-#include <cstring>
 #include <span>
 #include <sstream>
 #include <type_traits>
@@ -216,7 +214,7 @@ Nccl::Communicators Nccl::meet(const std::shared_ptr<CollectiveRanks>& ranks) {
     return std::make_unique<NcclCommunicator>(*functions_, ranks->rank(), ranks->size(),
                                               all[0].id(index), ranks->limits().connect);
   };
-  Communicators communicators{ranks, {}, {}};
+  Communicators communicators{ranks, {}, {}, {}};
   std::string failure;
   try {
     communicators.captured = made(0);
@@ -225,6 +223,8 @@ Nccl::Communicators Nccl::meet(const std::shared_ptr<CollectiveRanks>& ranks) {
     failure = error.what();
   }
   require_none(ranks->exchange(failure));
+  communicators.watchdog =
+      std::make_unique<NcclWatchdog>(*ranks, *communicators.captured, *communicators.others);
   return communicators;
 }
 
@@ -239,14 +239,32 @@ void Nccl::enqueue(const LibraryCommand& call, cudaStream_t stream) const {
   if (found == communicators_.end()) {
     throw InternalError("a collective that was not prepared: " + command.text());
   }
+  NcclWatchdog& watchdog = *found->second.watchdog;
+  watchdog.check();
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &status), "tell whether a stream is captured");
   const bool captured = status != cudaStreamCaptureStatusNone;
   NcclCommunicator& communicator = captured ? *found->second.captured : *found->second.others;
-  communicator.call("enqueue " + command.text(), command.ranks->limits().collective,
-                    [&](nccl::Handle handle) {
-                      return enqueue_collective(*functions_, command, handle, stream);
-                    });
+  try {
+    communicator.call("enqueue " + command.text(), command.ranks->limits().collective,
+                      [&](nccl::Handle handle) {
+                        return enqueue_collective(*functions_, command, handle, stream);
+                      });
+  } catch (const RunError&) {
+    watchdog.check();  // it may have ended the call, and waits to be asked
+    throw;
+  }
+}
+
+void Nccl::require_sound() const {
+  for (const auto& [ranks, of_ranks] : communicators_) {
+    of_ranks.watchdog->check();
+    for (NcclCommunicator* communicator : {of_ranks.captured.get(), of_ranks.others.get()}) {
+      if (const auto error = communicator->error()) {
+        throw RunError(fmt::format("rank {} of {}: {}", ranks->rank(), ranks->size(), *error));
+      }
+    }
+  }
 }
 
 }  // namespace metronome::executor::libraries

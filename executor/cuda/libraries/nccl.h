@@ -12,6 +12,7 @@
 #include "executor/cuda/libraries/libraries.h"
 #include "executor/cuda/libraries/nccl_communicator.h"
 #include "executor/cuda/libraries/nccl_interface.h"
+#include "executor/cuda/libraries/nccl_watchdog.h"
 #include "ops/cuda/collective_call.h"
 #include "ops/rules/candidate.h"
 #include "ops/rules/collective_ranks.h"
@@ -41,11 +42,14 @@ class Nccl final : public DeviceLibrary {
   void prepare(const LibraryCommand& call) override;
   /// Throws RunError where NCCL refuses it, or where other ranks do not make it in time.
   void enqueue(const LibraryCommand& call, cudaStream_t stream) const override;
+  /// Throws RunError with what the ranks' watchdog has found, or NCCL's own error.
+  void require_sound() const override;
 
  private:
   struct Communicators {
     std::shared_ptr<CollectiveRanks> ranks;  // whose address it is known by
     std::unique_ptr<NcclCommunicator> captured, others;
+    std::unique_ptr<NcclWatchdog> watchdog;  // ends before them
   };
 
   std::string introduction(const CollectiveRanks& ranks);

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "graph/ir/error.h"
 
@@ -33,31 +34,73 @@ NcclCommunicator::NcclCommunicator(const nccl::Functions& functions, int rank, i
 
 void NcclCommunicator::call(const std::string& doing, Milliseconds limit,
                             const std::function<nccl::Result(nccl::Handle)>& work) {
-  if (!owned_.failure.empty()) throw RunError(owned_.failure);
-  finish(work(owned_.handle), doing, limit);
+  nccl::Result status = nccl::kSuccess;
+  {
+    const std::scoped_lock lock(mutex_);
+    require_whole();
+    status = work(owned_.handle);
+  }
+  finish(status, doing, limit);
 }
 
 void NcclCommunicator::finish(nccl::Result status, const std::string& doing, Milliseconds limit) {
   const auto last = std::chrono::steady_clock::now() + limit;
-  while (status == nccl::kInProgress) {
-    const nccl::Result asked = owned_.functions.ncclCommGetAsyncError(owned_.handle, &status);
-    if (asked != nccl::kSuccess) status = asked;
-    if (status != nccl::kInProgress) break;
-    if (std::chrono::steady_clock::now() >= last) {
-      fail(doing, fmt::format("not all ranks came within {} s",
-                              std::chrono::duration<double>(limit).count()));
+  while (true) {
+    {
+      const std::scoped_lock lock(mutex_);
+      require_whole();
+      if (status == nccl::kInProgress) status = ask();
+      if (status == nccl::kSuccess) return;
+      if (status != nccl::kInProgress) fail(doing, owned_.functions.ncclGetErrorString(status));
+      if (std::chrono::steady_clock::now() >= last) {
+        fail(doing, fmt::format("not all ranks came within {} s",
+                                std::chrono::duration<double>(limit).count()));
+      }
     }
     std::this_thread::sleep_for(kGlance);
   }
-  if (status != nccl::kSuccess) fail(doing, owned_.functions.ncclGetErrorString(status));
+}
+
+std::optional<std::string> NcclCommunicator::error() {
+  const std::scoped_lock lock(mutex_);
+  if (!owned_.failure.empty()) return std::nullopt;
+  const nccl::Result status = ask();
+  if (status == nccl::kSuccess || status == nccl::kInProgress) return std::nullopt;
+  const std::string text = told(owned_.functions.ncclGetErrorString(status));
+  owned_.failure = fmt::format("{}: NCCL failed: {}", who_, text);
+  return "NCCL failed: " + text;
+}
+
+void NcclCommunicator::abort(const std::string& why) {
+  nccl::Handle handle = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    owned_.failure = why;
+    handle = std::exchange(owned_.handle, nullptr);
+  }
+  if (handle != nullptr) static_cast<void>(owned_.functions.ncclCommAbort(handle));
+}
+
+/// Under the lock, as are those below.
+nccl::Result NcclCommunicator::ask() {
+  nccl::Result status = nccl::kSuccess;
+  const nccl::Result asked = owned_.functions.ncclCommGetAsyncError(owned_.handle, &status);
+  return asked == nccl::kSuccess ? status : asked;
+}
+
+void NcclCommunicator::require_whole() const {
+  if (!owned_.failure.empty()) throw RunError(owned_.failure);
 }
 
 void NcclCommunicator::fail(const std::string& doing, const std::string& why) {
-  const char* last = owned_.functions.ncclGetLastError(owned_.handle);
-  const bool says_more = last != nullptr && *last != '\0';
-  owned_.failure = fmt::format("{}: NCCL cannot {}: {}{}", who_, doing, why,
-                               says_more ? fmt::format(": {}", last) : "");
+  owned_.failure = fmt::format("{}: NCCL cannot {}: {}", who_, doing, told(why));
   throw RunError(owned_.failure);
+}
+
+/// With what NCCL says besides, if it does.
+std::string NcclCommunicator::told(const std::string& why) const {
+  const char* last = owned_.functions.ncclGetLastError(owned_.handle);
+  return last == nullptr || *last == '\0' ? why : fmt::format("{}: {}", why, last);
 }
 
 }  // namespace metronome::executor::libraries

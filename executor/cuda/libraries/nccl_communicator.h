@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "executor/cuda/libraries/nccl_interface.h"
@@ -14,7 +16,7 @@ namespace metronome::executor::libraries {
 ///
 /// No call of the library waits for other ranks; calls here do, for so long as their limit says.
 /// They throw RunError with the rank and what NCCL says, and the same again at each later call; the
-/// destructor then aborts what is under way.
+/// destructor then aborts what is under way. `error` and `abort` are for any thread.
 class NcclCommunicator {
  public:
   using Milliseconds = std::chrono::milliseconds;
@@ -29,19 +31,29 @@ class NcclCommunicator {
   void call(const std::string& doing, Milliseconds limit,
             const std::function<nccl::Result(nccl::Handle)>& work);
 
+  /// "NCCL failed: remote process exited ...": what has become of enqueued calls, once.
+  std::optional<std::string> error();
+  /// Ends what is under way on the device. Calls throw `why` from now on. It may return only once
+  /// the graphs are destroyed that hold calls.
+  void abort(const std::string& why);
+
  private:
   /// Destroyed with the object, and where its constructor throws.
   struct Owned {
     const nccl::Functions& functions;
-    nccl::Handle handle = nullptr;
-    std::string failure = {};  // empty: there is none
+    nccl::Handle handle = nullptr;  // null once it is aborted
+    std::string failure = {};       // empty: there is none
     ~Owned();
   };
 
   void finish(nccl::Result status, const std::string& doing, Milliseconds limit);
+  nccl::Result ask();
+  void require_whole() const;
   [[noreturn]] void fail(const std::string& doing, const std::string& why);
+  std::string told(const std::string& why) const;
 
   std::string who_;  // "rank 0 of 2"
+  std::mutex mutex_;
   Owned owned_;
 };
 

@@ -255,6 +255,20 @@ METRONOME_DEVICE int first_true(Context& c, const bool* const* guards, int count
   return count;
 }
 
-using IoKernels = KernelList<LoadInputs, StoreReads, ClearGuards, Examine<float>, Examine<double>>;
+/// Tells the host that the step stands before a collective, or behind it. One block.
+struct MarkCollective {
+  static constexpr const char* name = "mark_collective";
+  const Control* control;  ///< null: steps are not counted
+  Stamped* to;             ///< in mapped memory
+  int mark;                ///< 1 + 2 n before the step's n-th collective, one more behind it
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (c.thread() == 0) *to = Stamped{mark, control == nullptr ? 0 : control->step};
+  }
+};
+
+using IoKernels = KernelList<LoadInputs, StoreReads, ClearGuards, MarkCollective, Examine<float>,
+                             Examine<double>>;
 
 }  // namespace metronome::cuda

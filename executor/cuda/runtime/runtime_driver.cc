@@ -196,17 +196,20 @@ bool RuntimeDriver::done(CudaEvent event) {
     return false;
   }
   check(status, "ask for an event");
+  check_libraries();
   return true;
 }
 
 void RuntimeDriver::synchronize(CudaEvent event) {
   enter_outside_capture("waiting for an event");
   check(cudaEventSynchronize(of(event)), "wait for an event");
+  check_libraries();
 }
 
 void RuntimeDriver::synchronize(CudaStream stream) {
   enter_outside_capture("waiting for a stream");
   check(cudaStreamSynchronize(of(stream)), "wait for a stream");
+  check_libraries();
 }
 
 double RuntimeDriver::milliseconds(CudaEvent begin, CudaEvent end) {
@@ -225,6 +228,7 @@ void RuntimeDriver::download(void* to, const void* from, std::size_t bytes, Cuda
   enter_outside_capture("copying from the device");
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, of(stream)), "copy from the device");
   check(cudaStreamSynchronize(of(stream)), "copy from the device");
+  check_libraries();
 }
 
 const DeviceKernels& RuntimeDriver::compiled_kernels() {
@@ -423,12 +427,17 @@ void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {
 
 void RuntimeDriver::launch(CudaGraphExec graph, CudaStream stream) {
   enter();
+  check_libraries();
   check(cudaGraphLaunch(graphs_.at(graph.index).exec.get(), of(stream)), "launch a graph");
 }
 
 void RuntimeDriver::release(CudaGraphExec graph) noexcept {
   static_cast<void>(cudaSetDevice(index_));
   graphs_[static_cast<std::size_t>(graph.index)] = {};
+}
+
+void RuntimeDriver::check_libraries() const {
+  for (const auto& library : libraries_) library->require_sound();
 }
 
 std::size_t RuntimeDriver::other_bytes() const {

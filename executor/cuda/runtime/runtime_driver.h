@@ -70,6 +70,7 @@ class RuntimeDriver : public CudaDriver {
   void launch(CudaGraphExec graph, CudaStream stream) override;
   void release(CudaGraphExec graph) noexcept override;
 
+  void check_libraries() const override;
   /// By CUPTI; the first call says in the log why there is none.
   std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
                                               CudaStream stream) override;
