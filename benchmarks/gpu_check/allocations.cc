@@ -9,6 +9,7 @@
 #include "benchmarks/batches.h"
 #include "benchmarks/gpu_check/cupti_counter.h"
 #include "benchmarks/gpu_check/outcomes.h"
+#include "benchmarks/gpu_check/programs.h"
 #include "graph/ir/error.h"
 #include "models/models.h"
 
@@ -100,7 +101,7 @@ int check(const std::vector<std::string>& names, const std::optional<std::string
 }  // namespace
 }  // namespace metronome::gpu_check
 
-int main(int argc, char** argv) {
+int metronome::programs::gpu_allocations(int argc, char** argv) {
   std::vector<std::string> all, names;
   for (const auto& entry : metronome::models::all_models()) all.emplace_back(entry.name);
   std::optional<std::string> json;

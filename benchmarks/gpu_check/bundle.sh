@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts the GPU checks into a folder that runs on another machine, and packs it.
 #
-#   bundle.sh FOLDER GPU_KERNELS PROGRAM...    makes FOLDER and FOLDER.tar.gz
+#   bundle.sh FOLDER GPU_KERNELS PROGRAM...    makes FOLDER and FOLDER.tar.gz; gpu_programs is one of them
 #
 # What programs load beside libtorch and the C and C++ libraries goes along; libtorch is the other
 # machine's own. GPU_KERNELS, which stays here, compiles what the models' steps would compile there.
@@ -34,13 +34,15 @@ for program in "$@"; do
   while read -r name file; do
     [[ -e $folder/lib/$name ]] || cp -L "$file" "$folder/lib/$name"
   done < <(libraries_of "$program" || true)
-  case ${program##*/} in
-    gpu_conformance) "$program" --list >"$folder/ops" ;;
-    gpu_models) "$program" --list >"$folder/models" ;;
-  esac
 done
 chmod -R u+w "$folder"
 strip --strip-all "$folder"/bin/* "$folder"/lib/*
+# They share most of their code, so they are one program.
+for name in gpu_allocations gpu_conformance gpu_device gpu_models metronome_peer; do
+  ln -s gpu_programs "$folder/bin/$name"
+done
+LD_LIBRARY_PATH=$folder/lib "$folder/bin/gpu_conformance" --list >"$folder/ops"
+LD_LIBRARY_PATH=$folder/lib "$folder/bin/gpu_models" --list >"$folder/models"
 cp -L "$here"/*.py "$here/run.sh" "$folder/"
 cp -L "$here"/../peers/*.py "$folder/peers/"
 chmod +x "$folder/run.sh"

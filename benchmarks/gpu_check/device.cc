@@ -13,6 +13,7 @@
 
 #include "benchmarks/gpu_check/outcomes.h"
 #include "benchmarks/gpu_check/probe.h"
+#include "benchmarks/gpu_check/programs.h"
 #include "benchmarks/machine.h"
 #include "executor/cuda/driver/driver.h"
 #include "graph/ir/error.h"
@@ -71,7 +72,7 @@ int check(const std::string& probe, const std::optional<std::string>& json) {
 }  // namespace
 }  // namespace metronome::gpu_check
 
-int main(int argc, char** argv) {
+int metronome::programs::gpu_device(int argc, char** argv) {
   std::optional<std::string> json;
   std::string probe;
   CLI::App app("Says what the GPU and its libraries are.", "gpu_device");

@@ -9,6 +9,7 @@
 #include "benchmarks/gpu_check/control.h"
 #include "benchmarks/gpu_check/outcomes.h"
 #include "benchmarks/gpu_check/place.h"
+#include "benchmarks/gpu_check/programs.h"
 #include "benchmarks/gpu_check/steps.h"
 
 namespace metronome::gpu_check {
@@ -139,7 +140,7 @@ int check(const Arguments& arguments) {
 }  // namespace
 }  // namespace metronome::gpu_check
 
-int main(int argc, char** argv) {
+int metronome::programs::gpu_models(int argc, char** argv) {
   metronome::gpu_check::Arguments arguments;
   CLI::App app("Checks the shipped models on a GPU.", "gpu_models");
   std::vector<std::string> names;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/gpu_check/programs.h"
 #include "distributed/distributed.h"
 #include "executor/metronome.h"
 #include "models/models.h"
@@ -166,7 +167,7 @@ class Contestant {
 }  // namespace
 }  // namespace metronome::benchmarks
 
-int main(int argc, char** argv) {
+int metronome::programs::metronome_peer(int argc, char** argv) {
   using Json = nlohmann::ordered_json;
   if (argc != 2) {
     fmt::print(stderr, "metronome_peer: takes one argument, as benchmarks/peers gives it\n");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "benchmarks/gpu_check/outcomes.h"
+#include "benchmarks/gpu_check/programs.h"
 #include "executor/cuda/driver/driver.h"
 #include "tests/gpu/device_conformance.h"
 
@@ -46,7 +47,7 @@ int run(const std::string& op, bool list, const CaseLimits& limits,
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int metronome::programs::gpu_conformance(int argc, char** argv) {
   std::string op;
   bool list = false, small = false;
   std::optional<std::string> json;
