@@ -35,8 +35,10 @@ using Makes = ConvolutionProblem::Makes;
 /// What libraries ask of each address.
 constexpr std::uintptr_t kLibraryAlignment = 16;
 
-/// The problem for a library; nothing where none computes it: without elements, or where elements
-/// of the input are left out that a stride would have reached.
+/// The problem for a library; nothing where none computes it: without elements, where elements of
+/// the input are left out that a stride would have reached, or where a weight's gradient is asked
+/// for and the zeros before and behind differ, of which cuDNN 9.19 makes other numbers (on an
+/// H200).
 std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindow& window,
                                              const Type& x, const Type& weight, const Type& y,
                                              bool tf32) {
@@ -60,6 +62,7 @@ std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindo
     const std::int64_t input = x.shape[d + 2] + window.low[d] + problem.high[d];
     if ((input - kernel) / window.stride[d] + 1 != y.shape[d + 2]) return std::nullopt;
   }
+  if (makes == Makes::weight && problem.low != problem.high) return std::nullopt;
   return problem;
 }
 

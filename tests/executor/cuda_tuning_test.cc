@@ -1,4 +1,6 @@
 // Candidates of a device are timed in graphs of copies; the report says where they were not.
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 
@@ -68,6 +70,33 @@ TEST_CASE("a library's candidate that fails, or gives other bits in a second run
   const std::string linear = "linear f32[8, 16] x f32[24, 16] x f32[24]: cublaslt 00000000000000";
   CHECK(text.find(linear + "1 is left out: the first cannot run") != std::string::npos);
   CHECK(text.find(linear + "2 is left out: two runs leave other bits") != std::string::npos);
+  driver->check();
+}
+
+TEST_CASE("a library's candidate that makes other numbers than our own kernel is left out") {
+  const auto driver = std::make_shared<HostDriver>(HostSettings{.strict = false, .alone_us = 6});
+  // From the library's first run on an operand is another one.
+  driver->on_enqueue = [](const Command& command, CudaStream) {
+    if (const auto* call = std::get_if<LibraryCommand>(&command)) {
+      *static_cast<float*>(const_cast<void*>(call->operands()[0].data)) = 100;
+    }
+  };
+  Graph g("g");
+  g.output("y", g.input("x", f32, {1, 2, 4, 4}).through(conv2d(3, 3)));
+  Target target = cuda_graph({.streams = 1, .fuse = false});
+  target.driver = driver;
+  const TemporaryFolder folder;
+  const tests::Logged logged;
+  const Executable e = compile(g, target, {.modes = {evaluate}, .tuning_file = folder.file("t")});
+  const std::string text = logged.text();
+  const std::string convolution = "convolution f32[1, 2, 4, 4] x f32[3, 2, 3, 3] x f32[3]";
+  REQUIRE(e.report().choices.size() == 1);
+  CHECK(e.report().choices[0] == convolution + " -> own (timed)");
+  for (const char* const each : {"3", "4"}) {
+    CHECK(text.find(fmt::format("{}: cudnn 00000000000000{} is left out: it makes 22.16908 of "
+                                "element 0, where our own kernel makes -1.3819817",
+                                convolution, each)) != std::string::npos);
+  }
   driver->check();
 }
 
