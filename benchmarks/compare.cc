@@ -185,6 +185,7 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
   progress("timing");
   Executable eager_step = compile(model.graph, eager(options.device), {.threads = options.threads});
   at::globalContext().setAllowTF32CuBLAS(options.tf32);
+  at::globalContext().setAllowTF32CuDNN(options.tf32);
   Contestant eager_steps(eager_step, batches, model.graph.loss());
   if (on_device) {  // one batch, there
     eager_steps.read(1);
