@@ -1,4 +1,5 @@
-// Products are the library's. Here: which problems it is given, and what it does not do.
+// Products are the library's, but for small ones, which our own kernel makes too. Here: which
+// problems it is given, and what it does not do.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "graph/ir/error.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/row_plan.h"
 #include "ops/cuda/units.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/matmul_kernels.h"
@@ -132,6 +134,49 @@ std::vector<Candidate> offered(const Libraries& libraries, const GemmProblem& pr
   return candidates;
 }
 
+/// A product of at most so many multiplications may take less time than the library's kernels take
+/// to begin: our own is timed beside them.
+constexpr std::int64_t kSmallProduct = std::int64_t{1} << 21;
+
+void add_own(const GemmProblem& problem, std::vector<Candidate>& candidates) {
+  if (problem.m * problem.n * problem.k * problem.batch <= kSmallProduct) {
+    candidates.push_back(Candidate{});
+  }
+}
+
+template <class T>
+void record_small(const Products& products, const CudaLaunch& launch, const void* sum,
+                  const void* bias) {
+  const GemmProblem& p = products.problem;
+  cuda::SmallProduct<T> kernel = {};
+  kernel.bias = static_cast<const T*>(bias);
+  const auto number = [](std::int64_t n) { return static_cast<int>(n); };  // at most kSmallProduct
+  kernel.count = number(p.batch * p.m * p.n);
+  kernel.m = number(p.m), kernel.n = number(p.n), kernel.k = number(p.k);
+  kernel.of_a = {p.transpose_a ? 1 : p.k, p.transpose_a ? p.m : 1, p.stride_a};
+  kernel.of_b = {p.transpose_b ? p.k : 1, p.transpose_b ? 1 : p.n, p.stride_b};
+  kernel.matrix = p.stride_d;
+  kernel.lanes = power_of_two(ceil_div(p.k, cuda::kTogether), 1, cuda::kWarp);
+  kernel.watch = launch.watch;
+  const int threads = block_for(kernel.count, kernel.lanes);
+  const KernelShape shape = {.blocks = ceil_div(kernel.count, threads / kernel.lanes),
+                             .threads = threads};
+  for (const Place& place : products.places) {
+    kernel.a = launch.in<T>(0) + place.a;
+    kernel.b = launch.in<T>(1) + place.b;
+    kernel.sum = sum == nullptr ? nullptr : static_cast<const T*>(sum) + place.d;
+    kernel.d = launch.out<T>(0) + place.d;
+    launch.commands.launch(kernel, shape);
+  }
+}
+
+/// `sum`, laid out as the result, and `bias`, for each column, are added; either may be null.
+void record_small(const Products& products, const CudaLaunch& launch, const void* sum,
+                  const void* bias) {
+  products.problem.element == f64 ? record_small<double>(products, launch, sum, bias)
+                                  : record_small<float>(products, launch, sum, bias);
+}
+
 void record_product(const Products& products, const CudaLaunch& launch, const void* bias,
                     const std::optional<Algorithm>& algorithm) {
   const std::size_t bytes = size_of(products.problem.element);
@@ -175,13 +220,20 @@ void record_bias(const CudaLaunch& launch) {
 std::vector<Candidate> candidates(const Matmul& op, const CudaQuery& query) {
   const auto& in = query.inputs;
   if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
-  return offered(query.libraries, products_of(op, in, query.outputs[0], query.tf32).problem);
+  const GemmProblem problem = products_of(op, in, query.outputs[0], query.tf32).problem;
+  std::vector<Candidate> result = offered(query.libraries, problem);
+  add_own(problem, result);
+  return result;
 }
 
 void record(const Matmul& op, const CudaLaunch& launch) {
   const Type& d = launch.outputs[0];
   const bool nothing = sums_nothing(launch.inputs[0], launch.inputs[1], d);
   if (!op.accumulate && nothing) return launch.commands.zero(launch.output_data[0], d.bytes());
+  if (!nothing && launch.choice.maker == Maker::own) {
+    const void* const sum = op.accumulate ? launch.input_data[2] : nullptr;
+    return record_small(products_of(op, launch.inputs, d, launch.tf32), launch, sum, nullptr);
+  }
   if (op.accumulate && launch.output_data[0] != launch.input_data[2]) {
     launch.commands.copy(launch.output_data[0], launch.input_data[2], d.bytes());
   }
@@ -191,19 +243,23 @@ void record(const Matmul& op, const CudaLaunch& launch) {
 }
 
 /// With the bias in the library's kernel where it offers that, then with the bias added by a kernel
-/// of its own.
+/// of its own, then our own product.
 std::vector<Candidate> candidates(const Linear& op, const CudaQuery& query) {
   const auto& in = query.inputs;
   if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
   GemmProblem problem = problem_of(op, in, query.outputs[0], query.tf32);
-  if (in.size() == 2) return offered(query.libraries, problem);
-  problem.bias = true;
-  std::vector<Candidate> result = query.libraries.candidates(GemmCommand{.problem = problem});
-  problem.bias = false;
+  std::vector<Candidate> result;
+  const bool bias = in.size() > 2;
+  if (bias) {
+    problem.bias = true;
+    result = query.libraries.candidates(GemmCommand{.problem = problem});
+    problem.bias = false;
+  }
   for (Candidate& candidate : offered(query.libraries, problem)) {
-    candidate.epilogue_apart = true;
+    candidate.epilogue_apart = bias;
     result.push_back(std::move(candidate));
   }
+  add_own(problem, result);
   return result;
 }
 
@@ -212,6 +268,10 @@ void record(const Linear& op, const CudaLaunch& launch) {
   if (d.numel() == 0) return;
   const bool bias = launch.inputs.size() > 2;
   const bool nothing = sums_nothing(launch.inputs[0], launch.inputs[1], d);
+  if (!nothing && launch.choice.maker == Maker::own) {
+    return record_small({problem_of(op, launch.inputs, d, launch.tf32)}, launch, nullptr,
+                        bias ? launch.input_data[2] : nullptr);
+  }
   // A view may lie anywhere.
   const bool misplaced = bias && address(launch.input_data[2]) % kBiasAlignment != 0;
   const bool apart = bias && (nothing || misplaced || launch.choice.epilogue_apart);

@@ -14,7 +14,8 @@
 namespace metronome {
 namespace {
 
-/// One linear layer, of four candidates, compiled for the driver without a tuning file; its choice.
+/// One linear layer, of five candidates, the last of them our own, compiled for the driver without
+/// a tuning file; its choice.
 std::string choice_for(const std::shared_ptr<HostDriver>& driver) {
   const TemporaryFolder folder;
   Graph g("g");
@@ -39,9 +40,10 @@ TEST_CASE("candidates are timed in graphs of copies, which are given back") {
 TEST_CASE("where one cannot be captured all are timed by launches, and the report says so") {
   HostSettings settings{.strict = false, .alone_us = 6};
   const auto driver = std::make_shared<HostDriver>(settings);
-  // The sixth command is the first in a capture.
-  driver->on_enqueue = [count = 0](const Command&, CudaStream) mutable {
-    if (++count == 6) throw RunError("this may not be captured");
+  // The library's sixth command is the first in a capture.
+  driver->on_enqueue = [count = 0](const Command& command, CudaStream) mutable {
+    if (std::holds_alternative<LibraryCommand>(command) && ++count == 6)
+      throw RunError("this may not be captured");
   };
   CHECK(
       choice_for(driver) ==
@@ -53,12 +55,13 @@ TEST_CASE("where one cannot be captured all are timed by launches, and the repor
 TEST_CASE("a library's candidate that fails, or gives other bits in a second run, is left out") {
   const auto driver = std::make_shared<HostDriver>(HostSettings{.strict = false, .alone_us = 6});
   driver->on_enqueue = [count = 0](const Command& command, CudaStream) mutable {
+    if (!std::holds_alternative<LibraryCommand>(command)) return;
     ++count;
     if (count == 1) throw RunError("the first cannot run");
     // Another operand in the second run of the second.
-    if (count == 3) {
+    if (count == 3 || count == 4) {
       const auto operand = std::get<LibraryCommand>(command).operands()[0];
-      *static_cast<float*>(const_cast<void*>(operand.data)) += 1;
+      *static_cast<float*>(const_cast<void*>(operand.data)) += count == 3 ? 1 : -1;
     }
   };
   const tests::Logged logged;

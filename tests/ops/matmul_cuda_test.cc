@@ -122,7 +122,7 @@ TEST_CASE("leading dimensions become rows, a batch, or a loop of products") {
   const auto gemms = [](Matmul op, Types in) {
     Subject<Matmul> subject(op, std::move(in));
     std::vector<GemmProblem> result;
-    for (const Command& c : subject.record({})) result.push_back(product_of(c).problem);
+    for (const Command& c : subject.record(plain())) result.push_back(product_of(c).problem);
     return result;
   };
   GemmProblem batch{.element = f64, .m = 2, .n = 5, .k = 4, .batch = 6};
@@ -148,11 +148,16 @@ TEST_CASE("leading dimensions become rows, a batch, or a loop of products") {
 
 TEST_CASE("a sum is copied to where the product is added, unless it lies there") {
   Subject<Matmul> sum(Matmul{.accumulate = true}, {t({2, 4}), t({4, 5}), t({2, 5})});
-  REQUIRE(sum.record({}).size() == 2);
-  CHECK(name_of(sum.record({})[0]) == "copy");
-  REQUIRE(sum.record({}, 2).size() == 1);
-  CHECK(product_of(sum.record({}, 2)[0]).problem.accumulate);
-  CHECK(sum.play({}) == sum.play({}, 2));
+  REQUIRE(sum.record(plain()).size() == 2);
+  CHECK(name_of(sum.record(plain())[0]) == "copy");
+  REQUIRE(sum.record(plain(), 2).size() == 1);
+  CHECK(product_of(sum.record(plain(), 2)[0]).problem.accumulate);
+  CHECK(sum.play(plain()) == sum.play(plain(), 2));
+  // Our own reads it where it lies.
+  REQUIRE(sum.record({}).size() == 1);
+  CHECK(name_of(sum.record({})[0]) == "small_product");
+  CHECK(sum.play({}) == sum.play(plain()));
+  CHECK(sum.play({}, 2) == sum.play(plain()));
 }
 
 TEST_CASE("sums of nothing ask the library for nothing") {
@@ -185,7 +190,7 @@ TEST_CASE("a linear layer's bias goes with the product where the library offers 
   for (const Candidate& candidate : layer.candidates()) names.push_back(name_of(candidate));
   CHECK(names == std::vector<std::string>{"cublaslt 000000000000001", "cublaslt 000000000000002",
                                           "cublaslt 000000000000001, bias apart",
-                                          "cublaslt 000000000000002, bias apart"});
+                                          "cublaslt 000000000000002, bias apart", "own"});
   CHECK(name_of(layer.candidates(HostLibraries(false))[0]) ==
         "cublaslt 000000000000001, bias apart");
 
@@ -200,6 +205,14 @@ TEST_CASE("a linear layer's bias goes with the product where the library offers 
   CHECK(product_of(apart[0]).algorithm == HostGemmLibrary::kWithWorkspace);
   CHECK(product_of(apart[0]).workspace_bytes == HostGemmLibrary::kWorkspaceBytes);
   CHECK(name_of(apart[1]) == "add_bias");
+}
+
+TEST_CASE("our own kernel is offered for small products alone") {
+  const auto last = [](std::int64_t m) {
+    return Subject<Matmul>(Matmul{}, {t({m, 128}), t({128, 256})}).candidates().back().maker;
+  };
+  CHECK(last(64) == Maker::own);
+  CHECK(last(65) == Maker::cublaslt);
 }
 
 TEST_CASE("a library that offers nothing is an error with the problem") {
