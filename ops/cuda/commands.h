@@ -35,6 +35,9 @@ struct KernelCommand {
   /// Where a kernel is defined that takes functors (ops/kernel/reduce.h), so that a group can give
   /// it others; else empty.
   std::string header = "";
+  /// Of such a kernel: statements that give members of it, `k`, the values that its shapes fix and
+  /// that it has here too ("k.rows.width = 64;"). A group compiles them in.
+  std::string fixed = "";
 };
 
 /// A kernel's source, compiled when the plan is bound and kept on disk by its content. It defines
@@ -117,7 +120,7 @@ void check_bound(std::string_view kernel, const KernelShape& shape, int most_thr
 class CommandList {
  public:
   template <class Kernel>
-  void launch(const Kernel& kernel, KernelShape shape) {
+  void launch(const Kernel& kernel, KernelShape shape, std::string fixed = "") {
     static_assert(std::is_trivially_copyable_v<Kernel>);
     static_assert(sizeof(Kernel) <= 4096, "a kernel's arguments take at most 4 KiB");
     if (shape.blocks == 0) return;  // an empty tensor
@@ -126,6 +129,7 @@ class CommandList {
     std::memcpy(arguments.data(), &kernel, sizeof(Kernel));
     KernelCommand command{typeid(Kernel), Kernel::name, std::move(arguments), shape};
     if constexpr (requires { Kernel::header; }) command.header = Kernel::header;
+    command.fixed = std::move(fixed);
     add(std::move(command));
   }
   void copy(void* to, const void* from, std::size_t bytes) {

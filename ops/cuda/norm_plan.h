@@ -2,8 +2,11 @@
 // rows one sum for each block, then one over blocks.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "graph/ir/type.h"
 #include "ops/cuda/launch.h"
@@ -17,6 +20,12 @@ struct NormPlan {
   cuda::NormRows rows;
   KernelShape shape = {};
 };
+
+/// Statements that fix the rows of a kernel `k` (KernelCommand::fixed).
+inline std::string fixed_text(const cuda::NormRows& rows) {
+  return fmt::format("k.rows = {{{}LL, {}LL, {}, {}}};\n", rows.count, rows.width, rows.threads,
+                     rows.kept);
+}
 
 /// For a kernel that makes rows of T from rows of x, reducing `values` numbers at once.
 template <class T>
@@ -44,6 +53,11 @@ struct NormGradPlan {
     return shape.blocks <= 1 ? 0 : static_cast<std::size_t>(shape.blocks * columns) * element;
   }
 };
+
+inline std::string fixed_text(const NormGradPlan& plan) {
+  return fmt::format("{}k.rows_of_block = {}LL;\nk.sums_kept = {};\n", fixed_text(plan.rows),
+                     plan.rows_of_block, plan.sums_kept);
+}
 
 /// So few narrow rows are one block's, which leaves no sums for another launch.
 constexpr cuda::Index kRowsOfOneBlock = 16;

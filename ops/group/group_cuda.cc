@@ -60,8 +60,13 @@ bool aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-/// As many elements at once as the types and the addresses allow: the same bits either way.
+/// So few elements have a thread each, whose code is that of one.
+constexpr std::int64_t kThreadEach = 132 * 256;
+
+/// As many elements at once as the types and the addresses allow, one where they are few: the same
+/// bits either way.
 int pack_at(const Group& group, const GroupPart& part, const CudaLaunch& launch) {
+  if (numel(group.domain) <= kThreadEach) return 1;
   const int pack = pack_of(group, part);
   const auto fits = [&](const void* address, Element element) {
     return aligned(address, static_cast<std::size_t>(pack) * size_of(element));
@@ -289,13 +294,21 @@ class FusedReduction {
         "\n"
         "  template <class Context>\n"
         "  METRONOME_DEVICE void operator()(Context& c) const {{\n"
-        "    kernel(c);\n"
+        "{}"
         "  }}\n"
         "}};\n"
         "\n"
         "}}  // namespace metronome::cuda\n",
-        bound_text(kernel.shape.threads), with_functors(type_of(kernel), functors));
+        bound_text(kernel.shape.threads), with_functors(type_of(kernel), functors),
+        indented(call_text(kernel), 4));
     add_generated(launch_, std::move(text), group_.names(), std::move(arguments), kernel.shape);
+  }
+
+  /// With what its shapes fix as constants: a small step's kernels take as long as it takes to
+  /// fetch their code, of which that leaves a third to two thirds.
+  static std::string call_text(const KernelCommand& kernel) {
+    if (kernel.fixed.empty()) return "kernel(c);\n";
+    return "auto k = kernel;\n" + kernel.fixed + "k(c);\n";
   }
 
   /// "LayerNormForward<float, Load<float>, Store<float> >".

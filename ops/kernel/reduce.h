@@ -35,6 +35,7 @@
 // Lambdas in kernels name their parameters' types: NVRTC takes no generic ones.
 #pragma once
 
+#include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 #include "ops/kernel/math.h"
 
@@ -176,6 +177,7 @@ constexpr int kTogether = 4;
 template <class V, class LoadOne, class UseOne>
 METRONOME_DEVICE void walk(int rank, int size, Index count, const LoadOne& load,
                            const UseOne& use) {
+  METRONOME_ROLLED
   for (Index base = rank; base < count; base += Index(kTogether) * size) {
     V v[kTogether];
     METRONOME_UNROLL

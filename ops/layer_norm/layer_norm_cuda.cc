@@ -23,7 +23,7 @@ void record_forward(const LayerNorm& op, const CudaLaunch& l) {
                                               l.out<T>(2),
                                               plan.rows,
                                               static_cast<T>(op.eps)},
-                    plan.shape);
+                    plan.shape, fixed_text(plan.rows));
 }
 
 template <class T>
@@ -55,7 +55,7 @@ void record_layer_norm_backward(const CudaLaunch& l) {
                                                plan.rows_of_block,
                                                plan.sums_kept,
                                                l.watch},
-                    plan.shape);
+                    plan.shape, fixed_text(plan));
   if (blocks == 1) return;
   const auto [tile, shape] = norm_sums_plan(plan, sizeof(T));
   l.commands.launch(

@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -90,6 +93,24 @@ ReducePlan plan_of(const Type& type, const std::vector<std::int64_t>& axes) {
   return plan;
 }
 
+/// Statements that fix the members of a kernel `k` (KernelCommand::fixed); none where it walks
+/// through several loops, whose sizes it looks up by number: a copy of them would lie in memory.
+std::string fixed_reduction(const ReducePlan& plan, double divisor) {
+  if (plan.kept.count > 1 || plan.reduced.count > 1) return "";
+  const auto loop = [](const char* name, const cuda::Loops& loops) {
+    return fmt::format("k.r.{0}.count = {1};\nk.r.{0}.size[0] = {2}LL;\nk.r.{0}.step[0] = {3}LL;\n",
+                       name, loops.count, loops.size[0], loops.step[0]);
+  };
+  std::string text = loop("kept", plan.kept) + loop("reduced", plan.reduced);
+  if (plan.parts == 1) text += "k.r.target.partials = nullptr;\n";
+  return text + fmt::format(
+                    "k.r.target.divisor = {:a};\nk.r.target.results = {}LL;\n"
+                    "k.r.width = {}LL;\nk.r.count = {}LL;\nk.r.part = {}LL;\n"
+                    "k.r.parts = {}LL;\nk.r.sharing = {};\n",
+                    divisor, plan.results, plan.width, plan.count, plan.part, plan.parts,
+                    plan.sharing);
+}
+
 template <class Fold>
 void record_fold(const Reduce& op, const CudaLaunch& launch) {
   using T = typename Fold::Element;
@@ -105,11 +126,13 @@ void record_fold(const Reduce& op, const CudaLaunch& launch) {
   const cuda::Load<T> x = {launch.in<T>(0)};
   if (plan.runs) {
     launch.commands.launch(cuda::ReduceRuns<Fold>{x, reduction},
-                           {plan.blocks, plan.threads, cuda::team_bytes(1, kBytes)});
+                           {plan.blocks, plan.threads, cuda::team_bytes(1, kBytes)},
+                           fixed_reduction(plan, divisor));
   } else {
     launch.commands.launch(
         cuda::ReduceColumns<Fold>{x, reduction},
-        {plan.blocks, plan.threads, cuda::tile_bytes(plan.threads, plan.sharing, 1, kBytes)});
+        {plan.blocks, plan.threads, cuda::tile_bytes(plan.threads, plan.sharing, 1, kBytes)},
+        fixed_reduction(plan, divisor));
   }
   if (partials == nullptr) return;
   target.partials = nullptr;

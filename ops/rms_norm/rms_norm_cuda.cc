@@ -20,7 +20,7 @@ void record_forward(const RmsNorm& op, const CudaLaunch& l) {
                                             l.out<T>(1),
                                             plan.rows,
                                             static_cast<T>(op.eps)},
-                    plan.shape);
+                    plan.shape, fixed_text(plan.rows));
 }
 
 template <class T>
@@ -48,7 +48,7 @@ void record_rms_norm_backward(const CudaLaunch& l) {
                                              plan.rows_of_block,
                                              plan.sums_kept,
                                              l.watch},
-                    plan.shape);
+                    plan.shape, fixed_text(plan));
   if (blocks == 1) return;
   const auto [tile, shape] = norm_sums_plan(plan, sizeof(T));
   l.commands.launch(cuda::RmsNormSums<T>{partials, l.out<T>(1), blocks, width, tile, l.watch},

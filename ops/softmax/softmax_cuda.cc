@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_plan.h"
@@ -46,12 +49,18 @@ SoftmaxPlan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, 
   return plan;
 }
 
+/// Statements that fix the members of a kernel `k` (KernelCommand::fixed).
+std::string fixed_lines(const cuda::SoftmaxLines& lines, bool log) {
+  return fmt::format("k.lines = {{{}LL, {}LL, {}LL, {}, {}, {}}};\nk.log = {};\n", lines.outer,
+                     lines.size, lines.inner, lines.threads, lines.width, lines.kept, log);
+}
+
 template <class T>
 void record_forward(const Softmax& op, const CudaLaunch& l) {
   const SoftmaxPlan plan = plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(T));
   l.commands.launch(
-      cuda::SoftmaxForward<T>{{l.in<T>(0)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
-      plan.shape);
+      cuda::SoftmaxForward<T>{{l.in<T>(0)}, {l.out<T>(0), l.watch}, plan.lines, op.log}, plan.shape,
+      fixed_lines(plan.lines, op.log));
 }
 
 template <class T>
@@ -60,7 +69,7 @@ void record_softmax_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
   const SoftmaxPlan plan =
       plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(typename Kernel::Kept));
   l.commands.launch(Kernel{{l.in<T>(0)}, {l.in<T>(1)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
-                    plan.shape);
+                    plan.shape, fixed_lines(plan.lines, op.log));
 }
 
 }  // namespace
