@@ -1,9 +1,11 @@
-// Max pooling and its gradient, a thread for each result. (Averages are linear maps: ops/bands.)
+// Max pooling and its gradient, a thread for each result. Windows of 2 by 2 side by side, the usual
+// ones, have kernels of their own. (Averages are linear maps: ops/bands.)
 #pragma once
 
 #include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 #include "ops/kernel/math.h"
+#include "ops/kernel/reduce.h"
 
 namespace metronome::cuda {
 
@@ -16,12 +18,16 @@ struct PoolWindows {
     return o * stride - padding + tap * dilation;
   }
   METRONOME_DEVICE bool inside(Index i) const { return i >= 0 && i < in; }
-  /// The window of which element `tap` lies at i; -1 if there is none.
-  METRONOME_DEVICE Index window(Index i, Index tap) const {
-    const Index from = i + padding - tap * dilation;
-    if (from < 0) return -1;
-    const Index o = quotient(from, stride);
-    return o * stride == from && o < out ? o : -1;
+  /// use(window, tap) for each window that element i lies in, in their order; `tap` lies at i.
+  template <class Use>
+  METRONOME_DEVICE void each_window(Index i, const Use& use) const {
+    const Index at = i + padding, reach = (kernel - 1) * dilation;
+    Index o = at <= reach ? 0 : quotient(at - reach + stride - 1, stride);
+    for (; o < out && o * stride <= at; ++o) {
+      const Index distance = at - o * stride;
+      const Index tap = dilation == 1 ? distance : quotient(distance, dilation);
+      if (tap * dilation == distance) use(o, tap);
+    }
   }
 };
 
@@ -82,24 +88,112 @@ struct MaxPoolGrad {
       const Index slab = quotient(row, height.in), h = row - slab * height.in;
       const Index plane = quotient(slab, depth.in), d = slab - plane * depth.in;
       T sum = T(0);
-      for (Index i = depth.kernel - 1; i >= 0; --i) {
-        const Index of_d = depth.window(d, i);
-        for (Index j = height.kernel - 1; j >= 0 && of_d >= 0; --j) {
-          const Index of_h = height.window(h, j);
-          for (Index k = width.kernel - 1; k >= 0 && of_h >= 0; --k) {
-            const Index of_w = width.window(w, k);
-            if (of_w < 0) continue;
-            const Index o = ((plane * depth.out + of_d) * height.out + of_h) * width.out + of_w;
-            if (winner[o] == (i * height.kernel + j) * width.kernel + k) sum += g[o];
-          }
-        }
-      }
+      depth.each_window(d, [&](Index of_d, Index i) {
+        height.each_window(h, [&](Index of_h, Index j) {
+          const Index line = ((plane * depth.out + of_d) * height.out + of_h) * width.out;
+          const Index taps = (i * height.kernel + j) * width.kernel;
+          width.each_window(w, [&](Index of_w, Index k) {
+            if (winner[line + of_w] == taps + k) sum += g[line + of_w];
+          });
+        });
+      });
       dx[r] = watched(c, watch, sum);
     }
   }
 };
 
-using PoolKernels =
-    KernelList<MaxPool<float>, MaxPool<double>, MaxPoolGrad<float>, MaxPoolGrad<double>>;
+/// Windows of 2 by 2 that lie side by side and fill their planes. A thread takes neighbours in a
+/// row: their elements are two packs of 16 bytes, one in each of the rows that they lie in.
+template <class T>
+struct Halves {
+  static constexpr int kWindows = 8 / sizeof(T);  ///< of a thread
+  using Elements = Pack<T, 2 * kWindows>;
+  using Results = Pack<T, kWindows>;
+  using Winners = Pack<int, kWindows>;
+  Index packs;  ///< of a row
+  Index count;  ///< of packs of windows
+
+  /// Which pack of elements is the upper one of pack `i` of windows; the lower lies `packs`
+  /// further.
+  METRONOME_DEVICE Index upper(Index i) const { return i + quotient(i, packs) * packs; }
+};
+
+template <class T>
+struct HalvesMaxPool {
+  static constexpr const char* name = "max_pool";
+  using Of = Halves<T>;
+  const typename Of::Elements* x;
+  typename Of::Results* y;
+  typename Of::Winners* winner;  ///< may be null
+  Of halves;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < halves.count; i += stride(c)) {
+      const typename Of::Elements* const from = x + halves.upper(i);
+      const typename Of::Elements up = from[0], low = from[halves.packs];
+      typename Of::Results best;
+      typename Of::Winners won;
+      METRONOME_UNROLL
+      for (int k = 0; k < Of::kWindows; ++k) {
+        const T taps[4] = {up.v[2 * k], up.v[2 * k + 1], low.v[2 * k], low.v[2 * k + 1]};
+        best.v[k] = taps[0];
+        won.v[k] = 0;
+        METRONOME_UNROLL
+        for (int tap = 1; tap < 4; ++tap) {
+          const bool wins = taps[tap] > best.v[k] || taps[tap] != taps[tap];
+          best.v[k] = wins ? taps[tap] : best.v[k];
+          won.v[k] = wins ? tap : won.v[k];
+        }
+        watched(c, watch, best.v[k]);
+      }
+      y[i] = best;
+      if (winner != nullptr) winner[i] = won;
+    }
+  }
+};
+
+template <class T>
+struct HalvesMaxPoolGrad {
+  static constexpr const char* name = "max_pool_grad";
+  using Of = Halves<T>;
+  const typename Of::Results* g;
+  const typename Of::Winners* winner;
+  typename Of::Elements* dx;
+  Of halves;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < halves.count; i += stride(c)) {
+      const typename Of::Results v = g[i];
+      const typename Of::Winners won = winner[i];
+      METRONOME_UNROLL
+      for (int k = 0; k < Of::kWindows; ++k) {
+        watched(c, watch, won.v[k] >= 0 && won.v[k] < 4 ? v.v[k] : T(0));
+      }
+      typename Of::Elements* const to = dx + halves.upper(i);
+      to[0] = row(v, won, 0);
+      to[halves.packs] = row(v, won, 2);
+    }
+  }
+
+ private:
+  /// A row of the windows' elements, the first of which is `tap` of its kernel.
+  METRONOME_DEVICE typename Of::Elements row(const typename Of::Results& v,
+                                             const typename Of::Winners& won, int tap) const {
+    typename Of::Elements result;
+    METRONOME_UNROLL
+    for (int k = 0; k < 2 * Of::kWindows; ++k) {
+      result.v[k] = won.v[k / 2] == tap + k % 2 ? v.v[k / 2] : T(0);
+    }
+    return result;
+  }
+};
+
+using PoolKernels = KernelList<MaxPool<float>, MaxPool<double>, MaxPoolGrad<float>,
+                               MaxPoolGrad<double>, HalvesMaxPool<float>, HalvesMaxPool<double>,
+                               HalvesMaxPoolGrad<float>, HalvesMaxPoolGrad<double>>;
 
 }  // namespace metronome::cuda
