@@ -81,6 +81,8 @@ std::vector<Case> EmbeddingGrad::cases() {
   add("i32", 5, {9, 1}, indices({9}, 5, i32));
   add("no index", 5, {0, 3}, indices({0}, 5));
   add("for threads", 300, {50, 140}, indices({50}, 300));
+  add("many to a row", 3, {700, 40}, indices({700}, 3));
+  add("many rows", 5000, {40, 70}, indices({40}, 5000));
   return cases;
 }
 

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "ops/cuda/launch.h"
+#include "ops/cuda/row_plan.h"
 #include "ops/cuda/units.h"
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_kernels.h"
@@ -33,13 +34,19 @@ void record_scatter(const EmbeddingGrad& op, const CudaLaunch& launch) {
   const std::int64_t width = launch.outputs[0].shape[1], count = launch.inputs[1].numel();
   if (launch.outputs[0].numel() == 0) return;
   if (count == 0) return launch.commands.zero(launch.output_data[0], launch.outputs[0].bytes());
-  const std::int64_t warps = std::min<std::int64_t>(op.rows, Kernel::most_threads / cuda::kWarp);
-  const std::int64_t groups = (op.rows + warps - 1) / warps;
-  const std::int64_t strips = (width + Kernel::kStrip - 1) / Kernel::kStrip;
+  // A warp for each row, or enough of them to see all indices at once.
+  constexpr std::int64_t kWarps = Kernel::most_threads / cuda::kWarp;
+  const std::int64_t warps = std::min(
+      std::max<std::int64_t>(op.rows, ceil_div(count, cuda::kWarp * Kernel::kVotes)), kWarps);
+  const std::int64_t groups = ceil_div(op.rows, warps);
+  // Columns enough to read indices seldom, fewer where blocks would leave the device idle.
+  std::int64_t columns = Kernel::kColumns;
+  const auto strips = [&] { return ceil_div(width, columns * cuda::kWarp); };
+  while (columns > 1 && groups * strips() < kFullDevice) columns /= 2;
   const int threads = static_cast<int>(warps) * cuda::kWarp;
   launch.commands.launch(Kernel{launch.out<T>(0), launch.in<T>(0), launch.in<I>(1), op.rows, width,
-                                count, strips, launch.watch},
-                         {groups * strips, threads, Kernel::shared_bytes(threads)});
+                                count, strips(), static_cast<int>(columns), launch.watch},
+                         {groups * strips(), threads, Kernel::shared_bytes(threads)});
 }
 
 }  // namespace
