@@ -29,6 +29,48 @@ METRONOME_DEVICE int bit_count(unsigned bits) { return __builtin_popcount(bits);
 METRONOME_DEVICE int lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
 #endif
 
+/// Two loops, one inside the other and counted row-major, walked `stride` elements at a time.
+struct Strided {
+  Index size = 1;  ///< of the inner loop
+  Index outer_step = 0, inner_step = 0;
+  Index inners = 0;  ///< what an index of the inner loop moves by
+  Index move = 0;    ///< what a place moves by
+  Index carry = 0;   ///< and besides where the inner loop ends
+};
+
+METRONOME_DEVICE Strided strided(Index stride, Index size, Index outer_step, Index inner_step) {
+  const Index outers = stride / size, inners = stride - outers * size;
+  return {size,
+          outer_step,
+          inner_step,
+          inners,
+          outers * outer_step + inners * inner_step,
+          outer_step - size * inner_step};
+}
+
+/// Where elements begin, begin + stride, ... lie: each asked for in turn, and without a division
+/// but at the beginning.
+struct Steps {
+  const Strided& by;
+  Index inner, place;  ///< the next one's
+
+  METRONOME_DEVICE Steps(const Strided& by, Index begin) : by(by) {
+    const Index outer = quotient(begin, by.size);
+    inner = begin - outer * by.size;
+    place = outer * by.outer_step + inner * by.inner_step;
+  }
+  METRONOME_DEVICE Index next() {
+    const Index result = place;
+    inner += by.inners;
+    place += by.move;
+    if (inner >= by.size) {
+      inner -= by.size;
+      place += by.carry;
+    }
+    return result;
+  }
+};
+
 /// Loops of two steps or more, which is why there are never more: 2^40 elements fill any device.
 constexpr int kMaxLoops = 40;
 

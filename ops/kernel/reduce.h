@@ -173,21 +173,22 @@ constexpr int kTogether = 4;
 
 /// use(k, i, load(i)) for this thread's elements i of 0 .. count: rank, rank + size, ... in order,
 /// with k = 0 .. kTogether - 1 in turn. Loads of kTogether elements come before their uses, so
-/// that they wait for memory together. `V` is what load gives.
-template <class V, class LoadOne, class UseOne>
-METRONOME_DEVICE void walk(int rank, int size, Index count, const LoadOne& load,
+/// that they wait for memory together. `V` is what load gives; `Count`: Index, or int where there
+/// are never more, which takes fewer registers.
+template <class V, class Count, class LoadOne, class UseOne>
+METRONOME_DEVICE void walk(int rank, int size, Count count, const LoadOne& load,
                            const UseOne& use) {
   METRONOME_ROLLED
-  for (Index base = rank; base < count; base += Index(kTogether) * size) {
+  for (Count base = rank; base < count; base += Count(kTogether) * size) {
     V v[kTogether];
     METRONOME_UNROLL
     for (int k = 0; k < kTogether; ++k) {
-      const Index i = base + Index(k) * size;
+      const Count i = base + Count(k) * size;
       if (i < count) v[k] = load(i);
     }
     METRONOME_UNROLL
     for (int k = 0; k < kTogether; ++k) {
-      const Index i = base + Index(k) * size;
+      const Count i = base + Count(k) * size;
       if (i < count) use(k, i, v[k]);
     }
   }

@@ -40,8 +40,8 @@ struct ReducePlan {
 
 void share_runs(ReducePlan& plan) {
   if (plan.count > kSplitRuns && plan.results < kFullDevice) {
-    plan.parts =
-        std::min(ceil_div(plan.count, kSplitRuns / 2), ceil_div(2 * kFullDevice, plan.results));
+    // As many blocks as run at once: a few more would run when these are done.
+    plan.parts = std::min(ceil_div(plan.count, kSplitRuns / 2), 2 * kFullDevice / plan.results);
     plan.part = ceil_div(plan.count, plan.parts);
     plan.parts = ceil_div(plan.count, plan.part);
   }
@@ -121,8 +121,14 @@ void record_fold(const Reduce& op, const CudaLaunch& launch) {
   auto* const partials = plan.parts > 1 ? static_cast<Total*>(launch.scratch) : nullptr;
   cuda::ReduceTarget<Fold> target = {launch.out<T>(0), partials, divisor, plan.results,
                                      launch.watch};
-  const cuda::Reduction<Fold> reduction = {target,     plan.kept, plan.reduced, plan.width,
-                                           plan.count, plan.part, plan.parts,   plan.sharing};
+  const cuda::Loops& loops = plan.reduced;
+  const int together = plan.runs ? plan.sharing : plan.threads / plan.sharing;
+  const cuda::Strided strided =
+      loops.count == 2 ? cuda::strided(together, loops.size[1], loops.step[0], loops.step[1])
+                       : cuda::Strided{};
+  const cuda::Reduction<Fold> reduction = {target,     plan.kept,    plan.reduced,
+                                           plan.width, plan.count,   plan.part,
+                                           plan.parts, plan.sharing, strided};
   const cuda::Load<T> x = {launch.in<T>(0)};
   if (plan.runs) {
     launch.commands.launch(cuda::ReduceRuns<Fold>{x, reduction},

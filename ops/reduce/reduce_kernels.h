@@ -102,27 +102,35 @@ struct Reduction {
   Loops reduced;  ///< over a result's elements
   Index width;    ///< neighbouring columns; 1 for runs
   Index count;    ///< elements of a result
-  Index part;     ///< of them at most so many at a time
+  Index part;     ///< of them at most so many at a time, fewer than 2^31: memory ends before
   Index parts;
-  int sharing;  ///< runs: threads of a team; columns: columns of a tile
+  int sharing;      ///< runs: threads of a team; columns: columns of a tile
+  Strided strided;  ///< where two loops are reduced: they, as the threads of a result walk them
 };
 
 /// The elements [begin, begin + count) of a result, of which the first lies at `origin`, by
 /// threads that share it (a Team or a Tile).
 template <class Fold, class Context, class X, class Threads>
 METRONOME_DEVICE typename Fold::Total reduce_part(Context& c, const X& x, Threads& threads,
-                                                  const Loops& loops, Index origin, Index begin,
-                                                  Index count) {
+                                                  const Reduction<Fold>& r, Index origin,
+                                                  Index begin, Index count) {
   using Element = typename Fold::Element;
   using Total = typename Fold::Total;
   using How = typename Fold::How;
   Total totals[kTogether];
   METRONOME_UNROLL
   for (int k = 0; k < kTogether; ++k) totals[k] = How::template none<Total>();
-  walk<Element>(
-      threads.rank, threads.size, count,
-      [&](Index i) { return x.first(c, origin + loops.offset(begin + i)); },
-      [&](int k, Index, Element v) { totals[k] = How::join(totals[k], Fold::of(v)); });
+  const auto use = [&](int k, Index, Element v) { totals[k] = How::join(totals[k], Fold::of(v)); };
+  if (r.reduced.count == 2) {
+    Steps steps(r.strided, begin + threads.rank);
+    walk<Element>(
+        threads.rank, threads.size, int(count),
+        [&](Index) { return x.first(c, origin + steps.next()); }, use);
+  } else {
+    walk<Element>(
+        threads.rank, threads.size, int(count),
+        [&](Index i) { return x.first(c, origin + r.reduced.offset(begin + i)); }, use);
+  }
   return reduce<How>(c, threads, joined<How>(totals));
 }
 
@@ -146,8 +154,7 @@ struct ReduceRuns {
       const Index result = there ? unit - part * r.target.results : 0;
       const Index begin = part * r.part;
       const Index count = !there ? 0 : begin + r.part < r.count ? r.part : r.count - begin;
-      const auto total =
-          reduce_part<Fold>(c, x, team, r.reduced, r.kept.offset(result), begin, count);
+      const auto total = reduce_part<Fold>(c, x, team, r, r.kept.offset(result), begin, count);
       if (there && team.rank == 0) r.target.store(c, part, result, total);
     }
   }
@@ -174,7 +181,7 @@ struct ReduceColumns {
       const Index begin = part * r.part;
       const Index count = !there ? 0 : begin + r.part < r.count ? r.part : r.count - begin;
       const auto total =
-          reduce_part<Fold>(c, x, tile, r.reduced, r.kept.offset(row) + column, begin, count);
+          reduce_part<Fold>(c, x, tile, r, r.kept.offset(row) + column, begin, count);
       if (there && tile.rank == 0) r.target.store(c, part, row * r.width + column, total);
     }
   }
