@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
+#include <type_traits>
 #include <vector>
 
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/batch_norm/batch_norm_kernels.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_plan.h"
+#include "ops/cuda/units.h"
 
 namespace metronome {
 namespace {
@@ -20,7 +23,11 @@ struct ChannelPlan {
   KernelShape shape;
 };
 
-// Channels are cut into slices where there are too few of them for the device.
+// The largest pack: slices are whole ones.
+constexpr Index kMostPacked = 4;
+
+// Channels are cut into slices where there are too few of them for the device: into as many as run
+// at once, but two at least.
 ChannelPlan plan_channels(const Type& x) {
   ChannelPlan plan;
   cuda::Channels& e = plan.channels;
@@ -35,8 +42,9 @@ ChannelPlan plan_channels(const Type& x) {
   plan.shape.threads = power_of_two(ceil_div(tile, kEach), 32, cuda::kMostThreads);
   const Index most = tile / (plan.shape.threads * kEach);
   if (most >= 2) {
-    const Index slices = std::min(most, ceil_div(2 * kFullDevice, e.tiles()));
-    e.slice = ceil_div(e.each(), slices);
+    const Index tiles = e.tiles(), together = 2 * kFullDevice;
+    const Index wanted = tiles < together ? std::max<Index>(together / tiles, 2) : 1;
+    e.slice = ceil_div(ceil_div(e.each(), std::min(most, wanted)), kMostPacked) * kMostPacked;
     e.slices = ceil_div(e.each(), e.slice);
   } else {
     e.slice = e.each();
@@ -47,6 +55,26 @@ ChannelPlan plan_channels(const Type& x) {
   return plan;
 }
 
+/// f(null pointer of a pack's type): as many elements as 16 bytes hold, where they divide planes.
+template <class T, class F>
+void with_pack(const cuda::Channels& channels, std::initializer_list<const void*> tensors, F f) {
+  constexpr int kPack = 16 / sizeof(T);
+  if (channels.plane % kPack != 0) return f(static_cast<cuda::Pack<T, 1>*>(nullptr));
+  const auto aligned = [](const void* p) { return address(p) % 16 == 0; };
+  if (std::ranges::all_of(tensors, aligned)) return f(static_cast<cuda::Pack<T, kPack>*>(nullptr));
+  f(static_cast<cuda::LoosePack<T, kPack>*>(nullptr));
+}
+
+/// The channels counted in packs.
+cuda::Channels in_packs(const ChannelPlan& plan, std::size_t pack) {
+  cuda::Channels e = plan.channels;
+  e.plane /= static_cast<Index>(pack);
+  e.slice = ceil_div(e.slice, static_cast<Index>(pack));
+  const Index plane = std::max<Index>(e.plane, 1);  // of no elements as well
+  e.strided = cuda::strided(plan.shape.threads / e.width, plane, e.channels * plane, 1);
+  return e;
+}
+
 std::size_t scratch_for(const Type& x) {
   const cuda::Channels e = plan_channels(x).channels;
   if (e.slices <= 1) return 0;
@@ -55,42 +83,58 @@ std::size_t scratch_for(const Type& x) {
 
 template <class T>
 void record_forward(const BatchNorm& op, const CudaLaunch& l) {
-  const auto [channels, shape] = plan_channels(l.inputs[0]);
-  const cuda::BatchNormTensors<T> tensors{
-      l.in<T>(0),  l.in<T>(1),  l.in<T>(2),  l.in<T>(3), l.in<T>(4), l.out<T>(0), l.out<T>(1),
-      l.out<T>(2), l.out<T>(3), l.out<T>(4), l.watch,    op.eps,     op.momentum};
-  if (channels.slices == 1) {
-    l.commands.launch(cuda::BatchNormForward<T>{tensors, channels}, shape);
-    return;
-  }
-  const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
-  l.commands.launch(cuda::BatchNormStatistics<T>{tensors, channels, partials}, shape);
-  l.commands.launch(cuda::BatchNormApply<T>{tensors, channels, partials}, shape);
+  const ChannelPlan plan = plan_channels(l.inputs[0]);
+  if (plan.shape.blocks == 0) return;
+  with_pack<T>(plan.channels, {l.input_data[0], l.output_data[0]}, [&]<class Elements>(Elements*) {
+    const cuda::Channels channels = in_packs(plan, sizeof(Elements) / sizeof(T));
+    const cuda::BatchNormTensors<T, Elements> tensors{
+        l.in<Elements>(0), l.in<T>(1),  l.in<T>(2),  l.in<T>(3),  l.in<T>(4), l.out<Elements>(0),
+        l.out<T>(1),       l.out<T>(2), l.out<T>(3), l.out<T>(4), l.watch,    op.eps,
+        op.momentum};
+    if (channels.slices == 1) {
+      l.commands.launch(cuda::BatchNormForward<T, Elements>{tensors, channels}, plan.shape);
+      return;
+    }
+    const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
+    l.commands.launch(cuda::BatchNormStatistics<T, Elements>{tensors, channels, partials},
+                      plan.shape);
+    l.commands.launch(cuda::BatchNormApply<T, Elements>{tensors, channels, partials}, plan.shape);
+  });
 }
 
 template <class T>
 void record_batch_norm_backward(const CudaLaunch& l) {
-  const auto [channels, shape] = plan_channels(l.inputs[1]);
-  const cuda::BatchNormGradTensors<T> tensors{l.in<T>(0),  l.in<T>(1),  l.in<T>(2),
-                                              l.in<T>(3),  l.in<T>(4),  l.out<T>(0),
-                                              l.out<T>(1), l.out<T>(2), l.watch};
-  if (channels.slices == 1) {
-    l.commands.launch(cuda::BatchNormBackward<T>{tensors, channels}, shape);
-    return;
-  }
-  const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
-  l.commands.launch(cuda::BatchNormGradSums<T>{tensors, channels, partials}, shape);
-  l.commands.launch(cuda::BatchNormGradApply<T>{tensors, channels, partials}, shape);
+  const ChannelPlan plan = plan_channels(l.inputs[1]);
+  if (plan.shape.blocks == 0) return;
+  const auto of_pack = [&]<class Elements>(Elements*) {
+    const cuda::Channels channels = in_packs(plan, sizeof(Elements) / sizeof(T));
+    const cuda::BatchNormGradTensors<T, Elements> tensors{
+        l.in<Elements>(0),  l.in<Elements>(1), l.in<T>(2),  l.in<T>(3), l.in<T>(4),
+        l.out<Elements>(0), l.out<T>(1),       l.out<T>(2), l.watch};
+    if (channels.slices == 1) {
+      l.commands.launch(cuda::BatchNormBackward<T, Elements>{tensors, channels}, plan.shape);
+      return;
+    }
+    const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
+    l.commands.launch(cuda::BatchNormGradSums<T, Elements>{tensors, channels, partials},
+                      plan.shape);
+    l.commands.launch(cuda::BatchNormGradApply<T, Elements>{tensors, channels, partials},
+                      plan.shape);
+  };
+  with_pack<T>(plan.channels, {l.input_data[0], l.input_data[1], l.output_data[0]}, of_pack);
 }
 
 template <class T>
 void record_evaluate(const BatchNormEvaluate& op, const CudaLaunch& l) {
   if (l.inputs[0].numel() == 0) return;
-  const auto [channels, shape] = plan_channels(l.inputs[0]);
-  l.commands.launch(
-      cuda::BatchNormFixed<T>{l.in<T>(0), l.in<T>(1), l.in<T>(2), l.in<T>(3), l.in<T>(4),
-                              l.out<T>(0), l.watch, channels, static_cast<T>(op.eps)},
-      shape);
+  const ChannelPlan plan = plan_channels(l.inputs[0]);
+  with_pack<T>(plan.channels, {l.input_data[0], l.output_data[0]}, [&]<class Elements>(Elements*) {
+    const cuda::Channels channels = in_packs(plan, sizeof(Elements) / sizeof(T));
+    l.commands.launch(cuda::BatchNormFixed<T, Elements>{l.in<Elements>(0), l.in<T>(1), l.in<T>(2),
+                                                        l.in<T>(3), l.in<T>(4), l.out<Elements>(0),
+                                                        l.watch, channels, static_cast<T>(op.eps)},
+                      plan.shape);
+  });
 }
 
 }  // namespace

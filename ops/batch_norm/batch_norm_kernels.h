@@ -1,28 +1,38 @@
 // Batch norm: a tile of channels for each block, or a slice of their elements where channels are
 // few and long; then a first kernel leaves each slice's sums behind, and a second adds them up.
-// Sums are made in double.
+// Sums are made in double. `Elements` are neighbours in a plane that are moved at once.
 #pragma once
 
+#include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 #include "ops/kernel/math.h"
 #include "ops/kernel/reduce.h"
 
 namespace metronome::cuda {
 
-/// x [images, channels, plane]. A channel's elements are counted through all images.
+/// Neighbours that lie anywhere. They take the place of a Pack where its bytes are not aligned, so
+/// that the order of additions does not depend on where tensors lie.
+template <class T, int kCount>
+struct LoosePack {
+  T v[kCount];
+};
+
+/// x [images, channels, plane], counted in packs of elements. A channel's are counted through all
+/// images.
 struct Channels {
   Index images = 0;
   Index channels = 0;
   Index plane = 1;
   int width = 1;     ///< channels of a tile
   Index slices = 1;  ///< parts of each channel
-  Index slice = 0;   ///< elements of a part, but the last
+  Index slice = 0;   ///< packs of a part, but the last; fewer than 2^31: memory ends before
+  Strided strided;   ///< a channel's planes, as the threads of a slice walk them
 
   METRONOME_DEVICE Index each() const { return images * plane; }
   METRONOME_DEVICE Index tiles() const { return (channels + width - 1) / width; }
 };
 
-/// Elements first .. last of a channel: its slice `place`.
+/// Packs first .. last of a channel: its slice `place`.
 struct ChannelSlice {
   Index channel;  ///< may lie beyond the last one; then it has no elements
   Index first, last;
@@ -51,36 +61,26 @@ METRONOME_DEVICE void for_slices(Context& c, const Channels& x, const Kernel& ke
   }
 }
 
-/// use(at, load(at)) for this thread's elements of a slice, in order; `at` is their place in x.
+/// What is loaded, and its place in x.
+template <class V>
+struct Placed {
+  Index at;
+  V v;
+};
+
+/// use(at, load(at)) for this thread's packs of a slice, in order; `at` is their place in x.
 template <class V, class LoadOne, class UseOne>
 METRONOME_DEVICE void walk_slice(const Channels& x, const Tile& tile, const ChannelSlice& w,
                                  const LoadOne& load, const UseOne& use) {
-  // The image and the place in its plane, moved on without divisions.
-  const Index begin = w.first + tile.rank;
-  Index image = begin / x.plane, inner = begin - image * x.plane;
-  const Index images = tile.size / x.plane, inners = tile.size - images * x.plane;
-  for (Index i = begin; i < w.last;) {
-    V v[kTogether] = {};
-    Index at[kTogether] = {};
-    METRONOME_UNROLL
-    for (int k = 0; k < kTogether; ++k) {
-      if (i + Index(k) * tile.size < w.last) {
-        at[k] = (image * x.channels + w.channel) * x.plane + inner;
-        v[k] = load(at[k]);
-        image += images;
-        inner += inners;
-        if (inner >= x.plane) {
-          inner -= x.plane;
-          ++image;
-        }
-      }
-    }
-    METRONOME_UNROLL
-    for (int k = 0; k < kTogether; ++k) {
-      if (i + Index(k) * tile.size < w.last) use(at[k], v[k]);
-    }
-    i += Index(kTogether) * tile.size;
-  }
+  Steps steps(x.strided, w.first + tile.rank);
+  const Index origin = w.channel * x.plane;
+  walk<Placed<V>>(
+      tile.rank, tile.size, int(w.last - w.first),
+      [&](Index) {
+        const Index at = origin + steps.next();
+        return Placed<V>{at, load(at)};
+      },
+      [&](int, Index, const Placed<V>& placed) { use(placed.at, placed.v); });
 }
 
 /// Sums over a slice, or over a channel once all slices are added up.
@@ -115,14 +115,15 @@ METRONOME_DEVICE ChannelSums all_slices(Context& c, Tile& tile, const Channels& 
 }
 
 /// What the forward form is told besides.
-template <class T>
+template <class T, class Elements>
 struct BatchNormTensors {
-  const T* x;
+  static constexpr int kPack = sizeof(Elements) / sizeof(T);
+  const Elements* x;
   const T* gamma;
   const T* beta;
   const T* running_mean;
   const T* running_variance;
-  T* y;
+  Elements* y;
   T* new_mean;
   T* new_variance;
   T* saved_mean;  ///< may be null
@@ -138,16 +139,19 @@ struct BatchNormTensors {
   template <class Context>
   METRONOME_DEVICE ChannelSums sums(Context& c, Tile& tile, const Channels& e,
                                     const ChannelSlice& w) const {
-    const T first = w.channel < e.channels ? x[w.channel * e.plane] : T(0);
+    const T first = w.channel < e.channels ? x[w.channel * e.plane].v[0] : T(0);
     const double shift = first - first == T(0) ? double(first) : 0.0;
     const bool gives = tile.rank == 0 && w.place == 0;
     ChannelSums total{{0, 0, gives ? shift : 0.0}};
-    walk_slice<T>(
+    walk_slice<Elements>(
         e, tile, w, [&](Index at) { return x[at]; },
-        [&](Index, T v) {
-          const double d = double(v) - shift;
-          total.of[0] += d;
-          total.of[1] = fma_of(d, d, total.of[1]);
+        [&](Index, const Elements& v) {
+          METRONOME_UNROLL
+          for (int k = 0; k < kPack; ++k) {
+            const double d = double(v.v[k]) - shift;
+            total.of[0] += d;
+            total.of[1] = fma_of(d, d, total.of[1]);
+          }
         });
     reduce<Sum, kBatchNormSums>(c, tile, total.of);
     return total;
@@ -157,7 +161,7 @@ struct BatchNormTensors {
   METRONOME_DEVICE void write(Context& c, const Tile& tile, const Channels& e,
                               const ChannelSlice& w, const ChannelSums& s) const {
     if (w.channel >= e.channels) return;
-    const double count = double(e.each());
+    const double count = double(e.each() * kPack);
     const double rest = s.of[0] / count, mean = s.of[2] + rest;
     const double squares = s.of[1] - s.of[0] * rest;
     const double m2 = squares < 0 ? 0 : squares;  // keeps a NaN
@@ -177,17 +181,23 @@ struct BatchNormTensors {
     const double left = mean - double(center);
     const double moved = left == 0 ? 0 : left * double(factor);  // infinite gamma makes no NaN here
     const T move = T(double(beta[w.channel]) - moved);
-    walk_slice<T>(
+    walk_slice<Elements>(
         e, tile, w, [&](Index at) { return x[at]; },
-        [&](Index at, T v) { y[at] = watched(c, watch, fma_of(v - center, factor, move)); });
+        [&](Index at, Elements v) {
+          METRONOME_UNROLL
+          for (int k = 0; k < kPack; ++k) {
+            v.v[k] = watched(c, watch, fma_of(v.v[k] - center, factor, move));
+          }
+          y[at] = v;
+        });
   }
 };
 
 /// All of it, where a channel is one slice.
-template <class T>
+template <class T, class Elements>
 struct BatchNormForward {
   static constexpr const char* name = "batch_norm";
-  BatchNormTensors<T> tensors;
+  BatchNormTensors<T, Elements> tensors;
   Channels channels;
 
   template <class Context>
@@ -200,10 +210,10 @@ struct BatchNormForward {
   }
 };
 
-template <class T>
+template <class T, class Elements>
 struct BatchNormStatistics {
   static constexpr const char* name = "batch_norm_statistics";
-  BatchNormTensors<T> tensors;
+  BatchNormTensors<T, Elements> tensors;
   Channels channels;
   ChannelPartials partials;
 
@@ -217,10 +227,10 @@ struct BatchNormStatistics {
   }
 };
 
-template <class T>
+template <class T, class Elements>
 struct BatchNormApply {
   static constexpr const char* name = "batch_norm_apply";
-  BatchNormTensors<T> tensors;
+  BatchNormTensors<T, Elements> tensors;
   Channels channels;
   ChannelPartials partials;
 
@@ -235,20 +245,21 @@ struct BatchNormApply {
 };
 
 /// dx = gamma rstd (g - average(g) - n average(g n)) with n = (x - mean) rstd.
-template <class T>
+template <class T, class Elements>
 struct BatchNormGradTensors {
-  const T* g;
-  const T* x;
+  static constexpr int kPack = sizeof(Elements) / sizeof(T);
+  const Elements* g;
+  const Elements* x;
   const T* mean;
   const T* rstd;
   const T* gamma;
-  T* dx;
+  Elements* dx;
   T* dgamma;
   T* dbeta;
   Watch watch;
 
   struct Pair {
-    T g, x;
+    Elements g, x;
   };
 
   // Sums of g, of g d and of d = x - mean, whose average is what rounding the mean left over.
@@ -262,11 +273,14 @@ struct BatchNormGradTensors {
         [&](Index at) {
           return Pair{g[at], x[at]};
         },
-        [&](Index, Pair v) {
-          const double d = double(v.x) - center;
-          total.of[0] += double(v.g);
-          total.of[1] = fma_of(double(v.g), d, total.of[1]);
-          total.of[2] += d;
+        [&](Index, const Pair& v) {
+          METRONOME_UNROLL
+          for (int k = 0; k < kPack; ++k) {
+            const double d = double(v.x.v[k]) - center, slope = double(v.g.v[k]);
+            total.of[0] += slope;
+            total.of[1] = fma_of(slope, d, total.of[1]);
+            total.of[2] += d;
+          }
         });
     reduce<Sum, kBatchNormSums>(c, tile, total.of);
     return total;
@@ -277,7 +291,7 @@ struct BatchNormGradTensors {
                               const ChannelSlice& w, const ChannelSums& s) const {
     if (w.channel >= e.channels) return;
     const T center = mean[w.channel], scale = rstd[w.channel];
-    const double count = double(e.each()), rest = left_of_mean(s.of[2] / count, center);
+    const double count = double(e.each() * kPack), rest = left_of_mean(s.of[2] / count, center);
     const double product = (s.of[1] - rest * s.of[0]) * double(scale);
     if (tile.rank == 0 && w.place == 0) {
       dgamma[w.channel] = watched(c, watch, T(product));
@@ -291,17 +305,23 @@ struct BatchNormGradTensors {
         [&](Index at) {
           return Pair{g[at], x[at]};
         },
-        [&](Index at, Pair v) {
-          dx[at] = watched(c, watch, (v.g - fma_of(v.x - center, slope, base)) * factor);
+        [&](Index at, const Pair& v) {
+          Elements result;
+          METRONOME_UNROLL
+          for (int k = 0; k < kPack; ++k) {
+            const T share = fma_of(v.x.v[k] - center, slope, base);
+            result.v[k] = watched(c, watch, (v.g.v[k] - share) * factor);
+          }
+          dx[at] = result;
         });
   }
 };
 
 /// All of it, where a channel is one slice.
-template <class T>
+template <class T, class Elements>
 struct BatchNormBackward {
   static constexpr const char* name = "batch_norm_grad";
-  BatchNormGradTensors<T> tensors;
+  BatchNormGradTensors<T, Elements> tensors;
   Channels channels;
 
   template <class Context>
@@ -314,10 +334,10 @@ struct BatchNormBackward {
   }
 };
 
-template <class T>
+template <class T, class Elements>
 struct BatchNormGradSums {
   static constexpr const char* name = "batch_norm_grad_sums";
-  BatchNormGradTensors<T> tensors;
+  BatchNormGradTensors<T, Elements> tensors;
   Channels channels;
   ChannelPartials partials;
 
@@ -331,10 +351,10 @@ struct BatchNormGradSums {
   }
 };
 
-template <class T>
+template <class T, class Elements>
 struct BatchNormGradApply {
   static constexpr const char* name = "batch_norm_grad_apply";
-  BatchNormGradTensors<T> tensors;
+  BatchNormGradTensors<T, Elements> tensors;
   Channels channels;
   ChannelPartials partials;
 
@@ -349,15 +369,16 @@ struct BatchNormGradApply {
 };
 
 /// fma((x - mean) rstd, gamma, beta) with rstd = 1 / sqrt(variance + eps).
-template <class T>
+template <class T, class Elements>
 struct BatchNormFixed {
   static constexpr const char* name = "batch_norm_evaluate";
-  const T* x;
+  static constexpr int kPack = sizeof(Elements) / sizeof(T);
+  const Elements* x;
   const T* gamma;
   const T* beta;
   const T* mean;
   const T* variance;
-  T* y;
+  Elements* y;
   Watch watch;
   Channels channels;
   T eps;
@@ -371,19 +392,29 @@ struct BatchNormFixed {
     if (w.channel >= channels.channels) return;
     const T center = mean[w.channel], rstd = T(1) / sqrt_of(variance[w.channel] + eps);
     const T scale = gamma[w.channel], move = beta[w.channel];
-    walk_slice<T>(
+    walk_slice<Elements>(
         channels, tile, w, [&](Index at) { return x[at]; },
-        [&](Index at, T v) {
-          y[at] = watched(c, watch, fma_of((v - center) * rstd, scale, move));
+        [&](Index at, Elements v) {
+          METRONOME_UNROLL
+          for (int k = 0; k < kPack; ++k) {
+            v.v[k] = watched(c, watch, fma_of((v.v[k] - center) * rstd, scale, move));
+          }
+          y[at] = v;
         });
   }
 };
 
-using BatchNormKernels =
-    KernelList<BatchNormForward<float>, BatchNormForward<double>, BatchNormStatistics<float>,
-               BatchNormStatistics<double>, BatchNormApply<float>, BatchNormApply<double>,
-               BatchNormBackward<float>, BatchNormBackward<double>, BatchNormGradSums<float>,
-               BatchNormGradSums<double>, BatchNormGradApply<float>, BatchNormGradApply<double>,
-               BatchNormFixed<float>, BatchNormFixed<double>>;
+template <class T, class Elements>
+using BatchNormKernelsOf =
+    KernelList<BatchNormForward<T, Elements>, BatchNormStatistics<T, Elements>,
+               BatchNormApply<T, Elements>, BatchNormBackward<T, Elements>,
+               BatchNormGradSums<T, Elements>, BatchNormGradApply<T, Elements>,
+               BatchNormFixed<T, Elements>>;
+
+using BatchNormKernels = typename Joined<
+    BatchNormKernelsOf<float, Pack<float, 1>>, BatchNormKernelsOf<float, Pack<float, 4>>,
+    BatchNormKernelsOf<float, LoosePack<float, 4>>, BatchNormKernelsOf<double, Pack<double, 1>>,
+    BatchNormKernelsOf<double, Pack<double, 2>>,
+    BatchNormKernelsOf<double, LoosePack<double, 2>>>::type;
 
 }  // namespace metronome::cuda
