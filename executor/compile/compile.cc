@@ -97,8 +97,8 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   for (const GraphInModes& part : parts) backend->require(*part.graph, part.modes);
   if (options.observer && !backend->observes()) {
     throw RunError(
-        fmt::format("graph \"{}\": CompileOptions::observer is shown the nodes of stepwise() and "
-                    "eager() on a CPU alone, and the target is {}",
+        fmt::format("graph \"{}\": CompileOptions::observer is shown the nodes of stepwise(), and "
+                    "of eager() on a CPU; the target is {}",
                     first.name(), backend->name()));
   }
   require_room(first.name(), needs, room_of_process());

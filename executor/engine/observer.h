@@ -9,9 +9,10 @@
 
 namespace metronome {
 
-/// One node of a step. The tensors borrow their bytes, for as long as the call lasts.
+/// One node of a step. The tensors lie in host memory, copied from a device and back where that
+/// runs the step, and borrow their bytes for as long as the call lasts.
 struct ObservedNode {
-  const ir::Graph& graph;  ///< after the target's passes
+  const ir::Graph& graph;  ///< after the target's passes, but for those that join nodes
   std::int32_t index = 0;  ///< of the node in it
   std::vector<Tensor> operands;
   std::vector<Tensor> results;  ///< saved ones last; without data where nothing reads a saved one

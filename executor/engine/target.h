@@ -101,8 +101,9 @@ struct CompileOptions {
   std::shared_ptr<const executor::Ranks> data_parallel = {};
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;
-  /// Checks only: who is shown each node as it runs (executor/engine/observer.h), by `stepwise` and
-  /// by `eager`, which shows results alone, on a CPU. RunError for other targets.
+  /// Checks only: who is shown each node as it runs (executor/engine/observer.h), by `stepwise`,
+  /// on a device too, and by `eager` on a CPU, which shows results alone. RunError for other
+  /// targets.
   std::shared_ptr<Observer> observer = {};
 };
 

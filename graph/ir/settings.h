@@ -54,6 +54,9 @@ struct Settings {
   /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
   /// nothing.
   std::function<bool(const Op&)> fuses;
+  /// True where `fuse` does nothing all the same: the nodes that a group would join are looked at
+  /// one by one.
+  bool apart = false;
   /// Into how many `Batch` nodes `batch` puts the updates of one kind; 0: none, each stays a node.
   std::size_t buckets = 0;
   /// True where the gradients of all parameters lie side by side in one vector of each element

@@ -413,7 +413,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse(ir::Graph graph, const Settings& settings) {
-  if (!settings.fuses) return graph;
+  if (!settings.fuses || settings.apart) return graph;
   return Fuser(graph, settings).run();
 }
 

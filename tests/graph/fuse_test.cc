@@ -96,7 +96,7 @@ TEST_CASE("a chain of maps is one group; what is read outside leaves it") {
   CHECK(rights(g) == Rights{{0, 0}, {1, 0}});  // the row is read again for every element
 }
 
-TEST_CASE("without ops that the target fuses nothing changes") {
+TEST_CASE("without ops that the target fuses, or where nodes stay apart, nothing changes") {
   Graph g("g");
   const Value x = g.input("x", f32, {2});
   g.output("y", map({map({x})}));
@@ -104,6 +104,9 @@ TEST_CASE("without ops that the target fuses nothing changes") {
   Settings none = fusing();
   none.fuses = [](const Op&) { return false; };
   CHECK(passes::fuse(g, none).print() == g.print());
+  Settings apart = fusing();
+  apart.apart = true;
+  CHECK(passes::fuse(g, apart).print() == g.print());
 }
 
 TEST_CASE("a value that leaves and comes back keeps two groups apart") {

@@ -108,12 +108,28 @@ class GraphBackend final : public CudaBackend {
 
 class StepwiseBackend final : public CudaBackend {
  public:
-  using CudaBackend::CudaBackend;
+  StepwiseBackend(const Target& target, const CompileOptions& options, const std::string& graph)
+      : CudaBackend(target, options, graph), observer_(options.observer) {}
 
   std::string name() const override { return "stepwise on a GPU"; }
-  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
-    return make_cuda_stepwise(std::move(planned.plans), memory, driver_, table_, cuda_, watches_);
+  bool observes() const override { return true; }
+
+  /// Who looks at nodes is shown each: neither groups nor batches, which give the same bits.
+  std::vector<Settings> settings(Mode mode) const override {
+    std::vector<Settings> all = CudaBackend::settings(mode);
+    if (observer_ == nullptr) return all;
+    all.resize(1);
+    all[0].buckets = 0;
+    all[0].apart = true;
+    return all;
   }
+  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+    return make_cuda_stepwise(std::move(planned.plans), memory, driver_, table_, cuda_, watches_,
+                              observer_);
+  }
+
+ private:
+  std::shared_ptr<Observer> observer_;
 };
 
 }  // namespace

@@ -1,12 +1,47 @@
 #include "executor/cuda/capture/cuda_steps.h"
 
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "executor/cuda/program/step_io.h"
+#include "executor/engine/block.h"
 #include "executor/engine/plan_nodes.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::executor::capture {
+namespace {
+
+/// Copies of device memory for who looks at it.
+class HostCopies {
+ public:
+  HostCopies(CudaDriver& driver, CudaStream stream) : driver_(driver), stream_(stream) {}
+
+  /// What lies there now. Operands that are one value are one copy.
+  Tensor of(std::byte* place, const Type& type) {
+    const std::size_t bytes = type.bytes();
+    if (place == nullptr || bytes == 0) return contiguous_tensor({}, nullptr, type);
+    const auto [copy, added] = copies_.try_emplace({place, bytes});
+    if (added) {
+      copy->second = Block::unset(bytes);
+      driver_.download(copy->second.data(), place, bytes, stream_);
+    }
+    return contiguous_tensor({}, copy->second.data(), type);
+  }
+  void put_back() const {
+    for (const auto& [place, copy] : copies_) {
+      driver_.upload(place.first, copy.data(), copy.bytes(), stream_);
+    }
+    driver_.synchronize(stream_);
+  }
+
+ private:
+  CudaDriver& driver_;
+  CudaStream stream_;
+  std::map<std::pair<std::byte*, std::size_t>, Block> copies_;
+};
+
+}  // namespace
 
 CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
                      const program::DeviceState& state, const CudaTable& table, bool tf32,
@@ -48,6 +83,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
     std::byte* scratch =
         plan.scratch_bytes[node] > 0 ? values_.data() + scratch_offsets[node] : nullptr;
     tasks_.push_back(program::task_of(plan, step, locate, scratch, binding));
+    nodes_.push_back(node);
   }
   for (const Assignment& a : graph.assignments()) {
     const std::size_t bytes = graph.type(a.value).bytes();
@@ -55,16 +91,48 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
     tasks_.push_back({kernel_of_assignment(graph, a),
                       {CopyCommand{bases_.storages[a.storage.index], address(a.value), bytes}},
                       {}});
+    nodes_.push_back(-1);
   }
   marks_.emplace(driver, faults == nullptr ? nullptr : faults->control(), tasks_);
   prepare(driver, tasks_);
 }
 
-void CudaSteps::run() const {
-  for (const program::Task& task : tasks_) {
-    for (const Command& command : task.commands) driver_.enqueue(command, stream_);
+void CudaSteps::run(Observer* observer) const {
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const bool shown =
+        observer != nullptr && nodes_[i] >= 0 && !skips(plan_.graph.nodes()[nodes_[i]]);
+    shown ? show(i, *observer) : enqueue(tasks_[i]);
   }
   driver_.synchronize(stream_);
+}
+
+void CudaSteps::enqueue(const program::Task& task) const {
+  for (const Command& command : task.commands) driver_.enqueue(command, stream_);
+}
+
+bool CudaSteps::skips(const Node& node) const {
+  if (!node.guard.present()) return false;
+  bool runs = false;
+  driver_.download(&runs, address(node.guard), sizeof(runs), stream_);
+  return !runs;
+}
+
+void CudaSteps::show(std::size_t task, Observer& observer) const {
+  ObservedNode seen{.graph = plan_.graph, .index = nodes_[task], .operands = {}, .results = {}};
+  const Node& node = seen.node();
+  HostCopies operands(driver_, stream_), results(driver_, stream_);
+  for (const ValueId id : node.inputs) {
+    seen.operands.push_back(operands.of(address(id), plan_.graph.type(id)));
+  }
+  observer.before(seen);
+  operands.put_back();
+  enqueue(tasks_[task]);
+  for (std::size_t k = 0; k < node.types.size(); ++k) {
+    std::byte* place = address({seen.index, static_cast<std::int32_t>(k)});
+    seen.results.push_back(results.of(place, node.types[k]));
+  }
+  observer.after(seen);
+  results.put_back();
 }
 
 std::byte* CudaSteps::readable(std::size_t index) const {
@@ -96,8 +164,8 @@ class CudaWalk {
     prepare(driver, last_);
   }
 
-  void run() const {
-    steps_.run();
+  void run(Observer* observer) const {
+    steps_.run(observer);
     for (const Command& command : last_[0].commands) driver_.enqueue(command, stream_);
     driver_.synchronize(stream_);
   }
@@ -124,9 +192,11 @@ class CudaWalk {
 class CudaStepwise final : public Engine {
  public:
   CudaStepwise(std::vector<Plan> plans, const Memory& memory, std::shared_ptr<CudaDriver> driver,
-               const CudaTable& table, const CudaOptions& options, bool watches)
+               const CudaTable& table, const CudaOptions& options, bool watches,
+               std::shared_ptr<Observer> observer)
       : driver_(std::move(driver)),
         memory_(memory),
+        observer_(std::move(observer)),
         stream_(driver_->make_stream()),
         state_(*driver_, stream_, memory),
         constants_(*driver_, stream_),
@@ -147,7 +217,7 @@ class CudaStepwise final : public Engine {
       driver_->upload(state_.input(i), input.block.data(), input.type.bytes(), stream_);
       faults_.fed(i);
     }
-    of(plan).run();
+    of(plan).run(observer_.get());
     if (!found_) found_ = of(plan).fault();
     ++steps_;
   }
@@ -181,6 +251,7 @@ class CudaStepwise final : public Engine {
   const CudaWalk& of(PlanId plan) const { return *walks_[plan.index]; }
   std::shared_ptr<CudaDriver> driver_;
   const Memory& memory_;
+  std::shared_ptr<Observer> observer_;
   CudaStream stream_;
   program::DeviceState state_;
   program::DeviceConstants constants_;
@@ -195,9 +266,9 @@ class CudaStepwise final : public Engine {
 std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
                                            std::shared_ptr<CudaDriver> driver,
                                            const CudaTable& table, const CudaOptions& options,
-                                           bool watches) {
+                                           bool watches, std::shared_ptr<Observer> observer) {
   return std::make_unique<CudaStepwise>(std::move(plans), memory, std::move(driver), table, options,
-                                        watches);
+                                        watches, std::move(observer));
 }
 
 }  // namespace metronome::executor::capture

@@ -1,6 +1,8 @@
 // `stepwise` on a device: the plan's kernels one by one, each value in memory of its own.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "executor/cuda/program/device_faults.h"
 #include "executor/cuda/program/device_state.h"
 #include "executor/engine/engine.h"
+#include "executor/engine/observer.h"
 #include "executor/engine/target.h"
 #include "ops/cuda/table.h"
 
@@ -25,11 +28,15 @@ class CudaSteps {
             const program::DeviceState& state, const CudaTable& table, bool tf32,
             const program::DeviceFaults* faults = nullptr, std::size_t base = 0);
 
-  /// One step; returns when it is made.
-  void run() const;
+  /// One step; returns when it is made. `observer`, or null, is shown each node with what it reads
+  /// and makes in host memory; what it writes there goes back to the device.
+  void run(Observer* observer = nullptr) const;
   std::byte* readable(std::size_t index) const;
 
  private:
+  void enqueue(const program::Task& task) const;
+  bool skips(const Node& node) const;
+  void show(std::size_t task, Observer& observer) const;
   std::byte* address(ValueId value) const;
 
   CudaDriver& driver_;
@@ -40,13 +47,14 @@ class CudaSteps {
   program::DeviceBlock values_;
   std::vector<std::vector<std::byte*>> places_;  ///< [node][output]; null for what has no memory
   std::vector<program::Task> tasks_;
+  std::vector<std::int32_t> nodes_;  ///< [task] below zero: an assignment
   std::optional<program::CollectiveMarks> marks_;
 };
 
-/// The engine of `stepwise` on a device.
+/// The engine of `stepwise` on a device. `observer`: CompileOptions::observer.
 std::unique_ptr<Engine> make_cuda_stepwise(std::vector<Plan> plans, const Memory& memory,
                                            std::shared_ptr<CudaDriver> driver,
                                            const CudaTable& table, const CudaOptions& options,
-                                           bool watches);
+                                           bool watches, std::shared_ptr<Observer> observer);
 
 }  // namespace metronome::executor::capture
