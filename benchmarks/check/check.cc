@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "benchmarks/batches.h"
@@ -49,6 +50,13 @@ std::string updated_by(const ObservedNode& seen) {
 }
 
 constexpr int kGradientOperand = 1;  // of an update
+
+// Other operands may follow, of another node of the name.
+bool same_sizes(const std::vector<at::Tensor>& operands, const std::vector<at::Tensor>& others) {
+  return operands.size() <= others.size() &&
+         std::ranges::equal(operands, std::span(others).first(operands.size()), {},
+                            &at::Tensor::sizes, &at::Tensor::sizes);
+}
 
 // The planned step: its kernels are judged, its decisions and gradients kept.
 class Planned final : public Observer {
@@ -101,11 +109,11 @@ class Exact final : public Observer {
     if (!takes_ || !decides(seen.graph, node)) return;
     NodeFlips flips{.node = name_of(node)};
     const auto theirs = planned_.operands.find(flips.node);
-    if (theirs == planned_.operands.end()) {
-      check_.wrong.push_back(flips.node + ": the planned step did not run it, f64's did");
+    const std::vector<at::Tensor> mine = torch(seen.operands);
+    if (theirs == planned_.operands.end() || !same_sizes(mine, theirs->second)) {
+      check_.wrong.push_back(flips.node + ": the planned step did not run it whole, f64's did");
       return;
     }
-    const std::vector<at::Tensor> mine = torch(seen.operands);
     if (const auto eager = eager_.decisions.find(flips.node); eager != eager_.decisions.end()) {
       flips.eager = decisions_of(node, mine).ne(eager->second).sum().item<std::int64_t>();
     }
@@ -143,6 +151,19 @@ class Exact final : public Observer {
   Check& check_;
   bool takes_ = false;
 };
+
+/// On the device of a replay, its kernels one by one.
+Target stepwise_of(const Target& replay) {
+  Target target = stepwise(replay.device);
+  target.cuda = replay.cuda;
+  target.driver = replay.driver;
+  return target;
+}
+
+Target in_f32(Target target) {
+  target.cuda.tf32 = false;
+  return target;
+}
 
 std::vector<Feed> doubled(std::span<const Feed> feeds) {
   std::vector<Feed> result(feeds.begin(), feeds.end());
@@ -200,6 +221,8 @@ class Checking {
   Checking(const models::ModelEntry& entry, const CheckOptions& options)
       : entry_(entry),
         options_(options),
+        planned_(in_f32(options.planned)),
+        on_cpu_(planned_.device.kind == Device::Kind::cpu),
         model_(entry.make(options.scale, f32)),
         batches_(model_, static_cast<std::size_t>(options.before) + 1) {
     check_.model = entry.name, check_.scale = options.scale, check_.threads = options.threads;
@@ -213,16 +236,16 @@ class Checking {
     {
       options_.progress("replaying, kernel by kernel");
       Executable replay =
-          compile(model_.graph, cpu_replay(), {.threads = options_.threads, .tune = Tune::file});
+          compile(model_.graph, planned_, {.threads = options_.threads, .tune = Tune::file});
       const PlanReport& plan = replay.report().plan(train);
       check_.arena_bytes = plan.arena_bytes, check_.lower_bound_bytes = plan.lower_bound;
       for (int i = 0; i < options_.before; ++i)
         replay.run(batches_.of_step(static_cast<std::size_t>(i)));
       for (const std::string& path : replay.storages()) start_[path] = replay.get(path).clone();
-      look_at_arena();
+      if (on_cpu_) look_at_arena();
       replay.run(batch);
       Executable step =
-          compile(model_.graph, stepwise(),
+          compile(model_.graph, stepwise_of(planned_),
                   {.threads = options_.threads, .tune = Tune::file, .observer = planned});
       restore(step);
       step.run(batch);
@@ -230,7 +253,7 @@ class Checking {
       check_.nodes = planned->errors().worst();
       for (const std::string& line : planned->errors().wrong()) wrong(line);
       if (!options_.plant) compare_bits(replay, step);
-      look_at_memory(replay, batch);
+      if (on_cpu_) look_at_memory(replay, batch);
     }
     const auto eager_step = std::make_shared<Eager>();
     {
@@ -351,6 +374,8 @@ class Checking {
 
   const models::ModelEntry& entry_;
   const CheckOptions& options_;
+  const Target planned_;
+  const bool on_cpu_;
   models::Model model_;
   Batches batches_;
   Gradients start_;  // every storage before the step
@@ -358,10 +383,22 @@ class Checking {
   Check check_;
 };
 
+// libtorch's, until it ends.
+class Threads {
+ public:
+  explicit Threads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace
 
 Check check_model(const models::ModelEntry& entry, const CheckOptions& options) {
-  at::set_num_threads(options.threads);
+  const Threads threads(options.threads);
   return Checking(entry, options).run();
 }
 

@@ -15,8 +15,8 @@
 
 namespace metronome::benchmarks {
 
-/// The decisions of one node, and how many of them the planned step and eager's made otherwise than
-/// f64 does after planned's earlier ones.
+/// The decisions of one node, and how many of them the planned step and eager's, on the CPU, made
+/// otherwise than f64 does after planned's earlier ones.
 struct NodeFlips {
   std::string node;  ///< `relu "repeat/1/relu"`
   std::int64_t decisions = 0;
@@ -43,9 +43,10 @@ struct Check {
 
 struct CheckOptions {
   models::Scale scale = models::Scale::small;
-  int threads = 1;
-  int before = 9;                ///< steps that are replayed before the one that is checked
-  NodeErrors::Plant plant = {};  ///< a wrong kernel, for tests
+  int threads = 1;                ///< of a planned step on the CPU, and of all that it is held to
+  Target planned = cpu_replay();  ///< whose step: this, or `cuda_graph`; its products are IEEE f32
+  int before = 9;                 ///< steps that are replayed before the one that is checked
+  NodeErrors::Plant plant = {};   ///< a wrong kernel, for tests
   std::function<void(std::string_view)> progress = [](std::string_view) {};
 };
 
@@ -60,9 +61,12 @@ struct CheckOptions {
 /// - a gradient of f64 with its own decisions that is not eager's in f64, to 1e-9 of the largest;
 /// - a loss that is not eager's, to 1e-5;
 /// - a storage or readable that a replay leaves with other bits than the kernels one by one;
+/// and, of a step on the CPU,
 /// - an arena above `kArena` of its lower bound;
 /// - a replayed step that makes a tensor, or leaves more memory in use.
-/// Kernels are those of the tuning file, else of the fixed rule.
+/// Kernels are those of the tuning file, else of the fixed rule. A device runs its kernels alone:
+/// it shows its step before nodes are joined to groups, and the replay, with groups, is held to the
+/// bits of that. What both are held to is computed on the CPU.
 Check check_model(const models::ModelEntry& entry, const CheckOptions& options);
 
 constexpr double kFarthest = 64, kForward = 1e-5, kGradient = 2e-5, kTimesLost = 4, kArena = 1.01;

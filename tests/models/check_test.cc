@@ -1,10 +1,14 @@
 // A step that is right is found right; each planted fault is found, and named.
 #include "benchmarks/check/check.h"
 
+#include <ATen/Parallel.h>
+
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "models/models.h"
+#include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 
 namespace metronome::check_test {
@@ -35,18 +39,46 @@ NodeErrors::Plant in(std::string_view op, std::size_t k, void (*change)(const Te
   };
 }
 
-std::string first_wrong(std::string_view model, NodeErrors::Plant plant) {
-  const Check check = check_model(models::find_model(model), {.plant = std::move(plant)});
+std::string first_wrong(std::string_view model, NodeErrors::Plant plant,
+                        const Target& target = cpu_replay()) {
+  const Check check =
+      check_model(models::find_model(model), {.planned = target, .plant = std::move(plant)});
   return check.wrong.empty() ? "" : check.wrong.front();
 }
 
+Target on_host_device() {
+  Target target = cuda_graph();
+  target.driver = std::make_shared<HostDriver>();
+  return target;
+}
+
+TEST_CASE("a step of a device is right, node by node and replayed with its groups") {
+  const int threads = at::get_num_threads();
+  // Those in which rounding may decide.
+  for (const char* model : {"feedback_adaptive", "routed_sparse", "convnet", "conv_autoenc"}) {
+    CAPTURE(model);
+    const Check check = check_model(models::find_model(model),
+                                    {.threads = 2, .planned = on_host_device(), .before = 3});
+    for (const std::string& line : check.wrong) FAIL_CHECK(line);
+    CHECK(check.gradient_error > 0);
+    CHECK(check.exact_error < 1e-9);
+    CHECK(!check.flips.empty());
+    CHECK(!check.nodes.contains("group"));
+  }
+  CHECK(at::get_num_threads() == threads);
+}
+
+void scale(const Tensor& t) {
+  auto* x = reinterpret_cast<float*>(t.data);
+  for (std::int64_t i = 0; i < t.numel(); ++i) x[i] *= 1.001f;
+}
+
 TEST_CASE("a factor of 1.001 in one layer's gradient is found") {
-  const std::string wrong =
-      first_wrong("convnet", in("convolution_weight_grad", 0, [](const Tensor& t) {
-                    auto* x = reinterpret_cast<float*>(t.data);
-                    for (std::int64_t i = 0; i < t.numel(); ++i) x[i] *= 1.001f;
-                  }));
-  CHECK(wrong.find("convolution_weight_grad") != std::string::npos);
+  for (const Target& target : {cpu_replay(), on_host_device()}) {
+    const std::string wrong =
+        first_wrong("convnet", in("convolution_weight_grad", 0, scale), target);
+    CHECK(wrong.find("convolution_weight_grad") != std::string::npos);
+  }
 }
 
 TEST_CASE("one wrong winner of a max pool, far from a tie, is found") {
