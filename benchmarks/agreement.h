@@ -14,17 +14,23 @@ struct Agreement {
   /// tolerance is relative to.
   double max_difference = 0;
   std::string disagreement;    ///< the first one, with both numbers; empty where all agree
+  int doubtful = 0;            ///< steps of which rounding may have decided something
+  int judged = 0;              ///< of those: held to f64 node by node
   std::vector<double> losses;  ///< of the planned steps
   std::string planned;         ///< the target of the one side: "cpu_replay"
   std::string eager;           ///< of the other: "eager"
 };
 
+/// "rounding decides in 4 steps, of which 2 were held to f64"; empty where no step is doubtful.
+std::string doubts(const Agreement& agreement);
+
 /// Ten f32 steps, eager's storage set to planned's before each of them. Losses agree to 1e-5
 /// relative; each gradient's difference is at most 1e-4 of the larger of its own norm and 1e-4 of
 /// the global gradient norm; where sums cancel to less than f32 holds, as before a batch norm,
-/// planned's gradient is at most 4 times as far from f64's as eager's is. Where a step has a
-/// gradient that is not, as rounding may have decided the sign at a relu, it is held to f64 node by
-/// node on a CPU (check_model), and on a device to those bounds all the same. The optimizer, fed
+/// planned's gradient is at most 4 times as far from f64's as eager's is. A step that has a
+/// gradient that is not is doubtful, as rounding may have decided the sign at a relu: it is held to
+/// f64 node by node (check_model). On a CPU all such steps are; on a device the first, and those
+/// after it that are begun within half a minute, on all of the CPU's cores. The optimizer, fed
 /// planned's gradient, makes what libtorch's fused Adam does, to 1e-6 of the largest magnitude.
 /// Both targets are in IEEE f32.
 Agreement agreement_f32(const models::ModelEntry& entry, models::Scale scale, int threads,

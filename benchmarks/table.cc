@@ -61,6 +61,8 @@ Json to_json(const Comparison& c) {
       {"agree", c.agreement.agree},
       {"max_difference", c.agreement.max_difference},
       {"disagreement", c.agreement.disagreement},
+      {"doubtful_steps", c.agreement.doubtful},
+      {"judged_steps", c.agreement.judged},
       {"precision", c.tf32 ? "tf32" : "ieee"},
   };
   if (c.on_device) json.update(to_json(*c.on_device, c.planned_ms.median()));

@@ -153,6 +153,9 @@ int compare(const CompareArguments& arguments) {
 
   int status = 0;
   for (const Comparison& c : comparisons) {
+    if (c.agreement.doubtful > 0) {
+      fmt::print("\n{}: {}\n", c.model, benchmarks::doubts(c.agreement));
+    }
     if (!c.agreement.agree) fmt::print("\n{} disagrees: {}", c.model, c.agreement.disagreement);
     if (c.agreement.agree && !c.acceptable()) {
       fmt::print("\n{} is too slow: ratio {:.2f}, below {}", c.model, c.ratio(),

@@ -66,12 +66,12 @@ void agrees_with_eager(Outcome& outcome, const ModelEntry& entry, Scale scale,
   const benchmarks::Agreement agreement =
       benchmarks::agreement_f32(entry, scale, 1, target, placed(eager(cuda_device())));
   outcome.passed = agreement.agree;
-  outcome.detail = agreement.agree
-                       ? fmt::format(
-                             "losses, gradients and parameters of {} steps differ by at "
-                             "most {:.2g}",
-                             agreement.losses.size(), agreement.max_difference)
-                       : agreement.disagreement;
+  outcome.detail =
+      agreement.agree
+          ? fmt::format("losses, gradients and parameters of {} steps differ by at most {:.2g}",
+                        agreement.losses.size(), agreement.max_difference)
+          : agreement.disagreement;
+  if (agreement.doubtful > 0) outcome.detail += "; " + benchmarks::doubts(agreement);
 }
 
 bool wanted(const std::vector<std::string>& names, std::string_view name) {
