@@ -18,6 +18,7 @@ namespace metronome::cuda {
 template <class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), 1)
     entry(const __grid_constant__ Kernel kernel) {
+  begin_in_order();
   DeviceContext context;
   kernel(context);
 }

@@ -34,4 +34,15 @@ struct DeviceContext {
   }
 };
 
+/// The first thing that a kernel does. A graph may let it begin before the kernel that it comes
+/// after has ended (GraphBuilder::begin_early): it lets the next one begin likewise, and waits for
+/// the one before and for what that wrote. So each waits in turn for all before it. Else it does
+/// nothing. "CUDA C++ Programming Guide" 13.0, "Programmatic Dependent Launch".
+__device__ __forceinline__ void begin_in_order() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 }  // namespace metronome::cuda

@@ -34,9 +34,10 @@ struct HostSettings {
   bool gemm_bias = true;          ///< whether the library offers products with a bias
   bool conditional_calls = true;  ///< whether libraries' calls may stand in conditional nodes
   bool strict = true;             ///< CudaDriver::strict
-  bool records = false;           ///< whether it tells of what it did: in_graph_us a command
-  double alone_us = 2;            ///< on the clock: of a command that is enqueued alone
-  double in_graph_us = 1;         ///< and of a node of a graph
+  bool begins_early = false;  ///< CudaDriver::begins_early; kernels end before others begin still
+  bool records = false;       ///< whether it tells of what it did: in_graph_us a command
+  double alone_us = 2;        ///< on the clock: of a command that is enqueued alone
+  double in_graph_us = 1;     ///< and of a node of a graph
   DeviceFacts facts = {.name = "the host",
                        .multiprocessors = 4,
                        .memory_bytes = 1 << 30,
@@ -102,6 +103,7 @@ class HostDriver final : public CudaDriver {
   CapturedAs prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
+  bool begins_early() const override { return settings_.begins_early; }
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
   void begin_cases(std::span<const bool* const> guards, bool otherwise, CudaStream stream) override;
   void next_case(CudaStream stream) override;

@@ -74,6 +74,8 @@ std::size_t use(RuntimeDriver& driver) {
   driver.begin_capture(main);
   std::optional<CudaGraphExec> streams, regions;
   try {
+    driver.begin_early(main);
+    driver.enqueue(commands[0], main);
     driver.enqueue(commands[0], main);
     driver.record(forked, main);
     driver.wait(side, forked);
@@ -82,7 +84,7 @@ std::size_t use(RuntimeDriver& driver) {
     driver.enqueue(commands[1], main);
     driver.wait(main, joined);
     driver.enqueue(commands[2], main);
-    streams = driver.end_capture(main, 5);
+    streams = driver.end_capture(main, 6);
 
     const bool* const guard = reinterpret_cast<const bool*>(x);
     const std::array<const bool*, 2> two = {guard, guard + 1};
@@ -173,6 +175,54 @@ TEST_CASE("streams, events and conditions become edges and bodies") {
 2 kernel after 0
 3 kernel after 2 1
 )");
+  }
+  CHECK(stub::living() == stub::Living{});
+}
+
+TEST_CASE("a kernel that comes after one other alone begins early where that is asked for") {
+  stub::reset();
+  {
+    RuntimeDriver driver(0, stub::products);
+    CHECK(driver.begins_early());
+    std::byte* const x = driver.device_memory(64);
+    const CudaStream main = driver.make_stream(), side = driver.make_stream();
+    const CudaEvent forked = driver.make_event(), joined = driver.make_event();
+    driver.prepare(product(x, x));
+    driver.begin_capture(main);
+    driver.begin_early(main);
+    driver.enqueue(kernel(), main);
+    driver.enqueue(kernel(), main);
+    driver.record(forked, main);
+    driver.wait(side, forked);
+    driver.enqueue(kernel(), side);
+    driver.enqueue(kernel(), main);
+    driver.record(joined, side);
+    driver.wait(main, joined);
+    driver.enqueue(kernel(), main);
+    driver.enqueue(product(x, x), main);
+    driver.enqueue(kernel(), main);
+    driver.enqueue(ZeroCommand{x, 64}, main);
+    driver.enqueue(kernel(), main);
+    driver.end_capture(main, 10);
+    CHECK(stub::last_graph() == R"(0 kernel
+1 kernel after 0, early
+2 kernel after 1, early
+3 kernel after 1, early
+4 kernel after 3 2
+5 child after 4
+  0 copy
+  1 zero after 0
+6 kernel after 5
+7 zero after 6
+8 kernel after 7
+)");
+    // The next graph is as ever.
+    driver.begin_capture(main);
+    driver.enqueue(kernel(), main);
+    driver.enqueue(kernel(), main);
+    driver.end_capture(main, 2);
+    CHECK(stub::last_graph() == "0 kernel\n1 kernel after 0\n");
+    driver.release(x);
   }
   CHECK(stub::living() == stub::Living{});
 }

@@ -48,8 +48,8 @@ std::string text_of(const CUgraph_st& graph, const std::string& margin) {
     number.emplace(node.get(), number.size());
     std::string after;
     for (const cudaGraphNode_t before : node->after) after += fmt::format(" {}", number.at(before));
-    text += fmt::format("{}{} {}{}{}\n", margin, number.at(node.get()), name_of(node->type),
-                        after.empty() ? "" : " after", after);
+    text += fmt::format("{}{} {}{}{}{}\n", margin, number.at(node.get()), name_of(node->type),
+                        after.empty() ? "" : " after", after, node->early ? ", early" : "");
     for (std::size_t i = 0; i < node->within.size(); ++i) {
       if (node->within.size() > 1) text += fmt::format("{}  case {}\n", margin, i);
       text += text_of(*node->within[i], margin + "  ");
@@ -145,6 +145,24 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* made, cudaGraph_t graph, const cud
     }
     condition.phGraph_out = (*made)->bodies.data();
     return status;
+  });
+}
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                     const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,
+                                     std::size_t count) {
+  return call("cudaGraphAddDependencies", [&](State& all) {
+    if (!known(all, graph)) return cudaErrorInvalidValue;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool kernels =
+          from[i]->type == cudaGraphNodeTypeKernel && to[i]->type == cudaGraphNodeTypeKernel;
+      if (!kernels || edges[i].type != cudaGraphDependencyTypeProgrammatic ||
+          edges[i].from_port != cudaGraphKernelNodePortProgrammatic) {
+        return cudaErrorInvalidValue;
+      }
+      to[i]->after.push_back(from[i]);
+      to[i]->early = true;
+    }
+    return cudaSuccess;
   });
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {

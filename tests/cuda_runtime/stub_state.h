@@ -17,6 +17,7 @@
 struct CUgraphNode_st {
   cudaGraphNodeType type;
   std::vector<cudaGraphNode_t> after;
+  bool early = false;                               // lies behind an edge of type programmatic
   std::vector<std::unique_ptr<CUgraph_st>> within;  // bodies, or the child graph
   std::vector<cudaGraph_t> bodies;
 };

@@ -74,6 +74,27 @@ TEST_CASE_TEMPLATE("a form that fails is left out, whatever it throws", Error, R
   driver->check();
 }
 
+TEST_CASE("where kernels can begin early, such forms are timed beside the others") {
+  const Wide w;
+  const auto begins = [](const Executable& e, const std::string& form) {
+    const auto& forms = e.report().plan(Mode::train).forms;
+    return std::ranges::any_of(forms,
+                               [&](const std::string& f) { return f.starts_with(form + ": "); });
+  };
+  const auto driver = std::make_shared<HostDriver>(HostSettings{.begins_early = true});
+  Executable device = compiled(w, driver);
+  for (const char* const form : {"one graph, 1 stream", "one graph, 2 streams"}) {
+    CHECK(begins(device, form));
+    CHECK(begins(device, std::string(form) + ", kernels begin early"));
+  }
+  CHECK(!begins(compiled(w, std::make_shared<HostDriver>()),
+                "one graph, 1 stream, kernels begin early"));
+  Executable replay = compile(w.g);
+  for (Executable* each : {&device, &replay}) each->run(w.step());
+  CHECK(at::allclose(device.read("y"), replay.read("y"), 1e-5, 1e-6));
+  driver->check();
+}
+
 TEST_CASE("a strict driver lets no form fail") {
   const Wide w;
   const auto driver = std::make_shared<HostDriver>();

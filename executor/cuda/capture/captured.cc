@@ -44,32 +44,33 @@ int prepare_clears(CudaDriver& driver, const program::RegionParts& parts) {
 }  // namespace
 
 StepForm::StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
-                   program::StreamPlan plan, std::vector<CudaStream> streams, bool captured,
+                   program::StreamPlan plan, std::vector<CudaStream> streams, Launched launched,
                    int nodes)
     : driver_(&driver),
       tasks_(tasks),
       plan_(std::move(plan)),
       streams_(std::move(streams)),
-      captured_(captured),
-      name_(name_of(plan_, captured)) {
+      captured_(launched != Launched::one_by_one),
+      name_(name_of(plan_, launched)) {
   if (plan_.start_recorded) start_ = driver_->make_event();
   events_.resize(tasks_.size());
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (plan_.recorded[i]) events_[i] = driver_->make_event();
   }
-  if (captured_) capture(nodes, [this] { play(); });
+  if (captured_) capture(nodes, launched == Launched::early_graph, [this] { play(); });
 }
 
 StepForm::StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
                    const program::RegionParts& regions, CudaStream stream, int nodes)
     : driver_(&driver), tasks_(tasks), streams_{stream}, captured_(true), name_(name_of(regions)) {
   nodes += prepare_clears(driver, regions) + CudaDriver::kCaseNodes * regions_in(regions);
-  capture(nodes, [&] { play(regions); });
+  capture(nodes, false, [&] { play(regions); });
 }
 
-void StepForm::capture(int nodes, const std::function<void()>& play) {
+void StepForm::capture(int nodes, bool early, const std::function<void()>& play) {
   driver_->begin_capture(streams_[0]);
   try {
+    if (early) driver_->begin_early(streams_[0]);
     play();
   } catch (...) {
     driver_->abandon_capture(streams_[0]);
@@ -125,9 +126,11 @@ void StepForm::play() const {
   for (const std::int32_t last : plan_.joins) driver_->wait(streams_[0], events_[last]);
 }
 
-std::string name_of(const program::StreamPlan& plan, bool captured) {
-  return fmt::format("{}, {} stream{}", captured ? "one graph" : "uncaptured", plan.streams,
-                     plan.streams == 1 ? "" : "s");
+std::string name_of(const program::StreamPlan& plan, Launched launched) {
+  return fmt::format("{}, {} stream{}{}",
+                     launched == Launched::one_by_one ? "uncaptured" : "one graph", plan.streams,
+                     plan.streams == 1 ? "" : "s",
+                     launched == Launched::early_graph ? ", kernels begin early" : "");
 }
 
 std::string name_of(const program::RegionParts& regions) {

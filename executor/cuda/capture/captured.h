@@ -2,6 +2,7 @@
 // conditional nodes, or enqueued one by one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -14,6 +15,13 @@
 
 namespace metronome::executor::capture {
 
+/// How a step's commands reach the device.
+enum class Launched : std::uint8_t {
+  one_by_one,
+  graph,
+  early_graph,  ///< whose kernels begin early (CudaDriver::begin_early)
+};
+
 /// Tasks and the streams and events that they run on. Everything is made when it is built.
 class StepForm {
  public:
@@ -21,7 +29,7 @@ class StepForm {
   /// to, in all tasks together. A failure while capturing is an InternalError or RunError that
   /// names the task. All tasks run, whatever their guards say.
   StepForm(CudaDriver& driver, std::span<const program::Task> tasks, program::StreamPlan plan,
-           std::vector<CudaStream> streams, bool captured, int nodes);
+           std::vector<CudaStream> streams, Launched launched, int nodes);
 
   /// A graph on one stream in which tasks in regions are skipped where their guards are false.
   StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
@@ -29,12 +37,12 @@ class StepForm {
 
   /// Enqueues one step.
   void launch() const;
-  /// "one graph, 1 stream", "one graph, 3 streams", "one graph, 9 regions", "one graph, 9 regions,
-  /// 3 deep", "uncaptured, 1 stream".
+  /// "one graph, 1 stream", "one graph, 3 streams, kernels begin early", "one graph, 9 regions",
+  /// "one graph, 9 regions, 3 deep", "uncaptured, 1 stream".
   const std::string& name() const { return name_; }
 
  private:
-  void capture(int nodes, const std::function<void()>& play);
+  void capture(int nodes, bool early, const std::function<void()>& play);
   void play() const;
   void play(const program::RegionParts& parts) const;
 
@@ -49,8 +57,8 @@ class StepForm {
   CudaGraphExec graph_;
 };
 
-/// "one graph, 3 streams", "uncaptured, 1 stream".
-std::string name_of(const program::StreamPlan& plan, bool captured);
+/// "one graph, 3 streams", "one graph, 1 stream, kernels begin early", "uncaptured, 1 stream".
+std::string name_of(const program::StreamPlan& plan, Launched launched);
 /// "one graph, 9 regions, 3 deep".
 std::string name_of(const program::RegionParts& regions);
 

@@ -17,11 +17,11 @@ class Maker {
         const std::vector<CudaStream>& streams, int nodes)
       : driver_(driver), tasks_(tasks), streams_(streams), nodes_(nodes), after_(order_of(tasks)) {}
 
-  void on_streams(int count, bool captured) {
+  void on_streams(int count, Launched launched) {
     program::StreamPlan plan = program::assign_streams(after_, count);
     if (count > 1 && plan.streams == 1) return;
-    const std::string name = name_of(plan, captured);
-    add(name, driver_.strict(), std::move(plan), streams_, captured);
+    const std::string name = name_of(plan, launched);
+    add(name, driver_.strict(), std::move(plan), streams_, launched);
   }
 
   /// Only where there is a region in a region if not `alone`; else refusals are the caller's.
@@ -80,13 +80,17 @@ StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
   } else if (conditions == Conditions::nested) {
     maker.with_regions(guards, program::Nesting::nested, true);
   } else {
-    maker.on_streams(1, true);
+    maker.on_streams(1, Launched::graph);
     if (conditions == Conditions::measured) {
       maker.with_regions(guards, program::Nesting::flat, false);
       maker.with_regions(guards, program::Nesting::nested, false);
     }
-    if (options.streams > 1) maker.on_streams(options.streams, true);
-    maker.on_streams(1, false);
+    if (options.streams > 1) maker.on_streams(options.streams, Launched::graph);
+    if (driver.begins_early()) {
+      maker.on_streams(1, Launched::early_graph);
+      if (options.streams > 1) maker.on_streams(options.streams, Launched::early_graph);
+    }
+    maker.on_streams(1, Launched::one_by_one);
   }
   if (conditions != Conditions::masked) maker.note_masked();
   return maker.take();

@@ -93,6 +93,12 @@ class CudaDriver : public Libraries {
   /// those of conditional bodies included; InternalError names both numbers where they differ.
   virtual void begin_capture(CudaStream stream) = 0;
   virtual CudaGraphExec end_capture(CudaStream stream, int expected) = 0;
+  /// Whether the device lets a kernel begin before the one that it comes after has ended.
+  virtual bool begins_early() const { return false; }
+  /// In the graph that is captured on the stream, of our own kernels each that comes after one
+  /// other of them alone begins early: its launch and the fetching of its code take no time of
+  /// their own. What it computes waits as before. Only where `begins_early`.
+  virtual void begin_early(CudaStream) {}
   /// A conditional node of the graph. Of what is enqueued on the capturing stream until
   /// `end_cases`, in parts that `next_case` divides, a launch runs one: that of the first of
   /// `guards`, on the device, that is true when it arrives here; where none is, the part after all

@@ -28,10 +28,13 @@ GraphBuilder::Nodes& GraphBuilder::last(CudaStream stream) {
   return open_.back().last;
 }
 
-void GraphBuilder::add(CudaStream stream, int nodes, const Make& make) {
+void GraphBuilder::add(CudaStream stream, int nodes, const Make& make, bool own) {
   Nodes& after = last(stream);
   cudaGraphNode_t made = nullptr;
-  check(make(&made, graph(), after), "add a node to a graph");
+  const bool early = early_ && own && after.size() == 1 && own_.contains(after[0]);
+  check(make(&made, graph(), early ? Nodes() : after), "add a node to a graph");
+  if (early) check(add_early_edge(graph(), after[0], made), "let a kernel begin early");
+  if (own) own_.insert(made);
   after = {made};
   nodes_ += nodes;
 }

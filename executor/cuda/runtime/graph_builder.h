@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -32,8 +33,13 @@ class GraphBuilder {
   /// Whether what is added stands in a conditional node.
   bool in_case() const { return !open_.empty(); }
 
-  /// The next node of a stream, which a launch runs as `nodes`.
-  void add(CudaStream stream, int nodes, const Make& make);
+  /// From here on a kernel of our own that comes after one other alone begins early
+  /// (CudaDriver::begin_early).
+  void begin_early() { early_ = true; }
+
+  /// The next node of a stream, which a launch runs as `nodes`. `own`: a kernel that says
+  /// begin_in_order (ops/kernel/context.h).
+  void add(CudaStream stream, int nodes, const Make& make, bool own = false);
   void record(CudaEvent event, CudaStream stream);
   /// False for an event of no stream of this graph: the stream is left alone.
   bool wait(CudaStream stream, CudaEvent event);
@@ -68,6 +74,8 @@ class GraphBuilder {
   std::map<int, Nodes> streams_;  // by index
   std::map<int, Nodes> events_;   // by index: what the stream had reached
   std::vector<Condition> open_;   // outer first
+  bool early_ = false;
+  std::set<cudaGraphNode_t> own_;
   int nodes_ = 0;
 };
 

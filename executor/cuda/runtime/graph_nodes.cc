@@ -60,4 +60,11 @@ cudaError_t add_child(cudaGraphNode_t* made, cudaGraph_t graph,
   return cudaGraphAddChildGraphNode(made, graph, after.data(), after.size(), child);
 }
 
+cudaError_t add_early_edge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to) {
+  cudaGraphEdgeData edge = {};
+  edge.from_port = cudaGraphKernelNodePortProgrammatic;
+  edge.type = cudaGraphDependencyTypeProgrammatic;
+  return cudaGraphAddDependencies(graph, &from, &to, &edge, 1);
+}
+
 }  // namespace metronome::executor::runtime

@@ -22,6 +22,7 @@ constexpr const char* kWrapper = R"(
 #include "ops/kernel/context.h"
 extern "C" __global__ void __launch_bounds__(metronome::cuda::Kernel::most_threads, 1)
     metronome_entry(const __grid_constant__ metronome::cuda::Kernel kernel) {
+  metronome::cuda::begin_in_order();
   metronome::cuda::DeviceContext context;
   kernel(context);
 }

@@ -344,6 +344,8 @@ void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
 
 void RuntimeDriver::add(const Command& command, CudaStream stream) {
   if (const auto* call = std::get_if<LibraryCommand>(&command)) return add(*call, stream);
+  const bool own = std::holds_alternative<KernelCommand>(command) ||
+                   std::holds_alternative<GeneratedCommand>(command);
   building_->add(
       stream, 1,
       [&](cudaGraphNode_t* made, cudaGraph_t graph, std::span<const cudaGraphNode_t> after) {
@@ -357,7 +359,8 @@ void RuntimeDriver::add(const Command& command, CudaStream stream) {
           return add_copy(made, graph, after, *copy);
         }
         return add_zero(made, graph, after, std::get<ZeroCommand>(command));
-      });
+      },
+      own);
 }
 
 void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
@@ -387,6 +390,10 @@ GraphBuilder& RuntimeDriver::built_on(CudaStream stream, const char* what) {
 void RuntimeDriver::begin_capture(CudaStream stream) {
   enter_outside_capture("beginning a capture");
   building_.emplace(stream);
+}
+
+void RuntimeDriver::begin_early(CudaStream stream) {
+  built_on(stream, "kernels that begin early outside of a capture").begin_early();
 }
 
 CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {

@@ -62,6 +62,8 @@ class RuntimeDriver : public CudaDriver {
   void enqueue(const Command& command, CudaStream stream) override;
 
   void begin_capture(CudaStream stream) override;
+  bool begins_early() const override { return facts_.major >= 9; }
+  void begin_early(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
   void begin_cases(std::span<const bool* const> guards, bool otherwise, CudaStream stream) override;
   void next_case(CudaStream stream) override;
