@@ -129,13 +129,14 @@ struct SoftmaxBackward {
   template <class Context, class Threads>
   METRONOME_DEVICE void line(Context& c, Threads& threads, const SoftmaxLine<Kept>& l) const {
     const int rank = threads.rank, size = threads.size;
+    const bool late = log && l.kept == nullptr;  // y is of no use to the sum: it is read after it
     T total[kTogether];
     for (int k = 0; k < kTogether; ++k) total[k] = T(0);
     walk<Kept>(
         rank, size, l.count,
         [&](Index i) {
           const Index at = l.offset + i * l.step;
-          return Kept{g.first(c, at), y.first(c, at)};
+          return Kept{g.first(c, at), late ? T(0) : y.first(c, at)};
         },
         [&](int k, Index i, Kept v) {
           total[k] = log ? total[k] + v.g : fma_of(v.g, v.y, total[k]);
@@ -146,7 +147,8 @@ struct SoftmaxBackward {
         rank, size, l.count,
         [&](Index i) {
           const Index at = l.offset + i * l.step;
-          return l.kept ? l.kept[i * l.kept_step] : Kept{g(at), y(at)};
+          if (l.kept) return l.kept[i * l.kept_step];
+          return Kept{g(at), late ? y.first(c, at) : y(at)};
         },
         [&](int, Index i, Kept v) {
           dx(c, l.offset + i * l.step, log ? v.g - exp_of(v.y) * sum : v.y * (v.g - sum));

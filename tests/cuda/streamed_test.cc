@@ -117,12 +117,14 @@ TEST_CASE("softmax and its gradient read operands first, once, and write results
       check_protocol(cuda::SoftmaxForward<float, Operand, Result>{{&x}, {&x}, k.lines, k.log}, grid,
                      {&x});
     }
-    const auto [k, grid] =
-        Bench(SoftmaxGrad{axis}, {type, type}).first_kernel<cuda::SoftmaxBackward<float>>();
-    Ledger g(type.numel()), y(type.numel());
-    check_protocol(
-        cuda::SoftmaxBackward<float, Operand, Operand, Result>{{&g}, {&y}, {&g}, k.lines, k.log},
-        grid, {&g, &y});
+    for (const bool log : {false, true}) {
+      const auto [k, grid] =
+          Bench(SoftmaxGrad{axis, log}, {type, type}).first_kernel<cuda::SoftmaxBackward<float>>();
+      Ledger g(type.numel()), y(type.numel());
+      check_protocol(
+          cuda::SoftmaxBackward<float, Operand, Operand, Result>{{&g}, {&y}, {&g}, k.lines, k.log},
+          grid, {&g, &y});
+    }
   }
 }
 
