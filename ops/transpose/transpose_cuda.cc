@@ -56,7 +56,11 @@ void record_permute(const std::vector<TransposeLoop>& loops, bool dense, const C
       kernel.loops.add(last ? loops[d].size * size / unit : loops[d].size,
                        last ? 1 : loops[d].from * size / unit);
     }
-    launch.commands.launch(kernel, spread(count, 256, launch.device));
+    // Units that a thread loads together: several once every multiprocessor has two blocks.
+    constexpr int kThreads = 256;
+    const std::int64_t full = 2 * kThreads * launch.device.multiprocessors;
+    const auto each = std::clamp<std::int64_t>(count / full, 1, cuda::kTogether);
+    launch.commands.launch(kernel, spread(count, kThreads, launch.device, static_cast<int>(each)));
   });
 }
 

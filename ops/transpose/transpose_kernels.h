@@ -3,6 +3,7 @@
 
 #include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
+#include "ops/kernel/reduce.h"
 
 namespace metronome::cuda {
 
@@ -17,7 +18,9 @@ struct Permute {
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    for (Index i = first(c); i < count; i += stride(c)) to[i] = from[loops.offset(i)];
+    walk<Unit>(
+        int(first(c)), int(stride(c)), count, [&](Index i) { return from[loops.offset(i)]; },
+        [&](int, Index i, const Unit& v) { to[i] = v; });
   }
 };
 
