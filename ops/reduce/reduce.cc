@@ -152,6 +152,7 @@ std::vector<Case> Reduce::cases() {
       {"middle", {3, 5, 7}, {1}},
       {"outer and inner", {3, 5, 7}, {0, 2}},
       {"channels", {2, 3, 4, 5}, {0, 2, 3}, true},
+      {"channels, for threads", {40, 3, 17, 19}, {0, 2, 3}},
       {"two runs of columns", {3, 4, 5, 6}, {0, 2}},
       {"crossed", {2, 3, 4, 3, 2}, {0, 2, 4}},
       {"everything, for threads", {300, 257}, {0, 1}},
