@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -27,14 +29,19 @@ struct PlanArguments {
   bool profile = false;
 };
 
-models::Declared model_of(const PlanArguments& arguments) {
+struct Planned {
+  models::Declared model;
+  std::int64_t vocabulary = 1;  ///< tokens that it is fed are below; 1 of a task: zeros
+};
+
+Planned planned_of(const PlanArguments& arguments) {
   if (const models::TaskEntry* task = models::find_task(arguments.model)) {
-    return task->declare(task->defaults());
+    return {task->declare(task->defaults())};
   }
   models::Model model =
       models::find_model(arguments.model).make(models::scale_of(arguments.scale), f32);
   Values feeds = model.feeds();
-  return {std::move(model.graph), std::move(feeds)};
+  return {{std::move(model.graph), std::move(feeds)}, std::max<std::int64_t>(model.vocabulary, 1)};
 }
 
 std::vector<std::string> names() {
@@ -60,8 +67,8 @@ int plan(const PlanArguments& arguments) {
   }
   if (arguments.json) expect_writable(*arguments.json);
   const Target target = target_of(arguments.device);
-  const models::Declared model = model_of(arguments);
-  const Graph& graph = model.graph;
+  const Planned planned = planned_of(arguments);
+  const Graph& graph = planned.model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());
   CompileOptions options{.threads = arguments.threads};
@@ -69,7 +76,8 @@ int plan(const PlanArguments& arguments) {
   Executable executable = compile(graph, target, options);
   fmt::print("{}", to_string(executable.report()));
   if (!arguments.profile) return 0;
-  const ProfiledStep step = profile_of(executable, graph.loss(), model.inputs);
+  const ProfiledStep step =
+      profile_of(executable, graph.loss(), planned.model.inputs, planned.vocabulary);
   fmt::print("{}", to_string(step));
   if (arguments.json) write_whole(*arguments.json, to_json(step));
   return 0;

@@ -14,9 +14,9 @@ namespace {
 constexpr int kWarmUp = 3, kSteps = 20;
 constexpr int kDeviceSteps = 5;  // each kernel runs hundreds of times in each
 
-void fill(Executable& executable, const Value& input) {
+void fill(Executable& executable, const Value& input, std::int64_t vocabulary) {
   at::Tensor tensor = executable.input(input);
-  tensor.is_floating_point() ? tensor.normal_() : tensor.zero_();
+  tensor.is_floating_point() ? tensor.normal_() : tensor.random_(vocabulary);
 }
 
 /// Of replayed steps one by one, each until its loss is there.
@@ -36,8 +36,9 @@ double median_microseconds(Executable& executable, const Value& loss) {
 
 }  // namespace
 
-ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs) {
-  for (const Value& input : inputs) fill(executable, input);
+ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs,
+                        std::int64_t vocabulary) {
+  for (const Value& input : inputs) fill(executable, input, vocabulary);
   for (int step = 0; step < kWarmUp; ++step) executable.run();
   ProfiledStep step{.microseconds = median_microseconds(executable, loss), .kernels = {}};
   step.kernels =

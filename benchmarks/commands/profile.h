@@ -1,6 +1,7 @@
 // Where a shipped model's step spends its time.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -14,8 +15,10 @@ struct ProfiledStep {
   Profile kernels;
 };
 
-/// Of some training steps on random numbers in `inputs` (integers are zero).
-ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs);
+/// Of some training steps on random numbers in `inputs`, integers even below `vocabulary`: kernels
+/// that look rows up take longer where all are the same.
+ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs,
+                        std::int64_t vocabulary);
 
 /// The tables of the kernels, and how much longer a step takes than they do.
 std::string to_string(const ProfiledStep& step);
