@@ -30,15 +30,8 @@ constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;  // bytes
 constexpr std::int64_t kPointerAlignment = 16;                 // bytes, of every operand
 constexpr std::array<std::int64_t, 3> kIds = {1, 2, 3};        // of x, weight, y
 
-// Sums of transformed numbers lose digits: weight gradients of such an engine lay 1.8e-5 of the
-// largest from those of f64, where the others' lay 2e-6 (H200, 2,070 products each).
-constexpr Note kRefused[] = {Note::reduced_precision_reduction,
-                             Note::nondeterministic,
-                             Note::fft,
-                             Note::winograd,
-                             Note::winograd_tile_4x4,
-                             Note::winograd_tile_6x6,
-                             Note::winograd_tile_13x13};
+constexpr Note kRefused[] = {Note::reduced_precision_reduction, Note::fft, Note::nondeterministic,
+                             Note::winograd_tile_6x6, Note::winograd_tile_13x13};
 constexpr Note kTf32[] = {Note::tensor_core, Note::down_convert_inputs};
 
 /// An engine and its knobs as words: a mark and the index, then two knobs a word, each of 8 bits
