@@ -149,7 +149,8 @@ void NodeErrors::judge(const ObservedNode& seen) {
       allowed.largest = std::max(allowed.largest, 4 * kRounding * each);
     } else if (planned.length > allowed.length && sums(node, k)) {
       const at::Tensor whole = reference(*node.op, magnitudes(exact_operands)).at(k);
-      allowed = {kOfMagnitudes * length(whole), kOfMagnitudes * largest(whole)};
+      allowed.length = std::max(allowed.length, kOfMagnitudes * length(whole));
+      allowed.largest = std::max(allowed.largest, kOfMagnitudes * largest(whole));
     }
     if (!(planned.length <= allowed.length)) {
       tell(fmt::format("{:.3g} of its length from f64, libtorch's f32 {:.3g}",
