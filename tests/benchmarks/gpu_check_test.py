@@ -383,15 +383,15 @@ def whole_run(ops=80):
 
 
 PLAN = """\
-device           1 pieces   0.1 min  the GPU, its libraries, and bytes that are copied there and back
-probe            3 pieces   0.2 min  the driver: conditional nodes, libraries in them, mapped \
+device           1 pieces   0.0 min  the GPU, its libraries, and bytes that are copied there and back
+probe            3 pieces   0.1 min  the driver: conditional nodes, libraries in them, mapped \
 numbers, times of launches
 conformance     80 pieces   1.1 min  kernels of group against libtorch's
 models-small    26 pieces   4.5 min  mlp, small: replay, stepwise and eager steps; masked, one stream
-compare-small   12 pieces   1.6 min  mlp, small: planned steps beside libtorch's eager ones, and \
+compare-small   12 pieces   0.8 min  mlp, small: planned steps beside libtorch's eager ones, and \
 their floor
-profiles        24 pieces   4.0 min  mlp, small: a step kernel by kernel
-compare-full    12 pieces   5.0 min  mlp, full: planned steps beside libtorch's eager ones, and \
+profiles        24 pieces   1.2 min  mlp, small: a step kernel by kernel
+compare-full    12 pieces   3.7 min  mlp, full: planned steps beside libtorch's eager ones, and \
 their floor
 peers           20 pieces   8.3 min  mlp, small, IEEE fp32: PyTorch eager and captured, Metronome
 models-full     12 pieces   5.0 min  mlp, full: replay, stepwise and eager steps
@@ -399,7 +399,7 @@ allocations     12 pieces   2.4 min  mlp: CUDA calls during replay
 peers-compiled  20 pieces  40.0 min  mlp, small, IEEE fp32: torch.compile's modes, JAX
 sanitizers     240 pieces   7.5 min  compute-sanitizer (memcheck) over the kernels of group
 peers-tf32      10 pieces  21.7 min  mlp, full, TF32: PyTorch (eager, compiled, captured), JAX, Metronome
-reckoned: the small models' figures after 3.9 min, all up to the peers after 22.8, everything after 101.4
+reckoned: the small models' figures after 2.9 min, all up to the peers after 17.7, everything after 96.3
 """
 
 
