@@ -16,6 +16,7 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -474,8 +475,8 @@ std::vector<Candidate> candidates(const BatchNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNorm& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_batch_norm_forward<double>(op, l)
-                                    : bind_batch_norm_forward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_batch_norm_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
@@ -483,8 +484,8 @@ std::vector<Candidate> candidates(const BatchNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNormGrad&, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_batch_norm_backward<double>(l)
-                                    : bind_batch_norm_backward<float>(l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_batch_norm_backward<decltype(x)>(l); });
 }
 
 std::vector<Candidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {
@@ -492,7 +493,8 @@ std::vector<Candidate> candidates(const BatchNormEvaluate&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const BatchNormEvaluate& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_evaluate<double>(op, l) : bind_evaluate<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_evaluate<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

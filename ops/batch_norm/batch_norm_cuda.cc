@@ -144,7 +144,7 @@ std::vector<Candidate> candidates(const BatchNorm&, const CudaQuery& q) {
 }
 
 void record(const BatchNorm& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_forward<double>(op, l) : record_forward<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const BatchNormGrad&, const CudaQuery& q) {
@@ -152,12 +152,11 @@ std::vector<Candidate> candidates(const BatchNormGrad&, const CudaQuery& q) {
 }
 
 void record(const BatchNormGrad&, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_batch_norm_backward<double>(l)
-                             : record_batch_norm_backward<float>(l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_batch_norm_backward<decltype(x)>(l); });
 }
 
 void record(const BatchNormEvaluate& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_evaluate<double>(op, l) : record_evaluate<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_evaluate<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome

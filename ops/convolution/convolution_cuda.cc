@@ -102,7 +102,7 @@ void record_call(const ConvolutionProblem& problem, const CudaLaunch& l, const v
                                     .workspace_bytes = l.choice.scratch_bytes,
                                     .algorithm = l.choice.algorithm});
   if (l.inputs.size() < 3) return;
-  l.outputs[0].element == f64 ? record_channel_bias<double>(l) : record_channel_bias<float>(l);
+  with_floating(l.outputs[0].element, [&](auto x) { record_channel_bias<decltype(x)>(l); });
 }
 
 template <class T>
@@ -167,7 +167,7 @@ void record(const Convolution& op, const CudaLaunch& l) {
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.inputs[1].shape, l.outputs[0].shape);
-  l.outputs[0].element == f64 ? record_forward<double>(sizes, l) : record_forward<float>(sizes, l);
+  with_floating(l.outputs[0].element, [&](auto x) { record_forward<decltype(x)>(sizes, l); });
 }
 
 std::vector<Candidate> candidates(const TransposedConvolution& op, const CudaQuery& q) {
@@ -184,8 +184,7 @@ void record(const TransposedConvolution& op, const CudaLaunch& l) {
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.outputs[0].shape, l.inputs[1].shape, l.inputs[0].shape);
-  l.outputs[0].element == f64 ? record_transposed<double>(sizes, l)
-                              : record_transposed<float>(sizes, l);
+  with_floating(l.outputs[0].element, [&](auto x) { record_transposed<decltype(x)>(sizes, l); });
 }
 
 std::vector<Candidate> candidates(const ConvolutionWeightGrad& op, const CudaQuery& q) {
@@ -202,8 +201,7 @@ void record(const ConvolutionWeightGrad& op, const CudaLaunch& l) {
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.outputs[0].shape, l.inputs[1].shape);
-  l.outputs[0].element == f64 ? record_weight_grad<double>(sizes, l)
-                              : record_weight_grad<float>(sizes, l);
+  with_floating(l.outputs[0].element, [&](auto x) { record_weight_grad<decltype(x)>(sizes, l); });
 }
 
 }  // namespace metronome

@@ -7,6 +7,7 @@
 
 #include "ops/cpu/convolution.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -188,8 +189,8 @@ CpuKernel bind_direct(const ConvolutionTask& task, const ConvolutionData& data, 
 
 CpuKernel bind_direct_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                   int threads) {
-  return task.element == f64 ? bind_direct<double>(task, data, threads)
-                             : bind_direct<float>(task, data, threads);
+  return with_floating(task.element,
+                       [&](auto x) { return bind_direct<decltype(x)>(task, data, threads); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -14,6 +14,7 @@
 #include "ops/cpu/convolution.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/parallel.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -295,8 +296,8 @@ std::size_t product_convolution_scratch(const ConvolutionTask& task, int threads
 
 CpuKernel bind_product_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                    int threads) {
-  return task.element == f64 ? bind_product<double>(task, data, threads)
-                             : bind_product<float>(task, data, threads);
+  return with_floating(task.element,
+                       [&](auto x) { return bind_product<decltype(x)>(task, data, threads); });
 }
 
 }  // namespace metronome::METRONOME_ISA

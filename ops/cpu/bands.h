@@ -12,6 +12,7 @@
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/row_blocks.h"
+#include "ops/rules/by_element.h"
 #include "ops/rules/candidate.h"
 
 namespace metronome::METRONOME_ISA {
@@ -70,8 +71,8 @@ CpuKernel bind_bands_of(BandsOf3 bands, const CpuLaunch& l) {
 }
 
 inline CpuKernel bind_bands(BandsOf3 bands, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_bands_of<double>(std::move(bands), l)
-                                    : bind_bands_of<float>(std::move(bands), l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_bands_of<decltype(x)>(std::move(bands), l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

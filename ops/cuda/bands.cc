@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/bands/bands_kernels.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome {
 namespace {
@@ -37,8 +38,7 @@ void record_of(const BandsOf3& bands, const CudaLaunch& launch) {
 }  // namespace
 
 void record_bands(const BandsOf3& bands, const CudaLaunch& launch) {
-  launch.outputs[0].element == f64 ? record_of<double>(bands, launch)
-                                   : record_of<float>(bands, launch);
+  with_floating(launch.outputs[0].element, [&](auto x) { record_of<decltype(x)>(bands, launch); });
 }
 
 }  // namespace metronome

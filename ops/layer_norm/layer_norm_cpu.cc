@@ -10,6 +10,7 @@
 #include "ops/cpu/norms.h"
 #include "ops/cpu/row_blocks.h"
 #include "ops/layer_norm/layer_norm.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -195,8 +196,8 @@ std::vector<Candidate> candidates(const LayerNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const LayerNorm& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_layer_norm_forward<double>(op, l)
-                                    : bind_layer_norm_forward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_layer_norm_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
@@ -204,8 +205,8 @@ std::vector<Candidate> candidates(const LayerNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const LayerNormGrad&, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_layer_norm_backward<double>(l)
-                                    : bind_layer_norm_backward<float>(l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_layer_norm_backward<decltype(x)>(l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -66,7 +66,7 @@ void record_layer_norm_backward(const CudaLaunch& l) {
 }  // namespace
 
 void record(const LayerNorm& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_forward<double>(op, l) : record_forward<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const LayerNormGrad&, const CudaQuery& q) {
@@ -77,8 +77,7 @@ std::vector<Candidate> candidates(const LayerNormGrad&, const CudaQuery& q) {
 }
 
 void record(const LayerNormGrad&, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_layer_norm_backward<double>(l)
-                             : record_layer_norm_backward<float>(l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_layer_norm_backward<decltype(x)>(l); });
 }
 
 }  // namespace metronome

@@ -173,8 +173,8 @@ void record_small(const Products& products, const CudaLaunch& launch, const void
 /// `sum`, laid out as the result, and `bias`, for each column, are added; either may be null.
 void record_small(const Products& products, const CudaLaunch& launch, const void* sum,
                   const void* bias) {
-  products.problem.element == f64 ? record_small<double>(products, launch, sum, bias)
-                                  : record_small<float>(products, launch, sum, bias);
+  with_floating(products.problem.element,
+                [&](auto x) { record_small<decltype(x)>(products, launch, sum, bias); });
 }
 
 void record_product(const Products& products, const CudaLaunch& launch, const void* bias,
@@ -286,7 +286,7 @@ void record(const Linear& op, const CudaLaunch& launch) {
                    found_for_it ? launch.choice.algorithm : std::nullopt);
   }
   if (!apart) return;
-  d.element == f64 ? record_bias<double>(launch) : record_bias<float>(launch);
+  with_floating(d.element, [&](auto x) { record_bias<decltype(x)>(launch); });
 }
 
 }  // namespace metronome

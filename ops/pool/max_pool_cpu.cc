@@ -12,6 +12,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/pool/along.h"
 #include "ops/pool/max_pool_planes.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -243,7 +244,8 @@ std::vector<Candidate> candidates(const MaxPool&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const MaxPool& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const MaxPoolGrad&, const CpuQuery& q) {
@@ -251,7 +253,8 @@ std::vector<Candidate> candidates(const MaxPoolGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const MaxPoolGrad& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_backward<double>(op, l) : bind_backward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_backward<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -97,11 +97,11 @@ void record_max_grad(const MaxPoolGrad& op, const CudaLaunch& l) {
 }  // namespace
 
 void record(const MaxPool& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_max<double>(op, l) : record_max<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_max<decltype(x)>(op, l); });
 }
 
 void record(const MaxPoolGrad& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_max_grad<double>(op, l) : record_max_grad<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_max_grad<decltype(x)>(op, l); });
 }
 
 void record(const AvgPool& op, const CudaLaunch& l) {

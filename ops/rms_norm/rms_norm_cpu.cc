@@ -8,6 +8,7 @@
 #include "ops/cpu/norms.h"
 #include "ops/cpu/row_blocks.h"
 #include "ops/rms_norm/rms_norm.h"
+#include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {
@@ -119,8 +120,8 @@ std::vector<Candidate> candidates(const RmsNorm&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const RmsNorm& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_rms_norm_forward<double>(op, l)
-                                    : bind_rms_norm_forward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_rms_norm_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const RmsNormGrad&, const CpuQuery& q) {
@@ -128,8 +129,8 @@ std::vector<Candidate> candidates(const RmsNormGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const RmsNormGrad&, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_rms_norm_backward<double>(l)
-                                    : bind_rms_norm_backward<float>(l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_rms_norm_backward<decltype(x)>(l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -58,7 +58,7 @@ void record_rms_norm_backward(const CudaLaunch& l) {
 }  // namespace
 
 void record(const RmsNorm& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_forward<double>(op, l) : record_forward<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const RmsNormGrad&, const CudaQuery& q) {
@@ -69,8 +69,7 @@ std::vector<Candidate> candidates(const RmsNormGrad&, const CudaQuery& q) {
 }
 
 void record(const RmsNormGrad&, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_rms_norm_backward<double>(l)
-                             : record_rms_norm_backward<float>(l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_rms_norm_backward<decltype(x)>(l); });
 }
 
 }  // namespace metronome

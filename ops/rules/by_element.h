@@ -40,6 +40,24 @@ auto with_element(Element element, F f) {
   throw InternalError("an element type out of range");
 }
 
+/// f(T()) with float or double, for what computes in these alone. Throws InternalError for others.
+template <class F>
+auto with_floating(Element element, F f) {
+  switch (element) {
+    case f32:
+      return f(float());
+    case f64:
+      return f(double());
+    case i32:
+    case i64:
+    case bool_:
+    case bf16:
+    case f16:
+      break;
+  }
+  throw InternalError(fmt::format("a kernel of f32 and f64 is asked for {}", name_of(element)));
+}
+
 /// f(T()) with an unsigned type of that many bytes, for what moves elements and reads none. Throws
 /// InternalError for a size that no element has.
 template <class F>

@@ -10,6 +10,7 @@
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/axis.h"
+#include "ops/rules/by_element.h"
 #include "ops/softmax/softmax.h"
 
 namespace metronome::METRONOME_ISA {
@@ -189,7 +190,8 @@ std::vector<Candidate> candidates(const Softmax&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const Softmax& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_forward<double>(op, l) : bind_forward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_forward<decltype(x)>(op, l); });
 }
 
 std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
@@ -197,7 +199,8 @@ std::vector<Candidate> candidates(const SoftmaxGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const SoftmaxGrad& op, const CpuLaunch& l) {
-  return l.inputs[0].element == f64 ? bind_backward<double>(op, l) : bind_backward<float>(op, l);
+  return with_floating(l.inputs[0].element,
+                       [&](auto x) { return bind_backward<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome::METRONOME_ISA

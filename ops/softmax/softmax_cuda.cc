@@ -75,12 +75,11 @@ void record_softmax_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
 }  // namespace
 
 void record(const Softmax& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_forward<double>(op, l) : record_forward<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_forward<decltype(x)>(op, l); });
 }
 
 void record(const SoftmaxGrad& op, const CudaLaunch& l) {
-  l.inputs[0].element == f64 ? record_softmax_backward<double>(op, l)
-                             : record_softmax_backward<float>(op, l);
+  with_floating(l.inputs[0].element, [&](auto x) { record_softmax_backward<decltype(x)>(op, l); });
 }
 
 }  // namespace metronome

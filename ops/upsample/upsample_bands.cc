@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ops/rules/by_element.h"
 #include "ops/upsample/upsample.h"
 
 namespace metronome {
@@ -51,8 +52,9 @@ BandsOf3 Resizing::bands(const Spatial& sizes, Element element) const {
     if (mode == Mode::nearest || out[d] == sizes[d]) {
       along = nearest(sizes[d], out[d], scale);
     } else {
-      along = element == f64 ? linear<double>(sizes[d], out[d], scale, align_corners)
-                             : linear<float>(sizes[d], out[d], scale, align_corners);
+      along = with_floating(element, [&](auto x) {
+        return linear<decltype(x)>(sizes[d], out[d], scale, align_corners);
+      });
     }
   }
   return result;
