@@ -24,7 +24,7 @@ struct NodeError {
 /// - floating results: their distance from libtorch's f64 result, on the same operands, is at most
 ///   `kTimesLibtorch` times that of libtorch's f32 result, or `kRounding` of the length, whichever
 ///   is more; the same of the largest element that differs, so that one wrong element is seen.
-///   Where a sum cancels to nothing, its length is that of the sum of magnitudes;
+///   Where a sum cancels, 2.5e-7 of the sum of magnitudes are allowed too, if that is more;
 /// - whole numbers and booleans, what is saved for gradients included, are equal to those of f64:
 /// on
 ///   the same operands nothing rounds before the decision.

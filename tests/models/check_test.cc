@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "executor/metronome.h"
 #include "models/models.h"
+#include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
 
@@ -71,6 +73,30 @@ TEST_CASE("a step of a device is right, node by node and replayed with its group
 void scale(const Tensor& t) {
   auto* x = reinterpret_cast<float*>(t.data);
   for (std::int64_t i = 0; i < t.numel(); ++i) x[i] *= 1.001f;
+}
+
+TEST_CASE("an element of a long sum is held to the wider bound, and no farther") {
+  // Of 4,608 products of both signs: their magnitudes allow a length of some 1e-5, but an element
+  // only of 2.8e-6 of the largest, less than the 4e-6 of any result.
+  const auto wrong = [](double factor) {
+    Graph g("g");
+    const Value a = g.input("a", f32, {256, 4608}), b = g.input("b", f32, {4608, 256});
+    g.output("y", matmul(a, b));
+    const auto errors = std::make_shared<NodeErrors>(1, [=](const ObservedNode& seen) {
+      if (seen.node().op->name() != "matmul") return;
+      const Tensor& y = seen.results.at(0);
+      for (std::int64_t i = 0; i < y.numel(); ++i) {
+        auto& number = reinterpret_cast<float*>(y.data)[i];
+        number = static_cast<float>(number * factor);
+      }
+    });
+    Executable step = compile(g, stepwise(), {.modes = {evaluate}, .observer = errors});
+    step.evaluate({{a, at::randn({256, 4608})}, {b, at::randn({4608, 256})}});
+    return errors->wrong().size();
+  };
+  CHECK(wrong(1) == 0);
+  CHECK(wrong(1 + 3.6e-6) == 0);
+  CHECK(wrong(1 + 5.5e-6) == 1);
 }
 
 TEST_CASE("a factor of 1.001 in one layer's gradient is found") {
