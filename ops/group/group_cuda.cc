@@ -304,8 +304,8 @@ class FusedReduction {
     add_generated(launch_, std::move(text), group_.names(), std::move(arguments), kernel.shape);
   }
 
-  /// With what its shapes fix as constants: a small step's kernels take as long as it takes to
-  /// fetch their code, of which that leaves a third to two thirds.
+  /// With what its shapes fix as constants: that leaves a third to two thirds of the code, and
+  /// small kernels take the longer the more they have.
   static std::string call_text(const KernelCommand& kernel) {
     if (kernel.fixed.empty()) return "kernel(c);\n";
     return "auto k = kernel;\n" + kernel.fixed + "k(c);\n";
