@@ -16,16 +16,16 @@
 namespace metronome::gpu_check {
 namespace {
 
-constexpr std::int64_t kRows = 32, kWidth = 64;
-
 Value block(Value h) {
-  return h.also([](Value v) { return v.through(linear(kWidth)).through(gelu); })
+  const std::int64_t width = h.type().shape.back();
+  return h.also([=](Value v) { return v.through(linear(width)).through(gelu); })
       .through(layer_norm());
 }
 
-at::Tensor numbers(int salt) {
-  const at::Tensor angles = at::arange(kRows * kWidth, at::TensorOptions(at::kFloat)) * 1.7 + salt;
-  return at::sin(angles).reshape({kRows, kWidth});
+at::Tensor numbers(SteeredSize size, int salt) {
+  const at::Tensor angles =
+      at::arange(size.rows * size.width, at::TensorOptions(at::kFloat)) * 1.7 + salt;
+  return at::sin(angles).reshape({size.rows, size.width});
 }
 
 at::Tensor integer(int n) { return at::full({}, n, at::TensorOptions(at::kInt)); }
@@ -47,9 +47,10 @@ double measure(Executable& executable, const Steered& model, int rounds, int ste
 
 }  // namespace
 
-Steered::Steered()
-    : x(graph.input("x", f32, {kRows, kWidth})),
-      target(graph.input("target", f32, {kRows, kWidth})),
+Steered::Steered(SteeredSize size)
+    : size(size),
+      x(graph.input("x", f32, {size.rows, size.width})),
+      target(graph.input("target", f32, {size.rows, size.width})),
       rounds(graph.input("rounds", i32, {})),
       which(graph.input("which", i32, {})) {
   const Value none = graph.constant(0, i32);
@@ -66,14 +67,15 @@ Steered::Steered()
 }
 
 std::vector<Feed> Steered::feeds(int step, int rounds_now) const {
-  return {{x, numbers(step)},
-          {target, numbers(step + 1000)},
+  return {{x, numbers(size, step)},
+          {target, numbers(size, step + 1000)},
           {rounds, integer(rounds_now)},
           {which, integer(step % 3)}};
 }
 
-void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions conditions, int steps) {
-  const Steered model;
+void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions conditions, int steps,
+                          SteeredSize size) {
+  const Steered model(size);
   Executable replay = compile(model.graph, place(cuda_graph({.conditions = conditions})));
   // After replay: it finds replay's choices in the tuning file.
   Executable walk = compile(model.graph, place(stepwise(cuda_device())));
@@ -96,8 +98,8 @@ void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions condi
       fmt::format("{} steps; {}", steps, replay.report().plan(Mode::train).forms.front());
 }
 
-void skipping_shows(Outcome& outcome, const Place& place, int steps) {
-  const Steered model;
+void skipping_shows(Outcome& outcome, const Place& place, int steps, SteeredSize size) {
+  const Steered model(size);
   outcome.passed = true;
   outcome.detail = fmt::format("us a step of 1 and of {} rounds:", Steered::kRounds);
   for (const auto& [conditions, name] :

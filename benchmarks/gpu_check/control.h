@@ -1,6 +1,7 @@
 // Loops and branches that data decide, inside of one graph launch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "benchmarks/gpu_check/outcomes.h"
@@ -8,14 +9,22 @@
 
 namespace metronome::gpu_check {
 
+struct SteeredSize {
+  std::int64_t rows = 32, width = 64;
+};
+
+/// Enough where threads of a device made of the host are slow.
+inline constexpr SteeredSize kNarrow{.rows = 8, .width = 16};
+
 /// A loop of 1 to 16 rounds, a choice of three branches and a sparse mixture of experts, one after
-/// the other: x and target f32 [32, 64]; `rounds` and `which` i32 scalars.
+/// the other: x and target f32 [rows, width]; `rounds` and `which` i32 scalars.
 struct Steered {
+  const SteeredSize size;
   Graph graph{"steered"};
   Value x, target, rounds, which;
 
   static constexpr int kRounds = 16;
-  Steered();
+  explicit Steered(SteeredSize size = {});
   /// What step `step` is fed; `rounds` as given.
   std::vector<Feed> feeds(int step, int rounds) const;
 };
@@ -24,9 +33,10 @@ struct Steered {
 using Place = std::function<Target(Target)>;
 
 /// Steps whose rounds and branches vary: in every bit as the kernels one by one.
-void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions conditions, int steps);
+void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions conditions, int steps,
+                          SteeredSize size = {});
 
 /// Steps of one round take less time than steps of all, by conditional nodes of both kinds.
-void skipping_shows(Outcome& outcome, const Place& place, int steps);
+void skipping_shows(Outcome& outcome, const Place& place, int steps, SteeredSize size = {});
 
 }  // namespace metronome::gpu_check

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,19 +29,20 @@ int main() {
 namespace metronome::gpu_check {
 namespace {
 
-constexpr const char* kArchitectures[] = {"sm_80", "sm_90"};
+const std::vector<std::string> kArchitectures = {"sm_80", "sm_90"};
 
 /// Compiles what it is asked to prepare, for each architecture: sources are the same for all. It
 /// says that it computes, so that every candidate is prepared, as where they are timed.
 class Compiling final : public NullDriver {
  public:
-  explicit Compiling(executor::runtime::CodeCache& cache) : cache_(cache) {}
+  Compiling(executor::runtime::CodeCache& cache, std::span<const std::string> architectures)
+      : cache_(cache), architectures_(architectures) {}
 
   bool computes() const override { return true; }
   CapturedAs prepare(const Command& command) override {
     if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
       if (sources_.insert(*generated->source).second) {
-        for (const char* each : kArchitectures)
+        for (const std::string& each : architectures_)
           executor::runtime::cached_cubin(*generated->source, each, cache_);
       }
     }
@@ -50,12 +52,14 @@ class Compiling final : public NullDriver {
 
  private:
   executor::runtime::CodeCache& cache_;
+  std::span<const std::string> architectures_;
   std::set<std::string> sources_;
 };
 
-void fill(executor::runtime::CodeCache& cache, const std::string& tuning) {
+void fill(executor::runtime::CodeCache& cache, std::span<const std::string> architectures,
+          const std::string& tuning) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto driver = std::make_shared<Compiling>(cache);
+  const auto driver = std::make_shared<Compiling>(cache, architectures);
   const auto compiled = [&](const Graph& graph) {
     Target target = cuda_graph({.conditions = Conditions::masked});
     target.driver = driver;
@@ -70,7 +74,7 @@ void fill(executor::runtime::CodeCache& cache, const std::string& tuning) {
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   fmt::print("{} kernels for each of {} in {:.1f} s\n", driver->count(),
-             fmt::join(kArchitectures, " and "), taken.count());
+             fmt::join(architectures, " and "), taken.count());
 }
 
 }  // namespace
@@ -78,14 +82,15 @@ void fill(executor::runtime::CodeCache& cache, const std::string& tuning) {
 
 int main(int argc, char** argv) {
   std::string folder;
-  CLI::App app("Compiles the shipped models' generated kernels for sm_80 and sm_90.",
-               "gpu_kernels");
+  std::vector<std::string> architectures = metronome::gpu_check::kArchitectures;
+  CLI::App app("Compiles the shipped models' generated kernels.", "gpu_kernels");
   app.add_option("folder", folder, "Where the code goes")->required();
+  app.add_option("--architecture", architectures, "For which devices")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const std::string tuning = folder + "/no-tuning.json";  // of times that nobody measured
   try {
     metronome::executor::runtime::CodeCache cache(folder);
-    metronome::gpu_check::fill(cache, tuning);
+    metronome::gpu_check::fill(cache, architectures, tuning);
     std::filesystem::remove(tuning);
     return 0;
   } catch (const std::exception& error) {

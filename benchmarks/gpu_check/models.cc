@@ -25,6 +25,7 @@ struct Arguments {
   std::string forms = "every";
   bool list = false;
   int steps = 100;
+  bool narrow = false;
   std::optional<std::string> json;
 };
 
@@ -95,17 +96,17 @@ void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntr
                [&](Outcome& outcome) { agrees_with_eager(outcome, entry, scale, target); });
 }
 
-void check_control(Outcomes& outcomes, int steps) {
+void check_control(Outcomes& outcomes, int steps, SteeredSize size) {
   const std::string subject = "a loop, a choice and sparse routing";
   for (const auto& [conditions, name] :
        {std::pair(Conditions::masked, "masked"), std::pair(Conditions::flat, "flat"),
         std::pair(Conditions::nested, "nested")}) {
     outcomes.run(
         subject, fmt::format("{} regions equal stepwise, bit for bit", name),
-        [&](Outcome& outcome) { regions_are_stepwise(outcome, placed, conditions, steps); });
+        [&](Outcome& outcome) { regions_are_stepwise(outcome, placed, conditions, steps, size); });
   }
   outcomes.run(subject, "rounds that do not run save time",
-               [&](Outcome& outcome) { skipping_shows(outcome, placed, steps); });
+               [&](Outcome& outcome) { skipping_shows(outcome, placed, steps, size); });
 }
 
 int check(const Arguments& arguments) {
@@ -127,7 +128,9 @@ int check(const Arguments& arguments) {
                                       arguments.steps);
                  });
   }
-  if (wanted(arguments.checks, "control")) check_control(outcomes, arguments.steps);
+  if (wanted(arguments.checks, "control")) {
+    check_control(outcomes, arguments.steps, arguments.narrow ? kNarrow : SteeredSize{});
+  }
   for (const ModelEntry& entry : models::all_models()) {
     if (!wanted(arguments.models, entry.name)) continue;
     for (const std::string& scale : arguments.scales) {
@@ -156,6 +159,7 @@ int metronome::programs::gpu_models(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--list", arguments.list, "Name the models, and check none");
   app.add_option("--steps", arguments.steps, "Steps of a check")->capture_default_str();
+  app.add_flag("--narrow", arguments.narrow, "Loops and branches of few numbers, for the host");
   app.add_option("--json", arguments.json, "Also write what was found to a file, line by line");
   CLI11_PARSE(app, argc, argv);
   try {

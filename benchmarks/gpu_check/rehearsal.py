@@ -38,7 +38,7 @@ def on_host(piece: Piece, places: Places) -> Piece:
     if piece.part == "conformance":
         command += ["--small"]
     if piece.part.startswith("models-"):
-        command += STEPS
+        command += [*STEPS, "--narrow"]
     if piece.part.startswith("compare-") or peers:
         command[command.index("cuda")] = "cpu"
         command += ["--rounds", "7"]

@@ -195,4 +195,5 @@ int metronome::programs::metronome_peer(int argc, char** argv) {
   for (std::string line; std::getline(std::cin, line);) {
     answer([&] { return contestant->answer(Json::parse(line)); });
   }
+  return 0;
 }

@@ -57,6 +57,20 @@ void GemmCommand::check() const {
   }
 }
 
+std::string together(std::span<const std::string> sources, std::string_view wrapper) {
+  // All define these: the kernel, and the functors of a group (ops/group/group_cuda.cc).
+  constexpr const char* kNames[] = {kGeneratedEntry, "Kernel",  "Operand0", "Operand1",
+                                    "Operand2",      "Result0", "Result1"};
+  std::string whole;
+  for (std::size_t k = 0; k < sources.size(); ++k) {
+    for (const char* name : kNames) whole += fmt::format("#define {0} {0}_{1}\n", name, k);
+    whole += sources[k];
+    whole += wrapper;
+    for (const char* name : kNames) whole += fmt::format("#undef {}\n", name);
+  }
+  return whole;
+}
+
 std::string name_of(const Command& command) { return std::visit(Name(), command); }
 
 void check_shape(std::string_view kernel, const KernelShape& shape) {

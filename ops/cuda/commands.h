@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -54,6 +55,13 @@ struct GeneratedCommand {
   std::vector<std::byte> arguments;
   KernelShape shape;
 };
+
+/// What a source is wrapped in calls the function that a device, or the host, enters.
+inline constexpr const char* kGeneratedEntry = "metronome_entry";
+
+/// Several sources as one, which a compiler takes a third of the time for, or less: `wrapper` comes
+/// after each, and what source number k and its wrapper define ends in "_<k>".
+std::string together(std::span<const std::string> sources, std::string_view wrapper);
 
 /// Bytes from device memory to device memory that does not overlap.
 struct CopyCommand {

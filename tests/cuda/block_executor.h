@@ -177,7 +177,8 @@ class BlockExecutor final : cuda::HostBlock {
     if (handed_ >= 0) return std::exchange(handed_, -1);
     if (failure_ || ready_.empty()) return -1;
     if (order_.kind == RunOrder::Kind::random) {
-      std::swap(ready_[random_() % ready_.size()], ready_.back());
+      // 31 random bits, scaled: a division would take longer than all else here.
+      std::swap(ready_[random_() * ready_.size() >> 31], ready_.back());
     }
     const int next = ready_.back();
     ready_.pop_back();
@@ -319,7 +320,7 @@ class BlockExecutor final : cuda::HostBlock {
   cuda::KernelShape shape_;
   const Body* body_ = nullptr;
   RunOrder order_;
-  std::mt19937_64 random_;
+  std::minstd_rand random_;  // it is asked millions of times
 
   int block_ = 0;
   std::vector<unsigned char> shared_;  // between two guards; 16-byte aligned as malloc does

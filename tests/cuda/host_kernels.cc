@@ -54,6 +54,10 @@ constexpr std::string_view kNew = "new_";
 
 namespace fs = std::filesystem;
 
+HostKernel entry_of(void* library, const char* name) {
+  return reinterpret_cast<HostKernel>(dlsym(library, name));
+}
+
 std::string text_of(const fs::path& file) {
   std::stringstream text;
   text << std::ifstream(file).rdbuf();
@@ -143,36 +147,64 @@ void HostCompiler::open_folder() {
   folder_ = kept;
 }
 
-fs::path HostCompiler::library_of(const std::string& name, const std::string& source) const {
-  const std::string text = kFirstLine + source + kEntry;
+void* HostCompiler::library_of(const std::string& name, const std::string& source,
+                               const std::string& text) {
+  if (folder_.empty()) open_folder();
   std::string stem = hash_of({text});
   const auto file = [&](const char* ending) { return folder_ / (stem + ending); };
-  while (fs::exists(file(".so"))) {
-    if (text_of(file(".cc")) == text) return file(".so");
+  while (fs::exists(file(".so")) && text_of(file(".cc")) != text) {
     stem += "x";  // another text of the same hash
   }
-  const NewFolder made(folder_);
-  const std::string to_compile = made / "source.cc", library = made / "source.so";
-  std::ofstream(to_compile) << text;
-  const std::string log = made / "log";
-  run_compiler(kSource, log, name, source, folder_.string(), log, library, to_compile);
-  fs::rename(to_compile, file(".cc"));
-  fs::rename(library, file(".so"));
-  return file(".so");
+  if (!fs::exists(file(".so"))) {
+    const NewFolder made(folder_);
+    const std::string to_compile = made / "source.cc", library = made / "source.so";
+    std::ofstream(to_compile) << text;
+    const std::string log = made / "log";
+    run_compiler(kSource, log, name, source, folder_.string(), log, library, to_compile);
+    fs::rename(to_compile, file(".cc"));
+    fs::rename(library, file(".so"));
+  }
+  void* handle = dlopen(file(".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw std::runtime_error(dlerror());
+  return handle;
 }
 
 HostKernel HostCompiler::compile(const std::string& name, const std::string& source) {
   const std::scoped_lock lock(mutex_);
   const auto known = compiled_.find(source);
   if (known != compiled_.end()) return known->second;
-  if (folder_.empty()) open_folder();
-  const fs::path library = library_of(name, source);
-  // Stays open: its functions are called until the program ends.
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) throw std::runtime_error(dlerror());
-  const auto kernel = reinterpret_cast<HostKernel>(dlsym(handle, "metronome_entry"));
+  const auto prepared = prepared_.find(source);
+  const HostKernel kernel =
+      prepared != prepared_.end()
+          ? prepared->second
+          : entry_of(library_of(name, source, kFirstLine + source + kEntry), kGeneratedEntry);
   compiled_.emplace(source, kernel);
   return kernel;
+}
+
+void HostCompiler::prepare(std::span<const std::string> sources) {
+  constexpr std::size_t kTogether = 32;
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::string> now;
+  const auto compile_now = [&] {
+    try {
+      const std::string text = together(now, kEntry);
+      void* const library = library_of("several kernels", text, text);
+      for (std::size_t k = 0; k < now.size(); ++k) {
+        const std::string name = fmt::format("{}_{}", kGeneratedEntry, k);
+        prepared_.emplace(now[k], entry_of(library, name.c_str()));
+      }
+    } catch (const std::runtime_error&) {
+      // `compile` says of which.
+    }
+    now.clear();
+  };
+  for (const std::string& source : sources) {
+    if (prepared_.contains(source) || compiled_.contains(source)) continue;
+    now.push_back(source);
+    if (now.size() == kTogether) compile_now();
+  }
+  if (!now.empty()) compile_now();
 }
 
 HostKernel HostKernels::find(const KernelCommand& command) const {

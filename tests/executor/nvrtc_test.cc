@@ -17,6 +17,7 @@
 #include "executor/cuda/runtime/code_cache.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
+#include "ops/cuda/commands.h"
 #include "ops/own/portable.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/skipped.h"
@@ -50,7 +51,7 @@ bool is_code(const std::vector<char>& code) {
   return bytes.starts_with(
              "\x7f"
              "ELF") &&
-         bytes.find(executor::runtime::kGeneratedEntry) != std::string_view::npos;
+         bytes.find(kGeneratedEntry) != std::string_view::npos;
 }
 
 /// Collects the log's lines for as long as it lives.

@@ -18,7 +18,7 @@ Target on_host(Target target) {
 TEST_CASE("a loop, a choice and sparse routing in one graph equal the kernels one by one") {
   for (const Conditions conditions : {Conditions::masked, Conditions::flat, Conditions::nested}) {
     Outcome outcome;
-    regions_are_stepwise(outcome, on_host, conditions, 7);
+    regions_are_stepwise(outcome, on_host, conditions, 7, kNarrow);
     MESSAGE(outcome.detail);
     CHECK(outcome.passed);
   }
@@ -26,7 +26,7 @@ TEST_CASE("a loop, a choice and sparse routing in one graph equal the kernels on
 
 TEST_CASE("rounds that do not run save time") {
   Outcome outcome;
-  skipping_shows(outcome, on_host, 3);
+  skipping_shows(outcome, on_host, 3, kNarrow);
   MESSAGE(outcome.detail);
   CHECK(outcome.passed);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/cuda/runtime/nvrtc.h"
+#include "ops/cuda/commands.h"
 #include "tests/gpu/kernel_table.h"
 
 namespace metronome {
@@ -25,8 +26,8 @@ inline void add_generated(KernelTable& table, const std::map<std::string, Launch
     auto found =
         resources_in(executor::runtime::resource_report(batch, architecture), architecture);
     for (std::size_t k = 0; k < batch.size(); ++k) {
-      table.add({generated.at(batch[k]), architecture,
-                 found[fmt::format("{}_{}", executor::runtime::kGeneratedEntry, k)]});
+      table.add(
+          {generated.at(batch[k]), architecture, found[fmt::format("{}_{}", kGeneratedEntry, k)]});
     }
   }
 }

@@ -46,7 +46,7 @@ void for_seeds(std::uint32_t least, std::chrono::seconds time, Kind kind, Tally&
 
 TEST_CASE("replay, stepwise and eager agree on random programs, and gradients are slopes") {
   Tally tally;
-  for_seeds(60, std::chrono::seconds(30), Kind::valid, tally);
+  for_seeds(60, std::chrono::seconds(15), Kind::valid, tally);
   MESSAGE(to_string(tally));
   // The programs are what they are meant to be.
   CHECK(tally.with_regions * 2 > tally.programs);
@@ -73,7 +73,7 @@ TEST_CASE("each mistake is found in random programs") {
 
 TEST_CASE("conditional nodes of a device leave the same bits as the kernels one by one") {
   Tally tally;
-  for_seeds(20, std::chrono::seconds(20), Kind::on_device, tally);
+  for_seeds(20, std::chrono::seconds(12), Kind::on_device, tally);
   MESSAGE(to_string(tally));
   CHECK(tally.device_regions * 3 > tally.device_programs);
   CHECK(tally.device_nested * 5 > tally.device_programs);
@@ -82,7 +82,7 @@ TEST_CASE("conditional nodes of a device leave the same bits as the kernels one 
 
 TEST_CASE("what is fed wrongly is told of by replay, stepwise and a device in the same words") {
   Tally tally;
-  for_seeds(40, std::chrono::seconds(15), Kind::misfed, tally);
+  for_seeds(40, std::chrono::seconds(8), Kind::misfed, tally);
   MESSAGE(to_string(tally));
   std::int64_t all = 0;
   for (const auto& [name, count] : tally.misfed) all += count;

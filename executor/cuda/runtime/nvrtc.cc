@@ -10,6 +10,7 @@
 #include "executor/cuda/libraries/library.h"
 #include "executor/support/hash64.h"
 #include "graph/ir/error.h"
+#include "ops/cuda/commands.h"
 #include "ops/cuda/embedded.h"
 
 namespace metronome::executor::runtime {
@@ -144,16 +145,7 @@ std::vector<char> compile_cubin(const std::string& source, const std::string& ar
 }
 
 std::string resource_report(std::span<const std::string> sources, const std::string& architecture) {
-  // All define these names: Kernel, and the functors of a group (ops/group/group_cuda.cc).
-  constexpr const char* kNames[] = {kGeneratedEntry, "Kernel",  "Operand0", "Operand1",
-                                    "Operand2",      "Result0", "Result1"};
-  std::string whole;
-  for (std::size_t k = 0; k < sources.size(); ++k) {
-    for (const char* name : kNames) whole += fmt::format("#define {0} {0}_{1}\n", name, k);
-    whole += sources[k] + kWrapper;
-    for (const char* name : kNames) whole += fmt::format("#undef {}\n", name);
-  }
-  return log_of(compiled(whole, architecture, "--ptxas-options=-v"));
+  return log_of(compiled(together(sources, kWrapper), architecture, "--ptxas-options=-v"));
 }
 
 std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,

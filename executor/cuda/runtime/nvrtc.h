@@ -10,14 +10,11 @@
 
 namespace metronome::executor::runtime {
 
-/// The name of the kernel in what `compile_cubin` makes; its one parameter is the source's
-/// `Kernel`.
-constexpr const char* kGeneratedEntry = "metronome_entry";
-
 /// "sm_90" for compute capability 9.0.
 std::string architecture(int major, int minor);
 
-/// Device code of a source as GeneratedCommand has it (ops/cuda/commands.h). Rounding is IEEE's and
+/// Device code of a source as GeneratedCommand has it (ops/cuda/commands.h): of a kernel
+/// `kGeneratedEntry`, whose one parameter is the source's `Kernel`. Rounding is IEEE's and
 /// multiply-adds are fused only where written, as in the kernels that are compiled ahead. Throws
 /// RunError where libnvrtc cannot be loaded, InternalError with the compiler's log and the numbered
 /// source where it does not compile.
