@@ -5,7 +5,7 @@
 #include "distributed/ops/reduced.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome {
 namespace {

@@ -8,7 +8,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/op_model.h"
 #include "ops/batch_norm/batch_norm.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome {
 namespace {

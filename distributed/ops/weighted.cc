@@ -2,7 +2,7 @@
 
 #include "distributed/ops/all_reduce.h"
 #include "graph/emit/scope.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome {
 

@@ -23,7 +23,7 @@
 #include "graph/passes/prune.h"
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/optimizers.h"
 
 namespace metronome::executor::compile {

@@ -34,8 +34,8 @@ struct RouteOptions;
 /// nothing. Verbs on a value whose graph was destroyed throw GraphError; executables of that graph
 /// still take it, to be fed or read.
 ///
-/// `==` and `!=` compare elements, as `<` does (ops/language/functions.h); two handles name one
-/// value if their `id()` are equal.
+/// `==` and `!=` compare elements, as `<` does (ops/expr/functions.h); two handles name one value
+/// if their `id()` are equal.
 class Value {
  public:
   Value() = default;  ///< absent: no graph
@@ -250,7 +250,7 @@ class Layers {
 };
 
 /// How branches join: `mt::sum`, `mt::mean`, `mt::concat(axis)` and their like
-/// (ops/language/functions.h), or any callable over them.
+/// (ops/expr/functions.h), or any callable over them.
 class Join {
  public:
   template <class F>

@@ -7,7 +7,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/dropout/dropout.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/matmul/matmul.h"
 #include "ops/rules/require.h"
 #include "ops/softmax/softmax.h"

@@ -6,7 +6,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome {
 

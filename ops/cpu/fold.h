@@ -9,18 +9,18 @@
 #include <type_traits>
 
 #include "ops/cpu/vector.h"
-#include "ops/reduce/reduce.h"
+#include "ops/expr/reduction.h"
 
 namespace metronome::METRONOME_ISA {
 
 /// The folding of one kind. Runs are folded in vectors, block by block; blocks in f64 (i64 for
 /// integers), so that long sums of f32 keep their accuracy.
-template <Reduce::Kind kKind, class T>
+template <ReduceKind kKind, class T>
 struct Fold {
   using V = Vector<T>;
   using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
-  static constexpr bool kMax = kKind == Reduce::Kind::max;
-  static constexpr bool kMin = kKind == Reduce::Kind::min;
+  static constexpr bool kMax = kKind == ReduceKind::max;
+  static constexpr bool kMin = kKind == ReduceKind::min;
   static constexpr std::int64_t kBlock = 4096;
   // Vectors that are added before their sum is added to others', and so on: long sums keep their
   // digits.
@@ -59,7 +59,7 @@ struct Fold {
   }
   /// What an element counts for.
   static V count(const V& x) {
-    if constexpr (kKind == Reduce::Kind::sum_squares) {
+    if constexpr (kKind == ReduceKind::sum_squares) {
       return x * x;
     } else {
       return x;
@@ -114,7 +114,7 @@ struct Fold {
     Total total = start<Total>();
     for (std::int64_t i = 0; i < n; ++i) {
       const Total x = static_cast<Total>(p[i * step]);
-      total = join_one(total, kKind == Reduce::Kind::sum_squares ? x * x : x);
+      total = join_one(total, kKind == ReduceKind::sum_squares ? x * x : x);
     }
     return total;
   }

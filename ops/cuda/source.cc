@@ -12,7 +12,7 @@
 
 #include "ops/cuda/map.h"
 #include "ops/cuda/table.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 
 namespace metronome {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/elementwise/number_of.h"
 #include "ops/expand/expand.h"
-#include "ops/language/number_of.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

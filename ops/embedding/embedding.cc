@@ -4,8 +4,8 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/elementwise/elementwise.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
+#include "ops/expr/sums.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "graph/ir/type.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 
 namespace metronome {
 

@@ -9,8 +9,8 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/expr/functions.h"
 #include "ops/language/composed.h"
-#include "ops/language/functions.h"
 #include "ops/language/init.h"
 #include "ops/rules/require.h"
 

@@ -1,4 +1,4 @@
-// Activations beside those of ops/language/functions.h, with PyTorch's names, defaults and
+// Activations beside those of ops/expr/functions.h, with PyTorch's names, defaults and
 // gradients at kinks. All are formulas of other functions, of f32 and f64; as layers they treat
 // each element alone but for glu and swiglu. A function without numbers is its own layer:
 // `mt::mish(x)`, `x.through(mt::mish)`. One with numbers is a layer where it takes no value:

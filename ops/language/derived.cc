@@ -10,6 +10,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "ops/language/composed.h"
+#include "ops/reduce/reduce.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

@@ -8,7 +8,7 @@
 #include "graph/ir/line.h"
 #include "graph/ir/type.h"
 #include "graph/ir/value.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome {
 

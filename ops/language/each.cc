@@ -5,7 +5,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/value.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome {
 namespace {

@@ -6,7 +6,7 @@
 #include "ops/language/expert_choice.h"
 
 #include "graph/emit/scope.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/indexing.h"
 
 namespace metronome {

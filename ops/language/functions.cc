@@ -1,10 +1,11 @@
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 #include <fmt/format.h>
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/number_of.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/reduce/reduce.h"
 
 namespace metronome {
 namespace {

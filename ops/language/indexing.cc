@@ -9,8 +9,8 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/cumsum/cumsum.h"
+#include "ops/expr/functions.h"
 #include "ops/gather/gather.h"
-#include "ops/language/functions.h"
 #include "ops/rules/require.h"
 #include "ops/sort/sort.h"
 

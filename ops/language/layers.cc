@@ -12,7 +12,7 @@
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/matmul/matmul.h"

@@ -21,8 +21,8 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/value.h"
+#include "ops/expr/functions.h"
 #include "ops/language/expert_choice.h"
-#include "ops/language/functions.h"
 #include "ops/route/route.h"
 #include "ops/rules/require.h"
 

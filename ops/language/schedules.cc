@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "graph/emit/scope.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/layers/attention.h"
 #include "ops/layers/attention_parts.h"

@@ -7,7 +7,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/rules/require.h"

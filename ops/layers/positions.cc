@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "graph/ir/type.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/layers/attention_parts.h"
 #include "ops/rules/require.h"

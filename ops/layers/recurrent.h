@@ -17,7 +17,7 @@
 #include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace metronome {

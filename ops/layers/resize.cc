@@ -10,7 +10,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/pad/pad.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rules/require.h"

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "graph/ir/error.h"
+#include "ops/expr/functions.h"
 #include "ops/language/composed.h"
 #include "ops/language/derived.h"
-#include "ops/language/functions.h"
 #include "ops/losses/reduced.h"
 #include "ops/rules/require.h"
 

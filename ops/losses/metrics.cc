@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "graph/ir/error.h"
+#include "ops/expr/functions.h"
 #include "ops/language/composed.h"
-#include "ops/language/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

@@ -4,7 +4,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

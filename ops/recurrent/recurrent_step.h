@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace metronome::recurrent {

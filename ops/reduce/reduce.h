@@ -10,6 +10,7 @@
 
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
+#include "ops/expr/reduction.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
@@ -17,14 +18,12 @@ namespace metronome {
 /// Reduces over some axes. Sums of f32 are added in f64 block by block; the same shape gives the
 /// same bits whatever the number of threads.
 struct Reduce {
-  enum class Kind : std::uint8_t { sum, mean, max, min, sum_squares };
-
-  static constexpr std::string_view kNames[] = {"sum", "mean", "max", "min", "sum_squares"};
+  using Kind = ReduceKind;
 
   Kind kind = Kind::sum;
   std::vector<std::int64_t> axes;  ///< counted from the front, each once, in order
   bool keep = false;               ///< reduced dimensions stay, as 1
-  std::string_view name = kNames[static_cast<std::size_t>(kind)];
+  std::string_view name = name_of(kind);
 
   bool operator==(const Reduce&) const = default;
   std::string attributes() const;

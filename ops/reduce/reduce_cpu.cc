@@ -13,7 +13,7 @@
 #include "ops/cpu/fold.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 #include "ops/rules/axis.h"
 #include "ops/rules/by_element.h"
 

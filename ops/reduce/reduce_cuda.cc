@@ -10,7 +10,7 @@
 #include "graph/ir/error.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_plan.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reduce_kernels.h"
 #include "ops/rules/axis.h"

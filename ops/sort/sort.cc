@@ -6,7 +6,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/expr/sums.h"
 #include "ops/gather/gather.h"
 #include "ops/rules/require.h"
 

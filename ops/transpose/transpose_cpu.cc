@@ -10,7 +10,7 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/vector.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 
 namespace metronome::METRONOME_ISA {
 namespace {

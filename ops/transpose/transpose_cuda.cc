@@ -5,7 +5,7 @@
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/units.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 #include "ops/transpose/transpose.h"
 #include "ops/transpose/transpose_kernels.h"
 

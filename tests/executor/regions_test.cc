@@ -11,7 +11,7 @@
 #include "executor/cuda/capture/captured.h"
 #include "graph/builder/graph.h"
 #include "graph/emit/scope.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "tests/doctest.h"
 
 namespace metronome::regions_test {

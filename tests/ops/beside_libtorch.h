@@ -12,7 +12,7 @@
 #include "graph/builder/graph.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/optimizers.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"

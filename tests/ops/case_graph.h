@@ -11,7 +11,7 @@
 #include "graph/emit/scope.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/optimizers.h"
 #include "ops/reference/table.h"
 #include "ops/rules/case.h"

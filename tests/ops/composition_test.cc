@@ -3,7 +3,7 @@
 
 #include "graph/builder/graph.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/layers.h"
 #include "tests/doctest.h"
 

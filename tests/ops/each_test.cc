@@ -9,7 +9,7 @@
 #include "graph/passes/prune.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/layers.h"
 #include "ops/language/optimizers.h"
 #include "tests/doctest.h"

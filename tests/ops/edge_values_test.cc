@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/elementwise/elementwise.h"
 #include "tests/doctest.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/edge_functions.h"

@@ -7,7 +7,7 @@
 
 #include "graph/builder/graph.h"
 #include "graph/passes/prune.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 namespace metronome::fold_test {
 namespace {

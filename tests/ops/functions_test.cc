@@ -1,6 +1,6 @@
-// What users are told when they misuse the functions of ops/language/functions.h: whole texts. "@1"
+// What users are told when they misuse the functions of ops/expr/functions.h: whole texts. "@1"
 // stands for the first line after the one that made `at`.
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 
 #include <fmt/format.h>
 

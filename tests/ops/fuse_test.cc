@@ -19,7 +19,7 @@
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
 #include "ops/dropout/dropout.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
 #include "ops/language/optimizers.h"

@@ -4,7 +4,7 @@
 
 #include "graph/builder/graph.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
 #include "ops/language/optimizers.h"

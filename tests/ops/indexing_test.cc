@@ -6,7 +6,7 @@
 
 #include "graph/builder/graph.h"
 #include "graph/ir/error.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/indexing.h"
 #include "tests/doctest.h"
 #include "tests/ops/declared.h"

@@ -11,7 +11,7 @@
 #include "graph/builder/graph.h"
 #include "graph/ir/error.h"
 #include "graph/passes/for_mode.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
 #include "ops/rms_norm/rms_norm.h"

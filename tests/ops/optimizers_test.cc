@@ -15,7 +15,7 @@
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/optimizers.h"
 #include "tests/doctest.h"

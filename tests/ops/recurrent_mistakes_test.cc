@@ -9,7 +9,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/passes/lower.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
 #include "ops/language/optimizers.h"

@@ -45,7 +45,7 @@ FINE = """
 
 PRELUDE = """
 #include "graph/builder/graph.h"
-#include "ops/language/functions.h"
+#include "ops/expr/functions.h"
 namespace mt = metronome;
 """
 BUILD = """

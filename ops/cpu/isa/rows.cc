@@ -4,7 +4,7 @@
 
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {

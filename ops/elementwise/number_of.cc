@@ -1,4 +1,4 @@
-#include "ops/language/number_of.h"
+#include "ops/elementwise/number_of.h"
 
 #include <cstring>
 

@@ -3,6 +3,10 @@
 // Names are PyTorch's. Operands are broadcast as in NumPy; a number takes the element type of the
 // value beside it; there is no implicit promotion: mixed types are an error that suggests `cast`.
 // Every mistake is recorded in the graph with the line of the caller, and gives a poisoned value.
+//
+// Gradients and lowerings call these too, so they are declared below the ops. They make nodes of
+// ops, so they are defined above or beside them: in ops/language/functions.cc, `concat` in
+// ops/concat, ...
 #pragma once
 
 #include <concepts>
@@ -15,8 +19,8 @@
 #include "graph/ir/line.h"
 #include "graph/ir/type.h"
 #include "graph/ir/value.h"
-#include "ops/elementwise/elementwise.h"
-#include "ops/reduce/reduce.h"
+#include "ops/expr/function.h"
+#include "ops/expr/reduction.h"
 
 namespace metronome {
 
@@ -105,7 +109,7 @@ struct Axes {
 /// A reduction over axes, which leave the shape, or stay as 1 with `keep`; as a layer it reduces
 /// all.
 struct Reduction {
-  Reduce::Kind kind;
+  ReduceKind kind;
   Value operator()(Value x, Axes axes = {}, bool keep = false, Line line = Line::here()) const;
   /// As a layer. (A template, so that `sum(x, {0, 1})` is not mistaken for it.)
   template <std::same_as<Line> L>
@@ -120,12 +124,12 @@ struct BranchReduction : Reduction {
   Value operator()(const Values& branches, Line line = Line::here()) const;
 };
 
-inline constexpr BranchReduction sum{{Reduce::Kind::sum}};
-inline constexpr BranchReduction mean{{Reduce::Kind::mean}};
+inline constexpr BranchReduction sum{{ReduceKind::sum}};
+inline constexpr BranchReduction mean{{ReduceKind::mean}};
 /// Their gradient goes in equal shares to all elements that are the largest (smallest).
-inline constexpr BranchReduction max{{Reduce::Kind::max}};
-inline constexpr BranchReduction min{{Reduce::Kind::min}};
-inline constexpr Reduction sum_squares{Reduce::Kind::sum_squares};
+inline constexpr BranchReduction max{{ReduceKind::max}};
+inline constexpr BranchReduction min{{ReduceKind::min}};
+inline constexpr Reduction sum_squares{ReduceKind::sum_squares};
 
 /// Joins the branches of `split` by their product.
 struct Product {

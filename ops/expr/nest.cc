@@ -1,4 +1,4 @@
-#include "ops/language/nest.h"
+#include "ops/expr/nest.h"
 
 namespace metronome {
 
