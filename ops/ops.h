@@ -64,7 +64,8 @@ using KernelOps = OpList<
     // optimizers
     AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate>;
 
-/// Of those, ops of one element each: CUDA runs one on its own as a group of one (ops/cuda/map.h).
+/// Of those, ops of one element each: CUDA runs one on its own as a group of one
+/// (ops/group/group.h).
 using MapOps = OpList<Accumulate, Elementwise, Cast, Dropout, Expand>;
 
 /// Several ops as one node, made by passes for targets that run them so.

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "ops/concat/concat.h"
+#include "ops/concat/runs_cuda.h"
 #include "ops/cuda/launch.h"
-#include "ops/cuda/runs.h"
 #include "ops/rules/axis.h"
 
 namespace metronome {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "graph/ir/error.h"
-#include "ops/cpu/convolution.h"
+#include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/parallel.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/cpu/convolution.h"
+#include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/by_element.h"
 

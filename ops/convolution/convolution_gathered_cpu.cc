@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/cpu/convolution.h"
+#include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/by_element.h"

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/cpu/convolution.h"
+#include "ops/convolution/convolution_cpu.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/parallel.h"
 #include "ops/rules/by_element.h"

@@ -4,9 +4,7 @@
 #include <span>
 #include <string>
 
-#include "graph/ir/op.h"
 #include "graph/ir/type.h"
-#include "ops/cuda/launch.h"
 
 namespace metronome {
 
@@ -18,8 +16,5 @@ struct MapSource {
   std::string index;                      ///< name of the element's place in the result, an Index
   std::string key;  ///< of a random op's key, an unsigned long long: sources are equal without it
 };
-
-/// Runs an op of `MapOps` on its own: a group of one.
-void record_map(const Op& op, const CudaLaunch& launch);
 
 }  // namespace metronome

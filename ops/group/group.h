@@ -11,6 +11,8 @@ namespace metronome {
 /// (ops/kernel/reduce.h), and what else the reduction launches.
 void record(const Group& group, const CudaLaunch& launch);
 METRONOME_CUDA_CANDIDATES(Group);
+/// An op of `MapOps` (ops/ops.h) on its own: a group of one.
+void record_map(const Op& op, const CudaLaunch& launch);
 
 /// The members' libtorch calls in turn. Throws InternalError where an output of the group is one
 /// that a member saves for its gradient: libtorch does not give those.

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ops/cuda/bands.h"
+#include "ops/bands/bands_cuda.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/units.h"
 #include "ops/pool/avg_pool.h"

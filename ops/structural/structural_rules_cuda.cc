@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "ops/concat/runs_cuda.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/map.h"
-#include "ops/cuda/runs.h"
 #include "ops/cuda/source.h"
 #include "ops/cuda/units.h"
 #include "ops/structural/relayout.h"

@@ -1,6 +1,6 @@
 #include "ops/upsample/upsample.h"
 
-#include "ops/cpu/bands.h"
+#include "ops/bands/bands_cpu.h"
 #include "ops/cpu/launch.h"
 
 namespace metronome::METRONOME_ISA {

@@ -1,6 +1,6 @@
 #include "ops/upsample/upsample.h"
 
-#include "ops/cuda/bands.h"
+#include "ops/bands/bands_cuda.h"
 #include "ops/cuda/launch.h"
 
 namespace metronome {

@@ -168,9 +168,9 @@ def room_of(path):
             return folder
         if name.endswith("_kernels.h") and folder != "ops/cuda":
             return "ops:kernels"
-        if folder.startswith("ops/cpu") or name.endswith("_cpu.cc"):
+        if folder.startswith("ops/cpu") or name.endswith(("_cpu.cc", "_cpu.h")):
             return "ops/cpu"
-        if folder == "ops/cuda" or name.endswith("_cuda.cc"):
+        if folder == "ops/cuda" or name.endswith(("_cuda.cc", "_cuda.h")):
             return "ops/cuda"
         if folder == "ops/own":
             return folder

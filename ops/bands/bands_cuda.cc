@@ -1,4 +1,4 @@
-#include "ops/cuda/bands.h"
+#include "ops/bands/bands_cuda.h"
 
 #include <cstddef>
 #include <span>

@@ -1,4 +1,4 @@
-#include "ops/cuda/runs.h"
+#include "ops/concat/runs_cuda.h"
 
 #include <span>
 #include <type_traits>
