@@ -15,6 +15,7 @@
 #include "executor/libtorch/convert.h"
 #include "graph/ir/error.h"
 #include "ops/cpu/table.h"
+#include "ops/reference/elements.h"
 #include "ops/reference/table.h"
 
 namespace metronome::benchmarks {

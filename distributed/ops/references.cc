@@ -15,6 +15,7 @@
 #include "distributed/ops/async_all_reduce.h"
 #include "distributed/ops/broadcast.h"
 #include "distributed/ops/exchange.h"
+#include "ops/reference/elements.h"
 #include "ops/reference/table.h"
 
 namespace metronome {

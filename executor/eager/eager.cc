@@ -24,6 +24,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "ops/reference/elements.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {

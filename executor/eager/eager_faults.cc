@@ -10,6 +10,7 @@
 
 #include "executor/engine/blame.h"
 #include "executor/engine/plan_nodes.h"
+#include "ops/reference/elements.h"
 
 namespace metronome::executor::eager {
 namespace {

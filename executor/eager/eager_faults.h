@@ -10,7 +10,7 @@
 
 #include "executor/engine/faults.h"
 #include "graph/ir/graph.h"
-#include "ops/reference/table.h"
+#include "ops/rules/rules.h"
 
 namespace metronome::executor::eager {
 

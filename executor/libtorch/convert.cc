@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "graph/ir/error.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 
 namespace metronome {
 namespace {

@@ -1,7 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/cast/cast.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 
 namespace metronome {
 

@@ -53,6 +53,8 @@ std::string_view choose_isa(const CpuFeatures& processor, const CpuFeatures& bui
 /// must not run on a processor that lacks it.
 CpuTable cpu_table_of(std::string_view isa);
 
+/// What makes the table of an instruction set from the list of all ops: ops/tables/table_cpu.cc,
+/// above the ops.
 namespace avx2 {
 CpuTable make_cpu_table(std::string_view isa);
 }

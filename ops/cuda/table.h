@@ -28,6 +28,7 @@ class CudaTable {
   std::vector<std::pair<std::type_index, Rules>> rules_;
 };
 
+/// Made from the list of all ops: ops/tables/table_cuda.cc, above the ops.
 const CudaTable& cuda_table();
 
 }  // namespace metronome

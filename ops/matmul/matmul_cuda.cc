@@ -36,7 +36,7 @@ struct Products {
 };
 
 /// Steps of one leading dimension, or of several that one loop walks through.
-struct Loop {
+struct MatmulLoop {
   std::int64_t size = 1;
   Place step;
 };
@@ -51,12 +51,13 @@ std::int64_t leading(const Type& type, std::int64_t i, std::int64_t rank) {
 
 /// The leading dimensions, innermost first; neighbours that all operands walk through evenly are
 /// one loop.
-std::vector<Loop> loops_of(const Type& a, const Type& b, const Type& d) {
-  std::vector<Loop> loops;
+std::vector<MatmulLoop> loops_of(const Type& a, const Type& b, const Type& d) {
+  std::vector<MatmulLoop> loops;
   Place whole{matrix_size(a), matrix_size(b), matrix_size(d)};
   for (std::int64_t i = d.rank() - 3; i >= 0; --i) {
     const std::int64_t size_a = leading(a, i, d.rank()), size_b = leading(b, i, d.rank());
-    const Loop loop{d.shape[i], {size_a == 1 ? 0 : whole.a, size_b == 1 ? 0 : whole.b, whole.d}};
+    const MatmulLoop loop{d.shape[i],
+                          {size_a == 1 ? 0 : whole.a, size_b == 1 ? 0 : whole.b, whole.d}};
     whole = {whole.a * size_a, whole.b * size_b, whole.d * loop.size};
     if (loop.size == 1) continue;
     if (!loops.empty() && loop.step.a == loops.back().step.a * loops.back().size &&
@@ -83,21 +84,22 @@ Products products_of(const Matmul& op, std::span<const Type> in, const Type& d, 
   problem.k = a.shape.end()[op.transpose_a ? -2 : -1];
   problem.tf32 = tf32 && d.element == f32;
 
-  std::vector<Loop> loops = loops_of(a, b, d);
+  std::vector<MatmulLoop> loops = loops_of(a, b, d);
   if (!loops.empty() && !op.transpose_a && loops[0].step.b == 0) {
     problem.m *= loops[0].size;  // one b: the rows of all a's lie one after the other
     loops.erase(loops.begin());
   }
   if (loops.empty()) return result;
 
-  const auto longest = std::max_element(
-      loops.begin(), loops.end(), [](const Loop& x, const Loop& y) { return x.size < y.size; });
+  const auto longest =
+      std::max_element(loops.begin(), loops.end(),
+                       [](const MatmulLoop& x, const MatmulLoop& y) { return x.size < y.size; });
   problem.batch = longest->size;
   problem.stride_a = longest->step.a;
   problem.stride_b = longest->step.b;
   problem.stride_d = longest->step.d;
   loops.erase(longest);
-  for (const Loop& loop : loops) {
+  for (const MatmulLoop& loop : loops) {
     std::vector<Place> places;
     for (std::int64_t i = 0; i < loop.size; ++i) {
       for (const Place& p : result.places) {

@@ -1,4 +1,5 @@
-// libtorch's table of rules: the eager form and the oracle of every op.
+// libtorch's table of rules: the eager form and the oracle of every op. It is made from the list of
+// all ops: ops/tables/table_reference.cc, above the ops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +14,6 @@
 #include "ops/rules/rules.h"
 
 namespace metronome {
-
-c10::ScalarType to_torch(Element element);
-/// Throws RunError for an element type that Metronome does not have.
-Element from_torch(c10::ScalarType type);
 
 /// One call of an op through libtorch; autograd records it where the inputs ask for gradients.
 /// Returns the visible outputs. `ops`: those of one's own.

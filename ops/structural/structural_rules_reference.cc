@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 #include "ops/structural/structural_rules.h"
 
 namespace metronome {

@@ -8,7 +8,7 @@
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"

@@ -11,6 +11,7 @@
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/ops.h"
+#include "ops/reference/table.h"
 #include "tests/gpu/compound_conformance.h"
 #include "tests/ops/parameter_gradients.h"
 #include "tests/ops/structural_cases.h"

@@ -7,7 +7,7 @@
 
 #include "graph/ir/structural.h"
 #include "ops/cuda/table.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 #include "tests/aten.h"
 
 namespace metronome {

@@ -7,6 +7,7 @@
 
 #include "ops/cpu/table.h"
 #include "ops/ops.h"
+#include "ops/reference/table.h"
 #include "tests/doctest.h"
 #include "tests/ops/asked.h"
 #include "tests/ops/interpreter.h"

@@ -16,6 +16,7 @@
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/optimizer_updates/optimizer_updates.h"
 #include "ops/reduce/reduce.h"
+#include "ops/reference/table.h"
 #include "ops/softmax/softmax.h"
 #include "tests/doctest.h"
 #include "tests/ops/case_graph.h"

@@ -1,6 +1,7 @@
 // Elementwise functions and their gradients, as graphs compute them, at the edges of their types:
 // beside the true function and beside libtorch.
 #include "tests/ops/edge_values.h"
+#include "ops/reference/table.h"
 
 #include <fmt/format.h>
 

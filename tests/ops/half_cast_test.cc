@@ -12,7 +12,7 @@
 #include "graph/ir/half.h"
 #include "ops/cast/cast.h"
 #include "ops/cpu/table.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/gpu/device_interpreter.h"

@@ -18,7 +18,7 @@
 #include "graph/builder/graph.h"
 #include "graph/ir/structural.h"
 #include "ops/cpu/table.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 #include "tests/aten.h"
 #include "tests/guarded_bytes.h"
 

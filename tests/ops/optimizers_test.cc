@@ -18,6 +18,7 @@
 #include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/optimizers.h"
+#include "ops/reference/table.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/reference/table.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/parameter_gradients.h"
 #include "tests/ops/tolerance.h"

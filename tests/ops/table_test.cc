@@ -4,7 +4,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
 #include "ops/ops.h"
-#include "ops/reference/table.h"
+#include "ops/reference/elements.h"
 #include "tests/doctest.h"
 
 namespace metronome::table_test {

@@ -108,6 +108,7 @@ INTERNALS = {
     "ops/matmul/matmul.h",
     "ops/pool/max_pool.h",
     "ops/recurrent/recurrent.h",
+    "ops/reference/elements.h",
     "ops/reference/table.h",
     "ops/softmax/softmax.h",
 }
