@@ -24,7 +24,7 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/expr/functions.h"
-#include "ops/language/optimizers.h"
+#include "ops/optimizers/optimizers.h"
 
 namespace metronome::executor::compile {
 namespace {

@@ -25,6 +25,7 @@
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 #include "ops/reference/elements.h"
+#include "ops/reference/optimizers.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {

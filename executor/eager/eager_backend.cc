@@ -15,6 +15,7 @@
 #include "graph/passes/lower.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/training/on_rank.h"
+#include "ops/reference/optimizers.h"
 #include "ops/reference/table.h"
 
 namespace metronome::executor::eager {

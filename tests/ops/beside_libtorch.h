@@ -13,7 +13,7 @@
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/expr/functions.h"
-#include "ops/language/optimizers.h"
+#include "ops/optimizers/optimizers.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"
 #include "tests/ops/tolerance.h"

@@ -12,7 +12,7 @@
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/expr/functions.h"
-#include "ops/language/optimizers.h"
+#include "ops/optimizers/optimizers.h"
 #include "ops/reference/elements.h"
 #include "ops/rules/case.h"
 #include "tests/aten.h"

@@ -11,7 +11,7 @@
 #include "graph/passes/training/update.h"
 #include "ops/expr/functions.h"
 #include "ops/language/layers.h"
-#include "ops/language/optimizers.h"
+#include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
 
 namespace metronome::each_test {

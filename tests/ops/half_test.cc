@@ -7,8 +7,8 @@
 #include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
-#include "ops/language/optimizers.h"
 #include "ops/losses/losses.h"
+#include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
 
 namespace metronome::half_test {

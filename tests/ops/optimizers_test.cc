@@ -17,8 +17,8 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/expr/functions.h"
 #include "ops/language/init.h"
-#include "ops/language/optimizers.h"
-#include "ops/reference/table.h"
+#include "ops/optimizers/optimizers.h"
+#include "ops/reference/optimizers.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 

@@ -12,8 +12,8 @@
 #include "ops/expr/functions.h"
 #include "ops/language/init.h"
 #include "ops/language/layers.h"
-#include "ops/language/optimizers.h"
 #include "ops/layers/recurrent.h"
+#include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
 #include "tests/ops/declared.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numbers>
 
-#include "ops/language/schedules.h"
+#include "ops/optimizers/schedules.h"
 #include "tests/doctest.h"
 #include "tests/ops/interpreter.h"
 

@@ -1,4 +1,4 @@
-#include "ops/language/optimizers.h"
+#include "ops/optimizers/optimizers.h"
 
 #include <fmt/format.h>
 

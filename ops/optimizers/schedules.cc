@@ -1,4 +1,4 @@
-#include "ops/language/schedules.h"
+#include "ops/optimizers/schedules.h"
 
 #include <fmt/format.h>
 

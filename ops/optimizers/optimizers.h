@@ -9,7 +9,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/optimizer.h"
-#include "ops/language/schedules.h"
+#include "ops/optimizers/schedules.h"
 
 namespace metronome {
 

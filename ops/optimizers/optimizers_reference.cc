@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include "graph/ir/error.h"
-#include "ops/language/optimizers.h"
-#include "ops/reference/table.h"
+#include "ops/optimizers/optimizers.h"
+#include "ops/reference/optimizers.h"
 
 namespace metronome {
 

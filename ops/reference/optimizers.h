@@ -1,0 +1,34 @@
+// libtorch's steps of optimizers, for eager. They know each optimizer, so they are defined above:
+// ops/optimizers/optimizers_reference.cc.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/ir/optimizer.h"
+#include "graph/ir/structural.h"
+#include "ops/rules/rules.h"
+
+namespace metronome {
+
+/// True for the optimizers that `reference_step` knows.
+bool has_reference(const OptimizerRule& optimizer);
+/// What the next step of an optimizer that `reference_step` knows takes and makes beside the
+/// parameters (`UpdateNumber`).
+double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
+                        const Tensors& gradients, std::int64_t update);
+/// What multiplies the optimizer's learning rate and weight decay, for a parameter.
+struct Scales {
+  double rate = 1, decay = 1;
+  auto operator<=>(const Scales&) const = default;
+};
+/// An optimizer through libtorch's fused kernels, in place.
+/// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts
+/// the updates made before this one. `scales[i]` is of parameter i; empty: 1 for all.
+void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
+                    const std::vector<Tensors>& slots, std::int64_t update,
+                    const std::vector<Scales>& scales = {});
+
+}  // namespace metronome
