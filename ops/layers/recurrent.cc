@@ -7,6 +7,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/language/layers.h"
 #include "ops/layers/recurrent_parts.h"
 #include "ops/recurrent/recurrent_unrolled.h"
 #include "ops/rules/require.h"
@@ -137,10 +138,12 @@ Recurrent Sequence::run() const {
     }
     results = apply(make_op(op), in, line, op.results());
   } else {
-    results =
-        recurrent::unrolled({kind, hidden, options.bidirectional, options.batch_first, nonlinearity,
-                             options.dropout, x, start.hidden, start.cell, start.lengths, weights},
-                            line);
+    std::optional<Layer> between;
+    if (options.dropout > 0) between = dropout(options.dropout);
+    results = recurrent::unrolled(
+        {kind, hidden, options.bidirectional, options.batch_first, nonlinearity, std::move(between),
+         x, start.hidden, start.cell, start.lengths, weights},
+        line);
   }
   if (results.empty()) return nothing();
   return {results[0], results[1], keeps_cell() ? results[2] : Value()};

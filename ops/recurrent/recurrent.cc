@@ -111,7 +111,7 @@ Values RecurrentSequence::lower(std::span<const Value> in) const {
                                 .bidirectional = bidirectional,
                                 .batch_first = batch_first,
                                 .nonlinearity = relu ? metronome::relu : tanh,
-                                .dropout = 0,
+                                .between = {},
                                 .x = take(true),
                                 .first_hidden = take(first_hidden),
                                 .first_cell = take(first_cell),

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "graph/emit/scope.h"
-#include "ops/language/layers.h"
 
 namespace metronome::recurrent {
 namespace {
@@ -105,9 +104,7 @@ Values UnrolledSequence::run() const {
       cells.push_back(state.cell);
     }
     stream = directions() == 1 ? streams[0] : concat(streams, -1, line);
-    if (dropout > 0 && layer + 1 < layers()) {
-      stream = stream.through(metronome::dropout(dropout), line);
-    }
+    if (between && layer + 1 < layers()) stream = stream.through(*between, line);
   }
   if (runs.present()) stream = where(runs, stream, 0.0, line);
   if (batch_first) stream = stream.transpose(0, 1, line);

@@ -1,6 +1,7 @@
 // A recurrent layer written out: the input products of all steps ahead, then step after step.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ops/recurrent/recurrent_step.h"
@@ -14,7 +15,7 @@ struct Unrolling {
   bool bidirectional;
   bool batch_first;
   UnaryFunction nonlinearity;
-  double dropout;  ///< on what a layer hands to the next
+  std::optional<Layer> between;  ///< what a layer hands to the next goes through it
   Value x;
   Value first_hidden;  ///< absent, as the next two: zeros, zeros, all steps
   Value first_cell;
