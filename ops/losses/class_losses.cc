@@ -12,6 +12,8 @@
 #include "ops/language/composed.h"
 #include "ops/language/layers.h"
 #include "ops/losses/reduced.h"
+#include "ops/mean_losses/mean_losses.h"
+#include "ops/mean_losses/targets.h"
 #include "ops/pick/pick.h"
 #include "ops/rules/require.h"
 

@@ -13,6 +13,7 @@
 #include "ops/language/composed.h"
 #include "ops/language/derived.h"
 #include "ops/losses/reduced.h"
+#include "ops/mean_losses/mean_losses.h"
 #include "ops/rules/require.h"
 
 namespace metronome {

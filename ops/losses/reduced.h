@@ -18,11 +18,6 @@ void require_some(const Value& of, LossReduction reduction);
 /// Throws where `factor`, unless absent, is not of x's element type or does not broadcast to x.
 void require_broadcasts(std::string_view what, const Value& factor, const Value& x);
 
-/// Dimensions of x but `axis`, which may be negative: of what there is one target each.
-Shape rows_of(const Type& x, std::int64_t axis);
-/// Throws where targets are not i64, one for each row of x, whose classes lie along `axis`; absent:
-/// along the last dimension, and throws where they may as well lie along dimension 1.
-void require_targets(const Type& x, const Type& targets, std::optional<std::int64_t> axis);
 /// x [..., classes].
 Value with_classes_last(Value x, std::optional<std::int64_t> axis);
 

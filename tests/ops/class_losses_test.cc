@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "graph/ir/error.h"
+#include "ops/mean_losses/mean_losses.h"
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
 

@@ -1,6 +1,6 @@
 // Cases of the losses: one element, odd sizes, several dimensions, wide for threads.
 #include "graph/ir/op_model.h"
-#include "ops/losses/losses.h"
+#include "ops/mean_losses/mean_losses.h"
 
 namespace metronome {
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/smooth_l1_loss.h>
 
-#include "ops/losses/losses.h"
+#include "ops/mean_losses/mean_losses.h"
 
 namespace metronome {
 
