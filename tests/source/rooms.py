@@ -2,7 +2,8 @@
 
 A room is a folder of sources that is one library (in ops/ a kind of file is one, too: an op's rules
 know no kernel). Bazel's visibility keeps apart what is linked, but lets a file include whatever its
-libraries include in turn; so the order is held here, line by line.
+libraries include in turn; so the order is held here, line by line. The folders of ops/ have an order
+of their own, as several of them are one library.
 """
 
 import collections
@@ -82,6 +83,24 @@ _DISTRIBUTED = {
     + ["distributed/store", "distributed/collectives", "distributed/join"],
 }
 ORDER = {**_GRAPH, **_OPS, **_EXECUTOR, **_DISTRIBUTED}
+
+# Inside ops/, which is few libraries, the floors from the ground up: a file includes its own floor
+# and those below. The folders of ops lie between those of FLOORS_BELOW and those of FLOORS_ABOVE; an
+# op may include others, as long as no way leads back.
+FLOORS_BELOW = [
+    {"ops/kernel"},  # and the table of elementwise functions
+    {"ops/rules"},
+    {"ops/expr"},
+    {"ops/cpu", "ops/cuda", "ops/reference"},
+]
+FLOORS_ABOVE = [
+    {"ops", "ops/tables", "ops/own"},  # ops/ops.h: the list of all ops
+    {"ops/language"},
+    {"ops/layers"},
+    {"ops/losses"},
+    {"ops/optimizers"},
+]
+OPS_FLOOR = len(FLOORS_BELOW)
 
 # What users include, and what stands in it; with a device, its driver.
 PUBLIC = "executor/metronome.h"
@@ -183,6 +202,62 @@ def room_of(path):
     return folder
 
 
+def floor_of(path):
+    """The folder in ops/ that a file lies in, and the number of its floor."""
+    folder = "/".join(path.split("/")[:-1][:2])
+    if path == "ops/elementwise/elementwise_rows.h":
+        return folder, 0
+    for floor, folders in enumerate(FLOORS_BELOW):
+        if folder in folders:
+            return folder, floor
+    for floor, folders in enumerate(FLOORS_ABOVE, OPS_FLOOR + 1):
+        if folder in folders:
+            return folder, floor
+    return folder, OPS_FLOOR
+
+
+def climbs(path, header):
+    """What is wrong where a file of ops/ includes one of a floor above its own, or None."""
+    (here, floor), (there, above) = floor_of(path), floor_of(header)
+    if above <= floor:
+        return None
+    names = {"ops": "the list of all ops"}
+    lower, upper = names.get(here, here), names.get(there, there)
+    return f"{path} includes {header}: {lower} lies below {'ops' if above == OPS_FLOOR else upper}"
+
+
+def circles_of_ops(sources):
+    """Circles of folders of ops that include each other, by the files that do, in a dict from path to
+    text."""
+    ways = {}  # [folder][folder that it includes]: the first include
+    for path, text in sorted(sources.items()):
+        for header in includes(text) if path.startswith("ops/") else []:
+            (here, floor), (there, other) = floor_of(path), floor_of(header)
+            if here != there and floor == other == OPS_FLOOR:
+                ways.setdefault(here, {}).setdefault(there, f"{path} includes {header}")
+    found, told = [], set()
+    for start in sorted(ways):
+        circle = shortest_circle(ways, start)
+        if circle and not told & set(circle):
+            told.update(circle)
+            found.append("ops in a circle: " + ", ".join(ways[a][b] for a, b in zip(circle, [*circle[1:], start])))
+    return found
+
+
+def shortest_circle(ways, start):
+    """The folders of a way from `start` back to it, or nothing."""
+    trails, seen = collections.deque([[start]]), set()
+    while trails:
+        trail = trails.popleft()
+        for there in sorted(ways.get(trail[-1], [])):
+            if there == start:
+                return trail
+            if there not in seen:
+                seen.add(there)
+                trails.append([*trail, there])
+    return []
+
+
 def wrong_include(path, header, public):
     """What is wrong where the file at `path` includes `header`, or None. `public`: the headers that
     users may include."""
@@ -193,6 +268,8 @@ def wrong_include(path, header, public):
             return None
         return f"{path} includes {header}, which is not public: {top}/ includes {PUBLIC}"
     here, there = room_of(path), room_of(header)
+    if top == "ops" and header.startswith("ops/") and (error := climbs(path, header)):
+        return error
     if here == there or here == "public":
         return None
     if here not in ORDER:
@@ -218,7 +295,7 @@ def wrong(sources):
         for header in includes(text):
             if error := wrong_include(path, header, public):
                 found.append(error)
-    return found
+    return found + circles_of_ops(sources)
 
 
 def ways_to_torch(sources):

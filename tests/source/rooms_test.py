@@ -83,6 +83,49 @@ class Order(unittest.TestCase):
             with self.subTest(path=path, header=header):
                 self.assertEqual(rooms.wrong_include(path, header, PUBLIC), error)
 
+    def test_wrong_includes_inside_ops_are_refused(self):
+        for path, header, error in [
+            ("ops/softmax/softmax.cc", "ops/language/layers.h", "ops/softmax lies below ops/language"),
+            ("ops/softmax/softmax_cpu.cc", "ops/layers/norms.h", "ops/softmax lies below ops/layers"),
+            ("ops/recurrent/recurrent.cc", "ops/losses/losses.h", "ops/recurrent lies below ops/losses"),
+            ("ops/softmax/softmax_cuda.cc", "ops/ops.h", "ops/softmax lies below the list of all ops"),
+            ("ops/softmax/softmax.h", "ops/own/own_ops.h", "ops/softmax lies below ops/own"),
+            ("ops/cpu/bands.h", "ops/bands/bands.h", "ops/cpu lies below ops"),
+            ("ops/cpu/isa/rows.cc", "ops/reduce/reduce.h", "ops/cpu lies below ops"),
+            ("ops/cuda/table.cc", "ops/ops.h", "ops/cuda lies below the list of all ops"),
+            ("ops/reference/table.cc", "ops/optimizers/optimizers.h", "ops/reference lies below ops/optimizers"),
+            ("ops/expr/sums.cc", "ops/reduce/reduce.h", "ops/expr lies below ops"),
+            ("ops/rules/axis.h", "ops/expr/functions.h", "ops/rules lies below ops/expr"),
+            ("ops/ops.h", "ops/losses/losses.h", "the list of all ops lies below ops/losses"),
+            ("ops/language/init.cc", "ops/layers/norms.h", "ops/language lies below ops/layers"),
+            ("ops/losses/losses.cc", "ops/optimizers/schedules.h", "ops/losses lies below ops/optimizers"),
+        ]:
+            with self.subTest(path=path, header=header):
+                self.assertEqual(rooms.wrong_include(path, header, PUBLIC), f"{path} includes {header}: {error}")
+
+    def test_ops_in_a_circle_are_refused(self):
+        def planted(**includes):
+            return {
+                f"ops/{op}/{op}.cc": "".join(f'#include "ops/{other}/{other}.h"\n' for other in others)
+                for op, others in includes.items()
+            }
+
+        self.assertEqual(rooms.wrong(planted(sort=["gather", "sort"], gather=["expand"], expand=[])), [])
+        self.assertEqual(
+            rooms.wrong(planted(expand=["elementwise"], elementwise=["expand"])),
+            [
+                "ops in a circle: ops/elementwise/elementwise.cc includes ops/expand/expand.h, "
+                "ops/expand/expand.cc includes ops/elementwise/elementwise.h"
+            ],
+        )
+        self.assertEqual(
+            rooms.wrong(planted(attention=["sort"], sort=["gather"], gather=["slice"], slice=["sort"])),
+            [
+                "ops in a circle: ops/gather/gather.cc includes ops/slice/slice.h, ops/slice/slice.cc includes "
+                "ops/sort/sort.h, ops/sort/sort.cc includes ops/gather/gather.h"
+            ],
+        )
+
     def test_what_is_in_order_is_not(self):
         for path, header in [
             ("models/mlp.cc", rooms.PUBLIC),
@@ -95,6 +138,12 @@ class Order(unittest.TestCase):
             ("graph/check/check_plan.cc", "graph/plan/schedule.h"),
             ("ops/softmax/softmax_cpu.cc", "ops/cpu/launch.h"),
             ("ops/softmax/softmax_cpu.cc", "ops/softmax/softmax.h"),
+            ("ops/softmax/softmax.cc", "ops/expr/functions.h"),
+            ("ops/sort/sort.cc", "ops/gather/gather.h"),
+            ("ops/cuda/source.cc", "ops/cuda/table.h"),
+            ("ops/tables/table_cpu.cc", "ops/ops.h"),
+            ("ops/losses/losses.cc", "ops/language/layers.h"),
+            ("ops/kernel/rows.h", "ops/elementwise/elementwise_rows.h"),
             ("executor/metronome.h", "ops/losses/losses.h"),
         ]:
             with self.subTest(path=path, header=header):
@@ -182,6 +231,12 @@ class Tree(unittest.TestCase):
     def test_each_room_is_there(self):
         there = {rooms.room_of(path) for path in tree()}
         self.assertEqual(sorted(set(rooms.ORDER) - there), [])
+
+    def test_each_floor_of_ops_is_there(self):
+        there = {rooms.floor_of(path)[0] for path in tree(("ops",))}
+        floors = set().union(*rooms.FLOORS_BELOW, *rooms.FLOORS_ABOVE)
+        self.assertEqual(sorted(floors - there), [])
+        self.assertGreater(len(there - floors), 30)  # ops
 
     def test_no_room_leads_back_to_itself(self):
         self.assertEqual(rooms.circles(), [])
