@@ -44,6 +44,4 @@ std::vector<Case> Cast::cases() {
   return cases;
 }
 
-Value Value::cast(Element element, Line line) const { return apply(Cast{element}, {*this}, line); }
-
 }  // namespace metronome

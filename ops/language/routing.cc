@@ -23,6 +23,7 @@
 #include "graph/ir/value.h"
 #include "ops/expr/functions.h"
 #include "ops/language/expert_choice.h"
+#include "ops/language/routed.h"
 #include "ops/route/route.h"
 #include "ops/rules/require.h"
 
@@ -120,7 +121,8 @@ Value routed_rows(Value x, const Layer& router, const Layers& experts, const Rou
   Shape whole = x.shape();
   const std::int64_t width = whole.back();
   whole.pop_back();
-  const Value y = x.reshape({numel(whole), width}, line).route(router, experts, options, line);
+  const Value rows = x.reshape({numel(whole), width}, line);
+  const Value y = routed(rows, router, experts, options, line);
   if (y.poisoned()) return y;
   whole.insert(whole.end(), y.shape().begin() + 1, y.shape().end());
   const Value result = y.reshape(std::move(whole), line);
@@ -130,26 +132,26 @@ Value routed_rows(Value x, const Layer& router, const Layers& experts, const Rou
 
 }  // namespace
 
-Value Value::route(const Layer& router, const Layers& experts, const RouteOptions& options,
-                   Line line) const {
-  if (!usable(line)) return *this;
-  if (rank() < 2) {
-    return mistake(emitter(), line, "route cannot share out rows", {{*this}},
-                   {fmt::format("rows [..., width], but {}", to_string(type()))});
+Value routed(const Value& x, const Layer& router, const Layers& experts,
+             const RouteOptions& options, Line line) {
+  if (!x.usable(line)) return x;
+  if (x.rank() < 2) {
+    return mistake(x.emitter(), line, "route cannot share out rows", {{x}},
+                   {fmt::format("rows [..., width], but {}", to_string(x.type()))});
   }
-  if (rank() > 2) return routed_rows(*this, router, experts, options, line);
-  PathScope verb(emitter(), "route", PathScope::Kind::verb);
+  if (x.rank() > 2) return routed_rows(x, router, experts, options, line);
+  PathScope verb(x.emitter(), "route", PathScope::Kind::verb);
   Value weights;
   {
-    PathScope scope(emitter(), "router", PathScope::Kind::user);
-    weights = router(*this, line);
+    PathScope scope(x.emitter(), "router", PathScope::Kind::user);
+    weights = router(x, line);
   }
   if (weights.poisoned()) return weights;
-  if (const auto wrong = wrong_router(*this, weights, experts.count(), options)) {
-    return mistake(emitter(), line, "route cannot weigh its experts", {{*this, weights}}, *wrong);
+  if (const auto wrong = wrong_router(x, weights, experts.count(), options)) {
+    return mistake(x.emitter(), line, "route cannot weigh its experts", {{x, weights}}, *wrong);
   }
   const std::int64_t count = weights.size(1);
-  const std::int64_t slots = slots_of(options.capacity, size(0), options.top, count);
+  const std::int64_t slots = slots_of(options.capacity, x.size(0), options.top, count);
   const bool experts_choose = options.chooser == Chooser::expert;
   ExpertChoice chosen;
   Values routes;  // choice, slot, row, load
@@ -160,29 +162,25 @@ Value Value::route(const Layer& router, const Layers& experts, const RouteOption
   }
   const Value& row = experts_choose ? chosen.row : routes[2];
 
-  const Values rows = chunk(embedding_lookup(*this, row, line), count, 0, line);
+  const Values rows = chunk(embedding_lookup(x, row, line), count, 0, line);
   Values results;
   for (int e = 0; e < count; ++e) {
-    PathScope scope(emitter(), e, false);
+    PathScope scope(x.emitter(), e, false);
     const Value result = experts.at(e).at(rows[e], e, line);
     if (result.poisoned()) return result;
     results.push_back(result);
     if (const auto wrong = wrong_expert(e, slots, result, results[0], weights)) {
-      return mistake(emitter(), line, "route cannot join its experts",
+      return mistake(x.emitter(), line, "route cannot join its experts",
                      {{e == 0 ? weights : results[0], result}}, *wrong);
     }
   }
-  const Value y = experts_choose ? combined(results, chosen, size(0), line)
+  const Value y = experts_choose ? combined(results, chosen, x.size(0), line)
                                  : combined(results, weights, routes[0], routes[1], line);
   if (y.poisoned()) return y;
   Routed note{weights.id(), {}, {}, options.top, slots};
   (experts_choose ? note.row : note.load) = (experts_choose ? row : routes[3]).id();
   keep_note(y, note);
   return y;
-}
-
-Value Value::route(const Layer& router, const Layers& experts, Line line) const {
-  return route(router, experts, RouteOptions{}, line);
 }
 
 Value dropped(Value result, Line line) {

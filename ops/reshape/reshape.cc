@@ -10,16 +10,11 @@
 
 namespace metronome {
 
-namespace {
-
-/// The product of all sizes but those of -1. Throws Requirement where no value has so many.
 std::int64_t elements_beside_free(Element element, Shape shape) {
   std::replace(shape.begin(), shape.end(), std::int64_t{-1}, std::int64_t{1});
   require_possible({element, shape});
   return numel(shape);
 }
-
-}  // namespace
 
 std::string Reshape::attributes() const { return to_string(shape); }
 
@@ -65,20 +60,6 @@ std::vector<Case> Reshape::cases() {
        .gradient = false},
       {.name = "empty", .op = make_op(Reshape{{0, 7}}), .inputs = {{{f32, {3, 0}}}}},
   };
-}
-
-Value Value::reshape(Shape shape, Line line) const {
-  static_cast<void>(emitter(line));  // where it was destroyed, the line is told
-  if (std::count(shape.begin(), shape.end(), -1) == 1) {
-    try {
-      const std::int64_t others = elements_beside_free(element(), shape);
-      if (others > 0 && type().numel() % others == 0) {
-        std::replace(shape.begin(), shape.end(), std::int64_t{-1}, type().numel() / others);
-      }
-    } catch (const Requirement&) {  // the rule below says so
-    }
-  }
-  return apply(Reshape{std::move(shape)}, {*this}, line);
 }
 
 }  // namespace metronome

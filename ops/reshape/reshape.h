@@ -28,4 +28,7 @@ struct Reshape {
 
 Tensors reference(const Reshape& op, const Tensors& inputs);
 
+/// The product of all sizes but those of -1. Throws Requirement where no value has so many.
+std::int64_t elements_beside_free(Element element, Shape shape);
+
 }  // namespace metronome

@@ -187,15 +187,4 @@ std::vector<Case> SliceGrad::cases() {
   return cases;
 }
 
-Value Value::slice(std::int64_t axis, std::int64_t begin, std::int64_t end, Line line) const {
-  static_cast<void>(emitter(line));  // where it was destroyed, the line is told
-  if (axis >= -rank() && axis < rank()) {
-    if (axis < 0) axis += rank();
-    const std::int64_t n = size(axis);
-    if (begin < 0 && begin >= -n) begin += n;
-    if (end < 0 && end >= -n) end += n;
-  }
-  return apply(Slice{axis, begin, end}, {*this}, line);
-}
-
 }  // namespace metronome

@@ -102,17 +102,4 @@ Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
   return apply(Transpose{std::move(axes)}, {x}, line);
 }
 
-Value Value::transpose(std::int64_t a, std::int64_t b, Line line) const {
-  static_cast<void>(emitter(line));  // where it was destroyed, the line is told
-  const auto inside = [&](std::int64_t axis) { return axis >= -rank() && axis < rank(); };
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  if (inside(a) && inside(b)) {
-    std::swap(axes[a < 0 ? a + rank() : a], axes[b < 0 ? b + rank() : b]);
-  } else {
-    axes = {inside(a) ? b : a};  // for `infer` to name
-  }
-  return apply(Transpose{std::move(axes)}, {*this}, line);
-}
-
 }  // namespace metronome

@@ -1,0 +1,14 @@
+// What `Value::route` makes.
+#pragma once
+
+#include "graph/ir/line.h"
+#include "graph/ir/value.h"
+#include "ops/language/routing.h"
+
+namespace metronome {
+
+/// x.route(router, experts, options).
+Value routed(const Value& x, const Layer& router, const Layers& experts,
+             const RouteOptions& options, Line line);
+
+}  // namespace metronome
