@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/expr/functions.h"
 
 namespace metronome {
 
@@ -48,13 +45,6 @@ std::vector<Case> Chunk::cases() {
   add("one", {0, 1}, {3, 2});
   add("empty parts", {0, 2}, {0, 3});
   return cases;
-}
-
-Values chunk(Value x, std::int64_t n, std::int64_t axis, Line line) {
-  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
-  if (x.present() && !x.poisoned() && axis < 0 && axis >= -x.rank()) axis += x.rank();
-  return apply(make_op(Chunk{axis, n}), {&x, 1}, line,
-               static_cast<std::size_t>(std::clamp<std::int64_t>(n, 1, kMostCopies)));
 }
 
 }  // namespace metronome

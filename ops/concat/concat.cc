@@ -6,7 +6,6 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
@@ -97,37 +96,6 @@ std::vector<Case> Concat::cases() {
   add("bf16 columns", 1, {{5, 3}, {5, 1}, {5, 8}}, bf16);
   add("f16 rows", 0, {{3, 2}, {1, 2}}, f16);
   return cases;
-}
-
-Value concat(const Values& values, std::int64_t axis, Line line) {
-  if (!values.empty() && axis < 0 && axis >= -values[0].rank()) axis += values[0].rank();
-  return apply(make_op(Concat{axis}), values, line)[0];
-}
-
-Join concat(std::int64_t axis) {
-  return [axis](const Values& branches, Line line) { return concat(branches, axis, line); };
-}
-
-Value stack(const Values& values, std::int64_t axis, Line line) {
-  if (values.empty()) return concat(values, axis, line);
-  LineScope scope(values[0].emitter(line), line);
-  const std::int64_t rank = values[0].rank() + 1;
-  const bool inside = axis >= -rank && axis < rank;
-  if (inside && axis < 0) axis += rank;
-  Values raised;
-  for (const Value& value : values) {
-    if (!value.present() || value.poisoned()) return concat(values, axis, line);
-    Shape shape = value.shape();
-    if (shape != values[0].shape()) {
-      return mistake(value.emitter(), line, "stack cannot join the values", {{values[0], value}},
-                     {fmt::format("values of one shape, but {} and {}",
-                                  to_string(values[0].shape()), to_string(shape))});
-    }
-    // Out of range, the axis is concat's to name.
-    shape.insert(shape.begin() + (inside ? axis : 0), 1);
-    raised.push_back(value.reshape(std::move(shape), line));
-  }
-  return concat(raised, axis, line);
 }
 
 }  // namespace metronome

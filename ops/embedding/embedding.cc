@@ -4,7 +4,6 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/expr/functions.h"
 #include "ops/expr/sums.h"
 #include "ops/rules/require.h"
 
@@ -84,10 +83,6 @@ std::vector<Case> EmbeddingGrad::cases() {
   add("many to a row", 3, {700, 40}, indices({700}, 3));
   add("many rows", 5000, {40, 70}, indices({40}, 5000));
   return cases;
-}
-
-Value embedding_lookup(Value table, Value index, Line line) {
-  return apply(Embedding{}, {table, index}, line);
 }
 
 }  // namespace metronome

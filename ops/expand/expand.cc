@@ -4,7 +4,6 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/expr/functions.h"
 #include "ops/expr/sums.h"
 
 namespace metronome {
@@ -72,7 +71,5 @@ std::vector<Case> Expand::cases() {
   }
   return cases;
 }
-
-Value expand(Value x, Shape shape, Line line) { return apply(Expand{std::move(shape)}, {x}, line); }
 
 }  // namespace metronome

@@ -4,9 +4,8 @@
 // value beside it; there is no implicit promotion: mixed types are an error that suggests `cast`.
 // Every mistake is recorded in the graph with the line of the caller, and gives a poisoned value.
 //
-// Gradients and lowerings call these too, so they are declared below the ops. They make nodes of
-// ops, so they are defined above or beside them: in ops/language/functions.cc, `concat` in
-// ops/concat, ...
+// Gradients and lowerings of ops call these too, so they are declared below the ops. They make
+// nodes of ops, so they are defined above them, in ops/language/functions.cc.
 #pragma once
 
 #include <concepts>

@@ -2,10 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/chunk/chunk.h"
+#include "ops/concat/concat.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/embedding/embedding.h"
+#include "ops/expand/expand.h"
+#include "ops/pick/pick.h"
 #include "ops/reduce/reduce.h"
+#include "ops/transpose/transpose.h"
 
 namespace metronome {
 namespace {
@@ -133,5 +141,65 @@ Value BranchReduction::operator()(const Values& branches, Line line) const {
 Value Product::operator()(const Values& branches, Line line) const {
   return joined(Function::mul, branches, line);
 }
+
+Value argmax(Value x, std::int64_t axis, Line line) {
+  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
+  if (axis < 0 && axis >= -x.rank()) axis += x.rank();
+  return apply(ArgMax{axis}, {x}, line);
+}
+
+Value expand(Value x, Shape shape, Line line) { return apply(Expand{std::move(shape)}, {x}, line); }
+
+Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
+  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
+  for (std::int64_t& axis : axes) {
+    if (axis < 0 && axis >= -x.rank()) axis += x.rank();
+  }
+  return apply(Transpose{std::move(axes)}, {x}, line);
+}
+
+Value concat(const Values& values, std::int64_t axis, Line line) {
+  if (!values.empty() && axis < 0 && axis >= -values[0].rank()) axis += values[0].rank();
+  return apply(make_op(Concat{axis}), values, line)[0];
+}
+
+Join concat(std::int64_t axis) {
+  return [axis](const Values& branches, Line line) { return concat(branches, axis, line); };
+}
+
+Value stack(const Values& values, std::int64_t axis, Line line) {
+  if (values.empty()) return concat(values, axis, line);
+  LineScope scope(values[0].emitter(line), line);
+  const std::int64_t rank = values[0].rank() + 1;
+  const bool inside = axis >= -rank && axis < rank;
+  if (inside && axis < 0) axis += rank;
+  Values raised;
+  for (const Value& value : values) {
+    if (!value.present() || value.poisoned()) return concat(values, axis, line);
+    Shape shape = value.shape();
+    if (shape != values[0].shape()) {
+      return mistake(value.emitter(), line, "stack cannot join the values", {{values[0], value}},
+                     {fmt::format("values of one shape, but {} and {}",
+                                  to_string(values[0].shape()), to_string(shape))});
+    }
+    // Out of range, the axis is concat's to name.
+    shape.insert(shape.begin() + (inside ? axis : 0), 1);
+    raised.push_back(value.reshape(std::move(shape), line));
+  }
+  return concat(raised, axis, line);
+}
+
+Values chunk(Value x, std::int64_t n, std::int64_t axis, Line line) {
+  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
+  if (x.present() && !x.poisoned() && axis < 0 && axis >= -x.rank()) axis += x.rank();
+  return apply(make_op(Chunk{axis, n}), {&x, 1}, line,
+               static_cast<std::size_t>(std::clamp<std::int64_t>(n, 1, kMostCopies)));
+}
+
+Value embedding_lookup(Value table, Value index, Line line) {
+  return apply(Embedding{}, {table, index}, line);
+}
+
+Value pick(Value x, Value index, Line line) { return apply(Pick{}, {x, index}, line); }
 
 }  // namespace metronome

@@ -4,7 +4,6 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
@@ -99,7 +98,5 @@ std::vector<Case> PickGrad::cases() {
           make("bf16", 5, {7}, indices({7}, 5), bf16),
           make("f16 packs", 16, {7}, indices({7}, 5), f16)};
 }
-
-Value pick(Value x, Value index, Line line) { return apply(Pick{}, {x, index}, line); }
 
 }  // namespace metronome

@@ -6,6 +6,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
@@ -223,12 +224,6 @@ std::vector<Case> ArgMax::cases() {
   add("no row", 1, {0, 4});
   add("for threads", 1, {400, 129});
   return cases;
-}
-
-Value argmax(Value x, std::int64_t axis, Line line) {
-  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
-  if (axis < 0 && axis >= -x.rank()) axis += x.rank();
-  return apply(ArgMax{axis}, {x}, line);
 }
 
 }  // namespace metronome

@@ -94,12 +94,4 @@ std::vector<Case> Transpose::cases() {
   return cases;
 }
 
-Value permute(Value x, std::vector<std::int64_t> axes, Line line) {
-  static_cast<void>(x.emitter(line));  // where it was destroyed, the line is told
-  for (std::int64_t& axis : axes) {
-    if (axis < 0 && axis >= -x.rank()) axis += x.rank();
-  }
-  return apply(Transpose{std::move(axes)}, {x}, line);
-}
-
 }  // namespace metronome
