@@ -311,7 +311,7 @@ class FusedReduction {
     return "auto k = kernel;\n" + kernel.fixed + "k(c);\n";
   }
 
-  /// "LayerNormForward<float, Load<float>, Store<float> >".
+  /// "SoftmaxForward<float, Load<float>, Store<float> >".
   static std::string type_of(const KernelCommand& kernel) {
     int status = 0;
     const std::unique_ptr<char, decltype(&std::free)> name(

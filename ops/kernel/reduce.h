@@ -5,12 +5,12 @@
 // template parameter and one of its first members, in the order operands, results:
 //
 //   template <class T, class X = Load<T>, class Y = Store<T>>
-//   struct LayerNormForward {
-//     static constexpr const char* name = "layer_norm";
-//     static constexpr const char* header = "ops/layer_norm/layer_norm_kernels.h";
+//   struct SoftmaxForward {
+//     static constexpr const char* name = "softmax";
+//     static constexpr const char* header = "ops/softmax/softmax_kernels.h";
 //     X x;
 //     Y y;
-//     const T* gamma;
+//     SoftmaxLines lines;
 //     ...
 //
 // Alone it runs with Load and Store, which read and write memory. A fused group writes functors of

@@ -1,4 +1,3 @@
-#include <cstddef>
 #include <vector>
 
 #include "ops/cuda/launch.h"
@@ -7,69 +6,13 @@
 #include "ops/rms_norm/rms_norm_kernels.h"
 
 namespace metronome {
-namespace {
 
-using cuda::Index;
-
-template <class T>
-void record_forward(const RmsNorm& op, const CudaLaunch& l) {
-  const NormPlan plan = norm_plan<T>(l.inputs[0], 1);
-  l.commands.launch(cuda::RmsNormForward<T>{{l.in<T>(0)},
-                                            {l.out<T>(0), l.watch},
-                                            l.in<T>(1),
-                                            l.out<T>(1),
-                                            plan.rows,
-                                            static_cast<T>(op.eps)},
-                    plan.shape, fixed_text(plan.rows));
-}
-
-template <class T>
-NormGradPlan plan_rms_norm_backward(const Type& x) {
-  using Kernel = cuda::RmsNormBackward<T>;
-  return norm_grad_plan<Kernel, T>(x, Kernel::kRows, 1);
-}
-
-template <class T>
-void record_rms_norm_backward(const CudaLaunch& l) {
-  const NormGradPlan plan = plan_rms_norm_backward<T>(l.inputs[1]);
-  const Index width = plan.rows.width, blocks = plan.shape.blocks;
-  if (blocks == 0) {
-    l.commands.zero(l.out<T>(1), static_cast<std::size_t>(width) * sizeof(T));
-    return;
-  }
-  T* const partials = static_cast<T*>(l.scratch);
-  l.commands.launch(cuda::RmsNormBackward<T>{{l.in<T>(0)},
-                                             {l.in<T>(1)},
-                                             {l.out<T>(0), l.watch},
-                                             l.in<T>(2),
-                                             l.in<T>(3),
-                                             blocks == 1 ? l.out<T>(1) : partials,
-                                             plan.rows,
-                                             plan.rows_of_block,
-                                             plan.sums_kept,
-                                             l.watch},
-                    plan.shape, fixed_text(plan));
-  if (blocks == 1) return;
-  const auto [tile, shape] = norm_sums_plan(plan, sizeof(T));
-  l.commands.launch(cuda::RmsNormSums<T>{partials, l.out<T>(1), blocks, width, tile, l.watch},
-                    shape);
-}
-
-}  // namespace
-
-void record(const RmsNorm& op, const CudaLaunch& l) {
-  with_floating(l.inputs[0].element, [&](auto x) { record_forward<decltype(x)>(op, l); });
-}
+void record(const RmsNorm& op, const CudaLaunch& l) { record_norm<cuda::RmsNormTraits>(op.eps, l); }
 
 std::vector<Candidate> candidates(const RmsNormGrad&, const CudaQuery& q) {
-  const Type& x = q.inputs[1];
-  return {{.scratch_bytes = x.element == f64
-                                ? plan_rms_norm_backward<double>(x).scratch_bytes(sizeof(double))
-                                : plan_rms_norm_backward<float>(x).scratch_bytes(sizeof(float))}};
+  return norm_grad_candidates<cuda::RmsNormTraits>(q.inputs[1]);
 }
 
-void record(const RmsNormGrad&, const CudaLaunch& l) {
-  with_floating(l.inputs[0].element, [&](auto x) { record_rms_norm_backward<decltype(x)>(l); });
-}
+void record(const RmsNormGrad&, const CudaLaunch& l) { record_norm_grad<cuda::RmsNormTraits>(l); }
 
 }  // namespace metronome

@@ -135,30 +135,30 @@ TEST_CASE("layer norm and its gradient read operands first, once, and write resu
     const Type type{f32, shape}, rows{f32, {shape[0]}}, width{f32, {shape[1]}};
     {
       const Bench bench(LayerNorm{}, {type, width, width});
-      const auto [k, grid] = bench.first_kernel<cuda::LayerNormForward<float>>();
+      const auto [k, grid] = bench.first_kernel<cuda::NormForward<cuda::LayerNormTraits, float>>();
       Ledger x(type.numel());
       check_protocol(
-          cuda::LayerNormForward<float, Operand, Result>{
+          cuda::NormForward<cuda::LayerNormTraits, float, Operand, Result>{
               {&x}, {&x}, k.gamma, k.beta, k.mean, k.rstd, k.rows, k.eps},
           grid, {&x});
     }
     const Bench bench(LayerNormGrad{}, {type, type, rows, rows, width});
-    const auto [k, grid] = bench.first_kernel<cuda::LayerNormBackward<float>>();
+    const auto [k, grid] = bench.first_kernel<cuda::NormBackward<cuda::LayerNormTraits, float>>();
     Ledger g(type.numel()), x(type.numel());
-    check_protocol(cuda::LayerNormBackward<float, Operand, Operand, Result>{{&g},
-                                                                            {&x},
-                                                                            {&g},
-                                                                            k.mean,
-                                                                            k.rstd,
-                                                                            k.gamma,
-                                                                            k.dgamma,
-                                                                            k.dbeta,
-                                                                            k.stride,
-                                                                            k.rows,
-                                                                            k.rows_of_block,
-                                                                            k.sums_kept,
-                                                                            k.watch},
-                   grid, {&g, &x});
+    check_protocol(
+        cuda::NormBackward<cuda::LayerNormTraits, float, Operand, Operand, Result>{{&g},
+                                                                                   {&x},
+                                                                                   {&g},
+                                                                                   k.mean,
+                                                                                   k.rstd,
+                                                                                   k.gamma,
+                                                                                   k.dgamma,
+                                                                                   k.dbeta,
+                                                                                   k.rows,
+                                                                                   k.rows_of_block,
+                                                                                   k.sums_kept,
+                                                                                   k.watch},
+        grid, {&g, &x});
   }
 }
 
