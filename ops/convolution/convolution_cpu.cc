@@ -16,15 +16,13 @@ namespace {
 
 using Result = ConvolutionTask::Result;
 
-/// Beyond, sums along rows are not offered: they read an image once for each output.
-constexpr double kDirectSumsLimit = 50e6;
-
 /// The own way that computes by a product of matrices.
 constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
 /// And the one whose matrix a table reads.
 constexpr Algorithm kGathered{{std::uint64_t{2} << 60}};  // "own 2"
 
-/// Few sums for each number that a product would copy.
+/// Few sums for each number that a product would copy: only then sums along rows, which read an
+/// image once for each output, may be the fastest.
 bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
 
 std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) {
@@ -40,9 +38,7 @@ std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) 
                              .scratch_bytes = gathered_convolution_scratch(task, threads),
                              .threads = threads});
   }
-  if (s.flops() <= kDirectSumsLimit || prefers_direct(s)) {
-    all.insert(prefers_direct(s) ? all.begin() : all.end(), direct);
-  }
+  if (prefers_direct(s)) all.insert(all.begin(), direct);
   return all;
 }
 

@@ -166,7 +166,10 @@ Result receive(void* to, std::size_t count, DataType type, int peer, Handle hand
 
 Result group_start() {
   const Result status = counted("ncclGroupStart");
-  if (status == kSuccess) group = {.open = true};
+  if (status == kSuccess) {
+    group = {};
+    group.open = true;
+  }
   return status;
 }
 

@@ -204,7 +204,7 @@ TEST_CASE("large f32 convolutions are oneDNN's, all others our own") {
   CHECK(makers(f32, {16, 32, 20, 20}, {32, 32, 3, 3}).starts_with("onednn, "));
   CHECK(makers(f32, {16, 32, 20, 20}, {32, 32, 3, 3}).ends_with("own 1, "));
   CHECK(makers(f64, {16, 32, 20, 20}, {32, 32, 3, 3}) == "own 1, ");
-  CHECK(makers(f32, {2, 8, 8, 8}, {8, 8, 3, 3}) == "own 2, own 1, own, ");
+  CHECK(makers(f32, {2, 8, 8, 8}, {8, 8, 3, 3}) == "own 2, own 1, ");
   CHECK(makers(f32, {2, 3, 8, 8}, {8, 3, 3, 3}) == "own, own 2, own 1, ");
 }
 
