@@ -56,11 +56,11 @@ struct GeneratedCommand {
   KernelShape shape;
 };
 
-/// What a source is wrapped in calls the function that a device, or the host, enters.
+/// The name of the function that a device, or the host, enters: a source's wrapper defines it.
 inline constexpr const char* kGeneratedEntry = "metronome_entry";
 
-/// Several sources as one, which a compiler takes a third of the time for, or less: `wrapper` comes
-/// after each, and what source number k and its wrapper define ends in "_<k>".
+/// Several sources as one, for which a compiler takes a third of the time, or less: `wrapper` comes
+/// after each, and the names that source number k and its wrapper define end in "_<k>".
 std::string together(std::span<const std::string> sources, std::string_view wrapper);
 
 /// Bytes from device memory to device memory that does not overlap.

@@ -1,4 +1,4 @@
-// What a reduction makes of many elements.
+// Kinds of reductions.
 #pragma once
 
 #include <cstddef>

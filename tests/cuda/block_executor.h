@@ -177,7 +177,7 @@ class BlockExecutor final : cuda::HostBlock {
     if (handed_ >= 0) return std::exchange(handed_, -1);
     if (failure_ || ready_.empty()) return -1;
     if (order_.kind == RunOrder::Kind::random) {
-      // 31 random bits, scaled: a division would take longer than all else here.
+      // 31 random bits, scaled without a division.
       std::swap(ready_[random_() * ready_.size() >> 31], ready_.back());
     }
     const int next = ready_.back();

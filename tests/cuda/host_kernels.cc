@@ -182,7 +182,7 @@ HostKernel HostCompiler::compile(const std::string& name, const std::string& sou
   return kernel;
 }
 
-void HostCompiler::prepare(std::span<const std::string> sources) {
+std::size_t HostCompiler::prepare(std::span<const std::string> sources) {
   constexpr std::size_t kTogether = 32;
   const std::scoped_lock lock(mutex_);
   std::vector<std::string> now;
@@ -205,6 +205,9 @@ void HostCompiler::prepare(std::span<const std::string> sources) {
     if (now.size() == kTogether) compile_now();
   }
   if (!now.empty()) compile_now();
+  return static_cast<std::size_t>(std::ranges::count_if(sources, [&](const std::string& source) {
+    return prepared_.contains(source) || compiled_.contains(source);
+  }));
 }
 
 HostKernel HostKernels::find(const KernelCommand& command) const {

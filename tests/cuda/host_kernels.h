@@ -25,9 +25,10 @@ class HostCompiler {
  public:
   /// Throws std::runtime_error with the compiler's messages and the source.
   HostKernel compile(const std::string& name, const std::string& source);
-  /// Compiles many that `compile` will be asked for, in a tenth of the time that it takes for each
-  /// alone. What does not compile is left to `compile`, which tells of it.
-  void prepare(std::span<const std::string> sources);
+  /// Compiles many that `compile` will be asked for, in about a sixth of the time that it takes for
+  /// each alone (8 ms in place of 48). Those that do not compile are left to `compile`, which
+  /// tells. Returns how many it holds of them now.
+  std::size_t prepare(std::span<const std::string> sources);
   bool has(const std::string& source) const {
     const std::scoped_lock lock(mutex_);
     return compiled_.contains(source);

@@ -111,6 +111,27 @@ TEST_CASE("a source is compiled once and runs as a kernel") {
   CHECK(kernels.compiler().count() == 2);
 }
 
+TEST_CASE("sources compiled together are those compiled alone, and a wrong one spoils none") {
+  for (const bool with_wrong : {false, true}) {
+    HostKernels kernels;
+    HostPlayer player({}, kernels);
+    std::string plus = kReverseWithin;
+    plus.replace(plus.find("c.block()"), 9, "3000");
+    std::vector<std::string> sources = {kReverseWithin, plus};
+    if (with_wrong)
+      sources.emplace_back("namespace metronome::cuda {\nstruct Kernel { Indes n; };\n}\n");
+    CHECK(kernels.compiler().prepare(sources) == (with_wrong ? 0 : 2));
+    CHECK(kernels.compiler().count() == 0);
+    for (const auto& [source, added] : {std::pair(kReverseWithin, 0), {plus.c_str(), 3000}}) {
+      std::vector<int> x(64), y(64);
+      std::iota(x.begin(), x.end(), 0);
+      player.play(generated(source, {x.data(), y.data()}));
+      for (int i = 0; i < 64; ++i) CHECK(y[i] == (i ^ 31) + added);
+    }
+    CHECK(kernels.compiler().count() == 2);
+  }
+}
+
 TEST_CASE("a source that does not compile") {
   HostKernels kernels;
   HostPlayer player({}, kernels);
