@@ -1,11 +1,10 @@
 // Which guards can be true in one step, for the checker of plans. It shares no code with the
-// planner: it asks which outcomes the deciders must have, and tries them all if that is open.
+// planner: it writes down which outcomes the deciders must have, and tries all that are open.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,60 +12,30 @@
 
 namespace metronome::check {
 
-/// Guards of a graph's nodes, numbered; -1 is "always".
+/// The guards of a graph's nodes.
 class GuardFacts {
  public:
-  /// Bytes that are held under a guard.
-  using Held = std::vector<std::pair<int, std::size_t>>;
-
   /// If the target does not skip nodes, none is guarded.
-  GuardFacts(const ir::Graph& graph, bool skips);
+  GuardFacts(const ir::Graph& graph, bool skips) : graph_(graph), skips_(skips) {}
 
-  int of(std::int32_t node) const { return of_node_[node]; }
+  /// Absent: always.
+  ValueId of(std::int32_t node) const { return skips_ ? graph_.nodes()[node].guard : ValueId{}; }
   /// True if no step has both.
-  bool exclude(int a, int b) const;
-  /// The most bytes that a set of guards holds, no two of which exclude each other.
-  std::size_t heaviest(Held held) const;
+  bool exclude(ValueId a, ValueId b) const;
 
  private:
   /// A value that decides, clamped to so many cases; or a boolean guard without a rule, with 0.
   using Decider = std::pair<ValueId, std::int64_t>;
-  /// Of each decider as many bits as it has cases, one after the other.
-  using Bits = std::vector<std::uint64_t>;
-  /// How some deciders come out.
-  struct Outcomes {
-    Bits known;  ///< all cases of those deciders
-    Bits is;     ///< the case that it is
-  };
-  /// A guard is true if all outcomes are so and all of `never` are false.
-  struct Rule {
-    Outcomes outcomes;
-    std::set<ValueId> never;
-    bool contradicts = false;  ///< itself: it is never true
-  };
+  using Outcomes = std::map<Decider, std::int64_t>;
   enum class Truth { no, yes, open };
-  enum class Asked : std::uint8_t { never, apart, together };
 
-  std::size_t heaviest_of_part(Held part) const;
-  bool find_exclusion(int a, int b) const;
-  const Rule& rule(ValueId guard) const;
-  Rule rule_of(ValueId guard) const;
-  void settle(Rule& rule) const;
-  std::size_t number(const Decider& decider) const;
-  void set(Outcomes& outcomes, const Decider& decider, std::int64_t outcome) const;
-  static void require(Rule& rule, const Rule& also);
-  Truth truth(ValueId guard, const Outcomes& known, std::size_t& open) const;
-  bool possible(const std::set<ValueId>& never, const Outcomes& known) const;
+  Truth truth(ValueId guard, const Outcomes& known, Decider& open) const;
+  bool require(ValueId guard, Outcomes& known, std::vector<ValueId>& never) const;
+  bool possible(const std::vector<ValueId>& never, const Outcomes& known) const;
 
   const ir::Graph& graph_;
-  std::vector<int> of_node_;
-  std::vector<ValueId> guards_;
-  // What was asked is kept.
-  mutable std::map<Decider, std::size_t> numbers_;
-  mutable std::vector<Decider> decider_of_;  // [bit]
-  mutable std::map<ValueId, Rule> rules_;
-  mutable std::vector<const Rule*> rule_at_;       // [number] in rules_; null: not asked yet
-  mutable std::vector<std::vector<Asked>> asked_;  // [a][b], a > b
+  const bool skips_;
+  mutable std::map<std::pair<ValueId, ValueId>, bool> asked_;
 };
 
 }  // namespace metronome::check

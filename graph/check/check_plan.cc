@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "graph/check/check_bound.h"
 #include "graph/check/check_order.h"
 #include "graph/check/check_places.h"
 #include "graph/check/check_writes.h"
@@ -51,8 +50,7 @@ Fault check_plan(const ir::Graph& graph, const plan::Schedule& schedule, const S
   if (Fault fault = find_fixed(c)) return fault;
   c.insides = Insides(graph, c.facts, plan, [&c](ValueId id) { return c.fixed.contains(id); });
   if (Fault fault = check_places(c)) return fault;
-  if (Fault fault = check_writes(c)) return fault;
-  return check_bound(c);
+  return check_writes(c);
 }
 
 }  // namespace metronome::check

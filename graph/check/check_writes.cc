@@ -109,7 +109,7 @@ class Writes {
     Fault fault;
     owners.among(begin, end, [&](std::size_t first, const Owner& owner) {
       const bool dead = owner.last < step;
-      const bool apart = owner.end <= begin || c_.exclude(id.node, owner.value.node);
+      const bool apart = owner.end <= begin || (!dead && c_.exclude(id.node, owner.value.node));
       if (!dead && !apart && !fault && !c_.insides.contains(owner.value, id)) {
         fault = check_overwrite(id, owner.value, step, std::max(first, begin),
                                 std::min(owner.end, end));

@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
@@ -32,7 +32,7 @@ void verify(const ir::Graph& graph, std::string_view pass) {
   const auto fail = [&](const std::string& what) {
     throw InternalError(fmt::format("after pass {}: {}", pass, what));
   };
-  const control::Guards guards(graph.nodes());
+  const control::Regions guards(graph.nodes());
   const auto always = [&](ValueId id, std::string_view what, const std::string& name) {
     if (graph.node(id).guard.present()) {
       fail(fmt::format("the {} \"{}\" is not computed in every step", what, name));

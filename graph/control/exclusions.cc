@@ -1,348 +1,222 @@
 #include "graph/control/exclusions.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
-#include <optional>
+#include <numeric>
+#include <set>
 
-#include "graph/control/guards.h"
-#include "graph/ir/guarded.h"
+#include "graph/control/regions.h"
 
 namespace metronome::control {
-namespace {
-
-using Bits = std::vector<std::uint64_t>;
-
-/// Calls `visit` with each guard of a set.
-template <class Visit>
-void each(const Bits& bits, Visit visit) {
-  for (std::size_t word = 0; word < bits.size(); ++word) {
-    for (std::uint64_t rest = bits[word]; rest != 0; rest &= rest - 1) {
-      visit(static_cast<std::int32_t>(64 * word) + std::countr_zero(rest));
-    }
-  }
-}
-
-std::optional<std::int32_t> first(const Bits& bits) {
-  for (std::size_t word = 0; word < bits.size(); ++word) {
-    if (bits[word] != 0) return static_cast<std::int32_t>(64 * word) + std::countr_zero(bits[word]);
-  }
-  return std::nullopt;
-}
-
-int common(const Bits& a, const Bits& b) {
-  int count = 0;
-  for (std::size_t word = 0; word < a.size(); ++word) count += std::popcount(a[word] & b[word]);
-  return count;
-}
-
-int count(const Bits& bits) { return common(bits, bits); }
-
-bool has(const Bits& bits, std::int32_t guard) {
-  return (bits[static_cast<std::size_t>(guard) / 64] >> (guard % 64) & 1) != 0;
-}
-
-void insert(Bits& bits, std::int32_t guard) {
-  bits[static_cast<std::size_t>(guard) / 64] |= std::uint64_t{1} << (guard % 64);
-}
-
-void erase(Bits& bits, std::int32_t guard) {
-  bits[static_cast<std::size_t>(guard) / 64] &= ~(std::uint64_t{1} << (guard % 64));
-}
-
-void insert(Bits& bits, const Bits& others) {
-  for (std::size_t word = 0; word < bits.size(); ++word) bits[word] |= others[word];
-}
-
-void remove(Bits& bits, const Bits& others) {
-  for (std::size_t word = 0; word < bits.size(); ++word) bits[word] &= ~others[word];
-}
-
-}  // namespace
 
 Exclusions::Exclusions(std::int32_t guards)
-    : excluded_(static_cast<std::size_t>(guards),
-                Bits(static_cast<std::size_t>(guards + 63) / 64)) {}
+    : excluded_(static_cast<std::size_t>(guards), std::vector<bool>(guards)), tied_(guards) {
+  std::iota(tied_.begin(), tied_.end(), 0);
+}
 
 void Exclusions::add(std::int32_t a, std::int32_t b) {
-  insert(excluded_[a], b);
-  insert(excluded_[b], a);
-}
-
-/// Splits `open` into parts. Between parts without any exclusion the weights add up; of parts that
-/// exclude each other wholly the heaviest counts.
-void Exclusions::choose(Bits open, std::span<const std::size_t> weights, Heaviest& chosen) const {
-  while (const std::optional<std::int32_t> guard = first(open)) {
-    Bits part = connected(*guard, open, true);
-    remove(open, part);
-    const Bits whole = part;
-    Heaviest heaviest;
-    while (const std::optional<std::int32_t> other = first(part)) {
-      const Bits apart = connected(*other, part, false);
-      remove(part, apart);
-      Heaviest found;
-      if (count(apart) == 1) {
-        found = {weights[*other], {*other}};
-      } else if (apart != whole) {
-        choose(apart, weights, found);
-      } else {
-        found = with_or_without(apart, weights);
-      }
-      if (found.weight > heaviest.weight) heaviest = std::move(found);
-    }
-    chosen.weight += heaviest.weight;
-    chosen.guards.insert(chosen.guards.end(), heaviest.guards.begin(), heaviest.guards.end());
-  }
-}
-
-/// The guard that excludes most others is either chosen or not.
-Exclusions::Heaviest Exclusions::with_or_without(Bits part,
-                                                 std::span<const std::size_t> weights) const {
-  std::int32_t most = *first(part);
-  each(part, [&](std::int32_t guard) {
-    if (common(excluded_[guard], part) > common(excluded_[most], part)) most = guard;
-  });
-  Bits only(part.size());
-  insert(only, most);
-  remove(part, only);
-  Bits beside = part;
-  remove(beside, excluded_[most]);
-  Heaviest with{weights[most], {most}}, without;
-  choose(std::move(beside), weights, with);
-  choose(std::move(part), weights, without);
-  return without.weight > with.weight ? without : with;
-}
-
-/// The guards that can be reached from one along exclusions, or along pairs that do not exclude.
-Bits Exclusions::connected(std::int32_t guard, const Bits& among, bool by_exclusions) const {
-  Bits part(among.size());
-  insert(part, guard);
-  std::vector<std::int32_t> open = {guard};
-  while (!open.empty()) {
-    Bits next = excluded_[open.back()];
-    open.pop_back();
-    for (std::size_t word = 0; word < next.size(); ++word) {
-      if (!by_exclusions) next[word] = ~next[word];
-      next[word] &= among[word] & ~part[word];
-      part[word] |= next[word];
-    }
-    each(next, [&](std::int32_t other) { open.push_back(other); });
-  }
-  return part;
+  excluded_[a][b] = excluded_[b][a] = true;
+  const std::int32_t from = tied_[b], to = tied_[a];
+  if (from != to) std::ranges::replace(tied_, from, to);
 }
 
 HeaviestHeld::HeaviestHeld(const Exclusions& excludes)
-    : excludes_(excludes),
-      weights_(static_cast<std::size_t>(excludes.guards())),
-      excluded_(weights_.size()),
-      tangled_(excludes.excluded_.empty() ? 0 : excludes.excluded_[0].size()) {}
+    : excludes_(excludes), weights_(excludes.guards()), tied_(excludes.guards()) {}
 
 void HeaviestHeld::add(std::int32_t guard, std::size_t weight) {
-  const std::size_t before = weights_[guard], after = before + weight;
-  weights_[guard] = after;
-  if (before == 0 && after > 0) begin(guard);
-  if (before > 0 && after == 0) {
-    weights_[guard] = before;
-    end(guard);
-    weights_[guard] = 0;
+  const std::size_t before = weights_[guard];
+  weights_[guard] += weight;
+  const std::int32_t number = excludes_.tied(guard);
+  Tied& tied = tied_[number];
+  if (before == 0 && weight != 0) {
+    tied.held.insert(std::ranges::lower_bound(tied.held, guard), guard);
   }
-  if (before == 0 || after == 0) return;
-  if (excluded_[guard] == 0) {
-    loose_ += weight;
-  } else {
-    changed_ = true;
-  }
-}
-
-void HeaviestHeld::begin(std::int32_t guard) {
-  each(excludes_.excluded_[guard], [&](std::int32_t other) {
-    if (excluded_[other]++ > 0 || weights_[other] == 0) return;
-    loose_ -= weights_[other];
-    insert(tangled_, other);
-  });
-  if (excluded_[guard] == 0) {
-    loose_ += weights_[guard];
-  } else {
-    insert(tangled_, guard);
-    changed_ = true;
-  }
-}
-
-void HeaviestHeld::end(std::int32_t guard) {
-  if (excluded_[guard] == 0) {
-    loose_ -= weights_[guard];
-  } else {
-    erase(tangled_, guard);
-    changed_ = true;
-  }
-  each(excludes_.excluded_[guard], [&](std::int32_t other) {
-    if (--excluded_[other] > 0 || weights_[other] == 0) return;
-    loose_ += weights_[other];
-    erase(tangled_, other);
-  });
+  if (before != 0 && weights_[guard] == 0) std::erase(tied.held, guard);
+  if (!std::exchange(tied.changed, true)) changed_.push_back(number);
 }
 
 std::size_t HeaviestHeld::weight() {
-  if (changed_) {
-    chosen_ = {};
-    excludes_.choose(tangled_, weights_, chosen_);
-    changed_ = false;
+  for (const std::int32_t number : std::exchange(changed_, {})) {
+    Tied& tied = tied_[number];
+    weight_ -= tied.chosen.weight;
+    tied.chosen = choose(tied.held, Parts::add_up);
+    weight_ += tied.chosen.weight;
+    tied.changed = false;
   }
-  return loose_ + chosen_.weight;
+  return weight_;
 }
 
 std::vector<std::int32_t> HeaviestHeld::guards() {
   static_cast<void>(weight());
-  std::vector<std::int32_t> all = chosen_.guards;
-  for (std::int32_t guard = 0; guard < excludes_.guards(); ++guard) {
-    if (weights_[guard] > 0 && excluded_[guard] == 0) all.push_back(guard);
+  std::vector<std::int32_t> all;
+  for (const Tied& tied : tied_) {
+    all.insert(all.end(), tied.chosen.guards.begin(), tied.chosen.guards.end());
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   return all;
+}
+
+/// Those of each part are linked: if parts are to add up, by exclusions; if they are to exclude
+/// each other wholly, by pairs that do not. In ascending order, as `held` is.
+std::vector<std::vector<std::int32_t>> HeaviestHeld::parts_of(std::vector<std::int32_t> held,
+                                                              Parts parts) const {
+  std::vector<std::vector<std::int32_t>> found;
+  while (!held.empty()) {
+    std::vector<std::int32_t> part = {held.front()};
+    held.erase(held.begin());
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const auto linked = std::ranges::stable_partition(held, [&](std::int32_t other) {
+        return excludes_(part[i], other) != (parts == Parts::add_up);
+      });
+      part.insert(part.end(), linked.begin(), linked.end());
+      held.erase(linked.begin(), linked.end());
+    }
+    std::ranges::sort(part);
+    found.push_back(std::move(part));
+  }
+  return found;
+}
+
+/// Splits into parts of the one kind, these into parts of the other kind, and so on. Guards of
+/// choices in choices and in loops always come apart.
+HeaviestHeld::Chosen HeaviestHeld::choose(const std::vector<std::int32_t>& held, Parts parts,
+                                          bool whole) const {
+  if (held.size() == 1) return {weights_[held[0]], held};
+  const Parts other = parts == Parts::add_up ? Parts::exclude : Parts::add_up;
+  const std::vector<std::vector<std::int32_t>> found = parts_of(held, parts);
+  if (found.size() == 1) return whole ? with_or_without(held) : choose(held, other, true);
+  Chosen chosen;
+  for (const std::vector<std::int32_t>& part : found) {
+    Chosen of_part = choose(part, other);
+    if (parts == Parts::add_up) {
+      chosen.weight += of_part.weight;
+      chosen.guards.insert(chosen.guards.end(), of_part.guards.begin(), of_part.guards.end());
+    } else if (of_part.weight > chosen.weight) {
+      chosen = std::move(of_part);
+    }
+  }
+  return chosen;
+}
+
+/// The guard that excludes most others is either chosen or not.
+HeaviestHeld::Chosen HeaviestHeld::with_or_without(std::vector<std::int32_t> held) const {
+  const auto excluded = [&](std::int32_t guard) {
+    return std::ranges::count_if(held, [&](std::int32_t other) { return excludes_(guard, other); });
+  };
+  const std::int32_t most = *std::ranges::max_element(held, {}, excluded);
+  std::erase(held, most);
+  Chosen without = choose(held, Parts::add_up);
+  std::erase_if(held, [&](std::int32_t other) { return excludes_(most, other); });
+  Chosen with = choose(held, Parts::add_up);
+  with.weight += weights_[most];
+  with.guards.push_back(most);
+  return without.weight > with.weight ? without : with;
 }
 
 namespace {
 
-/// Every pair of a graph's guards. Two exclude each other where what is known of the one
-/// contradicts what is known of the other. A guard knows what those know that it implies, and some
-/// facts more: so what it excludes is what those exclude, and the guards that deny one of its own
-/// facts.
-class Pairs {
- public:
-  explicit Pairs(const std::vector<Node>& nodes) : nodes_(nodes), says_(nodes) {
-    for (const Node& node : nodes) add(node.guard);
-    std::int32_t next = 0;
-    for (auto& [guard, number] : number_) number = next++;  // what a guard implies comes earlier
-    excluded_.assign(number_.size(), Bits((number_.size() + 63) / 64));
-    exclude_what_contradicts();
-    for (const auto& [guard, number] : number_) search(guard, number);
-    for (const auto& [guard, number] : number_) erase(excluded_[number], number);
-  }
-
-  const std::map<ValueId, std::int32_t>& guards() const { return number_; }
-  bool exclude(std::int32_t a, std::int32_t b) const { return has(excluded_[a], b); }
-
- private:
-  /// Facts that a guard adds to those of the guards that it implies.
-  struct Own {
-    std::vector<std::size_t> holds, fails;
-  };
-
-  void add(ValueId guard) {
-    if (!guard.present() || !number_.emplace(guard, -1).second) return;
-    for (const ValueId implied : implied_at_once(guard)) add(implied);
-  }
-
-  /// The parent, and the decider where that is a guard and must be true.
-  std::vector<ValueId> implied_at_once(ValueId guard) const {
-    const Node& node = nodes_[guard.node];
-    const Guard* rule = node.op->as<Guard>();
-    std::vector<ValueId> implied;
-    if (rule == nullptr) return implied;
-    if (rule->nested) implied.push_back(node.inputs[1]);
-    const bool by_guard = nodes_[node.inputs[0].node].op->as<Guard>() != nullptr;
-    if (by_guard && rule->when == 1) implied.push_back(node.inputs[0]);
-    return implied;
-  }
-
-  Own own_facts(ValueId guard) const {
-    const Known& known = says_.known(guard);
-    NumberSet holds = known.holds, fails = known.fails;
-    for (const ValueId implied : implied_at_once(guard)) {
-      holds.remove(says_.known(implied).holds);
-      fails.remove(says_.known(implied).fails);
-    }
-    return {holds.all(), fails.all()};
-  }
-
-  void exclude_what_contradicts() {
-    std::vector<Own> own;
-    for (const auto& [guard, number] : number_) own.push_back(own_facts(guard));
-    // [guard] itself and all that imply it: they know what it knows.
-    std::vector<Bits> knowing(number_.size(), Bits(excluded_.empty() ? 0 : excluded_[0].size()));
-    for (auto it = number_.rbegin(); it != number_.rend(); ++it) {
-      insert(knowing[it->second], it->second);
-      for (const ValueId implied : implied_at_once(it->first)) {
-        insert(knowing[number_.at(implied)], knowing[it->second]);
-      }
-    }
-    // [fact] the guards that know that it holds, or that it fails.
-    std::map<std::size_t, Bits> hold, fail;
-    const auto know = [&](std::map<std::size_t, Bits>& all, std::size_t fact, const Bits& guards) {
-      insert(all.try_emplace(fact, guards.size()).first->second, guards);
-    };
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      for (const std::size_t fact : own[i].holds) know(hold, fact, knowing[i]);
-      for (const std::size_t fact : own[i].fails) know(fail, fact, knowing[i]);
-    }
-    for (const auto& [guard, number] : number_) {
-      Bits& excluded = excluded_[number];
-      for (const ValueId implied : implied_at_once(guard)) {
-        insert(excluded, excluded_[number_.at(implied)]);
-      }
-      const auto contradict = [&](const std::map<std::size_t, Bits>& all, std::size_t fact) {
-        if (const auto found = all.find(fact); found != all.end()) insert(excluded, found->second);
-      };
-      for (const std::size_t fact : own[number].holds) contradict(fail, fact);
-      for (const std::size_t fact : own[number].fails) contradict(hold, fact);
-      if (says_.known(guard).contradicts) never_with_any(number);
-    }
-  }
-
-  void never_with_any(std::int32_t number) {
-    for (std::int32_t other = 0; other < static_cast<std::int32_t>(excluded_.size()); ++other) {
-      insert(excluded_[number], other);
-      insert(excluded_[other], number);
-    }
-  }
-
-  /// Where more may follow than is known.
-  void search(ValueId guard, std::int32_t number) {
-    if (says_.known(guard).complete) return;
-    for (const auto& [id, other] : number_) {
-      if (other == number || exclude(number, other) || !says_.exclude(guard, id)) continue;
-      insert(excluded_[number], other);
-      insert(excluded_[other], number);
-    }
-  }
-
-  const std::vector<Node>& nodes_;
-  const Guards says_;
-  std::map<ValueId, std::int32_t> number_;
-  std::vector<Bits> excluded_;  // [guard]
+/// What a region decides: its deciders, and those of the regions to which it leads.
+struct Below {
+  std::set<Region> regions;
+  std::set<std::int32_t> deciders;
 };
+
+Below below(const Regions& regions, std::vector<Region> open) {
+  Below found;
+  while (!open.empty()) {
+    const Region region = open.back();
+    open.pop_back();
+    if (!found.regions.insert(region).second) continue;
+    const Decision& decision = regions.decision(region);
+    if (decision.decider >= 0) found.deciders.insert(decision.decider);
+    open.insert(open.end(), decision.cases.begin(), decision.cases.end());
+  }
+  return found;
+}
+
+/// [region] What is left of it without the steps that tell none of the regions from another: those
+/// whose deciders come out in one way for all of them. Of most loops' guards nothing is left.
+std::map<Region, Region> essences(const Regions& regions, const std::vector<Region>& asked) {
+  const std::set<Region> all = below(regions, asked).regions;
+  std::map<std::int32_t, std::set<std::vector<bool>>> ways;  // [decider] the cases that are open
+  for (const Region region : all) {
+    const Decision& decision = regions.decision(region);
+    std::vector<bool> open;
+    for (const Region left : decision.cases) open.push_back(left != kNever);
+    ways[decision.decider].insert(open);
+  }
+  std::map<Region, Region> essence;
+  for (const Region region : all) {                      // its parent is earlier
+    const Decision decision = regions.decision(region);  // a copy: they grow
+    const bool step = decision.parent != region;
+    if (!step) {
+      essence[region] = region;
+    } else if (ways[decision.decider].size() == 1) {
+      essence[region] = essence[decision.parent];
+    } else {
+      const auto k = std::ranges::find(decision.cases, decision.parent) - decision.cases.begin();
+      essence[region] =
+          regions.decide(decision.decider, k, decision.cases.size(), essence[decision.parent]);
+    }
+  }
+  return essence;
+}
+
+/// Pairs of indices of `of`, which ascend, that exclude each other: they have a decider in common,
+/// or one of them never runs.
+Exclusions excluding(const Regions& regions, const std::vector<Region>& of) {
+  Exclusions pairs(static_cast<std::int32_t>(of.size()));
+  std::map<std::int32_t, std::vector<std::int32_t>> deciding;  // [decider] earlier ones
+  std::vector<std::int32_t> asked(of.size(), -1);              // by which index last
+  for (std::int32_t i = 0; i < pairs.guards(); ++i) {
+    if (of[0] == kNever) pairs.add(0, i);
+    for (const std::int32_t decider : below(regions, {of[i]}).deciders) {
+      for (const std::int32_t earlier : deciding[decider]) {
+        if (std::exchange(asked[earlier], i) == i) continue;
+        if (!regions.meet(of[earlier], of[i])) pairs.add(earlier, i);
+      }
+      deciding[decider].push_back(i);
+    }
+  }
+  return pairs;
+}
 
 }  // namespace
 
 NumberedGuards number_guards(const std::vector<Node>& nodes, const Settings& settings) {
   NumberedGuards result{std::vector<std::int32_t>(nodes.size(), -1), {}};
   if (!settings.skips) return result;
-  const Pairs pairs(nodes);
-  // Of those that guard a node, those that exclude another such.
-  std::map<ValueId, std::int32_t> number;
+  const Regions regions(nodes);
+  std::map<ValueId, std::int32_t> number;  // of its essence, then of the guard
   for (const Node& node : nodes) {
     if (node.guard.present()) number[node.guard] = -1;
   }
-  std::vector<std::int32_t> guarding;
-  for (const auto& [guard, index] : number) guarding.push_back(pairs.guards().at(guard));
-  std::vector<std::int32_t> asked;
-  for (auto& [guard, index] : number) {
-    const std::int32_t a = pairs.guards().at(guard);
-    const auto excludes = [&](std::int32_t b) { return pairs.exclude(a, b); };
-    if (std::ranges::none_of(guarding, excludes)) continue;
-    index = static_cast<std::int32_t>(asked.size());
-    asked.push_back(a);
+  std::vector<Region> asked;
+  for (const auto& guard : number) asked.push_back(regions.region(guard.first));
+  // Guards of one essence exclude the same others.
+  const std::map<Region, Region> essence = essences(regions, asked);
+  std::set<Region> distinct;
+  for (const Region region : asked) distinct.insert(essence.at(region));
+  const std::vector<Region> of(distinct.begin(), distinct.end());
+  const Exclusions pairs = excluding(regions, of);
+
+  std::vector<std::int32_t> kept;  // [number] its essence
+  auto region = asked.begin();
+  for (auto& guard : number) {
+    const auto found = std::ranges::lower_bound(of, essence.at(*region++)) - of.begin();
+    if (!pairs.any(static_cast<std::int32_t>(found))) continue;
+    guard.second = static_cast<std::int32_t>(kept.size());
+    kept.push_back(static_cast<std::int32_t>(found));
   }
-  result.excludes = Exclusions(static_cast<std::int32_t>(asked.size()));
-  for (std::size_t a = 0; a < asked.size(); ++a) {
+  result.excludes = Exclusions(static_cast<std::int32_t>(kept.size()));
+  for (std::size_t a = 0; a < kept.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
-      if (!pairs.exclude(asked[a], asked[b])) continue;
+      if (!pairs(kept[a], kept[b])) continue;
       result.excludes.add(static_cast<std::int32_t>(a), static_cast<std::int32_t>(b));
     }
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto found = number.find(nodes[i].guard);
-    if (found != number.end()) result.of_node[i] = found->second;
+    if (nodes[i].guard.present()) result.of_node[i] = number.at(nodes[i].guard);
   }
   return result;
 }

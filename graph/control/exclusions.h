@@ -1,9 +1,9 @@
-// Guards as numbers, and which of them can never both be true.
+// Guards as numbers, which of them can never both be true, and the heaviest that can.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "graph/ir/node.h"
@@ -19,31 +19,20 @@ class Exclusions {
 
   void add(std::int32_t a, std::int32_t b);
   bool operator()(std::int32_t a, std::int32_t b) const {
-    return a >= 0 && b >= 0 && has(excluded_[a], b);
+    return a >= 0 && b >= 0 && excluded_[a][b];
   }
+  bool any(std::int32_t guard) const { return std::ranges::count(excluded_[guard], true) > 0; }
   std::int32_t guards() const { return static_cast<std::int32_t>(excluded_.size()); }
+  /// A number for each set of guards that pairs tie together: below `guards()`.
+  std::int32_t tied(std::int32_t guard) const { return tied_[guard]; }
 
  private:
-  friend class HeaviestHeld;
-  /// A set of guards that do not exclude each other.
-  struct Heaviest {
-    std::size_t weight = 0;
-    std::vector<std::int32_t> guards;  ///< those that weigh anything
-  };
-  using Bits = std::vector<std::uint64_t>;  // one for each guard
-  static bool has(const Bits& bits, std::int32_t guard) {
-    return (bits[static_cast<std::size_t>(guard) / 64] >> (guard % 64) & 1) != 0;
-  }
-  Bits connected(std::int32_t guard, const Bits& among, bool by_exclusions) const;
-  void choose(Bits open, std::span<const std::size_t> weights, Heaviest& chosen) const;
-  Heaviest with_or_without(Bits part, std::span<const std::size_t> weights) const;
-
-  std::vector<Bits> excluded_;  // [guard]
+  std::vector<std::vector<bool>> excluded_;  // [guard][guard]
+  std::vector<std::int32_t> tied_;           // [guard]
 };
 
 /// Of all sets of guards that do not exclude each other, one that weighs most, while weights change
-/// guard by guard. A change takes the time of the guards that the changed one excludes; what
-/// excludes nothing that weighs anything is only summed.
+/// guard by guard. A change takes the time of the guards that are tied to the changed one.
 class HeaviestHeld {
  public:
   explicit HeaviestHeld(const Exclusions& excludes);
@@ -55,16 +44,28 @@ class HeaviestHeld {
   std::vector<std::int32_t> guards();
 
  private:
-  void begin(std::int32_t guard);
-  void end(std::int32_t guard);
+  struct Chosen {
+    std::size_t weight = 0;
+    std::vector<std::int32_t> guards = {};
+  };
+  /// Some guards of which those that are tied together are chosen apart.
+  struct Tied {
+    std::vector<std::int32_t> held = {};  ///< those that weigh anything
+    Chosen chosen = {};
+    bool changed = false;
+  };
+  enum class Parts { add_up, exclude };
+
+  std::vector<std::vector<std::int32_t>> parts_of(std::vector<std::int32_t> held,
+                                                  Parts parts) const;
+  Chosen choose(const std::vector<std::int32_t>& held, Parts parts, bool whole = false) const;
+  Chosen with_or_without(std::vector<std::int32_t> held) const;
 
   const Exclusions& excludes_;
-  std::vector<std::size_t> weights_;    // [guard]
-  std::vector<std::int32_t> excluded_;  // [guard] how many it excludes of those that weigh anything
-  Exclusions::Bits tangled_;            // those that weigh anything, and exclude such
-  std::size_t loose_ = 0;               // what the others weigh
-  bool changed_ = false;                // since `chosen_` was found
-  Exclusions::Heaviest chosen_;         // of the tangled ones
+  std::vector<std::size_t> weights_;   // [guard]
+  std::vector<Tied> tied_;             // [Exclusions::tied]
+  std::vector<std::int32_t> changed_;  // of them, since the last `weight`
+  std::size_t weight_ = 0;
 };
 
 /// The guards of a graph's nodes that exclude another one, numbered in node order.

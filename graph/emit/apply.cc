@@ -1,7 +1,7 @@
 // Adding one node to a graph under construction.
 #include <fmt/format.h>
 
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 #include "graph/emit/emitter.h"
 #include "graph/emit/hash.h"
 #include "graph/emit/scope.h"
@@ -113,9 +113,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ValueId guard = inputs[i].node().guard;
     if (guard == node.guard || !guard.present()) continue;
-    std::vector<control::GuardFact> read_where_skipped = control::read_under(node, i);
-    read_where_skipped.push_back({guard, false});
-    if (control::possible(emitter->graph.nodes(), emitter->consequences, read_where_skipped)) {
+    if (!emitter->regions.implies(control::read_under(node, i), guard)) {
       return refuse(needs_computed(inputs[i], i));
     }
   }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/control/consequences.h"
+#include "graph/control/regions.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/identity.h"
 #include "graph/ir/structural.h"
@@ -34,7 +34,7 @@ struct Scope {
 /// next. Users' graphs have one for as long as they are declared, a pass has one of its own on the
 /// graph that it makes. The graph is kept, and must stay where it is.
 struct Emitter {
-  explicit Emitter(ir::Graph& on) : graph(on), identity(this, on.name()) {}
+  explicit Emitter(ir::Graph& on) : graph(on), identity(this, on.name()), regions(on.nodes()) {}
 
   ir::Graph& graph;
   OpenIdentity identity;
@@ -50,7 +50,7 @@ struct Emitter {
   std::vector<Scope> scopes = std::vector<Scope>(1);
   ValueId guard;                        ///< what new nodes run under
   std::vector<std::int32_t> waits_for;  ///< what new nodes that have a kernel wait for
-  control::Consequences consequences;   ///< of the nodes' guards, as far as they were asked for
+  control::Regions regions;             ///< of the nodes' guards
   /// Of a loop's result: the iterations that always run, and the guards of the others.
   struct Iterations {
     int always = 0;

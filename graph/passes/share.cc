@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 #include "graph/emit/hash.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
@@ -30,7 +30,7 @@ std::uint64_t fingerprint(const Op& op, const std::vector<ValueId>& inputs) {
 
 ir::Graph share(ir::Graph graph, const Settings&) {
   Copier copier(graph);
-  const control::Guards guards(copier.to.nodes());
+  const control::Regions guards(copier.to.nodes());
   std::unordered_multimap<std::uint64_t, std::int32_t> seen;  // fingerprint -> node of copier.to
   std::vector<ValueId> inputs;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {

@@ -58,7 +58,7 @@ struct Step {
   std::string regions(executor::program::Nesting nesting) {
     tasks.push_back({{.kernel = "store_reads", .op = "store_reads"}, {}, {}});  // comes after all
     const executor::program::RegionParts parts = executor::program::make_regions(
-        tasks, executor::capture::order_of(tasks), control::Guards(g.data().nodes()), nesting);
+        tasks, executor::capture::order_of(tasks), control::Regions(g.data().nodes()), nesting);
     tasks.pop_back();
     return text(parts);
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/check/verify.h"
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
@@ -199,7 +199,7 @@ TEST_CASE("guards: what implies and excludes what") {
   const ValueId in_b = guard(b, 1, 2, outer), not_b = guard(b, 0, 2, outer);
   const ValueId one = guard(s, 1, 3), two = guard(s, 2, 3);
   const ValueId without = guard(Value(a.emitter(), in_b), 0, 2, outer);
-  const control::Guards guards(g.data().nodes());
+  const control::Regions guards(g.data().nodes());
 
   CHECK(guards.implies(in_b, outer.id()));
   CHECK_FALSE(guards.implies(outer.id(), in_b));

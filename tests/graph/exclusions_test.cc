@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/check/check_guards.h"
+#include "tests/graph/check_bound.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
 
@@ -135,7 +136,7 @@ TEST_CASE("guards that are not all true at once, as the planner and the checker 
       if (graph.nodes()[i].guard.present()) node_of[graph.nodes()[i].guard] = i;
     }
     Weights weights(static_cast<std::size_t>(planned.excludes.guards()));
-    check::GuardFacts::Held held;
+    Held held;
     std::size_t free = 0;
     for (const auto& [a, i] : node_of) {
       const auto weight = static_cast<std::size_t>(random.below(100));
@@ -156,7 +157,7 @@ TEST_CASE("guards that are not all true at once, as the planner and the checker 
         unseen += seen || exclude ? 0 : 1;
       }
     }
-    REQUIRE(checked.heaviest(held) == free + heaviest(planned.excludes, weights).weight);
+    REQUIRE(testing::heaviest(checked, held) == free + heaviest(planned.excludes, weights).weight);
   }
   MESSAGE(pairs, " pairs, of which ", excluded, " exclude each other and ", unseen,
           " could be true together, but were not in 4000 steps");

@@ -1,5 +1,5 @@
 // What guards say of each other, beside trying all outcomes of what decides them.
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -79,7 +79,7 @@ TEST_CASE("random guards: what is possible is what some outcomes make true") {
     Forest forest(seed);
     const std::vector<Node> nodes(forest.graph.data().nodes().begin(),
                                   forest.graph.data().nodes().end());
-    const control::Guards guards(nodes);
+    const control::Regions regions(nodes);
     for (int i = 0; i < 20; ++i) {
       std::vector<control::GuardFact> facts;
       for (std::int64_t k = 1 + forest.below(6); k > 0; --k) {
@@ -88,7 +88,7 @@ TEST_CASE("random guards: what is possible is what some outcomes make true") {
       const bool found = forest.possible(facts);
       CAPTURE(seed);
       CAPTURE(i);
-      REQUIRE(guards.possible(facts) == found);
+      REQUIRE(regions.possible(facts) == found);
       ++(found ? yes : no);
     }
   }
@@ -107,7 +107,7 @@ TEST_CASE("thirty chains beside each other are searched apart") {
   };
   const auto possible = [&](const std::vector<control::GuardFact>& facts) {
     const std::vector<Node> nodes(g.data().nodes().begin(), g.data().nodes().end());
-    return control::Guards(nodes).possible(facts);
+    return control::Regions(nodes).possible(facts);
   };
   // a or b, but neither a nor b, whatever comes of the deciders under them.
   const Value a = guard(1, decider()), b = guard(1, decider());
@@ -142,14 +142,14 @@ TEST_CASE("along a chain of two thousand guards an answer is a walk") {
     chain.push_back(node(g, "guard", Guard{0, 2, i > 0}, inputs));
   }
   const std::vector<Node> nodes(g.data().nodes().begin(), g.data().nodes().end());
-  const control::Guards guards(nodes);
+  const control::Regions regions(nodes);
   const ValueId first = chain.front().id(), middle = chain[1000].id(), last = chain.back().id();
-  CHECK(guards.implies(last, first));
-  CHECK_FALSE(guards.implies(first, last));
-  CHECK_FALSE(guards.implies(middle, last));
-  CHECK_FALSE(guards.exclude(first, last));
-  CHECK(guards.possible(std::vector<control::GuardFact>{{middle, true}, {last, false}}));
-  CHECK_FALSE(guards.possible(std::vector<control::GuardFact>{{middle, false}, {last, true}}));
+  CHECK(regions.implies(last, first));
+  CHECK_FALSE(regions.implies(first, last));
+  CHECK_FALSE(regions.implies(middle, last));
+  CHECK_FALSE(regions.exclude(first, last));
+  CHECK(regions.possible(std::vector<control::GuardFact>{{middle, true}, {last, false}}));
+  CHECK_FALSE(regions.possible(std::vector<control::GuardFact>{{middle, false}, {last, true}}));
 }
 
 }  // namespace

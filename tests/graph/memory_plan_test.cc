@@ -1,8 +1,8 @@
 #include "graph/plan/memory_plan.h"
-#include "graph/check/check_plan.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/print_plan.h"
 #include "graph/plan/schedules.h"
+#include "tests/graph/check_bound.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ std::string planned(const ir::Graph& graph, const std::vector<std::size_t>& scra
                     const Settings& settings = kSettings) {
   const plan::Schedule order = plan::schedule(graph, settings);
   const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);
-  CHECK(check::check_plan(graph, order, scratch, plan, settings).value_or("no fault") ==
+  CHECK(testing::check_plan(graph, order, scratch, plan, settings).value_or("no fault") ==
         "no fault");
   return plan::print(graph, order, scratch, plan);
 }
@@ -144,7 +144,7 @@ TEST_CASE("an operand that may not lie inside is copied") {
   g.output("y", node_under(g, go, "y", Blend{floats(16)}, {guarded}));
   const plan::Schedule order = plan::schedule(g, kSettings);
   const plan::MemoryPlan plan = plan::plan_memory(g, order, {}, kSettings);
-  CHECK(check::check_plan(g, order, {}, plan, kSettings).value_or("no fault") == "no fault");
+  CHECK(testing::check_plan(g, order, {}, plan, kSettings).value_or("no fault") == "no fault");
   const auto place = [&](Value value) { return plan.places[value.id().node][value.id().output]; };
   const auto inside = [&](Value part, Value whole) {
     return place(part).in == place(whole).in && place(part).index == place(whole).index &&
@@ -341,7 +341,7 @@ TEST_CASE("what is held in any case shares bytes with no branch, until a branch 
   plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const plan::MemoryPlan plan = plan::plan_memory(g, order, {}, kSkips);
-  CHECK(check::check_plan(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
+  CHECK(testing::check_plan(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
   // At step 5 z, b1 and both guards; from step 6 on a0 lies over z, and c1 where a0 does.
   CHECK(plan.arena_bytes == 64 + 64 + 256 + 192);
   const auto offset = [&](Value value) { return plan.places[value.id().node][0].offset; };
@@ -371,7 +371,7 @@ TEST_CASE("a branch does not take bytes over where others then share less") {
   plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const plan::MemoryPlan plan = plan::plan_memory(g, order, {}, kSkips);
-  CHECK(check::check_plan(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
+  CHECK(testing::check_plan(g, order, {}, plan, kSkips).value_or("no fault") == "no fault");
   const auto offset = [&](Value value) { return plan.places[value.id().node][0].offset; };
   CHECK(plan.arena_bytes == 256 + 256 + 2 * 64);  // and two guards
   CHECK(plan.lower_bound == plan.arena_bytes);
@@ -390,7 +390,7 @@ TEST_CASE(
   plan::Schedule order = plan::schedule(g, kSkips);
   order.order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};  // a1 runs after b0 and before m reads that
   const plan::MemoryPlan plan = plan::plan_memory(g, order, scratch, kSkips);
-  CHECK(check::check_plan(g, order, scratch, plan, kSkips).value_or("no fault") == "no fault");
+  CHECK(testing::check_plan(g, order, scratch, plan, kSkips).value_or("no fault") == "no fault");
   CHECK(plan.lower_bound == 64 + 64 + 192 + 512);
   CHECK(plan.arena_bytes == plan.lower_bound);
   CHECK(plan.holders == std::vector<plan::Holder>{{a1.id(), 192}, {zero.id(), 1}, {one.id(), 1}});

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/check/check_plan.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/schedules.h"
+#include "tests/graph/check_bound.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing {
@@ -31,7 +31,7 @@ struct Planned {
     REQUIRE(check() == "no fault");
   }
   std::string check() const {
-    return metronome::check::check_plan(graph, order, scratch, plan, settings).value_or("no fault");
+    return testing::check_plan(graph, order, scratch, plan, settings).value_or("no fault");
   }
   plan::Place& place(Value value) { return plan.places[value.id().node][value.id().output]; }
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "graph/check/check_plan.h"
 #include "graph/check/verify.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/schedules.h"
+#include "tests/graph/check_bound.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
 
@@ -178,7 +178,7 @@ TEST_CASE("plans of random graphs are right, and the same every time") {
     if (seed % 2 == 1) scratch = random_scratch(random, graph);
     const plan::Schedule order = plan::schedule(graph, settings);
     const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, settings);
-    REQUIRE(check::check_plan(graph, order, scratch, plan, settings).value_or("no fault") ==
+    REQUIRE(testing::check_plan(graph, order, scratch, plan, settings).value_or("no fault") ==
             "no fault");
     REQUIRE(plan::schedule(graph, settings) == order);
     REQUIRE(plan::plan_memory(graph, order, scratch, settings) == plan);
@@ -219,14 +219,14 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
     if (seed % 2 == 1) scratch = random_scratch(random, graph);
     const plan::Schedule order = plan::schedule(graph, shared);
     const plan::MemoryPlan plan = plan::plan_memory(graph, order, scratch, shared);
-    REQUIRE(check::check_plan(graph, order, scratch, plan, shared).value_or("no fault") ==
+    REQUIRE(testing::check_plan(graph, order, scratch, plan, shared).value_or("no fault") ==
             "no fault");
     REQUIRE(plan::plan_memory(graph, order, scratch, shared) == plan);
     REQUIRE(plan.arena_bytes >= plan.lower_bound);
     if (seed % 2 == 0) REQUIRE(order.peak_bytes == static_cast<std::int64_t>(plan.lower_bound));
     const plan::StepPlan step = plan::plan_step(graph, scratch, shared);
     REQUIRE(step.memory.lower_bound <= plan.lower_bound);
-    REQUIRE(check::check_plan(graph, step.schedule, scratch, step.memory, shared)
+    REQUIRE(testing::check_plan(graph, step.schedule, scratch, step.memory, shared)
                 .value_or("no fault") == "no fault");
     for (std::uint64_t setting = 0; setting < kSettings; ++setting) {
       CAPTURE(setting);
@@ -234,7 +234,7 @@ TEST_CASE("plans of random guarded graphs are right, and share what no step has 
       REQUIRE(same_as_fresh(graph, step.schedule, step.memory, scratch, setting));
     }
     const plan::MemoryPlan without = plan::plan_memory(graph, order, scratch, apart);
-    REQUIRE(check::check_plan(graph, order, scratch, without, apart).value_or("no fault") ==
+    REQUIRE(testing::check_plan(graph, order, scratch, without, apart).value_or("no fault") ==
             "no fault");
     REQUIRE(plan.lower_bound <= without.lower_bound);
     REQUIRE(plan::schedule(graph, shared).peak_bytes <= plan::schedule(graph, apart).peak_bytes);
@@ -273,7 +273,7 @@ TEST_CASE("plans of random graphs with values inside others, and nodes that wait
     CAPTURE(graph.print());
     const std::vector<std::size_t> scratch = random_scratch(random, graph);
     const plan::StepPlan plan = plan::plan_step(graph, scratch, settings);
-    REQUIRE(check::check_plan(graph, plan.schedule, scratch, plan.memory, settings)
+    REQUIRE(testing::check_plan(graph, plan.schedule, scratch, plan.memory, settings)
                 .value_or("no fault") == "no fault");
     for (std::uint64_t setting = 0; setting < (settings.skips ? kSettings : 1); ++setting) {
       const auto number = settings.skips ? std::optional(setting) : std::nullopt;
@@ -327,7 +327,7 @@ TEST_CASE("a spoilt plan that the check lets pass replays the same all the same"
       plan::MemoryPlan other = plan;
       spoil(random, graph, other_order, other);
       if (other == plan && other_order == order) continue;
-      const auto fault = check::check_plan(graph, other_order, scratch, other, settings);
+      const auto fault = testing::check_plan(graph, other_order, scratch, other, settings);
       bool same = settings.skips || same_as_fresh(graph, other_order, other, scratch);
       for (std::uint64_t setting = 0; same && settings.skips && setting < kSettings; ++setting) {
         same = same_as_fresh(graph, other_order, other, scratch, setting);

@@ -191,7 +191,7 @@ TEST_CASE("the arena is smaller, and no order makes clones early") {
   };
   const auto arena = [&](const ir::Graph& graph) {
     const plan::StepPlan plan = plan::plan_step(graph, {}, settings);
-    CHECK(check::check_plan(graph, plan.schedule, {}, plan.memory, settings).value_or("") == "");
+    CHECK(testing::check_plan(graph, plan.schedule, {}, plan.memory, settings).value_or("") == "");
     return plan.memory.arena_bytes;
   };
   const ir::Graph keeps = made({}), again = made(settings);

@@ -1,7 +1,7 @@
 #include "graph/plan/schedule.h"
-#include "graph/check/check_plan.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/schedules.h"
+#include "tests/graph/check_bound.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -274,7 +274,7 @@ TEST_CASE("a view under a guard comes with what it views, not with the guard") {
   const std::vector<std::int32_t> running = {at(h), at(which), at(first), at(view) + 1, at(second)};
   plan::Schedule late{plan::with_still_nodes(g, uses, running), {}, 0};
   CHECK(drawn(g, late) == "x h view which first y second");
-  CHECK(check::check_plan(g, late, {}, plan::plan_memory(g, late, {}, {}), {}) == std::nullopt);
+  CHECK(testing::check_plan(g, late, {}, plan::plan_memory(g, late, {}, {}), {}) == std::nullopt);
 }
 
 TEST_CASE("an empty graph has an empty schedule") {

@@ -25,7 +25,7 @@ class Maker {
   }
 
   /// Only where there is a region in a region if not `alone`; else refusals are the caller's.
-  void with_regions(const control::Guards& guards, program::Nesting nesting, bool alone) {
+  void with_regions(const control::Regions& guards, program::Nesting nesting, bool alone) {
     const program::RegionParts regions = program::make_regions(tasks_, after_, guards, nesting);
     if (!alone && nesting == program::Nesting::nested && depth_of(regions) < 2) return;
     add(name_of(regions), alone, regions, streams_[0]);
@@ -71,7 +71,7 @@ StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
                      std::span<const program::Task> tasks, const std::vector<CudaStream>& streams,
                      const CudaOptions& options, int nodes) {
   Maker maker(driver, tasks, streams, nodes);
-  const control::Guards guards(graph.nodes());
+  const control::Regions guards(graph.nodes());
   const bool guarded =
       std::ranges::any_of(tasks, [](const program::Task& t) { return t.guard.present(); });
   const Conditions conditions = guarded ? options.conditions : Conditions::masked;

@@ -19,7 +19,7 @@ namespace {
 class Grouper {
  public:
   Grouper(std::span<const Task> tasks, std::span<const std::vector<std::int32_t>> after,
-          const control::Guards& guards, Nesting nesting)
+          const control::Regions& guards, Nesting nesting)
       : tasks_(tasks),
         guards_(guards),
         nesting_(nesting),
@@ -185,7 +185,7 @@ class Grouper {
   }
 
   std::span<const Task> tasks_;
-  const control::Guards& guards_;
+  const control::Regions& guards_;
   Nesting nesting_;
   std::vector<std::int32_t> waits_for_;               // [task]
   std::vector<std::vector<std::int32_t>> followers_;  // [task]
@@ -310,7 +310,7 @@ class Clearing {
 
 RegionParts make_regions(std::span<const Task> tasks,
                          std::span<const std::vector<std::int32_t>> after,
-                         const control::Guards& guards, Nesting nesting) {
+                         const control::Regions& guards, Nesting nesting) {
   RegionParts parts = Grouper(tasks, after, guards, nesting).run();
   Clearing(tasks, parts).run(parts);
   return parts;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "executor/cuda/program/program.h"
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 
 namespace metronome::executor::program {
 
@@ -45,7 +45,7 @@ enum class Nesting : std::uint8_t { flat, nested };
 /// always.
 RegionParts make_regions(std::span<const Task> tasks,
                          std::span<const std::vector<std::int32_t>> after,
-                         const control::Guards& guards, Nesting nesting);
+                         const control::Regions& guards, Nesting nesting);
 
 /// Conditional nodes, those in bodies included.
 int regions_in(const RegionParts& parts);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"

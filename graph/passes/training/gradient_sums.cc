@@ -12,7 +12,7 @@ namespace metronome::passes {
 
 bool GradientSums::counts(ValueId target, std::vector<control::GuardFact> when) const {
   when.push_back({graph_.node(target).guard, true});
-  return guards_.possible(when);
+  return regions_.possible(when);
 }
 
 void GradientSums::add(ValueId target, Value contribution, std::vector<control::GuardFact> when) {
@@ -67,7 +67,7 @@ std::vector<control::GuardFact> GradientSums::reduced(ValueId target,
     std::vector<control::GuardFact> without = facts;
     without[i].holds = !without[i].holds;
     without.push_back({outer, true});
-    if (guards_.possible(without)) {
+    if (regions_.possible(without)) {
       ++i;
     } else {
       facts.erase(facts.begin() + static_cast<std::ptrdiff_t>(i));
@@ -81,9 +81,9 @@ Value GradientSums::guard_of(ValueId outer, const std::vector<control::GuardFact
   const auto id = [&] { return guard.present() ? guard.id() : ValueId{}; };
   for (const auto& [fact, holds] : facts) {
     if (!holds) continue;
-    if (guards_.implies(fact, id())) {
+    if (regions_.implies(fact, id())) {
       guard = emitter_.value(fact);
-    } else if (!guards_.implies(id(), fact)) {
+    } else if (!regions_.implies(id(), fact)) {
       guard = make_guard(emitter_.value(fact), 1, 2, guard, Line{});
     }
   }
@@ -93,47 +93,18 @@ Value GradientSums::guard_of(ValueId outer, const std::vector<control::GuardFact
   return guard;
 }
 
-namespace {
-
-bool possible_together(const control::Guards& guards, std::vector<control::GuardFact> facts,
-                       const std::vector<control::GuardFact>& more) {
-  facts.insert(facts.end(), more.begin(), more.end());
-  return guards.possible(facts);
-}
-
-/// True where, `facts` given, one of the parts from `next` on must hold: every way to deny them all
-/// is impossible. What is left where a part does not hold is taken in disjoint cases (the first
-/// fact fails; the first holds and the second fails; ...), and parts that a case excludes are
-/// passed over: else loops in loops would take exponentially many.
-bool covered(const control::Guards& guards, std::vector<control::GuardFact>& facts,
-             const std::vector<GradientSums::Contribution>& parts, std::size_t next) {
-  if (!guards.possible(facts)) return true;
-  while (next < parts.size() && !possible_together(guards, facts, parts[next].when)) ++next;
-  if (next == parts.size()) return false;
-  const std::size_t given = facts.size();
-  bool all = true;
-  for (const control::GuardFact& fact : parts[next].when) {
-    facts.push_back({fact.guard, !fact.holds});
-    all = all && covered(guards, facts, parts, next + 1);
-    facts.back() = fact;
-  }
-  facts.resize(given);
-  return all;
-}
-
-}  // namespace
-
 bool GradientSums::partition(ValueId outer, const std::vector<Contribution>& parts) const {
-  for (std::size_t a = 0; a < parts.size(); ++a) {
-    for (std::size_t b = 0; b < a; ++b) {
-      std::vector<control::GuardFact> both = parts[a].when;
-      both.insert(both.end(), parts[b].when.begin(), parts[b].when.end());
+  std::vector<std::vector<control::GuardFact>> facts;
+  for (const Contribution& part : parts) {
+    for (const std::vector<control::GuardFact>& other : facts) {
+      std::vector<control::GuardFact> both = part.when;
+      both.insert(both.end(), other.begin(), other.end());
       both.push_back({outer, true});
-      if (guards_.possible(both)) return false;
+      if (regions_.possible(both)) return false;
     }
+    facts.push_back(part.when);
   }
-  std::vector<control::GuardFact> facts = {{outer, true}};
-  return covered(guards_, facts, parts, 0);
+  return regions_.covered(outer, facts);
 }
 
 Value GradientSums::merged(ValueId outer, std::vector<Contribution> parts) const {

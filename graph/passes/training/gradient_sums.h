@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "graph/control/guards.h"
+#include "graph/control/regions.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/graph.h"
 
@@ -24,7 +24,7 @@ class GradientSums {
 
   /// The emitter is kept.
   explicit GradientSums(Emitter& emitter)
-      : emitter_(emitter), graph_(emitter.graph), guards_(graph_.nodes()) {}
+      : emitter_(emitter), graph_(emitter.graph), regions_(graph_.nodes()) {}
 
   /// False where no step has both the target and the facts: a branch that another one excludes.
   bool counts(ValueId target, std::vector<control::GuardFact> when) const;
@@ -46,7 +46,7 @@ class GradientSums {
 
   Emitter& emitter_;
   const ir::Graph& graph_;
-  control::Guards guards_;
+  control::Regions regions_;
   std::map<ValueId, std::vector<Contribution>> pending_;
   std::map<ValueId, Value> done_;
 };
