@@ -23,6 +23,7 @@ _ALONE = [
 OF_THEIR_OWN = [
     "executor/broken_steps_test.cc",
     "executor/checkpoint_kill_test.cc",
+    "executor/cpu_alone_test.cc",
     "executor/environment_test.cc",
     "executor/keep_whole_test.cc",
     "executor/launch_watch_test.cc",

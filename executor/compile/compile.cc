@@ -1,9 +1,14 @@
-// From declared graphs to an executable, on one page.
+// From declared graphs to an executable, on one page:
+//
+//   compile     the arguments are checked, the ranks join
+//   made        the target's back end opens; each graph is planned in each mode; the engine begins
+//   make_plan   in each of the back end's ways: passes, kernels, order and places, check
 #include "executor/compile/compile.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -14,50 +19,99 @@
 #include "executor/compile/averaged.h"
 #include "executor/compile/compile_checks.h"
 #include "executor/compile/first_choices.h"
+#include "executor/compile/fold_constants.h"
+#include "executor/compile/join_ranks.h"
+#include "executor/compile/keep_whole.h"
 #include "executor/compile/make_executable.h"
-#include "executor/compile/make_memory.h"
 #include "executor/compile/make_plan.h"
-#include "executor/compile/own_states.h"
+#include "executor/compile/run_passes.h"
+#include "executor/compile/select.h"
+#include "executor/compile/summary.h"
 #include "executor/engine/backend.h"
 #include "executor/engine/ranks.h"
 #include "executor/engine/tuning.h"
 #include "executor/run/executable_impl.h"
 #include "executor/support/spin_limiter.h"
+#include "graph/check/check_plan.h"
 #include "graph/ir/error.h"
-#include "ops/cpu/table.h"
+#include "graph/plan/planner.h"
 
 namespace metronome::executor::compile {
+
+// ---- one plan ------------------------------------------------------------------------------
+
+Plan make_plan(const Declared& declared, const Settings& way, const Kernels& kernels,
+               const CompileOptions& options, Report& report) {
+  KeepWhole keep_whole(kernels, way, options, report);
+  Settings settings = way;
+  settings.kept = declared.kept;
+  settings.averages = declared.averages;
+  if (options.data_parallel) settings.rank = options.data_parallel->rank();
+  settings.keeps = [&](const OpPtr& op, std::span<const Type> types) {
+    return keep_whole(op, types);
+  };
+  PlanReport summary;
+  summary.mode = way.mode;
+  summary.batch = declared.batch;
+
+  ir::Graph graph = run_passes(declared, settings, summary, report);
+  require_kernels(graph, kernels, options.ops, report.target);
+  if (const auto room = kernels.room()) require_room(graph.name(), biggest_value(graph), room);
+  std::vector<Candidate> choices = select(graph, kernels, options, report);
+  std::vector<std::size_t> scratch_bytes;
+  for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
+  auto [order, memory] = plan::plan_step(graph, scratch_bytes, way);
+  if (const auto wrong = check::check_plan(graph, order, scratch_bytes, memory, way)) {
+    throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
+  }
+
+  Plan plan{way.mode,           declared.shape,   declared.average,         std::move(graph),
+            std::move(choices), std::move(order), std::move(scratch_bytes), std::move(memory),
+            std::move(summary)};
+  summarize(plan);
+  return plan;
+}
+
+std::vector<Settings> ways_of(const Backend& backend, Mode mode) {
+  std::vector<Settings> ways = backend.settings(mode);
+  for (Settings& way : ways) way.evaluate = evaluate_constants;
+  return ways;
+}
+
 namespace {
 
-/// The graphs joined to the ranks, with states of their own; `declared` become these, which the
-/// caller keeps.
-std::vector<ir::Graph> own_graphs(std::vector<GraphInModes>& declared, CompileOptions& options) {
-  std::vector<ir::Graph> own;
-  if (options.data_parallel) {
-    if (options.world && options.world != options.data_parallel) {
-      throw RunError(fmt::format(
-          "graph \"{}\": CompileOptions::world and CompileOptions::data_parallel are two; give one "
-          "of them, as the second is a world, too",
-          declared[0].graph->name()));
+/// The plan of one mode: of the ways that the back end asks for the one that it keeps. Throws
+/// RunError where the plan does not keep to the memory budget.
+Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
+               const CompileOptions& options, Report& report) {
+  std::vector<Plan> plans;
+  std::vector<Report> reports;
+  std::vector<std::size_t> arenas;
+  for (const Settings& way : ways_of(backend, mode)) {
+    reports.push_back(report);
+    plans.push_back(make_plan(declared, way, backend.kernels(), options, reports.back()));
+    arenas.push_back(plans.back().memory.arena_bytes);
+    // What changes nothing now changes nothing after it.
+    const std::size_t made = plans.size();
+    if (made > 1 && plans[made - 1].graph.nodes().size() == plans[made - 2].graph.nodes().size()) {
+      break;
     }
-    options.world = options.data_parallel;
+    // The first is kept whatever the others need, if it is kept beside one that needs nothing.
+    const std::size_t beside_nothing[] = {arenas[0], 0};
+    if (made == 1 && backend.choose(beside_nothing, options.memory_budget) == 0) break;
   }
-  if (options.world) options.ops = options.ops + options.world->ops();
-  for (const GraphInModes& part : declared) {
-    own.push_back(options.world ? options.world->join(*part.graph) : *part.graph);
+  const std::size_t chosen = backend.choose(arenas, options.memory_budget);
+  Plan& plan = plans[chosen];
+  report = std::move(reports[chosen]);
+  if (options.memory_budget) {
+    require_within(plan.report, *options.memory_budget, declared.graph.name());
   }
-  name_own_states(own);
-  for (std::size_t i = 0; i < own.size(); ++i) declared[i].graph = &own[i];
-  return own;
+  report.arena_bytes = std::max(report.arena_bytes, plan.report.arena_bytes);
+  report.plans.push_back(plan.report);
+  return std::move(plan);
 }
 
-/// Of several ranks each takes a device of its own, if none is named.
-void take_own_device(Target& target, const CompileOptions& options) {
-  const bool on_device = target.device.kind == Device::Kind::cuda;
-  if (on_device && options.world && !target.cuda.device) {
-    target.device.index = options.world->local_rank();
-  }
-}
+// ---- all plans, and what runs them ---------------------------------------------------------
 
 /// The one that says how all train: the first that does, if any.
 const ir::Graph& leading(std::span<const GraphInModes> declared) {
@@ -67,60 +121,11 @@ const ir::Graph& leading(std::span<const GraphInModes> declared) {
   return *declared[0].graph;
 }
 
-/// How gradients become means over the ranks. A loss may reach some of the parameters alone.
-std::optional<Averages> averages_of(const ir::Graph& graph, const CompileOptions& options) {
-  if (!options.data_parallel) return std::nullopt;
-  std::size_t bytes = 0;
-  for (const Storage& storage : graph.storages()) {
-    if (storage.trainable) bytes += storage.type.bytes();
-  }
-  return options.data_parallel->averages(bytes);
-}
-
-/// Storages as rank 0 has them.
-void begin_as_first(const Ranks& ranks, Executable::Impl& step) {
-  for (std::size_t storage = 0; storage < step.memory.storages.size(); ++storage) {
-    step.fetch(storage);
-    const Block& plain = step.memory.plain(storage);
-    ranks.broadcast({plain.data(), plain.bytes()});
-    step.push(storage);
-  }
-}
-
-/// `needs` becomes what the plans need, as soon as that is known.
-Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> parts,
-                const Target& target, CompileOptions options, Needs& needs) {
-  const auto begin = std::chrono::steady_clock::now();
-  const std::vector<const ir::Graph*> declared = graphs_of(parts);
-  const ir::Graph& first = *declared[0];
-  const std::unique_ptr<Backend> backend = target.open(target, options, first.name());
-  for (const GraphInModes& part : parts) backend->require(*part.graph, part.modes);
-  if (options.observer && !backend->observes()) {
-    throw RunError(
-        fmt::format("graph \"{}\": CompileOptions::observer is shown the nodes of stepwise(), and "
-                    "of eager() on a CPU; the target is {}",
-                    first.name(), backend->name()));
-  }
-  require_room(first.name(), needs, room_of_process());
-  if (!backend->kernels().run()) options.tune = Tune::off;
-  if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
-  if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);
-
-  Report report;
-  report.graph = first.name();
-  report.target = backend->name();
-  report.isa = cpu_table().isa();
-  report.threads = options.threads;
-  // Kernels are timed below: already as they will run.
-  std::shared_ptr<SpinLimiter> spin_limiter = limit_spinning(options.threads);
-
-  // Together, before rank 0 makes its plans while others wait for its choices.
-  const std::optional<Averages> averages = averages_of(leading(parts), options);
-  FirstChoices first_choices(options, report);
-
-  // Each graph in each mode: passes, kernels, order, memory.
-  const BatchShapes shapes(declared);
-  std::deque<ir::Graph> evaluated;  // which stay where they are: plans point at them
+/// Each graph in each of its modes, then with each average in the place of parameters. Plans point
+/// at what they are made of, which is added to `graphs`.
+Planned plan_all(std::span<const GraphInModes> parts, const BatchShapes& shapes,
+                 const std::optional<Averages>& averages, const Backend& backend,
+                 const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
   Planned planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,
@@ -132,12 +137,12 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
                                        .average = average,
                                        .kept = kept,
                                        .averages = averages},
-                                      mode, *backend, options, report));
+                                      mode, backend, options, report));
     for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
   };
-  for (std::size_t shape = 0; shape < declared.size(); ++shape) {
-    const ir::Graph& whole = *declared[shape];
-    const ir::Graph& some = evaluated.emplace_back(limited_to(whole, options.evaluate_outputs));
+  for (std::size_t shape = 0; shape < parts.size(); ++shape) {
+    const ir::Graph& whole = *parts[shape].graph;
+    const ir::Graph& some = graphs.emplace_back(limited_to(whole, options.evaluate_outputs));
     for (const Mode mode : parts[shape].modes) {
       plan(mode == Mode::train ? whole : some, shape, mode, "");
     }
@@ -145,21 +150,42 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   // Last, so that storages are as the plans above have them.
   const ir::Graph& keeps = leading(parts);
   for (const std::string& name : averages_in(keeps)) {
-    for (std::size_t shape = 0; shape < declared.size(); ++shape) {
+    for (std::size_t shape = 0; shape < parts.size(); ++shape) {
       for (const Mode mode : parts[shape].modes) {
         if (mode == Mode::train) continue;
-        plan(evaluated.emplace_back(with_averages(evaluated[shape], name, keeps)), shape, mode,
-             name);
+        plan(graphs.emplace_back(with_averages(graphs[shape], name, keeps)), shape, mode, name);
       }
     }
   }
+  return planned;
+}
 
+/// `needs` becomes what the plans need, as soon as that is known.
+Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> parts,
+                const Target& target, CompileOptions options, Needs& needs) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<const ir::Graph*> declared = graphs_of(parts);
+  const std::string& name = declared[0]->name();
+  const std::unique_ptr<Backend> backend = target.open(target, options, name);
+  require_backend(*backend, parts, options);
+  require_room(name, needs, room_of_process());
+  options = usable(std::move(options), *backend);
+  Report report = begun(name, *backend, options);
+  // Kernels are timed below: already as they will run.
+  std::shared_ptr<SpinLimiter> spin_limiter = limit_spinning(options.threads);
+
+  // Together, before rank 0 makes its plans while others wait for its choices.
+  const std::optional<Averages> averages = averages_of(leading(parts), options);
+  FirstChoices first_choices(options, report);
+  const BatchShapes shapes(declared);
+  std::deque<ir::Graph> graphs;
+  Planned planned = plan_all(parts, shapes, averages, *backend, options, graphs, report);
   first_choices.tell();
 
   // What they share.
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
-  require_room(first.name(), needs, room_of_process());
+  require_room(name, needs, room_of_process());
   auto impl = make_executable(users, shapes, planned.plans, options, backend->slots());
   impl->memory = make_memory(declared, std::move(storages), options.seed);
   if (options.world) options.world->agree(declared, planned.plans);
@@ -184,7 +210,7 @@ namespace metronome {
 Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptions options) {
   using namespace executor;
   std::vector<GraphInModes> parts = compile::check_arguments(graphs, target, options);
-  const std::vector<ir::Graph> own = compile::own_graphs(parts, options);
+  const std::vector<ir::Graph> own = compile::join_ranks(parts, options);
   compile::take_own_device(target, options);
   if (options.threads == 0) options.threads = at::get_num_threads();
   Needs needs = compile::declared_needs(compile::graphs_of(parts));

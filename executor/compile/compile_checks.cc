@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "executor/engine/plan_nodes.h"
+#include "executor/engine/tuning.h"
 #include "executor/run/batch_shapes.h"
 #include "graph/ir/error.h"
 
@@ -184,6 +185,23 @@ std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, cons
   check_threads(name, options.threads);
   check_evaluate_outputs(parts, options);
   return parts;
+}
+
+void require_backend(const Backend& backend, std::span<const GraphInModes> parts,
+                     const CompileOptions& options) {
+  for (const GraphInModes& part : parts) backend.require(*part.graph, part.modes);
+  if (!options.observer || backend.observes()) return;
+  throw RunError(
+      fmt::format("graph \"{}\": CompileOptions::observer is shown the nodes of stepwise(), and of "
+                  "eager() on a CPU; the target is {}",
+                  parts[0].graph->name(), backend.name()));
+}
+
+CompileOptions usable(CompileOptions options, const Backend& backend) {
+  if (!backend.kernels().run()) options.tune = Tune::off;
+  if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
+  if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);
+  return options;
 }
 
 ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs) {

@@ -23,6 +23,12 @@ std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, cons
                                           const CompileOptions& options);
 std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts);
 
+/// Throws RunError where the back end cannot run the graphs in their modes, or shows no observer.
+void require_backend(const Backend& backend, std::span<const GraphInModes> parts,
+                     const CompileOptions& options);
+/// The options with a tuning file that can be used, and timing only where kernels run.
+CompileOptions usable(CompileOptions options, const Backend& backend);
+
 /// The graph of which evaluation computes those of `outputs` alone that it has: all others are
 /// absent from its readables, and without the loss among them it has none. All of them where
 /// `outputs` is empty.

@@ -1,4 +1,4 @@
-#include "executor/compile/device_targets.h"
+#include "executor/compile/linked_targets.h"
 
 #include "executor/cuda/capture/cuda_backend.h"
 #include "executor/cuda/driver/null_driver.h"

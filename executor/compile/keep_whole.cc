@@ -7,22 +7,13 @@
 #include <optional>
 #include <vector>
 
+#include "executor/compile/run_passes.h"
 #include "executor/engine/plan_nodes.h"
 #include "executor/engine/tuning.h"
 #include "executor/support/log.h"
 #include "graph/builder/graph.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "graph/passes/absorb.h"
-#include "graph/passes/fold.h"
-#include "graph/passes/for_mode.h"
-#include "graph/passes/fuse.h"
-#include "graph/passes/loosen.h"
-#include "graph/passes/lower.h"
-#include "graph/passes/materialize.h"
-#include "graph/passes/prune.h"
-#include "graph/passes/share.h"
-#include "graph/passes/training/differentiate.h"
 #include "ops/expr/functions.h"
 #include "ops/optimizers/optimizers.h"
 
@@ -54,13 +45,7 @@ ir::Graph alone(const OpPtr& op, std::span<const Type> types, Settings settings,
   settings.keeps = [whole](const OpPtr& each, std::span<const Type>) {
     return whole && each->has_vjp();
   };
-  ir::Graph step = passes::for_mode(g, settings);
-  for (const auto pass :
-       {passes::lower, passes::differentiate, passes::fold, passes::share, passes::prune,
-        passes::absorb, passes::loosen, passes::materialize, passes::fuse}) {
-    step = pass(std::move(step), settings);
-  }
-  return step;
+  return run_passes_of_ops(g, settings);
 }
 
 }  // namespace

@@ -1,15 +1,20 @@
-// What an executable keeps of its declarations and plans.
+// What an executable keeps of its declarations and plans, and the memory that all of them share.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "executor/compile/compile.h"
+#include "executor/engine/memory.h"
 #include "executor/engine/plan.h"
+#include "executor/engine/report.h"
 #include "executor/engine/target.h"
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable_impl.h"
 #include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::executor::compile {
 
@@ -19,5 +24,16 @@ std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> grap
                                                   const BatchShapes& shapes,
                                                   std::span<const Plan> plans,
                                                   const CompileOptions& options, int slots);
+
+/// Each storage of any plan: training adds the optimizer's moments.
+std::vector<Storage> storages_of(std::span<const Plan> plans);
+
+/// Storages at their initial values for this seed; inputs zeroed. `storages` may hold more than the
+/// declared graphs: the optimizer's moments.
+Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Storage> storages,
+                   std::uint64_t seed);
+
+/// Adds the bytes of storages and the elements of parameters.
+void add_sizes(const Memory& memory, Report& report);
 
 }  // namespace metronome::executor::compile

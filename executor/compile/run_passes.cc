@@ -38,37 +38,77 @@
 namespace metronome::executor::compile {
 namespace {
 
+/// Parameters in the graph that no gradient reaches.
+void list_unreached(const ir::Graph& graph, PlanReport& plan, Report& report) {
+  if (plan.mode != Mode::train || graph.objectives().empty()) return;
+  std::set<StorageId> reached;
+  for (const ir::Objective& objective : graph.objectives()) {
+    for (const ParameterGradient& g : objective.gradients) reached.insert(g.parameter);
+  }
+  for (std::size_t i = 0; i < graph.storages().size(); ++i) {
+    const Storage& s = graph.storages()[i];
+    if (!s.trainable || reached.contains({static_cast<std::int32_t>(i)})) continue;
+    // Plans for other shapes have said so too.
+    if (std::ranges::find(report.unreached, s.path) == report.unreached.end()) {
+      report.unreached.push_back(s.path);
+    }
+  }
+}
+
+/// The step is now what eager would launch.
+void count_declared(const ir::Graph& graph, PlanReport& plan, Report&) {
+  plan.kernels_declared = kernels_of(graph);
+}
+
 /// Whether a step can be planned without it.
 enum class Needed : std::uint8_t { always, for_speed };
+/// Whether it does anything for ops alone, outside of a step.
+enum class Of : std::uint8_t { ops, steps };
 
 struct Pass {
   std::string_view name;
   ir::Graph (*run)(ir::Graph, const Settings&);
+  Of of = Of::ops;
   Needed needed = Needed::always;
+  void (*tell)(const ir::Graph&, PlanReport&, Report&) = nullptr;  ///< what it found
 };
 
 constexpr Pass kPasses[] = {
-    {"for_mode", passes::for_mode},              // train or evaluate
-    {"lower", passes::lower},                    // composites become the ops they are made of
-    {"on_rank", passes::on_rank},                // what each of several ranks draws for itself
-    {"differentiate", passes::differentiate},    // reverse walk from the loss
-    {"recompute", passes::recompute},            // late, what gradients read and nobody else keeps
-    {"pack_gradients", passes::pack_gradients},  // side by side, for collectives
-    {"update", passes::update},                  // optimizer, clipping, counters: the step is whole
-    {"fold", passes::fold, Needed::for_speed},   // identities and constants
-    {"gather", passes::gather, Needed::for_speed},  // products that a sum adds become one product
-    {"share", passes::share, Needed::for_speed},    // common subexpressions
-    {"prune", passes::prune},                       // what nothing reads
-    {"absorb", passes::absorb, Needed::for_speed},  // readers that an op can compute itself
-    {"lay_out", passes::lay_out},                   // tensors as ops want them stored
+    // train or evaluate
+    {"for_mode", passes::for_mode},
+    // composites become the ops they are made of
+    {"lower", passes::lower},
+    // what each of several ranks draws for itself
+    {"on_rank", passes::on_rank, Of::steps},
+    // reverse walk from the loss
+    {"differentiate", passes::differentiate, Of::ops, Needed::always, list_unreached},
+    // late, what gradients read and nobody else keeps
+    {"recompute", passes::recompute, Of::steps},
+    // side by side, for collectives
+    {"pack_gradients", passes::pack_gradients, Of::steps},
+    // optimizer, clipping, counters: the step is whole
+    {"update", passes::update, Of::steps, Needed::always, count_declared},
+    // identities and constants, before equal nodes are sought
+    {"fold", passes::fold, Of::ops, Needed::for_speed},
+    // products that a sum adds become one product
+    {"gather", passes::gather, Of::steps, Needed::for_speed},
+    // common subexpressions
+    {"share", passes::share, Of::ops, Needed::for_speed},
+    // what nothing reads
+    {"prune", passes::prune},
+    // readers that an op can compute itself, now that each is known to be needed
+    {"absorb", passes::absorb, Of::ops, Needed::for_speed},
+    // tensors as ops want them stored
+    {"lay_out", passes::lay_out, Of::steps},
     // ops of which a part can be fused, where the target fuses
-    {"loosen", passes::loosen, Needed::for_speed},
-    {"batch", passes::batch, Needed::for_speed},  // the updates of many parameters as few nodes
-    {"materialize", passes::materialize},         // copies that readers and assignments need
-    {"fuse", passes::fuse, Needed::for_speed},    // elementwise chains, reductions they meet
+    {"loosen", passes::loosen, Of::ops, Needed::for_speed},
+    // the updates of many parameters as few nodes
+    {"batch", passes::batch, Of::steps, Needed::for_speed},
+    // copies that readers and assignments need
+    {"materialize", passes::materialize},
+    // elementwise chains, reductions they meet: last, as nothing looks into a group
+    {"fuse", passes::fuse, Of::ops, Needed::for_speed},
 };
-/// After this pass the step is what eager would launch.
-constexpr std::string_view kDeclaredBy = "update";
 
 /// METRONOME_WITHOUT=gather,share leaves passes out.
 std::set<std::string> left_out() {
@@ -110,22 +150,6 @@ void dump(const ir::Graph& graph, const Declared& declared, Mode mode, std::size
   }
 }
 
-/// Parameters in the graph that no gradient reaches.
-void list_unreached(const ir::Graph& graph, Report& report) {
-  std::set<StorageId> reached;
-  for (const ir::Objective& objective : graph.objectives()) {
-    for (const ParameterGradient& g : objective.gradients) reached.insert(g.parameter);
-  }
-  for (std::size_t i = 0; i < graph.storages().size(); ++i) {
-    const Storage& s = graph.storages()[i];
-    if (!s.trainable || reached.contains({static_cast<std::int32_t>(i)})) continue;
-    // Plans for other shapes have said so too.
-    if (std::ranges::find(report.unreached, s.path) == report.unreached.end()) {
-      report.unreached.push_back(s.path);
-    }
-  }
-}
-
 }  // namespace
 
 ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
@@ -140,15 +164,18 @@ ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanRep
     graph = pass.run(std::move(graph), settings);
     if (graph.version() != before) check::verify(graph, pass.name);
     dump(graph, declared, settings.mode, i, pass.name);
-    if (pass.name == "differentiate" && !graph.objectives().empty() &&
-        settings.mode == Mode::train) {
-      list_unreached(graph, report);
-    }
+    if (pass.tell != nullptr) pass.tell(graph, plan, report);
     if (logger().should_log(spdlog::level::debug)) {
       logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
                      pass.name, graph.nodes().size(), kernels_of(graph));
     }
-    if (pass.name == kDeclaredBy) plan.kernels_declared = kernels_of(graph);
+  }
+  return graph;
+}
+
+ir::Graph run_passes_of_ops(ir::Graph graph, const Settings& settings) {
+  for (const Pass& pass : kPasses) {
+    if (pass.of == Of::ops) graph = pass.run(std::move(graph), settings);
   }
   return graph;
 }

@@ -31,4 +31,7 @@ struct Declared {
 ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
                      Report& report);
 
+/// Those of the passes that are of ops alone: for a graph that is no step of its own.
+ir::Graph run_passes_of_ops(ir::Graph graph, const Settings& settings);
+
 }  // namespace metronome::executor::compile

@@ -1,8 +1,7 @@
 #include "executor/compile/targets.h"
 
-#include "executor/compile/device_targets.h"
+#include "executor/compile/linked_targets.h"
 #include "executor/cpu/cpu_backend.h"
-#include "executor/eager/eager_backend.h"
 
 namespace metronome {
 
@@ -26,7 +25,7 @@ Target stepwise(Device device) {
 }
 
 Target eager(Device device) {
-  return {executor::eager::open_eager, device, {.device = device.index}};
+  return {executor::compile::open_eager, device, {.device = device.index}};
 }
 
 }  // namespace metronome

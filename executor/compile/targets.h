@@ -16,7 +16,8 @@ Target cuda_graph(CudaOptions options = {});
 Target null(CudaOptions options = {});
 /// The same kernels one by one, each value in memory of its own: for checking and debugging.
 Target stepwise(Device device = cpu);
-/// The declared graph op by op through libtorch, with its autograd and fused optimizers.
+/// The declared graph op by op through libtorch, with its autograd and fused optimizers. It needs a
+/// program that is linked with //:eager.
 Target eager(Device device = cpu);
 
 }  // namespace metronome

@@ -20,7 +20,7 @@ inline std::unique_ptr<executor::Backend> opened(const Target& target,
 
 /// In the first of its ways.
 inline Settings settings_of(const Target& target, Mode mode) {
-  return executor::compile::settings_of(*opened(target), mode)[0];
+  return executor::compile::ways_of(*opened(target), mode)[0];
 }
 
 /// A back end whose settings are changed.

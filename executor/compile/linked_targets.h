@@ -1,5 +1,5 @@
-// The back ends of a device, which a program has where it is linked with //executor:cuda; without
-// it no device code is compiled, and they refuse.
+// The back ends that a program has only where it is linked with them, as they take long to build:
+// those of a device with //executor:cuda, libtorch with //executor:eager. Else they refuse.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,9 @@ std::unique_ptr<Backend> open_device_graph(const Target& target, const CompileOp
                                            const std::string& graph);
 std::unique_ptr<Backend> open_device_stepwise(const Target& target, const CompileOptions& options,
                                               const std::string& graph);
+/// `Target::open` of `eager`: the same with executor/eager/eager_backend.h.
+std::unique_ptr<Backend> open_eager(const Target& target, const CompileOptions& options,
+                                    const std::string& graph);
 /// What `null` writes calls down with; empty where the program is not linked with it.
 std::shared_ptr<CudaDriver> null_driver();
 

@@ -1,0 +1,30 @@
+// What a compile does for the ranks that run its graphs together.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "executor/engine/ranks.h"
+#include "executor/engine/target.h"
+#include "executor/run/batch_shapes.h"
+#include "executor/run/executable_impl.h"
+#include "graph/ir/graph.h"
+
+namespace metronome::executor::compile {
+
+/// The graphs joined to the ranks, if any, with states of their own; `declared` become these, which
+/// the caller keeps. The options gain the ranks' ops.
+std::vector<ir::Graph> join_ranks(std::vector<GraphInModes>& declared, CompileOptions& options);
+
+/// Of several ranks each takes a device of its own, if none is named.
+void take_own_device(Target& target, const CompileOptions& options);
+
+/// How gradients become means over the ranks, for the graph that says how all train. A loss may
+/// reach some of the parameters alone.
+std::optional<Averages> averages_of(const ir::Graph& graph, const CompileOptions& options);
+
+/// Storages as rank 0 has them.
+void begin_as_first(const Ranks& ranks, Executable::Impl& step);
+
+}  // namespace metronome::executor::compile

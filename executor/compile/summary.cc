@@ -1,0 +1,71 @@
+#include "executor/compile/summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "executor/engine/plan_nodes.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+#include "ops/cpu/table.h"
+
+namespace metronome::executor::compile {
+namespace {
+
+std::size_t unshared_bytes(const ir::Graph& graph) {
+  std::size_t bytes = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!has_kernel(graph, node)) continue;
+    for (const Type& type : node.types) bytes += type.bytes();
+  }
+  return bytes;
+}
+
+std::vector<HeldValue> described(const ir::Graph& graph, const std::vector<plan::Holder>& holders) {
+  std::vector<HeldValue> values;
+  for (const plan::Holder& h : holders) {
+    const Node& node = graph.node(h.value);
+    values.push_back({to_string(graph.type(h.value)), h.bytes, node.path, to_string(node.line)});
+  }
+  return values;
+}
+
+}  // namespace
+
+Report begun(const std::string& graph, const Backend& backend, const CompileOptions& options) {
+  Report report;
+  report.graph = graph;
+  report.target = backend.name();
+  report.isa = cpu_table().isa();
+  report.threads = options.threads;
+  return report;
+}
+
+void summarize(Plan& plan) {
+  PlanReport& report = plan.report;
+  report.mode = plan.mode;
+  report.average = plan.average;
+  report.kernels = kernels_of(plan.graph);
+  report.arena_bytes = plan.memory.arena_bytes;
+  report.lower_bound = plan.memory.lower_bound;
+  report.unshared_bytes = unshared_bytes(plan.graph);
+  report.relayouts = static_cast<std::size_t>(std::ranges::count_if(
+      plan.graph.nodes(), [](const Node& n) { return n.op->as<Relayout>() != nullptr; }));
+  report.copies = static_cast<std::size_t>(std::ranges::count(plan.schedule.in_place, false));
+  report.held = described(plan.graph, plan.memory.holders);
+}
+
+void require_within(const PlanReport& plan, std::size_t budget, const std::string& graph) {
+  if (plan.arena_bytes <= budget) return;
+  std::string how = plan.average.empty() ? "" : fmt::format(" with \"{}\"", plan.average);
+  if (!plan.batch.empty()) how += fmt::format(" at batch shape {}", plan.batch);
+  throw RunError(fmt::format(
+      "graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is "
+      "{}; the smallest that is feasible is {}; largest at its fullest moment are\n  {}",
+      graph, name_of(plan.mode), how, plan.arena_bytes, budget, plan.arena_bytes,
+      fmt::join(plan.largest(), "\n  ")));
+}
+
+}  // namespace metronome::executor::compile

@@ -1,0 +1,23 @@
+// What a report says of plans.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "executor/engine/backend.h"
+#include "executor/engine/plan.h"
+#include "executor/engine/report.h"
+#include "executor/engine/target.h"
+
+namespace metronome::executor::compile {
+
+/// The report of what is compiled for a back end, before its first plan.
+Report begun(const std::string& graph, const Backend& backend, const CompileOptions& options);
+
+/// Fills the plan's report from what was decided.
+void summarize(Plan& plan);
+
+/// Throws RunError, which lists the largest values, where the plan of the graph takes more.
+void require_within(const PlanReport& plan, std::size_t budget, const std::string& graph);
+
+}  // namespace metronome::executor::compile
