@@ -161,7 +161,7 @@ class Pair {
     const auto batch = batches_.of_step(static_cast<std::size_t>(step));
     std::vector<Feed> feeds(batch.begin(), batch.end());
     for (Feed& feed : feeds) {
-      if (feed.tensor.is_floating_point()) feed.tensor = doubled(feed.tensor);
+      if (feed.tensor().is_floating_point()) feed.tensor() = doubled(feed.tensor());
     }
     exact_->executable.run(feeds);
     return *exact_;

@@ -12,7 +12,7 @@
 #include "benchmarks/convolutions.h"
 #include "benchmarks/library_share.h"
 #include "benchmarks/memory.h"
-#include "executor/cuda/driver/driver.h"
+#include "executor/metronome/device.h"
 
 namespace metronome::benchmarks {
 namespace {

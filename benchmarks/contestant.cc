@@ -1,5 +1,6 @@
 #include "benchmarks/contestant.h"
 
+#include <ATen/core/Tensor.h>
 #include <algorithm>
 
 #include "benchmarks/statistics.h"

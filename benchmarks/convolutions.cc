@@ -13,6 +13,7 @@
 #include "benchmarks/products.h"
 #include "benchmarks/statistics.h"
 #include "graph/emit/scope.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::benchmarks {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "benchmarks/convolutions.h"
 #include "benchmarks/products.h"
-#include "executor/cuda/driver/driver.h"
 #include "executor/cuda/driver/stopwatch.h"
 #include "executor/cuda/program/device_state.h"
+#include "executor/metronome/device.h"
 #include "ops/cuda/convolution_call.h"
 
 namespace metronome::benchmarks {

@@ -1,5 +1,6 @@
 #include "benchmarks/library_share.h"
 
+#include <ATen/core/Tensor.h>
 #include <algorithm>
 
 #include "benchmarks/products.h"

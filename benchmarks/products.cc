@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/ir/graph.h"
 #include "graph/ir/structural.h"
 #include "ops/attention/attention.h"
 #include "ops/matmul/matmul.h"

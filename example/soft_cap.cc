@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/emit/scope.h"
-#include "ops/rules/require.h"
+#include "executor/metronome/op.h"
 
 namespace example {
 

@@ -1,4 +1,6 @@
-// The public interface, whole: declare a graph, compile it, replay it.
+// The public interface: declare a graph, compile it, replay it. Beside it stand
+// executor/metronome/op.h for ops and layers of one's own, executor/metronome/device.h for what
+// lies below a device's step.
 #pragma once
 
 #include "executor/compile/compile.h"  // compile
@@ -7,7 +9,6 @@
 #include "executor/run/executable.h"   // Executable
 #include "executor/run/feed.h"         // Feed: an input and libtorch's tensor for it
 #include "graph/builder/graph.h"       // Graph
-#include "graph/emit/scope.h"          // apply: a node of an op of one's own
 #include "graph/ir/error.h"            // GraphError, RunError
 #include "graph/ir/value.h"            // Value and its verbs
 #include "ops/expr/functions.h"        // elementwise functions, reductions, shapes
@@ -31,4 +32,3 @@
 #include "ops/losses/losses.h"                // mse_loss, cross_entropy_loss, ...
 #include "ops/losses/metrics.h"               // dice_loss, metrics::iou, metrics::perplexity, ...
 #include "ops/optimizers/optimizers.h"        // Adam, AdamW, Sgd, schedules
-#include "ops/own/own_ops.h"                  // own_ops: ops of one's own with kernels

@@ -68,9 +68,7 @@ Values Model::feeds() const {
 
 Model finish(Graph graph, Value input, Value target, double lr, std::int64_t vocabulary) {
   std::int64_t parameters = 0;
-  for (const Storage& storage : graph.data().storages()) {
-    if (storage.kind == StorageKind::parameter) parameters += storage.type.numel();
-  }
+  for (const DeclaredParameter& p : graph.parameters()) parameters += p.type.numel();
   std::string name = graph.name();
   return {std::move(name), std::move(graph), input, target, parameters, lr, vocabulary};
 }

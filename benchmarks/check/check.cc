@@ -168,7 +168,7 @@ Target in_f32(Target target) {
 std::vector<Feed> doubled(std::span<const Feed> feeds) {
   std::vector<Feed> result(feeds.begin(), feeds.end());
   for (Feed& feed : result) {
-    if (feed.tensor.is_floating_point()) feed.tensor = feed.tensor.to(at::kDouble);
+    if (feed.tensor().is_floating_point()) feed.tensor() = feed.tensor().to(at::kDouble);
   }
   return result;
 }

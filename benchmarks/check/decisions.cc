@@ -13,6 +13,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "graph/ir/graph.h"
 #include "ops/pool/max_pool.h"
 #include "ops/reference/table.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::benchmarks {
 

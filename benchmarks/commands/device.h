@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "executor/cuda/driver/driver.h"
+#include "executor/metronome/device.h"
 
 namespace metronome::commands {
 

@@ -1,5 +1,6 @@
 #include "benchmarks/commands/profile.h"
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>

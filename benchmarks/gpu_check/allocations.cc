@@ -1,4 +1,5 @@
 // gpu_allocations: which CUDA calls replayed steps make. Exit status 3: no GPU, or no CUPTI.
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,7 +32,7 @@ class Replay {
     for (int i = 0; i < steps; ++i) {
       const auto feeds = batches_.of_step(static_cast<std::size_t>(i));
       for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        std::memcpy(inputs_[k].data_ptr(), feeds[k].tensor.data_ptr(), inputs_[k].nbytes());
+        std::memcpy(inputs_[k].data_ptr(), feeds[k].tensor().data_ptr(), inputs_[k].nbytes());
       }
       step_.run();
       if (read) step_.read_scalar(loss_);

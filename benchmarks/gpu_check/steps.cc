@@ -1,5 +1,6 @@
 #include "benchmarks/gpu_check/steps.h"
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <cstring>

@@ -95,8 +95,8 @@ class Contestant {
       taken = seconds([&] { step_ = compiled({.threads = threads_, .data_parallel = world_}); });
       alone_ = compiled({.threads = threads_});
     }
-    for (const Storage& storage : model.graph.data().storages()) {
-      if (storage.trainable) step_->set(storage.path, numbers.next(storage.type));
+    for (const DeclaredParameter& p : model.graph.parameters()) {
+      if (p.trained) step_->set(p.path, numbers.next(p.type));
     }
     numbers.expect_end();
     for (const std::string& path : step_->storages())

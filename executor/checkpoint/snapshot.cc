@@ -1,4 +1,4 @@
-#include "executor/checkpoint/snapshot.h"
+#include "executor/checkpoint/take_snapshot.h"
 
 #include <cstring>
 #include <map>

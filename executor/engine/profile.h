@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/support/timed_by.h"
-#include "graph/ir/settings.h"
+#include "graph/ir/mode.h"
 
 namespace metronome {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/ir/settings.h"
+#include "graph/ir/mode.h"
 
 namespace metronome {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "executor/support/device.h"
-#include "graph/ir/settings.h"
-#include "ops/rules/own_rules.h"
+#include "graph/ir/mode.h"
+#include "ops/rules/own_ops.h"
 
 namespace metronome {
 

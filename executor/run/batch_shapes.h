@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
-#include "graph/ir/settings.h"
+#include "graph/ir/mode.h"
 
 namespace metronome::executor {
 

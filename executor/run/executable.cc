@@ -1,5 +1,7 @@
 #include "executor/run/executable.h"
 
+#include "executor/checkpoint/take_snapshot.h"
+
 #include <fmt/format.h>
 
 #include "executor/checkpoint/checkpoint.h"
@@ -19,7 +21,7 @@ class FeedsOfTorch final : public executor::OfferedFeeds {
     const Feed& feed = feeds_[index];
     as.input = &feed.input;
     as.name = feed.name;
-    metronome::show(feed.tensor, as.offered);
+    metronome::show(feed.tensor(), as.offered);
   }
 
  private:

@@ -22,7 +22,7 @@ class Tensor;
 
 namespace metronome {
 
-struct Feed;  // executor/run/feed.h
+class Feed;  // executor/run/feed.h
 
 /// What becomes of states (`Graph::state`) in an evaluation.
 enum class States : std::uint8_t {

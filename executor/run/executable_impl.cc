@@ -1,5 +1,7 @@
 #include "executor/run/executable_impl.h"
 
+#include "executor/checkpoint/take_snapshot.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

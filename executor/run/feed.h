@@ -1,12 +1,14 @@
 // What libtorch's users feed.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <cstddef>
 #include <string>
-#include <utility>
 
 #include "graph/ir/value.h"
+
+namespace at {
+class Tensor;
+}
 
 namespace metronome {
 
@@ -14,13 +16,25 @@ namespace metronome {
 /// of the executable declares; dense, with any strides; on the CPU. It may lie in memory that
 /// `Executable::input`, `read` or `get` showed: each input gets what its tensor held when the call
 /// began.
-struct Feed {
-  Feed(Value input, at::Tensor tensor) : input(input), tensor(std::move(tensor)) {}
-  Feed(std::string name, at::Tensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
+class Feed {
+ public:
+  Feed(Value input, at::Tensor tensor);
+  Feed(std::string name, at::Tensor tensor);
+  Feed(const Feed& other);
+  Feed(Feed&& other) noexcept;
+  Feed& operator=(const Feed& other);
+  Feed& operator=(Feed&& other) noexcept;
+  ~Feed();
 
   Value input;  ///< absent if the input is given by name
   std::string name;
-  at::Tensor tensor;
+  at::Tensor& tensor() { return *reinterpret_cast<at::Tensor*>(bytes_); }
+  const at::Tensor& tensor() const { return *reinterpret_cast<const at::Tensor*>(bytes_); }
+
+ private:
+  /// libtorch's tensor, which is one pointer. Its headers take 2.4 s to compile, so whoever only
+  /// declares a model does without them.
+  alignas(void*) std::byte bytes_[sizeof(void*)];
 };
 
 }  // namespace metronome

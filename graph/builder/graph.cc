@@ -198,6 +198,15 @@ const std::vector<std::string>& Graph::mistakes() const { return declaration().e
 const ir::Graph& Graph::data() const { return declaration().graph; }
 Emitter& Graph::emitter(Line line) { return declaration(line).emitter; }
 Value Graph::value(ValueId id) { return emitter().value(id); }
+std::vector<DeclaredParameter> Graph::parameters() const {
+  std::vector<DeclaredParameter> parameters;
+  for (const Storage& storage : data().storages()) {
+    if (storage.kind != StorageKind::parameter) continue;
+    parameters.push_back({storage.path, storage.type, storage.trainable});
+  }
+  return parameters;
+}
+
 Value Graph::loss() const {
   const std::vector<ir::Objective>& objectives = data().objectives();
   return objectives.empty() ? Value() : declaration().emitter.value(objectives[0].loss);

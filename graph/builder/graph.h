@@ -10,15 +10,20 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/emit/emitter.h"
-#include "graph/emit/scope.h"
-#include "graph/ir/graph.h"
-#include "graph/ir/identity.h"
-#include "graph/ir/node.h"
+#include "graph/ir/ids.h"
+#include "graph/ir/init.h"
+#include "graph/ir/line.h"
 #include "graph/ir/optimizer.h"
+#include "graph/ir/type.h"
 #include "graph/ir/value.h"
 
+namespace metronome::ir {
+class Graph;
+}
+
 namespace metronome {
+
+struct Emitter;
 
 /// What one step of `Graph::unroll` makes.
 struct Unrolled {
@@ -30,6 +35,13 @@ struct Unrolled {
 struct UnrolledStates {
   Values states;
   Value output;
+};
+
+/// A parameter, as it is declared so far.
+struct DeclaredParameter {
+  std::string path;
+  Type type;
+  bool trained = true;  ///< false if it is frozen
 };
 
 /// Names the averages that one call of `Graph::average` keeps.
@@ -144,6 +156,8 @@ class Graph {
   /// What its values and executables know it by.
   const std::shared_ptr<GraphIdentity>& identity() const;
   Value loss() const;  ///< absent before `minimize`
+  /// Of all layers, in the order in which they were made.
+  std::vector<DeclaredParameter> parameters() const;
 
   /// What was declared, as passes and executors read it; as long as this graph lives.
   const ir::Graph& data() const;

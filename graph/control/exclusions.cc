@@ -187,7 +187,7 @@ NumberedGuards number_guards(const std::vector<Node>& nodes, const Settings& set
   NumberedGuards result{std::vector<std::int32_t>(nodes.size(), -1), {}};
   if (!settings.skips) return result;
   const Regions regions(nodes);
-  std::map<ValueId, std::int32_t> number;  // of its essence, then of the guard
+  std::map<ValueId, std::int32_t> number;  // [guard]
   for (const Node& node : nodes) {
     if (node.guard.present()) number[node.guard] = -1;
   }

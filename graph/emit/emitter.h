@@ -13,7 +13,7 @@
 
 #include "graph/control/regions.h"
 #include "graph/ir/graph.h"
-#include "graph/ir/identity.h"
+#include "graph/ir/ids.h"
 #include "graph/ir/structural.h"
 #include "graph/ir/value.h"
 

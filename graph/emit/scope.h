@@ -10,6 +10,7 @@
 #include <string_view>
 #include <typeindex>
 
+#include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/value.h"
@@ -87,13 +88,6 @@ Requirement needs_always(const Value& value);
 /// What a value that is made of gradients or of the update misses to be minimised, to decide, or to
 /// be left for the next step. Nothing for other values.
 std::optional<Requirement> unless_forward(const Value& value);
-
-/// A buffer's handle and its value at this place of the step: the value that the previous `assign`
-/// of the step left, or the storage's old value.
-struct Buffer {
-  StorageId storage;
-  Value value;
-};
 
 /// A parameter, state or buffer of a layer under construction, at the current path; type errors as
 /// in Graph::parameter.

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <array>
-#include <compare>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/ir/ids.h"
 #include "graph/ir/init.h"
 #include "graph/ir/line.h"
 #include "graph/ir/op.h"
@@ -16,34 +16,6 @@
 #include "graph/ir/type.h"
 
 namespace metronome {
-
-/// Output `output` of node `node`; a node below zero means "absent".
-struct ValueId {
-  std::int32_t node = -1;
-  std::int32_t output = 0;
-
-  bool present() const { return node >= 0; }
-  auto operator<=>(const ValueId&) const = default;
-};
-
-}  // namespace metronome
-
-template <>
-struct std::hash<metronome::ValueId> {
-  std::size_t operator()(const metronome::ValueId& id) const noexcept {
-    return (static_cast<std::size_t>(id.node) << 8) ^ static_cast<std::size_t>(id.output);
-  }
-};
-
-namespace metronome {
-
-/// Index into `Graph::storages()`; the same in every graph that passes make of one declaration,
-/// as passes only append storages.
-struct StorageId {
-  std::int32_t index = -1;
-
-  auto operator<=>(const StorageId&) const = default;
-};
 
 struct Node {
   OpPtr op;
@@ -76,7 +48,11 @@ enum class StorageKind : std::uint8_t {
   counter,    ///< "seed", "replay" and "update", i64 scalars
 };
 
-std::string_view name_of(StorageKind kind);
+constexpr std::string_view name_of(StorageKind kind) {
+  constexpr std::array<std::string_view, 6> kNames = {"parameter", "state",   "buffer",
+                                                      "moment",    "average", "counter"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
 
 /// What outlives a step.
 struct Storage {

@@ -28,12 +28,10 @@
 #include <utility>
 #include <vector>
 
+#include "graph/ir/ids.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
-
-class Value;
-using Values = std::vector<Value>;
 
 /// What a gradient rule is given. `gradients[i]` is absent (default-constructed) where no gradient
 /// flows into output i.

@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ir/identity.h"
+#include "graph/ir/ids.h"
 #include "graph/ir/line.h"
-#include "graph/ir/node.h"
-#include "graph/ir/op.h"
 #include "graph/ir/type.h"
 
 namespace metronome {
@@ -27,6 +25,7 @@ class Layers;
 class Loop;
 class Join;
 struct Emitter;
+struct Node;
 struct RouteOptions;
 
 /// One result of a node. Cheap to copy. Every verb is checked when it is called: a mistake is
@@ -319,6 +318,13 @@ class Loops {
 
 /// The body gives as many values as it takes, of the same types.
 Loops loop(Values xs, Loops::Body body);
+
+/// A buffer's handle and its value at this place of the step: the value that the previous `assign`
+/// of the step left, or the storage's old value.
+struct Buffer {
+  StorageId storage;
+  Value value;
+};
 
 /// How many times the body of the loop that made `result` ran: i32[]. Defined in ops/.
 Value iterations(Value result, Line line = Line::here());

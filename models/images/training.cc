@@ -1,5 +1,6 @@
 #include "models/images/training.h"
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Trains on rows of a text side by side, each read from its beginning to its end in an epoch.
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/node.h"
 #include "ops/elementwise/number_of.h"
 #include "ops/expand/expand.h"
 #include "ops/rules/require.h"

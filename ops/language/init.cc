@@ -13,6 +13,7 @@
 
 #include "graph/emit/hash.h"
 #include "graph/ir/error.h"
+#include "graph/ir/node.h"
 #include "ops/rules/by_element.h"
 #include "ops/rules/random.h"
 

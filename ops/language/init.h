@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "graph/ir/init.h"
-#include "graph/ir/node.h"
 
 namespace metronome {
+
+struct Storage;
 
 Init zeros();
 Init ones();

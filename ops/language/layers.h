@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "graph/ir/init.h"
@@ -17,6 +18,8 @@
 #include "graph/ir/value.h"
 
 namespace metronome {
+
+class Op;
 
 struct LinearOptions {
   bool bias = true;
@@ -62,7 +65,7 @@ struct BatchNormOptions {
 Layer batch_norm(BatchNormOptions options = {});
 /// The same by another op of the operands and results of `BatchNorm`; `outputs`: with those that it
 /// saves.
-Layer batch_norm_by(OpPtr op, std::size_t outputs, BatchNormOptions options);
+Layer batch_norm_by(std::shared_ptr<const Op> op, std::size_t outputs, BatchNormOptions options);
 
 /// Zeroes elements with probability p and scales the others by 1 / (1 - p); the identity in
 /// evaluation.

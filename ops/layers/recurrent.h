@@ -18,7 +18,7 @@
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 #include "ops/expr/functions.h"
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/recurrent_kind.h"
 
 namespace metronome {
 

@@ -11,7 +11,7 @@
 #include "graph/ir/line.h"
 #include "graph/ir/value.h"
 #include "ops/layers/spatial_numbers.h"
-#include "ops/upsample/upsample.h"
+#include "ops/upsample/interpolation.h"
 
 namespace metronome {
 
@@ -36,8 +36,6 @@ struct SpatialFactors {
 
   std::vector<double> list;
 };
-
-using Interpolation = Resizing::Mode;
 
 /// Either sizes or factors: sizes of the result are then the operand's times the factor, rounded
 /// down.

@@ -10,11 +10,10 @@
 
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
+#include "ops/recurrent/recurrent_kind.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
-
-enum class RecurrentKind : std::uint8_t { rnn, gru, lstm };
 
 namespace recurrent {
 

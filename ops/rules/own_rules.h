@@ -1,14 +1,13 @@
-// Ops that are in no list of ops/ops.h: what back ends know of each. A plain value, given to
-// `compile`; ops/own/own_ops.h makes it from the ops' types.
+// What back ends know of an op that is in no list of ops/ops.h; ops/own/own_ops.h makes it from the
+// op's type.
 #pragma once
 
-#include <initializer_list>
-#include <span>
 #include <string>
 #include <typeindex>
 #include <vector>
 
 #include "graph/ir/op.h"
+#include "ops/rules/own_ops.h"
 #include "ops/rules/rules.h"
 
 namespace metronome {
@@ -32,24 +31,6 @@ struct OwnOp {
   CpuRules cpu = {};
   CudaRules cuda = {};
   Tensors (*reference)(const Op& op, const Tensors& inputs) = nullptr;
-};
-
-/// Several; each once, in the order in which they were given.
-class OwnOps {
- public:
-  OwnOps() = default;
-  OwnOps(std::initializer_list<OwnOp> ops);
-
-  /// Null for an op that is not among them.
-  const OwnOp* find(const Op& op) const;
-  std::span<const OwnOp> all() const { return ops_; }
-  /// Both.
-  friend OwnOps operator+(OwnOps a, const OwnOps& b);
-
- private:
-  void add(const OwnOp& op);
-
-  std::vector<OwnOp> ops_;
 };
 
 }  // namespace metronome

@@ -6,6 +6,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/node.h"
 #include "ops/expr/functions.h"
 
 namespace metronome {

@@ -12,6 +12,7 @@
 #include "ops/bands/bands.h"
 #include "ops/pool/windows.h"
 #include "ops/rules/rules.h"
+#include "ops/upsample/interpolation.h"
 
 namespace metronome {
 
@@ -20,7 +21,7 @@ namespace metronome {
 /// (o + 1/2) ratio - 1/2; with align_corners at o (in - 1) / (out - 1). The ratio is 1 / scale, or
 /// in / out without scales.
 struct Resizing {
-  enum class Mode : std::uint8_t { nearest, bilinear };
+  using Mode = Interpolation;
 
   Mode mode = Mode::nearest;
   bool align_corners = false;  ///< bilinear only

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/logged.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/ir/graph.h"
 #include "tests/executor/targets.h"
 
 namespace metronome::composition_test {

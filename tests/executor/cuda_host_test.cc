@@ -8,6 +8,7 @@
 
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
+#include "graph/ir/graph.h"
 #include "models/models.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"

@@ -7,6 +7,7 @@
 
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
+#include "graph/ir/graph.h"
 #include "ops/route/route.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "graph/emit/emitter.h"
 #include "graph/ir/structural.h"
 #include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "graph/emit/emitter.h"
 #include "graph/ir/group.h"
 #include "graph/plan/schedule.h"
 #include "tests/graph/after.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/emit/emitter.h"
 #include "tests/graph/planned.h"
 
 namespace metronome::testing::check_plan_test {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/emit/emitter.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/test_ops.h"
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/group.h"
 #include "graph/ir/structural.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/ir/graph.h"
 #include "graph/ir/guarded.h"
 #include "tests/graph/test_ops.h"
 

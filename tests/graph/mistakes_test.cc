@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "graph/ir/graph.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 

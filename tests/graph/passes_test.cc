@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/check/verify.h"
+#include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/fold.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/ir/graph.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::paths_test {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
+#include "graph/emit/emitter.h"
 #include "graph/passes/materialize.h"
 #include "tests/graph/test_ops.h"
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/orders.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/guarded.h"
 
 namespace metronome::testing {

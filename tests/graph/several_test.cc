@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "graph/ir/graph.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 

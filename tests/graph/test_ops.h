@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
+#include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"

@@ -2,12 +2,27 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <string>
 
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::trainable_test {
 namespace {
+
+TEST_CASE("parameters are listed in the order in which they were made") {
+  Graph g("net");
+  CHECK(g.parameters().empty());
+  g.parameter("w", Type{f32, {2, 3}}, {}, at(1));
+  g.state("h", Type{f32, {3}}, {}, at(2));
+  g.parameter("b", Type{f64, {3}}, {}, at(3));
+  g.freeze("b", at(4));
+  std::string listed;
+  for (const DeclaredParameter& p : g.parameters()) {
+    listed += p.path + " " + to_string(p.type) + (p.trained ? "; " : " frozen; ");
+  }
+  CHECK(listed == "w f32[2, 3]; b f64[3] frozen; ");
+}
 
 TEST_CASE("freeze, thaw and scale_learning_rate name what is there") {
   CHECK(mistake_of([](Graph& g) {

@@ -1,4 +1,5 @@
 // The adaptive loop trains as eager does, step by step as often.
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <set>

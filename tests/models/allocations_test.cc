@@ -149,7 +149,7 @@ Counts replay(const models::ModelEntry& entry, Scale scale, int steps, CompileOp
     const at::Tensor to = step.input(model.feeds()[k]);
     copied.push_back(
         {to.data_ptr(),
-         {batches.of_step(0)[k].tensor.data_ptr(), batches.of_step(1)[k].tensor.data_ptr()},
+         {batches.of_step(0)[k].tensor().data_ptr(), batches.of_step(1)[k].tensor().data_ptr()},
          to.nbytes()});
   }
   const Value loss = model.graph.loss();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "graph/ir/graph.h"
 #include "ops/dropout/dropout.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
+#include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"

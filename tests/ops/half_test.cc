@@ -3,6 +3,7 @@
 #include <string>
 
 #include "graph/builder/graph.h"
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/expr/functions.h"
 #include "ops/language/init.h"

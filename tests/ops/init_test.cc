@@ -7,6 +7,7 @@
 
 #include "graph/builder/graph.h"
 #include "graph/ir/error.h"
+#include "graph/ir/graph.h"
 #include "ops/language/init.h"
 #include "tests/doctest.h"
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/builder/graph.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/structural.h"
 #include "ops/cpu/table.h"
 #include "ops/reference/elements.h"

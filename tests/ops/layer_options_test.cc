@@ -4,6 +4,7 @@
 #include <string>
 
 #include "executor/metronome.h"
+#include "graph/ir/graph.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "graph/ir/graph.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 

@@ -24,7 +24,7 @@ constexpr std::uint32_t kPrograms = 120;
 std::vector<at::Tensor> results(const ir::Graph& g, std::uint32_t seed) {
   Interpreter interpreter(g);
   for (const Feed& feed : random_programs::feeds(g, seed, static_cast<int>(seed % 4))) {
-    interpreter.set(feed.name, feed.tensor);
+    interpreter.set(feed.name, feed.tensor());
   }
   for (const Storage& s : g.storages()) {
     at::Tensor tensor = at::empty(s.type.shape, at::TensorOptions(to_torch(s.type.element)));

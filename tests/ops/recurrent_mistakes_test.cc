@@ -14,6 +14,7 @@
 #include "ops/language/layers.h"
 #include "ops/layers/recurrent.h"
 #include "ops/optimizers/optimizers.h"
+#include "ops/recurrent/recurrent.h"
 #include "tests/doctest.h"
 #include "tests/ops/declared.h"
 

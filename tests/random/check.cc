@@ -8,6 +8,7 @@
 #include <set>
 
 #include "graph/ir/error.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/guarded.h"
 #include "tests/aten.h"
 #include "tests/random/run.h"
@@ -55,8 +56,8 @@ std::vector<Left> run_with_noise(const Program& program, const Target& target, i
   const auto noisy_feeds = [&](int step) {
     std::vector<Feed> all = feeds(graph, program.seed, step);
     for (Feed& feed : all) {
-      if (feed.name == "noise") feed.tensor.zero_();
-      feed.tensor = noisy(feed.tensor);
+      if (feed.name == "noise") feed.tensor().zero_();
+      feed.tensor() = noisy(feed.tensor());
     }
     return all;
   };

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "graph/emit/scope.h"
+#include "graph/ir/graph.h"
 
 namespace metronome::random_programs {
 namespace {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/ir/error.h"
+#include "graph/ir/graph.h"
 #include "tests/aten.h"
 #include "tests/random/check.h"
 #include "tests/random/epilogue.h"
@@ -32,7 +33,7 @@ class Losses {
     }
     std::vector<Feed> feeds = feeds_;
     for (Feed& feed : feeds) {
-      if (feed.name == name) feed.tensor = feed.tensor + shift;
+      if (feed.name == name) feed.tensor() = feed.tensor() + shift;
     }
     step_.run(feeds);
     return step_.read_scalar(loss_);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "graph/ir/error.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/structural.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
@@ -33,10 +34,10 @@ std::vector<Feed> feeds_of(const Builder& built, const Graph& graph, std::uint32
                            bool wrong) {
   std::vector<Feed> all = feeds(graph, seed, 0);
   for (Feed& feed : all) {
-    if (feed.name == "which") feed.tensor = at::ones_like(feed.tensor);
+    if (feed.name == "which") feed.tensor() = at::ones_like(feed.tensor());
     if (feed.name != built.misfed()->input) continue;
     const double right = is_floating(built.misfed()->element) ? 1 : 0;
-    feed.tensor = at::full_like(feed.tensor, wrong ? built.misfed()->wrong : right);
+    feed.tensor() = at::full_like(feed.tensor(), wrong ? built.misfed()->wrong : right);
   }
   return all;
 }

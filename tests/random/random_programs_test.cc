@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "graph/ir/graph.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/random/builder.h"

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "graph/emit/hash.h"
+#include "graph/ir/graph.h"
 #include "graph/ir/structural.h"
 #include "tests/aten.h"
 

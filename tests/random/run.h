@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "graph/ir/graph.h"
 #include "tests/random/builder.h"
 
 namespace metronome::random_programs {

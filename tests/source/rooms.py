@@ -102,20 +102,26 @@ FLOORS_ABOVE = [
 ]
 OPS_FLOOR = len(FLOORS_BELOW)
 
-# What users include, and what stands in it; with a device, its driver.
+# What users include, and what stands in it: to declare and run models, for authors of ops and layers,
+# and for what lies below a device's step.
 PUBLIC = "executor/metronome.h"
+AUTHORS = "executor/metronome/op.h"
+DEVICE = "executor/metronome/device.h"
 # Of programs that run on several ranks.
 RANKS = "distributed/distributed.h"
-DEVICE = "executor/cuda/driver/driver.h"
+DOORS = (PUBLIC, AUTHORS, DEVICE, RANKS)
 
 # What benchmarks/ may include besides: benchmarks of kernels, and of a device without a graph.
 INTERNALS = {
+    "executor/cuda/driver/driver.h",
     "executor/cuda/driver/null_driver.h",
     "executor/cuda/driver/stopwatch.h",
     "executor/cuda/program/device_state.h",
     "executor/cuda/runtime/nvrtc.h",
     "executor/engine/observer.h",
     "executor/libtorch/convert.h",
+    "graph/emit/scope.h",
+    "graph/ir/graph.h",
     "graph/ir/op_model.h",
     "graph/ir/structural.h",
     "ops/attention/attention.h",
@@ -134,8 +140,8 @@ INTERNALS = {
 
 # Where headers may include libtorch's: whoever includes them waits for those too.
 TORCH_HEADERS = {"executor/eager", "executor/libtorch", "ops/cpu", "ops/own", "ops/reference"}
-# Besides, what libtorch's users feed: with it the public header.
-TORCH_FEED = {"executor/run/feed.h", PUBLIC}
+# Besides, what authors of ops write for libtorch.
+TORCH_AUTHORS = {AUTHORS}
 # Where besides sources may: feeds and reads, the count of threads that libtorch was told, its store
 # and its collectives.
 TORCH_SOURCES = {
@@ -145,12 +151,6 @@ TORCH_SOURCES = {
     "distributed/world",
     "executor/compile",
     "executor/run",
-}
-
-# What authors of ops of their own include besides, as example/ does.
-AUTHORS = {
-    "graph/emit/scope.h",
-    "ops/rules/require.h",
 }
 
 # Programs above all rooms: of which of them each includes headers, besides public ones.
@@ -197,7 +197,7 @@ def room_of(path):
         if folder == "ops/reference" or name.endswith("_reference.cc"):
             return "ops/reference"
         return "ops"
-    if path in (PUBLIC, RANKS):
+    if path in DOORS:
         return "public"
     return folder
 
@@ -263,7 +263,7 @@ def wrong_include(path, header, public):
     users may include."""
     top = path.split("/")[0]
     if top in ABOVE:
-        allowed = public | {"benchmarks": {DEVICE, *INTERNALS}, "example": AUTHORS}.get(top, set())
+        allowed = public | {"benchmarks": {DEVICE, *INTERNALS}, "example": {AUTHORS}}.get(top, set())
         if header.split("/")[0] in ABOVE[top] or header in allowed:
             return None
         return f"{path} includes {header}, which is not public: {top}/ includes {PUBLIC}"
@@ -323,7 +323,7 @@ def wrong_torch(sources):
     found = []
     for path, way in ways_to_torch(sources).items():
         room = room_of(path)
-        if path in TORCH_FEED or room in TORCH_HEADERS or room not in {**ORDER, "public": []}:
+        if path in TORCH_AUTHORS or room in TORCH_HEADERS or room not in {**ORDER, "public": []}:
             continue
         if not path.endswith(".h") and room in TORCH_SOURCES:
             continue

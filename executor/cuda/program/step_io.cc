@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "executor/engine/plan_nodes.h"
 #include "graph/ir/error.h"
 
 namespace metronome::executor::program {

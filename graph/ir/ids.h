@@ -1,10 +1,47 @@
-// Who a graph is, for values and executables that may outlive it.
+// How a graph, its values and its storages are known.
 #pragma once
 
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace metronome {
+
+class Value;
+using Values = std::vector<Value>;
+
+/// Output `output` of node `node`; a node below zero means "absent".
+struct ValueId {
+  std::int32_t node = -1;
+  std::int32_t output = 0;
+
+  bool present() const { return node >= 0; }
+  auto operator<=>(const ValueId&) const = default;
+};
+
+}  // namespace metronome
+
+template <>
+struct std::hash<metronome::ValueId> {
+  std::size_t operator()(const metronome::ValueId& id) const noexcept {
+    return (static_cast<std::size_t>(id.node) << 8) ^ static_cast<std::size_t>(id.output);
+  }
+};
+
+namespace metronome {
+
+/// Index into `Graph::storages()`; the same in every graph that passes make of one declaration,
+/// as passes only append storages.
+struct StorageId {
+  std::int32_t index = -1;
+
+  auto operator<=>(const StorageId&) const = default;
+};
 
 struct Emitter;
 

@@ -1,0 +1,24 @@
+// Snapshots taken, and taken back.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/snapshot.h"
+
+namespace metronome::executor::checkpoint {
+
+/// Copies the storages. `name`: how messages begin, "the snapshot of graph "net"".
+Snapshot take_snapshot(std::string name, std::span<const Checkpointed> storages,
+                       const CheckpointInfo& info);
+
+/// What `load_checkpoint` does, from a snapshot. Throws RunError "NAME: cannot be loaded: REASON",
+/// having changed nothing, where it lacks a parameter, buffer or counter or has it with another
+/// type, or holds a tensor that belongs to nothing here.
+std::vector<std::string> load_snapshot(const Snapshot& snapshot,
+                                       std::span<const Checkpointed> storages,
+                                       const CheckpointInfo& expected);
+
+}  // namespace metronome::executor::checkpoint

@@ -1,0 +1,36 @@
+#include "executor/run/feed.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <new>
+#include <utility>
+
+namespace metronome {
+
+static_assert(sizeof(at::Tensor) == sizeof(void*) && alignof(at::Tensor) == alignof(void*));
+
+Feed::Feed(Value input, at::Tensor tensor) : input(std::move(input)) {
+  new (bytes_) at::Tensor(std::move(tensor));
+}
+Feed::Feed(std::string name, at::Tensor tensor) : name(std::move(name)) {
+  new (bytes_) at::Tensor(std::move(tensor));
+}
+Feed::Feed(const Feed& other) : input(other.input), name(other.name) {
+  new (bytes_) at::Tensor(other.tensor());
+}
+Feed::Feed(Feed&& other) noexcept : input(std::move(other.input)), name(std::move(other.name)) {
+  new (bytes_) at::Tensor(std::move(other.tensor()));
+}
+Feed& Feed::operator=(const Feed& other) {
+  Feed copy(other);
+  return *this = std::move(copy);
+}
+Feed& Feed::operator=(Feed&& other) noexcept {
+  input = std::move(other.input);
+  name = std::move(other.name);
+  tensor() = std::move(other.tensor());
+  return *this;
+}
+Feed::~Feed() { tensor().~Tensor(); }
+
+}  // namespace metronome
