@@ -80,32 +80,57 @@ std::vector<Settings> ways_of(const Backend& backend, Mode mode) {
 
 namespace {
 
-/// The plan of one mode: of the ways that the back end asks for the one that it keeps. Throws
-/// RunError where the plan does not keep to the memory budget.
-Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
-               const CompileOptions& options, Report& report) {
-  std::vector<Plan> plans;
-  std::vector<Report> reports;
+/// A plan, and the report with what was found on the way to it.
+struct Reported {
+  Plan plan;
+  Report report;
+};
+
+/// The plan of one mode: of the ways that the back end asks for the one that it keeps.
+Reported best_way(const Declared& declared, Mode mode, std::span<const std::string> recomputed,
+                  const Backend& backend, const CompileOptions& options, const Report& report) {
+  std::vector<Reported> made;
   std::vector<std::size_t> arenas;
-  for (const Settings& way : ways_of(backend, mode)) {
-    reports.push_back(report);
-    plans.push_back(make_plan(declared, way, backend.kernels(), options, reports.back()));
-    arenas.push_back(plans.back().memory.arena_bytes);
+  for (Settings& way : ways_of(backend, mode)) {
+    way.recomputed.insert(way.recomputed.end(), recomputed.begin(), recomputed.end());
+    Report told = report;
+    Plan plan = make_plan(declared, way, backend.kernels(), options, told);
+    arenas.push_back(plan.memory.arena_bytes);
+    made.push_back({std::move(plan), std::move(told)});
     // What changes nothing now changes nothing after it.
-    const std::size_t made = plans.size();
-    if (made > 1 && plans[made - 1].graph.nodes().size() == plans[made - 2].graph.nodes().size()) {
+    const std::size_t count = made.size();
+    if (count > 1 &&
+        made[count - 1].plan.graph.nodes().size() == made[count - 2].plan.graph.nodes().size()) {
       break;
     }
     // The first is kept whatever the others need, if it is kept beside one that needs nothing.
     const std::size_t beside_nothing[] = {arenas[0], 0};
-    if (made == 1 && backend.choose(beside_nothing, options.memory_budget) == 0) break;
+    if (count == 1 && backend.choose(beside_nothing, options.memory_budget) == 0) break;
   }
-  const std::size_t chosen = backend.choose(arenas, options.memory_budget);
-  Plan& plan = plans[chosen];
-  report = std::move(reports[chosen]);
-  if (options.memory_budget) {
-    require_within(plan.report, *options.memory_budget, declared.graph.name());
+  return std::move(made[backend.choose(arenas, options.memory_budget)]);
+}
+
+/// The same, with as little computed again as the memory budget asks for. Throws RunError where the
+/// plan does not keep to it.
+Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
+               const CompileOptions& options, Report& report) {
+  const std::span<const std::string> paths = options.recompute;
+  const auto with = [&](std::size_t count) {
+    return best_way(declared, mode, paths.first(count), backend, options, report);
+  };
+  const auto fits = [&](const Reported& made) {
+    return !options.memory_budget || made.plan.memory.arena_bytes <= *options.memory_budget;
+  };
+  const std::size_t all = mode == Mode::train ? paths.size() : 0;
+  Reported made = with(options.memory_budget ? 0 : all);
+  // One path more may take more: what is made again may be held where little else was.
+  for (std::size_t count = 1; !fits(made) && count <= all; ++count) {
+    Reported other = with(count);
+    if (other.plan.memory.arena_bytes < made.plan.memory.arena_bytes) made = std::move(other);
   }
+  auto& [plan, told] = made;
+  report = std::move(told);
+  if (!fits(made)) require_within(plan.report, *options.memory_budget, declared.graph.name());
   report.arena_bytes = std::max(report.arena_bytes, plan.report.arena_bytes);
   report.plans.push_back(plan.report);
   return std::move(plan);

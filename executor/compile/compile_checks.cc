@@ -128,6 +128,24 @@ void check_evaluate_outputs(std::span<const GraphInModes> parts, const CompileOp
   }
 }
 
+/// What is computed again is at or below a path.
+void check_recompute(std::span<const GraphInModes> parts, const CompileOptions& options) {
+  for (const std::string& path : options.recompute) {
+    const auto lies_there = [&](const Node& node) {
+      const std::string& at = node.path.get();
+      return at.starts_with(path) && (at.size() == path.size() || at[path.size()] == '/');
+    };
+    const bool found = std::ranges::any_of(parts, [&](const GraphInModes& part) {
+      return !path.empty() && std::ranges::any_of(part.graph->nodes(), lies_there);
+    });
+    if (found) continue;
+    throw RunError(fmt::format(
+        "graph \"{}\": CompileOptions::recompute names \"{}\", but no node lies there; name paths "
+        "as Graph::print shows them",
+        parts[0].graph->name(), path));
+  }
+}
+
 void add_value(Needs& needs, const Type& type, const std::string& what) {
   needs.values.push_back({fmt::format("{} {}", to_string(type), what), type.bytes()});
 }
@@ -184,6 +202,7 @@ std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, cons
   }
   check_threads(name, options.threads);
   check_evaluate_outputs(parts, options);
+  check_recompute(parts, options);
   return parts;
 }
 

@@ -72,6 +72,11 @@ struct CompileOptions {
   int threads = 0;
   /// Most bytes of the arena; compile says the smallest that is feasible if it is exceeded.
   std::optional<std::size_t> memory_budget = {};
+  /// Paths of nodes, or above nodes, that training computes once more for the gradients that read
+  /// them, in place of keeping what they made: `{"tower/0", "tower/1"}`. Less memory for more time,
+  /// the same bits (activation checkpointing; Chen et al., 2016). With a memory budget only as many
+  /// of them, from the first on, as it takes to keep to it.
+  std::vector<std::string> recompute = {};
   Tune tune = Tune::measure;
   /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.
   /// One that is damaged is set aside, as FILE.damaged, with a warning.

@@ -14,8 +14,10 @@
 #include "executor/cuda/program/program.h"
 #include "executor/engine/plan_nodes.h"
 #include "graph/check/check_plan.h"
+#include "graph/emit/emitter.h"
 #include "ops/dropout/dropout.h"
 #include "tests/aten.h"
+#include "tests/executor/run_error.h"
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
@@ -24,6 +26,7 @@ namespace {
 
 using tests::device_of_host;
 using tests::plain_options;
+using tests::run_error;
 
 constexpr int kBlocks = 6;
 constexpr std::int64_t kBatch = 16, kWidth = 8, kWide = 128;
@@ -89,6 +92,46 @@ TEST_CASE("values that are computed again take no room in between") {
           again.report.kernels);
   CHECK(again.memory.arena_bytes < 0.7 * static_cast<double>(keeps.memory.arena_bytes));
   CHECK(again.report.kernels > keeps.report.kernels);
+}
+
+TEST_CASE("compile computes again what is named, and under a budget as little as it takes") {
+  const Model model;
+  const auto arena = [&](const CompileOptions& options) {
+    return compile(model.g, cpu_replay(), options).report().arena_bytes;
+  };
+  CompileOptions options = plain_options();
+  const std::size_t keeps = arena(options);
+  options.recompute = blocks();
+  const std::size_t again = arena(options);
+  CHECK(again < 0.7 * static_cast<double>(keeps));
+  std::vector<std::size_t> by_count = {keeps};
+  for (std::size_t count = 1; count <= blocks().size(); ++count) {
+    CompileOptions first = plain_options();
+    first.recompute = blocks();
+    first.recompute.resize(count);
+    by_count.push_back(arena(first));
+  }
+  CHECK(by_count.back() == again);
+  for (const std::size_t budget : by_count) {
+    options.memory_budget = budget;
+    CHECK(arena(options) ==
+          *std::ranges::find_if(by_count, [&](std::size_t bytes) { return bytes <= budget; }));
+  }
+  const std::size_t least = *std::ranges::min_element(by_count);
+  options.memory_budget = least - 1;
+  CHECK(run_error([&] { arena(options); })
+            .starts_with(fmt::format("graph \"chain\": the plan to train needs an arena of {} "
+                                     "bytes, but the budget is {}; "
+                                     "the smallest that is feasible is {};",
+                                     least, least - 1, least)));
+  options.memory_budget = {};
+  for (const std::string wrong : {"", "bl", "nowhere/2"}) {
+    options.recompute = {wrong};
+    CHECK(run_error([&] { arena(options); }) ==
+          fmt::format("graph \"{}\": CompileOptions::recompute names \"{}\", but no node lies "
+                      "there; name paths as Graph::print shows them",
+                      model.g.name(), wrong));
+  }
 }
 
 TEST_CASE("clones keep their key and stay apart from what they are clones of") {
