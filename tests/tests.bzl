@@ -12,6 +12,7 @@ _ALONE = [
     "executor/room_test.cc",
     "executor/spin_limiter_test.cc",
     "executor/tuning_test.cc",
+    "gpu/control_test.cc",
     "models/allocations_test.cc",
     "models/command_line_test.cc",
     "models/compare_test.cc",
