@@ -1,10 +1,9 @@
 #include "executor/run/executable.h"
 
-#include "executor/checkpoint/take_snapshot.h"
-
 #include <fmt/format.h>
 
 #include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/take_snapshot.h"
 #include "executor/libtorch/convert.h"
 #include "executor/run/executable_impl.h"
 #include "executor/run/feed.h"

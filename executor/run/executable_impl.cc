@@ -1,12 +1,11 @@
 #include "executor/run/executable_impl.h"
 
-#include "executor/checkpoint/take_snapshot.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "executor/checkpoint/take_snapshot.h"
 #include "executor/engine/faults.h"
 #include "executor/engine/tensor_copy.h"
 #include "executor/support/log.h"

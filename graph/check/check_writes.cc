@@ -20,7 +20,7 @@ struct Owner {
   int last = 0;  // step that reads it
 };
 /// A piece of memory.
-using Region = std::pair<plan::Place::In, std::int32_t>;
+using Piece = std::pair<plan::Place::In, std::int32_t>;
 
 /// Those whose bytes overlap exclude each other.
 class Owners {
@@ -160,7 +160,7 @@ class Writes {
   }
 
   Checked& c_;
-  std::map<Region, Owners> owners_;
+  std::map<Piece, Owners> owners_;
 };
 
 }  // namespace

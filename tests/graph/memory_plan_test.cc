@@ -2,7 +2,6 @@
 #include "graph/plan/planner.h"
 #include "graph/plan/print_plan.h"
 #include "graph/plan/schedules.h"
-#include "tests/graph/check_bound.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "tests/graph/check_bound.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::memory_plan_test {

@@ -1,7 +1,6 @@
 #include "graph/plan/schedule.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/schedules.h"
-#include "tests/graph/check_bound.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/orders.h"
 #include "graph/plan/uses.h"
+#include "tests/graph/check_bound.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::schedule_test {
