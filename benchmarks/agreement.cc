@@ -29,8 +29,8 @@ struct Parameter {
 };
 
 // A model whose gradients can be read.
-struct Checked {
-  explicit Checked(models::Model made) : model(std::move(made)) {
+struct CheckedModel {
+  explicit CheckedModel(models::Model made) : model(std::move(made)) {
     Graph& graph = model.graph;
     std::vector<StorageId> trained;
     for (std::size_t i = 0; i < graph.data().storages().size(); ++i) {
@@ -115,7 +115,7 @@ class Pair {
 
   // The same model in f64, and the step that it made last.
   struct Exact {
-    Checked checked;
+    CheckedModel checked;
     Executable executable;
     int step = -1;
   };
@@ -146,7 +146,7 @@ class Pair {
   // The step that both have made, from the same parameters and batch.
   Exact& exact_step(int step, const std::vector<Moments>& before) {
     if (!exact_) {
-      Checked checked(entry_.make(scale_, f64));
+      CheckedModel checked(entry_.make(scale_, f64));
       std::erase_if(checked.parameters, [&](const Parameter& p) {
         return std::ranges::none_of(checked_.parameters,
                                     [&](const Parameter& kept) { return kept.path == p.path; });
@@ -275,7 +275,7 @@ class Pair {
   models::Scale scale_;
   int threads_;
   Target target_;
-  Checked checked_;
+  CheckedModel checked_;
   Batches batches_;
   Executable planned_;
   Executable eager_;

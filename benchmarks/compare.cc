@@ -9,8 +9,8 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/contestant.h"
-#include "benchmarks/convolutions.h"
-#include "benchmarks/library_share.h"
+#include "benchmarks/floor/convolutions.h"
+#include "benchmarks/floor/library_share.h"
 #include "benchmarks/memory.h"
 #include "executor/metronome/device.h"
 

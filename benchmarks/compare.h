@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "benchmarks/agreement.h"
-#include "benchmarks/floor.h"
+#include "benchmarks/floor/floor.h"
 #include "benchmarks/statistics.h"
 #include "models/models.h"
 

@@ -74,7 +74,7 @@ mt::Graph gated(int steps) {
   return g;
 }
 
-struct Row {
+struct TimedGraph {
   std::string name;
   std::function<mt::Graph()> declare;
 };
@@ -84,7 +84,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 /// In a child: declares, compiles, prints.
-void measure(const Row& row, const mt::Target& target) {
+void measure(const TimedGraph& row, const mt::Target& target) {
   const auto begin = std::chrono::steady_clock::now();
   const mt::Graph graph = row.declare();
   const double declared = seconds_since(begin);
@@ -98,7 +98,7 @@ void measure(const Row& row, const mt::Target& target) {
 }
 
 /// False where the child failed.
-bool measure_apart(const Row& row, const mt::Target& target) {
+bool measure_apart(const TimedGraph& row, const mt::Target& target) {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child < 0) {
@@ -126,7 +126,7 @@ int main(int count, char** arguments) {
   const std::string_view wanted = count > 1 ? arguments[1] : "";
   at::set_num_threads(1);
   fmt::print("{}\n", bench::to_string(bench::this_machine()));
-  std::vector<Row> rows;
+  std::vector<TimedGraph> rows;
   for (const bool data_decide : {false, true}) {
     for (const int n : {200, 400, 800, 1600, 3000}) {
       rows.push_back({fmt::format("loop, {}, {} times", data_decide ? "data decide" : "fixed", n),
@@ -140,7 +140,7 @@ int main(int count, char** arguments) {
   bool all = true;
   for (const auto& [place, target] :
        {std::pair("cpu_replay", mt::cpu_replay()), std::pair("null", mt::null())}) {
-    for (const Row& row : rows) {
+    for (const TimedGraph& row : rows) {
       const bool asked = fmt::format("{}, {}", row.name, place).find(wanted) != std::string::npos;
       if (asked) all = measure_apart(row, target) && all;
     }

@@ -10,9 +10,9 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/contestant.h"
-#include "benchmarks/convolutions.h"
-#include "benchmarks/floor.h"
-#include "benchmarks/library_share.h"
+#include "benchmarks/floor/convolutions.h"
+#include "benchmarks/floor/floor.h"
+#include "benchmarks/floor/library_share.h"
 
 namespace metronome::benchmarks {
 namespace {

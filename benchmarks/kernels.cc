@@ -33,16 +33,16 @@ struct Subject {
 };
 
 /// Cache lines filled with ordinary numbers.
-class Memory {
+class OperandMemory {
  public:
-  explicit Memory(const Type& type) : Memory(type.bytes()) {
+  explicit OperandMemory(const Type& type) : OperandMemory(type.bytes()) {
     for (std::int64_t i = 0; i < type.numel(); ++i) {
       const double number = static_cast<double>(i * 37 % 101) / 101 + 0.5;
       if (type.element == f32) reinterpret_cast<float*>(data())[i] = static_cast<float>(number);
       if (type.element == f64) reinterpret_cast<double*>(data())[i] = number;
     }
   }
-  explicit Memory(std::size_t bytes) : lines_(bytes / sizeof(Line) + 1) {}
+  explicit OperandMemory(std::size_t bytes) : lines_(bytes / sizeof(Line) + 1) {}
   void* data() { return lines_.data(); }
 
  private:
@@ -71,7 +71,7 @@ double best_ns(const CpuKernel& kernel) {
 
 void measure(const Subject& subject, const std::string& name, const CpuTable& table, int threads) {
   const Types outputs = subject.op->infer(subject.inputs);
-  std::vector<Memory> memory;
+  std::vector<OperandMemory> memory;
   std::vector<void*> input_data, output_data;
   double bytes = 0;
   for (const Type& type : subject.inputs) {
@@ -87,7 +87,7 @@ void measure(const Subject& subject, const std::string& name, const CpuTable& ta
   const CpuTable::Rules& rules = table.of(*subject.op);
   for (const Candidate& choice :
        rules.candidates(*subject.op, {subject.inputs, outputs, threads})) {
-    Memory scratch(choice.scratch_bytes);
+    OperandMemory scratch(choice.scratch_bytes);
     const CpuKernel kernel = rules.bind(
         *subject.op, {subject.inputs, outputs, input_data, output_data, scratch.data(), choice});
     const double ns = best_ns(kernel);

@@ -14,7 +14,7 @@ namespace {
 
 // libtorch's CPU allocator tells a profiler of every block; it knows the blocks that it announced
 // and says nothing of older ones.
-class Watch final : public c10::MemoryReportingInfoBase {
+class AllocationCounter final : public c10::MemoryReportingInfoBase {
  public:
   bool memoryProfilingEnabled() const override { return true; }
   void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t,
@@ -51,7 +51,7 @@ std::size_t peak_on_device(int device, const std::function<void()>& call) {
 }
 
 std::size_t peak_tensor_bytes(const std::function<void()>& call) {
-  const auto watch = std::make_shared<Watch>();
+  const auto watch = std::make_shared<AllocationCounter>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, watch);
   call();
   return watch->peak();

@@ -59,9 +59,9 @@ bool same_sizes(const std::vector<at::Tensor>& operands, const std::vector<at::T
 }
 
 // The planned step: its kernels are judged, its decisions and gradients kept.
-class Planned final : public Observer {
+class JudgedStep final : public Observer {
  public:
-  Planned(int threads, NodeErrors::Plant plant) : errors_(threads, std::move(plant)) {}
+  JudgedStep(int threads, NodeErrors::Plant plant) : errors_(threads, std::move(plant)) {}
 
   void after(const ObservedNode& seen) override {
     errors_.after(seen);
@@ -87,7 +87,7 @@ class Planned final : public Observer {
 };
 
 // Eager's step: what it decides.
-struct Eager final : Observer {
+struct EagerDecisions final : Observer {
   void after(const ObservedNode& seen) override {
     if (decides(seen.graph, seen.node())) {
       decisions[name_of(seen.node())] = decisions_of(seen.node(), torch(seen.operands));
@@ -99,7 +99,7 @@ struct Eager final : Observer {
 // The step in f64, with its own decisions or with those of the planned one.
 class Exact final : public Observer {
  public:
-  Exact(const Planned& planned, const Eager& eager, Check& check)
+  Exact(const JudgedStep& planned, const EagerDecisions& eager, Check& check)
       : planned_(planned), eager_(eager), check_(check) {}
 
   void take(bool planned) { takes_ = planned; }
@@ -146,8 +146,8 @@ class Exact final : public Observer {
   Gradients gradients;
 
  private:
-  const Planned& planned_;
-  const Eager& eager_;
+  const JudgedStep& planned_;
+  const EagerDecisions& eager_;
   Check& check_;
   bool takes_ = false;
 };
@@ -232,7 +232,7 @@ class Checking {
     keep_freed_memory();
     const auto begin = std::chrono::steady_clock::now();
     const auto batch = batches_.of_step(static_cast<std::size_t>(options_.before));
-    const auto planned = std::make_shared<Planned>(options_.threads, options_.plant);
+    const auto planned = std::make_shared<JudgedStep>(options_.threads, options_.plant);
     {
       options_.progress("replaying, kernel by kernel");
       Executable replay =
@@ -255,7 +255,7 @@ class Checking {
       if (!options_.plant) compare_bits(replay, step);
       if (on_cpu_) look_at_memory(replay, batch);
     }
-    const auto eager_step = std::make_shared<Eager>();
+    const auto eager_step = std::make_shared<EagerDecisions>();
     {
       options_.progress("eager");
       Executable step =
@@ -317,8 +317,9 @@ class Checking {
     }
   }
 
-  void compare_exact(const std::shared_ptr<Planned>& planned,
-                     const std::shared_ptr<Eager>& eager_step, const std::vector<Feed>& batch) {
+  void compare_exact(const std::shared_ptr<JudgedStep>& planned,
+                     const std::shared_ptr<EagerDecisions>& eager_step,
+                     const std::vector<Feed>& batch) {
     options_.progress("in f64, with its own decisions");
     const auto exact = std::make_shared<Exact>(*planned, *eager_step, check_);
     const models::Model model = entry_.make(options_.scale, f64);
@@ -348,7 +349,7 @@ class Checking {
     }
   }
 
-  void compare_gradients(const Planned& step, const Gradients& exact) {
+  void compare_gradients(const JudgedStep& step, const Gradients& exact) {
     const Gradients& planned = step.gradients;
     double squares = 0;
     for (const auto& [path, gradient] : exact) squares += std::pow(length(gradient), 2);

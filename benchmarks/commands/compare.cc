@@ -38,19 +38,19 @@ constexpr int kSmallRounds = 21, kFullRounds = 9;
 
 void find_device(benchmarks::Machine& machine) {
   const std::unique_ptr<CudaDriver> driver = open_device();
-  machine.device = driver->facts().name;
-  machine.device_libraries = driver->facts().library_versions;
+  machine.device = driver->properties().name;
+  machine.device_libraries = driver->properties().library_versions;
 }
 
 /// Tells, of a model, what begins; on a terminal alone.
-class Progress {
+class CompareProgress {
  public:
-  explicit Progress(std::string_view model) : model_(model) {}
-  ~Progress() {
+  explicit CompareProgress(std::string_view model) : model_(model) {}
+  ~CompareProgress() {
     if (terminal_) fmt::print("\r\033[K");
   }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  CompareProgress(const CompareProgress&) = delete;
+  CompareProgress& operator=(const CompareProgress&) = delete;
 
   void operator()(std::string_view what) const {
     if (!terminal_) return;
@@ -67,7 +67,7 @@ int explain(const std::vector<models::ModelEntry>& entries,
             const benchmarks::CompareOptions& options) {
   for (const models::ModelEntry& entry : entries) {
     const auto explanation = [&] {
-      const Progress progress(entry.name);
+      const CompareProgress progress(entry.name);
       return benchmarks::explain(entry, options, std::cref(progress));
     }();
     fmt::print("\n{}", benchmarks::to_string(explanation));
@@ -83,7 +83,7 @@ int check(const std::vector<models::ModelEntry>& entries,
   std::vector<benchmarks::Check> checks;
   for (const models::ModelEntry& entry : entries) {
     {
-      const Progress progress(entry.name);
+      const CompareProgress progress(entry.name);
       checks.push_back(benchmarks::check_model(
           entry,
           {.scale = options.scale, .threads = options.threads, .progress = std::cref(progress)}));
@@ -140,7 +140,7 @@ int compare(const CompareArguments& arguments) {
   std::vector<Comparison> comparisons;
   for (const models::ModelEntry& entry : entries) {
     {
-      const Progress progress(entry.name);
+      const CompareProgress progress(entry.name);
       comparisons.push_back(benchmarks::compare_model(entry, options, std::cref(progress)));
     }
     fmt::print("{}\n", benchmarks::table_row(comparisons.back()));

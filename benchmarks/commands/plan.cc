@@ -29,12 +29,12 @@ struct PlanArguments {
   bool profile = false;
 };
 
-struct Planned {
-  models::Declared model;
+struct DeclaredModel {
+  models::DeclaredTask model;
   std::int64_t vocabulary = 1;  ///< tokens that it is fed are below; 1 of a task: zeros
 };
 
-Planned planned_of(const PlanArguments& arguments) {
+DeclaredModel planned_of(const PlanArguments& arguments) {
   if (const models::TaskEntry* task = models::find_task(arguments.model)) {
     return {task->declare(task->defaults())};
   }
@@ -67,7 +67,7 @@ int plan(const PlanArguments& arguments) {
   }
   if (arguments.json) expect_writable(*arguments.json);
   const Target target = target_of(arguments.device);
-  const Planned planned = planned_of(arguments);
+  const DeclaredModel planned = planned_of(arguments);
   const Graph& graph = planned.model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());

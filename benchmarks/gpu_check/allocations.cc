@@ -20,9 +20,9 @@ namespace {
 constexpr int kSteps = 100, kWarmUp = 5;
 
 // Replayed steps whose inputs are filled in place.
-class Replay {
+class ReplayedSteps {
  public:
-  explicit Replay(const models::Model& model)
+  explicit ReplayedSteps(const models::Model& model)
       : loss_(model.graph.loss()), batches_(model, 2), step_(compile(model.graph, cuda_graph())) {
     for (const Value& input : model.feeds()) inputs_.push_back(step_.input(input));
     take(kWarmUp, true);
@@ -52,7 +52,7 @@ std::string listed(const Calls& calls) {
   return text.substr(0, text.size() - 2);
 }
 
-void count_calls(Outcome& outcome, CuptiCounter& counter, Replay& replay, bool read) {
+void count_calls(Outcome& outcome, CuptiCounter& counter, ReplayedSteps& replay, bool read) {
   const Calls calls = counter.count([&] { replay.take(kSteps, read); });
   const std::int64_t taken = allocations(calls), waited = synchronizations(calls);
   // A step may wait for the event of the one that had its slot before, and for that of a copy of
@@ -86,10 +86,10 @@ int check(const std::vector<std::string>& names, const std::optional<std::string
     for (const models::Scale scale : {models::Scale::small, models::Scale::full}) {
       const models::Model model = entry.make(scale, f32);
       const std::string subject = fmt::format("{}, {}", entry.name, models::name_of(scale));
-      std::unique_ptr<Replay> replay;
+      std::unique_ptr<ReplayedSteps> replay;
       outcomes.run(subject, "no allocation and no synchronisation, losses unread",
                    [&](Outcome& outcome) {
-                     replay = std::make_unique<Replay>(model);
+                     replay = std::make_unique<ReplayedSteps>(model);
                      count_calls(outcome, *counter, *replay, false);
                    });
       if (replay == nullptr) continue;

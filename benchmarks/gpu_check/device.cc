@@ -51,20 +51,21 @@ int check(const std::string& probe, const std::optional<std::string>& json) {
     fmt::print("{}\n", error.what());
     return kUnavailable;
   }
-  const DeviceFacts& facts = driver->facts();
-  Outcomes outcomes(facts.name, json);
+  const DeviceProperties& properties = driver->properties();
+  Outcomes outcomes(properties.name, json);
   if (!probe.empty()) {
     kProbes.at(probe)(outcomes, *driver);
     return outcomes.finish();
   }
-  outcomes.run(facts.name, "is a device of ours", [&](Outcome& outcome) {
+  outcomes.run(properties.name, "is a device of ours", [&](Outcome& outcome) {
     outcome.passed = true;
-    outcome.detail = fmt::format(
-        "compute capability {}.{}, {} multiprocessors, {:.1f} GiB; {}, libtorch {}", facts.major,
-        facts.minor, facts.multiprocessors, static_cast<double>(facts.memory_bytes) / (1 << 30),
-        facts.library_versions, benchmarks::this_machine().libtorch);
+    outcome.detail =
+        fmt::format("compute capability {}.{}, {} multiprocessors, {:.1f} GiB; {}, libtorch {}",
+                    properties.major, properties.minor, properties.multiprocessors,
+                    static_cast<double>(properties.memory_bytes) / (1 << 30),
+                    properties.library_versions, benchmarks::this_machine().libtorch);
   });
-  outcomes.run(facts.name, "what is copied there comes back",
+  outcomes.run(properties.name, "what is copied there comes back",
                [&](Outcome& outcome) { bytes_come_back(outcome, *driver); });
   return outcomes.finish();
 }

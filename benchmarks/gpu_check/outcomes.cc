@@ -36,7 +36,7 @@ int Outcomes::finish() const {
 
 std::optional<std::string> device_or_reason() {
   try {
-    return open_cuda(0)->facts().name;
+    return open_cuda(0)->properties().name;
   } catch (const RunError& error) {
     fmt::print("{}\n", error.what());
     return std::nullopt;

@@ -38,9 +38,9 @@ double seconds(const auto& call) {
 }
 
 // Numbers of a file, front to back.
-class Numbers {
+class NumbersFile {
  public:
-  explicit Numbers(const std::string& file) : file_(file), in_(file, std::ios::binary) {}
+  explicit NumbersFile(const std::string& file) : file_(file), in_(file, std::ios::binary) {}
 
   at::Tensor next(const Type& type) {
     at::Tensor tensor = at::empty(type.shape, type.element == i64 ? at::kLong : at::kFloat);
@@ -57,9 +57,9 @@ class Numbers {
   std::ifstream in_;
 };
 
-class Contestant {
+class MetronomePeer {
  public:
-  explicit Contestant(const Json& what)
+  explicit MetronomePeer(const Json& what)
       : on_gpu_(what.at("device") == "cuda"),
         threads_(what.at("threads").get<int>()),
         tf32_(what.at("tf32").get<bool>()) {
@@ -83,7 +83,7 @@ class Contestant {
   Json prepare(const std::string& name, const std::string& scale, const std::string& file) {
     model_.emplace(models::find_model(name).make(models::scale_of(scale), f32));
     const models::Model& model = *model_;
-    Numbers numbers(file + ".f32"), rows(file + ".batches");
+    NumbersFile numbers(file + ".f32"), rows(file + ".batches");
     const Target target = on_gpu_ ? cuda_graph({.tf32 = tf32_}) : cpu_replay();
     const auto compiled = [&](const CompileOptions& options) {
       return std::make_unique<Executable>(compile(model.graph, target, options));
@@ -186,7 +186,7 @@ int metronome::programs::metronome_peer(int argc, char** argv) {
     std::cout << said.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
     return done;
   };
-  std::optional<metronome::benchmarks::Contestant> contestant;
+  std::optional<metronome::benchmarks::MetronomePeer> contestant;
   const bool begun = answer([&] {
     contestant.emplace(Json::parse(argv[1]));
     return Json::object();

@@ -58,9 +58,9 @@ std::map<std::string, std::string> variables_of(int rank, int ranks, int port) {
           {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 }
 
-class Ranks {
+class RankProcesses {
  public:
-  Ranks(int ranks, const std::vector<std::string>& command, int port) {
+  RankProcesses(int ranks, const std::vector<std::string>& command, int port) {
     for (int rank = 0; rank < ranks; ++rank) {
       processes_.emplace_back(command, variables_of(rank, ranks, port));
     }
@@ -132,7 +132,7 @@ int launch(int ranks, const std::vector<std::string>& command, const LaunchOptio
   if (command.empty()) throw RunError("no program is named that ranks could run");
   const Signals signals;
   const Store store = Store::serve(kHost, 0, kStoreLimit);
-  return Ranks(ranks, command, store.port()).wait(signals, options);
+  return RankProcesses(ranks, command, store.port()).wait(signals, options);
 }
 
 }  // namespace metronome::distributed

@@ -56,7 +56,8 @@ Plan make_plan(const Declared& declared, const Settings& way, const Kernels& ker
 
   ir::Graph graph = run_passes(declared, settings, summary, report);
   require_kernels(graph, kernels, options.ops, report.target);
-  if (const auto room = kernels.room()) require_room(graph.name(), biggest_value(graph), room);
+  if (const auto free = kernels.free_memory())
+    require_memory(graph.name(), biggest_value(graph), free);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
   std::vector<std::size_t> scratch_bytes;
   for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
@@ -193,7 +194,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   const std::string& name = declared[0]->name();
   const std::unique_ptr<Backend> backend = target.open(target, options, name);
   require_backend(*backend, parts, options);
-  require_room(name, needs, room_of_process());
+  require_memory(name, needs, free_memory_of_process());
   options = usable(std::move(options), *backend);
   Report report = begun(name, *backend, options);
   // Kernels are timed below: already as they will run.
@@ -210,7 +211,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   // What they share.
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
-  require_room(name, needs, room_of_process());
+  require_memory(name, needs, free_memory_of_process());
   auto impl = make_executable(users, shapes, planned.plans, options, backend->slots());
   impl->memory = make_memory(declared, std::move(storages), options.seed);
   if (options.world) options.world->agree(declared, planned.plans);

@@ -9,9 +9,9 @@
 #include "executor/engine/backend.h"
 #include "executor/engine/kernels.h"
 #include "executor/engine/plan.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "executor/run/batch_shapes.h"
-#include "executor/support/room.h"
+#include "executor/support/free_memory.h"
 #include "graph/builder/graph.h"
 #include "graph/ir/graph.h"
 

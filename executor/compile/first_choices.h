@@ -4,7 +4,7 @@
 #include <string>
 
 #include "executor/engine/report.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 
 namespace metronome::executor::compile {
 

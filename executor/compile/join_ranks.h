@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/engine/ranks.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable_impl.h"
 #include "graph/ir/graph.h"

@@ -104,12 +104,12 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
 }
 
 bool KeepWhole::room_to_time(const ir::Graph& graph) const {
-  const std::optional<Room> room = kernels_.room();
-  return !room || std::ranges::all_of(graph.nodes(), [&](const Node& node) {
+  const std::optional<FreeMemory> free = kernels_.free_memory();
+  return !free || std::ranges::all_of(graph.nodes(), [&](const Node& node) {
     std::size_t bytes = 0;
     for (const Type& type : node.types) bytes += type.bytes();
     for (const ValueId id : node.inputs) bytes += graph.type(id).bytes();
-    return bytes <= room->bytes;
+    return bytes <= free->bytes;
   });
 }
 

@@ -10,7 +10,7 @@
 #include "executor/engine/memory.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/report.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable_impl.h"
 #include "graph/builder/graph.h"

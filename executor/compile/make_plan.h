@@ -8,7 +8,7 @@
 #include "executor/engine/backend.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/report.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 
 namespace metronome::executor::compile {
 

@@ -36,7 +36,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
   std::optional<TuningFile> file;
   if (options.tune != Tune::off) file.emplace(options.tuning_file);
   const std::string machine = kernels.machine();
-  const std::optional<Room> room = kernels.room();
+  const std::optional<FreeMemory> free = kernels.free_memory();
 
   std::vector<Candidate> choices(graph.nodes().size());
   // Ops of users' own may have the names of others.
@@ -72,7 +72,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
         chosen = of_file;
         how = "tuning file";
       } else if (options.tune == Tune::measure &&
-                 (!room || bench_bytes(inputs, node, candidates) <= room->bytes)) {
+                 (!free || bench_bytes(inputs, node, candidates) <= free->bytes)) {
         const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
         chosen = fastest.index;
         how = fastest.by == TimedBy::launches ? "timed by launches" : "timed";

@@ -5,7 +5,7 @@
 
 #include "executor/engine/kernels.h"
 #include "executor/engine/report.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "graph/ir/graph.h"
 #include "ops/rules/candidate.h"
 

@@ -1,7 +1,7 @@
 // The targets that come with Metronome.
 #pragma once
 
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 
 namespace metronome {
 

@@ -20,7 +20,7 @@ class CpuBackend : public Backend {
       : options_(options),
         kernels_(cpu_kernels({.threads = options.threads,
                               .preferred = maker_of(options.kernels),
-                              .room = room_of_process(),
+                              .free_memory = free_memory_of_process(),
                               .ops = options.ops})) {}
 
   const Kernels& kernels() const override { return *kernels_; }

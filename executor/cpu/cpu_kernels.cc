@@ -132,7 +132,7 @@ class CpuKernels final : public Kernels {
   }
   bool run() const override { return options_.run; }
   std::optional<Maker> preferred() const override { return options_.preferred; }
-  std::optional<Room> room() const override { return options_.room; }
+  std::optional<FreeMemory> free_memory() const override { return options_.free_memory; }
 
  private:
   KernelOptions options_;

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "executor/engine/kernels.h"
-#include "executor/engine/target.h"
-#include "executor/support/room.h"
+#include "executor/options/target.h"
+#include "executor/support/free_memory.h"
 #include "ops/rules/candidate.h"
 #include "ops/rules/own_rules.h"
 
@@ -17,11 +17,11 @@ namespace metronome::executor::cpu {
 std::optional<Maker> maker_of(Family family);
 
 struct KernelOptions {
-  int threads = 1;                      ///< at most, a kernel
-  std::optional<Maker> preferred = {};  ///< Kernels::preferred
-  std::optional<Room> room = {};        ///< Kernels::room
-  bool run = true;                      ///< Kernels::run
-  OwnOps ops = {};                      ///< beside those of the table
+  int threads = 1;                             ///< at most, a kernel
+  std::optional<Maker> preferred = {};         ///< Kernels::preferred
+  std::optional<FreeMemory> free_memory = {};  ///< Kernels::free_memory
+  bool run = true;                             ///< Kernels::run
+  OwnOps ops = {};                             ///< beside those of the table
 };
 std::unique_ptr<Kernels> cpu_kernels(KernelOptions options);
 

@@ -39,10 +39,10 @@ struct CopyBytes {
 };
 
 /// What is fixed at bind time for one plan.
-class Replay {
+class CpuPlanReplay {
  public:
-  Replay(Plan plan, const Memory& memory, std::byte* arena, const CpuTable& table,
-         const CpuChecks& checks, FaultSlot& faults, std::size_t base)
+  CpuPlanReplay(Plan plan, const Memory& memory, std::byte* arena, const CpuTable& table,
+                const CpuChecks& checks, FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), arena_(arena) {
     make_readable_blocks();
     bases_.arena = arena;
@@ -229,7 +229,7 @@ class Replay {
   std::size_t first_write_ = std::numeric_limits<std::size_t>::max();  // step that writes a storage
 };
 
-class CpuReplay final : public PerPlan<Replay> {
+class CpuReplay final : public PerPlan<CpuPlanReplay> {
  public:
   CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
             const CpuChecks& checks)
@@ -238,8 +238,8 @@ class CpuReplay final : public PerPlan<Replay> {
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);
     for (Plan& plan : plans) {
-      add(std::make_unique<Replay>(std::move(plan), memory, arena_.data(), table, checks, faults(),
-                                   next_place()));
+      add(std::make_unique<CpuPlanReplay>(std::move(plan), memory, arena_.data(), table, checks,
+                                          faults(), next_place()));
     }
   }
 

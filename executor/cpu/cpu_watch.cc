@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "executor/engine/blame.h"
 #include "graph/ir/structural.h"
+#include "ops/kernel/blame.h"
 
 namespace metronome::executor::cpu {
 
@@ -80,11 +80,11 @@ CpuKernel CpuWatch::after(std::int32_t index) const {
     if (found == NonFinite{}) return;
     state->met[index] = found;
     const std::vector<int>& makers = state->makers[index];
-    const int value = cuda::blame(
+    const int value = blame::of(
         found.nan, makers.data(), static_cast<int>(makers.size()),
         [&](int node, int k) { return State::has(state->met[node], k); },
         [&](int source, int k) { return State::has(state->held[source], k); });
-    if (value != cuda::kBlameless) fault.report(value);
+    if (value != blame::kBlameless) fault.report(value);
   });
 }
 

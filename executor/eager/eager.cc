@@ -1,3 +1,19 @@
+// A step through libtorch. An interpreter, one for each plan, keeps the results of all nodes
+// (`values_`) and computes them in three phases, since some nodes need gradients, and some what the
+// update leaves:
+//
+//   forward     nodes in declared order; those under a false guard make undefined tensors
+//   backward    libtorch's, from the loss; then means over ranks
+//   gradients   nodes made of gradients and of numbers of the update
+//               - - - from here on storages change, so a step that fails is broken - - -
+//   assign      the assigned values of the phases before
+//   step        the optimizer, by libtorch's fused call
+//   update      nodes that read parameters after the update, then their assignments
+//
+// A parameter is a leaf of autograd over its storage's bytes, one for each plan. A value of the
+// forward phase is released after its last use, as a program's variable would be, unless a later
+// phase, a readable or an assignment holds it. A storage's old value that the update phase reads is
+// cloned before storages change; so is a readable that shows memory which outlives the step.
 #include "executor/eager/eager.h"
 
 #include <ATen/Parallel.h>

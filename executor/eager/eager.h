@@ -7,7 +7,7 @@
 
 #include "executor/engine/engine.h"
 #include "executor/engine/observer.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "graph/ir/graph.h"
 #include "ops/rules/own_rules.h"
 

@@ -29,11 +29,12 @@ class EagerBackend final : public Backend {
         ops_(options.ops),
         ranks_(options.data_parallel),
         limited_(!options.evaluate_outputs.empty()),
-        kernels_(cpu::cpu_kernels({.threads = options.threads,
-                                   .preferred = cpu::maker_of(options.kernels),
-                                   .room = on_host() ? room_of_process() : std::optional<Room>(),
-                                   .run = false,
-                                   .ops = options.ops})) {}
+        kernels_(cpu::cpu_kernels(
+            {.threads = options.threads,
+             .preferred = cpu::maker_of(options.kernels),
+             .free_memory = on_host() ? free_memory_of_process() : std::optional<FreeMemory>(),
+             .run = false,
+             .ops = options.ops})) {}
 
   std::string name() const override { return on_host() ? "eager" : "eager on a GPU"; }
   bool observes() const override { return on_host(); }

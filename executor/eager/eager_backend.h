@@ -5,7 +5,7 @@
 #include <string>
 
 #include "executor/engine/backend.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 
 namespace metronome::executor::eager {
 

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "executor/engine/blame.h"
 #include "executor/engine/plan_nodes.h"
+#include "ops/kernel/blame.h"
 #include "ops/reference/elements.h"
 
 namespace metronome::executor::eager {
@@ -69,11 +69,11 @@ std::optional<std::string> EagerWatch::look(std::int32_t node, const Tensors& ma
     met = {met.nan || here.nan, met.infinity || here.infinity};
   }
   if (met == NonFinite{}) return std::nullopt;
-  const int value = cuda::blame(
+  const int value = blame::of(
       met.nan, makers_[node].data(), static_cast<int>(makers_[node].size()),
       [&](int maker, int k) { return has(met_[maker], k); },
       [&](int source, int k) { return has(held_[source], k); });
-  if (value == cuda::kBlameless) return std::nullopt;
+  if (value == blame::kBlameless) return std::nullopt;
   return fmt::format("{}: {}", describe(graph_.nodes()[node]), describe_number(value, memory_));
 }
 

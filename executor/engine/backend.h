@@ -14,7 +14,7 @@
 #include "executor/engine/memory.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/report.h"
-#include "executor/support/room.h"
+#include "executor/support/free_memory.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 

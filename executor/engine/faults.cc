@@ -7,11 +7,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "executor/engine/blame.h"
 #include "executor/engine/plan_nodes.h"
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "ops/kernel/blame.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::executor {
@@ -118,9 +118,9 @@ std::string describe(const Indexing& lookup, std::int64_t index) {
 }
 
 std::string describe_number(std::int64_t value, const Memory& memory) {
-  if (value == cuda::kMadeNan) return "made a NaN";
-  if (value == cuda::kMadeInfinity) return "made an infinity";
-  const std::int64_t source = value - cuda::kReadNan;
+  if (value == blame::kMadeNan) return "made a NaN";
+  if (value == blame::kMadeInfinity) return "made an infinity";
+  const std::int64_t source = value - blame::kReadNan;
   if (source < kFirstInput) return "read a NaN from a constant";
   auto place = static_cast<std::size_t>(source - kFirstInput);
   if (place < memory.inputs.size()) {
@@ -141,7 +141,7 @@ std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const>
     }
     const Node& node = nodes[place];
     if (fault.place % kFaultKinds == static_cast<int>(FaultKind::number)) {
-      const bool made = fault.value == cuda::kMadeNan || fault.value == cuda::kMadeInfinity;
+      const bool made = fault.value == blame::kMadeNan || fault.value == blame::kMadeInfinity;
       return fmt::format("{}: {}{}", describe(node), describe_number(fault.value, memory),
                          made && node.op->effects() ? ", of numbers of all ranks" : "");
     }

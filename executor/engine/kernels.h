@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/support/room.h"
+#include "executor/support/free_memory.h"
 #include "executor/support/timed_by.h"
 #include "graph/ir/node.h"
 #include "ops/rules/candidate.h"
@@ -40,7 +40,7 @@ class Kernels {
   virtual std::optional<Maker> preferred() const { return std::nullopt; }
   /// What values, and candidates that are timed, may take of the host's memory; absent: they lie
   /// elsewhere, or the system does not tell.
-  virtual std::optional<Room> room() const { return std::nullopt; }
+  virtual std::optional<FreeMemory> free_memory() const { return std::nullopt; }
 };
 
 }  // namespace metronome::executor

@@ -1,4 +1,16 @@
-// Whether graphs of one model go together.
+// Whether graphs of one model go together. Each two of them are compared; then each trainable
+// parameter of a graph that only evaluates is looked for in those that train.
+//
+// The trick: a thing of a graph is a name and a text with all that must agree. Texts are compared,
+// and two that differ are the message:
+//
+//   graph 0    parameter "w" f64[2] = 1  net.cc:11
+//   graph 1    parameter "w" f64[2] = 0  net.cc:21
+//
+//   both train   equal names; how a parameter is trained is a part of its text
+//   else         names that one graph lacks do not count, nor do states of another shape
+//
+// A text says of listed initial values only how many they are, so these are compared one by one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +36,7 @@ std::string followed_by(const ir::Graph& graph, const Storage& s) {
 }
 
 /// One graph's side of a difference.
-struct Side {
+struct DifferingSide {
   std::string text;
   Line line;
 };
@@ -55,9 +67,10 @@ class Pair {
                        a_.name());
   }
 
-  [[noreturn]] void refuse(const Side& a, const Side& b, const std::string& requires_) const {
+  [[noreturn]] void refuse(const DifferingSide& a, const DifferingSide& b,
+                           const std::string& requires_) const {
     const std::size_t width = std::max(a.text.size(), b.text.size());
-    const auto row = [&](std::size_t graph, const Side& side) {
+    const auto row = [&](std::size_t graph, const DifferingSide& side) {
       const std::string text =
           side.line.known() ? fmt::format("{:<{}}  {}", side.text, width, to_string(side.line))
                             : side.text;
@@ -71,7 +84,7 @@ class Pair {
   /// `Item` has a name and a Side.
   struct Item {
     std::string name;
-    Side side;
+    DifferingSide side;
   };
   using Items = std::vector<Item>;
   void compare(const char* kind, const Items& ours, const Items& theirs,
@@ -80,7 +93,7 @@ class Pair {
       return std::ranges::find(items, name, &Item::name);
     };
     const auto none = [&](const std::string& name) {
-      return Side{fmt::format("no {} \"{}\"", kind, name), {}};
+      return DifferingSide{fmt::format("no {} \"{}\"", kind, name), {}};
     };
     for (const Item& a : ours) {
       const auto b = find(theirs, a.name);
@@ -163,7 +176,7 @@ class Pair {
       const auto [a, b] = std::ranges::mismatch(ours.init.values, theirs.init.values);
       if (a == ours.init.values.end()) continue;
       const auto side = [&](const Storage& s, double number) {
-        return Side{
+        return DifferingSide{
             fmt::format("{} \"{}\" {} = {}, number {} of them {}", name_of(s.kind), s.path,
                         to_string(s.type), to_string(s.init), a - ours.init.values.begin(), number),
             s.line};
@@ -172,14 +185,14 @@ class Pair {
     }
   }
 
-  static Side optimizer(const ir::Graph& graph) {
+  static DifferingSide optimizer(const ir::Graph& graph) {
     if (graph.objectives().empty()) return {"no loss to minimise", {}};
     const ir::Objective& objective = graph.objectives()[0];
     const OptimizerRule& rule = *objective.optimizer;
     return {fmt::format("{} {{{}}}", rule.name(), rule.attributes()), objective.line};
   }
   void check_optimizers() const {
-    const Side a = optimizer(a_), b = optimizer(b_);
+    const DifferingSide a = optimizer(a_), b = optimizer(b_);
     const bool both = !a_.objectives().empty() && !b_.objectives().empty();
     const bool other_kind =
         both && a_.objectives()[0].optimizer->kind() != b_.objectives()[0].optimizer->kind();

@@ -13,7 +13,7 @@
 #include "executor/checkpoint/snapshot.h"
 #include "executor/engine/profile.h"
 #include "executor/engine/report.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "graph/builder/graph.h"
 
 namespace at {

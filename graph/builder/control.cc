@@ -1,4 +1,20 @@
 // The verbs that repeat and choose: unrolled into nodes under guards.
+//
+//   x.loop(f).until(halt, 3)                   c0 = f(x)                 always
+//   c: what the next iteration reads           g1 = not halt(c0)         always
+//   r: what the loop gives if it ends there    c1 = f(c0)                if g1
+//                                              r1 = merge(g1, c1, c0)    always
+//                                              g2 = g1 and not halt(c1)  always; halt(c1) if g1
+//                                              c2 = f(c1)                if g2
+//                                              r2 = merge(g2, c2, r1)    always: the result
+//
+//   x.choose(s, {f, g})                        a = f(x)                  if s = 0
+//                                              b = g(x)                  if s = 1
+//                                              y = merge(s = 0, a, b)    always
+//
+// `while_true` begins with a guard, and its merge takes x where no iteration runs; `times` has
+// neither guards nor merges. "Always" means under the guard in which the verb itself stands. Each
+// guard has the one before as its parent, so a later iteration implies the earlier ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,14 +28,14 @@ namespace metronome {
 namespace {
 
 /// A loop as all forms of it see it.
-struct Body {
+struct LoopBody {
   std::function<Values(const Values&, int, Line)> run;
   std::function<Value(const Values&, Line)> condition;  ///< absent: a fixed number of iterations
 };
 
 class Unroller {
  public:
-  Unroller(Emitter* emitter, const Body& body, Line line)
+  Unroller(Emitter* emitter, const LoopBody& body, Line line)
       : emitter_(emitter), body_(body), line_(line), outer_(emitter, emitter->guard) {}
 
   Values times(Values xs, std::int64_t n) const {
@@ -121,14 +137,15 @@ class Unroller {
   }
 
   Emitter* emitter_;
-  const Body& body_;
+  const LoopBody& body_;
   Line line_;
   Value outer_;
 };
 
-enum class Form { times, until, while_true };
+enum class LoopForm { times, until, while_true };
 
-Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t count, Line line) {
+Values run_loop(const Values& xs, const LoopBody& body, LoopForm form, std::int64_t count,
+                Line line) {
   if (xs.empty()) {
     throw GraphError({fmt::format("{}: loop carries no value\n  requires   one value or more",
                                   to_string(line))});
@@ -141,12 +158,12 @@ Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t coun
     return Values(xs.size(), mistake(emitter, line, what, xs, requirement));
   };
   if (count < 1 || count > kMostCopies) {
-    return refuse(form == Form::times ? fmt::format("loop cannot run {} times", count)
-                                      : fmt::format("loop cannot run up to {} times", count),
+    return refuse(form == LoopForm::times ? fmt::format("loop cannot run {} times", count)
+                                          : fmt::format("loop cannot run up to {} times", count),
                   {count < 1 ? fmt::format("1 time or more, but {}", count)
                              : fmt::format("{} times or fewer, but {}", kMostCopies, count)});
   }
-  if (body.run == nullptr || (form != Form::times && body.condition == nullptr)) {
+  if (body.run == nullptr || (form != LoopForm::times && body.condition == nullptr)) {
     const char* what = body.run == nullptr ? "body" : "condition";
     return refuse(fmt::format("loop cannot call its {}", what),
                   {fmt::format("a {} that can be called, but it is a null pointer or an empty "
@@ -155,13 +172,13 @@ Values run_loop(const Values& xs, const Body& body, Form form, std::int64_t coun
   }
   PathScope verb(emitter, "loop", PathScope::Kind::verb);
   const Unroller unroller(emitter, body, line);
-  if (form == Form::times) return unroller.times(xs, count);
-  return form == Form::until ? unroller.guarded(xs, count, 1, 0)
-                             : unroller.guarded(xs, count, 0, 1);
+  if (form == LoopForm::times) return unroller.times(xs, count);
+  return form == LoopForm::until ? unroller.guarded(xs, count, 1, 0)
+                                 : unroller.guarded(xs, count, 0, 1);
 }
 
-Body body_of(const Layer& layer, const Layer* condition) {
-  Body body;
+LoopBody body_of(const Layer& layer, const Layer* condition) {
+  LoopBody body;
   body.run = [&layer](const Values& xs, int k, Line line) {
     return Values{layer.at(xs[0], k, line)};
   };
@@ -171,8 +188,8 @@ Body body_of(const Layer& layer, const Layer* condition) {
   return body;
 }
 
-Body body_of(const Loops::Body& function, const Loops::Condition* condition) {
-  Body body;
+LoopBody body_of(const Loops::Body& function, const Loops::Condition* condition) {
+  LoopBody body;
   if (function != nullptr) {
     body.run = [&function](const Values& xs, int, Line) { return function(xs); };
   }
@@ -187,32 +204,34 @@ Body body_of(const Loops::Body& function, const Loops::Condition* condition) {
 Loop Value::loop(const Layer& body, Line) const { return Loop(*this, body); }
 
 Value Loop::times(std::int64_t n, Line line) const {
-  return run_loop({x_}, body_of(body_, nullptr), Form::times, n, line)[0];
+  return run_loop({x_}, body_of(body_, nullptr), LoopForm::times, n, line)[0];
 }
 Value Loop::until(const Layer& halt, std::int64_t max, Line line) const {
-  return run_loop({x_}, body_of(body_, &halt), Form::until, max, line)[0];
+  return run_loop({x_}, body_of(body_, &halt), LoopForm::until, max, line)[0];
 }
 Value Loop::while_true(const Layer& condition, std::int64_t max, Line line) const {
-  return run_loop({x_}, body_of(body_, &condition), Form::while_true, max, line)[0];
+  return run_loop({x_}, body_of(body_, &condition), LoopForm::while_true, max, line)[0];
 }
 
 Loops loop(Values xs, Loops::Body body) { return Loops(std::move(xs), std::move(body)); }
 
 Values Loops::times(std::int64_t n, Line line) const {
-  return run_loop(xs_, body_of(body_, nullptr), Form::times, n, line);
+  return run_loop(xs_, body_of(body_, nullptr), LoopForm::times, n, line);
 }
 Values Loops::until(const Condition& halt, std::int64_t max, Line line) const {
-  return run_loop(xs_, body_of(body_, &halt), Form::until, max, line);
+  return run_loop(xs_, body_of(body_, &halt), LoopForm::until, max, line);
 }
 Values Loops::while_true(const Condition& condition, std::int64_t max, Line line) const {
-  return run_loop(xs_, body_of(body_, &condition), Form::while_true, max, line);
+  return run_loop(xs_, body_of(body_, &condition), LoopForm::while_true, max, line);
 }
 
 // ---- choose --------------------------------------------------------------------------------
 
 namespace {
 
-/// More than a switch of any model has; the merge's kernel takes all branches' addresses at once.
+/// Branches of one `choose`. More than a switch of any model has; the merge's kernel on a device
+/// takes all branches' addresses at once (`cuda::Merge::kMost`, which must be no less): a guard's
+/// and a value's for each, 1 KiB of the 4 KiB that a kernel's arguments may take.
 constexpr int kMostBranches = 64;
 
 /// What the selector lacks, if anything.

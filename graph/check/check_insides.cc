@@ -6,37 +6,37 @@ namespace metronome::check {
 namespace {
 
 /// Whether `part`, a root that is all of an operand, lies at `offset` of `whole`, and may.
-bool lies_inside(const ir::Graph& graph, const PlanFacts& facts, const plan::MemoryPlan& plan,
+bool lies_inside(const ir::Graph& graph, const ValueLives& lives, const plan::MemoryPlan& plan,
                  ValueId operand, ValueId whole, std::size_t offset) {
-  const ValueId part = facts[operand].root;
+  const ValueId part = lives[operand].root;
   const std::size_t bytes = graph.type(part).bytes();
   plan::Place place = plan.places[whole.node][whole.output];
   place.offset += offset;
   return place.in != plan::Place::In::none && bytes > 0 && graph.type(operand).bytes() == bytes &&
-         offset + bytes <= graph.type(whole).bytes() && facts[part].written &&
+         offset + bytes <= graph.type(whole).bytes() && lives[part].written &&
          part.node != whole.node && graph.node(part).guard == graph.node(whole).guard &&
          plan.places[part.node][part.output] == place;
 }
 
 }  // namespace
 
-Insides::Insides(const ir::Graph& graph, const PlanFacts& facts, const plan::MemoryPlan& plan,
+Insides::Insides(const ir::Graph& graph, const ValueLives& lives, const plan::MemoryPlan& plan,
                  const std::function<bool(ValueId)>& fixed)
-    : facts_(&facts) {
+    : lives_(&lives) {
   for (std::int32_t index = 0; index < static_cast<std::int32_t>(graph.nodes().size()); ++index) {
     const Node& node = graph.nodes()[index];
     for (const auto& [output, input, offset] : graph.insides(node)) {
       const ValueId whole = {index, output}, operand = node.inputs[input];
-      if (!fixed(facts[operand].root) && lies_inside(graph, facts, plan, operand, whole, offset)) {
-        wholes_.emplace(facts[operand].root, whole);
+      if (!fixed(lives[operand].root) && lies_inside(graph, lives, plan, operand, whole, offset)) {
+        wholes_.emplace(lives[operand].root, whole);
       }
     }
   }
   for (const auto& [part, of] : wholes_) {
     for (auto at = wholes_.find(part); at != wholes_.end(); at = wholes_.find(at->second)) {
-      PlanFact& whole = held_.try_emplace(at->second, facts[at->second]).first->second;
-      whole.made = std::min(whole.made, facts[part].made);
-      whole.last = std::max(whole.last, facts[part].last);
+      ValueLife& whole = held_.try_emplace(at->second, lives[at->second]).first->second;
+      whole.made = std::min(whole.made, lives[part].made);
+      whole.last = std::max(whole.last, lives[part].last);
     }
   }
 }
@@ -46,9 +46,9 @@ bool Insides::contains(ValueId part, ValueId whole) const {
   return found != wholes_.end() && found->second == whole;
 }
 
-const PlanFact& Insides::held(ValueId id) const {
+const ValueLife& Insides::held(ValueId id) const {
   const auto found = held_.find(id);
-  return found == held_.end() ? (*facts_)[id] : found->second;
+  return found == held_.end() ? (*lives_)[id] : found->second;
 }
 
 }  // namespace metronome::check

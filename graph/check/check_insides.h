@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "graph/check/check_facts.h"
+#include "graph/check/check_lives.h"
 #include "graph/ir/graph.h"
 #include "graph/plan/memory_plan.h"
 
@@ -17,19 +17,19 @@ namespace metronome::check {
 class Insides {
  public:
   Insides() = default;
-  /// `fixed(value)`: whether a root must lie beside the arena. `facts` outlives this.
-  Insides(const ir::Graph& graph, const PlanFacts& facts, const plan::MemoryPlan& plan,
+  /// `fixed(value)`: whether a root must lie beside the arena. `lives` outlives this.
+  Insides(const ir::Graph& graph, const ValueLives& lives, const plan::MemoryPlan& plan,
           const std::function<bool(ValueId)>& fixed);
 
   bool contains(ValueId part) const { return wholes_.contains(part); }
   bool contains(ValueId part, ValueId whole) const;
   /// What is known of a root, with the lives of those inside it as part of its own.
-  const PlanFact& held(ValueId id) const;
+  const ValueLife& held(ValueId id) const;
 
  private:
-  const PlanFacts* facts_ = nullptr;
+  const ValueLives* lives_ = nullptr;
   std::map<ValueId, ValueId> wholes_;  // what a value lies inside of
-  std::map<ValueId, PlanFact> held_;   // of wholes
+  std::map<ValueId, ValueLife> held_;  // of wholes
 };
 
 }  // namespace metronome::check

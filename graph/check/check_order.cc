@@ -35,10 +35,10 @@ Fault check_reads(const ir::Graph& graph, const plan::Schedule& schedule,
   for (std::int32_t index : schedule.order) {
     const Node& node = graph.nodes()[index];
     // A view asks no guard: it is there with what it views.
-    for (ValueId operand : is_view(graph, node) ? node.inputs : PlanFacts::operands(node)) {
+    for (ValueId operand : is_view(graph, node) ? node.inputs : ValueLives::operands(node)) {
       if (step_of[operand.node] < step_of[index]) continue;
       return fmt::format("\"{}\" runs at step {}, but {}, which it reads, is made at step {}",
-                         node.path, step_of[index], PlanFacts::name(graph, operand),
+                         node.path, step_of[index], ValueLives::name(graph, operand),
                          step_of[operand.node]);
     }
   }

@@ -16,8 +16,8 @@ Fault find_readables(Checked& c) {
     const Readable& readable = c.graph.readables()[i];
     std::size_t bytes = 0;
     if (readable.value.present()) {
-      const ValueId root = c.facts[readable.value].root;
-      if (!c.facts[root].written) {
+      const ValueId root = c.lives[readable.value].root;
+      if (!c.lives[root].written) {
         return fmt::format("readable \"{}\" is {} itself, not a copy", readable.name, c.name(root));
       }
       const plan::Place block{plan::Place::In::readable, static_cast<std::int32_t>(i), 0};
@@ -34,8 +34,8 @@ Fault find_assigned(Checked& c) {
   for (std::size_t i = 0; i < c.graph.assignments().size(); ++i) {
     const auto& [storage, value, line] = c.graph.assignments()[i];
     const std::string& path = c.graph.storage(storage).path;
-    const ValueId root = c.facts[value].root;
-    if (!c.facts[root].written) {
+    const ValueId root = c.lives[value].root;
+    if (!c.lives[root].written) {
       return fmt::format("storage \"{}\" is assigned {} itself, not a copy", path, c.name(root));
     }
     if (!c.schedule.in_place[i]) continue;
@@ -52,15 +52,15 @@ Fault find_assigned(Checked& c) {
   return std::nullopt;
 }
 
-std::optional<plan::Place> fixed_place(const Checked& c, ValueId id, const PlanFact& fact) {
+std::optional<plan::Place> fixed_place(const Checked& c, ValueId id, const ValueLife& life) {
   if (c.graph.node(id).op->as<Input>() != nullptr)
     return plan::Place{plan::Place::In::input, id.node, 0};
   if (const Read* read = c.graph.node(id).op->as<Read>()) {
     return plan::Place{plan::Place::In::storage, read->storage.index, 0};
   }
-  if (fact.root != id) {
-    plan::Place place = c.place_of(fact.root);
-    place.offset += fact.offset;
+  if (life.root != id) {
+    plan::Place place = c.place_of(life.root);
+    place.offset += life.offset;
     return place;
   }
   const auto found = c.fixed.find(id);
@@ -88,19 +88,19 @@ Fault find_fixed(Checked& c) {
 }
 
 Fault check_places(const Checked& c) {
-  for (const auto& [id, fact] : c.facts.all()) {
+  for (const auto& [id, life] : c.lives.all()) {
     const plan::Place& place = c.place_of(id);
-    const std::optional<plan::Place> fixed = fixed_place(c, id, fact);
+    const std::optional<plan::Place> fixed = fixed_place(c, id, life);
     if (fixed && place != *fixed) {
-      const bool view = fact.root != id;
+      const bool view = life.root != id;
       return fmt::format("{} lies at {}, but must lie at {}{}", c.name(id), c.name(place),
-                         c.name(*fixed), view ? ", as a view of " + c.name(fact.root) : "");
+                         c.name(*fixed), view ? ", as a view of " + c.name(life.root) : "");
     }
     const std::size_t bytes = c.graph.type(id).bytes();
-    if (fact.offset + bytes > c.graph.type(fact.root).bytes()) {
-      return fmt::format("{} reaches past the end of {}", c.name(id), c.name(fact.root));
+    if (life.offset + bytes > c.graph.type(life.root).bytes()) {
+      return fmt::format("{} reaches past the end of {}", c.name(id), c.name(life.root));
     }
-    const bool unread = c.is_saved(id) && !fact.read && place == plan::Place{};
+    const bool unread = c.is_saved(id) && !life.read && place == plan::Place{};
     if (fixed || unread || c.insides.contains(id)) continue;
     if (place.in != plan::Place::In::arena || place.index != -1) {
       return fmt::format("{} lies at {}, but must lie in the arena", c.name(id), c.name(place));

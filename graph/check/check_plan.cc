@@ -48,7 +48,7 @@ Fault check_plan(const ir::Graph& graph, const plan::Schedule& schedule, const S
   if (Fault fault = check_order(graph, schedule)) return fault;
   Checked c(graph, schedule, scratch_bytes, plan, settings);
   if (Fault fault = find_fixed(c)) return fault;
-  c.insides = Insides(graph, c.facts, plan, [&c](ValueId id) { return c.fixed.contains(id); });
+  c.insides = Insides(graph, c.lives, plan, [&c](ValueId id) { return c.fixed.contains(id); });
   if (Fault fault = check_places(c)) return fault;
   return check_writes(c);
 }

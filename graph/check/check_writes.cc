@@ -52,11 +52,11 @@ class Writes {
   explicit Writes(Checked& checked) : c_(checked) {}
 
   Fault check() {
-    for (const auto& [storage, value] : c_.facts.old_values()) {
+    for (const auto& [storage, value] : c_.lives.old_values()) {
       const std::size_t bytes = c_.graph.type(value).bytes();
       if (bytes > 0)
         owners_[{plan::Place::In::storage, storage.index}].add(
-            0, Owner{bytes, value, c_.facts[value].last});
+            0, Owner{bytes, value, c_.lives[value].last});
     }
     for (int step = 0; step < c_.steps(); ++step) {
       const std::int32_t index = c_.schedule.order[step];
@@ -84,7 +84,7 @@ class Writes {
       const ValueId id{index, output};
       const plan::Place& place = c_.place_of(id);
       const std::size_t bytes = c_.graph.type(id).bytes();
-      if (place.in != plan::Place::In::arena || !c_.facts[id].written || bytes == 0) continue;
+      if (place.in != plan::Place::In::arena || !c_.lives[id].written || bytes == 0) continue;
       owners.push_back({place.offset, {place.offset + bytes, id, c_.insides.held(id).last}});
     }
     for (const auto& [first, owner] : owners) {
@@ -93,7 +93,7 @@ class Writes {
         continue;
       }
       return fmt::format("{} (step {}) and {} both hold arena bytes [{}, {})",
-                         c_.scratch_name(index), step, c_.facts.life(owner.value),
+                         c_.scratch_name(index), step, c_.lives.life(owner.value),
                          std::max(first, begin), std::min(owner.end, end));
     }
     return std::nullopt;
@@ -103,7 +103,7 @@ class Writes {
     const plan::Place& place = c_.place_of(id);
     const std::size_t begin = place.offset;
     const std::size_t end = begin + c_.graph.type(id).bytes();
-    if (!c_.facts[id].written || place.in == plan::Place::In::none || begin == end)
+    if (!c_.lives[id].written || place.in == plan::Place::In::none || begin == end)
       return std::nullopt;
     Owners& owners = owners_[{place.in, place.index}];
     Fault fault;
@@ -123,16 +123,16 @@ class Writes {
 
   // At `step` value `id` is written over bytes [first, last) of `old`.
   Fault check_overwrite(ValueId id, ValueId old, int step, std::size_t first, std::size_t last) {
-    const PlanFact& fact = c_.insides.held(old);
-    const bool read_now = fact.last == step && c_.facts[old].made != step;
+    const ValueLife& life = c_.insides.held(old);
+    const bool read_now = life.last == step && c_.lives[old].made != step;
     const plan::Place& place = c_.place_of(old);
     if (!read_now && place.in == plan::Place::In::storage) {
       return fmt::format("{} is written over {} at step {}, but its old value is read at step {}",
-                         c_.name(id), c_.memory_name(place), step, fact.last);
+                         c_.name(id), c_.memory_name(place), step, life.last);
     }
     if (!read_now) {
-      return fmt::format("{} and {} both hold {} bytes [{}, {})", c_.facts.life(old),
-                         c_.facts.life(id), c_.memory_name(place), first, last);
+      return fmt::format("{} and {} both hold {} bytes [{}, {})", c_.lives.life(old),
+                         c_.lives.life(id), c_.memory_name(place), first, last);
     }
     if (!may_overwrite(id, old)) {
       return fmt::format("{} is written over {} at step {}, which reads it and has no right to",
@@ -146,9 +146,9 @@ class Writes {
   bool may_overwrite(ValueId id, ValueId old) const {
     const Node& node = c_.graph.node(id);
     const std::vector<InPlace> rights = node.op->in_place();
-    if (node.guard.present() && c_.facts[node.guard].root == old) return false;
+    if (node.guard.present() && c_.lives[node.guard].root == old) return false;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (c_.facts[node.inputs[i]].root != old) continue;
+      if (c_.lives[node.inputs[i]].root != old) continue;
       const bool right = std::any_of(rights.begin(), rights.end(), [&](const InPlace& r) {
         return r.output == id.output && r.input == static_cast<int>(i);
       });

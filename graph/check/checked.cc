@@ -11,7 +11,7 @@ Checked::Checked(const ir::Graph& g, const plan::Schedule& s, const Sizes& scrat
       scratch(scratch_bytes),
       plan(p),
       alignment(settings.alignment),
-      facts(g, s),
+      lives(g, s),
       guards(g, settings.skips) {}
 
 std::int32_t Checked::outputs(std::int32_t node) const {

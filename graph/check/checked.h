@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/check/check_facts.h"
 #include "graph/check/check_guards.h"
 #include "graph/check/check_insides.h"
+#include "graph/check/check_lives.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/settings.h"
 #include "graph/plan/memory_plan.h"
@@ -41,7 +41,7 @@ struct Checked {
   const plan::Place& place_of(ValueId id) const { return plan.places[id.node][id.output]; }
 
   /// f32[16] "linear".
-  std::string name(ValueId id) const { return PlanFacts::name(graph, id); }
+  std::string name(ValueId id) const { return ValueLives::name(graph, id); }
   /// arena byte 64.
   std::string name(const plan::Place& place) const;
   /// storage "w". The offset of `place` does not count.
@@ -54,7 +54,7 @@ struct Checked {
   const Sizes& scratch;
   const plan::MemoryPlan& plan;
   const std::size_t alignment;
-  const PlanFacts facts;
+  const ValueLives lives;
   const GuardFacts guards;
   /// Roots that must lie beside the arena, and where: found by `find_fixed`.
   std::map<ValueId, plan::Place> fixed;

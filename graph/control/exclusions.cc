@@ -1,3 +1,19 @@
+// `HeaviestHeld` splits the guards that weigh anything into parts, the parts into parts, and so on,
+// by two kinds of split in turn:
+//
+//   add_up    no pair lies between two parts: the sum of the parts' weights
+//   exclude   every two guards of two parts are a pair: the largest of them
+//
+//   x.choose(s, {f, g}), x.choose(t, {p, q})   pairs f-g and p-q; f weighs 3, g 5, p 4, q 1
+//   add_up {f g} {p q}: max(3, 5) + max(4, 1) = 9, held by g and p
+//
+// Guards that neither split takes apart are tried with the guard of most pairs and without it. The
+// result is exact, but each such guard may double the time. A change of a weight is cheap: only the
+// guards that pairs tie to the changed one are chosen again.
+//
+// `number_guards` shortens the list of guards: regions -> essences (steps that tell none of them
+// from another are left out) -> pairs (asked only of two that have a decider in common) -> numbers,
+// for those alone that exclude another.
 #include "graph/control/exclusions.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// Regions are decisions that guards share, as the header draws them. `unique` keeps the invariant:
+// equal decisions are made once, one whose cases are all equal is not made, and the cases of a
+// decision have lower numbers and older deciders. So two regions that run in the same steps have
+// one number, and a comparison of numbers tells it.
+//
+//   at_once   answers for a pair of regions without a look at their deciders, if it can
+//   by_case   else one pair for each case of the newest decider of the two
+//   joined    makes the decision of what the cases give; keeps it in `joined_`
+//   meet      makes none: the first case in which both run ends it; kept in `met_`
+//
+// The last guard of a loop lies one step down for each iteration that may be skipped. `leads_to`
+// climbs by jumps, in the logarithm of the steps. `joined` keeps a stack of its own, and `meet`
+// takes the longest look in a loop, so that neither recurses as deep.
 #include "graph/control/regions.h"
 
 #include <algorithm>
@@ -8,6 +21,7 @@
 namespace metronome::control {
 namespace {
 
+/// In `of_node_`: no `Guard` makes the node. Numbers of regions begin at 0, so -1 is none of them.
 constexpr Region kNone = -1;
 
 }  // namespace

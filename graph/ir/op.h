@@ -113,8 +113,7 @@ struct Fusion {
     /// result of the same shape, as it is written.
     reduction,
     /// The one result is a range of the one operand along an axis, from `begin` on: it is read
-    /// where
-    /// it lies, so the operand lies in memory.
+    /// where it lies, so the operand lies in memory.
     slice,
     /// The operands, all of one shape, lie side by side along an axis of the one result, which is
     /// written to memory.

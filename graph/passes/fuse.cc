@@ -1,3 +1,16 @@
+// Each node begins as a group of its own. Two groups join where `fits` finds the form of a group
+// and `Contraction` finds no cycle. A join is never undone, so the order of the tries decides:
+//
+//   find_fusion, find_slice   the nodes that may be members, and operands that a group makes itself
+//   join_producers            a node and the makers of its operands: no memory need lie between
+//   join_readers              readers of the same elements, which are then loaded once
+//   join_scalars              nodes of one element, related or not: each costs a launch
+//   rebuilt                   groups become nodes; `prune` drops what each reader makes itself
+//
+//   c = slice(x)              y = group(x) {slice tanh fill mul softmax}
+//   a = tanh(c)
+//   b = mul(a, 2)             the slice and the 2 are `Inner`: each group that reads them makes
+//   y = softmax(b)            them for itself; a and b take no memory
 #include "graph/passes/fuse.h"
 
 #include <algorithm>
@@ -20,9 +33,12 @@
 namespace metronome::passes {
 namespace {
 
-// A kernel's arguments take at most 4 KiB, most of them addresses; and the more members a group
-// has, the more registers its kernel needs.
+/// Addresses of operands and results that one group's kernel takes, 8 bytes each: a kernel's
+/// arguments take at most 4 KiB, and a reduction's own ones and random keys are among them. Fewer
+/// addresses make more groups, and so more nodes.
 constexpr std::ptrdiff_t kAddresses = 32;
+/// Nodes of one group; what it makes itself (`Inner`) does not count. The more members a group has,
+/// the more registers its kernel needs; fewer make more groups.
 constexpr std::size_t kMembers = 48;
 
 template <class T>
@@ -300,7 +316,9 @@ class Fuser {
 
   /// Joins arithmetic of single numbers, related or not, because its whole cost is launches.
   void join_scalars() {
-    constexpr std::size_t kTries = 8;  // of the groups last made, so that time stays linear
+    // Groups that a node tries to join, those begun last: a fixed number, so that time stays
+    // linear. With fewer tries more groups are left, and each is a launch.
+    constexpr std::size_t kTries = 8;
     std::vector<std::int32_t> earlier;
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) {
       if (!fusions_[n] || numel(fusions_[n]->domain) != 1) continue;

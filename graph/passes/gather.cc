@@ -1,3 +1,14 @@
+// A sum is a tree of `Accumulate`. The pass takes it apart at its end, the one that no other sum
+// takes in, and writes it anew there:
+//
+//   s1 = w1 + w2    added      w1 w2 b w3; s1 and s2 are inner, as only the next sum reads them
+//   s2 = s1 + b     parts_of   {w1 w2 w3}, which gather with each other, and {b}
+//   s3 = s2 + w3    gathered   w, one node over stacked operands, or absent: then w1 w2 w3
+//                   becomes    s3 = w + b
+//
+// An addend is a part of its own if something else reads it, if a guard may skip it, if it or one
+// of its operands waits, or if its op has no rule `gathered`. If no part becomes one node, the sum
+// stays as it is. Old addends and inner sums are copied all the same, for `prune` to drop.
 #include "graph/passes/gather.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// One walk over the old graph writes the new one. Each old value has versions in the new graph,
+// each in a layout; the first is the one in which it is made.
+//
+//   storage_layouts   before the walk: those decided already, parameters, moments, averages
+//   chosen            a node's layouts: as its op wants, else as the first operand that pays
+//   append            takes each operand in its layout, from `at`, and notes the results
+//   at                the version in a layout; a missing one is made by a relayout and kept
+//   finish            losses and readables plain, assignments as their storage is
+//
+// `at` alone makes relayouts, so a value is copied into a layout at most once. The copy runs under
+// the guard of what it copies, so every later reader may read it.
 #include "graph/passes/lay_out.h"
 
 #include <algorithm>

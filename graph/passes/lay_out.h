@@ -14,10 +14,10 @@ namespace metronome::passes {
 ///   b = tanh(a)                     a = gelu(x'), b = tanh(a)            both f32[8, 2, 16]
 ///   y = matmul(b, w)                b' = relayout(b), y = matmul(b', w)  a copy
 ///
-/// An op that wants nothing takes the layout of its operands where it can and more bytes are stored
-/// so than are not. A parameter that an op wants in a layout is kept in it from step to step, with
-/// its moments and averages, so that no step copies it: in the plan that is made first; later ones
-/// of the executable keep to that (`Settings::kept`). Readable values are plain.
+/// An op that wants nothing takes the layout of its operands where it can and at least half of
+/// their bytes are stored so. A parameter that an op wants in a layout is kept in it from step to
+/// step, with its moments and averages, so that no step copies it: in the plan that is made first;
+/// later ones of the executable keep to that (`Settings::kept`). Readable values are plain.
 ir::Graph lay_out(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

@@ -1,3 +1,14 @@
+// One walk over the order. Each step places what its node makes: in a block that dies there, or in
+// a new one. A block is a chain of values, and its last span is that of the value that lives in it.
+//
+//   step      0    1    2    3
+//   a if g   [=======]              y = merge(g, a, b) takes over both: a and b end at step 1,
+//   b else        [==]              a's block joins b's if the two never meet, and y goes on in it
+//   y                  [=======]    one block: spans 0-1 if g, 1-1 else, 2-3 in any case
+//
+// A takeover shortens the life that it ends, so no other output of the node finds it ending there.
+// During the walk a place in the arena names a block as it was made, and `joined_` says of which
+// other one that became a part. `number_blocks` numbers those that are left; views come last.
 #include "graph/plan/lifetimes.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// Most orders are list schedules: a node is ready once all that `Precedence` puts before it has
+// run, and a rule picks one ready node after another.
+//
+//   by_class           the lowest class, then the lowest index: declared, early updates
+//   GreedyList         the least cost in bytes: greedy forward, greedy backward
+//   regions_together   the guard of the node before while it has a ready one, else a given order
+//   promptly           a given order, but prompt nodes, in that order, as soon as they are ready
+//
+// Forward, a node costs the bytes of its results, less those that die with it. Behind h [8 bytes]
+//
+//   a = f(h) [2], b = g(h) [8]    a costs 2, b 8: a runs; then b is h's last reader: 8 - 8 = 0
+//
+// Costs only fall, so a lower cost is one entry more on the heap, and outdated entries are skipped.
+// Backward, a node costs the operands that it brings to life, less its results. `depth_first_order`
+// walks back from each last node and takes a node behind all that it needs.
 #include "graph/plan/orders.h"
 
 #include <algorithm>

@@ -1,3 +1,19 @@
+// Placement in stages, of which a later one begins where the earlier ones are not good enough:
+//
+//   peak_of              the bound: bytes of the fullest step
+//   best_as_steps_pass   if pairs of blocks are more than kBudget; ends near the bound
+//   greedy_orders        six orders of the blocks, each with both fits; ends at the bound
+//   search               from the best kSearches attempts, at least one; ends near the bound
+//   search_large_first   from the same attempts, the large blocks alone first, then all
+//
+// The trick: an attempt is an order of blocks and a fit, and `Greedy` makes the offsets from them.
+// A search only moves blocks in the order, so each attempt is a valid placement:
+//
+//   order a b c    c ends too high: it moves to a place before, drawn at random
+//   order c a b    all are placed anew; no more bytes than the best: it is the best from here on
+//
+// All stages behind the second share the budget of one `Greedy`. Random numbers begin at one fixed
+// seed, so equal blocks get equal offsets.
 #include "graph/plan/placement.h"
 
 #include <algorithm>
@@ -15,13 +31,18 @@
 namespace metronome::plan {
 namespace {
 
-/// Rounds of a search: what it finds, it mostly finds early.
+/// Rounds of one search, and of each of the two of `search_large_first`; a round places all its
+/// blocks once. A search mostly finds early what it finds: more rounds find little more, fewer may
+/// leave larger arenas (tests/models/arena_test.cc holds all models to 1.01 of their bound).
 constexpr int kRounds = 400, kRoundsLargeFirst = 1000;
-/// Rounds after which a search returns to the best that it has found.
+/// Rounds after which a search returns to the best that it has found; every second return tries the
+/// other fit. Fewer keep it near the best; with more it goes further through worse attempts.
 constexpr int kPatience = 5;
-/// Greedy placements from which searches begin: one more beginning finds more than more rounds.
+/// Attempts from which searches begin, the best of the greedy ones: one more beginning finds more
+/// than more rounds. Each costs kRounds and twice kRoundsLargeFirst rounds at most.
 constexpr std::size_t kSearches = 4;
-/// A block is large if it takes a hundredth of the bound.
+/// A block is large if its bytes are at least the bound divided by this, a hundredth of it. With a
+/// larger number more blocks are large, and the search moves each of them more seldom.
 constexpr std::size_t kLarge = 100;
 
 /// Bytes that come to be held under a guard at a step, or cease to be.

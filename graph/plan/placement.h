@@ -72,8 +72,8 @@ enum class Effort : std::uint8_t {
 /// True if a placement is good enough to stop looking: within 1 % of the peak.
 constexpr bool near_peak(std::size_t bytes, std::size_t peak) { return bytes <= peak + peak / 100; }
 
-/// Stops at the peak, and between searches near it. Deterministic. Blocks share bytes if they do
-/// not meet.
+/// Stops at the peak, and between searches near it; of very many blocks before the first search.
+/// Deterministic. Blocks share bytes if they do not meet.
 Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& excludes = {},
                 Effort effort = Effort::search);
 

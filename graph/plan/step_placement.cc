@@ -1,3 +1,18 @@
+// A sweep over the steps. A block takes its bytes at its first step and gives them back behind its
+// last, so it is compared with a sorted set of gaps, and never with the other blocks. Large blocks
+// come first. The offsets at which one of them begins or ends cut memory into zones:
+//
+//   bytes
+//     |                                zone 2: no large block's, without an end
+//     +----------------------
+//     |  [ L ]                         zone 1: free behind L's last step
+//     +----------------------
+//     |  [ L ]        [ M   ]          zone 0: free between L and M
+//     +---------------------- step
+//
+// A block lies in one zone, whole, in the narrowest gap of all zones that no large block takes
+// while it is held. Up to eight ways are tried: without large blocks or with them, time forwards or
+// backwards, and among blocks that begin together the largest or the longest first.
 #include "graph/plan/step_placement.h"
 
 #include <algorithm>
@@ -16,9 +31,11 @@
 namespace metronome::plan {
 namespace {
 
-/// Of many blocks the few that are placed before all others, and what part of the peak each takes
-/// at least.
+/// Blocks that are placed before all others, at most. They make up to 129 zones (two borders each),
+/// and every other block looks through all zones: more large blocks take more time.
 constexpr std::size_t kLargeBlocks = 64;
+/// A block is large if its bytes are at least the peak divided by this. A larger number makes
+/// smaller blocks large, too, as long as there are no more than kLargeBlocks.
 constexpr std::size_t kLargePart = 64;
 
 /// Free bytes between two offsets, as gaps between what is held.

@@ -1,3 +1,18 @@
+// Five walks, each over what the ones before have left:
+//
+//   number_values   numbers and bytes of values
+//   find_roots      a view lies in the root of what it views; inputs and storages have their homes
+//   InsidesPlacer   a root lies inside a result that only copies it
+//   find_readers    who reads a view or a part reads the whole root
+//   find_homes      homes of readables; roots that are assigned; saved outputs that nobody reads
+//
+//   a = f(x)           256 bytes                  a lies in c from byte 0
+//   b = g(x)           256 bytes                  b lies in c from byte 256
+//   v = a view of b    from its byte 128 on       v lies in c from byte 256 + 128
+//   c = concat(a, b)   512 bytes                  c, the one root, is read where a, b or v is
+//
+// `InsidesPlacer` notes for each root the one value around it (`outer_`), and at the end climbs
+// from each view to the outermost value, adding up offsets.
 #include "graph/plan/uses.h"
 
 #include <fmt/format.h>
@@ -71,9 +86,9 @@ void find_roots(const ir::Graph& graph, Uses& uses) {
 }
 
 /// Puts operands inside results, innermost first, and then everything into the outermost.
-class Insides {
+class InsidesPlacer {
  public:
-  Insides(const ir::Graph& graph, Uses& uses, std::size_t alignment)
+  InsidesPlacer(const ir::Graph& graph, Uses& uses, std::size_t alignment)
       : graph_(graph), uses_(uses), alignment_(alignment), fixed_(uses.ids.size()) {
     for (const Assignment& assignment : graph.assignments()) fix(assignment.value);
     for (const Readable& readable : graph.readables()) {
@@ -178,7 +193,7 @@ static Uses found(const ir::Graph& graph, std::size_t alignment, bool packs_alon
   Uses uses;
   number_values(graph, uses);
   find_roots(graph, uses);
-  Insides(graph, uses, alignment).find(packs_alone);
+  InsidesPlacer(graph, uses, alignment).find(packs_alone);
   find_readers(graph, uses);
   find_homes(graph, uses);
   return uses;

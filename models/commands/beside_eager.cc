@@ -15,9 +15,9 @@ namespace metronome::commands {
 namespace {
 
 // One side of the comparison: an executable in training.
-struct Side {
-  Side(const models::Task& task, Target target, const CompileOptions& options,
-       const std::optional<std::string>& resume)
+struct ComparedSide {
+  ComparedSide(const models::TrainingTask& task, Target target, const CompileOptions& options,
+               const std::optional<std::string>& resume)
       : step(compile(task.graphs(), target, options)), training(task.training(step)) {
     if (resume) step.load(*resume);
   }
@@ -34,7 +34,7 @@ struct Side {
   double mean_loss = std::numeric_limits<double>::quiet_NaN();
 };
 
-void print_side(const char* name, const statistics::Samples& ms, Side& side) {
+void print_side(const char* name, const statistics::Samples& ms, ComparedSide& side) {
   fmt::print("  {:<8} {:>17}  {:>12.6f}  {}\n", name,
              fmt::format("{:.4f} +- {:.4f}", ms.median(), ms.spread()), side.mean_loss,
              side.training->test().words);
@@ -42,11 +42,11 @@ void print_side(const char* name, const statistics::Samples& ms, Side& side) {
 
 }  // namespace
 
-void compare_with_eager(const models::Task& task, const CompileOptions& options,
+void compare_with_eager(const models::TrainingTask& task, const CompileOptions& options,
                         const std::optional<std::string>& resume, std::int64_t epochs) {
-  Side planned(task, cpu_replay(), options, resume);
+  ComparedSide planned(task, cpu_replay(), options, resume);
   at::set_num_threads(planned.step.report().threads);
-  Side eager_side(task, eager(), options, resume);
+  ComparedSide eager_side(task, eager(), options, resume);
   const std::int64_t left = std::max<std::int64_t>(0, epochs - planned.training->epochs_done());
   const int rounds = static_cast<int>(std::min(left, kMostEpochs));
   if (rounds == 0) {

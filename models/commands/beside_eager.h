@@ -11,7 +11,7 @@ namespace metronome::commands {
 
 /// Trains two fresh executables, from the checkpoint `resume` if there is one, with the same seed
 /// and batches, for all epochs or the first kMostEpochs of them, and prints both.
-void compare_with_eager(const models::Task& task, const CompileOptions& options,
+void compare_with_eager(const models::TrainingTask& task, const CompileOptions& options,
                         const std::optional<std::string>& resume, std::int64_t epochs);
 
 /// Enough for a steady median; more would only make the user wait.

@@ -10,6 +10,6 @@ std::optional<int> launched(std::optional<int> asked) {
   throw UsageError("this program is built without ranks: start it by ./metronome train");
 }
 
-Ranks join_ranks(std::optional<int>) { return {}; }
+JoinedRanks join_ranks(std::optional<int>) { return {}; }
 
 }  // namespace metronome::commands

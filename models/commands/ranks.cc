@@ -31,7 +31,7 @@ std::optional<int> launched(std::optional<int> asked) {
   return distributed::launch(*asked, own_command());
 }
 
-Ranks join_ranks(std::optional<int> asked) {
+JoinedRanks join_ranks(std::optional<int> asked) {
   if (!started_as_rank()) return {};
   const World world = World::from_environment();
   if (asked && *asked != world.size()) {

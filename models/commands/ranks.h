@@ -11,7 +11,7 @@
 
 namespace metronome::commands {
 
-struct Ranks {
+struct JoinedRanks {
   models::Share share;
   std::shared_ptr<const executor::Ranks> parallel;  ///< null for one rank
   /// All storages become rank 0's; nothing for one rank.
@@ -30,6 +30,6 @@ struct Ranks {
 /// program with the same arguments, waits, and returns their exit status.
 std::optional<int> launched(std::optional<int> asked);
 /// This process among them, by the environment. Throws RunError where `asked` contradicts it.
-Ranks join_ranks(std::optional<int> asked);
+JoinedRanks join_ranks(std::optional<int> asked);
 
 }  // namespace metronome::commands

@@ -77,14 +77,14 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   const std::string checkpoint =
       arguments.checkpoint.value_or(fmt::format("{}.safetensors", entry.name));
   if (const auto status = launched(arguments.ranks)) return *status;
-  const Ranks ranks = join_ranks(arguments.ranks);
+  const JoinedRanks ranks = join_ranks(arguments.ranks);
   if (!arguments.no_save) ranks.on_first([&] { expect_writable(checkpoint); });
   const models::TaskOptions taken{.epochs = arguments.epochs.value_or(entry.epochs),
                                   .batch = arguments.batch.value_or(entry.batch),
                                   .lr = arguments.lr.value_or(entry.lr),
                                   .seed = arguments.seed,
                                   .share = ranks.share};
-  const std::unique_ptr<models::Task> task = entry.make(taken);
+  const std::unique_ptr<models::TrainingTask> task = entry.make(taken);
   const CompileOptions options{.modes = {train, evaluate},
                                .seed = arguments.seed,
                                .threads = arguments.threads.value_or(entry.threads),

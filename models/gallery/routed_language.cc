@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::int64_t kRows = 16, kLength = 32, kWidth = 64, kBytes = 256;
 
-struct Model {
-  Model(std::int64_t rows, std::int64_t length, bool trains) {
+struct RoutedModel {
+  RoutedModel(std::int64_t rows, std::int64_t length, bool trains) {
     bytes = g.input("bytes", i64, {rows, length});
     const Value state = g.state("h", {f32, {1, rows, kWidth}});
     const Recurrent read =
@@ -74,7 +74,7 @@ RoutedLanguageResult learn_and_write(const RoutedLanguageOptions& options,
     throw RunError(fmt::format("a text of {} bytes, but {} or more are needed", options.text.size(),
                                kRows * (kLength + 1)));
   }
-  const Model model(kRows, kLength, true), one(1, 1, false);
+  const RoutedModel model(kRows, kLength, true), one(1, 1, false);
   Executable step =
       compile({{&model.g, {train}}, {&one.g, {advance}}}, cpu_replay(), {.seed = options.seed});
 

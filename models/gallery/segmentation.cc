@@ -87,18 +87,18 @@ at::Tensor read_pgm(const std::filesystem::path& file) {
   return pixels;
 }
 
-struct Images {
+struct ImagesAndMasks {
   std::vector<at::Tensor> images, masks;  ///< [1, height, width] in [0, 1]; 0 or 1
 };
 
-Images read_images(const std::string& folder) {
+ImagesAndMasks read_images(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".pgm") && !name.ends_with(".mask.pgm")) files.push_back(entry.path());
   }
   std::ranges::sort(files);
-  Images all;
+  ImagesAndMasks all;
   for (std::filesystem::path file : files) {
     all.images.push_back(read_pgm(file).to(at::kFloat).div(255).unsqueeze(0));
     all.masks.push_back(
@@ -121,7 +121,7 @@ at::Tensor turned(const at::Tensor& image, std::uint32_t way) {
 
 SegmentationResult segment(const SegmentationOptions& options,
                            const std::function<void(const std::string& line)>& say) {
-  const Images all = read_images(options.folder);
+  const ImagesAndMasks all = read_images(options.folder);
   const auto count = static_cast<std::int64_t>(all.images.size()), tested = count / 4;
   if (tested == 0) {
     throw RunError(

@@ -38,9 +38,9 @@ struct ImageKind {
 inline constexpr ImageKind kDigits{.data = kDigitsData, .model = digits, .most_moved = 1};
 inline constexpr ImageKind kMnist{.data = kMnistData, .model = mnist, .most_moved = 2};
 
-std::unique_ptr<Task> make_digits(const TaskOptions& options);
-Declared declare_digits(const TaskOptions& options);
-std::unique_ptr<Task> make_mnist(const TaskOptions& options);
-Declared declare_mnist(const TaskOptions& options);
+std::unique_ptr<TrainingTask> make_digits(const TaskOptions& options);
+DeclaredTask declare_digits(const TaskOptions& options);
+std::unique_ptr<TrainingTask> make_mnist(const TaskOptions& options);
+DeclaredTask declare_mnist(const TaskOptions& options);
 
 }  // namespace metronome::models

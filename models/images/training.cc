@@ -116,13 +116,13 @@ void ImageTraining::fill(std::int64_t row, const Images& images, std::int64_t in
   labels_[row] = images.labels[static_cast<std::size_t>(index)];
 }
 
-std::unique_ptr<Task> make(const ImageKind& kind, const TaskOptions& options) {
+std::unique_ptr<TrainingTask> make(const ImageKind& kind, const TaskOptions& options) {
   const Images images =
       read_images(kind.data, data_named_by(kind.data.variable, "the digits", "their CSV file"));
   return std::make_unique<ImageTask>(kind, split_images(images, options.seed), options);
 }
 
-Declared declare(const ImageKind& kind, const TaskOptions& options) {
+DeclaredTask declare(const ImageKind& kind, const TaskOptions& options) {
   ImageModel model = kind.model({.batch = options.batch, .lr = options.lr});
   return {std::move(model.graph), {model.pixels, model.labels}};
 }
@@ -172,9 +172,13 @@ std::unique_ptr<Training> ImageTask::training(Executable& step) const {
   return std::make_unique<ImageTraining>(*this, step);
 }
 
-std::unique_ptr<Task> make_digits(const TaskOptions& options) { return make(kDigits, options); }
-Declared declare_digits(const TaskOptions& options) { return declare(kDigits, options); }
-std::unique_ptr<Task> make_mnist(const TaskOptions& options) { return make(kMnist, options); }
-Declared declare_mnist(const TaskOptions& options) { return declare(kMnist, options); }
+std::unique_ptr<TrainingTask> make_digits(const TaskOptions& options) {
+  return make(kDigits, options);
+}
+DeclaredTask declare_digits(const TaskOptions& options) { return declare(kDigits, options); }
+std::unique_ptr<TrainingTask> make_mnist(const TaskOptions& options) {
+  return make(kMnist, options);
+}
+DeclaredTask declare_mnist(const TaskOptions& options) { return declare(kMnist, options); }
 
 }  // namespace metronome::models

@@ -28,7 +28,7 @@ struct ImageShapes {
 ImageShapes image_shapes(const ImageKind& kind, std::int64_t examples, const TaskOptions& options);
 
 /// Reads images, and trains a model of their kind on four fifths of them.
-class ImageTask : public Task {
+class ImageTask : public TrainingTask {
  public:
   /// `kind` must live as long.
   ImageTask(const ImageKind& kind, Split split, const TaskOptions& options);

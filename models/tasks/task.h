@@ -74,9 +74,9 @@ struct TaskOptions {
 };
 
 /// Data and models, ready to be compiled. A training refers to its task.
-class Task {
+class TrainingTask {
  public:
-  virtual ~Task() = default;
+  virtual ~TrainingTask() = default;
   /// "1437 digits to train on, 360 to test with".
   virtual std::string parts() const = 0;
   /// What to compile together; those that name no modes train and evaluate.
@@ -87,7 +87,7 @@ class Task {
 };
 
 /// A model by itself, to be planned: its graph, and what it is fed.
-struct Declared {
+struct DeclaredTask {
   Graph graph;
   Values inputs;
 };
@@ -101,8 +101,8 @@ struct TaskEntry {
   double lr;
   int threads;  ///< 0: all cores
   /// Reads the data. Throws RunError with the file and what is wrong with it.
-  std::unique_ptr<Task> (*make)(const TaskOptions& options);
-  Declared (*declare)(const TaskOptions& options);
+  std::unique_ptr<TrainingTask> (*make)(const TaskOptions& options);
+  DeclaredTask (*declare)(const TaskOptions& options);
 
   TaskOptions defaults() const { return {.epochs = epochs, .batch = batch, .lr = lr}; }
 };

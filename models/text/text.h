@@ -32,10 +32,10 @@ struct TextModel {
 
 TextModel text(const TextOptions& options);
 
-std::unique_ptr<Task> make_text(const TaskOptions& options);
-Declared declare_text(const TaskOptions& options);
+std::unique_ptr<TrainingTask> make_text(const TaskOptions& options);
+DeclaredTask declare_text(const TaskOptions& options);
 
 /// The task over a text of one's own.
-std::unique_ptr<Task> make_text_of(TextSplit split, const TaskOptions& options);
+std::unique_ptr<TrainingTask> make_text_of(TextSplit split, const TaskOptions& options);
 
 }  // namespace metronome::models

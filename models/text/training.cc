@@ -23,7 +23,7 @@ std::int64_t byte_of(std::string_view text, std::int64_t index) {
 
 constexpr EvaluateOptions kAdvance = {.states = States::advance};
 
-class TextTask : public Task {
+class TextTask : public TrainingTask {
  public:
   TextTask(TextSplit split, const TaskOptions& options)
       : split_(std::move(split)),
@@ -189,17 +189,17 @@ std::unique_ptr<Training> TextTask::training(Executable& step) const {
 
 }  // namespace
 
-std::unique_ptr<Task> make_text_of(TextSplit split, const TaskOptions& options) {
+std::unique_ptr<TrainingTask> make_text_of(TextSplit split, const TaskOptions& options) {
   return std::make_unique<TextTask>(std::move(split), options);
 }
 
-std::unique_ptr<Task> make_text(const TaskOptions& options) {
+std::unique_ptr<TrainingTask> make_text(const TaskOptions& options) {
   const std::string folder =
       data_named_by("METRONOME_TEXT", "the text", "a folder of files of fortunes");
   return make_text_of(split_records(read_records(folder), options.seed), options);
 }
 
-Declared declare_text(const TaskOptions& options) {
+DeclaredTask declare_text(const TaskOptions& options) {
   TextModel model = text({.rows = options.batch, .lr = options.lr});
   return {std::move(model.graph), {model.bytes, model.next}};
 }

@@ -1,11 +1,20 @@
-// Rows [N, C]: up to four registers of neighbouring channels, all rows down. Images [N, C, plane]:
-// one channel after the other, chunk by chunk of what fits the first-level cache. Neither walk
-// serves for both: registers hold neighbours in memory, which are of several channels in rows and
-// of one in images. Rows in the walk of images (one element a register) took 18 times as long and
-// more (f32, [32, 64] to [4096, 64], AVX2).
+// Batch norm, channel by channel. There are two walks:
+//
+//   rows [N, C]             registers of neighbouring channels, up to four, down all rows
+//   images [N, C, plane]    one channel after the other, chunk by chunk of its planes
+//
+// Neither serves for both: registers hold neighbours in memory, which are of several channels in
+// rows and of one in images. Rows in the walk of images (one element a register) took 18 times as
+// long and more (f32, [32, 64] to [4096, 64], AVX2). Both make, with d = x - mean:
+//
+//              sums of       numbers of a channel      elements
+//   forward    x; d, d d     mean, rstd, statistics    y = (x - center) scale + shift
+//   backward   g, g d, d     dgamma, dbeta             dx = (g - (d slope + base)) factor
+//   evaluate                                           y as forward, of the running statistics
 //
 // A mean far from zero, rounded to T, is off by a good part of what differs from it. So every pass
-// that subtracts the rounded mean also sums what is left, d = x - mean, and takes its average out.
+// that subtracts the rounded mean also sums what is left, d, and takes its average out. Sums beyond
+// T's range are made again in f64.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,10 +34,11 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 // Elements of a channel that the forward pass sums in vectors before the sums go to f64: few enough
-// to be read twice from the first-level cache. What rounding loses there its second reading sees.
+// (8 KiB of f32) to be read twice from the first-level cache. The second reading sees what rounding
+// loses in the first. A larger value leaves that cache; a smaller one joins more chunks in f64.
 constexpr std::int64_t kReadTwice = 2048;
 
-struct Extent {
+struct BatchExtent {
   std::int64_t n = 0;
   std::int64_t channels = 0;
   std::int64_t plane = 1;
@@ -36,8 +46,8 @@ struct Extent {
   std::int64_t each() const { return n * plane; }  // elements of a channel
 };
 
-Extent extent_of(const Type& x) {
-  Extent e{x.shape[0], x.shape[1], 1};
+BatchExtent extent_of(const Type& x) {
+  BatchExtent e{x.shape[0], x.shape[1], 1};
   for (std::size_t d = 2; d < x.shape.size(); ++d) e.plane *= x.shape[d];
   return e;
 }
@@ -45,7 +55,7 @@ Extent extent_of(const Type& x) {
 // f(begin, count, runs): `runs` runs of `count` elements of channel c, the first at `begin`, each
 // channels * plane after the one before, at most `most` elements together.
 template <class F>
-void for_chunks(const Extent& e, std::int64_t c, std::int64_t most, const F& f) {
+void for_chunks(const BatchExtent& e, std::int64_t c, std::int64_t most, const F& f) {
   const std::int64_t image = e.channels * e.plane;
   if (e.plane > most) {
     for (std::int64_t i = 0; i < e.n; ++i) {
@@ -64,7 +74,7 @@ void for_chunks(const Extent& e, std::int64_t c, std::int64_t most, const F& f) 
 
 // f(place) for every element of channel c.
 template <class F>
-void for_elements(const Extent& e, std::int64_t c, const F& f) {
+void for_elements(const BatchExtent& e, std::int64_t c, const F& f) {
   for (std::int64_t i = 0; i < e.n; ++i) {
     const std::int64_t at = (i * e.channels + c) * e.plane;
     for (std::int64_t k = 0; k < e.plane; ++k) f(at + k);
@@ -93,12 +103,13 @@ inline __attribute__((always_inline)) void sum_rows(std::int64_t n,
 
 // y = (x - center) * scale + shift.
 template <class T>
-struct Line {
+struct ChannelLine {
   T center, scale, shift;
 };
 
 template <class T>
-void write_image_channel(const Extent& e, std::int64_t c, const Line<T>& line, const T* x, T* y) {
+void write_image_channel(const BatchExtent& e, std::int64_t c, const ChannelLine<T>& line,
+                         const T* x, T* y) {
   using S = Simd<T>;
   const auto center = S::set(line.center), scale = S::set(line.scale), shift = S::set(line.shift);
   for (std::int64_t i = 0; i < e.n; ++i) {
@@ -111,7 +122,7 @@ void write_image_channel(const Extent& e, std::int64_t c, const Line<T>& line, c
 
 // The same of V registers of neighbouring channels of [N, C].
 template <int V, class T, class Load, class Store>
-void write_row_channels(const Extent& e, std::int64_t c, const T* centers, const T* scales,
+void write_row_channels(const BatchExtent& e, std::int64_t c, const T* centers, const T* scales,
                         const T* shifts, const T* x, T* y, const Load& load, const Store& store) {
   using S = Simd<T>;
   typename S::Reg center[V], scale[V], shift[V];
@@ -131,7 +142,7 @@ void write_row_channels(const Extent& e, std::int64_t c, const T* centers, const
 
 template <class T>
 struct BatchNormForward {
-  Extent e;
+  BatchExtent e;
   const T* x;
   const T* gamma;
   const T* beta;
@@ -146,7 +157,7 @@ struct BatchNormForward {
   double momentum;
 
   // `m2`: the sum of the squares of what differs from the mean.
-  Line<T> finish(std::int64_t c, double mean, double m2) const {
+  ChannelLine<T> finish(std::int64_t c, double mean, double m2) const {
     if (!(m2 < std::numeric_limits<double>::infinity())) std::tie(mean, m2) = in_double(c);
     const auto count = static_cast<double>(e.each());
     const double rstd = 1 / std::sqrt(m2 / count + eps);
@@ -228,7 +239,7 @@ struct BatchNormForward {
         part[1][v] = part[1][v] + d;
       }
     });
-    constexpr int kWidth = V * S::kWidth;
+    constexpr int kWidth = V * S::kWidth;  // channels of V registers
     alignas(64) T centers[kWidth], squares[kWidth], rests[kWidth];
     alignas(64) T scales[kWidth] = {}, shifts[kWidth] = {};
     for (int v = 0; v < V; ++v) {
@@ -239,7 +250,7 @@ struct BatchNormForward {
     for (std::int64_t k = 0; k < count; ++k) {
       const double size = static_cast<double>(e.n), rest = rests[k] / size;
       const double m2 = std::max(squares[k] - rest * rest * size, 0.0);
-      const Line<T> line = finish(c + k, centers[k] + rest, m2);
+      const ChannelLine<T> line = finish(c + k, centers[k] + rest, m2);
       centers[k] = line.center, scales[k] = line.scale, shifts[k] = line.shift;
     }
     write_row_channels<V>(e, c, centers, scales, shifts, x, y, load, store);
@@ -248,7 +259,7 @@ struct BatchNormForward {
 
 template <class T>
 struct BatchNormBackward {
-  Extent e;
+  BatchExtent e;
   const T* g;
   const T* x;
   const T* mean;
@@ -378,7 +389,7 @@ struct BatchNormBackward {
 
 template <class T>
 struct Evaluate {
-  Extent e;
+  BatchExtent e;
   const T* x;
   const T* gamma;
   const T* beta;
@@ -387,7 +398,7 @@ struct Evaluate {
   T* y;
   T eps;
 
-  Line<T> line_of(std::int64_t c) const {
+  ChannelLine<T> line_of(std::int64_t c) const {
     return {mean[c], gamma[c] / std::sqrt(variance[c] + eps), beta[c]};
   }
 
@@ -396,10 +407,10 @@ struct Evaluate {
   template <int V, class Load, class Store>
   void row_channels(std::int64_t c, std::int64_t count, const Load& load,
                     const Store& store) const {
-    constexpr int kWidth = V * Simd<T>::kWidth;
+    constexpr int kWidth = V * Simd<T>::kWidth;  // channels of V registers
     alignas(64) T centers[kWidth] = {}, scales[kWidth] = {}, shifts[kWidth] = {};
     for (std::int64_t k = 0; k < count; ++k) {
-      const Line<T> line = line_of(c + k);
+      const ChannelLine<T> line = line_of(c + k);
       centers[k] = line.center, scales[k] = line.scale, shifts[k] = line.shift;
     }
     write_row_channels<V>(e, c, centers, scales, shifts, x, y, load, store);
@@ -410,7 +421,7 @@ struct Evaluate {
 template <class T, template <class> class Body>
 CpuKernel over_channels(const Body<T>& body, int threads) {
   using S = Simd<T>;
-  const Extent e = body.e;
+  const BatchExtent e = body.e;
   const std::int64_t grain =
       std::max<std::int64_t>(1, kElementsPerPart / std::max<std::int64_t>(1, e.each()));
   if (e.plane != 1) {
@@ -424,6 +435,8 @@ CpuKernel over_channels(const Body<T>& body, int threads) {
   const std::int64_t columns = (grain + 63) / 64 * 64;
   return CpuKernel([=] {
     parallel_for(threads, e.channels, columns, [&](std::int64_t begin, std::int64_t end) {
+      // Registers of channels at once. More read longer pieces of each row, but the backward pass
+      // holds 3 V sums and V means in registers.
       constexpr int V = 4;
       const auto load = [](const T* p, int v) { return S::load(p + v * S::kWidth); };
       const auto store = [](T* p, int v, typename S::Reg r) { S::store(p + v * S::kWidth, r); };

@@ -1,11 +1,21 @@
-// Convolutions of small images as products. What lies under the kernel is a matrix that a table of
-// indices, made once, reads in one flat loop; images of few places share a product:
+// Convolutions of small images as products. The numbers under the kernel make a matrix, as in
+// convolution_product_cpu.cc; here tables of indices, made once, read it in flat loops:
 //
-//   columns  [channels x taps, places]      y = weight columns
-//   rows     [places, channels x taps]      weight gradient = y rows;  rows = y^T weight, added to
-//   x
+//   input [4], kernel [3], a zero on each side
 //
-// Blocks of images, and with them each sum's order, follow from the sizes alone.
+//   reads   place  0   1   2   3      elements of the input, -1 beyond it
+//           tap 0 -1   0   1   2        output:  columns := input[reads],  y = weight columns
+//           tap 1  0   1   2   3        weight:  rows, the same by places, weight gradient = y rows
+//           tap 2  1   2   3  -1
+//
+//   parts   point  0   1   2   3      elements of rows [place, tap], -1 for none
+//           first  1   2   5   8        input:   rows = y^T weight,
+//           second 3   4   7  10                 x[point] := rows[first] + rows[second] + ...
+//           third -1   6   9  -1
+//
+// Images of few places stand side by side in one product, as a block. Blocks, and with them each
+// sum's order, follow from the sizes alone; threads share out blocks and groups, and of a weight's
+// gradient groups alone, whose blocks are added in turn.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,9 +33,12 @@ namespace {
 
 using Result = ConvolutionTask::Result;
 
-/// Elements of a matrix: with its table it stays in a core's second cache.
+/// Elements of a matrix at most, 256 KiB of f32, and as many indices of 4 bytes: with its table it
+/// stays in a core's second cache. A larger limit offers this way for larger images, whose matrix
+/// leaves that cache; a smaller one for fewer.
 constexpr std::int64_t kMostGathered = 64 * 1024;
-/// Places of a product beyond which images do not share one: its columns are whole registers.
+/// Places of a product up to which images share it: so many columns are whole registers, of 4 to 16
+/// elements, and whole panels of the own product (ops/cpu/isa/gemm_tile.h).
 constexpr std::int64_t kSharedPlaces = 64;
 
 /// As many images as one product serves: they divide all.

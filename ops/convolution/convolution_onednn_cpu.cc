@@ -1,6 +1,16 @@
 // Convolutions by oneDNN. Its fast kernels keep images and weights in blocks of channels, so each
-// operand is reordered to what the primitive asks for, and the result back; all of that lies in
-// planned scratch. Primitives, memory objects and arguments are made when a kernel is bound.
+// operand is reordered to what the primitive asks for, and the result back:
+//
+//   x      [N, C, H, W] --reorder--> x in blocks ---+
+//                                                   +--> primitive --> y in blocks --reorder--> y
+//   weight [K, C, h, w] --reorder--> w in blocks ---+
+//
+//   scratch   | x in blocks | reorder's own | w in blocks | .. | y in blocks | primitive's own | ..
+//
+// `Steps` makes these primitives in order, with their memory objects and arguments, and counts the
+// scratch as it goes: a candidate's bytes are those of the same steps made without data. An operand
+// that the primitive takes as it lies has no reorder. The plain way asks for our own layouts from
+// the start, so it reorders nothing. A bias of a gradient of an input is added behind the steps.
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
@@ -22,12 +32,15 @@ namespace {
 using dnnl::memory;
 using Result = ConvolutionTask::Result;
 
-/// The way in our own layouts; the one in oneDNN's has no name.
+/// The way in our own layouts; the one in oneDNN's has no name. The word is a 1 as its first
+/// hexadecimal digit: the name shows no zeros at the end.
 constexpr Algorithm kPlain{{std::uint64_t{1} << 60}};  // "onednn 1"
 
 /// Bytes to whose multiples parts of the scratch begin: what the arena's values do.
 constexpr std::size_t kAlignment = 64;
-/// Elements of a result that a thread should at least add a bias to.
+/// Elements of a result that a thread should at least add a bias to: a team's start costs 1-2 us
+/// (ops/cpu/parallel.h). A smaller value starts teams for smaller results; a larger one leaves
+/// larger results to one thread.
 constexpr std::int64_t kBiasGrain = 64 * 1024;
 
 memory::dims spatial(const ConvolutionSizes& s, const ConvolutionSizes::Each& each) {

@@ -1,11 +1,18 @@
 // Convolutions as products of matrices (im2col; Chellapilla, Puri, Simard 2006), in blocks that fit
-// the cache. What lies under the kernel at some places is a matrix:
+// the cache. The numbers under the kernel make a matrix, a column for each place:
 //
-//   columns  [channels x taps, places]      y = weight columns;  columns = weight^T y, added to x
-//   rows     [places, channels x taps]      weight gradient = y rows
+//   input [4, 4]         columns, kernel [2, 2], stride 2
+//    0  1  2  3          place    0   1   2   3
+//    4  5  6  7          tap 0    0   2   8  10        y = weight columns
+//    8  9 10 11          tap 1    1   3   9  11        columns = weight^T y, added to x
+//   12 13 14 15          tap 2    4   6  12  14        weight gradient = y rows, added up over
+//                        tap 3    5   7  13  15        images; rows is columns transposed
 //
-// Blocks, and with them each sum's order, follow from the sizes alone; threads share out images,
-// groups and blocks that are not summed over.
+// A thread has one block of the matrix at a time, in its scratch. Each tap's numbers are copied, or
+// added back, in runs of places that lie in one row of the output (`for_runs`). Threads share out
+// images, groups and blocks that are not summed over; one thread takes the blocks of a sum in turn.
+// Blocks, and with them each sum's order, follow from the sizes alone. For the output of a
+// pointwise kernel nothing is copied: the input is the matrix.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -19,9 +26,12 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-/// Bytes of a block: with what it is multiplied by it stays in a core's second cache.
+/// Bytes that a block aims at: with what it is multiplied by it stays in a core's second cache. A
+/// larger block leaves that cache; smaller ones make more products, of fewer columns or channels.
+/// Blocks of very many channels x taps are larger: an output's has kColumns places, if there are.
 constexpr std::int64_t kBlockBytes = 256 * 1024;
-/// Columns for which a product's tiles are whole.
+/// Places; blocks have multiples of so many while there are enough. The widest panel of the own
+/// product (ops/cpu/isa/gemm_tile.h) has 8, 16, 32 or 64 columns: so its panels are whole.
 constexpr std::int64_t kColumns = 64;
 
 std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }

@@ -25,9 +25,9 @@ struct GemmBatch {
   bool operator==(const GemmBatch&) const = default;
 };
 
-/// C[m, n] = op(A)[m, k] op(B)[k, n] (+ bias[n]) (+ addend[m, n]), row-major; op transposes where
-/// asked. A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k]. Leading dimensions
-/// count elements between stored rows; the addend lies as C does.
+/// C[m, n] = op(A)[m, k] op(B)[k, n] (+ bias[n] or addend[m, n], not both), row-major; op
+/// transposes where asked. A is stored [m, k], or [k, m] if transposed; B [k, n], or [n, k].
+/// Leading dimensions count elements between stored rows; the addend lies as C does.
 struct Gemm {
   Element element = f32;  ///< f32 or f64
   std::int64_t m = 0;

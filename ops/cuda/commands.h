@@ -48,7 +48,7 @@ struct KernelCommand {
 ///
 /// in namespace metronome::cuda, whose members are those that `arguments` lays out, and whose
 /// `static constexpr int most_threads` are the threads that it is compiled for; it may include the
-/// headers that kernels may (ops/cuda/*.h, ops/*_kernels.h).
+/// headers that kernels may (ops/kernel/*.h, ops/*/*_kernels.h).
 struct GeneratedCommand {
   std::shared_ptr<const std::string> source;
   std::string name;  ///< for people: "add gelu layer_norm"

@@ -4,7 +4,7 @@
 
 namespace metronome {
 
-KernelShape spread(std::int64_t count, int threads, const DeviceFacts& device, int each,
+KernelShape spread(std::int64_t count, int threads, const DeviceProperties& device, int each,
                    int waves) {
   constexpr std::int64_t kThreadsAtOnce = 2048;  // of a multiprocessor, sm_80 and sm_90
   const std::int64_t a_block = static_cast<std::int64_t>(threads) * each;

@@ -21,7 +21,7 @@
 namespace metronome {
 
 /// What is known of a device when kernels are chosen.
-struct DeviceFacts {
+struct DeviceProperties {
   std::string name = "no device";
   int major = 9;  ///< compute capability
   int minor = 0;
@@ -34,7 +34,7 @@ struct DeviceFacts {
 struct CudaQuery {
   std::span<const Type> inputs;
   std::span<const Type> outputs;
-  const DeviceFacts& device;
+  const DeviceProperties& device;
   const Libraries& libraries;
   bool tf32 = false;
 };
@@ -57,7 +57,7 @@ struct CudaLaunch {
   std::span<void* const> output_data;
   void* scratch = nullptr;
   Candidate choice;
-  const DeviceFacts& device;
+  const DeviceProperties& device;
   ConstantMemory& constants;
   CommandList& commands;
   cuda::Watch watch = {};
@@ -87,7 +87,7 @@ void with_type(Element element, F f) {
 
 /// A grid of `threads` threads a block over `count` elements, `each` a thread, at most
 /// `waves` full waves of the device's 2048 threads a multiprocessor: kernels stride over the rest.
-KernelShape spread(std::int64_t count, int threads, const DeviceFacts& device, int each = 1,
+KernelShape spread(std::int64_t count, int threads, const DeviceProperties& device, int each = 1,
                    int waves = 4);
 
 /// f(null pointer of the index's type), as device kernels name it.

@@ -1,3 +1,24 @@
+// A source is put together from pieces of text:
+//
+//   part_of              outputs, back through what they read  ->  members and operands (GroupPart)
+//   loads_of, stores_of  GroupPart  ->  accesses: a name and a walk (sizes, strides, offset)
+//   place_text           a walk     ->  where the element of place `i` lies, an expression of `i`
+//   member_text          a member   ->  its op's formula over the names of its operands
+//
+// gelu(x + b) of x [8, 64] and b [64] is, one element at a time:
+//
+//   for (Index i = first(c); i < 512LL; i += stride(c)) {
+//     const unsigned u = static_cast<unsigned>(i);
+//     const float a0 = in0[i];                            dense: the place itself
+//     const float a1 = in1[u % 64u];                      b is repeated for each row
+//     const float v0 = row_add<float>(a0, a1);
+//     const float v1 = row_gelu<float>(v0);
+//     out0[i] = watched(c, watch, v1);
+//   }
+//
+// A slice is no formula but a load whose walk has an offset; a concat is a store for each operand.
+// With packs, loads that run on and all stores are of whole packs, and members are computed in a
+// loop over the pack's elements.
 #include "ops/cuda/source.h"
 
 #include <fmt/format.h>
@@ -165,6 +186,8 @@ bool needs_narrow_place(const Group& group, const std::vector<Access>& accesses)
   });
 }
 
+/// The place in 32 bits, for walks that fit: a device has no instruction that divides by 64 bits
+/// (ops/kernel/index.h).
 constexpr std::string_view kNarrow = "const unsigned u = static_cast<unsigned>(i);\n";
 
 /// Nothing for what is read or written in memory.

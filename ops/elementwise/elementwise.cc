@@ -28,7 +28,7 @@ std::string Elementwise::attributes() const {
 }
 
 Types Elementwise::infer(std::span<const Type> in) const {
-  const Row& row = row_of(function);
+  const FunctionRow& row = row_of(function);
   if (in.size() != static_cast<std::size_t>(row.operands)) {
     throw Requirement{fmt::format("{} operands, but {}", row.operands, in.size())};
   }
@@ -75,7 +75,7 @@ Types Elementwise::infer(std::span<const Type> in) const {
 std::vector<InPlace> Elementwise::in_place() const {
   // Not where the result's elements are smaller than an operand's: equal bytes would then be those
   // of a shorter operand that is broadcast.
-  switch (const Row& row = row_of(function); row.elements) {
+  switch (const FunctionRow& row = row_of(function); row.elements) {
     case Elements::compared:
       return {};
     case Elements::chosen:

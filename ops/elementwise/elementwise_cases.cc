@@ -47,7 +47,9 @@ Fillings filling(Function function, int operand) {
   }
 }
 
-bool is_gradient(const Row& row) { return row.name.find("_grad") != std::string_view::npos; }
+bool is_gradient(const FunctionRow& row) {
+  return row.name.find("_grad") != std::string_view::npos;
+}
 
 /// Flat wherever it is smooth, so no gradient flows through it.
 bool is_step(Function function) {
@@ -64,7 +66,7 @@ bool is_step(Function function) {
 }
 
 Case make(Function function, std::string name, Element element, const std::vector<Shape>& shapes) {
-  const Row& row = row_of(function);
+  const FunctionRow& row = row_of(function);
   Elementwise op{function};
   if (row.numbers == 1) op.a = 1.7;
   if (row.numbers == 2) {
@@ -89,7 +91,7 @@ Case make(Function function, std::string name, Element element, const std::vecto
   return result;
 }
 
-std::vector<Element> elements_of(const Row& row) {
+std::vector<Element> elements_of(const FunctionRow& row) {
   switch (row.elements) {
     case Elements::floating:
       return {f32};
@@ -111,7 +113,7 @@ std::vector<Case> Elementwise::cases() {
   std::vector<Case> cases;
   for (std::size_t i = 0; i < std::size(kRows); ++i) {
     const auto function = static_cast<Function>(i);
-    const Row& row = kRows[i];
+    const FunctionRow& row = kRows[i];
     for (const Element element : elements_of(row)) {
       const std::string type(name_of(element));
       cases.push_back(make(function, type + " odd sizes", element, {3, {7, 37}}));

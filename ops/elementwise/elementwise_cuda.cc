@@ -7,7 +7,7 @@
 namespace metronome {
 
 std::string map_source(const Elementwise& op, const MapSource& source) {
-  const Row& row = row_of(op.function);
+  const FunctionRow& row = row_of(op.function);
   const Element element = source.inputs.back().element;
   std::string call =
       fmt::format("row_{}<{}>({}", row.name, type_text(element), fmt::join(source.operands, ", "));

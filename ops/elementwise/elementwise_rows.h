@@ -7,7 +7,8 @@
 // elements   what the operands may be: see enum class Elements; `compared`, `booleans` give bool
 // numbers    attributes: 0, 1 (a) or 2 (a, b)
 // formula    over the operands x, y, z and the attributes, written in functions that a back end
-//            defines (ops/cpu/formulas.h): compiled for the CPU's vectors, and the text for CUDA
+//            defines (ops/cpu/formulas.h, ops/kernel/formulas.h): compiled for the CPU's vectors,
+//            and the text for CUDA
 // call       the same by libtorch, over tensors x, y, z and the attributes: the eager form and the
 //            oracle
 // gradients  values over g (the gradient), x, y, z, out (the result), a and b; a row by its name

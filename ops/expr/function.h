@@ -23,7 +23,7 @@ enum class Elements : std::uint8_t {
 };
 
 /// One row of the table.
-struct Row {
+struct FunctionRow {
   std::string_view name;
   int operands;
   Elements elements;
@@ -31,13 +31,15 @@ struct Row {
   std::string_view formula;  ///< over x, y, z, a, b
 };
 
-inline constexpr Row kRows[] = {
+inline constexpr FunctionRow kRows[] = {
 #define METRONOME_ROW(function, operands, elements, numbers, formula, ...) \
   {#function, operands, Elements::elements, numbers, #formula},
 #include "ops/elementwise/elementwise_rows.h"
 #undef METRONOME_ROW
 };
 
-constexpr const Row& row_of(Function function) { return kRows[static_cast<std::size_t>(function)]; }
+constexpr const FunctionRow& row_of(Function function) {
+  return kRows[static_cast<std::size_t>(function)];
+}
 
 }  // namespace metronome

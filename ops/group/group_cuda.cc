@@ -1,3 +1,17 @@
+// A group as commands. Maps alone are one generated kernel. Maps around a reduction: the reduction
+// records its own commands into a list apart, with null for what the group keeps out of memory. The
+// one kernel among them that takes functors (ops/kernel/reduce.h) is made again, with functors of
+// the group in place of its loads and stores:
+//
+//   softmax alone       SoftmaxForward<float, Load<float>, Store<float> >
+//                       arguments:  | Load      | Store    | lines, log |
+//   gelu(softmax(x+b))  SoftmaxForward<float, Operand0, Result0 >
+//                       arguments:  | x, b      | y, watch | lines, log |
+//
+// The type is the kernel's own, as text. `Operand0` computes x + b at an element, and `Result0`
+// stores gelu of an element. Outputs made before the reduction are stored by the operand's `first`,
+// which the kernel calls once for each element; the others with the result. The other commands of
+// the reduction stay as they are.
 #include "ops/group/group.h"
 
 #include <cxxabi.h>
@@ -60,7 +74,10 @@ bool aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-/// So few elements have a thread each, whose code is that of one.
+/// So few elements have a thread each, whose code is that of one: a small kernel takes the longer
+/// the more code it has. They fill a block of 256 threads on each of the 132 multiprocessors of the
+/// largest device that kernels are tuned for (ops/cuda/row_plan.h). A larger value gives up packs
+/// for more elements.
 constexpr std::int64_t kThreadEach = 132 * 256;
 
 /// As many elements at once as the types and the addresses allow, one where they are few: the same
@@ -81,6 +98,8 @@ int pack_at(const Group& group, const GroupPart& part, const CudaLaunch& launch)
 }
 
 void record_maps(const Group& group, const CudaLaunch& launch) {
+  // Threads of a block at most; few elements have fewer, in whole warps. The kernel is compiled for
+  // them, so more threads would leave fewer of a block's 65,536 registers to each.
   constexpr int kThreads = 256;
   const GroupPart part = part_of(group, {}, all_outputs(group));
   const int pack = pack_at(group, part, launch);

@@ -18,9 +18,9 @@ namespace metronome {
 namespace {
 
 /// Numbers of a pool under their names, for each of some dimensions.
-class Numbers {
+class PoolNumbers {
  public:
-  explicit Numbers(std::size_t dimensions) : dimensions_(dimensions) {}
+  explicit PoolNumbers(std::size_t dimensions) : dimensions_(dimensions) {}
 
   /// One for each dimension; a list of another length is a mistake.
   Spatial of(std::string_view what, const SpatialNumbers& numbers) {
@@ -50,7 +50,7 @@ Value refused(const std::string& name, const Value& x, const Requirement& wrong,
 
 Value pooled(std::size_t n, Value x, const SpatialNumbers& kernel, const MaxPoolOptions& options,
              Line line) {
-  Numbers numbers(n);
+  PoolNumbers numbers(n);
   MaxPool op{{numbers.of("kernel", kernel),
               numbers.of("stride", options.stride.list.empty() ? kernel : options.stride),
               numbers.of("padding", options.padding), numbers.of("dilation", options.dilation),
@@ -63,7 +63,7 @@ Value pooled(std::size_t n, Value x, const SpatialNumbers& kernel, const MaxPool
 
 Value pooled(std::size_t n, Value x, const SpatialNumbers& kernel, const AvgPoolOptions& options,
              Line line) {
-  Numbers numbers(n);
+  PoolNumbers numbers(n);
   AvgPool op{{{numbers.of("kernel", kernel),
                numbers.of("stride", options.stride.list.empty() ? kernel : options.stride),
                numbers.of("padding", options.padding), Spatial(n, 1), options.ceil_mode},
@@ -83,7 +83,7 @@ Value averaged(const Value& x, std::size_t n, Line line) {
 }
 
 Value adapted(std::size_t n, Value x, const SpatialNumbers& out, Line line) {
-  Numbers numbers(n);
+  PoolNumbers numbers(n);
   AdaptiveAvgPool op{numbers.of("size", out)};
   if (x.usable(line)) {
     const std::string name = named("adaptive_avg_pool", n);

@@ -1,5 +1,16 @@
-// Products are the library's, but for small ones, which our own kernel makes too. Here: which
-// problems it is given, and what it does not do.
+// Products are the library's, but for small ones, which our own kernel makes too. A call of the
+// library is one problem: m, n, k and one batch with a stride for each operand. Leading dimensions
+// become loops, and each loop finds a place there:
+//
+//   a [5, 2, 3, m, k] times b [2, 1, k, n]
+//     3   one b serves all: rows of one taller product, m := 3 m, as `a` is not transposed
+//     5   the longest of the rest: the call's batch, b with stride 0
+//     2   places: a call for each, at other addresses
+//
+//   candidates   the library's algorithms for that problem, then our own for a small one
+//   record       the choice as commands: products at all places; before them a copy of the sum that
+//                is added to, if it lies elsewhere; behind them the bias, if the library's kernel
+//                does not add it. Our own kernel does it all in one command a place.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,25 +31,25 @@ namespace metronome {
 
 namespace {
 
-/// What cuBLASLt's kernels that add a bias ask of its address; marian-nmt met faults on an A100
-/// below that, and the library does not say it of an algorithm.
+/// Bytes to whose multiples cuBLASLt's kernels that add a bias want its address; marian-nmt met
+/// faults on an A100 below that, and the library does not say it of an algorithm.
 constexpr std::uintptr_t kBiasAlignment = 16;
 
 /// Elements from the first matrix of each operand.
-struct Place {
+struct BatchOffsets {
   std::int64_t a = 0, b = 0, d = 0;
 };
 
 /// A product as the library computes it: once for each place.
 struct Products {
   GemmProblem problem;
-  std::vector<Place> places = {{}};
+  std::vector<BatchOffsets> places = {{}};
 };
 
 /// Steps of one leading dimension, or of several that one loop walks through.
 struct MatmulLoop {
   std::int64_t size = 1;
-  Place step;
+  BatchOffsets step;
 };
 
 std::int64_t matrix_size(const Type& type) { return type.shape.end()[-2] * type.shape.end()[-1]; }
@@ -53,7 +64,7 @@ std::int64_t leading(const Type& type, std::int64_t i, std::int64_t rank) {
 /// one loop.
 std::vector<MatmulLoop> loops_of(const Type& a, const Type& b, const Type& d) {
   std::vector<MatmulLoop> loops;
-  Place whole{matrix_size(a), matrix_size(b), matrix_size(d)};
+  BatchOffsets whole{matrix_size(a), matrix_size(b), matrix_size(d)};
   for (std::int64_t i = d.rank() - 3; i >= 0; --i) {
     const std::int64_t size_a = leading(a, i, d.rank()), size_b = leading(b, i, d.rank());
     const MatmulLoop loop{d.shape[i],
@@ -100,9 +111,9 @@ Products products_of(const Matmul& op, std::span<const Type> in, const Type& d, 
   problem.stride_d = longest->step.d;
   loops.erase(longest);
   for (const MatmulLoop& loop : loops) {
-    std::vector<Place> places;
+    std::vector<BatchOffsets> places;
     for (std::int64_t i = 0; i < loop.size; ++i) {
-      for (const Place& p : result.places) {
+      for (const BatchOffsets& p : result.places) {
         places.push_back({p.a + i * loop.step.a, p.b + i * loop.step.b, p.d + i * loop.step.d});
       }
     }
@@ -137,7 +148,8 @@ std::vector<Candidate> offered(const Libraries& libraries, const GemmProblem& pr
 }
 
 /// A product of at most so many multiplications may take less time than the library's kernels take
-/// to begin: our own is timed beside them.
+/// to begin: our own is timed beside them. A larger limit times it for more products, also where it
+/// cannot win; a smaller one leaves out some where it may. Counts of such products fit an int.
 constexpr std::int64_t kSmallProduct = std::int64_t{1} << 21;
 
 void add_own(const GemmProblem& problem, std::vector<Candidate>& candidates) {
@@ -163,7 +175,7 @@ void record_small(const Products& products, const CudaLaunch& launch, const void
   const int threads = block_for(kernel.count, kernel.lanes);
   const KernelShape shape = {.blocks = ceil_div(kernel.count, threads / kernel.lanes),
                              .threads = threads};
-  for (const Place& place : products.places) {
+  for (const BatchOffsets& place : products.places) {
     kernel.a = launch.in<T>(0) + place.a;
     kernel.b = launch.in<T>(1) + place.b;
     kernel.sum = sum == nullptr ? nullptr : static_cast<const T*>(sum) + place.d;
@@ -185,7 +197,7 @@ void record_product(const Products& products, const CudaLaunch& launch, const vo
   const auto at = [&](const void* data, std::int64_t element) {
     return static_cast<const std::byte*>(data) + static_cast<std::size_t>(element) * bytes;
   };
-  for (const Place& place : products.places) {
+  for (const BatchOffsets& place : products.places) {
     launch.commands.add(GemmCommand{
         .problem = products.problem,
         .a = at(launch.input_data[0], place.a),
@@ -209,7 +221,7 @@ void record_bias(const CudaLaunch& launch, std::int64_t width) {
 
 template <class T>
 void record_bias(const CudaLaunch& launch) {
-  constexpr int kEach = 16 / sizeof(T);
+  constexpr int kEach = 16 / sizeof(T);  // elements of the largest unit that a thread moves
   const std::int64_t width = launch.inputs[2].shape[0];
   const auto row_bytes = width * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t unit =

@@ -8,7 +8,7 @@ namespace metronome {
 namespace {
 
 /// Averages of a dimension under construction.
-struct Averages {
+struct BandAverages {
   std::vector<std::int32_t> begin, end;
   std::vector<double> weight;
 
@@ -21,7 +21,7 @@ struct Averages {
 };
 
 Bands adaptive(std::int64_t in, std::int64_t out) {
-  Averages result;
+  BandAverages result;
   for (std::int64_t o = 0; o < out; ++o) {
     const std::int64_t begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
     result.add(begin, end, 1.0 / static_cast<double>(end - begin));
@@ -36,7 +36,7 @@ BandsOf3 Averaging::bands(const Spatial& sizes) const {
   const Spatial count = counts(sizes);
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const std::int64_t kernel = windows.kernel[d], padding = windows.padding[d];
-    Averages along;
+    BandAverages along;
     for (std::int64_t o = 0; o < count[d]; ++o) {
       const std::int64_t first = o * windows.stride[d] - padding;
       const std::int64_t padded = std::min(first + kernel, sizes[d] + padding);

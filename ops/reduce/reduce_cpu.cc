@@ -1,6 +1,17 @@
-// Reductions as loops over a coalesced nest. Where the last loop is reduced, runs are folded; where
-// it is kept, columns are. What is shared out among threads, and in which order sums are added,
-// depends on the shape alone.
+// Reductions as loops over a coalesced nest: neighbouring dimensions that are both kept, or both
+// reduced, are one loop. The last loop decides: where it is reduced, runs are folded; where it is
+// kept, columns are.
+//
+//   x [4, 5, 6] over    loops, outermost first        walk
+//   axis 2              kept 20, reduced 6            runs      a result folds one run of 6
+//   axes 0 and 2        reduced 4, kept 5, reduced 6  runs      a result joins 4 runs of 6
+//   axis 1              kept 4, reduced 5, kept 6     columns   strips of neighbouring results
+//   axis 0              reduced 4, kept 30            columns   split, where they are few and long
+//   all                 reduced 120                   runs      long_run, from kParallelFrom on
+//
+// `split` and `long_run` cut what is folded into at most kChunks parts, whose results are joined in
+// order; in the others a result is one thread's. How sums are cut and in which order they are added
+// depends on the shape alone. Sums of f32 that leave its range on the way are made again in f64.
 #include "ops/reduce/reduce.h"
 
 #include <algorithm>
@@ -20,15 +31,20 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kChunks = 32;       // parts of a long reduction with few results
-constexpr std::int64_t kSplitRows = 2048;  // rows from which few columns are split by rows
+/// Parts of a long reduction with few results, at most. It is fixed, as the order of sums must not
+/// depend on the threads; so many threads at most share the work. More parts take more scratch, a
+/// row of results each, and more joins.
+constexpr std::int64_t kChunks = 32;
+/// Rows from which few columns are split by rows: each part but the last has 64 or more. A smaller
+/// value splits shorter columns; a larger one leaves longer ones to threads that share out strips.
+constexpr std::int64_t kSplitRows = 2048;
 
-struct Loop {
+struct ReduceLoop {
   std::int64_t size, step;  ///< of the operand, in elements
 };
 
 /// Steps of the operand at index i of the loops.
-std::int64_t offset(const std::vector<Loop>& loops, std::int64_t i) {
+std::int64_t offset(const std::vector<ReduceLoop>& loops, std::int64_t i) {
   std::int64_t result = 0;
   for (std::size_t d = loops.size(); d-- > 0; i /= loops[d].size) {
     result += i % loops[d].size * loops[d].step;
@@ -36,9 +52,9 @@ std::int64_t offset(const std::vector<Loop>& loops, std::int64_t i) {
   return result;
 }
 
-struct Layout {
-  std::vector<Loop> kept, reduced;  ///< without the last loop
-  Loop last{1, 1};
+struct ReduceLoops {
+  std::vector<ReduceLoop> kept, reduced;  ///< without the last loop
+  ReduceLoop last{1, 1};
   bool runs = true;  ///< the last loop is reduced
   std::int64_t kept_count = 1, reduced_count = 1;
 
@@ -49,14 +65,14 @@ struct Layout {
   }
 };
 
-Layout layout_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
+ReduceLoops layout_of(const Shape& shape, const std::vector<std::int64_t>& axes) {
   // The result's steps matter only in that they are zero where it is reduced.
   Shape result = dense_strides(shape);
   for (const std::int64_t axis : axes) result[axis < 0 ? axis + shape.size() : axis] = 0;
   const Nest nest = coalesced({shape, {dense_strides(shape), result}});
-  Layout layout;
+  ReduceLoops layout;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
-    const Loop loop{nest.sizes[d], nest.strides[0][d]};
+    const ReduceLoop loop{nest.sizes[d], nest.strides[0][d]};
     const bool reduced = nest.strides[1][d] == 0;
     if (d == nest.rank() - 1) {
       layout.last = loop;
@@ -76,7 +92,7 @@ struct Kernel {
   T* to;
   const T* from;
   T* scratch;
-  Layout l;
+  ReduceLoops l;
   double divisor;  ///< of each folded result: the elements folded into it for a mean, else 1
   int threads;
   void (*walk)(const Kernel&) = nullptr;
@@ -93,7 +109,7 @@ struct Kernel {
 template <Reduce::Kind kKind, class T>
 void runs(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;
-  const Layout& l = kernel.l;
+  const ReduceLoops& l = kernel.l;
   const std::int64_t grain = 4096 / (l.last.size * l.reduced_count) + 1;
   parallel_for(kernel.threads, l.kept_count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k) {
@@ -129,6 +145,7 @@ void long_run(const Kernel<T>& kernel) {
 bool all_finite(const float* x, std::int64_t n) {
   std::uint32_t found = 0;
   for (std::int64_t i = 0; i < n; ++i) {
+    // The bits of an f32's exponent: all are set in infinities and NaNs alone.
     constexpr std::uint32_t kExponent = 0x7F800000;
     found |=
         static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
@@ -140,14 +157,14 @@ bool all_finite(const float* x, std::int64_t n) {
 template <Reduce::Kind kKind, class T>
 void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
   using F = Fold<kKind, T>;
-  const Layout& l = kernel.l;
+  const ReduceLoops& l = kernel.l;
   const std::int64_t column = index * F::kStrip;
   const std::int64_t width = std::min(F::kStrip, l.last.size - column);
   alignas(64) T total[F::kStrip];
   std::fill_n(total, width, F::template start<T>());
   const T* p = kernel.from + offset(l.kept, kept) + column;
   // The innermost of the reduced loops runs inside `columns`.
-  const Loop rows = l.reduced.empty() ? Loop{1, 0} : l.reduced.back();
+  const ReduceLoop rows = l.reduced.empty() ? ReduceLoop{1, 0} : l.reduced.back();
   for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
     F::columns(total, p + offset(l.reduced, r), rows.size, rows.step, width);
   }
@@ -171,7 +188,7 @@ void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
 template <Reduce::Kind kKind, class T>
 void columns(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;
-  const Layout& l = kernel.l;
+  const ReduceLoops& l = kernel.l;
   const std::int64_t strips = (l.last.size + F::kStrip - 1) / F::kStrip;
   const std::int64_t grain = 4096 / (F::kStrip * l.reduced_count) + 1;
   parallel_for(kernel.threads, l.kept_count * strips, grain,
@@ -187,7 +204,7 @@ template <Reduce::Kind kKind, class T>
 void split(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;
   const std::int64_t width = kernel.l.last.size;
-  const Loop rows = kernel.l.reduced[0];
+  const ReduceLoop rows = kernel.l.reduced[0];
   const std::int64_t chunk = (rows.size + kChunks - 1) / kChunks;
   const std::int64_t chunks = (rows.size + chunk - 1) / chunk;
   parallel_for(kernel.threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -217,14 +234,14 @@ void split(const Kernel<T>& kernel) {
 
 /// The choice depends on the shape alone, as the order of additions does.
 template <Reduce::Kind kKind, class T>
-auto walk_over(const Layout& l, std::int64_t results) -> void (*)(const Kernel<T>&) {
+auto walk_over(const ReduceLoops& l, std::int64_t results) -> void (*)(const Kernel<T>&) {
   if (!l.runs) return l.split() ? split<kKind, T> : columns<kKind, T>;
   const bool one_long_run = results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom;
   return one_long_run ? long_run<kKind, T> : runs<kKind, T>;
 }
 
 template <class T>
-auto walk_of(Reduce::Kind kind, const Layout& l, std::int64_t results)
+auto walk_of(Reduce::Kind kind, const ReduceLoops& l, std::int64_t results)
     -> void (*)(const Kernel<T>&) {
   using Kind = Reduce::Kind;
   switch (kind) {
@@ -271,7 +288,7 @@ std::int64_t threads_for(const CpuQuery& query) {
 
 std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
   Candidate direct{.threads = static_cast<int>(threads_for(query))};
-  const Layout layout = layout_of(query.inputs[0].shape, op.axes);
+  const ReduceLoops layout = layout_of(query.inputs[0].shape, op.axes);
   if (layout.split()) {
     direct.scratch_bytes =
         static_cast<std::size_t>(kChunks * layout.last.size) * size_of(query.inputs[0].element);

@@ -1,4 +1,4 @@
-#include "benchmarks/floor.h"
+#include "benchmarks/floor/floor.h"
 
 #include <cstdlib>
 #include <map>
@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "benchmarks/convolutions.h"
 #include "benchmarks/explain.h"
-#include "benchmarks/library_share.h"
-#include "benchmarks/products.h"
+#include "benchmarks/floor/convolutions.h"
+#include "benchmarks/floor/library_share.h"
+#include "benchmarks/floor/products.h"
 #include "benchmarks/table.h"
 #include "executor/cuda/driver/null_driver.h"
 #include "tests/doctest.h"
@@ -17,7 +17,7 @@
 namespace {
 
 using namespace metronome;
-using benchmarks::Product;
+using benchmarks::CountedProduct;
 
 // x [4, 3] -- linear 5 -- gelu -- linear 2: y
 Graph two_layers() {
@@ -29,7 +29,8 @@ Graph two_layers() {
 }
 
 TEST_CASE("a step's products are those of its linear layers; the first has no input gradient") {
-  const std::map<Product, int> expected = {{{4, 3, 5, f32, false}, 1}, {{4, 5, 2, f32, true}, 1}};
+  const std::map<CountedProduct, int> expected = {{{4, 3, 5, f32, false}, 1},
+                                                  {{4, 5, 2, f32, true}, 1}};
   CHECK((benchmarks::products_of(two_layers()) == expected));
 }
 
@@ -118,16 +119,16 @@ TEST_CASE("attention is two products for each head, whose bytes need not move") 
   const Value key = g.parameter("key", {f32, {2, 3, 7, 4}}, ones());
   const Value value = g.parameter("value", {f32, {2, 3, 7, 8}}, ones());
   g.minimize(mean(scaled_dot_product_attention(query, key, value)), Sgd{.lr = 0.1});
-  const Product scores{
+  const CountedProduct scores{
       .rows = 5, .in = 4, .out = 7, .element = f32, .input_gradient = false, .batch = 6};
-  const Product result{.rows = 5,
-                       .in = 7,
-                       .out = 8,
-                       .element = f32,
-                       .input_gradient = true,
-                       .batch = 6,
-                       .weight_in_out = true};
-  CHECK((benchmarks::products_of(g) == std::map<Product, int>{{scores, 1}, {result, 1}}));
+  const CountedProduct result{.rows = 5,
+                              .in = 7,
+                              .out = 8,
+                              .element = f32,
+                              .input_gradient = true,
+                              .batch = 6,
+                              .weight_in_out = true};
+  CHECK((benchmarks::products_of(g) == std::map<CountedProduct, int>{{scores, 1}, {result, 1}}));
   CHECK(benchmarks::bytes_moved(g) == 4 * 7 * (2 * 3 * 7 * (4 + 8)));
   CHECK(benchmarks::library_ms(g, 1) > 0);
 
@@ -140,10 +141,10 @@ TEST_CASE("a recurrent layer is the products of its steps, and one of all its in
   const Value x = g.input("x", f32, {5, 4, 3});
   const RecurrentLayer layer = gru(6, {.layers = 2, .bidirectional = true});
   g.minimize(mean(layer(x).output), Sgd{.lr = 0.1});
-  const std::map<Product, int> expected = {{{20, 3, 18, f32, false}, 2},
-                                           {{20, 12, 18, f32, true}, 2},
-                                           {{4, 6, 18, f32, false}, 4},
-                                           {{4, 6, 18, f32, true}, 16}};
+  const std::map<CountedProduct, int> expected = {{{20, 3, 18, f32, false}, 2},
+                                                  {{20, 12, 18, f32, true}, 2},
+                                                  {{4, 6, 18, f32, false}, 4},
+                                                  {{4, 6, 18, f32, true}, 16}};
   CHECK((benchmarks::products_of(g) == expected));
   Graph unrolled("unrolled");
   const Value same = unrolled.input("x", f32, {5, 4, 3}), n = unrolled.input("n", i32, {4});

@@ -61,9 +61,9 @@ std::byte* HostDriver::allocate(std::size_t bytes) {
 
 std::byte* HostDriver::device_memory(std::size_t bytes) {
   forbid_in_capture("memory is asked for");
-  if (bytes > settings_.facts.memory_bytes - device_bytes_) {
+  if (bytes > settings_.properties.memory_bytes - device_bytes_) {
     throw RunError(fmt::format("the device has no {} bytes left of its {}", bytes,
-                               settings_.facts.memory_bytes));
+                               settings_.properties.memory_bytes));
   }
   device_bytes_ += bytes;
   return allocate(bytes);

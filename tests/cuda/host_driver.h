@@ -38,10 +38,10 @@ struct HostSettings {
   bool records = false;       ///< whether it tells of what it did: in_graph_us a command
   double alone_us = 2;        ///< on the clock: of a command that is enqueued alone
   double in_graph_us = 1;     ///< and of a node of a graph
-  DeviceFacts facts = {.name = "the host",
-                       .multiprocessors = 4,
-                       .memory_bytes = 1 << 30,
-                       .library_versions = "none"};
+  DeviceProperties properties = {.name = "the host",
+                                 .multiprocessors = 4,
+                                 .memory_bytes = 1 << 30,
+                                 .library_versions = "none"};
 };
 
 /// What a HostDriver was asked for.
@@ -81,7 +81,7 @@ class HostDriver final : public CudaDriver {
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
 
-  const DeviceFacts& facts() const override { return settings_.facts; }
+  const DeviceProperties& properties() const override { return settings_.properties; }
   bool strict() const override { return settings_.strict; }
   std::byte* device_memory(std::size_t bytes) override;
   /// What is wrong with it `check` tells.

@@ -104,7 +104,7 @@ TEST_CASE("memory is zeroed, aligned and guarded") {
 
 TEST_CASE("memory ends, and is given back") {
   HostSettings settings;
-  settings.facts.memory_bytes = 1000;
+  settings.properties.memory_bytes = 1000;
   HostDriver driver(settings, kernels());
   std::byte* memory = driver.device_memory(600);
   CHECK_THROWS_WITH_AS(driver.device_memory(401), "the device has no 401 bytes left of its 1000",

@@ -76,7 +76,7 @@ struct Bench {
     for (const Type& t : inputs) in.push_back(memory.emplace_back(t.numel(), 1.0f).data());
     for (const Type& t : outputs) out.push_back(memory.emplace_back(t.numel(), 0.0f).data());
     NoConstants none;
-    const DeviceFacts device;
+    const DeviceProperties device;
     record(op, CudaLaunch{inputs, outputs, in, out, scratch.data(), {}, device, none, list});
   }
 

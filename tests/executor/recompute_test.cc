@@ -232,7 +232,7 @@ std::vector<std::vector<bool>> before_on_device(const executor::Plan& plan) {
   NoConstants constants;
   std::vector<executor::program::Work> work;
   for (const auto& task :
-       executor::program::tasks_of(plan, bases, {cuda_table(), driver.facts(), constants})) {
+       executor::program::tasks_of(plan, bases, {cuda_table(), driver.properties(), constants})) {
     work.push_back(task.touched);
   }
   const auto hazards = executor::program::hazards(work);

@@ -133,12 +133,12 @@ void DeviceInterpreter::launch(std::int32_t index, const std::vector<void*>& in_
   const CudaTable::Rules& rules = cuda_table().of(*node.op);
   const Types in = graph_.operands(node);
   const std::vector<Candidate> candidates =
-      rules.candidates(*node.op, CudaQuery{in, node.types, driver.facts(), driver});
+      rules.candidates(*node.op, CudaQuery{in, node.types, driver.properties(), driver});
   const Candidate& choice = candidates.at(choose ? choose(index, candidates) : 0);
   DeviceBytes scratch(pool_, choice.scratch_bytes);
   CommandList commands;
   rules.record(*node.op, CudaLaunch{in, node.types, in_data, made.data, scratch.data(), choice,
-                                    driver.facts(), constants_, commands});
+                                    driver.properties(), constants_, commands});
   for (const Command& command : commands.commands()) {
     driver.prepare(command);
     driver.enqueue(command, pool_.stream());

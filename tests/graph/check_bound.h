@@ -81,11 +81,11 @@ inline std::vector<Change> changes(const check::Checked& c) {
     changes.push_back({first, guard, rounded});
     changes.push_back({last + 1, guard, 0 - rounded});
   };
-  for (const auto& [id, fact] : c.facts.all()) {
-    const bool apart = fact.root == id && !c.insides.contains(id);
+  for (const auto& [id, own] : c.lives.all()) {
+    const bool apart = own.root == id && !c.insides.contains(id);
     if (!apart || c.place_of(id).in != plan::Place::In::arena) continue;
     const auto taken = c.taken_over.find(id);
-    const check::PlanFact& life = c.insides.held(id);
+    const check::ValueLife& life = c.insides.held(id);
     hold(c.graph.type(id).bytes(), c.guards.of(id.node), life.made,
          taken == c.taken_over.end() ? life.last : taken->second - 1);
   }
@@ -152,7 +152,7 @@ inline check::Fault check_plan(const ir::Graph& graph, const plan::Schedule& sch
   check::Checked c(graph, schedule, scratch, plan, settings);
   static_cast<void>(check::find_fixed(c));
   c.insides =
-      check::Insides(graph, c.facts, plan, [&c](ValueId id) { return c.fixed.contains(id); });
+      check::Insides(graph, c.lives, plan, [&c](ValueId id) { return c.fixed.contains(id); });
   static_cast<void>(check::check_writes(c));
   const std::size_t bound = most_held(c);
   if (bound != plan.held_bytes) {

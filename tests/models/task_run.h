@@ -14,7 +14,8 @@ namespace metronome::tests {
 
 /// A task, an executable of it and its training.
 struct TaskRun {
-  TaskRun(std::unique_ptr<models::Task> made, const Target& target, const CompileOptions& options)
+  TaskRun(std::unique_ptr<models::TrainingTask> made, const Target& target,
+          const CompileOptions& options)
       : task(std::move(made)),
         step(compile(task->graphs(), target, options)),
         training(task->training(step)) {}
@@ -23,7 +24,7 @@ struct TaskRun {
     while (training->epochs_done() < epoch) training->epoch([&](double l) { loss = l; });
   }
 
-  std::unique_ptr<models::Task> task;
+  std::unique_ptr<models::TrainingTask> task;
   Executable step;
   std::unique_ptr<models::Training> training;
   double loss = 0;

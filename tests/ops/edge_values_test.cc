@@ -147,7 +147,7 @@ TEST_CASE("the device's rows are as near to the true function as libtorch's") {
 
 TEST_CASE("every row with a gradient is compared with the true function") {
   for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    const Row& row = kRows[i];
+    const FunctionRow& row = kRows[i];
     const bool rounds = row.elements == Elements::floating || row.elements == Elements::numbers;
     const bool gradient = row.name.find("_grad") != std::string_view::npos;
     if (!rounds || gradient) continue;

@@ -75,7 +75,7 @@ Elementwise row(std::size_t index) {
   return op;
 }
 
-bool rounds(const Row& row) {
+bool rounds(const FunctionRow& row) {
   return row.elements == Elements::floating || row.elements == Elements::numbers;
 }
 

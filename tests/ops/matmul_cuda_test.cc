@@ -39,7 +39,7 @@ class Subject {
   }
 
   std::vector<Candidate> candidates(const Libraries& libraries = HostLibraries()) const {
-    return metronome::candidates(op_, CudaQuery{in_, out_, facts_, libraries});
+    return metronome::candidates(op_, CudaQuery{in_, out_, properties_, libraries});
   }
 
   /// What is recorded for a choice; operand `over` (or none) lies where the result does.
@@ -54,10 +54,15 @@ class Subject {
     void* out_data = result_.data() + shift_;
     NoConstants constants;
     CommandList list;
-    metronome::record(
-        op_,
-        CudaLaunch{
-            in_, out_, in_data, {&out_data, 1}, scratch_.data(), choice, facts_, constants, list});
+    metronome::record(op_, CudaLaunch{in_,
+                                      out_,
+                                      in_data,
+                                      {&out_data, 1},
+                                      scratch_.data(),
+                                      choice,
+                                      properties_,
+                                      constants,
+                                      list});
     return list.commands();
   }
 
@@ -81,7 +86,7 @@ class Subject {
   std::vector<std::vector<double>> operands_;
   std::vector<double> result_;
   std::vector<std::byte> scratch_;
-  DeviceFacts facts_;
+  DeviceProperties properties_;
 };
 
 /// The commands of an op, one after the other: products by their problems, others by name.

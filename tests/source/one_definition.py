@@ -45,8 +45,8 @@ def opens_scope(statement):
     return bool(_NAMESPACE.match(statement) or _type(statement))
 
 
-def definitions(text, header):
-    """Pairs (qualified name, line) of what the text defines at namespace scope."""
+def definitions(text, header, unnamed=False):
+    """Pairs (qualified name, line) of what the text defines at namespace scope, in unnamed ones on request."""
     text = code_of(text)
     found = []
     # One entry for each open brace: a namespace's name, "" for an unnamed one, None for others.
@@ -66,7 +66,7 @@ def definitions(text, header):
         if namespace:
             scopes.append(namespace.group("name").replace(" ", ""))
             continue
-        if all(scopes) or not scopes:  # at namespace scope, and none of them unnamed
+        if None not in scopes and (unnamed or "" not in scopes):
             name = _defined(statement, header)
             if name:
                 line = text.count("\n", 0, at) + 1

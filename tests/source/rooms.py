@@ -39,18 +39,20 @@ _OPS = {
     # What users bring along: rules for each back end.
     "ops/own": _DECLARED + ["ops", "ops/kernel", "ops/cpu", "ops/cuda"],
 }
-_PLANNED = _DECLARED + ["graph/plan:data", "ops", "executor/support", "executor/engine"]
+_PLANNED = _DECLARED + ["graph/plan:data", "ops", "executor/support", "executor/options", "executor/engine"]
 _DEVICE = ["executor/cuda/driver", "ops/cuda", "ops/kernel"]
 _EXECUTOR = {
     "executor/support": ["graph/ir"],
+    "executor/options": ["graph/ir", "ops", "executor/support"],
     "executor/engine": _DECLARED
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
     "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
     "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "executor/libtorch"],
-    "executor/cpu": _PLANNED + ["ops/cpu"],
+    "executor/cpu": _PLANNED + ["ops/cpu", "ops/kernel"],
     "executor/eager": _PLANNED
-    + ["graph/passes", "graph/passes/training", "executor/cpu", "executor/libtorch", "ops/reference"],
+    + ["graph/passes", "graph/passes/training", "executor/cpu", "executor/libtorch"]
+    + ["ops/kernel", "ops/reference"],
     "executor/cuda/driver": ["graph/ir", "ops/cuda", "executor/support", "executor/engine"],
     "executor/cuda/program": _PLANNED + _DEVICE + ["graph/control"],
     "executor/cuda/capture": _PLANNED

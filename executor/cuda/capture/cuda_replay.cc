@@ -1,3 +1,17 @@
+// All plans of an executable on one device. A plan's step is a list of tasks, made once:
+//
+//   load_inputs   copies what was fed from the step's slot to the inputs
+//   nodes         in the plan's order, then copies of assigned values
+//   store_reads   writes the numbers that users read to the slot, with the number of the step
+//
+//   made    prepare -> warm up -> capture in each form -> compare a launch with `stepwise`, bit for
+//           bit -> time -> keep the fastest; storages are put back
+//   step    wait until the slot's last step is over -> send large inputs -> launch -> record the
+//           slot's event -> wait for copies from inputs that users fill in place
+//   read    a number: look at the slot until the step's number stands there; a tensor: download
+//
+// A step's slot is its number modulo the slots. The device counts steps itself, so that a captured
+// graph, whose addresses never change, finds the slot.
 #include "executor/cuda/capture/cuda_replay.h"
 
 #include <fmt/format.h>
@@ -21,7 +35,7 @@ namespace metronome::executor::capture {
 namespace {
 
 /// What all plans of one executable share on the device.
-struct Shared {
+struct SharedByPlans {
   std::shared_ptr<CudaDriver> driver;
   CudaTable table;
   const Memory& memory;
@@ -32,8 +46,8 @@ struct Shared {
   program::DeviceFaults faults;
   program::InputSlots inputs;
 
-  Shared(std::shared_ptr<CudaDriver> d, const CudaTable& t, const Memory& m, const CudaOptions& o,
-         std::size_t nodes, bool watches)
+  SharedByPlans(std::shared_ptr<CudaDriver> d, const CudaTable& t, const Memory& m,
+                const CudaOptions& o, std::size_t nodes, bool watches)
       : driver(std::move(d)),
         table(t),
         memory(m),
@@ -58,15 +72,15 @@ bool is_collective(const Command& command) {
 }
 
 /// What a step leaves, kept to compare steps bit for bit.
-struct Outcome {
+struct StepOutcome {
   std::vector<std::byte> storages;
   std::vector<std::vector<std::byte>> readables;
 };
 
 /// One plan.
-class Replay {
+class CudaPlanReplay {
  public:
-  Replay(Plan plan, Shared& shared, std::byte* arena, std::size_t base)
+  CudaPlanReplay(Plan plan, SharedByPlans& shared, std::byte* arena, std::size_t base)
       : plan_(std::move(plan)), shared_(shared), base_(base) {
     bases_ = shared.state.bases(plan_.graph);
     bases_.arena = arena;
@@ -78,8 +92,8 @@ class Replay {
     tasks_.push_back(shared.inputs.task(plan_.shape));
     for (program::Task& task :
          program::tasks_of(plan_, bases_,
-                           {shared.table, shared.driver->facts(), shared.constants, &shared.faults,
-                            base, shared.options.tf32})) {
+                           {shared.table, shared.driver->properties(), shared.constants,
+                            &shared.faults, base, shared.options.tf32})) {
       in_place_ += task.commands.empty();
       tasks_.push_back(std::move(task));
     }
@@ -87,7 +101,7 @@ class Replay {
     marks_.emplace(*shared.driver, shared.faults.control(), tasks_);
     nodes_ = prepare(*shared.driver, tasks_);
   }
-  Replay(const Replay&) = delete;
+  CudaPlanReplay(const CudaPlanReplay&) = delete;
 
   const Plan& plan() const { return plan_; }
   const program::ReadSlots& reads() const { return *reads_; }
@@ -204,8 +218,8 @@ class Replay {
     reads_->clear();
   }
 
-  Outcome outcome(const std::function<const std::byte*(std::size_t)>& address) const {
-    Outcome result{shared_.state.snapshot(), {}};
+  StepOutcome outcome(const std::function<const std::byte*(std::size_t)>& address) const {
+    StepOutcome result{shared_.state.snapshot(), {}};
     for (std::size_t i = 0; i < plan_.graph.readables().size(); ++i) {
       const ValueId value = plan_.graph.readables()[i].value;
       std::vector<std::byte> bytes(value.present() ? plan_.graph.type(value).bytes() : 0);
@@ -217,11 +231,11 @@ class Replay {
     return result;
   }
 
-  Outcome stepwise(std::span<const std::byte> before) {
+  StepOutcome stepwise(std::span<const std::byte> before) {
     const CudaSteps steps(*shared_.driver, shared_.streams[0], plan_, shared_.state, shared_.table,
                           shared_.options.tf32);
     steps.run();
-    const Outcome result = outcome([&](std::size_t i) { return steps.readable(i); });
+    const StepOutcome result = outcome([&](std::size_t i) { return steps.readable(i); });
     restore(before);
     return result;
   }
@@ -231,7 +245,7 @@ class Replay {
   /// also where a form failed, as the others wait in it.
   void keep_accepted(std::vector<StepForm>& forms, std::vector<std::string>& notes,
                      std::span<const std::byte> before, bool of_ranks) {
-    const Outcome expected = stepwise(before);
+    const StepOutcome expected = stepwise(before);
     std::exception_ptr first;
     std::erase_if(forms, [&](const StepForm& form) {
       try {
@@ -248,10 +262,11 @@ class Replay {
     if (forms.empty()) std::rethrow_exception(first);
   }
 
-  void accept(const StepForm& form, std::span<const std::byte> before, const Outcome& expected) {
+  void accept(const StepForm& form, std::span<const std::byte> before,
+              const StepOutcome& expected) {
     restore(before);  // the form before may have failed halfway
     launch_first(form);
-    const Outcome actual = outcome(
+    const StepOutcome actual = outcome(
         [&](std::size_t i) { return address_of(plan_, bases_, plan_.graph.readables()[i].value); });
     restore(before);
     const auto differs = [&](const std::string& what) {
@@ -286,6 +301,8 @@ class Replay {
   /// Milliseconds a step of each form: the median of interleaved rounds. The host's part belongs to
   /// it: steps are launched as users' are, who read the loss of each before the next.
   std::vector<double> measure(std::span<const StepForm> forms, std::span<const std::byte> before) {
+    // Rounds, whose median counts, and steps of a form in each. More of either make compiling
+    // longer; with fewer a disturbance decides sooner.
     constexpr int kRounds = 5, kSteps = 5;
     const Stopwatch watch(*shared_.driver, shared_.streams[0]);
     std::vector<std::vector<double>> times(forms.size());
@@ -310,7 +327,7 @@ class Replay {
   }
 
   Plan plan_;
-  Shared& shared_;
+  SharedByPlans& shared_;
   std::size_t base_;  ///< of the plan's order, among all plans'
   Bases bases_;
   std::vector<program::DeviceBlock> readable_blocks_;
@@ -338,7 +355,8 @@ class CudaReplay final : public Engine {
     for (int i = 0; i < options.slots; ++i) over_.push_back(shared_.driver->make_event());
     std::size_t nodes = 0;
     for (Plan& plan : plans) {
-      replays_.push_back(std::make_unique<Replay>(std::move(plan), shared_, arena_.data(), nodes));
+      replays_.push_back(
+          std::make_unique<CudaPlanReplay>(std::move(plan), shared_, arena_.data(), nodes));
       nodes += replays_.back()->plan().graph.nodes().size();
     }
     for (std::size_t i = 0; i < replays_.size(); ++i) {
@@ -346,7 +364,7 @@ class CudaReplay final : public Engine {
     }
     last_step_.resize(replays_.size(), -1);
     ran_.resize(static_cast<std::size_t>(options.slots));
-    report.device = shared_.driver->facts().name;
+    report.device = shared_.driver->properties().name;
     report.device_bytes_other = shared_.driver->other_bytes();
     report.device_bytes_io = shared_.inputs.device_bytes() + shared_.constants.bytes();
     report.mapped_bytes = shared_.inputs.mapped_bytes();
@@ -417,7 +435,7 @@ class CudaReplay final : public Engine {
   }
 
  private:
-  const Replay& of(PlanId plan) const { return *replays_[plan.index]; }
+  const CudaPlanReplay& of(PlanId plan) const { return *replays_[plan.index]; }
 
   /// What steps that are over have written of the fault that is kept. Waits for nothing.
   std::optional<FaultSlot::Found> told() const {
@@ -468,7 +486,9 @@ class CudaReplay final : public Engine {
     }
     const int slot = slots_.slot_of(step);
     alignas(8) std::byte bytes[8];
-    constexpr int kLooks = 256;  // between two questions to the driver, which take longer
+    // Looks between two questions to the driver, which take longer. With more looks it is found out
+    // later that a step is over without its number.
+    constexpr int kLooks = 256;
     for (int look = 0; !of(plan).reads().arrived(index, slot, step, bytes); ++look) {
       if (look % kLooks != kLooks - 1) continue;
       if (!shared_.driver->done(over_[slot])) continue;
@@ -480,14 +500,14 @@ class CudaReplay final : public Engine {
     return number_at(bytes, of(plan).readable_type(index).element);
   }
 
-  mutable Shared shared_;
+  mutable SharedByPlans shared_;
   program::DeviceBlock arena_;
   std::vector<CudaEvent> over_;  ///< [slot]
   mutable program::Slots slots_;
   bool begun_ = false;
-  std::vector<std::unique_ptr<Replay>> replays_;  ///< [plan]
-  std::vector<std::int64_t> last_step_;           ///< [plan]
-  std::vector<PlanId> ran_;                       ///< [slot] in its last step
+  std::vector<std::unique_ptr<CudaPlanReplay>> replays_;  ///< [plan]
+  std::vector<std::int64_t> last_step_;                   ///< [plan]
+  std::vector<PlanId> ran_;                               ///< [slot] in its last step
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "executor/engine/plan.h"
 #include "executor/engine/ranks.h"
 #include "executor/engine/report.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "ops/cuda/table.h"
 
 namespace metronome::executor::capture {

@@ -76,7 +76,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
     }
   }
   const Locate locate = [this](ValueId id) { return address(id); };
-  const program::CudaBinding binding{table, driver.facts(), constants_, faults, base, tf32};
+  const program::CudaBinding binding{table, driver.properties(), constants_, faults, base, tf32};
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];
     if (!has_kernel(graph, graph.nodes()[node])) continue;

@@ -13,7 +13,7 @@
 #include "executor/cuda/program/device_state.h"
 #include "executor/engine/engine.h"
 #include "executor/engine/observer.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "ops/cuda/table.h"
 
 namespace metronome::executor::capture {

@@ -1,3 +1,17 @@
+// Forms are made one after the other from the same tasks; one that fails becomes a note. Options
+// and guards say which are made:
+//
+//   masked, or no guards    1     4 5 6 7       1  one graph, 1 stream; every task runs
+//   measured                1 2 3 4 5 6 7       2  one graph, regions side by side
+//   flat                      2                 3  one graph, regions in regions
+//   nested                      3               4  one graph, several streams
+//                                               5  as 1, kernels begin early
+//                                               6  as 4, kernels begin early
+//                                               7  no graph, 1 stream
+//
+// Forms 4 and 6 need several streams that are allowed and used, 5 and 6 a device that lets kernels
+// begin early. Beside others, 3 is made only where a region stands in a region. Asked for alone, 2
+// and 3 throw what they fail with.
 #include "executor/cuda/capture/step_forms.h"
 
 #include <fmt/format.h>
@@ -11,10 +25,10 @@
 namespace metronome::executor::capture {
 namespace {
 
-class Maker {
+class FormMaker {
  public:
-  Maker(CudaDriver& driver, std::span<const program::Task> tasks,
-        const std::vector<CudaStream>& streams, int nodes)
+  FormMaker(CudaDriver& driver, std::span<const program::Task> tasks,
+            const std::vector<CudaStream>& streams, int nodes)
       : driver_(driver), tasks_(tasks), streams_(streams), nodes_(nodes), after_(order_of(tasks)) {}
 
   void on_streams(int count, Launched launched) {
@@ -70,7 +84,7 @@ class Maker {
 StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
                      std::span<const program::Task> tasks, const std::vector<CudaStream>& streams,
                      const CudaOptions& options, int nodes) {
-  Maker maker(driver, tasks, streams, nodes);
+  FormMaker maker(driver, tasks, streams, nodes);
   const control::Regions guards(graph.nodes());
   const bool guarded =
       std::ranges::any_of(tasks, [](const program::Task& t) { return t.guard.present(); });

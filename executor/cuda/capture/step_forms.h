@@ -7,7 +7,7 @@
 
 #include "executor/cuda/capture/captured.h"
 #include "executor/engine/ranks.h"
-#include "executor/engine/target.h"
+#include "executor/options/target.h"
 #include "graph/ir/graph.h"
 
 namespace metronome::executor::capture {

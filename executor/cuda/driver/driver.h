@@ -44,7 +44,7 @@ struct MappedMemory {
 /// unless it says else.
 class CudaDriver : public Libraries {
  public:
-  virtual const DeviceFacts& facts() const = 0;
+  virtual const DeviceProperties& properties() const = 0;
   /// False where what is enqueued is only written down.
   virtual bool computes() const { return true; }
   /// True where a form of a step that fails ends the compile, and commands that are timed must be

@@ -32,7 +32,7 @@ std::string described(const Command& command) {
 
 }  // namespace
 
-NullDriver::NullDriver(DeviceFacts facts) : facts_(std::move(facts)) {}
+NullDriver::NullDriver(DeviceProperties properties) : properties_(std::move(properties)) {}
 
 void NullDriver::write(std::string line) { lines_.push_back(std::move(line)); }
 

@@ -16,7 +16,7 @@ namespace metronome {
 /// for waiting for an event of a stream that takes no part in it.
 class NullDriver : public CudaDriver {
  public:
-  explicit NullDriver(DeviceFacts facts = {});
+  explicit NullDriver(DeviceProperties properties = {});
 
   /// What was asked for, a line each:
   ///   "memory 1024 bytes", "release", "release of memory that is not held", "mapped 4096 bytes",
@@ -28,7 +28,7 @@ class NullDriver : public CudaDriver {
   const std::vector<std::string>& record_lines() const { return lines_; }
   void clear_record() { lines_.clear(); }
 
-  const DeviceFacts& facts() const override { return facts_; }
+  const DeviceProperties& properties() const override { return properties_; }
   bool computes() const override { return false; }
   std::byte* device_memory(std::size_t bytes) override;
   void release(std::byte* device_memory) noexcept override;
@@ -66,7 +66,7 @@ class NullDriver : public CudaDriver {
   bool captures(CudaStream stream) const { return capturing_.contains(stream.index); }
   void write(std::string line);
 
-  DeviceFacts facts_;
+  DeviceProperties properties_;
   std::vector<std::string> lines_;
   std::uintptr_t next_address_ = std::uintptr_t{1} << 40;
   std::map<std::byte*, std::size_t> blocks_;

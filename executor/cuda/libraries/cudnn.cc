@@ -1,4 +1,16 @@
 // "cuDNN Backend API" 9.19; the order of its calls is that of "Setting Up an Operation Graph".
+// Everything is a descriptor: made, given attributes, finalized, then read or used.
+//
+//   problem          -> tensors x, weight, y; window -> operation -> graph
+//   graph            -> heuristics, mode A, then fallback -> configurations: an engine, its knobs
+//   a configuration  -> an offer, if its notes are allowed, words can name it, no earlier offer has
+//                       the same, it has a plan, and its workspace is small enough
+//   words            -> engine and knobs -> configuration -> plan: a choice made before
+//   plan + pack      -> execute; a pack holds the addresses of x, weight, y and the workspace
+//
+// An offer's words are a mark with the engine's index and the number of knobs, then two knobs a
+// word. `prepare` makes a command's plan and pack, which are found again by the address of its
+// result; `enqueue` makes no descriptor.
 #include "executor/cuda/libraries/cudnn.h"
 
 #include <fmt/format.h>
@@ -25,13 +37,23 @@ using cudnn::Kind;
 using cudnn::Note;
 using Makes = ConvolutionProblem::Makes;
 
-constexpr std::size_t kMostOffers = 8;                         // each is timed
-constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;  // bytes
-constexpr std::int64_t kPointerAlignment = 16;                 // bytes, of every operand
-constexpr std::array<std::int64_t, 3> kIds = {1, 2, 3};        // of x, weight, y
+/// Engines of a problem at most. Each is timed: more take longer to choose from, fewer may leave
+/// the fastest out.
+constexpr std::size_t kMostOffers = 8;
+/// Bytes of an engine's workspace at most, which is scratch of the plan. A larger limit offers
+/// engines that make an arena larger; a smaller one leaves engines out.
+constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;
+/// Bytes of which every operand's address is a multiple: the rules call the library for such
+/// addresses alone (ops/convolution/convolution_cuda.cc). A smaller promise may leave engines out.
+constexpr std::int64_t kPointerAlignment = 16;
+/// By which a graph and its pack know x, weight and y; they have to differ, no more.
+constexpr std::array<std::int64_t, 3> kIds = {1, 2, 3};
 
+/// Notes of engines that are dropped: sums in a lesser type, other bits in another run, or operands
+/// transformed so that errors grow.
 constexpr Note kRefused[] = {Note::reduced_precision_reduction, Note::fft, Note::nondeterministic,
                              Note::winograd_tile_6x6, Note::winograd_tile_13x13};
+/// Dropped too unless the problem allows TF32.
 constexpr Note kTf32[] = {Note::tensor_core, Note::down_convert_inputs};
 
 /// An engine and its knobs as words: a mark and the index, then two knobs a word, each of 8 bits
@@ -40,7 +62,11 @@ struct Choice {
   std::int64_t engine = 0;
   std::vector<std::pair<int, std::int64_t>> knobs;
 };
+/// A 1 as the first hexadecimal digit of the words: a name shows no zeros at the end, so engine 0
+/// without knobs would have none.
 constexpr std::uint64_t kMark = std::uint64_t{1} << 60;
+/// Bits of a knob's value. With 8 for its type, of which there are fewer than 256, two knobs fill a
+/// word. A knob with a larger value has no words, so its engine is not offered.
 constexpr int kValueBits = 24;
 
 /// Nothing where a choice does not fit.

@@ -84,7 +84,7 @@ class Bench {
                                  .output_data = output_data_,
                                  .scratch = candidate.scratch_bytes > 0 ? scratch_ : nullptr,
                                  .choice = candidate,
-                                 .device = driver_.facts(),
+                                 .device = driver_.properties(),
                                  .constants = constants_,
                                  .commands = commands,
                                  .tf32 = tf32_});
@@ -185,14 +185,15 @@ class CudaKernels final : public Kernels {
         watch_(driver, stream_) {}
 
   std::string machine() const override {
-    const DeviceFacts& facts = driver_.facts();
-    return fmt::format("{}, {}{}", facts.name, facts.library_versions, tf32_ ? ", tf32" : "");
+    const DeviceProperties& properties = driver_.properties();
+    return fmt::format("{}, {}{}", properties.name, properties.library_versions,
+                       tf32_ ? ", tf32" : "");
   }
 
   bool has(const Op& op) const override { return table_.has(op); }
   std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
     return table_.of(*node.op).candidates(
-        *node.op, CudaQuery{inputs, node.types, driver_.facts(), driver_, tf32_});
+        *node.op, CudaQuery{inputs, node.types, driver_.properties(), driver_, tf32_});
   }
 
   bool run() const override { return driver_.computes(); }

@@ -1,3 +1,14 @@
+// Memory that was touched is cut into segments. Each knows the item that wrote it last and those
+// that read it since; a range that begins or ends inside of a segment splits it.
+//
+//   item 0 writes [0, 8)     [0, 8) w0
+//   item 1 reads [4, 12)     [0, 4) w0   [4, 8) w0 r1               [8, 12) r1     after 0
+//   item 2 writes [6, 8)     [0, 4) w0   [4, 6) w0 r1   [6, 8) w2   [8, 12) r1     after 1
+//
+// A reader comes after the segment's writer. A writer comes after its readers, or after its writer
+// where there are none: readers come after that one already. `Ancestors` keeps a row of bits for
+// each item, of all that it comes after. It goes through an item's list from the latest to the
+// earliest and drops what the rows of the later ones hold.
 #include "executor/cuda/program/hazards.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // need.
 #pragma once
 
-#include "executor/engine/blame.h"
+#include "ops/kernel/blame.h"
 #include "ops/kernel/index.h"
 #include "ops/kernel/kernel.h"
 
@@ -200,8 +200,8 @@ struct StoreReads {
     for (int node = c.thread(); any && node < faults.nodes; node += c.threads()) {
       if (!faults.makes[node] || !(met(node, 0) || met(node, 1))) continue;
       const int begin = faults.begins[node], end = faults.begins[node + 1];
-      const int value = blame(met(node, 0), faults.makers + begin, end - begin, met, held);
-      if (value == kBlameless) continue;
+      const int value = blame::of(met(node, 0), faults.makers + begin, end - begin, met, held);
+      if (value == blame::kBlameless) continue;
       const int place = 2 * (faults.base + node) + 1;  // of a number: executor/engine/faults.h
       faults.value[place] = value;
       c.atomic_min(&control->place, place);

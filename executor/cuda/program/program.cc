@@ -1,3 +1,14 @@
+// A node's rule records its commands over planned addresses. Beside them stand the bytes that they
+// touch: `hazards` finds the order of tasks from these alone. So each order is one of bytes:
+//
+//   y = relu(x), guard g         reads x and g's byte; writes y and the node's scratch
+//   it waits for a node          that one writes a byte of its own, and this one reads it
+//   it has effects               it writes the one byte of all effects, as others with effects do
+//   assignment, not in place     a task behind all nodes: reads the value, writes the storage
+//
+// The bytes of waits and effects are addresses in the host's memory where no value lies; nothing is
+// written there. Inputs, values of storages, views, and constants that lie beside the arena make no
+// task.
 #include "executor/cuda/program/program.h"
 
 #include <fmt/format.h>
@@ -78,7 +89,7 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
 
 namespace {
 
-/// What stands for all that nodes do beside their results.
+/// Its address stands for all that nodes do beside their results. Its number means nothing.
 constexpr char kEffects = 0;
 
 /// What nodes wait for, as bytes: as if a node wrote a byte of its own, and who waits for it read

@@ -34,7 +34,7 @@ struct Task {
 /// What nodes are bound to beside their values' memory.
 struct CudaBinding {
   const CudaTable& table;
-  const DeviceFacts& device;
+  const DeviceProperties& device;
   ConstantMemory& constants;
   const DeviceFaults* faults = nullptr;  ///< where faults are reported, or null
   std::size_t base = 0;                  ///< of the plan's order, among all plans'

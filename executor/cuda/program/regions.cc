@@ -1,3 +1,16 @@
+// There are two passes. `Grouper` places the tasks. A task is ready when all that it comes after
+// are placed. A region takes its own ready tasks first; where it has none, it opens a node for a
+// region within, and leaves that when nothing is ready there. So tasks of one guard come together,
+// as far as their order allows. Here a loop of three iterations runs forward (0, 2, 4), to the loss
+// (5) and backward (6, 7, 8); task 1 computes a, task 3 computes b, which implies a:
+//
+//   planned   0  1  2|a  3  4|b  5  6|b  7|a  8
+//   flat      0  1  if a {2}  3  if b {4}  5  if b {6}  if a {7}  8
+//   nested    0  1  if a {2 3 if b {4}} else {b := false}  5  if a {if b {6} 7}  8
+//
+// A node gets a further body while a task is ready under a guard that excludes those of all its
+// bodies and was computed before the node was opened. `Clearing` then walks all places in order and
+// adds what bodies clear: guards that other bodies of the node compute and that are read later.
 #include "executor/cuda/program/regions.h"
 
 #include <fmt/format.h>

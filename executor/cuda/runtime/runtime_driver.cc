@@ -22,7 +22,7 @@ std::size_t free_bytes() noexcept {
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
 }
 
-DeviceFacts facts_of(int index, std::span<const std::unique_ptr<DeviceLibrary>> libraries) {
+DeviceProperties facts_of(int index, std::span<const std::unique_ptr<DeviceLibrary>> libraries) {
   cudaDeviceProp properties = {};
   check(cudaGetDeviceProperties(&properties, index), "describe the device");
   int runtime = 0;
@@ -74,7 +74,7 @@ RuntimeDriver::RuntimeDriver(int index, OpenLibraries open) : index_(index) {
   enter();
   free_bytes_ = free_bytes();
   libraries_ = open();
-  facts_ = facts_of(index, libraries_);
+  properties_ = facts_of(index, libraries_);
   alone_ = make_nonblocking();
   // Here, as nothing loads code while a graph is built.
   load_code("set_condition", cuda::condition_kernel(), cuda::kConditionShape);
@@ -116,7 +116,8 @@ std::byte* RuntimeDriver::device_memory(std::size_t bytes) {
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
     throw RunError(fmt::format("{} bytes are needed on device {} ({}), and {} of {} are free",
-                               bytes, index_, facts_.name, free_bytes(), facts_.memory_bytes));
+                               bytes, index_, properties_.name, free_bytes(),
+                               properties_.memory_bytes));
   }
   check(status, "allocate device memory");
   DeviceMemory memory(made);
@@ -257,7 +258,7 @@ const void* RuntimeDriver::load(const GeneratedCommand& command) {
   const void*& kernel = kernels_[*command.source];
   if (kernel == nullptr) {
     const std::vector<char> code =
-        cached_cubin(*command.source, architecture(facts_.major, facts_.minor), cache_);
+        cached_cubin(*command.source, architecture(properties_.major, properties_.minor), cache_);
     cudaLibrary_t library = nullptr;
     check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
           "load a generated kernel");

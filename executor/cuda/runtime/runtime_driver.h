@@ -37,7 +37,7 @@ class RuntimeDriver : public CudaDriver {
   /// Waits for what the device still does; a device in error is left as it is.
   ~RuntimeDriver() override;
 
-  const DeviceFacts& facts() const override { return facts_; }
+  const DeviceProperties& properties() const override { return properties_; }
   std::vector<Candidate> candidates(const LibraryCommand& call) const override;
 
   std::byte* device_memory(std::size_t bytes) override;
@@ -62,7 +62,7 @@ class RuntimeDriver : public CudaDriver {
   void enqueue(const Command& command, CudaStream stream) override;
 
   void begin_capture(CudaStream stream) override;
-  bool begins_early() const override { return facts_.major >= 9; }
+  bool begins_early() const override { return properties_.major >= 9; }
   void begin_early(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;
   void begin_cases(std::span<const bool* const> guards, bool otherwise, CudaStream stream) override;
@@ -118,7 +118,7 @@ class RuntimeDriver : public CudaDriver {
   cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
 
   int index_;
-  DeviceFacts facts_;
+  DeviceProperties properties_;
   std::size_t free_bytes_ = 0;  // when it was opened
   std::unique_ptr<Activities> activities_;
   bool no_activities_ = false;  // it was tried

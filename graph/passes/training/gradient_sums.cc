@@ -1,3 +1,15 @@
+// Each target has a list of contributions, at most one for each set of facts: `add` drops facts
+// that follow from the others or from the target's guard, and adds up what has the same facts. `of`
+// joins the list when nothing is added any more:
+//
+//   y = x + choose(s, {f(x), g(x)})    of x: d+ {}, dg {g ran}, df {f ran}    {}: in any case
+//     one of df and dg counts, never both:  merge(f ran, df, dg) + d+
+//
+//   y = x.loop(f(w)).until(halt, 3)    of w: d2 {g2}, d1 {g1}, d0 {}          g2 implies g1
+//     d2 and d1 may both count:  accumulate_if(d2 if g2, else zero; d1; g1) + d0
+//
+// The last operand of a merge has no guard, so `merged` puts there the contribution with the most
+// facts to deny, as each of those takes a node.
 #include "graph/passes/training/gradient_sums.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// The constructor finds what to clone; `run` copies the graph and puts the clones in:
+//
+//   nodes       x    a    b    y   ...  dy    db    da    b reads a, y reads b, db reads dy and a
+//   segment_         0    0
+//   kept_                 b                               y reads it outside of the segment
+//   cloned_          a                                    db reads it, and it is not kept
+//   written     x    a    b    y   ...  dy a' db    da    before db, the segment's first reader
+//
+// `find_cloned` walks from the end, so a clone's own operands are cloned too, until they are kept.
+// From the first reader on, the copier answers with clones for what they replace. Only gradients
+// and what is made of them come behind it, so no forward node is led to a clone. At the end the
+// originals are put back, as losses, readables and assignments are of them.
 #include "graph/passes/training/recompute.h"
 
 #include <algorithm>

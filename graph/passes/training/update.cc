@@ -1,3 +1,17 @@
+// `Step` writes the graph in this order. `Updates` asks the optimizer, and checks what its rule
+// gives.
+//
+//   copy      all nodes but those of `ir::made_by_training`
+//   advance   the counter of replays                          -> an assignment
+//   clipped   all gradients                                   -> read by the optimizer's rule
+//   number    the learning rate and norms that are asked for  -> in place of each OfUpdate
+//   scalars   once for each factor of the learning rate       -> read by the optimizer's rule
+//   of        a parameter, with storages for its moments      -> assignments of their next values
+//   advance   the counter of updates, if there is a loss      -> an assignment
+//   follow    the nodes left out, as all that they read is there: a GradientOf becomes the
+//             gradient, an AfterUpdate the value that is assigned, others are copied
+//
+// Reads of storages, counters too, see the old values throughout, as in every step.
 #include "graph/passes/training/update.h"
 
 #include <fmt/format.h>

@@ -116,6 +116,9 @@ std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
 }
 
 CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice) {
+  if (gemm.bias && gemm.addend) {
+    throw InternalError("a matrix product with a bias and an addend: no kernel adds both");
+  }
   const Gemm g = collapsed(gemm);
   switch (choice.maker) {
     case Maker::own:

@@ -1,5 +1,17 @@
-// The own matrix product: column panels of up to four registers, tiles of rows down each panel. A
-// transposed B is packed one panel at a time; a product that is split over threads is a batch.
+// The own matrix product. C is cut into panels of up to kMaxV registers of columns, and each panel
+// into tiles of rows. Both cuts are as even as whole registers and whole rows allow:
+//
+//   C [14, 100] of f32, AVX-512        columns 0 to 63    columns 64 to 99
+//   (16 elements a register,           4 registers        3 registers, 4 elements of the last
+//   kMaxV = 4)                         tile of 5 rows     tile of 7 rows
+//                                      tile of 5 rows     tile of 7 rows
+//                                      tile of 4 rows
+//
+// A tile's sums stay in registers over all of k (gemm_tile.h), so nothing is cut along k for the
+// caches. All tiles of a panel run one after the other and read the same columns of B. A transposed
+// B is packed into scratch, panel by panel, as [k, width]. A panel's two kernels, for tiles of
+// `rows` rows and of one row less, are looked up once, when the product is bound. Threads share out
+// the products of a batch; a product by itself runs on one thread.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -40,7 +52,7 @@ TileKernel<T> find_tile(bool transpose_a, bool cut, std::int64_t rows, std::int6
 
 template <class T>
 std::vector<Panel<T>> panels(const Gemm& g) {
-  constexpr std::int64_t W = Simd<T>::kWidth;
+  constexpr std::int64_t W = Simd<T>::kWidth;  // elements of a register
   std::vector<Panel<T>> result;
   const std::int64_t registers = (g.n + W - 1) / W;
   const std::int64_t count = (registers + kMaxV - 1) / kMaxV;
@@ -65,11 +77,12 @@ std::vector<Panel<T>> panels(const Gemm& g) {
   return result;
 }
 
-// Elements that packing needs for one thread: one panel of B.
+// Elements that packing needs for one thread: one panel of B, rounded up to a multiple of 16
+// elements, a cache line of f32 or two of f64.
 template <class T>
 std::int64_t pack_elements(const Gemm& g) {
   if (!g.transpose_b) return 0;
-  constexpr std::int64_t W = Simd<T>::kWidth;
+  constexpr std::int64_t W = Simd<T>::kWidth;  // elements of a register
   const std::int64_t width = std::min<std::int64_t>((g.n + W - 1) / W, kMaxV) * W;
   return (g.k * width + 15) / 16 * 16;
 }

@@ -1,4 +1,14 @@
-// Matrix products by the MKL that libtorch carries.
+// Matrix products by the MKL that libtorch carries. MKL's matrices are column-major: to it the
+// bytes of a row-major C [m, n] are C^T [n, m]. So the operands change places, and nothing moves:
+//
+//   C = op(A) op(B)      is asked for as      C^T = op(B)^T op(A)^T
+//
+//   1  begin   the addend, or the bias row by row, is copied to C; not where the addend is C
+//   2  gemm    C := op(A) op(B) + beta C; beta is 1 where step 1 has an addend or a bias, else 0
+//
+// The number of MKL's threads is set for the calling thread and put back behind the call. Threads
+// share out the products of a batch where it has as many as there are threads, or more; else the
+// products run one after the other, each on all threads.
 #include <cstdint>
 #include <vector>
 
@@ -42,7 +52,9 @@ class MklThreads {
   int before_;
 };
 
-// Elements that a thread should at least copy before a team pays.
+// Elements that a thread should at least copy before a team, whose start costs 1-2 us
+// (ops/cpu/parallel.h), pays. A smaller value starts teams for shorter copies; a larger one leaves
+// longer copies to one thread.
 constexpr std::int64_t kCopyGrain = 64 * 1024;
 
 // A row-major product is the column-major one with A and B exchanged.

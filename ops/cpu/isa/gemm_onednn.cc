@@ -1,5 +1,15 @@
-// Matrix products by oneDNN: the primitive, its memory objects and its arguments are made when the
-// kernel is bound, its scratchpad is planned memory.
+// Matrix products by oneDNN. The primitive, its memory objects and its arguments are made when the
+// kernel is bound; its scratchpad is planned memory.
+//
+//   descriptors   A [batch.., m, k], B [batch.., k, n], bias [1.., n] and C [batch.., m, n], with
+//                 strides: a transposed operand has its last two exchanged, and an operand that
+//                 all products of the batch share has the size 1 there
+//   describe      sizes, strides and threads -> a primitive, or nothing where oneDNN has none
+//   bind          primitive + planned addresses -> Bound: memory objects and arguments
+//   run           [copy the addend to C]   C := A B (+ bias) (+ C)
+//
+// An addend is oneDNN's post-op "sum", which adds to what C holds: so it is copied to C first,
+// product by product, unless it lies there.
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <array>

@@ -1,4 +1,16 @@
-// The loops around row functions: one run, rows of a matrix, or any nest.
+// The loops around row functions. `bind_rows` broadcasts the operands to the result and joins
+// neighbouring loops (ops/expr/nest.h). The innermost loop is the row function's; those around it
+// choose the kernel:
+//
+//   result, operands                 loops      kernel
+//   [], [] and []                    none       RowRun: a run of one element
+//   [8, 4], [8, 4] and [8, 4]        32         RowRun, or ParallelRun on several threads
+//   [8, 4], [8, 4] and [4]           8, 4       Matrix: 8 rows of 4, pointers advance row by row
+//   [2, 3, 4], same and [2, 1, 4]    2, 3, 4    NestedRuns: 6 rows of 4, each divides its number
+//                                               by the sizes to find its operands
+//
+// An operand that is repeated along a loop moves by 0 there. Each thread's share but the last is a
+// multiple of kGrain elements (ops/cpu/parallel.h), or of the rows that hold so many at least.
 #include <array>
 #include <cstring>
 
@@ -10,14 +22,14 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
+// Operands of a row function at most: `where` has three. Those that a function lacks are null and
+// move by 0.
 constexpr std::size_t kOperands = 3;
-// Elements of a thread's share at least, and of the multiple that shares are: a cache line and
-// more, so that two threads never write one.
 
 using Pointers = std::array<const char*, kOperands>;
 
 /// One run of elements.
-struct Run {
+struct RowRun {
   RowFunction row;
   Numbers numbers;
   char* out;
@@ -31,14 +43,14 @@ struct Run {
 };
 
 struct ParallelRun {
-  Run run;
+  RowRun run;
   std::int64_t out_bytes;                        ///< of an element
   std::array<std::int64_t, kOperands> in_bytes;  ///< of a step
   int threads;
 
   void operator()() const {
     parallel_for(threads, run.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      Run part = run;
+      RowRun part = run;
       part.out += begin * out_bytes;
       for (std::size_t k = 0; k < kOperands; ++k) part.in[k] += begin * in_bytes[k];
       part.n = end - begin;
@@ -49,7 +61,7 @@ struct ParallelRun {
 
 /// Rows of a matrix.
 struct Matrix {
-  Run run;  ///< of the first row
+  RowRun run;  ///< of the first row
   std::int64_t rows;
   std::int64_t out_bytes;                        ///< from row to row
   std::array<std::int64_t, kOperands> in_bytes;  ///< from row to row
@@ -75,8 +87,8 @@ struct Matrix {
 };
 
 /// Rows under any nest of loops.
-struct Loops {
-  Run run;  ///< of the first row
+struct NestedRuns {
+  RowRun run;  ///< of the first row
   std::vector<std::int64_t> sizes;
   std::vector<std::array<std::int64_t, kOperands>> in_bytes;  ///< [loop]
   std::int64_t rows;
@@ -127,7 +139,7 @@ CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, v
   const bool single = nest.rank() == 0;  // one element: a run of one, in which every operand moves
   const std::size_t count = operands.types.size();
   const std::size_t outer = single ? 0 : nest.sizes.size() - 1;
-  Run run{row, numbers, static_cast<char*>(out), {}, {}, single ? 1 : nest.sizes.back()};
+  RowRun run{row, numbers, static_cast<char*>(out), {}, {}, single ? 1 : nest.sizes.back()};
   std::array<std::int64_t, kOperands> bytes{};
   for (std::size_t k = 0; k < count; ++k) {
     bytes[k] = static_cast<std::int64_t>(size_of(operands.types[k].element));
@@ -148,7 +160,8 @@ CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, v
   }
   if (outer == 1) return CpuKernel(Matrix{run, rows, run.n * element, moves[0], grain, threads});
   nest.sizes.pop_back();
-  return CpuKernel(Loops{run, nest.sizes, std::move(moves), rows, run.n * element, grain, threads});
+  return CpuKernel(
+      NestedRuns{run, nest.sizes, std::move(moves), rows, run.n * element, grain, threads});
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -10,7 +10,7 @@
 namespace metronome::executor {
 
 /// How many bytes more this process can take.
-struct Room {
+struct FreeMemory {
   std::size_t bytes = 0;
   std::string says;  ///< what says so: "MemAvailable and SwapFree of /proc/meminfo"
 };
@@ -25,7 +25,7 @@ struct MemoryFiles {
 /// leave (v2: memory.max, v1: memory.limit_in_bytes; less what they hold, but for pages of files,
 /// which make way); the limits RLIMIT_AS and RLIMIT_DATA. Absent where the system tells of none of
 /// them.
-std::optional<Room> room_of_process(const MemoryFiles& files = {});
+std::optional<FreeMemory> free_memory_of_process(const MemoryFiles& files = {});
 
 /// What an executable takes, in parts, and its biggest values.
 struct Needs {
@@ -40,7 +40,8 @@ struct Needs {
 };
 
 /// Throws RunError, with all parts and the biggest values, where `needs` are more than `room`.
-void require_room(const std::string& graph, const Needs& needs, const std::optional<Room>& room);
+void require_memory(const std::string& graph, const Needs& needs,
+                    const std::optional<FreeMemory>& free);
 /// The same message where the system refused, whatever it had told of before.
 [[noreturn]] void refuse_for_room(const std::string& graph, const Needs& needs);
 

@@ -14,7 +14,7 @@
 namespace metronome::check {
 
 /// Of a value. Only a root, a value with bytes of its own, has a life.
-struct PlanFact {
+struct ValueLife {
   ValueId root;            ///< the value whose bytes it views, or itself
   std::size_t offset = 0;  ///< where in the root it begins
   bool written = true;     ///< by a kernel: neither an input, a storage's old value nor a view
@@ -24,13 +24,13 @@ struct PlanFact {
 };
 
 /// Facts of every value. The order must be a permutation that makes values before it reads them.
-class PlanFacts {
+class ValueLives {
  public:
-  PlanFacts(const ir::Graph& graph, const plan::Schedule& schedule);
+  ValueLives(const ir::Graph& graph, const plan::Schedule& schedule);
 
-  const PlanFact& operator[](ValueId id) const { return facts_.at(id); }
-  const PlanFact& of_root(ValueId id) const { return facts_.at(facts_.at(id).root); }
-  const std::map<ValueId, PlanFact>& all() const { return facts_; }
+  const ValueLife& operator[](ValueId id) const { return lives_.at(id); }
+  const ValueLife& of_root(ValueId id) const { return lives_.at(lives_.at(id).root); }
+  const std::map<ValueId, ValueLife>& all() const { return lives_; }
   /// The value that stands for a storage's old bytes, of those that are read.
   const std::map<StorageId, ValueId>& old_values() const { return old_values_; }
   /// Inputs and guard.
@@ -47,7 +47,7 @@ class PlanFacts {
   void read_at(ValueId id, int step);
 
   const ir::Graph& graph_;
-  std::map<ValueId, PlanFact> facts_;
+  std::map<ValueId, ValueLife> lives_;
   std::map<StorageId, ValueId> old_values_;
 };
 

@@ -1,4 +1,4 @@
-#include "benchmarks/convolutions.h"
+#include "benchmarks/floor/convolutions.h"
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "benchmarks/products.h"
+#include "benchmarks/floor/products.h"
 #include "benchmarks/statistics.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/graph.h"

@@ -1,4 +1,4 @@
-#include "benchmarks/floor.h"
+#include "benchmarks/floor/floor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "benchmarks/convolutions.h"
-#include "benchmarks/products.h"
+#include "benchmarks/floor/convolutions.h"
+#include "benchmarks/floor/products.h"
 #include "executor/cuda/driver/stopwatch.h"
 #include "executor/cuda/program/device_state.h"
 #include "executor/metronome/device.h"
@@ -103,7 +103,7 @@ class Bench {
   Stopwatch watch_;
 };
 
-double gemm_ms(Bench& bench, const Product& p, bool tf32) {
+double gemm_ms(Bench& bench, const CountedProduct& p, bool tf32) {
   const auto of = [&](bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                       std::int64_t k) {
     GemmProblem problem{.element = p.element,

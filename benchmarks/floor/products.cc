@@ -1,4 +1,4 @@
-#include "benchmarks/products.h"
+#include "benchmarks/floor/products.h"
 
 #include <algorithm>
 #include <vector>
@@ -13,14 +13,14 @@ namespace metronome::benchmarks {
 namespace {
 
 // Of each layer and direction the input product of all steps, and the hidden product of each step.
-std::vector<Product> products_of(const RecurrentSequence& op, const ir::Graph& declared,
-                                 const Node& node, const std::vector<bool>& depends) {
+std::vector<CountedProduct> products_of(const RecurrentSequence& op, const ir::Graph& declared,
+                                        const Node& node, const std::vector<bool>& depends) {
   const Type& x = declared.type(node.inputs[0]);
   const std::int64_t steps = x.shape[op.batch_first ? 1 : 0],
                      rows = x.shape[op.batch_first ? 0 : 1];
   const std::int64_t hidden = node.types[1].shape.back();
   const std::int64_t gates = recurrent::gates_of(op.kind) * hidden;
-  std::vector<Product> products;
+  std::vector<CountedProduct> products;
   for (std::int64_t k = 0; k < op.layers * op.directions(); ++k) {
     const bool first = k < op.directions();
     products.push_back({.rows = steps * rows,
@@ -28,7 +28,7 @@ std::vector<Product> products_of(const RecurrentSequence& op, const ir::Graph& d
                         .out = gates,
                         .element = x.element,
                         .input_gradient = !first || depends[node.inputs[0].node]});
-    Product step{.rows = rows, .in = hidden, .out = gates, .element = x.element};
+    CountedProduct step{.rows = rows, .in = hidden, .out = gates, .element = x.element};
     step.input_gradient = op.first_hidden && depends[node.inputs[1].node];
     products.push_back(step);
     step.input_gradient = true;
@@ -39,8 +39,8 @@ std::vector<Product> products_of(const RecurrentSequence& op, const ir::Graph& d
 
 // The products of a node. One whose left operand is stored transposed is taken for one that is not:
 // no model declares one.
-std::vector<Product> products_of(const ir::Graph& declared, const Node& node,
-                                 const std::vector<bool>& depends) {
+std::vector<CountedProduct> products_of(const ir::Graph& declared, const Node& node,
+                                        const std::vector<bool>& depends) {
   const auto operand = [&](std::size_t i) -> const Type& { return declared.type(node.inputs[i]); };
   const auto trained = [&](std::size_t i) -> bool { return depends[node.inputs[i].node]; };
   if (node.op->as<Linear>() != nullptr) {
@@ -56,13 +56,13 @@ std::vector<Product> products_of(const ir::Graph& declared, const Node& node,
   const auto batched = [&](std::int64_t in, std::int64_t out, bool in_out, bool gradient) {
     const Shape& y = node.types[0].shape;
     const std::int64_t rows = y[y.size() - 2];
-    return Product{.rows = rows,
-                   .in = in,
-                   .out = out,
-                   .element = node.types[0].element,
-                   .input_gradient = gradient,
-                   .batch = node.types[0].numel() / (rows * y.back()),
-                   .weight_in_out = in_out};
+    return CountedProduct{.rows = rows,
+                          .in = in,
+                          .out = out,
+                          .element = node.types[0].element,
+                          .input_gradient = gradient,
+                          .batch = node.types[0].numel() / (rows * y.back()),
+                          .weight_in_out = in_out};
   };
   if (const Matmul* const matmul = node.op->as<Matmul>()) {
     const Shape& weight = operand(1).shape;
@@ -94,11 +94,12 @@ std::vector<bool> depends_on_parameter(const Graph& graph) {
   return depends;
 }
 
-std::map<Product, int> products_of(const Graph& declared) {
+std::map<CountedProduct, int> products_of(const Graph& declared) {
   const std::vector<bool> depends = depends_on_parameter(declared);
-  std::map<Product, int> products;
+  std::map<CountedProduct, int> products;
   for (const Node& node : declared.data().nodes()) {
-    for (const Product& product : products_of(declared.data(), node, depends)) ++products[product];
+    for (const CountedProduct& product : products_of(declared.data(), node, depends))
+      ++products[product];
   }
   return products;
 }

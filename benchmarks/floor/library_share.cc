@@ -1,9 +1,9 @@
-#include "benchmarks/library_share.h"
+#include "benchmarks/floor/library_share.h"
 
 #include <ATen/core/Tensor.h>
 #include <algorithm>
 
-#include "benchmarks/products.h"
+#include "benchmarks/floor/products.h"
 #include "benchmarks/statistics.h"
 #include "graph/emit/scope.h"
 #include "ops/matmul/matmul.h"
@@ -12,7 +12,7 @@ namespace metronome::benchmarks {
 namespace {
 
 // The products of one layer, alone.
-Graph graph_of(const Product& p) {
+Graph graph_of(const CountedProduct& p) {
   const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
     return p.batch > 0 ? Shape{p.batch, rows, columns} : Shape{rows, columns};
   };
@@ -36,7 +36,7 @@ Graph graph_of(const Product& p) {
   return graph;
 }
 
-double milliseconds_of(const Product& product, int threads) {
+double milliseconds_of(const CountedProduct& product, int threads) {
   constexpr int kRounds = 15;
   constexpr double kRoundMs = 5;
   Executable step = compile(graph_of(product), cpu_replay(), {.threads = threads});

@@ -3,7 +3,7 @@
 
 #include "ops/kernel/kernel.h"
 
-namespace metronome::cuda {
+namespace metronome::blame {
 
 /// A fault's value: how the node met the number. From kReadNan on: a NaN from source value -
 /// kReadNan.
@@ -13,8 +13,7 @@ enum Blame : int { kBlameless = -1, kMadeNan = 0, kMadeInfinity = 1, kReadNan = 
 /// `makers[0 .. count)` are whose numbers it reads: nodes, or -1 - s for what comes from outside.
 /// met(node, k) and held(source, k) say whether there is a NaN (k = 0) or an infinity (k = 1).
 template <class Met, class Held>
-METRONOME_DEVICE int blame(bool nan, const int* makers, int count, const Met& met,
-                           const Held& held) {
+METRONOME_DEVICE int of(bool nan, const int* makers, int count, const Met& met, const Held& held) {
   bool infinite = false;
   int read = -1;  // the source of a NaN
   for (int i = 0; i < count; ++i) {
@@ -32,4 +31,4 @@ METRONOME_DEVICE int blame(bool nan, const int* makers, int count, const Met& me
   return infinite || read >= 0 ? kBlameless : kMadeInfinity;
 }
 
-}  // namespace metronome::cuda
+}  // namespace metronome::blame

@@ -1,5 +1,5 @@
 // Memory that is not to be had: told of before any of it is taken, and where the system refuses.
-#include "executor/support/room.h"
+#include "executor/support/free_memory.h"
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -51,23 +51,23 @@ struct System {
                                       available_mib * 1024, swap_mib * 1024));
   }
   /// The bytes in MiB, and what says so, without this folder's name.
-  std::string room() const {
-    const auto room = executor::room_of_process(files);
-    if (!room) return "unknown";
-    std::string says = room->says;
+  std::string free_memory() const {
+    const auto free = executor::free_memory_of_process(files);
+    if (!free) return "unknown";
+    std::string says = free->says;
     const std::string root = folder.path().string() + "/";
     if (const auto at = says.find(root); at != std::string::npos) says.erase(at, root.size());
-    return fmt::format("{} MiB: {}", room->bytes / kMiB, says);
+    return fmt::format("{} MiB: {}", free->bytes / kMiB, says);
   }
 };
 
 TEST_CASE("the machine's free memory") {
   const System s;
-  CHECK(s.room() == "unknown");
+  CHECK(s.free_memory() == "unknown");
   s.meminfo(700, 0);
-  CHECK(s.room() == "700 MiB: MemAvailable and SwapFree of proc/meminfo");
+  CHECK(s.free_memory() == "700 MiB: MemAvailable and SwapFree of proc/meminfo");
   s.meminfo(700, 200);
-  CHECK(s.room() == "900 MiB: MemAvailable and SwapFree of proc/meminfo");
+  CHECK(s.free_memory() == "900 MiB: MemAvailable and SwapFree of proc/meminfo");
 }
 
 TEST_CASE("control groups of version 2: the tightest of the process's own and those around it") {
@@ -76,19 +76,19 @@ TEST_CASE("control groups of version 2: the tightest of the process's own and th
   s.write("proc/self/cgroup", "0::/outer/inner\n");
   s.write("cgroup/outer/inner/memory.max", "max\n");
   s.write("cgroup/outer/inner/memory.current", fmt::format("{}\n", 50 * kMiB));
-  CHECK(s.room() == "4000 MiB: MemAvailable and SwapFree of proc/meminfo");
+  CHECK(s.free_memory() == "4000 MiB: MemAvailable and SwapFree of proc/meminfo");
   s.write("cgroup/outer/memory.max", fmt::format("{}\n", 1000 * kMiB));
   s.write("cgroup/outer/memory.current", fmt::format("{}\n", 700 * kMiB));
-  CHECK(s.room() == "300 MiB: cgroup/outer/memory.max");
+  CHECK(s.free_memory() == "300 MiB: cgroup/outer/memory.max");
   // Pages of files make way.
   s.write("cgroup/outer/memory.stat",
           fmt::format("anon 1\nfile 5\ninactive_file {}\nactive_file {}\ninactive_file_x 9\n",
                       100 * kMiB, 200 * kMiB));
-  CHECK(s.room() == "600 MiB: cgroup/outer/memory.max");
+  CHECK(s.free_memory() == "600 MiB: cgroup/outer/memory.max");
   s.write("cgroup/outer/inner/memory.max", fmt::format("{}\n", 60 * kMiB));
-  CHECK(s.room() == "10 MiB: cgroup/outer/inner/memory.max");
+  CHECK(s.free_memory() == "10 MiB: cgroup/outer/inner/memory.max");
   s.write("cgroup/outer/inner/memory.current", fmt::format("{}\n", 70 * kMiB));
-  CHECK(s.room() == "0 MiB: cgroup/outer/inner/memory.max");
+  CHECK(s.free_memory() == "0 MiB: cgroup/outer/inner/memory.max");
 }
 
 TEST_CASE("control groups of version 1, and a container that sees its own group as the root") {
@@ -99,14 +99,14 @@ TEST_CASE("control groups of version 1, and a container that sees its own group 
   s.write("cgroup/memory/memory.stat",
           fmt::format("inactive_file 7\ntotal_inactive_file {}\ntotal_active_file {}\n", kMiB,
                       2 * kMiB));
-  CHECK(s.room() == "115 MiB: cgroup/memory/memory.limit_in_bytes");
+  CHECK(s.free_memory() == "115 MiB: cgroup/memory/memory.limit_in_bytes");
   s.write("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // none
   s.meminfo(90, 0);
-  CHECK(s.room() == "90 MiB: MemAvailable and SwapFree of proc/meminfo");
+  CHECK(s.free_memory() == "90 MiB: MemAvailable and SwapFree of proc/meminfo");
   // Version 2 beside it, in a folder of its own.
   s.write("cgroup/unified/memory.max", fmt::format("{}\n", 20 * kMiB));
   s.write("cgroup/unified/memory.current", "0\n");
-  CHECK(s.room() == "20 MiB: cgroup/unified/memory.max");
+  CHECK(s.free_memory() == "20 MiB: cgroup/unified/memory.max");
 }
 
 /// A limit of this process, for as long as it lives.
@@ -131,14 +131,14 @@ class Limit {
 TEST_CASE("limits of the process, less what it holds") {
   const System s;
   s.write("proc/self/status", "Name: x\nVmPeak:  9 kB\nVmSize:\t 2048 kB\nVmData:\t 1024 kB\n");
-  CHECK(s.room() == "unknown");
+  CHECK(s.free_memory() == "unknown");
   {
     const Limit limit(RLIMIT_DATA, 4096 * kGiB);
-    CHECK(s.room() == "4194303 MiB: RLIMIT_DATA (ulimit -d)");
+    CHECK(s.free_memory() == "4194303 MiB: RLIMIT_DATA (ulimit -d)");
     const Limit tighter(RLIMIT_AS, 2048 * kGiB);
-    CHECK(s.room() == "2097150 MiB: RLIMIT_AS (ulimit -v)");
+    CHECK(s.free_memory() == "2097150 MiB: RLIMIT_AS (ulimit -v)");
   }
-  CHECK(s.room() == "unknown");
+  CHECK(s.free_memory() == "unknown");
 }
 
 TEST_CASE("bytes as text") {
@@ -156,22 +156,23 @@ TEST_CASE("what is needed is compared with what there is") {
                                {"f32[8] \"w\", a parameter", kGiB},
                                {"f32[9] \"b\"", 2 * kGiB},
                                {"f32[9] \"b\"", 2 * kGiB}}};
-  executor::require_room("net", needs, std::nullopt);
-  executor::require_room("net", needs, executor::Room{4 * kGiB, "a test"});
-  CHECK_THROWS_WITH_AS(executor::require_room("net", needs, executor::Room{4 * kGiB - 1, "a test"}),
-                       "graph \"net\" needs 4.0 GiB of memory, but this process can take 4.0 GiB "
-                       "more, says a test\n"
-                       "  3.0 GiB  arena\n"
-                       "  1.0 GiB  storages\n"
-                       "the biggest values are\n"
-                       "   2.0 GiB  f32[9] \"b\"\n"
-                       "   1.0 GiB  f32[8] \"w\", a parameter\n"
-                       "  36 bytes  f32[9] \"a\"\n"
-                       "give it smaller shapes or a smaller batch, or more memory",
-                       RunError);
+  executor::require_memory("net", needs, std::nullopt);
+  executor::require_memory("net", needs, executor::FreeMemory{4 * kGiB, "a test"});
+  CHECK_THROWS_WITH_AS(
+      executor::require_memory("net", needs, executor::FreeMemory{4 * kGiB - 1, "a test"}),
+      "graph \"net\" needs 4.0 GiB of memory, but this process can take 4.0 GiB "
+      "more, says a test\n"
+      "  3.0 GiB  arena\n"
+      "  1.0 GiB  storages\n"
+      "the biggest values are\n"
+      "   2.0 GiB  f32[9] \"b\"\n"
+      "   1.0 GiB  f32[8] \"w\", a parameter\n"
+      "  36 bytes  f32[9] \"a\"\n"
+      "give it smaller shapes or a smaller batch, or more memory",
+      RunError);
   const executor::Needs endless{{{"arena", SIZE_MAX - 1}, {"inputs", SIZE_MAX}}, {}};
   CHECK_THROWS_WITH_AS(
-      executor::require_room("net", endless, executor::Room{SIZE_MAX - 1, "a test"}),
+      executor::require_memory("net", endless, executor::FreeMemory{SIZE_MAX - 1, "a test"}),
       "graph \"net\" needs 16.0 EiB of memory, but this process can take 16.0 EiB "
       "more, says a test\n"
       "  16.0 EiB  arena\n"

@@ -1,4 +1,4 @@
-#include "executor/support/room.h"
+#include "executor/support/free_memory.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -51,16 +51,16 @@ std::optional<std::size_t> number_of(const std::filesystem::path& file, std::str
   return std::nullopt;
 }
 
-void lower(std::optional<Room>& room, std::size_t bytes, const std::string& says) {
-  if (!room || bytes < room->bytes) room = Room{bytes, says};
+void lower(std::optional<FreeMemory>& free, std::size_t bytes, const std::string& says) {
+  if (!free || bytes < free->bytes) free = FreeMemory{bytes, says};
 }
 
-void look_at_machine(const std::string& proc, std::optional<Room>& room) {
+void look_at_machine(const std::string& proc, std::optional<FreeMemory>& free) {
   const std::filesystem::path file = proc + "/meminfo";
   const auto available = number_of(file, "MemAvailable");
   if (!available) return;
   const std::size_t swap = number_of(file, "SwapFree").value_or(0);
-  lower(room, (*available + swap) * kKibibyte,
+  lower(free, (*available + swap) * kKibibyte,
         fmt::format("MemAvailable and SwapFree of {}", file.string()));
 }
 
@@ -77,7 +77,7 @@ constexpr GroupFiles kVersion1 = {
 /// One group and those around it, up to `root`. In a container the path may be the host's, of which
 /// nothing but the root is seen: folders that are not there are passed over.
 void look_at_groups(const std::filesystem::path& root, std::string_view path,
-                    const GroupFiles& files, std::optional<Room>& room) {
+                    const GroupFiles& files, std::optional<FreeMemory>& free) {
   std::filesystem::path below = std::filesystem::path(path).relative_path();
   while (true) {
     const std::filesystem::path group = below.empty() ? root : root / below;
@@ -88,14 +88,14 @@ void look_at_groups(const std::filesystem::path& root, std::string_view path,
       for (const char* key : files.pages) {
         makes_way += number_of(group / "memory.stat", key).value_or(0);
       }
-      lower(room, difference(*limit, difference(*held, makes_way)), (group / files.limit).string());
+      lower(free, difference(*limit, difference(*held, makes_way)), (group / files.limit).string());
     }
     if (below.empty()) return;
     below = below.parent_path();
   }
 }
 
-void look_at_control_groups(const MemoryFiles& files, std::optional<Room>& room) {
+void look_at_control_groups(const MemoryFiles& files, std::optional<FreeMemory>& free) {
   std::ifstream in(files.proc + "/self/cgroup");
   for (std::string line; std::getline(in, line);) {  // "4:cpu,memory:/path", in v2 "0::/path"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -105,20 +105,20 @@ void look_at_control_groups(const MemoryFiles& files, std::optional<Room>& room)
     if (controllers == ",,") {
       // Beside groups of version 1 those of version 2 stand in a folder of their own.
       for (const char* folder : {"", "/unified"}) {
-        look_at_groups(files.cgroup + folder, path, kVersion2, room);
+        look_at_groups(files.cgroup + folder, path, kVersion2, free);
       }
     } else if (controllers.find(",memory,") != std::string::npos) {
-      look_at_groups(files.cgroup + "/memory", path, kVersion1, room);
+      look_at_groups(files.cgroup + "/memory", path, kVersion1, free);
     }
   }
 }
 
-void look_at_limits(const std::string& proc, std::optional<Room>& room) {
+void look_at_limits(const std::string& proc, std::optional<FreeMemory>& free) {
   const auto look = [&](auto resource, const char* name, const char* key) {
     ::rlimit limit = {};
     if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
     const auto held = number_of(proc + "/self/status", key);
-    if (held) lower(room, difference(limit.rlim_cur, *held * kKibibyte), name);
+    if (held) lower(free, difference(limit.rlim_cur, *held * kKibibyte), name);
   };
   look(RLIMIT_AS, "RLIMIT_AS (ulimit -v)", "VmSize");
   look(RLIMIT_DATA, "RLIMIT_DATA (ulimit -d)", "VmData");
@@ -150,12 +150,12 @@ std::string listed(std::vector<Needs::Part> parts) {
 
 }  // namespace
 
-std::optional<Room> room_of_process(const MemoryFiles& files) {
-  std::optional<Room> room;
-  look_at_machine(files.proc, room);
-  look_at_control_groups(files, room);
-  look_at_limits(files.proc, room);
-  return room;
+std::optional<FreeMemory> free_memory_of_process(const MemoryFiles& files) {
+  std::optional<FreeMemory> free;
+  look_at_machine(files.proc, free);
+  look_at_control_groups(files, free);
+  look_at_limits(files.proc, free);
+  return free;
 }
 
 std::size_t Needs::bytes() const {
@@ -164,10 +164,11 @@ std::size_t Needs::bytes() const {
   return sum;
 }
 
-void require_room(const std::string& graph, const Needs& needs, const std::optional<Room>& room) {
-  if (!room || needs.bytes() <= room->bytes) return;
+void require_memory(const std::string& graph, const Needs& needs,
+                    const std::optional<FreeMemory>& free) {
+  if (!free || needs.bytes() <= free->bytes) return;
   refuse(graph, needs,
-         fmt::format("this process can take {} more, says {}", in_units(room->bytes), room->says));
+         fmt::format("this process can take {} more, says {}", in_units(free->bytes), free->says));
 }
 
 void refuse_for_room(const std::string& graph, const Needs& needs) {
