@@ -9,6 +9,7 @@
 #include <exception>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -61,60 +62,101 @@ class Bench {
   std::vector<void*> input_data_, output_data_;
 };
 
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 double seconds_of(const CpuKernel& kernel, int calls) {
   const auto begin = Clock::now();
   for (int i = 0; i < calls; ++i) kernel();
-  return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
+  return seconds_since(begin) / calls;
 }
 
-/// The fastest candidate by the best of interleaved rounds. A later candidate must win by 3 %: the
-/// fixed rule's choice stands where the difference is noise. One that fails is left out, with a
-/// warning.
-Kernels::Fastest fastest_of(const CpuTable& table, const Node& node, std::span<const Type> inputs,
-                            std::span<const Candidate> candidates) {
-  Bench bench(table, node, inputs);
-  std::vector<CpuKernel> kernels;
-  std::vector<int> calls;
-  std::vector<bool> fails(candidates.size());
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  const auto seconds = [&](std::size_t i, int count) {
-    if (fails[i]) return kNever;
+/// The candidates of one node, timed in turns. A later candidate must win by 3 %: the fixed rule's
+/// choice stands where the difference is noise. One that fails is left out, with a warning; one
+/// that is hopeless is not called again.
+class Race {
+ public:
+  Race(const CpuTable& table, const Node& node, std::span<const Type> inputs,
+       std::span<const Candidate> candidates)
+      : node_(node), inputs_(inputs), candidates_(candidates), bench_(table, node, inputs) {}
+
+  Kernels::Fastest run() {
+    for (const Candidate& candidate : candidates_) {
+      Runner& runner = runners_.emplace_back(Runner{bench_.bind(candidate)});
+      runner.best = seconds(runner, 1);  // first touch, just-in-time code
+      if (runner.best > kHopelessAtFirst * fastest_) continue;
+      runner.best = kNever;
+      time(runner, 1);
+      runner.calls = std::clamp(static_cast<int>(kRound / std::max(runner.best, 1e-8)), 1, 2000);
+    }
+    const auto begin = Clock::now();
+    for (int round = 0; round < kRounds; ++round) {
+      for (Runner& runner : runners_) {
+        if (runner.best <= kHopeless * fastest_) time(runner, runner.calls);
+      }
+      if (round > 0 && seconds_since(begin) > kLong) break;
+    }
+    return fastest();
+  }
+
+ private:
+  static constexpr int kRounds = 5;
+  static constexpr double kRound = 200e-6;  // seconds for which a candidate is timed in each round
+  static constexpr double kLong = 0.1;      // seconds after which no third round begins
+  // So many times the fastest one's: farther than the rounds of one kernel lie apart on a busy
+  // machine.
+  static constexpr double kHopeless = 1.5;
+  static constexpr double kHopelessAtFirst = 5;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  struct Runner {
+    CpuKernel kernel;
+    int calls = 1;         // in a round
+    double best = kNever;  // seconds of a call
+    bool fails = false;
+  };
+
+  void time(Runner& runner, int calls) {
+    runner.best = std::min(runner.best, seconds(runner, calls));
+    fastest_ = std::min(fastest_, runner.best);
+  }
+
+  double seconds(Runner& runner, int calls) {
+    if (runner.fails) return kNever;
     try {
-      return seconds_of(kernels[i], count);
+      return seconds_of(runner.kernel, calls);
     } catch (const std::exception& failure) {
-      fails[i] = true;
-      logger().warn("{}: {} is left out, as it fails where it is timed: {}", describe(node),
-                    name_of(candidates[i]), failure.what());
+      runner.fails = true;
+      logger().warn("{}: {} is left out, as it fails where it is timed: {}", describe(node_),
+                    name_of(candidates_[static_cast<std::size_t>(&runner - runners_.data())]),
+                    failure.what());
       return kNever;
     }
-  };
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    kernels.push_back(bench.bind(candidates[i]));
-    seconds(i, 1);  // first touch, just-in-time code
-    const double once = seconds(i, 1);
-    constexpr double kRound = 200e-6;  // seconds a candidate is timed in each round
-    calls.push_back(std::clamp(static_cast<int>(kRound / std::max(once, 1e-8)), 1, 2000));
   }
-  std::vector<double> best(candidates.size(), kNever);
-  constexpr int kRounds = 5;
-  for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      best[i] = std::min(best[i], seconds(i, calls[i]));
+
+  Kernels::Fastest fastest() const {
+    std::optional<std::size_t> winner;
+    for (std::size_t i = 0; i < runners_.size(); ++i) {
+      if (runners_[i].fails) continue;
+      logger().debug("{}: {} {:.3f} us", describe(node_, inputs_), name_of(candidates_[i]),
+                     runners_[i].best * 1e6);
+      if (!winner || runners_[i].best < 0.97 * runners_[*winner].best) winner = i;
     }
+    if (!winner) {
+      throw RunError(fmt::format(
+          "{}: all its kernels fail where they are timed; the warnings say why", describe(node_)));
+    }
+    return {*winner, TimedBy::host_clock, runners_[*winner].best};
   }
-  auto winner = static_cast<std::size_t>(std::ranges::find(fails, false) - fails.begin());
-  if (winner == fails.size()) {
-    throw RunError(fmt::format(
-        "{}: all its kernels fail where they are timed; the warnings say why", describe(node)));
-  }
-  for (std::size_t i = 0; i < best.size(); ++i) {
-    if (fails[i]) continue;
-    logger().debug("{}: {} {:.3f} us", describe(node, inputs), name_of(candidates[i]),
-                   best[i] * 1e6);
-    if (best[i] < 0.97 * best[winner]) winner = i;
-  }
-  return {winner, TimedBy::host_clock, best[winner]};
-}
+
+  const Node& node_;
+  std::span<const Type> inputs_;
+  std::span<const Candidate> candidates_;
+  Bench bench_;
+  std::vector<Runner> runners_;
+  double fastest_ = kNever;
+};
 
 class CpuKernels final : public Kernels {
  public:
@@ -128,7 +170,7 @@ class CpuKernels final : public Kernels {
   }
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
-    return fastest_of(table_, node, inputs, candidates);
+    return Race(table_, node, inputs, candidates).run();
   }
   bool run() const override { return options_.run; }
   std::optional<Maker> preferred() const override { return options_.preferred; }
