@@ -11,10 +11,9 @@
 namespace metronome::models {
 
 Model conv_autoenc(Scale scale, Element element) {
-  const bool small = scale == Scale::small;
-  const std::int64_t images = batch_at(scale, 64), size = small ? 16 : 64;
+  const std::int64_t images = batch_at(scale, 64), size = size_at(scale, 16, 32, 64);
   constexpr std::int64_t kColors = 3;
-  const std::int64_t width = small ? 8 : 64;
+  const std::int64_t width = size_at(scale, 8, 32, 64);
 
   Graph g("conv_autoenc");
   Value x = g.input("x", element, {images, kColors, size, size});

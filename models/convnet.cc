@@ -11,9 +11,8 @@
 namespace metronome::models {
 
 Model convnet(Scale scale, Element element) {
-  const bool small = scale == Scale::small;
-  const std::int64_t images = batch_at(scale, 128), size = small ? 16 : 64;
-  const std::int64_t width = small ? 8 : 64, classes = width_at(scale, 100);
+  const std::int64_t images = batch_at(scale, 128), size = size_at(scale, 16, 32, 64);
+  const std::int64_t width = size_at(scale, 8, 32, 64), classes = width_at(scale, 100);
 
   Graph g("convnet");
   Value x = g.input("x", element, {images, 3, size, size});

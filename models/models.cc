@@ -26,14 +26,18 @@ constexpr std::array<ModelEntry, 12> kModels = {{
     {"transformer", transformer},
 }};
 
+constexpr std::string_view kScales[] = {"small", "medium", "full"};  // [Scale]
+
 }  // namespace
 
-std::string_view name_of(Scale scale) { return scale == Scale::small ? "small" : "full"; }
+std::string_view name_of(Scale scale) { return kScales[static_cast<std::size_t>(scale)]; }
 
 Scale scale_of(std::string_view name) {
-  if (name == "small") return Scale::small;
-  if (name == "full") return Scale::full;
-  throw RunError(fmt::format("there is no scale \"{}\": small or full", name));
+  const auto* found = std::ranges::find(kScales, name);
+  if (found == std::end(kScales)) {
+    throw RunError(fmt::format("there is no scale \"{}\": small, medium or full", name));
+  }
+  return static_cast<Scale>(found - std::begin(kScales));
 }
 
 std::span<const ModelEntry> all_models() { return kModels; }
@@ -55,10 +59,25 @@ std::string model_names() {
   return names;
 }
 
-std::int64_t batch_at(Scale scale, std::int64_t full) { return scale == Scale::small ? 4 : full; }
+std::int64_t batch_at(Scale scale, std::int64_t full) {
+  return size_at(scale, 4, std::clamp<std::int64_t>(full / 8, 16, 32), full);
+}
 
 std::int64_t width_at(Scale scale, std::int64_t full) {
-  return scale == Scale::small ? std::max<std::int64_t>(full / 32, 16) : full;
+  const std::int64_t medium = std::min(full, std::clamp<std::int64_t>(full / 4, 128, 256));
+  return size_at(scale, std::max<std::int64_t>(full / 32, 16), medium, full);
+}
+
+std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::int64_t full) {
+  switch (scale) {
+    case Scale::small:
+      return small;
+    case Scale::medium:
+      return medium;
+    case Scale::full:
+      return full;
+  }
+  throw InternalError("a scale without a size");
 }
 
 Values Model::feeds() const {

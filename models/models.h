@@ -11,8 +11,9 @@
 namespace metronome::models {
 
 /// `full` is the benchmark's size; `small` is its launch-bound form: batch 4 and widths divided by
-/// 32, but at least 16; images of 16x16 and convolutions of 8 to 64 channels.
-enum class Scale : std::uint8_t { small, full };
+/// 32, but at least 16; images of 16x16 and convolutions of 8 to 64 channels. `medium` lies between
+/// them: batch 16 or 32, widths of 128 to 256, images of 32x32 and 32 to 256 channels.
+enum class Scale : std::uint8_t { small, medium, full };
 
 std::string_view name_of(Scale scale);
 
@@ -64,14 +65,17 @@ const ModelEntry& find_model(std::string_view name);
 /// "mlp, residual_tower, ..."
 std::string model_names();
 
-// ---- for the models' own files
-// -------------------------------------------------------------------
+// ---- for the models' own files ------------------------------------------------------------------
 
-/// Rows of a batch: 4 at small scale.
+/// Rows of a batch: 4 at small scale, an eighth, but 16 to 32, at medium scale.
 std::int64_t batch_at(Scale scale, std::int64_t full);
 
-/// A width: full / 32, but at least 16, at small scale.
+/// A width: full / 32, but at least 16, at small scale; full / 4, but 128 to 256, at medium scale.
+/// Never more than at full scale, but for those 16.
 std::int64_t width_at(Scale scale, std::int64_t full);
+
+/// What else differs from scale to scale.
+std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::int64_t full);
 
 /// A finished declaration as a model.
 Model finish(Graph graph, Value input, Value target, double lr = 1e-3, std::int64_t vocabulary = 0);

@@ -11,9 +11,8 @@
 namespace metronome::models {
 
 Model transformer(Scale scale, Element element) {
-  const bool small = scale == Scale::small;
-  const std::int64_t rows = batch_at(scale, 32), length = small ? 16 : 128;
-  const std::int64_t vocabulary = small ? 256 : 8192;
+  const std::int64_t rows = batch_at(scale, 32), length = size_at(scale, 16, 64, 128);
+  const std::int64_t vocabulary = size_at(scale, 256, 2048, 8192);
   const std::int64_t width = width_at(scale, 512), hidden = width_at(scale, 2048);
   constexpr std::int64_t kHeads = 8, kLayers = 4;
   constexpr double kSlow = 1e-4;

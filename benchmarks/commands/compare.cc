@@ -178,8 +178,8 @@ void add_compare(CLI::App& app, Action& chosen) {
   verb->add_option("models", arguments->models,
                    "Models; all where none is named: " + models::model_names())
       ->check(one_of(names));
-  verb->add_option("--scale", arguments->scale, "small (launch-bound) or full")
-      ->check(one_of({"small", "full"}))
+  verb->add_option("--scale", arguments->scale, "small (launch-bound), medium or full")
+      ->check(one_of({"small", "medium", "full"}))
       ->capture_default_str();
   verb->add_option("--device", arguments->device,
                    "Of both sides: cpu, or cuda, where a batch lies on the GPU already")
@@ -194,11 +194,11 @@ void add_compare(CLI::App& app, Action& chosen) {
   verb->add_flag("--tf32", arguments->tf32,
                  "TF32 products on a GPU for both, in place of IEEE f32");
   verb->add_option("--threads", arguments->threads,
-                   "Threads of both sides; by default 1 at small scale and all cores at full")
+                   "Threads of both sides; by default 1 at small scale and all cores at others")
       ->check(whole_number(1, 1024));
   verb->add_option(
           "--rounds", arguments->rounds,
-          fmt::format("Timed rounds, at least {}; by default {} at small scale and {} at full",
+          fmt::format("Timed rounds, at least {}; by default {} at small scale and {} at others",
                       benchmarks::kFewestRounds, kSmallRounds, kFullRounds))
       ->check(whole_number(benchmarks::kFewestRounds, 10000));
   verb->add_option("--json", arguments->json,

@@ -94,8 +94,8 @@ void add_plan(CLI::App& app, Action& chosen) {
       chosen, [arguments] { return plan(*arguments); });
   verb->add_option("model", arguments->model, listed(names()))->check(one_of(names()));
   verb->add_option("--scale", arguments->scale,
-                   "small (launch-bound) or full; digits, mnist and text have one size")
-      ->check(one_of({"small", "full"}))
+                   "small (launch-bound), medium or full; digits, mnist and text have one size")
+      ->check(one_of({"small", "medium", "full"}))
       ->capture_default_str();
   verb->add_option("--device", arguments->device,
                    "What is planned for: cpu, or cuda, where it must be there")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from peers.sizes import MODELS as PEERS_MODELS
-from peers.sizes import SCALES
 
+# A device's time is for the smallest steps and the largest.
+SCALES = ("small", "full")
 # Seconds of a step's first launch, after which it hangs: the process says which form, and ends.
 LAUNCH_LIMIT = "5"
 TOOLS = ("memcheck", "racecheck", "synccheck")

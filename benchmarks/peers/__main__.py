@@ -55,9 +55,9 @@ def arguments() -> argparse.Namespace:
         "--threads",
         type=int,
         help="of a CPU, for each rank; by default 1 at small scale and all cores, shared out "
-        "between the ranks, at full",
+        "between the ranks, at others",
     )
-    add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 21 small and 9 full")
+    add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 21 small, else 9")
     add("--limit", type=float, default=3600, help="seconds after which nothing more is begun")
     add(
         "--cache",

@@ -1,4 +1,4 @@
-"""The models by name: their sizes at both scales, and the batches that they are fed."""
+"""The models by name: their sizes at each scale, and the batches that they are fed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy
 
-SCALES = ("small", "full")
+SCALES = ("small", "medium", "full")
 BATCHES = 50
 
 
@@ -37,46 +37,51 @@ class Sizes:
 
 COLORS, HEADS, STEPS = 3, 8, 50
 
-#        model             batch  width  hidden  parameters: small, full
+#        model             batch  width  hidden  parameters: small, medium, full
 _FULL = {
-    "mlp": (256, 1024, 2048, 17_184, 16_802_816),
-    "residual_tower": (256, 1024, 1024, 15_552, 14_718_976),
-    "gated_routing": (256, 512, 512, 3_112, 2_638_856),
-    "iterative_refine": (256, 1024, 1024, 3_296, 3_152_896),
-    "feedback_fixed": (128, 512, 512, 880, 790_016),
-    "convnet": (128, 64, 512, 62_864, 3_965_028),
-    "conv_autoenc": (64, 64, 512, 87_315, 5_515_395),
-    "gru_seq": (128, 256, 512, 1_904, 1_314_048),
-    "lstm_seq": (128, 256, 512, 4_624, 3_809_536),
-    "transformer": (32, 512, 2048, 21_824, 21_071_872),
+    "mlp": (256, 1024, 2048, 17_184, 331_008, 16_802_816),
+    "residual_tower": (256, 1024, 1024, 15_552, 927_232, 14_718_976),
+    "gated_routing": (256, 512, 512, 3_112, 168_200, 2_638_856),
+    "iterative_refine": (256, 1024, 1024, 3_296, 198_400, 3_152_896),
+    "feedback_fixed": (128, 512, 512, 880, 50_048, 790_016),
+    "convnet": (128, 64, 512, 62_864, 1_005_668, 3_965_028),
+    "conv_autoenc": (64, 64, 512, 87_315, 1_381_443, 5_515_395),
+    "gru_seq": (128, 256, 512, 1_904, 115_584, 1_314_048),
+    "lstm_seq": (128, 256, 512, 4_624, 280_704, 3_809_536),
+    "transformer": (32, 512, 2048, 21_824, 1_064_448, 21_071_872),
 }
 MODELS = tuple(_FULL)
 
 
 def sizes(model: str, scale: str) -> Sizes:
     """The small scale is the launch-bound one: batch 4, widths divided by 32 but at least 16;
-    images of 16x16, convolutions of 8 channels and more; 16 tokens of 256."""
-    batch, width, hidden, small_count, full_count = _FULL[model]
-    small = scale == "small"
-    batch = 4 if small else batch
+    images of 16x16, convolutions of 8 channels and more; 16 tokens of 256. The medium scale lies
+    between: batch 16 or 32, widths of 128 to 256; images of 32x32, 32 channels and more; 64 tokens
+    of 2,048."""
+    batch, width, hidden, *counts = _FULL[model]
+    index = SCALES.index(scale)
 
-    def at(full: int) -> int:
-        return max(full // 32, 16) if small else full
+    def at(small: int, medium: int, full: int) -> int:
+        return (small, medium, full)[index]
 
-    count = small_count if small else full_count
+    def wide(full: int) -> int:
+        return at(max(full // 32, 16), min(full, max(128, min(full // 4, 256))), full)
+
+    batch = at(4, max(16, min(batch // 8, 32)), batch)
+    count = counts[index]
     if model in ("convnet", "conv_autoenc"):
-        size = 16 if small else 64
+        size = at(16, 32, 64)
         images = Array((batch, COLORS, size, size))
-        target = Array((batch, at(100))) if model == "convnet" else None
-        by = 8 if small else 1
+        target = Array((batch, wide(100))) if model == "convnet" else None
+        by = at(8, 2, 1)
         return Sizes(model, scale, batch, width // by, hidden // by, images, target, count)
-    width, hidden = at(width), at(hidden)
+    width, hidden = wide(width), wide(hidden)
     rows = Array((batch, width))
     if model in ("gru_seq", "lstm_seq"):
         x = Array((batch, STEPS, width))
         return Sizes(model, scale, batch, width, hidden, x, rows, count)
     if model == "transformer":
-        tokens = Array((batch, 16 if small else 128), 256 if small else 8192)
+        tokens = Array((batch, at(16, 64, 128)), at(256, 2048, 8192))
         return Sizes(model, scale, batch, width, hidden, tokens, None, count, 1e-4)
     return Sizes(model, scale, batch, width, hidden, rows, rows, count)
 

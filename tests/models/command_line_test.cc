@@ -83,7 +83,7 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
           "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine, "
           "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
           "lstm_seq or transformer.");
-  refuses("compare --scale huge", "--scale: there is no \"huge\": say small or full.");
+  refuses("compare --scale huge", "--scale: there is no \"huge\": say small, medium or full.");
   refuses("compare --threads two", "--threads: \"two\" is no whole number from 1 to 1024.");
   refuses("compare --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
   refuses("compare --tf32", "--tf32 needs --device cuda: a CPU has no TF32.");
