@@ -9,6 +9,7 @@
 
 #include "benchmarks/batches.h"
 #include "benchmarks/contestant.h"
+#include "benchmarks/eager_form.h"
 #include "benchmarks/floor/convolutions.h"
 #include "benchmarks/floor/library_share.h"
 #include "benchmarks/memory.h"
@@ -105,10 +106,8 @@ OnDevice measure_on_device(const models::Model& model, const CompareOptions& opt
 
 // A fresh one, so that no step frees what an earlier one made.
 void measure_eager_memory(const models::Model& model, const Batches& batches,
-                          const CompareOptions& options, Comparison& result) {
-  const auto compiled = [&] {
-    return compile(model.graph, eager(options.device), {.threads = options.threads});
-  };
+                          const CompareOptions& options, const Target& target, Comparison& result) {
+  const auto compiled = [&] { return compile(model.graph, target, {.threads = options.threads}); };
   const auto take = [&](Executable& step) {
     Contestant(step, batches, model.graph.loss()).read(kFewestSteps);
   };
@@ -183,9 +182,12 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
   check_timed_plan(planned_steps, result.agreement, options.tf32 ? 1e-2 : 1e-5);
 
   progress("timing");
-  Executable eager_step = compile(model.graph, eager(options.device), {.threads = options.threads});
   at::globalContext().setAllowTF32CuBLAS(options.tf32);
   at::globalContext().setAllowTF32CuDNN(options.tf32);
+  const EagerForm form = fastest_form(model, batches, options);
+  const EagerSettings settings(form, options.device);
+  result.eager_form = name_of(form);
+  Executable eager_step = compile(model.graph, settings.target(), {.threads = options.threads});
   Contestant eager_steps(eager_step, batches, model.graph.loss());
   if (on_device) {  // one batch, there
     eager_steps.read(1);
@@ -199,10 +201,11 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
     result.on_device = measure_on_device(model, options, planned, eager_steps, planned_steps);
     library = result.on_device->floor.library_ms();
   } else {
-    library = library_ms(model.graph, options.threads);
+    library = library_ms(model.graph, options.threads) +
+              convolutions_ms(convolutions_of(model.graph), options.threads);
   }
   result.library_share = library / result.planned_ms.median();
-  measure_eager_memory(model, batches, options, result);
+  measure_eager_memory(model, batches, options, settings.target(), result);
   return result;
 }
 

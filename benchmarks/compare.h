@@ -65,13 +65,15 @@ struct Comparison {
   Samples planned_unread_ms;
   Verdict verdict = Verdict::even;
 
+  std::string
+      eager_form;  ///< the fastest of libtorch's settings (eager_form.h), by which it is timed
   double compile_s = 0;
   std::size_t kernels_declared = 0;
   std::size_t kernels_planned = 0;
   std::size_t arena_bytes = 0;
   std::size_t lower_bound_bytes = 0;
   std::size_t eager_peak_bytes = 0;  ///< of tensors made during steps
-  double library_share = 0;  ///< GEMMs, on a GPU convolutions too, alone over a planned step
+  double library_share = 0;          ///< GEMMs and convolutions, alone over a planned step
   Agreement agreement;
   bool tf32 = false;
   std::optional<OnDevice> on_device;

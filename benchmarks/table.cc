@@ -56,6 +56,7 @@ Json to_json(const Comparison& c) {
       {"kernels_planned", c.kernels_planned},
       {"arena_bytes", c.arena_bytes},
       {"lower_bound_bytes", c.lower_bound_bytes},
+      {"eager_form", c.eager_form},
       {"eager_peak_bytes", c.eager_peak_bytes},
       {"library_share", c.library_share},
       {"agree", c.agreement.agree},

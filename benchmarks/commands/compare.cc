@@ -12,6 +12,7 @@
 #include "benchmarks/check/check_table.h"
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/device.h"
+#include "benchmarks/eager_form.h"
 #include "benchmarks/explain.h"
 #include "benchmarks/table.h"
 #include "models/commands/files.h"
@@ -153,6 +154,9 @@ int compare(const CompareArguments& arguments) {
 
   int status = 0;
   for (const Comparison& c : comparisons) {
+    if (c.eager_form != benchmarks::name_of(benchmarks::EagerForm::usual)) {
+      fmt::print("\n{}: eager's fastest setting is {}\n", c.model, c.eager_form);
+    }
     if (c.agreement.doubtful > 0) {
       fmt::print("\n{}: {}\n", c.model, benchmarks::doubts(c.agreement));
     }

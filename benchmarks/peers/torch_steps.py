@@ -14,6 +14,27 @@ Form = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 WARM_UP = 5
 
 
+def channels_last(form: Form) -> Form:
+    """Images pixel by pixel, which convolutions, norms and pools keep to."""
+
+    def laid_out(tensor):
+        if tensor.dim() != 4:
+            return tensor
+        return tensor.contiguous(memory_format=torch.channels_last)
+
+    return lambda x, target: form(laid_out(x), laid_out(target))
+
+
+def without_onednn(form: Form) -> Form:
+    """PyTorch's own recurrent layers on a CPU."""
+
+    def step(x, target):
+        with torch.backends.mkldnn.flags(enabled=False):
+            return form(x, target)
+
+    return step
+
+
 def step_of(loss_of: torch.nn.Module, zero: Callable, update: Callable) -> Form:
     def step(x, target):
         zero(set_to_none=True)
@@ -88,6 +109,16 @@ class TorchPeer:
     def makers(self) -> dict[str, Callable[[], Form]]:
         raise NotImplementedError
 
+    def has(self, *kinds: type) -> bool:
+        return any(isinstance(module, kinds) for module in self.model.modules())
+
+    def images_too(self, fused: Callable[[], Form]) -> dict[str, Callable[[], Form]]:
+        """The fused step as it comes and, of a model of images, with their other layout."""
+        forms = {"fused Adam": fused}
+        if self.has(torch.nn.Conv2d, torch.nn.ConvTranspose2d):
+            forms["fused Adam, channels_last"] = lambda: channels_last(fused())
+        return forms
+
     def choose(self, name: str) -> None:
         self.form = self.forms[name]
         self.restore()
@@ -124,7 +155,10 @@ class Eager(TorchPeer):
             adam = self.adam(fused=True)
             return step_of(self.model, adam.zero_grad, adam.step)
 
-        return {"fused Adam": fused}
+        forms = self.images_too(fused)
+        if self.device.type == "cpu" and self.has(torch.nn.RNNBase):
+            forms["fused Adam, without oneDNN"] = lambda: without_onednn(fused())
+        return forms
 
 
 class Compiled(TorchPeer):
@@ -150,7 +184,7 @@ class Compiled(TorchPeer):
             update = torch.compile(lambda: adam.step(), mode=self.mode)
             return step_of(loss_of, adam.zero_grad, update)
 
-        return {"fused Adam": fused, "compiled Adam": compiled}
+        return {**self.images_too(fused), "compiled Adam": compiled}
 
 
 class WholeGraph(TorchPeer):

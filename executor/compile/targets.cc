@@ -24,8 +24,8 @@ Target stepwise(Device device) {
           {.device = device.index}};
 }
 
-Target eager(Device device) {
-  return {executor::compile::open_eager, device, {.device = device.index}};
+Target eager(Device device, bool channels_last) {
+  return {executor::compile::open_eager, device, {.device = device.index}, channels_last};
 }
 
 }  // namespace metronome

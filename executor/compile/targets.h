@@ -17,7 +17,8 @@ Target null(CudaOptions options = {});
 /// The same kernels one by one, each value in memory of its own: for checking and debugging.
 Target stepwise(Device device = cpu);
 /// The declared graph op by op through libtorch, with its autograd and fused optimizers. It needs a
-/// program that is linked with //:eager.
-Target eager(Device device = cpu);
+/// program that is linked with //:eager. With `channels_last` images, [N, C, H, W], lie pixel by
+/// pixel from the first convolution on, as `memory_format` does it in PyTorch.
+Target eager(Device device = cpu, bool channels_last = false);
 
 }  // namespace metronome

@@ -73,6 +73,8 @@ class Interpreter {
       if (const Input* input = node.op->as<Input>()) {
         inputs_.push_back(memory_.find(*input));
         values_[i] = {tensors.input(inputs_.back())};
+        if (options.channels_last && values_[i][0].dim() == 4)
+          images_.push_back({i, values_[i][0]});
       } else if (const Read* read = node.op->as<Read>()) {
         // A leaf of its own for autograd, because another plan reads the same storage.
         values_[i] = {storage(read->storage).detach()};
@@ -286,6 +288,9 @@ class Interpreter {
   bool skips(const Node& node) { return node.guard.present() && !value(node.guard).item<bool>(); }
 
   void forward() {
+    for (const Image& image : images_) {
+      values_[image.node] = {image.fed.contiguous(at::MemoryFormat::ChannelsLast)};
+    }
     Tensors inputs;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       const Node& node = graph_.nodes()[i];
@@ -462,6 +467,12 @@ class Interpreter {
     gradient = at::Tensor();
   }
 
+  /// An input that each step lays out anew.
+  struct Image {
+    std::size_t node;
+    at::Tensor fed;
+  };
+
   OwnOps ops_;
   std::shared_ptr<Observer> observer_;
   OpPtr averages_;
@@ -469,8 +480,9 @@ class Interpreter {
   ir::Graph graph_;
   EagerMemory& tensors_;
   const Memory& memory_;
-  std::vector<std::size_t> storages_;                // [StorageId of the graph]
-  std::vector<std::size_t> inputs_;                  // of `Memory`
+  std::vector<std::size_t> storages_;  // [StorageId of the graph]
+  std::vector<std::size_t> inputs_;    // of `Memory`
+  std::vector<Image> images_;
   std::vector<Phase> phases_;                        // [node]
   std::vector<Tensors> values_;                      // [node][output]
   std::map<ValueId, at::Tensor> old_;                // of storages, while they change

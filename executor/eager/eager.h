@@ -28,6 +28,7 @@ struct EagerPlan {
 /// How a step runs: CompileOptions of the same names.
 struct EagerOptions {
   bool watch = false;
+  bool channels_last = false;               ///< how inputs of four dimensions are laid out
   std::shared_ptr<Observer> observer = {};  ///< of the declared graph's nodes, after each
   int threads = 1;                          ///< of libtorch, while a step runs on a CPU
 };

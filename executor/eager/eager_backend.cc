@@ -25,7 +25,10 @@ class EagerBackend final : public Backend {
  public:
   EagerBackend(const Target& target, const CompileOptions& options)
       : device_(target.device),
-        options_{.watch = options.watch, .observer = options.observer, .threads = options.threads},
+        options_{.watch = options.watch,
+                 .channels_last = target.channels_last,
+                 .observer = options.observer,
+                 .threads = options.threads},
         ops_(options.ops),
         ranks_(options.data_parallel),
         limited_(!options.evaluate_outputs.empty()),

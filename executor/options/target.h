@@ -123,6 +123,9 @@ struct Target {
   Open open = nullptr;
   Device device = {};
   CudaOptions cuda = {};
+  /// Of eager: inputs of four dimensions are laid out as libtorch's channels_last, which its
+  /// convolutions, norms and pools keep to.
+  bool channels_last = false;
   /// In place of a device: what records its calls, or plays them elsewhere.
   std::shared_ptr<CudaDriver> driver = {};
 };

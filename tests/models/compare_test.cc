@@ -1,10 +1,14 @@
 #include "benchmarks/compare.h"
 
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/zeros.h>
 
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "benchmarks/batches.h"
+#include "benchmarks/eager_form.h"
 #include "benchmarks/memory.h"
 #include "benchmarks/table.h"
 #include "tests/doctest.h"
@@ -62,6 +66,39 @@ TEST_CASE("the allocator's peak counts what lives at one moment, made in the cal
   CHECK(peak == 2 * 4 * (1 << 16));
 }
 
+TEST_CASE("eager's fastest setting is one that the model has, and none outlives its use") {
+  const auto form_of = [](std::string_view name) {
+    const models::Model model = models::find_model(name).make(models::Scale::small, f32);
+    return name_of(benchmarks::fastest_form(model, benchmarks::Batches(model), {}));
+  };
+  CHECK(form_of("mlp") == "as it comes");
+  const std::string_view images = form_of("conv_autoenc"), steps = form_of("gru_seq");
+  CHECK((images == "as it comes" || images == "channels_last"));
+  CHECK((steps == "as it comes" || steps == "without oneDNN"));
+  {
+    const benchmarks::EagerSettings settings(benchmarks::EagerForm::without_onednn, cpu);
+    CHECK(!at::globalContext().userEnabledMkldnn());
+  }
+  CHECK(at::globalContext().userEnabledMkldnn());
+}
+
+TEST_CASE("eager trains on images in channels_last as in their declared order") {
+  const models::Model model = models::convnet(models::Scale::small, f64);
+  const benchmarks::Batches batches(model);
+  Executable declared = compile(model.graph, eager()),
+             last = compile(model.graph, eager(cpu, true));
+  for (std::size_t step = 0; step < 3; ++step) {
+    declared.run(batches.of_step(step));
+    last.run(batches.of_step(step));
+    CHECK(last.read_scalar(model.graph.loss()) ==
+          doctest::Approx(declared.read_scalar(model.graph.loss())).epsilon(1e-10));
+  }
+  for (const DeclaredParameter& p : model.graph.parameters()) {
+    CAPTURE(p.path);
+    CHECK(at::allclose(last.get(p.path), declared.get(p.path), 1e-8, 1e-10));
+  }
+}
+
 TEST_CASE("a comparison of a small model fills every field") {
   const models::ModelEntry& entry = models::find_model("feedback_fixed");
   std::vector<std::string> heard;
@@ -78,6 +115,7 @@ TEST_CASE("a comparison of a small model fills every field") {
   CHECK(result["scale"] == "small");
   CHECK(result["threads"] == 1);
   CHECK(result["agree"] == true);
+  CHECK(result["eager_form"] == "as it comes");
   CHECK(result["eager_ms"]["samples"].size() == 7);
   for (const char* positive :
        {"ratio", "compile_s", "kernels_declared", "kernels_planned", "arena_bytes",
