@@ -92,19 +92,37 @@ OWN_WRONG = [
 ]
 
 
+def compiler(folder, *arguments):
+    command = [os.environ.get("CXX", "g++"), "-std=c++20", "-fno-diagnostics-color", "-I" + folder, "-I.", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stderr
+
+
 def errors_of(program):
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in {**STANDINS, "program.cc": program}.items():
-            path = os.path.join(folder, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        command = [os.environ.get("CXX", "g++"), "-std=c++20", "-fno-diagnostics-color", "-fsyntax-only", "-I.", "-I" + folder]
-        environment = {**os.environ, "LC_ALL": "C"}
-        said = subprocess.run(
-            [*command, os.path.join(folder, "program.cc")], capture_output=True, text=True, env=environment
-        ).stderr
-        return re.findall(r"error: (.*)", said)
+    path = os.path.join(Folder.path, "program.cc")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(program)
+    return re.findall(r"error: (.*)", compiler(Folder.path, "-fsyntax-only", path))
+
+
+class Folder:
+    """The stand-ins, and both programs' headers, which are most of a program's compile, parsed once."""
+
+    path = ""
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    Folder.path = folder.name
+    for name, text in STANDINS.items():
+        path = os.path.join(folder.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    for header in ("graph/ir/op_model.h", "ops/own/own_ops.h"):
+        parsed = os.path.join(folder.name, header + ".gch")
+        os.makedirs(os.path.dirname(parsed), exist_ok=True)
+        compiler(folder.name, "-x", "c++-header", header, "-o", parsed)
 
 
 def with_members(rules):
