@@ -39,13 +39,12 @@ std::string_view name_of(EagerForm form) {
   return "";
 }
 
-EagerSettings::EagerSettings(EagerForm form, Device device) : form_(form), device_(device) {
+EagerSettings::EagerSettings(EagerForm form, Device device)
+    : form_(form), device_(device), onednn_before_(at::globalContext().userEnabledMkldnn()) {
   if (form_ == EagerForm::without_onednn) at::globalContext().setUserEnabledMkldnn(false);
 }
 
-EagerSettings::~EagerSettings() {
-  if (form_ == EagerForm::without_onednn) at::globalContext().setUserEnabledMkldnn(true);
-}
+EagerSettings::~EagerSettings() { at::globalContext().setUserEnabledMkldnn(onednn_before_); }
 
 Target EagerSettings::target() const { return eager(device_, form_ == EagerForm::channels_last); }
 

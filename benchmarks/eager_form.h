@@ -32,6 +32,7 @@ class EagerSettings {
  private:
   const EagerForm form_;
   const Device device_;
+  const bool onednn_before_;
 };
 
 /// Times a few steps of each that may matter to the model: convolutions, recurrent layers on a CPU.

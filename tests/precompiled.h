@@ -1,6 +1,6 @@
-// Parsed once for all tests that use libtorch: half of such a test's compile was the same headers
-// again. Each test includes what it uses all the same, as builds with sanitizers parse them one by
-// one.
+// Parsed once for all tests that use libtorch: up to half of such a test's compile was the same
+// headers again. Each test includes what it uses all the same, as builds with sanitizers parse them
+// one by one.
 #pragma once
 
 #include <fmt/format.h>

@@ -104,8 +104,8 @@ class Race {
   static constexpr int kRounds = 5;
   static constexpr double kRound = 200e-6;  // seconds for which a candidate is timed in each round
   static constexpr double kLong = 0.1;      // seconds after which no third round begins
-  // So many times the fastest one's: farther than the rounds of one kernel lie apart on a busy
-  // machine.
+  // So many times the fastest one's seconds. Lower ones let one disturbed call decide, higher ones
+  // call losers again. A first call also touches memory and compiles, so it is allowed more.
   static constexpr double kHopeless = 1.5;
   static constexpr double kHopelessAtFirst = 5;
   static constexpr double kNever = std::numeric_limits<double>::infinity();

@@ -12,8 +12,8 @@ namespace metronome::passes {
 
 /// Contributions to the gradients of a graph's values. Those that are made under the value's own
 /// guard are summed at once. Of others, those whose guards exclude each other and together cover
-/// the value's guard are joined by `merge`; what remains is a sum that takes each contribution
-/// where it was made; it starts as zero, or as what counts in every step.
+/// the value's guard are joined by `merge`; what remains is a sum that begins as the first, or as
+/// zero where that does not count, and takes each other contribution where it was made.
 class GradientSums {
  public:
   struct Contribution {
