@@ -86,8 +86,7 @@ bool is_sensitive(const Program& program, int steps, bool evaluates, double dist
 void count(const Graph& graph, Tally& tally) {
   ++tally.programs;
   tally.nodes += static_cast<std::int64_t>(graph.data().nodes().size());
-  tally.with_regions += std::any_of(graph.data().nodes().begin(), graph.data().nodes().end(),
-                                    [](const Node& n) { return n.op->as<Guard>() != nullptr; });
+  tally.with_regions += has_regions(graph);
 }
 
 std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
@@ -166,6 +165,11 @@ std::optional<Failure> run_and_compare(const Program& program, Tally* tally) {
 }
 
 }  // namespace
+
+bool has_regions(const Graph& graph) {
+  return std::ranges::any_of(graph.data().nodes(),
+                             [](const Node& n) { return n.op->as<Guard>() != nullptr; });
+}
 
 std::optional<Failure> caught(const std::function<std::optional<Failure>()>& check) {
   try {

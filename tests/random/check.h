@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "graph/builder/graph.h"
 #include "tests/random/program.h"
 
 namespace metronome::random_programs {
@@ -44,6 +45,9 @@ struct Failure {
   std::string property;
   std::string detail;
 };
+
+/// True where data decide how often a loop runs, or which branch.
+bool has_regions(const Graph& graph);
 
 /// What `check` finds; what it throws is a failure too.
 std::optional<Failure> caught(const std::function<std::optional<Failure>()>& check);
