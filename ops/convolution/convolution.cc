@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 #include <numeric>
 
 #include "graph/emit/scope.h"
@@ -283,6 +285,34 @@ Values ConvolutionWeightGrad::vjp(const Vjp& v) const {
   if (!v.grad().present()) return Values(2);
   return {apply(TransposedConvolution{window}, {v.in(1), v.grad()}, Line::here()),
           apply(Convolution{window}, {v.in(0), v.grad()}, Line::here())};
+}
+
+namespace {
+
+/// The same operands, of these the `batched` ones with fewer images: as many as keep caches as
+/// full.
+Types fewer_images(std::span<const Type> inputs, std::initializer_list<std::size_t> batched,
+                   double share) {
+  constexpr double kLeast = 16;  // images
+  Types types(inputs.begin(), inputs.end());
+  for (const std::size_t i : batched) {
+    std::int64_t& images = types[i].shape[0];
+    const auto fewer = std::max(kLeast, std::ceil(static_cast<double>(images) * share));
+    images = std::min(images, static_cast<std::int64_t>(fewer));
+  }
+  return types;
+}
+
+}  // namespace
+
+Types sample(const Convolution&, std::span<const Type> inputs, double share) {
+  return fewer_images(inputs, {0}, share);
+}
+Types sample(const TransposedConvolution&, std::span<const Type> inputs, double share) {
+  return fewer_images(inputs, {0}, share);
+}
+Types sample(const ConvolutionWeightGrad&, std::span<const Type> inputs, double share) {
+  return fewer_images(inputs, {0, 1}, share);
 }
 
 }  // namespace metronome

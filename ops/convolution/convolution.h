@@ -60,6 +60,7 @@ struct Convolution {
 
 METRONOME_RULES(Convolution);
 METRONOME_CANDIDATES(Convolution);
+METRONOME_SAMPLE(Convolution);
 METRONOME_CUDA_CANDIDATES(Convolution);
 
 /// A convolution's transpose: x[n, c, i] = bias[c] + the sum over k, o and j with
@@ -80,6 +81,7 @@ struct TransposedConvolution {
 
 METRONOME_RULES(TransposedConvolution);
 METRONOME_CANDIDATES(TransposedConvolution);
+METRONOME_SAMPLE(TransposedConvolution);
 METRONOME_CUDA_CANDIDATES(TransposedConvolution);
 
 /// Operands: x [N, C, spatial...] and the gradient of a convolution's result [N, K, spatial...], of
@@ -98,6 +100,7 @@ struct ConvolutionWeightGrad {
 
 METRONOME_RULES(ConvolutionWeightGrad);
 METRONOME_CANDIDATES(ConvolutionWeightGrad);
+METRONOME_SAMPLE(ConvolutionWeightGrad);
 METRONOME_CUDA_CANDIDATES(ConvolutionWeightGrad);
 
 }  // namespace metronome

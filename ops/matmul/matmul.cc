@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
@@ -18,6 +20,15 @@ Shape leading(const Type& type) { return Shape(type.shape.begin(), type.shape.en
 
 Value matmul_of(Value a, bool transpose_a, Value b, bool transpose_b) {
   return apply(Matmul{transpose_a, transpose_b}, {a, b}, Line::here());
+}
+
+/// Of a sample: below, a product would be bound by the operand that stays whole, or by its start.
+constexpr std::int64_t kLeastRows = 512;
+constexpr std::int64_t kLeastProducts = 16;
+
+std::int64_t fewer(std::int64_t size, double share, std::int64_t least) {
+  const auto part = static_cast<std::int64_t>(std::ceil(static_cast<double>(size) * share));
+  return std::min(size, std::max(least, part));
 }
 
 /// All dimensions but the last as one.
@@ -120,6 +131,36 @@ Value Matmul::gathered(std::span<const Addend> addends) const {
     right.push_back(b);
   }
   return matmul_of(concat(left, 0), true, concat(right, 0), false);
+}
+
+Types sample(const Matmul& op, std::span<const Type> inputs, double share) {
+  Types types(inputs.begin(), inputs.end());
+  const std::size_t rank = types[0].shape.size();
+  if (rank > 2) {
+    for (Type& type : types) {
+      if (type.shape.size() == rank) type.shape[0] = fewer(type.shape[0], share, kLeastProducts);
+    }
+  } else if (op.transpose_a && types[1].shape.size() == 2) {
+    // A gradient of a weight: the sum runs over rows.
+    for (const auto& [i, dimension] : {std::pair{0, 0}, std::pair{1, op.transpose_b ? 1 : 0}}) {
+      std::int64_t& size = types[i].shape[dimension];
+      size = fewer(size, share, kLeastRows);
+    }
+  } else if (!op.transpose_a && types[1].shape.size() == 2) {
+    for (std::size_t i = 0; i < types.size(); i += 2) {
+      types[i].shape[0] = fewer(types[i].shape[0], share, kLeastRows);
+    }
+  }
+  return types;
+}
+
+Types sample(const Linear&, std::span<const Type> inputs, double share) {
+  Types types(inputs.begin(), inputs.end());
+  Shape& shape = types[0].shape;
+  if (shape.size() < 2) return types;
+  const std::int64_t rows = types[0].numel() / std::max<std::int64_t>(1, shape[0] * shape.back());
+  shape[0] = fewer(shape[0], share, kLeastRows / std::max<std::int64_t>(1, rows));
+  return types;
 }
 
 std::vector<Case> Matmul::cases() {

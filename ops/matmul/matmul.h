@@ -37,6 +37,7 @@ struct Matmul {
 
 METRONOME_RULES(Matmul);
 METRONOME_CANDIDATES(Matmul);
+METRONOME_SAMPLE(Matmul);
 METRONOME_CUDA_CANDIDATES(Matmul);
 
 /// x W^T + bias: x [..., in], W [out, in] and, as a third operand or not at all, bias [out].
@@ -53,6 +54,7 @@ struct Linear {
 
 METRONOME_RULES(Linear);
 METRONOME_CANDIDATES(Linear);
+METRONOME_SAMPLE(Linear);
 METRONOME_CUDA_CANDIDATES(Linear);
 
 }  // namespace metronome

@@ -2,6 +2,7 @@
 // op's type.
 #pragma once
 
+#include <span>
 #include <string>
 #include <typeindex>
 #include <vector>
@@ -16,6 +17,9 @@ namespace metronome {
 struct CpuRules {
   CpuKernel (*bind)(const Op& op, const CpuLaunch& launch) = nullptr;
   std::vector<Candidate> (*candidates)(const Op& op, const CpuQuery& query) = nullptr;
+  /// Operands of about `share` of the work (0 to 1), on which candidates rank as on these: fewer
+  /// images, rows, products or sums. Null: none are known.
+  Types (*sample)(const Op& op, std::span<const Type> inputs, double share) = nullptr;
 };
 
 /// A device's rules of one op (ops/cuda/launch.h).

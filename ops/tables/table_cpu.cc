@@ -18,6 +18,11 @@ concept HasCandidates = requires(const T& op, const CpuQuery& query) {
   { candidates(op, query) } -> std::same_as<std::vector<Candidate>>;
 };
 
+template <class T>
+concept HasSample = requires(const T& op, std::span<const Type> inputs) {
+  { sample(op, inputs, double()) } -> std::same_as<Types>;
+};
+
 /// From this many elements on a second thread pays for its start in a kernel that walks over
 /// memory.
 constexpr std::int64_t kParallelElements = 32768;
@@ -40,6 +45,11 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
   } else {
     rules.candidates = [](const Op&, const CpuQuery& query) {
       return std::vector<Candidate>{{.threads = threads_of(query)}};
+    };
+  }
+  if constexpr (HasSample<T>) {
+    rules.sample = [](const Op& op, std::span<const Type> inputs, double share) {
+      return sample(*op.as<T>(), inputs, share);
     };
   }
   return {typeid(T), rules};

@@ -65,6 +65,60 @@ TEST_CASE("views and composites have no kernel") {
   CHECK(cpu_table().has(*make_op(Linear{})));
 }
 
+Types sampled(const Op& op, const Types& inputs, double share) {
+  return cpu_table().of(op).sample(op, inputs, share);
+}
+
+TEST_CASE("a sample for timing is the same op on less") {
+  const auto check = [](const std::vector<Case>& cases) {
+    for (const Case& c : cases) {
+      CAPTURE(c.name);
+      Types inputs;
+      for (const CaseInput& input : c.inputs) inputs.push_back(input.type);
+      const double whole = c.op->flops(inputs, c.op->infer(inputs));
+      for (const double share : {1e-9, 0.3, 0.9}) {
+        const Types less = sampled(*c.op, inputs, share);
+        CHECK(c.op->flops(less, c.op->infer(less)) <= whole);
+      }
+    }
+  };
+  check(Matmul::cases());
+  check(Linear::cases());
+  check(Convolution::cases());
+  check(TransposedConvolution::cases());
+  check(ConvolutionWeightGrad::cases());
+}
+
+TEST_CASE("a sample has about the share of the work, but enough rows, products or images") {
+  const auto shapes = [](const Op& op, const Types& inputs, double share) {
+    std::string text;
+    for (const Type& type : sampled(op, inputs, share)) text += to_string(type.shape) + " ";
+    return text;
+  };
+  const Matmul product, gradient{.transpose_a = true},
+      other{.transpose_a = true, .transpose_b = true};
+  const Type tall{f32, {8192, 64}}, square{f32, {64, 64}}, wide{f32, {64, 8192}};
+  CHECK(shapes(*make_op(product), {tall, square}, 0.25) == "[2048, 64] [64, 64] ");
+  CHECK(shapes(*make_op(product), {tall, square}, 0.01) == "[512, 64] [64, 64] ");
+  CHECK(shapes(*make_op(gradient), {tall, tall}, 0.25) == "[2048, 64] [2048, 64] ");
+  CHECK(shapes(*make_op(other), {tall, wide}, 0.25) == "[2048, 64] [64, 2048] ");
+  const Type batch{f32, {32, 8, 128, 64}}, of_all{f32, {64, 128}};
+  CHECK(shapes(*make_op(Matmul{.transpose_b = true}), {batch, batch}, 0.75) ==
+        "[24, 8, 128, 64] [24, 8, 128, 64] ");
+  CHECK(shapes(*make_op(product), {batch, of_all}, 0.01) == "[16, 8, 128, 64] [64, 128] ");
+  CHECK(shapes(*make_op(Linear{}), {{f32, {32, 128, 64}}, square}, 0.01) ==
+        "[4, 128, 64] [64, 64] ");
+  CHECK(shapes(*make_op(Linear{}), {{f32, {64}}, square}, 0.01) == "[64] [64, 64] ");
+  const Type images{f32, {128, 3, 8, 8}}, weight{f32, {5, 3, 1, 1}}, maps{f32, {128, 5, 8, 8}};
+  const ConvolutionWindow window = plain_window(2);
+  CHECK(shapes(*make_op(Convolution{window}), {images, weight, {f32, {5}}}, 0.25) ==
+        "[32, 3, 8, 8] [5, 3, 1, 1] [5] ");
+  CHECK(shapes(*make_op(TransposedConvolution{window}), {maps, weight}, 0.01) ==
+        "[16, 5, 8, 8] [5, 3, 1, 1] ");
+  CHECK(shapes(*make_op(ConvolutionWeightGrad{window}), {images, maps}, 0.25) ==
+        "[32, 3, 8, 8] [32, 5, 8, 8] ");
+}
+
 TEST_CASE("an element type that Metronome does not have") {
   CHECK(from_torch(to_torch(i32)) == i32);
   CHECK_THROWS_WITH_AS(
