@@ -119,18 +119,40 @@ OpPtr Matmul::absorb(const Op& consumer, std::size_t) const {
 }
 
 Value Matmul::gathered(std::span<const Addend> addends) const {
-  // Multiplications; above, a product is bound by its arithmetic, whatever it is added to.
-  constexpr std::int64_t kMost = 1 << 20;
+  // Multiplications of an addend; the operands of smaller ones take little memory.
+  constexpr std::int64_t kSmall = 1 << 20;
+  // Larger ones keep their operands until a product of several is made. That pays where a result
+  // has so many times the operands' elements, as each addend reads and writes it: the recurrent
+  // weights of an LSTM of 512 cells over 128 rows have 3.2 times (one product in 0.75 of the time),
+  // a linear layer of 512 x 512 over 128 rows twice (no faster).
+  constexpr std::int64_t kTimes = 2;
+  constexpr std::int64_t kRows = 1024;  // of a product: over more it is no faster
   if (!transpose_a || transpose_b || accumulate) return {};
-  Values left, right;
+  bool small = true;
+  std::int64_t most = 0;  // rows of an addend
   for (const Addend& addend : addends) {
     const Value &a = addend.inputs[0], &b = addend.inputs[1];
     if (a.rank() != 2 || b.rank() != 2) return {};
-    if (a.size(0) * a.size(1) * b.size(1) > kMost) return {};
-    left.push_back(a);
-    right.push_back(b);
+    const std::int64_t rows = a.size(0), m = a.size(1), n = b.size(1);
+    const bool is_small = rows * m * n <= kSmall;
+    if (!is_small && m * n <= kTimes * rows * (m + n)) return {};
+    small = small && is_small;
+    most = std::max(most, rows);
   }
-  return matmul_of(concat(left, 0), true, concat(right, 0), false);
+  const std::size_t together = small ? addends.size() : kRows / std::max<std::int64_t>(1, most);
+  if (together < 2) return {};
+  Value sum;
+  for (std::size_t begin = 0; begin < addends.size(); begin += together) {
+    const std::size_t count = std::min(together, addends.size() - begin);
+    Values left, right;
+    for (const Addend& addend : addends.subspan(begin, count)) {
+      left.push_back(addend.inputs[0]);
+      right.push_back(addend.inputs[1]);
+    }
+    const Value part = matmul_of(concat(left, 0), true, concat(right, 0), false);
+    sum = sum.present() ? apply(Accumulate{}, {sum, part}, Line::here()) : part;
+  }
+  return sum;
 }
 
 Types sample(const Matmul& op, std::span<const Type> inputs, double share) {

@@ -112,6 +112,32 @@ TEST_CASE("what a step may skip, and what is bound by its arithmetic, is left as
   skipped.run(all);
 }
 
+TEST_CASE("products whose result is much larger than their operands are gathered some at a time") {
+  constexpr std::int64_t kRows = 128, kWidth = 600, kTimes = 20;
+  Graph graph("wide");
+  const Value x = graph.input("x", f32, {kRows, kWidth});
+  const Layer layer = shared(linear(kWidth, {.bias = false}));
+  Value y = x;
+  for (int i = 0; i < kTimes; ++i) y = tanh(y.through(layer));
+  graph.minimize(mean(square(y - 0.5)), Sgd{.lr = 1e-2});
+  const ir::Graph together = planned(graph, cpu_replay());
+  const auto products = std::ranges::count_if(together.nodes(), [](const Node& node) {
+    const Matmul* product = node.op->as<Matmul>();
+    return product != nullptr && product->transpose_a;
+  });
+  CHECK(products == 3);  // of 8, 8 and 4 steps
+
+  const std::string weight = "shared/linear/weight";
+  const CompileOptions plain = tests::plain_options();
+  Executable gathered = compile(graph, cpu_replay(), plain);
+  Executable apart = compile(graph, changed<cpu_replay, gathers_not>(), plain);
+  const auto numbers = at::arange(kRows * kWidth, at::TensorOptions(at::kFloat));
+  for (Executable* e : {&gathered, &apart}) {
+    e->run({{"x", at::sin(numbers).reshape({kRows, kWidth})}});
+  }
+  CHECK(at::allclose(gathered.get(weight), apart.get(weight), 1e-5, 1e-7));
+}
+
 TEST_CASE("the gradients of recurrent layers and their readers are the same gathered") {
   Graph graph("recurrent");
   const Value x = graph.input("x", f64, {7, 3, 4});
