@@ -9,6 +9,7 @@
 #include "executor/cpu/cpu_kernels.h"
 #include "executor/engine/plan_nodes.h"
 #include "ops/cpu/table.h"
+#include "ops/group/group.h"
 
 namespace metronome::executor::cpu {
 namespace {
@@ -24,7 +25,13 @@ class CpuBackend : public Backend {
                               .ops = options.ops})) {}
 
   const Kernels& kernels() const override { return *kernels_; }
-  std::vector<Settings> settings(Mode mode) const override { return {cpu_settings(mode)}; }
+  /// Who looks at nodes is shown each, and a number that is not finite is told of where it is made:
+  /// no groups, which give the same bits.
+  std::vector<Settings> settings(Mode mode) const override {
+    Settings settings = cpu_settings(mode);
+    settings.apart = options_.observer != nullptr || options_.watch;
+    return {settings};
+  }
 
  protected:
   const CompileOptions& options() const { return options_; }
@@ -101,6 +108,8 @@ Settings cpu_settings(Mode mode) {
   settings.mode = mode;
   settings.skips = true;
   settings.gathers = true;
+  settings.fuses = joins_cpu_group;
+  settings.joins_readers = false;
   return settings;
 }
 

@@ -39,6 +39,10 @@ struct Settings {
   /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
   /// nothing.
   std::function<bool(const Op&)> fuses;
+  /// True where `fuse` also joins nodes that only read the same elements, or have one element each,
+  /// and makes a slice for each of several readers: where a launch saved is worth bytes that are
+  /// kept longer.
+  bool joins_readers = true;
   /// True where `fuse` does nothing all the same: the nodes that a group would join are looked at
   /// one by one.
   bool apart = false;

@@ -68,8 +68,10 @@ class Fuser {
 
   ir::Graph run() {
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) join_producers(n);
-    join_readers();
-    join_scalars();
+    if (settings_.joins_readers) {
+      join_readers();
+      join_scalars();
+    }
     return rebuilt();
   }
 
@@ -139,6 +141,8 @@ class Fuser {
     if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuses(*slice.op)) return;
     const ValueId id{n, 0};
     const std::vector<std::int32_t>& readers = groups_.readers(n);
+    // Far readers would keep the whole operand.
+    if (readers.size() > 1 && !settings_.joins_readers) return;
     const auto makes = [&](std::int32_t reader) { return can_slice(reader, id); };
     if (kept_.contains(id) || numel(shape(id)) == 0 || !slice.waits_for.empty() ||
         !std::all_of(readers.begin(), readers.end(), makes)) {

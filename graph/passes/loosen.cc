@@ -142,7 +142,7 @@ ir::Graph loosen(ir::Graph graph, const Settings& settings) {
       copier.replace(i, {sliced});
       continue;
     }
-    if (!found[i] || node.inputs.empty()) {
+    if (!found[i] || node.inputs.empty() || !settings.fuses(*node.op)) {
       copier.copy(i);
       continue;
     }

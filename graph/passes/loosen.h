@@ -5,7 +5,7 @@
 
 namespace metronome::passes {
 
-/// Where a target that fuses could compute a part of an op together with one of its readers, the
+/// Where a target could compute a part of an op that it fuses together with one of its readers, the
 /// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
 /// and the matrix product stays. The ops of the rule all wait for what the op waited for; who
 /// waited for it waits for what makes its result.

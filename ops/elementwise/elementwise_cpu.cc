@@ -8,7 +8,7 @@
 #include "graph/ir/error.h"
 #include "ops/cpu/formulas.h"
 #include "ops/cpu/rows.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_cpu.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
@@ -163,13 +163,6 @@ constexpr RowFunctions kRowFunctions[] = {
 static_assert(static_cast<int>(Element::bool_) == 4 && static_cast<int>(Element::f16) == 6,
               "RowFunctions is indexed by Element");
 
-RowFunction row_function(Function function, Element element) {
-  const RowFunction row =
-      kRowFunctions[static_cast<std::size_t>(function)][static_cast<std::size_t>(element)];
-  if (row == nullptr) throw InternalError("an elementwise function without a kernel for its type");
-  return row;
-}
-
 /// Sums of two bytes, of f32 and rounded.
 template <class T>
 void half_sums(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
@@ -183,6 +176,13 @@ void half_sums(const Numbers&, void* out, const void* const* in, const std::int6
 }
 
 }  // namespace
+
+RowFunction row_function(Function function, Element element) {
+  const RowFunction row =
+      kRowFunctions[static_cast<std::size_t>(function)][static_cast<std::size_t>(element)];
+  if (row == nullptr) throw InternalError("an elementwise function without a kernel for its type");
+  return row;
+}
 
 RowFunction add_row(Element element) {
   if (element == bf16) return half_sums<BFloat16>;

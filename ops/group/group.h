@@ -6,6 +6,18 @@
 
 namespace metronome {
 
+/// What a CPU computes in groups: maps that have a row function (ops/cpu/rows.h), constants, slices
+/// and concats.
+bool joins_cpu_group(const Op& op);
+
+namespace avx2 {
+CpuKernel bind(const Group& group, const CpuLaunch& launch);
+}
+namespace avx512 {
+CpuKernel bind(const Group& group, const CpuLaunch& launch);
+}
+METRONOME_CANDIDATES(Group);
+
 /// One kernel: a source of its own where all members are maps; beside a reduction that one's
 /// kernel, with functors in the place of the operands and the result that it walks over
 /// (ops/kernel/reduce.h), and what else the reduction launches.

@@ -57,7 +57,7 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
 
 template <class... Ops>
 CpuTable table_of(std::string_view isa, OpList<Ops...>) {
-  return CpuTable(isa, {rules_of<Ops>()...});
+  return CpuTable(isa, {rules_of<Ops>()..., rules_of<Group>()});
 }
 
 }  // namespace

@@ -91,7 +91,11 @@ TEST_CASE("an element of a long sum is held to the wider bound, and no farther")
       }
     });
     Executable step = compile(g, stepwise(), {.modes = {evaluate}, .observer = errors});
-    step.evaluate({{a, at::randn({256, 4608})}, {b, at::randn({4608, 256})}});
+    // Whole numbers, whose sums no kernel rounds.
+    const auto numbers = [](std::int64_t rows, std::int64_t columns) {
+      return at::randn({rows, columns}).mul(3).round();
+    };
+    step.evaluate({{a, numbers(256, 4608)}, {b, numbers(4608, 256)}});
     return errors->wrong().size();
   };
   CHECK(wrong(1) == 0);

@@ -31,6 +31,7 @@
 #include "tests/executor/settings_of.h"
 #include "tests/gpu/device_runs.h"
 #include "tests/gpu/host_device.h"
+#include "tests/ops/interpreter.h"
 #include "tests/ops/random_program.h"
 
 namespace metronome::fuse_test {
@@ -46,6 +47,34 @@ void check_same(const ir::Graph& before, const ir::Graph& after) {
   CHECK(other_bits(pools, before, after, numbers_for(before)).value_or("") == "");
 }
 
+/// What leaves a graph, as bytes, run by the CPU's kernels.
+std::vector<std::string> bytes_left(const ir::Graph& graph, int threads, bool views) {
+  Interpreter interpreter(graph, threads, views);
+  for (const auto& [name, numbers] : numbers_for(graph)) interpreter.set(name, numbers);
+  interpreter.run();
+  std::vector<std::string> all;
+  for (const ValueId id : results_of(graph)) {
+    const at::Tensor tensor = interpreter.tensor(id);
+    all.emplace_back(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
+  }
+  return all;
+}
+
+/// That groups of a CPU keep the bits, also such as it would not make for itself.
+void check_same_on_cpu(const ir::Graph& before) {
+  Settings settings = settings_of(cpu_replay(), train);
+  for (const bool joins_readers : {false, true}) {
+    settings.joins_readers = joins_readers;
+    const ir::Graph after = passes::fuse(before, settings);
+    check::verify(after, "fuse");
+    CAPTURE(after.print());
+    for (const bool views : {false, true}) {
+      const std::vector<std::string> expected = bytes_left(before, 1, views);
+      for (const int threads : {1, 3}) CHECK(bytes_left(after, threads, views) == expected);
+    }
+  }
+}
+
 using Groups = std::vector<std::string>;
 
 /// Checks that fusing keeps the bits. Returns the fused graph's groups as text.
@@ -53,6 +82,7 @@ Groups check_step(const ir::Graph& before) {
   const ir::Graph after = passes::fuse(before, fusing());
   check::verify(after, "fuse");
   check_same(before, after);
+  check_same_on_cpu(before);
 
   Groups groups;
   for (const Node& node : after.nodes()) {
