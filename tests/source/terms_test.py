@@ -47,7 +47,7 @@ class Terms(unittest.TestCase):
         self.assertEqual(terms.terms(design), ["held block"])
 
     def test_files_that_documents_name_exist(self):
-        documents = ("DESIGN.md", "README.md")
+        documents = ["DESIGN.md", "README.md", *map(str, sorted(pathlib.Path("docs").glob("*.md")))]
         found = {}
         for document in documents:
             text = pathlib.Path(document).read_text(encoding="utf-8")

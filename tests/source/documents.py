@@ -1,0 +1,50 @@
+"""What the documents promise: links that lead somewhere, a README of two pages, sentences that begin
+with their subject."""
+
+import os.path
+import re
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+CODE = re.compile(r"^```.*?^```$", re.M | re.S)
+# A sentence that begins with one of these has no subject of its own, or hides it.
+INDIRECT = re.compile(r"(?:^|(?<=[.:;] ))(?:[-*] )?((?:What|Which|Of|Where)\b[^.\n]*)", re.M)
+
+README_LINES, README_WIDTH = 120, 160
+
+
+def anchors(text):
+    """Names of its headings in links."""
+    words = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in HEADING.findall(CODE.sub("", text)))
+    return {heading.strip().replace(" ", "-") for heading in words}
+
+
+def broken_links(file, root):
+    """Relative links of a document to files, folders or headings that are not there."""
+    broken = []
+    for link in LINK.findall(CODE.sub("", file.read_text(encoding="utf-8"))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path) if path else file
+        if not target.exists() or os.path.relpath(target, root).startswith(".."):
+            broken.append(link)
+        elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
+            broken.append(link)
+    return broken
+
+
+def too_long(text):
+    """What a README has too much of."""
+    lines = text.splitlines()
+    wide = [f"line {i + 1} has {len(line)} characters" for i, line in enumerate(lines) if len(line) > README_WIDTH]
+    return wide + ([f"{len(lines)} lines"] if len(lines) > README_LINES else [])
+
+
+def indirect_sentences(text):
+    prose = "\n".join(line for line in CODE.sub("", text).splitlines() if not line.startswith("|"))
+    return [sentence.strip() for sentence in INDIRECT.findall(prose)]
+
+
+def documents(root):
+    return [root / "README.md", *sorted(root.glob("docs/*.md"))]

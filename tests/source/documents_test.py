@@ -1,0 +1,48 @@
+"""Of README.md and docs/: each rule of documents.py, on a planted mistake and on this tree."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import documents
+
+
+class Documents(unittest.TestCase):
+    def test_a_link_to_what_is_not_there_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "docs").mkdir()
+            page, other = root / "docs" / "a.md", root / "b.md"
+            other.write_text("# Two words, `code`\n```\n# no heading\n```\n", encoding="utf-8")
+            page.write_text(
+                "# Here\n[1](../b.md) [2](../b.md#two-words-code) [3](#here) [4](https://example.org/x)\n"
+                "[5](../c.md) [6](../b.md#no-heading) [7](#there) [8](../../outside.md)\n```\n[9](d.md)\n```\n",
+                encoding="utf-8",
+            )
+            self.assertEqual(
+                documents.broken_links(page, root), ["../c.md", "../b.md#no-heading", "#there", "../../outside.md"]
+            )
+
+    def test_long_pages_and_indirect_sentences_are_found(self):
+        self.assertEqual(documents.too_long("x" * 161 + "\n" + "y\n" * 120), ["line 1 has 161 characters", "121 lines"])
+        text = "What it is, is this. A plan is made. Of it we speak.\n- Where it runs.\nWhatever.\n| What | x |\n```\nWhat\n```\n"
+        self.assertEqual(
+            documents.indirect_sentences(text), ["What it is, is this", "Of it we speak", "Where it runs"]
+        )
+
+    def test_this_tree(self):
+        root = pathlib.Path(".")
+        pages = documents.documents(root)
+        self.assertGreater(len(pages), 4)
+        for page in pages + [root / "DESIGN.md"]:
+            self.assertEqual(documents.broken_links(page, root), [], f"{page} links to what is not there")
+        for page in pages:
+            text = page.read_text(encoding="utf-8")
+            self.assertEqual(documents.indirect_sentences(text), [], f"{page}: begin with the subject")
+        self.assertEqual(documents.too_long((root / "README.md").read_text(encoding="utf-8")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
