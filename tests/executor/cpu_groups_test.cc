@@ -42,7 +42,7 @@ CompileOptions with_threads(int threads) {
 
 TEST_CASE("a chain is fewer kernels, and its bits are those of its ops") {
   for (const auto& [rows, width] :
-       {std::pair{300, 1001}, {257, 40}, {2000, 1}, {1, 5000}, {3, 2}}) {
+       {std::pair{300, 1001}, {257, 40}, {3000, 1}, {1, 5000}, {32, 65}}) {
     CAPTURE(rows);
     CAPTURE(width);
     const Gated model(rows, width);
@@ -80,7 +80,7 @@ TEST_CASE("what a chain makes on its way takes no memory") {
 }
 
 TEST_CASE("who watches or observes sees every op") {
-  const Gated model(4, 8);
+  const Gated model(64, 64);
   CompileOptions watched = with_threads(1);
   watched.watch = true;
   const Executable apart = compile(model.graph, changed<cpu_replay, fuses_not>(), with_threads(1));
