@@ -18,7 +18,7 @@ namespace metronome::benchmarks {
 namespace {
 
 /// Those that change a step on a CPU.
-constexpr std::string_view kPasses[] = {"fold", "gather", "share", "absorb", "fuse"};
+constexpr std::string_view kPasses[] = {"fold", "gather", "share", "absorb", "loosen", "fuse"};
 
 /// Leaves a pass out for as long as it lives, besides those that the user leaves out.
 class Without {

@@ -109,7 +109,7 @@ Settings cpu_settings(Mode mode) {
   settings.skips = true;
   settings.gathers = true;
   settings.fuses = joins_cpu_group;
-  settings.joins_readers = false;
+  settings.launches_cost = false;
   return settings;
 }
 

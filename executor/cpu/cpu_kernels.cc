@@ -196,8 +196,8 @@ class CpuKernels final : public Kernels {
   std::optional<FreeMemory> free_memory() const override { return options_.free_memory; }
 
  private:
-  /// TimedWork of some milliseconds that ranks candidates as the node's does; absent where the node
-  /// is no more, or its op knows of none.
+  /// Some milliseconds of the node's work, which rank candidates as the whole does; absent where
+  /// the whole is no more, or its op knows of none.
   std::optional<TimedWork> sample_of(const Node& node, std::span<const Type> inputs) const {
     constexpr double kEnough = 5e8;  // flops of a thread
     const CpuRules& rules = table_.of(*node.op);

@@ -39,10 +39,10 @@ struct Settings {
   /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
   /// nothing.
   std::function<bool(const Op&)> fuses;
-  /// True where `fuse` also joins nodes that only read the same elements, or have one element each,
-  /// and makes a slice for each of several readers: where a launch saved is worth bytes that are
-  /// kept longer.
-  bool joins_readers = true;
+  /// True where a launch that is saved is worth work and bytes that are kept longer: `fuse` then
+  /// also makes groups of few elements, joins nodes that only read the same elements, or have one
+  /// element each, and makes a slice for each of several readers.
+  bool launches_cost = true;
   /// True where `fuse` does nothing all the same: the nodes that a group would join are looked at
   /// one by one.
   bool apart = false;

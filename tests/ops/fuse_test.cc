@@ -63,8 +63,8 @@ std::vector<std::string> bytes_left(const ir::Graph& graph, int threads, bool vi
 /// That groups of a CPU keep the bits, also such as it would not make for itself.
 void check_same_on_cpu(const ir::Graph& before) {
   Settings settings = settings_of(cpu_replay(), train);
-  for (const bool joins_readers : {false, true}) {
-    settings.joins_readers = joins_readers;
+  for (const bool launches_cost : {false, true}) {
+    settings.launches_cost = launches_cost;
     const ir::Graph after = passes::fuse(before, settings);
     check::verify(after, "fuse");
     CAPTURE(after.print());
