@@ -69,7 +69,7 @@ class Pair {
         eager_(compile(checked_.model.graph, beside, {.threads = threads})) {
     result_.planned = planned_.report().target;
     result_.eager = eager_.report().target;
-    // What the loss never reaches is not trained: there is nothing to compare.
+    // Parameters that the loss never reaches are not trained: there is nothing to compare.
     const std::vector<std::string>& unreached = planned_.report().unreached;
     std::erase_if(checked_.parameters, [&](const Parameter& p) {
       return std::find(unreached.begin(), unreached.end(), p.path) != unreached.end();
@@ -131,8 +131,8 @@ class Pair {
     }
   }
 
-  // Where a relu's input is nearly zero rounding decides, and both gradients differ: whether the
-  // planned step is right is then seen node by node.
+  // If a relu's input is nearly zero, rounding decides its sign, and both gradients differ: a check
+  // node by node then shows whether the planned step is right.
   void judge(int step) {
     const int threads = on_device() ? this_machine().cores : threads_;
     const Check check = check_model(
@@ -179,7 +179,7 @@ class Pair {
     compare_counts(step);
   }
 
-  // What a model counts (iterations, dropped rows) is the same number, not a near one.
+  // A model's counts (iterations, dropped rows) must be the same number, not a near one.
   void compare_counts(int step) {
     for (const Readable& readable : checked_.model.graph.data().readables()) {
       const Value value = checked_.model.graph.value(readable.declared);
@@ -231,8 +231,8 @@ class Pair {
       const double scale = std::max(length(eager), 1e-4 * global);
       const double difference = length(planned - eager);
       if (difference > 1e-4 * scale) {
-        // Where sums cancel, as before a batch norm, both may be rounding: f64 tells how far off
-        // they are.
+        // If sums cancel, as before a batch norm, both gradients may be rounding: f64 tells how far
+        // off they are.
         Exact& exact = exact_step(step, before);
         const at::Tensor truth = exact.executable.read(exact.checked.parameters[i].gradient);
         const double most = std::max(length(doubled(eager) - truth), 1e-4 * scale);

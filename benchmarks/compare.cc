@@ -62,7 +62,7 @@ void time(Contestant& eager, Contestant& planned, int rounds, Comparison& result
   result.planned_unread_ms = unread.b;
 }
 
-// Of the call alone: the step before is over.
+// Times the call alone: the step before is over.
 Samples host_us(Executable& planned, Value loss) {
   constexpr int kSteps = 200;
   Samples samples;

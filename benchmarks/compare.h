@@ -34,12 +34,13 @@ std::string_view name_of(Verdict verdict);
 /// From the ratios eager / planned of each round.
 Verdict verdict_of(const Samples& ratios);
 
-/// What is measured on a GPU only.
+/// Numbers that are measured on a GPU only.
 struct OnDevice {
   Samples eager_fed_ms;  ///< a step whose batch is copied from the host, the loss read after each
   Samples planned_fed_ms;
-  /// Of a model with convolutions: `eager_ms` again, by engines of cuDNN that give the same bits
-  /// each time, as planned steps do. `eager_ms` itself is as users run it: by whichever is fast.
+  /// Only for a model with convolutions: `eager_ms` again, by engines of cuDNN that give the same
+  /// bits each time, as planned steps do. `eager_ms` itself is as users run it: by whichever engine
+  /// is fast.
   std::optional<Samples> eager_deterministic_ms;
   Samples host_us;  ///< that a planned step keeps the host, nothing else being in flight
   Floor floor;

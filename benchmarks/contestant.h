@@ -47,7 +47,7 @@ class Contestant {
   double last_ = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// Of a round, however long each takes.
+/// The least number of steps in a round, however long each takes.
 inline constexpr int kFewestSteps = 2;
 
 /// As many steps, of so many milliseconds each, as fill a round long enough for a clock and a

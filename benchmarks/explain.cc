@@ -38,7 +38,7 @@ class Without {
   std::optional<std::string> before_;
 };
 
-/// Of a copy from one half of so many bytes to the other.
+/// Measures a copy from one half of so many bytes to the other.
 double bytes_per_ms(std::size_t bytes, int threads) {
   constexpr int kRounds = 15;
   constexpr double kRoundMs = 10;

@@ -1,4 +1,4 @@
-// What a planned step on a CPU is made of: the least that it can take, and what passes save.
+// An account of a planned step on a CPU: the least time that it can take, and what passes save.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ struct Explanation {
   std::vector<PassWorth> passes;
 };
 
-/// On a CPU; the options' device is not looked at. What METRONOME_WITHOUT leaves out is missing in
-/// all of it. `progress` is told what begins.
+/// Runs on a CPU; the options' device is not looked at. Passes that METRONOME_WITHOUT leaves out
+/// are missing in all of it. `progress` is told what begins.
 Explanation explain(const models::ModelEntry& entry, const CompareOptions& options,
                     const std::function<void(std::string_view)>& progress);
 

@@ -1,4 +1,4 @@
-// What one call of a kernel costs: every candidate and instruction set, at the shapes of the
+// The cost of one call of a kernel: every candidate and instruction set, at the shapes of the
 // shipped models. One line each: op and shape, instruction set, candidate, threads, ns a call,
 // rate.
 //

@@ -1,4 +1,4 @@
-// What it costs to launch a kernel: a replay of a chain of tiny ops beside the same libtorch calls.
+// The cost to launch a kernel: a replay of a chain of tiny ops beside the same libtorch calls.
 //
 //   x [1, 16] -- softmax -- softmax -- ... -- y     256 of them
 //

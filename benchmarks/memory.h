@@ -1,4 +1,4 @@
-// What libtorch's allocators hold.
+// The bytes that libtorch's allocators hold.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 namespace metronome::benchmarks {
 
 /// The most bytes that tensors made during the call held at one moment, on this thread and on those
-/// that libtorch's autograd starts for it. What lived before the call does not count, and should
-/// not be freed by it: libtorch warns where it is.
+/// that libtorch's autograd starts for it. Tensors that lived before the call do not count, and the
+/// call should not free them: libtorch warns if it does.
 std::size_t peak_tensor_bytes(const std::function<void()>& call);
 
 /// Bytes of a CUDA device that libtorch's caching allocator has given out, while libtorch's CUDA

@@ -15,7 +15,7 @@ Json to_json(const Samples& samples) {
   return {{"median", samples.median()}, {"mad", samples.mad()}, {"samples", samples.values}};
 }
 
-// Of a GPU, beside the fields of every comparison.
+// The fields of a comparison on a GPU, beside those of every comparison.
 Json to_json(const OnDevice& d, double planned_ms) {
   Json json = {
       {"eager_fed_ms", to_json(d.eager_fed_ms)},

@@ -1,5 +1,5 @@
-// What it costs to look for numbers that are not finite (CompileOptions::watch): a replayed step of
-// each model without and with it, in interleaved rounds.
+// The cost to look for numbers that are not finite (CompileOptions::watch): a replayed step of each
+// model without and with it, in interleaved rounds.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// What programs include that run on several ranks, beside executor/metronome.h.
+// The header for programs that run on several ranks, beside executor/metronome.h.
 #pragma once
 
 #include "distributed/launch/launch.h"

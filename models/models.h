@@ -20,8 +20,8 @@ std::string_view name_of(Scale scale);
 /// Throws RunError naming the right ones.
 Scale scale_of(std::string_view name);
 
-/// A graph that is ready to compile. What is fed is of the model's floating type and standard
-/// normal, or tokens (i64, from 0 to below `vocabulary`); its first dimension is the batch. The
+/// A graph that is ready to compile. Its feeds are of the model's floating type and standard
+/// normal, or tokens (i64, from 0 to below `vocabulary`); their first dimension is the batch. The
 /// input is named "x", the target "target".
 struct Model {
   std::string name;
@@ -74,7 +74,7 @@ std::int64_t batch_at(Scale scale, std::int64_t full);
 /// Never more than at full scale, but for those 16.
 std::int64_t width_at(Scale scale, std::int64_t full);
 
-/// What else differs from scale to scale.
+/// A size that differs from scale to scale in another way.
 std::int64_t size_at(Scale scale, std::int64_t small, std::int64_t medium, std::int64_t full);
 
 /// A finished declaration as a model.

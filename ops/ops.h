@@ -64,7 +64,7 @@ using KernelOps = OpList<
     // optimizers
     AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate>;
 
-/// Of those, ops of one element each: CUDA runs one on its own as a group of one
+/// The kernel ops that map each element by itself: CUDA runs one of them as a group of one
 /// (ops/group/group.h).
 using MapOps = OpList<Accumulate, Elementwise, Cast, Dropout, Expand>;
 

@@ -1,5 +1,5 @@
-// What most tests call of libtorch: its whole headers cost each test 2.5 s of compiling more. A
-// test includes <ATen/ops/NAME.h> for a function that only one or two tests call.
+// Functions of libtorch that most tests call: its whole headers cost each test 2.5 s of compiling
+// more. A test includes <ATen/ops/NAME.h> for a function that only one or two tests call.
 #pragma once
 
 #include <ATen/TensorOperators.h>

@@ -1,7 +1,7 @@
 // The main of every test program. Kernel choices that were timed before, by other programs or by a
-// user, decide nothing here: each program has a tuning file of its own. Of a program of many files
-// `./metronome test graph/plan` runs a few: METRONOME_TEST_FILES names them, as doctest's filter
-// --source-file does. A program that has none of them runs whole.
+// user, decide nothing here: each program has a tuning file of its own. `./metronome test
+// graph/plan` runs a few files of a program of many: METRONOME_TEST_FILES names them, as doctest's
+// filter --source-file does. A program that has none of them runs whole.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -66,7 +66,7 @@ struct CheckOptions {
 /// - a replayed step that makes a tensor, or leaves more memory in use.
 /// Kernels are those of the tuning file, else of the fixed rule. A device runs its kernels alone:
 /// it shows its step before nodes are joined to groups, and the replay, with groups, is held to the
-/// bits of that. What both are held to is computed on the CPU.
+/// bits of that. The numbers that both are held to are computed on the CPU.
 Check check_model(const models::ModelEntry& entry, const CheckOptions& options);
 
 constexpr double kFarthest = 64, kForward = 1e-5, kGradient = 2e-5, kTimesLost = 4, kArena = 1.01;

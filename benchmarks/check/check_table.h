@@ -1,4 +1,4 @@
-// What `compare --check` prints.
+// The table that `compare --check` prints.
 #pragma once
 
 #include <span>

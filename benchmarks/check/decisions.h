@@ -1,6 +1,6 @@
-// Where rounding decides: a relu's sign, a max pool's winner, a comparison, an order. Two runs of a
-// step that round differently may decide differently near a tie, and every gradient before it is
-// then another one.
+// Decisions that rounding may change: a relu's sign, a max pool's winner, a comparison, an order.
+// Two runs of a step that round differently may decide differently near a tie, and every gradient
+// before the tie is then another one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,21 +13,21 @@
 
 namespace metronome::benchmarks {
 
-/// True where rounding may decide something. Of functions that bend, these are known: relu, abs,
-/// sign, minimum, maximum. The others (clamp, leaky_relu, ...) stand in no shipped model.
+/// True where rounding may decide something. These functions that bend are known: relu, abs, sign,
+/// minimum, maximum. The others (clamp, leaky_relu, ...) stand in no shipped model.
 bool decides(const ir::Graph& graph, const Node& node);
 
-/// What a node that decides decides by its floating operands, as integers or booleans: for a
-/// function with a kink of its operand's shape, for a max pool which element of its plane won, else
-/// what of the results is no floating number, by the op's reference.
+/// Returns the decisions that a node makes by its floating operands, as integers or booleans: for a
+/// function with a kink, numbers of its operand's shape; for a max pool, the element of its plane
+/// that won; else those results, by the op's reference, that are no floating numbers.
 at::Tensor decisions_of(const Node& node, const std::vector<at::Tensor>& operands);
 
-/// What became of one node's decisions.
+/// The number of one node's decisions, and how many two runs made otherwise.
 struct Flips {
   std::int64_t decisions = 0;
   std::int64_t flipped = 0;
   /// The largest difference, between the two runs, of an element that decided otherwise, over the
-  /// root mean square of the difference of all elements: forward rounding is what both differ by.
+  /// root mean square of the difference of all elements: both runs differ by forward rounding.
   double farthest = 0;
 };
 

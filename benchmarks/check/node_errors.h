@@ -23,12 +23,12 @@ struct NodeError {
 /// Looks at each node of a step that has results to judge:
 /// - floating results: their distance from libtorch's f64 result, on the same operands, is at most
 ///   `kTimesLibtorch` times that of libtorch's f32 result, or `kRounding` of the length, whichever
-///   is more; the same of the largest element that differs, so that one wrong element is seen.
-///   Where a sum cancels, 2.5e-7 of the sum of magnitudes are allowed too, if that is more;
-/// - whole numbers and booleans, what is saved for gradients included, are equal to those of f64:
-/// on
+///   is more; the same of the largest element that differs, so that one wrong element is seen. If a
+///   sum cancels, 2.5e-7 of the sum of magnitudes are allowed too, if that is more;
+/// - whole numbers and booleans, those saved for gradients included, are equal to those of f64: on
 ///   the same operands nothing rounds before the decision.
-/// What libtorch has no call for, and what is saved, comes from the kernel's own f64 form.
+/// The kernel's own f64 form gives the results that libtorch has no call for, and those that are
+/// saved.
 class NodeErrors final : public Observer {
  public:
   static constexpr double kTimesLibtorch = 2, kRounding = 1e-6;

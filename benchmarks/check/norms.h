@@ -10,7 +10,7 @@ namespace metronome::benchmarks {
 /// sqrt(sum(x^2)).
 inline double length(const at::Tensor& x) { return at::linalg_vector_norm(x).item<double>(); }
 
-/// Of the magnitudes; 0 for a tensor without elements.
+/// The largest magnitude; 0 for a tensor without elements.
 inline double largest(const at::Tensor& x) {
   return x.numel() == 0 ? 0 : x.abs().max().item<double>();
 }

@@ -20,7 +20,7 @@ void fill(Executable& executable, const Value& input, std::int64_t vocabulary) {
   tensor.is_floating_point() ? tensor.normal_() : tensor.random_(vocabulary);
 }
 
-/// Of replayed steps one by one, each until its loss is there.
+/// Times replayed steps one by one, each until its loss is there.
 double median_microseconds(Executable& executable, const Value& loss) {
   std::vector<double> times(kSteps);
   for (double& time : times) {

@@ -1,4 +1,4 @@
-// Where a shipped model's step spends its time.
+// The times of the kernels of a shipped model's step.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct ProfiledStep {
   Profile kernels;
 };
 
-/// Of some training steps on random numbers in `inputs`, integers even below `vocabulary`: kernels
-/// that look rows up take longer where all are the same.
+/// Profiles some training steps on random numbers in `inputs`, integers even below `vocabulary`:
+/// kernels that look rows up take longer where all are the same.
 ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs,
                         std::int64_t vocabulary);
 

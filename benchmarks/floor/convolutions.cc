@@ -34,7 +34,7 @@ double median_ms(const std::function<void()>& call) {
   return samples.median();
 }
 
-/// Which of a convolution's three tensors is made of the other two.
+/// The one of a convolution's three tensors that is made of the other two.
 enum class Made : std::uint8_t { output, input, weight };
 
 // As compile chooses it, in plain layouts.

@@ -23,7 +23,7 @@ struct ConvolutionLayer {
   std::int64_t result_elements() const { return numel(transposed ? input : output); }
 };
 
-/// Of all nodes of a declared graph, in its order.
+/// Returns all convolutions of a declared graph, in its order.
 std::vector<ConvolutionLayer> convolutions_of(const Graph& declared);
 
 /// Milliseconds that the layers take in one training step when nothing runs but them: the result,

@@ -139,7 +139,7 @@ double convolution_ms(Bench& bench, const ConvolutionLayer& layer, bool tf32) {
                              .dilation = layer.window.dilation,
                              .groups = layer.window.groups,
                              .tf32 = tf32};
-  // What is over at the end is left out all the same.
+  // A negative high pad becomes 0: libraries skip elements beyond the last window all the same.
   for (std::int64_t& high : problem.high) high = std::max<std::int64_t>(high, 0);
   const auto of = [&](Makes makes) {
     problem.makes = makes;

@@ -12,7 +12,7 @@
 namespace metronome::benchmarks {
 namespace {
 
-// Of each layer and direction the input product of all steps, and the hidden product of each step.
+// Each layer and direction has the input product of all steps and a hidden product of each step.
 std::vector<CountedProduct> products_of(const RecurrentSequence& op, const ir::Graph& declared,
                                         const Node& node, const std::vector<bool>& depends) {
   const Type& x = declared.type(node.inputs[0]);

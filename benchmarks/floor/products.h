@@ -25,7 +25,7 @@ struct CountedProduct {
 /// [node] Whether its value depends on a trained parameter: through it a gradient flows.
 std::vector<bool> depends_on_parameter(const Graph& declared);
 
-/// Of all linear layers and products of a declared graph, and how often each occurs.
+/// Counts how often each linear layer and product occurs in a declared graph.
 std::map<CountedProduct, int> products_of(const Graph& declared);
 
 }  // namespace metronome::benchmarks

@@ -25,7 +25,7 @@ struct Steered {
 
   static constexpr int kRounds = 16;
   explicit Steered(SteeredSize size = {});
-  /// What step `step` is fed; `rounds` as given.
+  /// Returns the feeds of step `step`; `rounds` as given.
   std::vector<Feed> feeds(int step, int rounds) const;
 };
 

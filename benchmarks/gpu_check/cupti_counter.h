@@ -21,7 +21,7 @@ class CuptiCounter {
   CuptiCounter(const CuptiCounter&) = delete;
   CuptiCounter& operator=(const CuptiCounter&) = delete;
 
-  /// What `body` calls, on all threads.
+  /// Returns the calls that `body` makes, on all threads.
   template <class Body>
   Calls count(Body body) {
     begin();

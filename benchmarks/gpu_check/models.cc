@@ -35,8 +35,8 @@ Target replay_in(const std::string& forms) {
   return placed(cuda_graph({.streams = 1, .conditions = Conditions::masked}));
 }
 
-// What warm-up, timing and acceptance did, compile undid: storage is as a CPU's compile leaves it,
-// which runs nothing.
+// Compile undoes what its warm-up, timing and acceptance did: storage is as a CPU's compile, which
+// runs nothing, leaves it.
 void untouched(Outcome& outcome) {
   const models::Model model = everything_moves();
   const CompileOptions options{.modes = {Mode::train, Mode::evaluate}, .seed = 5};

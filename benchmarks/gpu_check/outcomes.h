@@ -1,4 +1,4 @@
-// What a program of the GPU check finds: printed, and kept as JSON lines, as it goes.
+// The outcomes of a program of the GPU check: printed, and kept as JSON lines, as it goes.
 #pragma once
 
 #include <fstream>
@@ -22,8 +22,8 @@ class Outcomes {
   Outcomes(std::string device, const std::optional<std::string>& file);
 
   void add(const Outcome& outcome);
-  /// Runs `check`, which gives what was seen and whether that is right. What it throws fails it,
-  /// with the exception's text.
+  /// Runs `check`, which gives what was seen and whether that is right. An exception that it throws
+  /// fails it, with the exception's text.
   template <class Check>
   void run(std::string subject, std::string name, Check check) {
     Outcome outcome{std::move(subject), std::move(name), false, ""};

@@ -1,5 +1,5 @@
-// What a driver makes of the graphs that steps consist of, each thing alone and by a few bytes:
-// where a larger check fails, these say which call is to blame.
+// A driver's treatment of the graphs that steps consist of, each thing alone and by a few bytes: if
+// a larger check fails, these probes say which call is to blame.
 #pragma once
 
 #include "benchmarks/gpu_check/outcomes.h"

@@ -137,7 +137,7 @@ class MetronomePeer {
     return {{"ms", taken * 1e3 / steps}};
   }
 
-  // Of a GPU's memory, as the others': all but handles, modules and graphs.
+  // Bytes of a GPU's memory, counted as for the other peers: all but handles, modules and graphs.
   Json peak() const {
     if (!on_gpu_) return {{"peak_bytes", nullptr}};
     const Report& report = step_->report();

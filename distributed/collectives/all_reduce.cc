@@ -23,7 +23,7 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Of a row of each other rank, one after the other.
+/// Bytes of one row of the scratch, which holds a row of each other rank, one after the other.
 std::size_t row_bytes(std::size_t bytes, int ranks) {
   return std::min(aligned(bytes), aligned(kInScratch / static_cast<std::size_t>(ranks - 1)));
 }

@@ -30,8 +30,9 @@ std::size_t all_reduce_scratch(Element element, std::int64_t count, int ranks);
 /// Each element becomes the sum, mean, maximum or minimum of all ranks' elements at its place; a
 /// NaN of any rank stays one. Sums are made in the order of the ranks, in the elements' own type
 /// (integers wrap around), so that bits depend on neither where an element lies nor how many there
-/// are, nor on time. Of few elements each rank gets all of the others', and computes all results.
-/// Of many it computes one part, of which it gets the others' elements, and sends it to all:
+/// are, nor on time. If there are few elements, each rank gets all of the others' and computes all
+/// results. If there are many, each rank computes one part, for which it gets the others' elements,
+/// and sends it to all:
 ///   rank 0  a0 a1 | b0 b1       rank 0  a0+c0 a1+c1
 ///   rank 1  c0 c1 | d0 d1       rank 1  b0+d0 b1+d1      then all four sums, on both
 /// values: whole elements, in place. scratch: at least `all_reduce_scratch`, aligned to 64 bytes;

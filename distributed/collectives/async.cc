@@ -33,7 +33,7 @@ void AsyncCommunicator::end() {
 void AsyncCommunicator::begin_step(std::int64_t step) {
   settle();
   {
-    // Of a step that was broken off.
+    // Forgets the calls of a step that was broken off.
     const std::lock_guard lock(mutex_);
     through_ = 0;
   }

@@ -52,7 +52,7 @@ class AsyncCommunicator final : public Communicator {
   void work();
 
   std::shared_ptr<Communicator> ranks_;
-  // Of the caller's thread alone.
+  // Used by the caller's thread alone:
   Clock::time_point began_;  // the call under way
   std::chrono::duration<double> held_up_{};
   Clock::time_point first_step_;

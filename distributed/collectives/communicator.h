@@ -48,8 +48,9 @@ class Communicator : public CollectiveRanks {
     int from;
     std::span<std::byte> bytes;
   };
-  /// All of them at once; returns when all are through. Of those between two ranks the first that
-  /// one sends is the first that the other receives, and as long, and so on. Empty ones are none.
+  /// Sends and receives all of them at once; returns when all are through. Messages between two
+  /// ranks keep their order: the first that one sends is the first that the other receives, and as
+  /// long, and so on. Empty messages are not sent.
   virtual void transfer(std::span<const Sent> sent, std::span<const Received> received) = 0;
 
   /// Around the transfers of one collective, by whose name others hear of it.
@@ -66,7 +67,7 @@ class Communicator : public CollectiveRanks {
   virtual void finish() {}
   /// Waits until all started calls are through, or have failed.
   virtual void settle() noexcept {}
-  /// What this rank has seen of its steps so far, where that is counted.
+  /// The pace that this rank has seen of its steps so far, if it counts them.
   virtual Pace pace() const { return {}; }
 
   /// A step begins, by its number: for messages on what becomes of others meanwhile.

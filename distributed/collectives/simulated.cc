@@ -15,14 +15,14 @@
 namespace metronome::distributed {
 namespace {
 
-/// What one rank brings to a call.
+/// A rank's part in one call.
 struct Offer {
   std::string call;  ///< "all_gather of 16 bytes"
   std::span<const Communicator::Sent> sent = {};
   std::string text = {};  ///< of `exchange`
 };
 
-/// Where ranks meet: each call has two meetings, before and after the copies.
+/// The meeting point of the ranks: each call has two meetings, before and after the copies.
 class Hall {
  public:
   Hall(int ranks, std::chrono::milliseconds limit)
@@ -131,7 +131,8 @@ class Simulated final : public Communicator {
   }
 
  private:
-  /// Of the messages to this rank the one of that number.
+  /// Returns message number `number` among those of `offer` to this rank; it must have `bytes`
+  /// bytes.
   std::span<const std::byte> sent_here(const Offer& offer, std::size_t number, std::size_t bytes) {
     for (const Sent& message : offer.sent) {
       if (message.to != rank_ || number-- > 0) continue;

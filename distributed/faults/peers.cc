@@ -26,7 +26,7 @@ using executor::Descriptor;
 using Clock = std::chrono::steady_clock;
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-/// What the rank that connects says first: which it is, and that it is of this world.
+/// The first message of the rank that connects: its number, and the world that it belongs to.
 struct Greeting {
   std::uint64_t world = 0;
   std::int64_t rank = -1;

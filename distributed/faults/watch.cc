@@ -171,7 +171,8 @@ void Watch::look_at_clocks() {
   for (int rank = 0; rank < own_.size; ++rank) {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (peer.left) {
-      // What it sent before may still be on its way; a call that began later waits in vain.
+      // The messages that a rank sent before it left may still be on their way; a call that began
+      // later waits in vain.
       const bool waits = waiting_ || waits_elsewhere_;
       if (waits && now - *peer.left >= limits_.gone) blame({Kind::left, rank});
     } else if (peer.socket.present() && now - peer.heard >= limits_.silence) {

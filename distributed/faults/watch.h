@@ -60,7 +60,7 @@ class Watch {
   using Clock = std::chrono::steady_clock;
   enum class Kind : std::int64_t { beat, left, failed, died, silent };
 
-  /// What ranks send.
+  /// A message between ranks.
   struct Word {
     Kind kind = Kind::beat;
     std::int64_t rank = 0;  ///< of whom

@@ -10,8 +10,9 @@
 
 namespace metronome::distributed {
 
-/// What each rank must find equal, a line for each part: of each declared graph its nodes, and of
-/// each plan its collectives in their order, with their kinds, types, bytes and regions.
+/// Returns the text that must be equal on all ranks: for each declared graph its nodes, a line
+/// each, and for each plan its collectives in their order, with their kinds, types, bytes and
+/// regions.
 std::string steps_of(std::span<const ir::Graph* const> declared,
                      std::span<const executor::Plan> plans);
 

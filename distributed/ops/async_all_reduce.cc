@@ -10,8 +10,8 @@ namespace {
 
 using distributed::Communicator;
 
-/// What is on its way. It outlives the call, and so do the bytes: a plan's kernels go before its
-/// arena.
+/// An all-reduce under way. It outlives the call that started it, and so do the bytes: a plan's
+/// kernels are destroyed before its arena.
 struct UnderWay {
   std::shared_ptr<Communicator> ranks;
   Element element;

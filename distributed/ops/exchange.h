@@ -21,8 +21,8 @@ namespace metronome {
 // Shapes are static, so the count of ranks is part of the declaration: `world.size()`. x has one
 // type and shape on all ranks. Gradients are those of the sum of all ranks' losses.
 
-/// [n d, ...] of x [d, ...]: rank 0's rows, then rank 1's, to rank n - 1's. Of any type. To a
-/// rank's x flows the sum of all ranks' gradients of its rows.
+/// [n d, ...] of x [d, ...]: rank 0's rows, then rank 1's, to rank n - 1's. x may be of any type.
+/// The gradient of a rank's x is the sum of all ranks' gradients of its rows.
 Value all_gather(Value x, int ranks, Line line = Line::here());
 
 /// [d, ...] of x [n d, ...], an f32, f64 or i64: rank r gets the sum, mean, maximum or minimum,

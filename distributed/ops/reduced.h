@@ -1,4 +1,4 @@
-// What the ops of ranks share.
+// Parts that the ops of ranks share.
 #pragma once
 
 #include <cstddef>

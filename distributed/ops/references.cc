@@ -54,7 +54,7 @@ at::Tensor broadcast_from(Communicator& ranks, int root, const at::Tensor& x) {
   return changed(x, [&](const at::Tensor& host) { ranks.broadcast(bytes_of(host), root); });
 }
 
-/// What `call` makes of x's bytes, as a tensor of so many rows.
+/// Returns what `call` makes of x's bytes, as a tensor of `rows` rows.
 template <class Call>
 at::Tensor made(const at::Tensor& x, std::int64_t rows, Call call) {
   const at::NoGradGuard no_gradients;
@@ -82,8 +82,7 @@ at::Tensor scattered(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
   });
 }
 
-/// Where autograd walks back through a collective: `back` makes the operand's gradient of the
-/// result's.
+/// The autograd node of a collective: `back` makes the operand's gradient from the result's.
 template <class Back>
 struct Gradient final : torch::autograd::Node {
   explicit Gradient(Back made) : back(std::move(made)) {}

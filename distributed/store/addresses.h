@@ -13,9 +13,9 @@ bool listens(const std::string& host, int port);
 
 struct Environment;
 
-/// Where other ranks reach this one, in numbers: the address of `Environment::interface`, or that
-/// from which it reaches the store. Throws RunError where the interface has none, and where other
-/// machines take part but cannot reach it.
+/// Returns the numeric address at which other ranks reach this one: that of
+/// `Environment::interface`, or the one from which this rank reaches the store. Throws RunError if
+/// the interface has no address, and if other machines take part but cannot reach this address.
 std::string own_address(const Environment& own);
 
 /// The address of this machine from which it reaches `host`, in numbers; empty if it does not. No

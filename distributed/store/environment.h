@@ -1,4 +1,4 @@
-// Which rank this process is, as the environment says it.
+// The rank that this process is, read from the environment.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace metronome::distributed {
 
-/// What torchrun, or Metronome's own launcher, tells each rank.
+/// The variables that torchrun, or Metronome's own launcher, sets for each rank.
 struct Environment {
   int rank = 0;        ///< RANK: from 0
   int size = 1;        ///< WORLD_SIZE: how many ranks there are

@@ -1,4 +1,4 @@
-// What libtorch's errors say.
+// The text of libtorch's errors.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// Where ranks leave words for each other.
+// A key-value store in which ranks leave texts for each other.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ class Store {
   bool has(const std::string& key) const;
   /// Waits until all keys have a text; false if they do not within the limit.
   bool wait(const std::vector<std::string>& keys, Milliseconds limit) const;
-  /// Of a key that has one.
+  /// Returns the value of a key that has one.
   std::string get(const std::string& key) const;
 
   /// libtorch's own client, for what meets there by itself. Counted: it may be kept.

@@ -51,7 +51,8 @@ Store store_of(const Environment& own, std::chrono::milliseconds limit) {
   }
 }
 
-/// What joining takes: the words of ranks in the store, and how long it may take.
+/// The steps of joining a world: ranks leave texts in the store and wait for each other's, within a
+/// time limit.
 class Entrance {
  public:
   Entrance(const Store& store, const Environment& own, std::chrono::milliseconds limit)

@@ -46,11 +46,12 @@ struct WorldOptions {
 /// in a program that torchrun, or anything that sets the same variables, starts once for each rank.
 class World {
  public:
-  /// Waits until all ranks are there. Of several ranks each gets its share of the machine's cores,
-  /// whatever OMP_NUM_THREADS says (`at::set_num_threads`). If RANK is not set, or there is one
-  /// rank only, it is alone, without any socket. Throws RunError if a variable is missing, wrong or
-  /// contradicts another; if two processes are the same rank, or ranks differ on how many there
-  /// are; if no store answers in time; and for ranks that do not come in time, with their numbers.
+  /// Waits until all ranks are there. If there are several ranks, each gets its share of the
+  /// machine's cores, whatever OMP_NUM_THREADS says (`at::set_num_threads`). If RANK is not set, or
+  /// there is one rank only, this rank is alone, without any socket. Throws RunError if a variable
+  /// is missing, wrong or contradicts another; if two processes are the same rank, or ranks differ
+  /// on how many there are; if no store answers in time; and for ranks that do not come in time,
+  /// with their numbers.
   static World from_environment(const WorldOptions& options = {});
 
   /// The same for an environment that was read elsewhere.
@@ -73,8 +74,8 @@ class World {
   void on_first(const std::function<void()>& what) const;
   /// A checkpoint of `step`, which rank 0 writes; any number of ranks can load it. As `on_first`.
   void save(const Executable& step, const std::string& path) const;
-  /// Rank 0 reads a checkpoint, and all have what stands in it. What `Executable::load` returns
-  /// there; nothing on the others. As `on_first`.
+  /// Rank 0 reads a checkpoint, and all ranks get its contents. Rank 0 returns what
+  /// `Executable::load` returns, the others nothing. Throws as `on_first` does.
   std::vector<std::string> load(Executable& step, const std::string& path) const;
   /// All storages of `step`, which each rank has compiled, become rank 0's: batch norm's
   /// statistics, which are each rank's own, before a model is evaluated on all ranks.
@@ -85,7 +86,7 @@ class World {
   /// it". Empty before the second step, and for one rank.
   std::string pace() const;
 
-  /// What `compile` takes: `{.world = world}`.
+  /// Converts to the type of `CompileOptions::world`: `{.world = world}`.
   operator std::shared_ptr<const executor::Ranks>() const;  // NOLINT: a World is one
 
  private:

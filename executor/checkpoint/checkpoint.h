@@ -23,7 +23,7 @@ struct Checkpointed {
   std::function<void(std::byte*)> reset = {};
 };
 
-/// What a file records beside the storages.
+/// Data that a file records beside the storages.
 struct CheckpointInfo {
   std::uint64_t seed = 0;
   std::uint64_t choices_hash = 0;  ///< of the kernel choices; bits repeat where it is equal

@@ -20,7 +20,7 @@ bool is_seed(const Checkpointed& storage);
 /// To its initial value, where it has one.
 void reset(const Checkpointed& storage);
 
-/// What was kept: a file, or a snapshot.
+/// A file or a snapshot in which storages were kept.
 struct Kept {
   std::string name;  ///< how messages begin: FILE
   std::string kind;  ///< "file"

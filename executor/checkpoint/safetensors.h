@@ -45,7 +45,7 @@ void write_safetensors(const std::string& file, std::span<const TensorBytes> ten
 /// Every failure is a RunError "FILE: cannot be loaded: REASON".
 class SafetensorsFile {
  public:
-  /// Where a tensor lies: bytes [begin, end) of the data.
+  /// The place of a tensor: bytes [begin, end) of the data.
   struct Entry {
     Type type;
     std::uint64_t begin = 0;

@@ -16,7 +16,7 @@ class Snapshot {
   struct Contents;
   explicit Snapshot(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
 
-  /// Of all numbers.
+  /// The bytes of all numbers together.
   std::size_t bytes() const;
   const Contents& contents() const { return *contents_; }
 

@@ -14,9 +14,9 @@ namespace metronome::executor::checkpoint {
 Snapshot take_snapshot(std::string name, std::span<const Checkpointed> storages,
                        const CheckpointInfo& info);
 
-/// What `load_checkpoint` does, from a snapshot. Throws RunError "NAME: cannot be loaded: REASON",
-/// having changed nothing, where it lacks a parameter, buffer or counter or has it with another
-/// type, or holds a tensor that belongs to nothing here.
+/// Does what `load_checkpoint` does, from a snapshot. Throws RunError "NAME: cannot be loaded:
+/// REASON", having changed nothing, if the snapshot lacks a parameter, buffer or counter, has one
+/// with another type, or holds a tensor that belongs to nothing here.
 std::vector<std::string> load_snapshot(const Snapshot& snapshot,
                                        std::span<const Checkpointed> storages,
                                        const CheckpointInfo& expected);

@@ -98,7 +98,7 @@ Reported best_way(const Declared& declared, Mode mode, std::span<const std::stri
     Plan plan = make_plan(declared, way, backend.kernels(), options, told);
     arenas.push_back(plan.memory.arena_bytes);
     made.push_back({std::move(plan), std::move(told)});
-    // What changes nothing now changes nothing after it.
+    // If one way changes nothing, the ways after it change nothing either.
     const std::size_t count = made.size();
     if (count > 1 &&
         made[count - 1].plan.graph.nodes().size() == made[count - 2].plan.graph.nodes().size()) {
@@ -208,7 +208,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   Planned planned = plan_all(parts, shapes, averages, *backend, options, graphs, report);
   first_choices.tell();
 
-  // What they share.
+  // The memory that all plans share.
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
   require_memory(name, needs, free_memory_of_process());
@@ -218,7 +218,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   add_sizes(impl->memory, report);
   impl->finish_tables();
 
-  // What runs them.
+  // The engine that runs the plans.
   impl->spin_limiter = std::move(spin_limiter);
   impl->engine = backend->engine(std::move(planned), impl->memory, report);
   if (options.data_parallel) begin_as_first(*options.data_parallel, *impl);

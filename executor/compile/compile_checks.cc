@@ -128,7 +128,7 @@ void check_evaluate_outputs(std::span<const GraphInModes> parts, const CompileOp
   }
 }
 
-/// What is computed again is at or below a path.
+/// Requires that each path of `CompileOptions::recompute` has a node at or below it.
 void check_recompute(std::span<const GraphInModes> parts, const CompileOptions& options) {
   for (const std::string& path : options.recompute) {
     const auto lies_there = [&](const Node& node) {

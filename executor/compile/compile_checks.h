@@ -1,4 +1,4 @@
-// What `compile` asks of its arguments, and of the machine's memory.
+// Checks of `compile`'s arguments and of the machine's memory.
 #pragma once
 
 #include <span>
@@ -17,8 +17,9 @@
 
 namespace metronome::executor::compile {
 
-/// What the graphs declare, each for its modes. Throws GraphError where a graph is wrong, computes
-/// nothing, or does not go with the others; RunError where what is asked for cannot be met.
+/// Returns the declared graphs, each with its modes. Throws GraphError if a graph is wrong,
+/// computes nothing, or does not go with the others; RunError if the target or an option cannot be
+/// met.
 std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, const Target& target,
                                           const CompileOptions& options);
 std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts);
@@ -38,11 +39,11 @@ ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& out
 void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOps& ops,
                      const std::string& target);
 
-/// What graphs take at least, as they are declared: storages and inputs.
+/// Returns the least that graphs take, as they are declared: storages and inputs.
 Needs declared_needs(std::span<const ir::Graph* const> graphs);
 /// The graph's biggest value that a kernel makes: what each plan of it takes at least.
 Needs biggest_value(const ir::Graph& graph);
-/// What the executable takes of the host's memory; `storages` are those of all plans.
+/// Returns what the executable takes of the host's memory; `storages` are those of all plans.
 Needs needs_of(std::span<const ir::Graph* const> graphs, std::span<const Storage> storages,
                std::span<const Plan> plans, const Backend& backend);
 

@@ -8,8 +8,9 @@
 
 namespace metronome::executor::compile {
 
-/// What `fold` calls: one op run once by its own kernel on constants. One result per output; none
-/// where it met a fault, which is for each step to report, and for ops that are not of ops/ops.h.
+/// Runs one op once, by its own kernel, on constants; called by `fold`. Returns one result per
+/// output; none if the op met a fault, which each step is to report, and none for ops that are not
+/// in ops/ops.h.
 std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
                                       std::span<const Bytes> inputs);
 

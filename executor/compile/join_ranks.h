@@ -1,4 +1,4 @@
-// What a compile does for the ranks that run its graphs together.
+// The parts of compile for ranks that run its graphs together.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace metronome::executor::compile {
 /// the caller keeps. The options gain the ranks' ops.
 std::vector<ir::Graph> join_ranks(std::vector<GraphInModes>& declared, CompileOptions& options);
 
-/// Of several ranks each takes a device of its own, if none is named.
+/// Gives each of several ranks a device of its own, if no device is named.
 void take_own_device(Target& target, const CompileOptions& options);
 
 /// How gradients become means over the ranks, for the graph that says how all train. A loss may

@@ -84,7 +84,7 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
       return true;
     }
     const double apart = seconds_of(expanded);
-    // What is noise leaves it whole.
+    // A difference within the noise leaves the op whole.
     choice = apart < 0.97 * seconds_of(whole) ? "expanded" : "whole";
     how = "timed";
     const bool loaded = on_host_ && timed_under_load(report_.timed_under_load);

@@ -1,4 +1,4 @@
-// Which ops run whole that could be expanded.
+// The choice of ops that run whole although they could be expanded.
 #pragma once
 
 #include <map>

@@ -19,7 +19,8 @@ std::unique_ptr<Backend> open_device_stepwise(const Target& target, const Compil
 /// `Target::open` of `eager`: the same with executor/eager/eager_backend.h.
 std::unique_ptr<Backend> open_eager(const Target& target, const CompileOptions& options,
                                     const std::string& graph);
-/// What `null` writes calls down with; empty where the program is not linked with it.
+/// Returns the driver in which `null` records its calls; empty if the program is not linked with
+/// it.
 std::shared_ptr<CudaDriver> null_driver();
 
 }  // namespace metronome::executor::compile

@@ -12,7 +12,7 @@
 namespace metronome::executor::compile {
 namespace {
 
-/// What a plan touches.
+/// Returns the inputs that a plan reads and the readables that it computes.
 Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl) {
   Executable::Impl::Planned result{plan.mode, plan.shape, {}, {}};
   for (const std::string& name : impl.inputs) {

@@ -1,4 +1,5 @@
-// What an executable keeps of its declarations and plans, and the memory that all of them share.
+// The tables that an executable keeps of its declarations and plans, and the memory that all plans
+// share.
 #pragma once
 
 #include <cstdint>

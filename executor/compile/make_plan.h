@@ -12,7 +12,8 @@
 
 namespace metronome::executor::compile {
 
-/// What passes, the planner and its check are told of a mode by the back end, in each of its ways.
+/// Returns the settings of a mode for passes, the planner and its check: one for each way that the
+/// back end asks for.
 std::vector<Settings> ways_of(const Backend& backend, Mode mode);
 
 /// The plan made in one way. `report` gains its choices, and the parameters that the loss does not

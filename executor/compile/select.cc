@@ -19,7 +19,8 @@ namespace metronome::executor::compile {
 
 namespace {
 
-/// What timing the candidates takes: operands, results and each candidate's scratch.
+/// Returns the bytes that timing the candidates takes: operands, results and each candidate's
+/// scratch.
 std::size_t bench_bytes(std::span<const Type> inputs, const Node& node,
                         std::span<const Candidate> candidates) {
   std::size_t bytes = 0;

@@ -1,4 +1,4 @@
-// Which kernel runs each node.
+// The choice of the kernel that runs each node.
 #pragma once
 
 #include <vector>

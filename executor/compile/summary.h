@@ -1,4 +1,4 @@
-// What a report says of plans.
+// The parts of a report that describe plans.
 #pragma once
 
 #include <cstddef>

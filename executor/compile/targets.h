@@ -11,8 +11,8 @@ Target cpu_replay();
 /// `stepwise` on a device need a program that is linked with //:cuda; `compile` says so if it is
 /// not (RunError).
 Target cuda_graph(CudaOptions options = {});
-/// What `cuda_graph` would do, written down and not done: plans and binds without a GPU. Steps run,
-/// but compute nothing.
+/// Writes down what `cuda_graph` would do, and does not do it: plans and binds without a GPU. Steps
+/// run, but compute nothing.
 Target null(CudaOptions options = {});
 /// The same kernels one by one, each value in memory of its own: for checking and debugging.
 Target stepwise(Device device = cpu);

@@ -14,7 +14,7 @@
 namespace metronome::executor::cpu {
 namespace {
 
-/// What both have in common.
+/// The common base of the replay and stepwise back ends.
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const CompileOptions& options)

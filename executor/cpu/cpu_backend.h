@@ -17,9 +17,9 @@ std::unique_ptr<Backend> open_cpu_replay(const Target& target, const CompileOpti
 std::unique_ptr<Backend> open_stepwise(const Target& target, const CompileOptions& options,
                                        const std::string& graph);
 
-/// What passes and the planner are told of a plan for the CPU.
+/// Returns the settings of passes and planner for a plan on the CPU.
 Settings cpu_settings(Mode mode);
-/// What plans take that run over one arena, with their biggest values.
+/// Returns the memory that plans over one arena take, with their biggest values.
 Needs needs_of_arena(std::span<const Plan> plans);
 
 }  // namespace metronome::executor::cpu

@@ -11,7 +11,7 @@
 
 namespace metronome::executor::cpu {
 
-/// What is done beside a step's kernels: CompileOptions of the same names.
+/// Checks beside a step's kernels: the CompileOptions of the same names.
 struct CpuChecks {
   bool poison = false;  ///< bytes of the arena that hold no live value get NaN after each kernel
   bool watch = false;   ///< numbers that are not finite are looked for

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What is timed: a node's op, on its operands or on a sample of them.
+/// The work that is timed: a node's op, on its operands or on a sample of them.
 struct TimedWork {
   Types inputs, outputs;
   std::vector<Candidate> candidates;

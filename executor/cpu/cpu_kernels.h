@@ -1,4 +1,4 @@
-// What the choice of kernels asks of the CPU's.
+// The CPU's kernels, as far as the choice of kernels asks about them.
 #pragma once
 
 #include <memory>

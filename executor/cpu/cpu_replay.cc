@@ -38,7 +38,7 @@ struct CopyBytes {
   void operator()() const { std::memcpy(to, from, bytes); }
 };
 
-/// What is fixed at bind time for one plan.
+/// One plan with all that is fixed at bind time.
 class CpuPlanReplay {
  public:
   CpuPlanReplay(Plan plan, const Memory& memory, std::byte* arena, const CpuTable& table,

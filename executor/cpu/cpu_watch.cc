@@ -9,7 +9,7 @@
 
 namespace metronome::executor::cpu {
 
-/// What was found in the step that runs.
+/// The tables of one plan, and the findings of the step that runs.
 struct CpuWatch::State {
   struct Source {
     const std::byte* data;

@@ -11,11 +11,12 @@
 
 namespace metronome::executor::cpu {
 
-/// Of one plan, over the memory that its kernels are bound to. It reads each tensor that is made
-/// once more, and each input and storage at the beginning of a step.
+/// Looks for numbers that are not finite in one plan, in the memory that its kernels are bound to.
+/// It reads each tensor once more when it is made, and each input and storage at the beginning of a
+/// step.
 class CpuWatch {
  public:
-  /// The plan's nodes count from `base` on. What it is given lives longer.
+  /// The plan's nodes count from `base` on. Its arguments must outlive it.
   CpuWatch(const Plan& plan, const Memory& memory, const Locate& locate, FaultSlot& faults,
            std::size_t base);
 

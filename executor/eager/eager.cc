@@ -121,7 +121,7 @@ class Interpreter {
   }
 
   const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
-  /// What the first step that met anything met first.
+  /// The first fault of the first step that met one.
   const std::optional<std::string>& fault() const { return fault_; }
 
  private:
@@ -333,7 +333,7 @@ class Interpreter {
     return made;
   }
 
-  /// Of tensors on the CPU; others are without data.
+  /// Returns a node as an observer sees it: tensors on the CPU with their data, others without.
   ObservedNode seen(std::int32_t index, const Tensors& inputs, const Tensors& made) const {
     ObservedNode node{.graph = graph_, .index = index, .operands = {}, .results = {}};
     const auto show = [](const at::Tensor& tensor) {
@@ -354,7 +354,7 @@ class Interpreter {
     return outcome < 0 || outcome >= guard.cases;
   }
 
-  /// What autograd computes has no node: told by its parameter.
+  /// Gradients that autograd computes have no node: a fault names their parameter.
   void look_at_gradients() {
     if (!watch_ || fault_) return;
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
@@ -393,7 +393,7 @@ class Interpreter {
     running_ = -1;
   }
 
-  /// Of storages, for what reads them after the update.
+  /// Keeps the old values of storages for the nodes that read them after the update.
   void keep_old_values() {
     old_.clear();
     for (std::size_t i = 0; i < phases_.size(); ++i) {
@@ -411,8 +411,8 @@ class Interpreter {
       const ValueId id = graph_.readables()[r].value;
       if (!id.present() || !is_in(phases, id)) continue;
       const at::Tensor kept = value(id).detach();
-      // Of a storage's value, which a step changes, of an input or a constant, also where an op
-      // gave a view of it.
+      // Copies the value of a storage, which a step changes, of an input or of a constant, also if
+      // an op gave a view of it.
       readables_[r] = lasting_.contains(storage_of(kept)) ? kept.clone() : kept;
     }
   }

@@ -13,7 +13,7 @@
 
 namespace metronome::executor::eager {
 
-/// What stands for a plan.
+/// The counterpart of a plan in `eager`.
 struct EagerPlan {
   Mode mode;
   /// As declared, after `for_mode`; without the composites that have no reference, and nothing

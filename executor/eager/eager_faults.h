@@ -18,7 +18,7 @@ namespace metronome::executor::eager {
 /// is not there; of several indices the least. `inputs` are on the CPU.
 std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs);
 
-/// What of a tensor is not finite; of undefined ones and other types nothing.
+/// Tells whether a tensor holds a NaN or an infinity; neither if it is undefined or not floating.
 NonFinite non_finite_in(const at::Tensor& tensor);
 
 /// Numbers that are not finite, while a declared graph runs node by node.
@@ -28,7 +28,7 @@ class EagerWatch {
 
   /// Before a step: its inputs and storages, as `Memory` numbers them.
   void begin(const Tensors& inputs, const Tensors& storages);
-  /// What a node is to blame for, whose results these are (a cuda::Blame), in words; or nothing.
+  /// Returns the fault of the node whose results these are (a cuda::Blame), in words; or nothing.
   std::optional<std::string> look(std::int32_t node, const Tensors& made);
 
  private:

@@ -1,4 +1,4 @@
-// What `eager` computes with.
+// The memory with which `eager` computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +43,7 @@ class EagerMemory {
   bool on_device() const { return !device_.is_cpu(); }
   const Memory& memory() const { return memory_; }
 
-  /// Where the next step takes an input from.
+  /// Returns the memory from which the next step takes an input.
   std::byte* feed(std::size_t index) {
     const InputMemory& input = memory_.inputs[index];
     return on_device() && !input.handed_out ? stage(index) : input.block.data();

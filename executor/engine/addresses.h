@@ -10,10 +10,10 @@
 
 namespace metronome::executor {
 
-/// Where a value of the plan's graph lies; null for a saved output that nothing reads.
+/// Returns the address of a value of the plan's graph; null for a saved output that nothing reads.
 using Locate = std::function<std::byte*(ValueId)>;
 
-/// Where a plan's memory begins, on the host or on a device.
+/// The addresses at which a plan's memory begins, on the host or on a device.
 struct Bases {
   std::byte* arena = nullptr;
   std::vector<std::byte*> storages;               ///< [StorageId of the plan's graph]

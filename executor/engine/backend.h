@@ -20,11 +20,11 @@
 
 namespace metronome::executor {
 
-/// What an engine is made of, plan by plan.
+/// The parts of which an engine is made, plan by plan.
 struct Planned {
   std::vector<Plan> plans;
-  /// What each was made of: the declaration, limited to what is asked of its mode. Only for as long
-  /// as the engine is made.
+  /// [plan] The declaration from which it was made, limited to the results asked of its mode. Valid
+  /// only while the engine is made.
   std::vector<const ir::Graph*> declared;
 };
 
@@ -42,8 +42,9 @@ class Backend {
   /// Whether its engine shows steps to `CompileOptions::observer`.
   virtual bool observes() const { return false; }
 
-  /// What passes and the planner are told of a mode. Of several the step is planned in turn, until
-  /// one changes nothing or the first is sure to be kept, and `choose` says which plan is kept.
+  /// Returns the settings of passes and planner for a mode. If there are several, the step is
+  /// planned with each in turn, until one changes nothing or the first is sure to be kept, and
+  /// `choose` says which plan is kept.
   virtual std::vector<Settings> settings(Mode mode) const = 0;
   /// The place of one of them; `arenas` are the bytes that each plan takes, `budget` what the user
   /// allows. A plan that is kept beside others is kept beside such as take more.
@@ -53,8 +54,8 @@ class Backend {
     return 0;
   }
 
-  /// What it takes of the host's memory for these plans beside storages and inputs, and the biggest
-  /// values there; `inputs`: the bytes of all inputs.
+  /// Returns the host memory that it takes for these plans beside storages and inputs, and the
+  /// biggest values there; `inputs`: the bytes of all inputs.
   virtual Needs host_needs(std::span<const Plan> plans, std::size_t inputs) const = 0;
   /// Steps that may be in flight: a value can be read as each of these left it.
   virtual int slots() const { return 1; }

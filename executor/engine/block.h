@@ -36,7 +36,7 @@ class Block {
   std::byte* data() const { return data_.get(); }
   std::size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
-  /// What keeps the bytes.
+  /// The owner that keeps the bytes.
   const std::shared_ptr<std::byte>& owner() const { return data_; }
 
   static constexpr std::size_t kAlignment = 64;
@@ -53,7 +53,7 @@ class Block {
   std::size_t bytes_ = 0;
 };
 
-/// Where a value lies in a block.
+/// The place of a value in a block.
 struct InBlock {
   const Block* block = nullptr;
   std::size_t offset = 0;  ///< bytes

@@ -1,4 +1,4 @@
-// What runs the steps of an executable.
+// The interface that runs the steps of an executable.
 #pragma once
 
 #include <cstddef>

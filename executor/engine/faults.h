@@ -1,9 +1,10 @@
-// What steps met and went on with, in words; and how a number that is not finite finds its maker.
+// Faults that steps met and went on with, in words; and the rule that finds the maker of a number
+// that is not finite.
 //
 // A fault has a place: nodes are counted through the graphs of an executable's plans, one plan
-// after the other, and each has a place of either kind. Of a step the least place is kept, so that
-// the node that was declared first is told of, in whatever order a target runs them; and the first
-// step that met any is the one that is told of.
+// after the other, and each has a place of either kind. The least place of a step is kept, so that
+// the message names the node that was declared first, in whatever order a target runs them; and it
+// tells of the first step that met any fault.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ enum class FaultKind : std::uint8_t {
   number,  ///< a number that is not finite; its value says how (`blame`)
 };
 constexpr int kFaultKinds = 2;
-/// Of node number `node` of all plans' graphs.
+/// The place of a fault of node number `node`, counted through all plans' graphs.
 constexpr int fault_place(std::size_t node, FaultKind kind) {
   return kFaultKinds * static_cast<int>(node) + static_cast<int>(kind);
 }
@@ -42,10 +43,10 @@ std::string describe_number(std::int64_t value, const Memory& memory);
 // ---- Who made a number that is not finite ----------------------------------------------------
 //
 // A node makes a NaN where its results hold one and what it reads holds none. It makes an infinity
-// where its results hold one and what it reads holds neither: masks of -inf pass. What comes from
-// outside of the graph (inputs, storages, constants) nobody made: a NaN there is the fault of the
-// first node that reads it, an infinity of nobody. Of ops that only move numbers (Op::moves)
-// nothing is asked: who reads them reads what they moved.
+// where its results hold one and what it reads holds neither: masks of -inf pass. Numbers from
+// outside of the graph (inputs, storages, constants) have no maker: a NaN there is the fault of the
+// first node that reads it, an infinity is nobody's fault. Ops that only move numbers (Op::moves)
+// are never at fault: a node that reads them counts as reading what they moved.
 
 /// Numbers from outside: two kinds of constants, then inputs and storages as `Memory` counts them.
 constexpr int kNanConstant = 0, kInfiniteConstant = 1, kFirstInput = 2;
@@ -60,13 +61,13 @@ bool makes_numbers(const ir::Graph& graph, std::int32_t node);
 /// The makers of one value: itself where its node makes numbers.
 std::vector<int> makers_of(const ir::Graph& graph, ValueId value, const Memory& memory);
 
-/// What of a tensor is not finite.
+/// Tells whether a tensor holds a NaN, and whether an infinity.
 struct NonFinite {
   bool nan = false;
   bool infinity = false;
   bool operator==(const NonFinite&) const = default;
 };
-/// Of host memory; of types that are not floating nothing.
+/// Looks through host memory; finds nothing for types that are not floating.
 NonFinite non_finite_in(const void* data, const Type& type);
 
 }  // namespace metronome::executor

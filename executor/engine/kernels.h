@@ -21,7 +21,7 @@ class Kernels {
   /// Processor, instruction set, threads, library versions: the first part of a tuning key.
   virtual std::string machine() const = 0;
   virtual bool has(const Op& op) const = 0;
-  /// What could run a node, the fixed rule's choice first.
+  /// Returns the candidates that could run a node, the fixed rule's choice first.
   virtual std::vector<Candidate> candidates(const Node& node,
                                             std::span<const Type> inputs) const = 0;
   struct Fastest {
@@ -38,8 +38,8 @@ class Kernels {
   virtual bool run() const { return true; }
   /// Whose kernels run wherever they can, neither timed nor looked up; absent: nobody's.
   virtual std::optional<Maker> preferred() const { return std::nullopt; }
-  /// What values, and candidates that are timed, may take of the host's memory; absent: they lie
-  /// elsewhere, or the system does not tell.
+  /// The part of the host's memory that values, and candidates that are timed, may take; absent:
+  /// they lie elsewhere, or the system does not tell.
   virtual std::optional<FreeMemory> free_memory() const { return std::nullopt; }
 };
 

@@ -1,4 +1,4 @@
-// What all plans of one executable share: storages, inputs, and where readable values were left.
+// The memory that all plans of one executable share: storages and inputs.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct Memory {
   /// Those of all plans, each path once: those that the first graph declares lead.
   std::vector<Storage> storages;
   std::vector<Block> storage_blocks;  ///< as plans keep them: `Storage::kept`
-  /// What users read and write of storages that plans keep in a layout; of others empty.
+  /// The blocks that users read and write of storages that plans keep in a layout; empty for
+  /// others.
   std::vector<Block> plain_blocks;
   std::vector<InputMemory> inputs;
   /// [declared graph][input that it declares, in its own order]: index into `inputs`.

@@ -1,4 +1,4 @@
-// What engines and reports ask of a plan's nodes, one by one.
+// Questions that engines and reports ask of a plan's nodes, one by one.
 #pragma once
 
 #include <cstddef>

@@ -33,15 +33,16 @@ std::vector<ProfilePart> grouped(const Profile& profile, const Name& name_of_ker
   return parts;
 }
 
-/// Of the forward pass: "tower/3/linear" of "optimizer/tower/3/linear/weight/adam_update" and of
-/// "tower/3/linear.grad/matmul". At most `depth` parts.
+/// Returns the scope in the forward pass: "tower/3/linear" of
+/// "optimizer/tower/3/linear/weight/adam_update" and of "tower/3/linear.grad/matmul". At most
+/// `depth` parts.
 std::string scope_of(const KernelTime& kernel, int depth) {
   if (kernel.path.empty()) return kernel.phase == Phase::executor ? "" : kernel.op;
   std::string_view path = kernel.path;
   const std::string root = fmt::format("{}/", kMomentsRoot);
   if (path.starts_with(root)) {
     path.remove_prefix(root.size());
-    // What all parameters share: rates, clipping, counters.
+    // Work for all parameters together: rates, clipping, counters.
     if (path.find('/') == path.npos) return std::string(kMomentsRoot);
   }
   constexpr std::string_view kGradient = ".grad";

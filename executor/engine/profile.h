@@ -1,4 +1,4 @@
-// Where the time of steps goes: their kernels, and what they add up to.
+// The time that the kernels of steps take, each and added up.
 #pragma once
 
 #include <cstdint>

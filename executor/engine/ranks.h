@@ -24,7 +24,7 @@ class Ranks {
   /// Among those of this machine.
   virtual int local_rank() const = 0;
 
-  /// What back ends know of the ops that ranks take part in.
+  /// The rules of the ops that ranks take part in, for back ends.
   virtual OwnOps ops() const = 0;
 
   /// The declared graph, node by node, with those ops told which ranks these are. Throws GraphError

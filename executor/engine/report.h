@@ -1,4 +1,4 @@
-// What compile decided, for people and for tables.
+// The decisions of compile, for people and for tables.
 #pragma once
 
 #include <cstddef>
@@ -38,13 +38,13 @@ struct PlanReport {
   std::vector<std::string> forms;
   int graph_nodes = 0;    ///< of the captured graph
   int longest_chain = 0;  ///< of those that must run one after the other, however many streams
-  /// Of the kernels on a GPU: without a launch, as their operands were made where they would copy
-  /// them to (a concat's parts).
+  /// Kernels on a GPU that need no launch, as their operands were made in the places to which they
+  /// would copy them (a concat's parts).
   std::size_t kernels_in_place = 0;
   /// The same plan with values laid side by side, never shared: what eager needs at least.
   std::size_t unshared_bytes = 0;
 
-  /// Of `held` the first ones, each as a line: "f32[256, 2048]  2.000 MiB  linear_1 (net.cc:7)".
+  /// The first ones of `held`, each as a line: "f32[256, 2048]  2.000 MiB  linear_1 (net.cc:7)".
   std::vector<std::string> largest(std::size_t most = 10) const;
 };
 
@@ -68,7 +68,8 @@ struct Report {
   std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat if it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
 
-  /// Of the declared graph at place `shape`, with its parameters; throws RunError if there is none.
+  /// Returns the plan of the declared graph at place `shape`, with its parameters; throws RunError
+  /// if there is none.
   const PlanReport& plan(Mode mode, std::size_t shape = 0) const;
 };
 

@@ -84,7 +84,8 @@ TunedChoices read_choices(const std::string& path) {
   }
 }
 
-/// What was timed under load and is used all the same, by file and key: a process keeps to it.
+/// Tells whether a choice that was timed under load is used all the same, by file and key: a
+/// process keeps to it.
 bool is_used_here(const std::string& path, const std::string& key, bool from_now_on) {
   static std::mutex mutex;
   static std::set<std::pair<std::string, std::string>> used;

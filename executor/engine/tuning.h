@@ -19,8 +19,9 @@ struct TunedChoices {
 
 /// A JSON file {"format": "metronome-tuning-1", "choices": {key: candidate}, "under_load": {key:
 /// candidate}}. A key names CPU model, instruction set, threads, library versions, op and types, so
-/// that one file serves several machines. What was timed under load stands apart: it holds while
-/// there is load, and in a process that has used it; else it is to be timed again.
+/// that one file serves several machines. A choice that was timed under load stands apart: it holds
+/// while there is load, and in a process that has used it; otherwise its candidates are timed
+/// again.
 class TuningFile {
  public:
   /// `path` if it can be used: it is whole, or not there yet. A damaged file is renamed to
@@ -50,7 +51,7 @@ class TuningFile {
 /// True while others take so much of the cores, a fifth, that what is timed says little. Tells of
 /// it once where `told` is kept.
 bool timed_under_load(bool& told);
-/// What tells it so; tests put another in its place.
+/// The meter that tells of load; tests put another in its place.
 LoadMeter& load_meter();
 
 /// CPU model, instruction set, threads and library versions: the first part of a key.

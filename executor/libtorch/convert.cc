@@ -39,7 +39,7 @@ std::optional<Element> element_of(const at::Tensor& tensor) {
   }
 }
 
-/// What a tensor is that is no tensor of Metronome.
+/// Describes a tensor that is no tensor of Metronome.
 std::string instead_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   if (!tensor.device().is_cpu()) {

@@ -7,10 +7,10 @@
 
 namespace metronome {
 
-/// What `from` is. Where it is a tensor, that one borrows the bytes, to be read as long as `from`
-/// keeps them; a negated view or a zero tensor, which has no such bytes, is copied, and the copy
-/// owned. `as` is written over: its vectors are used again, so that a feed of the same rank
-/// allocates nothing.
+/// Describes `from` in `as`. If it is a tensor of Metronome's kinds, `as.tensor` borrows its bytes,
+/// to be read as long as `from` keeps them; a negated view or a zero tensor, which has no such
+/// bytes, is copied, and `as.tensor` owns the copy. `as` is written over: its vectors are used
+/// again, so that a feed of the same rank allocates nothing.
 void show(const at::Tensor& from, Offered& as);
 
 /// The tensor itself, whose bytes the result keeps. Throws RunError where `show` finds something

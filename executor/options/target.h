@@ -1,4 +1,4 @@
-// What a graph is compiled for, and how.
+// The target and the options for which a graph is compiled.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +63,8 @@ struct CudaOptions {
 struct CompileOptions {
   std::vector<Mode> modes = {Mode::train};
   std::uint64_t seed = 0;
-  /// What evaluation computes, by the names that `read` takes: it asks for no input that only other
-  /// values need, such as the target of the loss. Empty: every value that can be read.
+  /// Names, as `read` takes them, of the values that evaluation computes: it asks for no input that
+  /// only other values need, such as the target of the loss. Empty: every value that can be read.
   std::vector<std::string> evaluate_outputs = {};
   /// Threads a kernel may use; 0: as many as libtorch uses (`at::get_num_threads`). As with
   /// libtorch, more than the machine has cores are slow but right, and give the bits of a larger
@@ -94,8 +94,8 @@ struct CompileOptions {
   /// is made of others, by `lower`, need not be named.
   OwnOps ops = {};
   /// The ranks that run the graph together, each in a process of its own; all compile the same
-  /// graphs in the same order. A `World` (distributed/world/world.h) stands for them. What a graph
-  /// with `mt::all_reduce`, `mt::broadcast` and their like needs.
+  /// graphs in the same order. A `World` (distributed/world/world.h) stands for them. Required for
+  /// a graph with `mt::all_reduce`, `mt::broadcast` and their like.
   std::shared_ptr<const executor::Ranks> world = {};
   /// The same, and training is data parallel: the declared batch is each rank's own, and the loss,
   /// a mean over its rows, and the gradients of parameters become their means over the ranks before
@@ -112,7 +112,7 @@ struct CompileOptions {
   std::shared_ptr<Observer> observer = {};
 };
 
-/// Where steps run, and how: made by `cpu_replay()`, `cuda_graph()` and others
+/// A place and a way to run steps: made by `cpu_replay()`, `cuda_graph()` and others
 /// (executor/compile/targets.h).
 struct Target {
   /// Opens the back end for one graph, which messages name. Throws RunError if the machine
@@ -123,7 +123,7 @@ struct Target {
   Open open = nullptr;
   Device device = {};
   CudaOptions cuda = {};
-  /// Of eager: inputs of four dimensions are laid out as libtorch's channels_last, which its
+  /// For eager: inputs of four dimensions are laid out as libtorch's channels_last, which its
   /// convolutions, norms and pools keep to.
   bool channels_last = false;
   /// In place of a device: what records its calls, or plays them elsewhere.

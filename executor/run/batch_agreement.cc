@@ -153,7 +153,8 @@ class Pair {
     }
     return items;
   }
-  /// Of another shape than in the other graph, and so in memory of its own.
+  /// True for a state of another shape than in the other graph, which therefore has memory of its
+  /// own.
   static bool is_own_state(const Storage& s, const ir::Graph& other) {
     const std::optional<StorageId> id = other.find_storage(s.path);
     if (!id || s.kind != StorageKind::state) return false;

@@ -25,7 +25,7 @@ std::vector<DeclaredInput> inputs_of(const ir::Graph& graph);
 /// "x [8, 6], t [8, 3]", or "no inputs".
 std::string listed(std::span<const DeclaredInput> inputs);
 
-/// What a graph is compiled for.
+/// A graph, and the modes for which it is compiled.
 struct GraphInModes {
   const ir::Graph* graph = nullptr;
   std::vector<Mode> modes;
@@ -51,13 +51,14 @@ class BatchShapes {
   /// if there are none, or one graph.
   std::string describe(std::size_t graph) const;
 
-  /// What was fed to one input.
+  /// The shape that was fed to one input.
   struct Fed {
     std::string name;
     Shape shape;
   };
-  /// What to say if none of `graphs` takes all of these: the shapes that they have, and the nearest
-  /// of them: the smallest that holds what was fed, else the one of least distance.
+  /// Returns the error text for feeds that none of `graphs` takes: the shapes that the graphs have,
+  /// and the nearest of them, which is the smallest that holds the fed shapes, else the one of
+  /// least distance.
   std::string refusal(std::span<const Fed> fed, std::span<const std::size_t> graphs) const;
 
  private:

@@ -1,5 +1,5 @@
-// Which examples a step sees: a function of seed and step, so that a resumed run needs nothing but
-// the replay counter to go on with the right batch.
+// The examples that a step sees, as a function of seed and step, so that a resumed run needs
+// nothing but the replay counter to go on with the right batch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace metronome {
 
-/// What becomes of the examples left over at the end of an epoch.
+/// The treatment of the examples left over at the end of an epoch.
 enum class LastBatch : std::uint8_t {
   drop,  ///< no step sees them in this epoch
   fill,  ///< as many from the beginning of the same epoch's order join them

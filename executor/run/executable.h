@@ -24,7 +24,7 @@ namespace metronome {
 
 class Feed;  // executor/run/feed.h
 
-/// What becomes of states (`Graph::state`) in an evaluation.
+/// The treatment of states (`Graph::state`) in an evaluation.
 enum class States : std::uint8_t {
   stay,     ///< as they are
   advance,  ///< each takes its next value (`Graph::feed`), as in training
@@ -126,14 +126,14 @@ class Executable {
   std::int64_t replays() const;
   std::int64_t updates() const;
 
-  /// What went wrong without stopping a step. A node is at fault if it looked up an index that is
-  /// not there (a label, an embedding's index, a selector of `choose`) or, if
-  /// `CompileOptions::watch` is on, made a number that is not finite. The text names one node: the
-  /// first declared of those at fault in the first step that had any. Examples: `pick
+  /// Returns the first mistake that did not stop its step, in words. A node is at fault if it
+  /// looked up an index that is not there (a label, an embedding's index, a selector of `choose`)
+  /// or, if `CompileOptions::watch` is on, made a number that is not finite. The text names one
+  /// node: the first declared of those at fault in the first step that had any. Examples: `pick
   /// {ignored=-100} "cross_entropy_loss/pick" (train.cc:12): target 10 is out of range 0 to 9 (-100
-  /// is ignored)`, `log "tower/log" (tower.cc:50): made a NaN`. Of several indices it is the least.
-  /// `read`, `read_scalar` and `save` log it once, as a warning. `eager` throws RunError for an
-  /// index instead, but for a selector.
+  /// is ignored)`, `log "tower/log" (tower.cc:50): made a NaN`. The index in the text is the least
+  /// of several. `read`, `read_scalar` and `save` log it once, as a warning. `eager` throws
+  /// RunError for an index instead, but for a selector.
   std::optional<std::string> fault() const;
 
   /// Writes every storage to a safetensors file: to a temporary name beside it, flushed, then
@@ -147,7 +147,7 @@ class Executable {
   /// Every storage as it is now, kept in memory: to go back to, or for another executable of the
   /// same model, as one that evaluates larger batches or runs on another target.
   Snapshot snapshot() const;
-  /// What `load` of a file does, from a snapshot: of this executable or of another one.
+  /// Does what `load` of a file does, from a snapshot of this executable or of another one.
   std::vector<std::string> load(const Snapshot& snapshot);
 
   const Report& report() const;

@@ -1,4 +1,4 @@
-// What the feeds of a step mean: which inputs, which plan, and the copies.
+// The feeds of a step: the inputs that they name, the plan that takes them, and their copies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace metronome {
 namespace {
 
-/// What is wrong with several feeds, each a line, as one error.
+/// Collects the mistakes of several feeds into one error, each a line.
 class FeedMistakes {
  public:
   template <class Check>
@@ -177,9 +177,9 @@ void Executable::Impl::mark_filled(std::size_t index) {
   }
 }
 
-/// Of feeds that lie in the memory of another input that this call feeds too, as where two are
-/// swapped, copies: each input gets what its tensor held when the call began. Empty, and without an
-/// allocation, where there are none.
+/// Returns copies of feeds that lie in the memory of another input that this call feeds too, as
+/// where two are swapped: each input gets what its tensor held when the call began. Empty, and
+/// without an allocation, if there are no such feeds.
 std::vector<Tensor> Executable::Impl::set_aside(std::size_t k) const {
   std::vector<Tensor> aside;
   if (memory.handed_out.empty()) return aside;  // no tensor shows the memory of an input

@@ -256,7 +256,7 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
   executor::PlanId plan = last_plan(readable);
   const auto kept = static_cast<std::int64_t>(recent.size());
   const std::int64_t next = engine->steps();
-  // Of any other step the engine says why it cannot be read.
+  // The engine says why any other step cannot be read.
   if (step >= 0 && step < next && step >= next - kept)
     plan = recent[static_cast<std::size_t>(step % kept)];
   if (!plans[plan.index].readables[readable]) {

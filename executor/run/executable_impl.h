@@ -1,4 +1,4 @@
-// What an Executable holds. Internal to executor/.
+// The data of an Executable. Internal to executor/.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace metronome {
 
-/// Of names, so that one is looked up without a string being made.
+/// Hashes names, so that one is looked up without a string being made.
 struct NameHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view name) const {
@@ -34,7 +34,7 @@ struct NameHash {
 struct Executable::Impl {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  /// What a step is of.
+  /// The kind of a step.
   struct Kind {
     Mode mode;
     std::size_t average = 0;  ///< among `averages`: stands in the place of the parameters
@@ -53,7 +53,7 @@ struct Executable::Impl {
 
     executor::PlanId plan(Kind kind) const { return plans[kind.index()]; }
   };
-  /// What a plan touches.
+  /// The inputs and readables of a plan.
   struct Planned {
     Mode mode;
     std::size_t shape;            ///< of which declared graph it is
@@ -61,7 +61,8 @@ struct Executable::Impl {
     std::vector<bool> readables;  ///< it computes this readable
     std::size_t missing = 0;      ///< of the inputs that it reads: those that hold nothing yet
   };
-  /// What the feeds of a call mean. Room for all inputs is taken once: a step allocates nothing.
+  /// The feeds of a call, and the inputs that they name. Room for all inputs is taken once: a step
+  /// allocates nothing.
   struct Fed {
     std::int64_t call = 0;                    ///< calls so far
     std::vector<std::int64_t> in;             ///< [input] the last call that fed it
@@ -130,13 +131,13 @@ struct Executable::Impl {
   /// A tensor over an input's memory; picks its shape.
   Tensor fill(InputPlace place);
   void set_storage(std::size_t storage, const Offered& offered);
-  /// Of the states that `path` finds, or of all if it is absent.
+  /// Resets the states that `path` finds, or all of them if it is absent.
   void reset_states(std::optional<std::string_view> path);
   Tensor storage_tensor(std::size_t storage) const;
-  /// Of the first graph.
+  /// Returns a counter of the first graph.
   std::int64_t counter(StorageId counter) const;
   std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
-  /// What checkpoints record beside storages.
+  /// Returns the data that checkpoints record beside storages.
   executor::checkpoint::CheckpointInfo origin() const {
     return {options.seed, report.choices_hash};
   }
@@ -177,7 +178,7 @@ struct Executable::Impl {
   /// A gradient, or a number of the update.
   bool of_training(std::size_t readable) const;
   void require_scalar(executor::PlanId plan, std::size_t readable) const;
-  /// Of one of the graphs that were compiled.
+  /// True for a value of one of the graphs that were compiled.
   bool is_own(const Value& value) const;
 
   void require_compiled(Kind kind) const;
@@ -190,8 +191,8 @@ struct Executable::Impl {
   std::vector<std::size_t> compiled_to(Kind kind) const;
   /// Throws RunError for a feed that none of the graphs takes whatever the others are.
   void check_feed(Kind kind, std::span<const std::size_t> graphs, std::size_t index) const;
-  /// Of the graphs compiled to that kind of step one that takes all feeds: the one picked last if
-  /// it does.
+  /// Returns a graph that takes all feeds, of those compiled to that kind of step: the one picked
+  /// last if it does.
   std::size_t fitting(Kind kind) const;
   bool takes(std::size_t shape) const;
   [[noreturn]] void refuse_feeds(Kind kind) const;

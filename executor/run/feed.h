@@ -1,4 +1,4 @@
-// What libtorch's users feed.
+// A feed given as a libtorch tensor.
 #pragma once
 
 #include <cstddef>

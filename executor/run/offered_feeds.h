@@ -1,4 +1,4 @@
-// What a call is fed, whichever library its tensors are of. Internal to executor/.
+// The feeds of a call, whichever library their tensors come from. Internal to executor/.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 
 namespace metronome {
 
-/// Where a step runs, and where a tensor's bytes lie.
+/// The device on which a step runs, or on which a tensor's bytes lie.
 struct Device {
   enum class Kind : std::uint8_t { cpu, cuda };
   Kind kind = Kind::cpu;

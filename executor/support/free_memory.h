@@ -15,7 +15,7 @@ struct FreeMemory {
   std::string says;  ///< what says so: "MemAvailable and SwapFree of /proc/meminfo"
 };
 
-/// Where the system tells of memory; tests write files of their own.
+/// The files in which the system tells of memory; tests write files of their own.
 struct MemoryFiles {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";
@@ -27,7 +27,7 @@ struct MemoryFiles {
 /// them.
 std::optional<FreeMemory> free_memory_of_process(const MemoryFiles& files = {});
 
-/// What an executable takes, in parts, and its biggest values.
+/// The memory that an executable takes, in parts, and its biggest values.
 struct Needs {
   struct Part {
     std::string what;  ///< "arena"; of a value "f32[256, 2048] linear_1"

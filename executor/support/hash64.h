@@ -19,7 +19,7 @@ class Hash64 {
   void add(std::uint64_t number);
   /// Length and bytes, so that "ab", "c" and "a", "bc" differ.
   void add_text(std::string_view text);
-  /// Of everything added so far; more may be added afterwards.
+  /// Returns the hash of everything added so far; more may be added afterwards.
   std::uint64_t value() const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace metronome::executor {
 
-/// Where a `LoadMeter` looks; tests put others in their place.
+/// The sources from which a `LoadMeter` reads; tests put others in their place.
 struct LoadSources {
   std::function<std::string()> stat;      ///< the text of /proc/stat; empty where there is none
   std::function<bool(int core)> may_use;  ///< this process may run on that core
@@ -17,7 +17,8 @@ struct LoadSources {
 };
 LoadSources sources_of_process();
 
-/// What other programs of the machine took of the cores lately. Not for several threads at once.
+/// Measures the share of the cores that other programs of the machine took lately. Not for several
+/// threads at once.
 class LoadMeter {
  public:
   explicit LoadMeter(LoadSources sources = sources_of_process());

@@ -19,8 +19,8 @@
 namespace metronome::executor {
 namespace {
 
-// Of all cores: what teams and other programs ask for together before spinning is cut short, and
-// below which it is free again.
+// Shares of all cores that teams and other programs ask for together: above kTooMuch spinning is
+// cut short, below kEnough it is free again.
 constexpr double kTooMuch = 1.1, kEnough = 1.05;
 
 /// Waits until it is told to stop, or for that long.

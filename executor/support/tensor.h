@@ -23,7 +23,7 @@ struct Tensor {
   Shape strides = {};  ///< in elements, one for each size; 0 and less are allowed
 
   std::int64_t numel() const { return metronome::numel(sizes); }
-  /// Of all elements, each counted where several share one place.
+  /// Returns the bytes of all elements, each counted even if several share one place.
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(element); }
   Type type() const { return {element, sizes}; }
   /// True where the elements lie row-major, one after the other.
@@ -48,11 +48,11 @@ struct Extent {
 };
 Extent extent_of(const Tensor& tensor);
 
-/// What another library's tensor is to Metronome.
+/// Another library's tensor, as Metronome sees it.
 struct Offered {
   Tensor tensor = {};
-  /// What it is in place of a `Tensor`: "undefined", "Byte[2]", "Sparse; give tensor.to_dense()".
-  /// Empty where it is one.
+  /// A description of it if it is no `Tensor`: "undefined", "Byte[2]", "Sparse; give
+  /// tensor.to_dense()". Empty if it is one.
   std::string instead = {};
   /// `instead` says an element type alone ("Byte[2]"): the tensor's sizes are set.
   bool of_other_element = false;

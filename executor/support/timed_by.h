@@ -1,4 +1,4 @@
-// What times of kernels were taken from.
+// The clocks and records from which times of kernels were taken.
 #pragma once
 
 #include <cstdint>

@@ -234,7 +234,7 @@ namespace {
 /// and a value's for each, 1 KiB of the 4 KiB that a kernel's arguments may take.
 constexpr int kMostBranches = 64;
 
-/// What the selector lacks, if anything.
+/// Returns the requirement that the selector does not meet, if any.
 std::optional<Requirement> wrong_selector(const Value& selector, int count) {
   if (auto late = unless_forward(selector)) return late;
   const Type& type = selector.type();

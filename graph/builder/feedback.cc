@@ -1,4 +1,4 @@
-// What one step leaves for the next: states, and back-propagation through several of their steps.
+// States, which one step leaves for the next, and back-propagation through several steps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +19,15 @@ std::optional<StorageId> read_by(const Value& value) {
   return read == nullptr ? std::nullopt : std::optional(read->storage);
 }
 
-/// Of states that a mistake keeps from being fed it is not told as well.
+/// Excuses states that a mistake keeps from being fed: no second mistake says that they are not
+/// fed.
 void excuse(const Values& states) {
   for (const Value& state : states) {
     if (const auto id = read_by(state)) state.emitter()->excused.insert(*id);
   }
 }
 
-/// What `value` misses to be a state of this graph that may be fed, if anything.
+/// Returns the requirement for a state of this graph that may be fed, if `value` does not meet it.
 std::optional<Requirement> wrong_state(const Emitter& emitter, const Value& value) {
   const auto id = read_by(value);
   if (!id || value.emitter() != &emitter || emitter.graph.storage(*id).kind != StorageKind::state) {
@@ -74,7 +75,8 @@ std::optional<Requirement> wrong_twice(const Values& states) {
   return std::nullopt;
 }
 
-/// What one step's results miss, if anything: a next state for each carried one, and an output.
+/// Returns the requirement that one step's results do not meet, if any: a next state for each
+/// carried one, and an output.
 std::optional<Requirement> wrong_step(const Emitter* emitter, std::size_t states,
                                       const UnrolledStates& made, int step) {
   if (made.states.size() != states) {

@@ -25,7 +25,7 @@ namespace metronome {
 
 struct Emitter;
 
-/// What one step of `Graph::unroll` makes.
+/// The results of one step of `Graph::unroll`.
 struct Unrolled {
   Value state;
   Value output;
@@ -102,14 +102,15 @@ class Graph {
   void minimize(Value loss, Optimizer optimizer, Line line = Line::here());
   /// A value that is read by name after a step.
   void output(std::string name, Value value, Line line = Line::here());
-  /// The gradient of the loss with respect to `value`, to be read after a training step. What is
-  /// made of it can be read, too: `g.output("slope", norm(g.gradient(h)))`. It comes after the
-  /// forward pass: the loss, states, buffers and decisions cannot be made of it.
+  /// The gradient of the loss with respect to `value`, to be read after a training step. Values
+  /// that are made of it can be read, too: `g.output("slope", norm(g.gradient(h)))`. It comes after
+  /// the forward pass: the loss, states, buffers and decisions cannot be made of it.
   Value gradient(Value value, Line line = Line::here());
-  /// What the update of a training step makes, f64[], to be read after it, or computed with as a
-  /// gradient is. The optimizer's learning rate, the norm of all gradients together, and that of
-  /// the gradients after clipping. Each is named like the verb, so `step.read("learning_rate")`. An
-  /// optimizer without a member `lr` (a `norm`) refuses when the graph is compiled to train.
+  /// Numbers that the update of a training step makes, f64[], to be read after the step, or
+  /// computed with as a gradient is: the optimizer's learning rate, the norm of all gradients
+  /// together, and that of the gradients after clipping. Each is named like the verb, so
+  /// `step.read("learning_rate")`. An optimizer without a member `lr` (a `norm`) refuses when the
+  /// graph is compiled to train.
   Value learning_rate(Line line = Line::here());
   Value gradient_norm(Line line = Line::here());
   Value clipped_gradient_norm(Line line = Line::here());
@@ -153,19 +154,19 @@ class Graph {
   std::string dot() const;
 
   const std::string& name() const;
-  /// What its values and executables know it by.
+  /// The identity by which its values and executables know the graph.
   const std::shared_ptr<GraphIdentity>& identity() const;
   Value loss() const;  ///< absent before `minimize`
-  /// Of all layers, in the order in which they were made.
+  /// The parameters of all layers, in the order in which they were made.
   std::vector<DeclaredParameter> parameters() const;
 
-  /// What was declared, as passes and executors read it; as long as this graph lives.
+  /// The declaration, as passes and executors read it; valid as long as this graph lives.
   const ir::Graph& data() const;
   operator const ir::Graph&() const { return data(); }
   /// A handle on a value of the declaration.
   Value value(ValueId id);
-  /// What its values point at. Throws GraphError if the graph was moved from, with the line if one
-  /// is given.
+  /// The emitter at which its values point. Throws GraphError if the graph was moved from, with the
+  /// line if one is given.
   Emitter& emitter(Line line = {});
 
  private:

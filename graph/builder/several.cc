@@ -13,7 +13,7 @@ namespace {
 
 using RepeatBody = std::function<Values(const Values&, int copy)>;
 
-/// What the results of one copy miss, if anything.
+/// Returns the requirement that the results of one copy do not meet, if any.
 std::optional<Requirement> wrong_results(const Emitter* emitter, const Values& results,
                                          std::size_t count) {
   if (results.size() != count) {
@@ -26,7 +26,7 @@ std::optional<Requirement> wrong_results(const Emitter* emitter, const Values& r
   return std::nullopt;
 }
 
-/// What a repeat misses before it begins, if anything.
+/// Returns the requirement that a repeat does not meet before it begins, if any.
 std::optional<Requirement> wrong_start(std::int64_t n, const RepeatBody& body) {
   if (n < 0) return Requirement{fmt::format("0 copies or more, but {}", n)};
   if (n > kMostCopies) {

@@ -116,7 +116,7 @@ void Graph::scale_weight_decay(std::string_view path, double factor, Line line) 
 
 namespace {
 
-/// What a decay misses, if anything.
+/// Returns the requirement that a decay does not meet, if any.
 std::optional<Requirement> wrong_decay(double decay) {
   if (decay >= 0 && decay < 1) return std::nullopt;
   return Requirement{fmt::format("a decay of 0 or more and below 1, but {}", decay)};

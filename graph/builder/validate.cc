@@ -1,4 +1,4 @@
-// What can be judged only when the whole declaration is there.
+// Checks that need the whole declaration.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -31,7 +31,7 @@ Value Value::repeat(std::int64_t n, const Layer& layer, Line line) const {
 
 namespace {
 
-/// What the layers of a split miss in number, if anything.
+/// Returns the requirement that the number of a split's layers does not meet, if any.
 std::optional<Requirement> wrong_count(const Layers& layers) {
   const int count = layers.count();
   if (count >= 1 && count <= kMostCopies) return std::nullopt;

@@ -16,8 +16,8 @@ bool GuardFacts::exclude(ValueId a, ValueId b) const {
              !require(a, known, never) || !require(b, known, never) || !possible(never, known);
 }
 
-/// What must be so where the guard is true: outcomes, and guards that are false. False where
-/// outcomes contradict.
+/// Adds the conditions under which the guard is true: outcomes, and guards that are false. Returns
+/// false if outcomes contradict each other.
 bool GuardFacts::require(ValueId guard, Outcomes& known, std::vector<ValueId>& never) const {
   while (true) {
     const Node& node = graph_.node(guard);
@@ -37,7 +37,8 @@ bool GuardFacts::require(ValueId guard, Outcomes& known, std::vector<ValueId>& n
   }
 }
 
-/// Where the known outcomes leave it open, `open` becomes a decider that would say more.
+/// Tells whether the guard is true, given the known outcomes; if they leave it open, `open` becomes
+/// a decider that would say more.
 GuardFacts::Truth GuardFacts::truth(ValueId guard, const Outcomes& known, Decider& open) const {
   Truth result = Truth::yes;
   while (true) {

@@ -1,4 +1,4 @@
-// Which guards can be true in one step, for the checker of plans. It shares no code with the
+// The guards that can be true in one step, for the checker of plans. It shares no code with the
 // planner: it writes down which outcomes the deciders must have, and tries all that are open.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Which values a plan lays inside others, for the checker of plans. It shares no code with the
+// The values that a plan lays inside others, for the checker of plans. It shares no code with the
 // planner.
 #pragma once
 
@@ -23,7 +23,7 @@ class Insides {
 
   bool contains(ValueId part) const { return wholes_.contains(part); }
   bool contains(ValueId part, ValueId whole) const;
-  /// What is known of a root, with the lives of those inside it as part of its own.
+  /// Returns the life of a root, with the lives of the values inside it as part of its own.
   const ValueLife& held(ValueId id) const;
 
  private:

@@ -1,5 +1,5 @@
-// What a graph and an order say of each value, for the checker of plans. It shares no code with the
-// planner.
+// The life of each value in a graph and an order, for the checker of plans. It shares no code with
+// the planner.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace metronome::check {
 
-/// Of a value. Only a root, a value with bytes of its own, has a life.
+/// The place and the life of a value. Only a root, a value with bytes of its own, has a life.
 struct ValueLife {
   ValueId root;            ///< the value whose bytes it views, or itself
   std::size_t offset = 0;  ///< where in the root it begins

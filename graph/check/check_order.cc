@@ -29,7 +29,7 @@ Fault find_steps(const ir::Graph& graph, const plan::Schedule& schedule,
   return std::nullopt;
 }
 
-/// What a node reads is made before it runs.
+/// Checks that a node's operands are made before it runs.
 Fault check_reads(const ir::Graph& graph, const plan::Schedule& schedule,
                   const std::vector<std::int32_t>& step_of) {
   for (std::int32_t index : schedule.order) {

@@ -1,5 +1,5 @@
-// What the checker of plans checks, and what its parts find out for each other. It shares no code
-// with the planner.
+// A plan under check, and the facts that the checker's parts find out for each other. It shares no
+// code with the planner.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace metronome::check {
 
-/// What is wrong, in words; nothing if all is well.
+/// A mistake, in words; nothing if all is well.
 using Fault = std::optional<std::string>;
 /// Bytes of scratch [node], or empty if no node needs any.
 using Sizes = std::vector<std::size_t>;

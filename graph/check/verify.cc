@@ -14,7 +14,7 @@
 namespace metronome::check {
 namespace {
 
-/// What is wrong with what a node waits for, or nothing.
+/// Returns the mistake in the nodes that a node waits for; empty if there is none.
 std::string_view wrong_waits(const Node& node, std::int32_t index, const Types& types) {
   const std::vector<std::int32_t>& waits = node.waits_for;
   if (waits.empty()) return {};

@@ -131,7 +131,7 @@ HeaviestHeld::Chosen HeaviestHeld::with_or_without(std::vector<std::int32_t> hel
 
 namespace {
 
-/// What a region decides: its deciders, and those of the regions to which it leads.
+/// The regions to which some regions lead, themselves included, and the deciders of all of them.
 struct Below {
   std::set<Region> regions;
   std::set<std::int32_t> deciders;
@@ -151,7 +151,7 @@ Below below(const Regions& regions, std::vector<Region> open) {
 }
 
 /// [region] What is left of it without the steps that tell none of the regions from another: those
-/// whose deciders come out in one way for all of them. Of most loops' guards nothing is left.
+/// whose deciders come out in one way for all of them. Nothing is left of most loops' guards.
 std::map<Region, Region> essences(const Regions& regions, const std::vector<Region>& asked) {
   const std::set<Region> all = below(regions, asked).regions;
   std::map<std::int32_t, std::set<std::vector<bool>>> ways;  // [decider] the cases that are open

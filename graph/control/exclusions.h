@@ -31,8 +31,8 @@ class Exclusions {
   std::vector<std::int32_t> tied_;           // [guard]
 };
 
-/// Of all sets of guards that do not exclude each other, one that weighs most, while weights change
-/// guard by guard. A change takes the time of the guards that are tied to the changed one.
+/// The heaviest set of guards that do not exclude each other, while weights change guard by guard.
+/// A change takes the time of the guards that are tied to the changed one.
 class HeaviestHeld {
  public:
   explicit HeaviestHeld(const Exclusions& excludes);

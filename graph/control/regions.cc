@@ -125,7 +125,7 @@ std::vector<Regions::Pair> Regions::by_case(const Pair& pair) const {
   return left;
 }
 
-/// Where `a` runs, and `b` runs or does not.
+/// Returns the region in which `a` runs, and `b` runs or does not.
 Region Regions::joined(const Pair& asked) const {
   const auto known = [&](const Pair& pair) {
     std::optional<Region> both = at_once(pair);

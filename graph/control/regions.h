@@ -47,8 +47,9 @@ inline constexpr Region kNever = 0, kAlways = 1;
 struct Decision {
   std::int32_t decider = -1;       ///< its number, the newer the higher; -1: `kNever`, `kAlways`
   std::vector<Region> cases = {};  ///< [case]
-  /// Where all cases but one are `kNever`: the other one, how many such steps lead up to the top,
-  /// and a region higher up, so that a walk takes the logarithm of the steps. Else itself.
+  /// If all cases but one are `kNever`, `parent` is the other case, `depth` the number of such
+  /// steps up to the top, and `jump` a region higher up, so that a walk takes the logarithm of the
+  /// steps. Otherwise `parent` and `jump` are the region itself.
   Region parent = 0, jump = 0;
   std::int32_t depth = 0;
 };
@@ -75,8 +76,8 @@ class Regions {
   const Decision& decision(Region c) const { return decisions_[c]; }
   /// True where some step has both.
   bool meet(Region a, Region b) const { return meet({a, b, true}); }
-  /// Where the decider, which is newer than those of the parent, comes out as case `k` of `cases`,
-  /// and `parent` runs.
+  /// Returns the region in which the decider, which is newer than those of the parent, comes out as
+  /// case `k` of `cases`, and `parent` runs.
   Region decide(std::int32_t decider, std::size_t k, std::size_t cases, Region parent) const;
 
  private:
@@ -102,7 +103,7 @@ class Regions {
   Region all(std::span<const GuardFact> facts) const;
 
   const std::vector<Node>* nodes_;
-  // What was asked is kept.
+  // Caches of answers:
   mutable std::vector<Region> of_node_;  // of those nodes that are read, -1 where no `Guard`
   mutable std::unordered_map<ValueId, Region> others_;
   mutable std::map<std::pair<ValueId, std::int64_t>, std::int32_t> deciders_;  // and cases

@@ -23,7 +23,7 @@ std::string node_path(Scope& scope, const Op& op, bool take) {
   return join_path(copy.nodes, unique_name(copy, op.name()));
 }
 
-/// Of operand `i`, which is computed less often than it is read.
+/// The requirement on operand `i`, which is computed less often than it is read.
 Requirement needs_computed(const Value& value, std::size_t i) {
   return {
       fmt::format("operands that are computed whenever they are read, but operand {} only where "
@@ -87,7 +87,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     return Values(outputs, Value(emitter, ValueId{}));
   };
 
-  // What decides, or is done together with other ranks, is done in the forward pass.
+  // Nodes that decide, or that ranks run together, are made in the forward pass.
   const bool forward = op->as<Guard>() != nullptr || op->as<Merge>() != nullptr ||
                        op->as<GradientOf>() != nullptr || op->effects() || emitter->guard.present();
   bool by_training = stands_for_training(*op);

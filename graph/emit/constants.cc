@@ -13,7 +13,7 @@
 namespace metronome {
 namespace {
 
-/// What `numbers` miss to be elements of a constant of `type`, if anything.
+/// Returns the requirement that `numbers` do not meet as elements of a constant of `type`, if any.
 std::optional<Requirement> wrong_constant(std::span<const double> numbers, const Type& type) {
   if (auto wrong = wrong_type(type)) return wrong;
   for (std::size_t i = 0; i < numbers.size(); ++i) {

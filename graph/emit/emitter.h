@@ -1,4 +1,4 @@
-// What values point at: where, and as what, expressions of them become nodes.
+// The object at which values point: it holds where, and as what, expressions of them become nodes.
 #pragma once
 
 #include <any>
@@ -30,9 +30,10 @@ struct Scope {
   std::string layer;                  ///< the layer whose op may take this scope's own path
 };
 
-/// Where expressions of values become nodes: a graph, and the path, line and guard of what is made
-/// next. Users' graphs have one for as long as they are declared, a pass has one of its own on the
-/// graph that it makes. The graph is kept, and must stay where it is.
+/// Turns expressions of values into nodes: it holds a graph, and the path, line and guard of the
+/// nodes that are made next. A user's graph has one for as long as it is declared, a pass has one
+/// of its own on the graph that it makes. The emitter refers to the graph, which must stay where it
+/// is.
 struct Emitter {
   explicit Emitter(ir::Graph& on) : graph(on), identity(this, on.name()), regions(on.nodes()) {}
 
@@ -40,9 +41,9 @@ struct Emitter {
   OpenIdentity identity;
   std::map<StorageId, ValueId> current_buffer;  ///< what the last `assign` of the step left
   std::vector<std::string> mistakes;
-  /// Of the mistakes those that gave no poisoned value: nothing follows from them.
+  /// The number of mistakes that gave no poisoned value: nothing follows from them.
   std::size_t apart = 0;
-  /// What is missing may follow from a mistake.
+  /// True if something may be missing because of a mistake.
   bool may_follow() const { return mistakes.size() > apart; }
   /// States that were to be fed with a poisoned value.
   std::set<StorageId> excused;
@@ -51,13 +52,13 @@ struct Emitter {
   ValueId guard;                        ///< what new nodes run under
   std::vector<std::int32_t> waits_for;  ///< what new nodes that have a kernel wait for
   control::Regions regions;             ///< of the nodes' guards
-  /// Of a loop's result: the iterations that always run, and the guards of the others.
+  /// The iterations of a loop's result: how many always run, and the guards of the others.
   struct Iterations {
     int always = 0;
     std::vector<ValueId> guards;
   };
   std::map<ValueId, Iterations> iterations;
-  /// What verbs left with their results (`keep_note`).
+  /// Notes that verbs left with their results (`keep_note`).
   std::map<std::pair<ValueId, std::type_index>, std::any> notes;
   /// [node] As `ir::made_by_training`; those behind its end are not.
   std::vector<bool> by_training;
@@ -91,12 +92,12 @@ struct Emitter {
 /// "a/b"; "b" where a is empty.
 std::string join_path(const std::string& a, std::string_view b);
 
-/// What a storage's path misses, which must not be one of Metronome's own: moments lie under
-/// "optimizer/", averages under "average/", counters at the top, and a checkpoint's file keeps one
-/// name for its metadata.
+/// Returns the requirement that a storage's path does not meet, if any: it must not be one of
+/// Metronome's own. Moments lie under "optimizer/", averages under "average/", counters at the top,
+/// and a checkpoint's file keeps one name for its metadata.
 std::optional<Requirement> wrong_path(const std::string& path);
 
-/// What a type misses to be a value's, if anything.
+/// Returns the requirement that a value's type does not meet, if any.
 std::optional<Requirement> wrong_type(const Type& type);
 
 /// A name for a new sibling: "linear", then "linear_1", ...

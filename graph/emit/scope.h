@@ -71,7 +71,8 @@ class GuardScope {
   std::map<StorageId, ValueId> before_;  // what buffers held when it began
 };
 
-/// What a verb may unroll: copies are nodes, and a graph holds some millions of them.
+/// The most copies that a verb may unroll: copies are nodes, and a graph holds some millions of
+/// them.
 inline constexpr std::int64_t kMostCopies = 1'000'000;
 
 /// A user's function (`what`: "layer", "body") returned `result`. Returns why that is no value of
@@ -85,8 +86,8 @@ Value make_guard(Value decider, std::int64_t when, std::int64_t cases, Value par
 bool always_computed(const Value& value);
 /// The requirement for the message on a value that must always be computed, and is not.
 Requirement needs_always(const Value& value);
-/// What a value that is made of gradients or of the update misses to be minimised, to decide, or to
-/// be left for the next step. Nothing for other values.
+/// Returns the requirement that a value made of gradients or of the update does not meet: it cannot
+/// be minimised, decide, or be left for the next step. Nothing for other values.
 std::optional<Requirement> unless_forward(const Value& value);
 
 /// A parameter, state or buffer of a layer under construction, at the current path; type errors as
@@ -99,7 +100,7 @@ void assign(Emitter* emitter, const Buffer& buffer, Value next, Line line);
 Value make_constant(Emitter* emitter, double number, Type type, Line line);
 /// Row-major numbers as a value.
 Value make_constant(Emitter* emitter, const std::vector<double>& numbers, Type type, Line line);
-/// What random ops take first.
+/// Reads of the counters that random ops take as their first operands.
 Value read_seed(Emitter* emitter);
 Value read_replay(Emitter* emitter);
 
@@ -123,8 +124,9 @@ Values apply_all(T op, std::initializer_list<Value> inputs, std::size_t outputs,
 Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Value> operands,
               const Requirement& requirement);
 
-/// What a verb leaves with its result, a struct of its own, for functions that are asked of that
-/// result later ("how many rows found no slot?"). One of each type. Passes do not see it.
+/// Leaves a note with a verb's result, a struct of the verb's own, for functions that are asked of
+/// that result later ("how many rows found no slot?"). A result has one note of each type. Passes
+/// do not see it.
 void keep_note(const Value& result, std::any note);
 /// The note of that type; null if nobody left one.
 const std::any* find_note(const Value& result, std::type_index type);

@@ -1,4 +1,4 @@
-// What layers keep: storages at the current path, and buffers as a step leaves them.
+// Storages that layers keep, at the current path, and buffers as a step leaves them.
 #include <fmt/format.h>
 
 #include "graph/emit/emitter.h"

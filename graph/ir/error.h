@@ -30,8 +30,8 @@ class InternalError : public std::logic_error {
   explicit InternalError(const std::string& what);
 };
 
-/// What a shape rule throws: the requirement that its operands do not meet, with the numbers, and
-/// the way out if there is one. The builder adds the op, its line and its operands.
+/// The exception of a shape rule: the requirement that its operands do not meet, with the numbers,
+/// and the way out if there is one. The builder adds the op, its line and its operands.
 struct Requirement {
   std::string requires_;
   std::string way_out = "";

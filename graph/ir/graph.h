@@ -15,13 +15,13 @@
 
 namespace metronome::ir {
 
-/// What a training step makes small, and how.
+/// A loss that a training step minimises, and the optimizer that does it.
 struct Objective {
   ValueId loss;  ///< a floating scalar
   Optimizer optimizer;
   Line line;  ///< where it was asked for
-  /// Of the trainable parameters that the loss reaches, as `differentiate` found them; `update`
-  /// uses them up.
+  /// Gradients of the trainable parameters that the loss reaches, as `differentiate` found them;
+  /// `update` uses them up.
   std::vector<ParameterGradient> gradients = {};
 };
 
@@ -49,8 +49,8 @@ class Graph {
   const Type& type(ValueId id) const { return node(id).types[id.output]; }
   /// The types of a node's operands.
   Types operands(const Node& node) const;
-  /// What the op's rules say of the node: how it views an operand, which operands may be made where
-  /// they are to lie.
+  /// The answers of the op's rules for the node: how it views an operand, and which operands may be
+  /// made in the places where they are to lie.
   std::optional<Alias> alias(const Node& node) const;
   std::vector<Inside> insides(const Node& node) const;
   const std::vector<Storage>& storages() const { return storages_; }
@@ -96,7 +96,8 @@ class Graph {
   void erase_objective(std::size_t objective);
   void set_loss(std::size_t objective, ValueId loss);
   void set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients);
-  /// What the storage holds after a step; `line` is kept of the first that says it of a storage.
+  /// Sets the value that the storage holds after a step. A further call for the same storage
+  /// changes the value and keeps the first `line`.
   void assign(StorageId storage, ValueId value, Line line);
   void set_assignments(std::vector<Assignment> assignments);
 

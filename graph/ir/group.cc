@@ -43,9 +43,9 @@ bool broadcasts(const Shape& shape, const Shape& domain) {
   }
 }
 
-/// What holds between members: a map gives the domain's shape, a slice of an operand one that
-/// broadcasts to it, a reduction and a concat walk over it, and what these make of the whole is
-/// read outside only.
+/// Checks the flow of values between members: a map gives the domain's shape, a slice of an operand
+/// one that broadcasts to it, a reduction and a concat walk over it, and the results that these
+/// make of the whole domain are read outside only.
 void check_flow(const Group& group) {
   const std::vector<Fusion> fusions = fusions_of(group);
   if (std::ranges::count(fusions, Kind::reduction, &Fusion::kind) > 1) {

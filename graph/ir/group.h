@@ -11,8 +11,8 @@
 namespace metronome {
 
 /// Ops computed in one pass over the elements of one shape, the domain: maps, at most one reduction
-/// that walks over it, slices of operands, and concats of what has its shape. What only members
-/// read takes no memory.
+/// that walks over it, slices of operands, and concats of what has its shape. Values that only
+/// members read take no memory.
 struct Group {
   static constexpr std::string_view name = "group";
   static constexpr bool differentiable = false;

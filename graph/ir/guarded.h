@@ -49,7 +49,7 @@ struct Merge {
 };
 
 /// sum + contribution where the third input, a boolean scalar, is true; the sum as it was where it
-/// is false. Of equal floating types.
+/// is false. Sum and contribution have one floating type.
 struct AccumulateIf {
   static constexpr std::string_view name = "accumulate_if";
   static constexpr bool differentiable = false;

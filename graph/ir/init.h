@@ -21,8 +21,8 @@ struct Init {
   double a = 0;                ///< the constant, the lower bound, or the mean
   double b = 0;                ///< the upper bound, or the standard deviation
   std::vector<double> values;  ///< row-major, one per element, for Kind::values
-  /// What the named initialiser that made it was given and cannot use ("a fan_in of 1 or more for
-  /// kaiming_uniform, but 0"), or nothing. Refused where a storage is made with it.
+  /// The requirement that the named initialiser's arguments do not meet ("a fan_in of 1 or more for
+  /// kaiming_uniform, but 0"), or nothing. No storage can be made with such an `Init`.
   std::string wrong = "";
 
   bool operator==(const Init&) const = default;
@@ -30,9 +30,10 @@ struct Init {
 
 std::string to_string(const Init& init);
 
-/// What a storage of `type` misses to begin as `init`, or nothing: bounds in order and finite, one
-/// value for each element, numbers that the element type can hold. Infinities are for constants
-/// and values of what is not trained: a running minimum begins as one.
+/// Returns the requirement that `init` does not meet for a storage of `type`, or nothing: bounds in
+/// order and finite, one value for each element, numbers that the element type can hold. Only
+/// constants and values of storages that are not trained may be infinite: a running minimum begins
+/// as one.
 std::optional<Requirement> wrong_init(const Init& init, const Type& type, bool trained);
 
 }  // namespace metronome

@@ -1,4 +1,4 @@
-// What a graph is made of: nodes, storages, assignments. Plain data, appended, never changed.
+// The parts of a graph: nodes, storages, assignments. Plain data, appended, never changed.
 #pragma once
 
 #include <array>
@@ -25,11 +25,12 @@ struct Node {
   Line line = {};                    ///< where the user asked for it
   ValueId guard = {};                ///< the boolean under which it runs, or absent
   /// Earlier nodes that run before it, though it reads nothing of theirs: ascending, each once.
-  /// Where a step skips one of the two there is nothing to wait for. Only what has a kernel waits
-  /// (neither inputs and reads of storages, nor views), and is waited for: to wait for a view is to
-  /// wait for the kernel that makes its bytes. What each pass does with waits, its header says; all
-  /// keep this: what takes a node's place waits for what the node waited for, and is waited for in
-  /// its place; where nothing takes it, those that waited for it wait for what it waited for.
+  /// If a step skips one of the two, there is nothing to wait for. Only nodes with a kernel
+  /// (neither inputs and reads of storages, nor views) wait and are waited for: to wait for a view
+  /// is to wait for the kernel that makes its bytes. The header of each pass says what it does with
+  /// waits. All passes keep this rule: a node that takes another's place waits for what that one
+  /// waited for, and is waited for in its place; if no node takes the place, those that waited for
+  /// the old one wait for what it waited for.
   std::vector<std::int32_t> waits_for = {};
 };
 
@@ -54,7 +55,7 @@ constexpr std::string_view name_of(StorageKind kind) {
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
-/// What outlives a step.
+/// A tensor that outlives a step.
 struct Storage {
   std::string path;  ///< "tower/3/linear/weight", without loop iterations
   Type type;

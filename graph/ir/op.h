@@ -33,8 +33,8 @@
 
 namespace metronome {
 
-/// What a gradient rule is given. `gradients[i]` is absent (default-constructed) where no gradient
-/// flows into output i.
+/// The arguments of a gradient rule. `gradients[i]` is absent (default-constructed) where no
+/// gradient flows into output i.
 struct Vjp {
   std::span<const Value> inputs;
   std::span<const Value> outputs;  ///< saved outputs included
@@ -141,8 +141,8 @@ class Op {
   /// True where the op takes and gives elements of two bytes (bf16, f16); without the rule where it
   /// only moves numbers. `infer` of other ops refuses them.
   virtual bool halves() const = 0;
-  /// What must hold besides in a plan that trains (batch norm: more than one element of a channel).
-  /// Throws Requirement.
+  /// Checks the further requirements of a plan that trains (batch norm: more than one element of a
+  /// channel). Throws Requirement.
   virtual void require_training(std::span<const Type> inputs) const = 0;
   /// Trailing outputs that only the op's own gradient reads: hidden from users, not returned by
   /// `reference`, without bytes (null pointers) where nothing reads them.
@@ -167,9 +167,9 @@ class Op {
   virtual std::optional<Alias> alias(std::span<const Type> inputs) const = 0;
   virtual bool has_alias() const = 0;
   virtual std::vector<InPlace> in_place() const = 0;
-  /// The same op where its largest operands are stored in `layout`; absent where it cannot be. What
-  /// fills up the last block of an operand may be any number. An op whose `fusion` is a map needs
-  /// no such rule, unless its attributes hold a shape.
+  /// The same op where its largest operands are stored in `layout`; absent where it cannot be. The
+  /// last block of an operand may be filled up with any numbers. An op whose `fusion` is a map
+  /// needs no such rule, unless its attributes hold a shape.
   virtual std::optional<LaidOut> laid_out(std::span<const Type> inputs,
                                           const Layout& layout) const = 0;
   virtual bool has_laid_out() const = 0;
@@ -177,31 +177,33 @@ class Op {
   /// round: there the output takes no bytes of its own, here the inputs take none.
   virtual std::vector<Inside> inside(std::span<const Type> inputs) const = 0;
   virtual bool has_inside() const = 0;
-  /// What must hold for operand `operand` to be read: it may be a value that is computed only then.
-  /// Empty: it is always read.
+  /// The conditions under which operand `operand` is read: it may be a value that is computed only
+  /// then. Empty: it is always read.
   virtual std::vector<Condition> read_if(std::size_t operand) const = 0;
-  /// A boolean operand. Where it is false, and an output lies over an operand as `placed` says, the
-  /// op has nothing to do, and executors skip it. -1: there is none.
+  /// The number of a boolean operand. If that operand is false, and an output lies over an operand
+  /// as `placed` says, the op has nothing to do, and executors skip it. -1: there is none.
   ///   y = accumulate_if(sum, part, guard)   y over sum, {0, 0}: 2, the guard
   ///   y = merge(guard, value, otherwise)    y over otherwise, {0, 2}: 0, the guard
   ///                                         y over value, {0, 1}: -1, it may have to copy
   virtual int idle_unless(InPlace placed) const = 0;
-  /// What the op looks up by index and reports where there is no such thing; absent for ops that
-  /// look nothing up, and for gradients, whose lookup reports the same elements in the same step.
+  /// The lookup by index that the op makes, of which indices out of range are reported; absent for
+  /// ops that look nothing up, and for gradients, as the op's own lookup reports the same elements
+  /// in the same step.
   virtual std::optional<Indexing> indexing(std::span<const Type> inputs) const = 0;
   /// The op as rank `rank` runs it, of several that train together on parts of a batch, each of
   /// these types: what draws at random draws others than those before it. Null: the same on all.
   virtual OpPtr on_rank(std::span<const Type> inputs, int rank) const = 0;
   /// True where each number of the results is one of the operands', or zero: it makes none.
   virtual bool moves() const = 0;
-  /// What the op becomes in evaluation (dropout: its input), or empty if it is the same.
+  /// The values that take the op's place in evaluation (dropout: its input), or empty if it is the
+  /// same.
   virtual Values evaluate(std::span<const Value> inputs) const = 0;
   /// A simpler equal value found from the inputs' nodes, or absent.
   virtual Value fold(std::span<const Value> inputs) const = 0;
   /// Absent where the op is computed on its own.
   virtual std::optional<Fusion> fusion(std::span<const Type> inputs) const = 0;
   /// An equal value (rounding apart) by several ops, the last of which has a `fusion` rule where
-  /// this one has none; or absent. Of ops with one output.
+  /// this one has none; or absent. Only for ops with one output.
   ///   linear(x, w, b)  becomes  matmul(x, w^T) + b    the sum can join what follows it
   virtual Value loosen(std::span<const Value> inputs) const = 0;
   /// An op that computes `consumer` as well, where the consumer reads this op's only output as
@@ -209,8 +211,9 @@ class Op {
   ///   p = matmul(a, b), s = accumulate(sum, p)   matmul.absorb(accumulate, 1) is a product that
   ///                                              adds: s = that(a, b, sum)
   virtual OpPtr absorb(const Op& consumer, std::size_t operand) const = 0;
-  /// Of nodes whose results, of one type, are added: an equal sum (rounding apart) by one node, or
-  /// absent. `addends` are of ops that this one `gathers_with`. Of ops with one output.
+  /// A value equal (rounding apart) to the sum of the results of several nodes, which are of one
+  /// type, computed by one node; or absent. `addends` are of ops that this one `gathers_with`. Only
+  /// for ops with one output.
   ///   matmul(a1^T, b1) + matmul(a2^T, b2)   is   matmul(concat(a1, a2)^T, concat(b1, b2))
   virtual Value gathered(std::span<const Addend> addends) const = 0;
   /// Ops with `gathered` alone: by default with those that equal it.

@@ -1,5 +1,5 @@
 // The rules of an op, in five groups, with the one signature of each. A rule that is misdeclared is
-// a compile error that shows its signature. What each says: class Op (graph/ir/op.h).
+// a compile error that shows its signature. Class Op (graph/ir/op.h) tells what each means.
 #pragma once
 
 #include <concepts>

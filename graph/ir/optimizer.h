@@ -46,7 +46,8 @@ class OptimizerRule {
   virtual const void* rules() const = 0;
   virtual std::string attributes() const = 0;
   virtual std::vector<Slot> slots() const = 0;
-  /// What a member misses ("a learning rate of 0 or more, but -1"), or nothing.
+  /// The requirement that a member does not meet ("a learning rate of 0 or more, but -1"), or
+  /// nothing.
   virtual std::optional<Requirement> mistake() const = 0;
   virtual Values clip(const Values& gradients) const = 0;
   virtual Values scalars(Value update, double rate) const = 0;

@@ -1,4 +1,4 @@
-// What passes and the planner are told. Plain data: no type of a back end.
+// Settings of passes and the planner. Plain data: no type of a back end.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace metronome {
 /// Elements of a constant, row-major.
 using Bytes = std::vector<std::byte>;
 
-/// What makes of a vector of each rank their mean.
+/// The ops that make the mean of one vector from each rank.
 struct Averages {
   OpPtr whole;
   /// The same in two halves, between which the step goes on: `begin` of the vector, `finish` of all
@@ -54,7 +54,7 @@ struct Settings {
   /// Over the ranks: gradients are then packed, the loss with them, and averaged. Absent: they stay
   /// this process's own.
   std::optional<Averages> averages = {};
-  /// Which of the ranks that train together this one is (pass `on_rank`).
+  /// The number of this rank among those that train together (pass `on_rank`).
   int rank = 0;
   /// The layout in which an op wants its largest operands, though they are plain; absent where it
   /// wants none. Absent altogether: all stays plain (pass `lay_out`).

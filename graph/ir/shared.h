@@ -1,4 +1,4 @@
-// What many nodes of many graphs hold alike.
+// Vectors and strings that many nodes of many graphs share.
 #pragma once
 
 #include <concepts>

@@ -63,8 +63,8 @@ struct Constant {
   Types infer(std::span<const Type> in) const;
 };
 
-/// sum + contribution, of equal floating types: how differentiate joins gradients. Of two bytes the
-/// sum is one of f32, rounded.
+/// sum + contribution, of equal floating types: how differentiate joins gradients. Elements of two
+/// bytes are added in f32, and the sum is rounded.
 struct Accumulate {
   static constexpr std::string_view name = "accumulate";
   static constexpr bool differentiable = false;
@@ -98,8 +98,8 @@ struct Copy {
 
 /// The elements of all operands, of one element type, as one vector: each operand begins at a
 /// multiple of `alignment` bytes, behind the one before it, and the vector ends at one; what lies
-/// between is zero. Operands may be made there. What communicates or updates many small tensors at
-/// once reads it whole.
+/// between is zero. Operands may be made there. Nodes that communicate or update many small tensors
+/// at once read it whole.
 struct Pack {
   static constexpr std::string_view name = "pack";
   static constexpr bool differentiable = false;

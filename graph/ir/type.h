@@ -36,7 +36,7 @@ std::int64_t numel(const Shape& shape);
 /// "[64, 256]"; "[]" for a scalar.
 std::string to_string(const Shape& shape);
 
-/// What is known of a value before the first step. Values are dense and row-major.
+/// The facts of a value that are known before the first step. Values are dense and row-major.
 struct Type {
   Element element = f32;
   Shape shape;
@@ -69,7 +69,7 @@ void require_no_half(std::string_view op, std::span<const Type> types);
 /// which a double tells whole numbers no longer apart), 0 or 1 for bool; a floating type holds
 /// every number that rounding does not make infinite, and infinities and NaN themselves.
 bool holds(Element element, double number);
-/// What a number must be for `holds`: "a whole number that i32 can hold".
+/// Says what a number must be for `holds`: "a whole number that i32 can hold".
 std::string what_holds(Element element);
 
 /// NumPy's broadcasting of two shapes. Throws `Requirement` naming the two dimensions that differ.
@@ -94,7 +94,8 @@ struct Layout {
 
   /// As tensors are that nothing decided about.
   bool plain() const { return order.empty() && blocked < 0; }
-  /// Where the storing tensor has dimension `d` of the stored one: of a blocked one its blocks.
+  /// The dimension of the storing tensor that holds dimension `d` of the stored one; for the
+  /// blocked dimension, the one that counts its blocks.
   std::int32_t place_of(std::int32_t d) const;
   bool operator==(const Layout&) const = default;
 };

@@ -269,7 +269,7 @@ class Join {
   std::function<Value(const Values&, Line)> call_;
 };
 
-/// What `split` returns.
+/// The result of `split`.
 class Branches {
  public:
   explicit Branches(Values values) : values_(std::move(values)) {}
@@ -280,8 +280,8 @@ class Branches {
   Values values_;
 };
 
-/// What `loop` returns: the same weights at every iteration. Storages made inside lie under
-/// `loop/`, nodes under `loop/<k>/`. The body must return its input's type.
+/// The result of `loop`: a body with the same weights at every iteration. Storages made inside lie
+/// under `loop/`, nodes under `loop/<k>/`. The body must return its input's type.
 class Loop {
  public:
   Loop(Value x, Layer body) : x_(x), body_(std::move(body)) {}

@@ -5,7 +5,7 @@
 
 namespace metronome::passes {
 
-/// Where an op's only reader can be computed by the op itself (its `absorb` rule: a matrix product
+/// If an op's only reader can be computed by the op itself (its `absorb` rule: a matrix product
 /// that adds to what is there), one node takes the place of both, where the reader stood, and waits
 /// for what both waited for. An op that another node waits for stays where it is.
 ir::Graph absorb(ir::Graph graph, const Settings& settings);

@@ -66,7 +66,8 @@ std::vector<Members> parts_of(const ir::Graph& graph, Members members, std::size
   return parts;
 }
 
-/// What goes before the last '/' of all paths alike: "optimizer" of "optimizer/a/adam_update".
+/// Returns the part before the last '/' that all paths have in common: "optimizer" of
+/// "optimizer/a/adam_update".
 std::string common_path(const ir::Graph& graph, const Members& members) {
   std::string path = graph.nodes()[members[0]].path;
   for (const std::int32_t m : members) {

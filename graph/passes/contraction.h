@@ -61,7 +61,8 @@ class Contraction {
   std::vector<std::int32_t> of_;                    // [node] its group
   std::vector<std::vector<std::int32_t>> readers_;  // [node]
   std::vector<std::vector<std::int32_t>> members_;  // [group]
-  // [group] a node of each group that reads it. Of what was merged since it may hold several.
+  // [group] a node of each group that reads it. It may hold several nodes of a group that was
+  // merged since.
   std::vector<std::vector<std::int32_t>> read_by_;
   // An order of the groups in which each comes after those that it reads: a ring, in which one
   // place more than there are groups is both ends, and labels that tell which of two comes first.

@@ -19,15 +19,16 @@ class Copier {
   ir::Graph to;
   Emitter emitter{to};  ///< writes what takes a node's place; closed by `finish`
 
-  /// What a value of `from` has become. Throws InternalError where it was dropped.
+  /// Returns the value of `to` that a value of `from` has become. Throws InternalError if it was
+  /// dropped.
   ValueId at(ValueId old) const;
   bool has(ValueId old) const;
   Values inputs_of(const Node& node);
-  /// What a node's guard has become; absent where it has none.
+  /// Returns the value that a node's guard has become; absent if it has none.
   ValueId guard_of(const Node& node) const;
 
-  /// What waits for these nodes of `from` have become, each once: for what took a node's place, or,
-  /// where nothing did, for what that node waited for.
+  /// Returns the waits of these nodes of `from` as nodes of `to`, each once: for a node that is
+  /// waited for, those that took its place, or, if none did, those that it waited for.
   std::vector<std::int32_t> waits_of(const Node& node) const;
   std::vector<std::int32_t> waits_of(std::span<const std::int32_t> nodes) const;
 
@@ -50,7 +51,7 @@ class Copier {
   std::size_t place_of(ValueId old) const {
     return first_[old.node] + static_cast<std::size_t>(old.output);
   }
-  /// Of a changed node, on what its inputs and its guard have become.
+  /// Returns a changed node with the values that its inputs and its guard have become.
   Node moved(Node node) const;
   /// The outputs of a node of `from` have become those of `made`.
   void place(std::int32_t node, ValueId made);

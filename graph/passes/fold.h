@@ -6,8 +6,8 @@
 namespace metronome::passes {
 
 /// After it identities are applied (x * 1, x + 0, a view of a view) and what depends on constants
-/// alone is a constant, as far as that makes it no larger than its operands. What waits is left as
-/// it is; what others wait for may fold, and they wait for what it has become.
+/// alone is a constant, as far as that makes it no larger than its operands. A node that waits is
+/// left as it is; a node that others wait for may fold, and they wait for what it has become.
 ir::Graph fold(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

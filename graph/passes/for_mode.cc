@@ -41,7 +41,7 @@ void require_training(const ir::Graph& graph) {
   if (report) throw GraphError(report->mistakes);
 }
 
-/// What an evaluation assigns.
+/// Returns the assignments of an evaluation.
 std::vector<Assignment> assigned(const ir::Graph& graph, Mode mode) {
   std::vector<Assignment> kept;
   for (const Assignment& a : graph.assignments()) {

@@ -81,7 +81,8 @@ class Fuser {
   }
 
  private:
-  /// What a group makes itself in place of an operand: a constant, or a slice of another value.
+  /// An op that a group computes itself in place of reading an operand: a constant, or a slice of
+  /// another value.
   struct Inner {
     OpPtr op = nullptr;  ///< null: the operand is read as it is
     ValueId of = {};     ///< absent of a constant

@@ -26,7 +26,7 @@
 namespace metronome::passes {
 namespace {
 
-/// Of what a sum adds, results of ops that gather with each other, in the order of the values.
+/// Addends of one sum, results of ops that gather with each other, in the order of the values.
 using Part = std::vector<ValueId>;
 
 bool unconditional(const Node& node) { return !node.guard.present() && node.waits_for.empty(); }
@@ -131,7 +131,7 @@ Value gathered(const Part& part, Copier& copier) {
   return first.op->gathered(addends);
 }
 
-/// What is added instead of the parts; nothing where that is no less.
+/// Returns the values to add in place of the parts; nothing if no part becomes one node.
 Values gathered(const std::vector<Part>& parts, Copier& copier) {
   Values added;
   bool any = false;

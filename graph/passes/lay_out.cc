@@ -84,7 +84,7 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
       layouts[a.storage] = found->second;
     }
   }
-  // What follows a parameter is stored as that is.
+  // An average is stored in the layout of the parameter that it follows.
   const auto layout_of = [&](ValueId id) {
     const Read* read = graph.node(id).op->as<Read>();
     for (const Assignment& a : graph.assignments()) {

@@ -112,8 +112,8 @@ class SlicedMaps {
   std::vector<std::vector<Range>> slices_;  // [node] all that is read of it, where it is split
 };
 
-/// [node] Whether one of its readers under the same guard fuses with an elementwise op. What is
-/// split reads slices, which lie in memory.
+/// [node] Whether one of its readers under the same guard fuses with an elementwise op. Readers
+/// that are split do not count: they read slices, which lie in memory.
 std::vector<bool> found_by_readers(const ir::Graph& graph, const SlicedMaps& maps,
                                    const Settings& settings) {
   std::vector<bool> found(graph.nodes().size());

@@ -5,10 +5,10 @@
 
 namespace metronome::passes {
 
-/// Where a target could compute a part of an op that it fuses together with one of its readers, the
-/// op becomes the ops of its `loosen` rule: a linear layer's bias joins the activation behind it,
-/// and the matrix product stays. The ops of the rule all wait for what the op waited for; who
-/// waited for it waits for what makes its result.
+/// If a target could fuse a part of an op with one of the op's readers, the op becomes the ops of
+/// its `loosen` rule: a linear layer's bias joins the activation behind it, and the matrix product
+/// stays. The ops of the rule all wait for what the op waited for; nodes that waited for it wait
+/// for the one that makes its result.
 ///
 /// A map of which only slices are read, each element at most once, becomes maps of its operands'
 /// slices, which can be read where they lie:

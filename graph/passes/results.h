@@ -1,4 +1,4 @@
-// What a graph is computed for, and how often its nodes are asked for.
+// The results of a graph, and the number of uses of each node.
 #pragma once
 
 #include <cstdint>

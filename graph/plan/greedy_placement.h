@@ -16,7 +16,7 @@ namespace metronome::plan {
 /// first attempt is made in any case.
 inline constexpr std::size_t kBudget = 100'000'000;
 
-/// Of two gaps that hold a block: the lower one, or the narrower.
+/// The gap to take, if two hold a block: the lower one, or the narrower.
 enum class Fit { first, best };
 
 using Order = std::vector<std::int32_t>;

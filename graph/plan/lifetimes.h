@@ -29,11 +29,11 @@ struct Lifetimes {
   std::vector<Life> lives;    ///< [value]; of roots in the arena
 };
 
-/// Which bytes a node that runs under a guard may take over.
+/// The bytes that a node that runs under a guard may take over.
 enum class Takeover : std::uint8_t {
   any,
-  /// Those of its own guard, so that blocks of several guards share more. What would be copied all
-  /// the same where nothing is taken over (`Op::idle_unless`) takes over any.
+  /// Bytes of its own guard, so that blocks of several guards share more. An op that would only
+  /// copy if it took nothing over (`Op::idle_unless`) takes over any.
   same_guard,
 };
 

@@ -1,4 +1,4 @@
-// Where every value lies: byte offsets in one arena.
+// The place of every value: a byte offset in one arena.
 //
 //   step    0    1    2    3    4
 //   a     [====]                      a value lives from the step that makes it
@@ -15,7 +15,7 @@
 
 namespace metronome::plan {
 
-/// Where a value's bytes lie.
+/// The place of a value's bytes.
 struct Place {
   enum class In : std::uint8_t {
     none,      ///< a saved output that nothing reads: no bytes
@@ -49,8 +49,8 @@ struct MemoryPlan {
   /// This is the smallest `held_bytes` of them: no placement of any of them takes fewer bytes.
   std::size_t lower_bound = 0;
   std::vector<Holder> holders;  ///< all values live at the peak, largest first
-  /// Where in the arena the scratch bytes of a node lie while it runs: [node], meaningful if the
-  /// node has any.
+  /// [node] Offset in the arena of the scratch bytes that the node has while it runs; meaningful if
+  /// it has any.
   std::vector<std::size_t> scratch_offsets;
   /// [readable] bytes of its block if it is the first readable in that block, else 0.
   std::vector<std::size_t> readable_bytes;

@@ -11,7 +11,7 @@
 
 namespace metronome::plan {
 
-/// What an order is found from.
+/// The data from which an order is found.
 struct OrderProblem {
   const Uses& uses;
   const Precedence& precedence;

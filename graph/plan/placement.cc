@@ -179,9 +179,9 @@ void move_one_above(std::size_t line, std::span<const HeldBlock> blocks, std::mi
   std::rotate(begin + static_cast<std::ptrdiff_t>(random() % places), from, from + 1);
 }
 
-/// Moves the block that reaches the top, and in turn any block that ends above the bound. What has
-/// led nowhere for a while is given up for the best attempt so far, each second time with the other
-/// fit: by one fit alone some placements of the bound's size cannot be found. Returns the best one.
+/// Moves the block that reaches the top, and in turn any block that ends above the bound. Every few
+/// rounds it returns to the best attempt so far, each second time with the other fit: by one fit
+/// alone some placements of the bound's size cannot be found. Returns the best one.
 Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best, int rounds,
                Greedy& greedy) {
   std::minstd_rand random;

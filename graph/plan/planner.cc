@@ -34,7 +34,7 @@ std::vector<Holder> holders_at(const Peak& peak, const Uses& uses,
   return holders;
 }
 
-/// What is to be placed for one order: the values' blocks, then those of scratch.
+/// The blocks to be placed for one order: those of values, then those of scratch.
 struct Draft {
   const Schedule* schedule = nullptr;
   const Uses* uses = nullptr;

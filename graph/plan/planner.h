@@ -25,8 +25,8 @@ struct StepPlan {
   MemoryPlan memory;
 };
 
-/// Of all `schedules`, the one whose plan takes the fewest bytes: where blocks of several guards
-/// share bytes, the order of the lowest bound need not be the one that can be laid out best.
+/// Returns the plan that takes the fewest bytes, of those of all `schedules`: if blocks of several
+/// guards share bytes, the order of the lowest bound need not be the one that can be laid out best.
 StepPlan plan_step(const ir::Graph& graph, const std::vector<std::size_t>& scratch_bytes,
                    const Settings& settings);
 

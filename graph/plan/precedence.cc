@@ -56,7 +56,8 @@ class Builder {
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   }
 
-  /// What has no kernel waits for nothing, and is waited for by waiting for what makes its bytes.
+  /// A node without a kernel waits for nothing, and to wait for it is to wait for the node that
+  /// makes its bytes.
   void add_wait(std::int32_t node, std::int32_t waited) {
     const std::int32_t runs = uses_.runs[waited] ? waited : uses_.makers[uses_.first[waited]];
     if (uses_.runs[node] && uses_.runs[runs]) order_.before[node].push_back(runs);

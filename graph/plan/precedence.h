@@ -1,4 +1,4 @@
-// Which node must run before which, once assignments are made in place.
+// The nodes that must run before each node, once assignments are made in place.
 #pragma once
 
 #include <cstdint>

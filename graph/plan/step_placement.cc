@@ -139,7 +139,7 @@ Order large_blocks(std::span<const HeldBlock> blocks, std::size_t peak) {
   return large;
 }
 
-/// Which of the blocks that begin together comes first.
+/// The block to place first among those that begin together.
 enum class Among { largest, longest };
 
 /// The `large` ones first, each beside all others; then each block where it begins, in the

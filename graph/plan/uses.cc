@@ -209,7 +209,7 @@ Uses uses_apart(const ir::Graph& graph, std::size_t alignment) {
 
 bool has_insides(const Uses& uses) {
   for (std::int32_t value = 0; value < uses.values(); ++value) {
-    // Of a view the maker is the root's; a part has one of its own.
+    // A view has the root's maker; a part has one of its own.
     if (uses.makers[value] != uses.makers[uses.views[value].root]) return true;
   }
   return false;

@@ -22,7 +22,7 @@ struct Uses {
 
     bool operator==(const View&) const = default;
   };
-  /// Where a root's bytes lie, as far as the graph alone decides it.
+  /// The place of a root's bytes, as far as the graph alone decides it.
   enum class Home : std::uint8_t { planned, input, storage, readable, nowhere };
 
   std::vector<std::int32_t> first;               ///< [node + 1] number of its first output

@@ -10,10 +10,10 @@
 
 namespace metronome::commands {
 
-/// What a verb does once its arguments are understood. Returns the exit status.
+/// The work of a verb whose arguments are understood. Returns the exit status.
 using Action = std::function<int()>;
 
-/// What is wrong with the command line, naming what would be right: exit status 2.
+/// The command line is wrong; the message names what would be right: exit status 2.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -15,7 +15,7 @@ namespace {
 
 bool started_as_rank() { return std::getenv("RANK") != nullptr; }
 
-/// What this process was started with.
+/// Returns the command that started this process.
 std::vector<std::string> own_command() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;

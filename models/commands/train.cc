@@ -126,7 +126,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   return 0;
 }
 
-// What the tasks take by default: "40 for digits, 15 for mnist".
+// Returns a default of the tasks: "40 for digits, 15 for mnist".
 template <class T>
 std::string defaults(T models::TaskEntry::*property) {
   std::vector<std::string> all;

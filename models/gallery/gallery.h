@@ -18,7 +18,7 @@ namespace metronome::gallery {
 
 struct Example {
   Graph graph;
-  /// What training step `step`, from 0, is fed.
+  /// Returns the feeds of training step `step`, counted from 0.
   std::function<std::vector<Feed>(std::int64_t step)> batch;
   /// Scalar outputs worth watching beside the loss.
   std::vector<std::string> watched = {};

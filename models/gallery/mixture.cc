@@ -42,7 +42,7 @@ Example mixture(Element element) {
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
     const at::Tensor h = scattered(kRows, kWidth, step);
-    // Which of four functions holds depends on the signs of the first two columns.
+    // The signs of the first two columns choose which of four functions holds.
     const at::Tensor a = h.slice(1, 0, 1), b = h.slice(1, 1, 2), c = h.slice(1, 2, 3);
     const at::Tensor wanted =
         at::where(a > 0, at::where(b > 0, c, -c), at::where(b > 0, a + b, b * c));

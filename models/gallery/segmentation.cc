@@ -152,7 +152,8 @@ SegmentationResult segment(const SegmentationOptions& options,
   while (step.replays() < options.epochs * order.batches_per_epoch()) {
     const auto [epoch, position] = order.at(step.replays());
     const std::vector<std::int64_t> indices = order.epoch(epoch);
-    // Of the step alone, so that a run that goes on sees what one that was not stopped does.
+    // The random numbers depend on the step alone, so a run that goes on sees what one that was not
+    // stopped does.
     std::seed_seq sequence{options.seed, static_cast<std::uint64_t>(step.replays())};
     std::mt19937 random(sequence);
     std::vector<at::Tensor> images, masks;

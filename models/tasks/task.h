@@ -1,5 +1,4 @@
-// What `./metronome train` trains: a model, its real data, and how well it does on what is held
-// out.
+// Tasks that `./metronome train` trains: a model, its real data, and a score on held-out data.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,8 @@ struct Score {
   std::string words;  ///< "99.17 % right (357 of 360)"
 };
 
-/// One executable's training run. What it feeds depends on the seed and the executable's replay
-/// counter alone, so that a run resumed from a checkpoint goes on exactly where it stopped.
+/// One executable's training run. Its feeds depend on the seed and the executable's replay counter
+/// alone, so that a run resumed from a checkpoint goes on exactly where it stopped.
 class Training {
  public:
   Training(Executable& step, std::int64_t steps_per_epoch)
@@ -39,7 +38,7 @@ class Training {
   virtual void epoch(const std::function<void(double loss)>& after_step) = 0;
   /// The evaluation plan over all that is held out.
   virtual Score test() = 0;
-  /// What the model makes by itself, to be printed; empty where it makes nothing.
+  /// Returns text that the model makes by itself, to be printed; empty if it makes none.
   virtual std::string sample() { return ""; }
 
  protected:
@@ -50,7 +49,7 @@ class Training {
   std::int64_t steps_per_epoch_;
 };
 
-/// Which part of a training this process does, where several ranks share it out.
+/// The part of a training that this process does, if several ranks share it out.
 struct Share {
   int rank = 0;
   int ranks = 1;
@@ -79,7 +78,7 @@ class TrainingTask {
   virtual ~TrainingTask() = default;
   /// "1437 digits to train on, 360 to test with".
   virtual std::string parts() const = 0;
-  /// What to compile together; those that name no modes train and evaluate.
+  /// Returns the graphs to compile together; those that name no modes train and evaluate.
   virtual std::vector<GraphFor> graphs() const = 0;
   /// The loss, which each of the graphs that train has.
   virtual Value loss() const = 0;
@@ -112,9 +111,9 @@ std::span<const TaskEntry> all_tasks();
 /// The task of that name, or null.
 const TaskEntry* find_task(std::string_view name);
 
-/// What a variable of the environment names: `what` ("the digits"), `found` ("their CSV file").
-/// Throws RunError where it is not set, or empty: so ./metronome leaves it where it could not fetch
-/// the data.
+/// Returns the path that a variable of the environment names. `what` ("the digits") and `found`
+/// ("their CSV file") are words for the error: throws RunError if the variable is not set, or
+/// empty: ./metronome leaves it so if it could not fetch the data.
 std::string data_named_by(std::string_view variable, std::string_view what, std::string_view found);
 
 }  // namespace metronome::models

@@ -14,7 +14,7 @@ namespace metronome::models {
 namespace {
 
 constexpr std::int64_t kLength = 64, kSampled = 400;
-/// Of samples: below 1 likely bytes become likelier.
+/// The temperature of samples: below 1 likely bytes become likelier.
 constexpr double kTemperature = 0.7;
 
 std::int64_t byte_of(std::string_view text, std::int64_t index) {

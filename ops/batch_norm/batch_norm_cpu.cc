@@ -206,7 +206,7 @@ struct BatchNormForward {
           total[1] = total[1] + d;
         });
       }
-      // What rounding the mean left over is taken out of both (the corrected two-pass algorithm).
+      // Takes the rounding error of the mean out of both (the corrected two-pass algorithm).
       const double rest = static_cast<double>(S::sum(total[1])) / size;
       const double exact = static_cast<double>(static_cast<T>(own)) + rest;
       const double squares = static_cast<double>(S::sum(total[0])) - rest * rest * size;
@@ -269,7 +269,7 @@ struct BatchNormBackward {
   T* dgamma;
   T* dbeta;
 
-  // Of a channel, over d = x - mean: the sums of g, of g d and of d.
+  // Sums of a channel, with d = x - mean: of g, of g d and of d.
   struct Sums {
     double g, product, rest;
   };
@@ -291,7 +291,7 @@ struct BatchNormBackward {
             static_cast<T>(s.g / count - rest * slope)};
   }
 
-  // Where they are beyond T's range.
+  // For sums beyond T's range.
   Sums in_double(std::int64_t c) const {
     Sums s{0, 0, 0};
     for_elements(e, c, [&](std::int64_t at) {

@@ -42,8 +42,7 @@ struct ChannelSlice {
 /// Numbers that are summed at once.
 constexpr int kBatchNormSums = 3;
 
-/// What a slice leaves behind: sum k of the channel `c` at [(place * kBatchNormSums + k) * channels
-/// + c].
+/// The sums of a slice: sum k of the channel `c` at [(place * kBatchNormSums + k) * channels + c].
 struct ChannelPartials {
   double* sums = nullptr;
 };
@@ -61,7 +60,7 @@ METRONOME_DEVICE void for_slices(Context& c, const Channels& x, const Kernel& ke
   }
 }
 
-/// What is loaded, and its place in x.
+/// Loaded elements, and their place in x.
 template <class V>
 struct Placed {
   Index at;
@@ -114,7 +113,7 @@ METRONOME_DEVICE ChannelSums all_slices(Context& c, Tile& tile, const Channels& 
   return total;
 }
 
-/// What the forward form is told besides.
+/// The other operands and results of the forward form.
 template <class T, class Elements>
 struct BatchNormTensors {
   static constexpr int kPack = sizeof(Elements) / sizeof(T);
@@ -132,10 +131,10 @@ struct BatchNormTensors {
   double eps;
   double momentum;
 
-  // Of d = x - shift, of its square, and `shift` once. It is one of the channel's own elements, if
-  // that is finite: no cancellation however far from zero they lie. It comes back through the sums,
-  // to which the first thread gives it, so that no thread needs to read x again for it after
-  // another has begun to write y over x.
+  // Sums of d = x - shift, of its square, and `shift` once. It is one of the channel's own
+  // elements, if that is finite: no cancellation however far from zero they lie. It comes back
+  // through the sums, to which the first thread gives it, so that no thread needs to read x again
+  // for it after another has begun to write y over x.
   template <class Context>
   METRONOME_DEVICE ChannelSums sums(Context& c, Tile& tile, const Channels& e,
                                     const ChannelSlice& w) const {

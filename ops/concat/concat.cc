@@ -46,7 +46,7 @@ Values Concat::vjp(const Vjp& v) const {
   return gradients;
 }
 
-/// Where there is one row, each operand is one run of the result's bytes.
+/// If there is one row, each operand is one run of the result's bytes.
 std::vector<Inside> Concat::inside(std::span<const Type> in) const {
   const std::int64_t along = normalized_axis(axis, in[0].rank());
   for (std::int64_t d = 0; d < along; ++d) {

@@ -24,7 +24,7 @@ struct Concat {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::vector<Inside> inside(std::span<const Type> in) const;
-  /// Of operands of one shape that are not made inside of the result.
+  /// Absent if the operands' shapes differ, or if operands are made inside the result.
   std::optional<Fusion> fusion(std::span<const Type> in) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();

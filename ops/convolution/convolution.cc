@@ -21,7 +21,7 @@ constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
 
 Shape spatial(const Shape& shape) { return Shape(shape.begin() + 2, shape.end()); }
 
-/// What a kernel of `count` elements spans, or beyond all sizes.
+/// Elements that a kernel of `count` elements spans, or a number beyond all sizes.
 std::int64_t span(std::int64_t count, std::int64_t step) {
   if (count - 1 > kMostBytes / step) return kMostBytes;
   return (count - 1) * step + 1;

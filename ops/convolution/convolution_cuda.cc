@@ -32,7 +32,7 @@ cuda::ConvolutionPlan plan_of(const ConvolutionSizes& s) {
 
 using Makes = ConvolutionProblem::Makes;
 
-/// What libraries ask of each address.
+/// The alignment that libraries ask of each address, in bytes.
 constexpr std::uintptr_t kLibraryAlignment = 16;
 
 /// The problem for a library; nothing where none computes it: without elements, where elements of
@@ -56,7 +56,7 @@ std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindo
                              .tf32 = tf32 && y.element == f32};
   for (std::size_t d = 0; d < window.stride.size(); ++d) {
     if (window.low[d] < 0) return std::nullopt;
-    // What is over at the end is left out, also by libraries.
+    // Libraries, too, leave out elements beyond the last window.
     problem.high[d] = std::max<std::int64_t>(window.high[d], 0);
     const std::int64_t kernel = (weight.shape[d + 2] - 1) * window.dilation[d] + 1;
     const std::int64_t input = x.shape[d + 2] + window.low[d] + problem.high[d];

@@ -19,7 +19,7 @@ struct Covered {
   std::int64_t count() const { return end - begin; }
 };
 
-/// Of each element of the kernel.
+/// The places that each element of the kernel covers, in dimension d.
 std::vector<Covered> covered(const ConvolutionSizes& s, std::size_t d) {
   std::vector<Covered> all;
   for (std::int64_t j = 0; j < s.kernel[d]; ++j) {

@@ -49,7 +49,7 @@ std::int64_t images_at_once(const ConvolutionSizes& s) {
   return most;
 }
 
-/// Where each tap of each place reads its plane of the input: [tap][place], -1 beyond the input.
+/// The element of its plane that each tap of each place reads: [tap][place], -1 beyond the input.
 std::vector<std::int32_t> reads_of_plane(const ConvolutionSizes& s) {
   std::vector<std::int32_t> table;
   for (std::int64_t tap = 0; tap < s.taps(); ++tap) {
@@ -70,7 +70,7 @@ std::vector<std::int32_t> reads_of_plane(const ConvolutionSizes& s) {
   return table;
 }
 
-/// What a kernel made of one task keeps.
+/// The tables that a kernel keeps.
 struct GatheredTables {
   /// Elements of a block's input, -1 for those beyond it: columns [read][image, place] for an
   /// output, rows [image, place][read] for a weight.

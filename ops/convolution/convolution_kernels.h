@@ -21,7 +21,7 @@ struct ConvolutionPlan {
   METRONOME_DEVICE Index points() const { return Index(input[0]) * input[1] * input[2]; }
   METRONOME_DEVICE Index taps() const { return Index(kernel[0]) * kernel[1] * kernel[2]; }
   METRONOME_DEVICE Index places() const { return Index(output[0]) * output[1] * output[2]; }
-  /// Where, in dimension d, the kernel's element j lies on the input at place o.
+  /// The input's element, in dimension d, under the kernel's element j at place o.
   METRONOME_DEVICE int under(int d, int o, int j) const {
     return o * stride[d] + j * dilation[d] - low[d];
   }
@@ -90,7 +90,7 @@ struct StagedWeights {
   METRONOME_DEVICE void next_source() { from += taps * kChannels; }
 };
 
-/// Where those of one source are too many for shared memory.
+/// For weights of one source that are too many for shared memory.
 template <class T>
 struct DirectWeights {
   ChannelWeights<T> all;
@@ -130,7 +130,7 @@ METRONOME_DEVICE void for_weights(Context& c, const ChannelWeights<T>& weights, 
   }
 }
 
-/// What both ways of a convolution have in common: blocks, each for a set of channels at as many
+/// The common part of both ways of a convolution: blocks, each for a set of channels at as many
 /// places as it has threads.
 template <class T>
 struct ChannelBlocks {
@@ -345,7 +345,7 @@ struct ConvolutionWeightGrad {
   }
 
   METRONOME_DEVICE void add(const Team& team, Index i, T (&total)[kTogether]) const {
-    // Of a weight [groups x out, in, kernel...] the first two dimensions are those of an image.
+    // The first two dimensions of a weight [groups x out, in, kernel...] stand for an image's.
     const ConvolutionSpot tap(i, plan.in, plan.kernel);
     const Index k = tap.image, group = quotient(k, plan.out);
     const Index channel = group * plan.in + tap.channel;

@@ -140,12 +140,12 @@ dnnl::primitive primitive_of(const Description& description) {
   return primitive;
 }
 
-/// Which of the three is the result.
+/// The index of the result among the three.
 std::size_t place_of(Result result) {
   return result == Result::input ? 0 : result == Result::weight ? 1 : 2;
 }
 
-/// What the primitive calls input, weight and output.
+/// The primitive's names of input, weight and output.
 std::array<int, 3> names_of(Result result) {
   return {result == Result::input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
           result == Result::weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
@@ -230,7 +230,7 @@ class Steps {
   std::vector<Step> steps_;
 };
 
-/// What a bound kernel owns.
+/// The objects that a bound kernel owns.
 struct BoundConvolution {
   dnnl::engine engine;
   dnnl::stream stream;

@@ -81,7 +81,7 @@ void for_runs(const ConvolutionSizes& s, std::int64_t tap, std::int64_t first, s
       f(-1, to, end - o);
       continue;
     }
-    // Of the run, places [begin, behind) lie on the input.
+    // Places [begin, behind) of the run lie on the input.
     const std::int64_t begin = std::clamp(shift < 0 ? parts(-shift, step) : 0, o, end);
     const std::int64_t beyond = s.input[2] - shift;
     const std::int64_t behind = std::clamp(beyond > 0 ? parts(beyond, step) : 0, begin, end);

@@ -28,7 +28,7 @@ bool plain(const Shape& padding) {
   return std::ranges::all_of(padding, [](std::int64_t number) { return number >= 0; });
 }
 
-/// What libtorch calls it if `high` is less than `low`; empty where it has no name for that.
+/// libtorch's name of a `high` that is less than `low`; empty if it has none.
 Shape output_padding(const ConvolutionWindow& w) {
   Shape result;
   for (std::size_t d = 0; d < w.low.size(); ++d) {

@@ -29,7 +29,7 @@ struct ConvolutionSizes {
   bool pointwise() const;
 };
 
-/// Of the shapes of x, weight and y, which the ops' shape rules took.
+/// Sizes from the shapes of x, weight and y, which the ops' shape rules took.
 ConvolutionSizes sizes_of(const ConvolutionWindow& window, const Shape& input, const Shape& weight,
                           const Shape& output);
 

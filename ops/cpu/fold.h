@@ -57,7 +57,7 @@ struct Fold {
       return a + b;
     }
   }
-  /// What an element counts for.
+  /// Returns what an element adds: its square in a sum of squares, else the element.
   static V count(const V& x) {
     if constexpr (kKind == ReduceKind::sum_squares) {
       return x * x;
@@ -109,7 +109,7 @@ struct Fold {
   /// again in f64.
   static constexpr bool kWidens = std::is_same_v<T, float> && !kMax && !kMin;
 
-  /// Of n elements, `step` apart, in f64.
+  /// Reduces n elements, `step` apart, in f64.
   static Total again(const T* p, std::int64_t n, std::int64_t step) {
     Total total = start<Total>();
     for (std::int64_t i = 0; i < n; ++i) {

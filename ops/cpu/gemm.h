@@ -47,7 +47,7 @@ struct Gemm {
   double flops() const;
 };
 
-/// What a product runs on. `addend` may be `c`; nothing else overlaps.
+/// The addresses that a product runs on. `addend` may be `c`; nothing else overlaps.
 struct GemmData {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -60,7 +60,7 @@ struct GemmData {
 /// Drops batch dimensions of size 1 and joins neighbours that one stride serves.
 Gemm collapsed(Gemm gemm);
 
-/// What can run it, the fixed rule's choice first.
+/// Returns the ways to run `gemm`, the fixed rule's choice first.
 std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads);
 /// Throws InternalError for a choice that `gemm_candidates` does not offer.
 CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& choice);

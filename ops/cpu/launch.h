@@ -20,14 +20,14 @@
 
 namespace metronome {
 
-/// What a choice is made from.
+/// The facts that a choice is made from.
 struct CpuQuery {
   std::span<const Type> inputs;
   std::span<const Type> outputs;
   int threads = 1;  ///< the most threads a kernel may use
 };
 
-/// Where a kernel reports what it must not stop for: an index out of range.
+/// Reports faults that a kernel must not stop for: an index out of range.
 struct CpuFault {
   FaultSlot* slot = nullptr;  ///< or null: not reported
   int place = 0;              ///< the kernel's, in the order of the plan's
@@ -37,9 +37,9 @@ struct CpuFault {
   }
 };
 
-/// What a kernel is bound to. Pointers are fixed for the life of the kernel; a saved output that
-/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 64 bytes,
-/// views at multiples of their element.
+/// The types, addresses and choice that a kernel is bound to. Pointers are fixed for the life of
+/// the kernel; a saved output that nothing reads is null. Tensors are dense, row-major; values
+/// begin at multiples of 64 bytes, views at multiples of their element.
 struct CpuLaunch {
   std::span<const Type> inputs;
   std::span<const Type> outputs;

@@ -87,8 +87,8 @@ requires(!std::is_same_v<T, float>) inline Vector<T> tanh(const Vector<T>& x) { 
 template <class T>
 constexpr T kNormalEnd = sizeof(T) == 4 ? 10 : 37;
 
-/// Of the normal distribution: exp(-x^2 / 2), its density but for the factor 1 / sqrt(2 pi), and
-/// its distribution function.
+/// Two functions of the normal distribution: exp(-x^2 / 2), its density but for the factor
+/// 1 / sqrt(2 pi), and its distribution function.
 template <class T>
 struct Normal {
   Vector<T> bell, below;

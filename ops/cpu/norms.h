@@ -1,4 +1,5 @@
-// What row kernels share: walking a row register by register, and sums of several rows at once.
+// Parts that row kernels share: walking a row register by register, and sums of several rows at
+// once.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,9 @@ inline int threads_for_elements(std::int64_t elements, int threads) {
   return elements >= 2 * kElementsPerPart ? threads : 1;
 }
 
-/// What rounding the mean of x to T left of the average of x - mean. More than that means that the
-/// mean is of something else, and is to be taken as it is: then 0.
+/// Returns `average`, that of x - mean, if it is no larger than rounding the mean of x to T
+/// explains. A larger one means that `mean` is of something else, and is to be taken as it is: then
+/// returns 0.
 template <class T, class Average>
 inline Average left_of_mean(Average average, T mean) {
   using Limits = std::numeric_limits<T>;

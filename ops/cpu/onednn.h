@@ -1,4 +1,4 @@
-// What kernels made of oneDNN's primitives share.
+// Parts that kernels made of oneDNN's primitives share.
 #pragma once
 
 #include <fmt/format.h>

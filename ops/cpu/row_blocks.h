@@ -1,5 +1,5 @@
-// What norms of rows share: four rows at a time. Their sums hide each other's latency, and weights
-// and their gradients are loaded once for four.
+// A walk that norms of rows share: four rows at a time. Their sums hide each other's latency, and
+// weights and their gradients are loaded once for four.
 #pragma once
 
 #include <algorithm>

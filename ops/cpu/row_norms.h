@@ -181,7 +181,7 @@ struct NormBackward {
       if (kCentered) lines.center[r] = S::set(mean[row + r]);
       lines.scale[r] = S::set(rstd[row + r]);
     }
-    // Of h d; if centered of h and d, too. Beyond the row gamma is zero, and with it h.
+    // Sums of h d and, if centered, of h and of d. Beyond the row gamma is zero, and with it h.
     sum_row<T>(width, total, [&](const auto& load, const auto& cut, auto& part) {
       const Reg weight = load(gamma);
 #pragma GCC unroll 4

@@ -40,7 +40,7 @@ struct CpuFeatures {
   bool avx2 = false;    ///< AVX2 and FMA
   bool avx512 = false;  ///< AVX-512 F, BW, VL and DQ
 };
-/// What cpuid says of this processor.
+/// Returns the features that cpuid reports for this processor.
 CpuFeatures cpu_features();
 
 /// The rule behind `cpu_table`: the widest instruction set that the processor has and the program
@@ -53,8 +53,8 @@ std::string_view choose_isa(const CpuFeatures& processor, const CpuFeatures& bui
 /// must not run on a processor that lacks it.
 CpuTable cpu_table_of(std::string_view isa);
 
-/// What makes the table of an instruction set from the list of all ops: ops/tables/table_cpu.cc,
-/// above the ops.
+/// Makes the table of an instruction set from the list of all ops. ops/tables/table_cpu.cc, which
+/// lies above the ops, defines both.
 namespace avx2 {
 CpuTable make_cpu_table(std::string_view isa);
 }

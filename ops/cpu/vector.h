@@ -1,5 +1,5 @@
 // libtorch's vectors of the instruction set of this build: they know exp, log, sin, ... and
-// integers. What they lack, or are slow at, is Simd's: the last elements of a row under a mask
+// integers. Simd does what they lack or are slow at: the last elements of a row under a mask
 // (libtorch copies them through memory, which makes layer norm over 65 columns 2.3 times as slow
 // with AVX2), choices and maxima of one instruction, sums of f64 in a tree.
 #pragma once

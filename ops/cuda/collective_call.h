@@ -1,4 +1,4 @@
-// What ranks do together with a device each, by a library.
+// Collectives: what ranks with a device each do together, by a library.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace metronome {
 
-/// Of n ranks, each of which gives `count` elements:
+/// A collective of n ranks, each of which gives `count` elements:
 ///   all_reduce      each gets the sum (mean, ...) of all ranks' elements, place by place: count
 ///   reduce          the same, for `root` alone; what lies at `to` of the others is undefined then
 ///   broadcast       each gets those of `root`: count

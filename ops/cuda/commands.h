@@ -1,6 +1,6 @@
-// What a CUDA rule asks for: a list of commands, made once when a plan is bound. The executor plays
-// it on a stream (to warm up, to capture, to run uncaptured); without a GPU it is read and run on
-// the host by tests.
+// A CUDA rule's commands: a list that is made once, when a plan is bound. The executor plays it on
+// a stream (to warm up, to capture, to run uncaptured); without a GPU tests read it and run it on
+// the host.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,11 @@ struct KernelCommand {
   std::string name;                  ///< "layer_norm"
   std::vector<std::byte> arguments;  ///< the struct, as the kernel's one parameter
   KernelShape shape;
-  /// Where a kernel is defined that takes functors (ops/kernel/reduce.h), so that a group can give
-  /// it others; else empty.
+  /// The header that defines a kernel which takes functors (ops/kernel/reduce.h), so that a group
+  /// can give it others; else empty.
   std::string header = "";
-  /// Of such a kernel: statements that give members of it, `k`, the values that its shapes fix and
-  /// that it has here too ("k.rows.width = 64;"). A group compiles them in.
+  /// Statements that set members of such a kernel, `k`, to the values that its shapes fix and that
+  /// `arguments` holds too ("k.rows.width = 64;"). A group compiles them in.
   std::string fixed = "";
 };
 

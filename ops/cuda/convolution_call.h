@@ -14,7 +14,7 @@
 
 namespace metronome {
 
-/// Of x, weight and y one is made of the other two. Dense, row-major, without a bias.
+/// One of x, weight and y is made of the other two. All are dense and row-major; there is no bias.
 struct ConvolutionProblem {
   enum class Makes : std::uint8_t { y, x, weight };
   Makes makes = Makes::y;

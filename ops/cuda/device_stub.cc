@@ -1,4 +1,4 @@
-// What stands for the kernels of devices where the build has no CUDA toolkit.
+// The empty table of device kernels, for a build without the CUDA toolkit.
 #include "ops/cuda/device_kernels.h"
 
 namespace metronome {

@@ -20,7 +20,7 @@
 
 namespace metronome {
 
-/// What is known of a device when kernels are chosen.
+/// The properties of a device that are known when kernels are chosen.
 struct DeviceProperties {
   std::string name = "no device";
   int major = 9;  ///< compute capability
@@ -30,7 +30,7 @@ struct DeviceProperties {
   std::string library_versions;  ///< "CUDA 13.0, cuBLASLt 13.1.0"
 };
 
-/// What a choice is made from.
+/// The facts that a choice is made from.
 struct CudaQuery {
   std::span<const Type> inputs;
   std::span<const Type> outputs;
@@ -47,9 +47,9 @@ class ConstantMemory {
   virtual const void* keep(std::span<const std::byte> bytes) = 0;
 };
 
-/// What a rule is bound to: device addresses, fixed for the life of the plan; a saved output that
-/// nothing reads is null. Tensors are dense, row-major; values begin at multiples of 256 bytes,
-/// views at multiples of their element.
+/// The types, addresses and choice that a rule is bound to. Addresses are of the device and fixed
+/// for the life of the plan; a saved output that nothing reads is null. Tensors are dense,
+/// row-major; values begin at multiples of 256 bytes, views at multiples of their element.
 struct CudaLaunch {
   std::span<const Type> inputs;
   std::span<const Type> outputs;

@@ -104,7 +104,8 @@ Walk range_walk(const Shape& domain, const Shape& part, const Shape& whole, std:
   return {nest.sizes, nest.strides[1], begin * dense[axis]};
 }
 
-/// Where in memory the element lies whose place in the domain is `i`, or `u` in 32 bits.
+/// Returns an element's offset in memory, written with its place in the domain: `i`, or `u` in 32
+/// bits.
 std::string place_text(const Shape& domain, const Walk& walk) {
   if (walk.dense()) return "i";
   const bool narrow =
@@ -126,7 +127,7 @@ std::string place_text(const Shape& domain, const Walk& walk) {
   return sum.empty() ? "0" : sum;
 }
 
-/// What a kernel reads or writes of an operand or an output: its name there, and where it lies.
+/// An operand or output that a kernel reads or writes: its name there, and its offsets in memory.
 struct Access {
   int of;
   Element element;
@@ -208,7 +209,7 @@ std::string member_text(const Group& group, int m) {
   return fmt::format("const {} v{} = {};\n", type_text(member.types[0].element), m, formula);
 }
 
-/// What is stored, reported where it is floating and not finite.
+/// Returns the value to store; a floating one that is not finite is reported.
 std::string stored_text(const Access& store) {
   return is_floating(store.element) ? fmt::format("watched(c, watch, {})", store.value)
                                     : store.value;

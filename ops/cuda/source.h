@@ -28,8 +28,8 @@ struct GroupPart {
   bool empty() const { return members.empty() && outputs.empty(); }
 };
 
-/// What it takes to compute `values` and to store `outputs`. The reduction's results are known,
-/// what it reads is not computed.
+/// Returns the operands and members that computing `values` and storing `outputs` needs. The
+/// reduction's results count as known: the part does not add what the reduction reads.
 GroupPart part_of(const Group& group, std::span<const Group::Source> values,
                   std::vector<int> outputs);
 

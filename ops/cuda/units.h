@@ -1,4 +1,4 @@
-// Which unit a kernel moves bytes by.
+// The unit by which a kernel moves bytes.
 #pragma once
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kStrip = 64;  // columns that are summed together
 
-/// What sums of T are made in. Integers wrap around.
+/// The type in which sums of T are made. Integers wrap around.
 template <class T>
 using Total = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
 

@@ -7,7 +7,7 @@
 
 namespace metronome::cuda {
 
-/// What sums are made in. Integers wrap around.
+/// The type in which sums are made. Integers wrap around.
 template <class T>
 struct CumsumTotal {
   using type = unsigned long long;
@@ -30,7 +30,7 @@ struct CumsumLines {
   bool exclusive, reverse;
   Watch watch;
 
-  /// Where step k of a line lies, in the order of the additions.
+  /// Returns the place of step k of a line, in the order of the additions.
   METRONOME_DEVICE Index place(Index line, Index k) const {
     const Index o = quotient(line, inner);
     return (o * count + (reverse ? count - 1 - k : k)) * inner + line - o * inner;

@@ -37,7 +37,7 @@ struct Dropout {
   OpPtr on_rank(std::span<const Type> in, int rank) const;
   static std::vector<Case> cases();
 
-  /// What a kept element is multiplied by; 0 where p is 1.
+  /// The factor of a kept element; 0 if p is 1.
   double scale() const { return p < 1 ? 1 / (1 - p) : 0; }
 };
 

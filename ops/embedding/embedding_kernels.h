@@ -162,7 +162,7 @@ struct EmbeddingGrad {
           bits &= bits - 1;
           METRONOME_UNROLL
           for (int k = 0; k < kColumns; ++k) {
-            // Where there is none -0, which changes no sum.
+            // If there is no hit or column, -0 is added, which changes no sum.
             x[n][k] = there && k < columns ? strip[k * kWarp] : T(-0.0);
           }
         }

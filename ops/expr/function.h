@@ -13,7 +13,7 @@ enum class Function : std::uint8_t {
 #undef METRONOME_ROW
 };
 
-/// Which element types a row takes, and what it gives.
+/// The element types that a row takes, and the type that it gives.
 enum class Elements : std::uint8_t {
   floating,  ///< f32, f64; gives the same
   numbers,   ///< f32, f64, i32, i64; gives the same

@@ -1,4 +1,4 @@
-// What models are written in: operators, elementwise functions, reductions, shapes, indexing.
+// The language of models: operators, elementwise functions, reductions, shapes, indexing.
 //
 // Names are PyTorch's. Operands are broadcast as in NumPy; a number takes the element type of the
 // value beside it; there is no implicit promotion: mixed types are an error that suggests `cast`.
@@ -83,7 +83,7 @@ Value logical_and(Operand x, Operand y);
 Value logical_or(Operand x, Operand y);
 /// x to the power y, element by element.
 Value pow(Operand x, Operand y);
-/// What trunc(x / y) * y leaves of x: of the sign of x, exactly rounded.
+/// x - trunc(x / y) * y: of the sign of x, exactly rounded.
 Value fmod(Operand x, Operand y);
 /// Each element moved into [low, high]; low <= high.
 Value clamp(Value x, double low, double high, Line line = Line::here());

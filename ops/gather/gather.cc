@@ -12,7 +12,7 @@
 namespace metronome {
 namespace {
 
-/// What both ops ask of an index into `x`.
+/// Throws unless both ops can take `index` as an index into `x` along the axis.
 void require_index(const Type& x, const Type& index, std::int64_t axis) {
   const std::int64_t along = normalized_axis(axis, x.rank());
   require_integer(index);
@@ -84,7 +84,7 @@ CaseInput filled(Element element, Shape shape) {
   return input;
 }
 
-/// What both ops are tried on.
+/// A form of operands that both ops are tried on.
 struct Form {
   std::string name;
   std::int64_t axis;

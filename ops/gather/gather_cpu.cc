@@ -12,7 +12,7 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-/// Where step i of all loops together lies.
+/// Returns the offset of step i, counted over all loops together.
 std::int64_t offset(const Nest& nest, std::int64_t i) {
   const Shape& strides = nest.strides[0];
   if (nest.rank() <= 1) return nest.rank() == 0 ? 0 : i * strides[0];

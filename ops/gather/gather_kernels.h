@@ -14,7 +14,7 @@ struct AxisIndex {
   Loops before, after;
 
   METRONOME_DEVICE bool has(Index at) const { return at >= 0 && at < size; }
-  /// Where the line of column j under o begins in x.
+  /// Returns the place in x where the line of column j under o begins.
   METRONOME_DEVICE Index origin(Index o, Index j) const {
     return before.offset(o) + after.offset(j);
   }

@@ -6,8 +6,8 @@
 
 namespace metronome {
 
-/// What a CPU computes in groups: maps that have a row function (ops/cpu/rows.h), constants, slices
-/// and concats.
+/// True for ops that a CPU computes in groups: maps that have a row function (ops/cpu/rows.h),
+/// constants, slices and concats.
 bool joins_cpu_group(const Op& op);
 
 namespace avx2 {

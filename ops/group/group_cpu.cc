@@ -19,7 +19,7 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-/// What a bound kernel owns.
+/// The state that a bound kernel owns.
 struct Walk {
   explicit Walk(const Group& group, const CpuLaunch& launch)
       : plan(plan_strips(group, &launch)),

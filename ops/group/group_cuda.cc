@@ -180,7 +180,8 @@ class FusedReduction {
            fusion_.streamed_outputs.end();
   }
 
-  /// What the reduction records on its own, over what it reads and leaves in memory.
+  /// Returns the commands that the reduction records on its own, over its operands and results in
+  /// memory; others are null.
   CommandList own_commands() const {
     std::vector<void*> inputs, outputs;
     for (const Group::Source& source : reducer_.inputs) {

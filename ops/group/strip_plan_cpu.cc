@@ -38,7 +38,7 @@ StripStep row_of(const Group& group, const Group::Member& member) {
   return step;
 }
 
-/// What of a group lies in memory, and how it moves with the loops of the domain.
+/// An operand or result in memory, and how its place moves with the loops of the domain.
 struct InMemory {
   char* base = nullptr;    ///< null while strips are counted
   Shape strides;           ///< of the domain's dimensions, in elements
@@ -169,7 +169,7 @@ class StripPlanner {
       }
       release(m);
     }
-    // What lies over an operand that is read later than it is made.
+    // These results lie over an operand that is read after they are made: they are stored last.
     for (const auto& [from, memory] : late_) store(from, memory);
   }
 
@@ -186,7 +186,7 @@ class StripPlanner {
     }
   }
 
-  /// What of memory a source is; -1 for what a member makes.
+  /// Returns the index of a source in `memory_`; -1 if a member makes it.
   int memory_of(const Group::Source& source) const {
     return source.member < 0 ? source.index : slices_[source.member];
   }

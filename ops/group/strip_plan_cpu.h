@@ -31,7 +31,7 @@ inline constexpr std::int64_t kStrip = 1024;
 /// A map's operands at most: `where` has three.
 inline constexpr std::size_t kMostOperands = 3;
 
-/// Where a step finds the elements of a strip.
+/// The place of a step's elements of a strip.
 struct RowData {
   enum class Kind : std::uint8_t {
     strip,     ///< in strip `index`

@@ -9,9 +9,10 @@ namespace metronome::blame {
 /// kReadNan.
 enum Blame : int { kBlameless = -1, kMadeNan = 0, kMadeInfinity = 1, kReadNan = 2 };
 
-/// What a node is to blame for whose results hold a NaN or an infinity: a Blame, or more.
-/// `makers[0 .. count)` are whose numbers it reads: nodes, or -1 - s for what comes from outside.
-/// met(node, k) and held(source, k) say whether there is a NaN (k = 0) or an infinity (k = 1).
+/// Returns what a node is to blame for if its results hold a NaN (`nan`) or an infinity: a Blame,
+/// or more. `makers[0 .. count)` made the numbers that it reads: nodes, or -1 - s for source s,
+/// outside the graph. met(node, k) and held(source, k) say whether there is a NaN (k = 0) or an
+/// infinity (k = 1).
 template <class Met, class Held>
 METRONOME_DEVICE int of(bool nan, const int* makers, int count, const Met& met, const Held& held) {
   bool infinite = false;

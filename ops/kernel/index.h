@@ -48,7 +48,7 @@ METRONOME_DEVICE Strided strided(Index stride, Index size, Index outer_step, Ind
           outer_step - size * inner_step};
 }
 
-/// Where elements begin, begin + stride, ... lie: each asked for in turn, and without a division
+/// Gives the places of elements begin, begin + stride, ..., one after the other, without a division
 /// but at the beginning.
 struct Steps {
   const Strided& by;
@@ -85,7 +85,7 @@ struct Loops {
     step[count] = loop_step;
     ++count;
   }
-  /// Where step i of all loops together, counted row-major, lies.
+  /// Returns the offset of step i, counted row-major over all loops together.
   METRONOME_DEVICE Index offset(Index i) const {
     Index result = 0;
     METRONOME_ROLLED
@@ -98,7 +98,7 @@ struct Loops {
   }
 };
 
-/// What kernels move that do not look at elements: 1, 2, 4, 8 or 16 bytes at a time.
+/// Units of kernels that move bytes without looking at elements: 1, 2, 4, 8 or 16 bytes at a time.
 using Unit1 = unsigned char;
 using Unit2 = unsigned short;
 using Unit4 = unsigned;

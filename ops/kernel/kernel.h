@@ -1,4 +1,4 @@
-// What a CUDA kernel is made of. Every header that kernels include is compiled by nvcc, by NVRTC
+// The parts of a CUDA kernel. Every header that kernels include is compiled by nvcc, by NVRTC
 // and by the host's compiler, so it uses built-in types and no standard header.
 //
 // A kernel is a struct of plain arguments with a body that is a template over its context:
@@ -55,8 +55,8 @@ struct KernelShape {
   int shared_bytes = 0;  ///< at most 48 KiB
 };
 
-/// Where a kernel reports an index of something that is not there: the step's least place is kept,
-/// and of each place the least index. Off where `place` is null.
+/// A kernel reports here an index of something that is not there: the step's least place is kept,
+/// and for each place the least index. Off if `place` is null.
 struct Lookups {
   int* place = nullptr;         ///< the step's
   Index* index = nullptr;       ///< this node's
@@ -74,8 +74,8 @@ METRONOME_DEVICE void report(Context& c, const Lookups& lookups, Index index) {
   }
 }
 
-/// Where a kernel tells of numbers that are not finite. What it tells is no fault yet: the step's
-/// last kernel finds who made them. Off where `met` is null.
+/// A kernel reports here numbers that are not finite. A report is no fault yet: the step's last
+/// kernel finds who made the number. Off if `met` is null.
 struct Watch {
   int* met = nullptr;           ///< this node's: not zero where it stored a NaN; an infinity
   int* any = nullptr;           ///< the step's: not zero where a node stored either

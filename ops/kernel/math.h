@@ -28,8 +28,9 @@ METRONOME_DEVICE double fma_of(double x, double y, double z) { return __builtin_
 METRONOME_DEVICE double pow_of(double x, double y) { return __builtin_pow(x, y); }
 #endif
 
-/// What rounding the mean of x to T left of the average of x - mean. More than that means that the
-/// mean is of something else, and is to be taken as it is: then 0.
+/// Returns `average`, that of x - mean, if it is no larger than rounding the mean of x to T
+/// explains. A larger one means that `mean` is of something else, and is to be taken as it is: then
+/// returns 0.
 METRONOME_DEVICE double left_of_mean(double average, float mean) {
   const double size = mean < 0 ? -double(mean) : double(mean), most = size * 0x1p-23 + 0x1p-149;
   return average <= most && average >= -most ? average : 0;

@@ -1,5 +1,5 @@
-// What kernels that reduce share: how they read and write the tensors they walk over, how threads
-// share out a row, and sums over a team of threads as fixed trees.
+// Parts that reducing kernels share: how they read and write the tensors they walk over, how
+// threads share out a row, and sums over a team of threads as fixed trees.
 //
 // Streamed operands and results. A kernel that walks over a tensor takes it as a functor, a
 // template parameter and one of its first members, in the order operands, results:

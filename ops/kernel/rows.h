@@ -1,5 +1,5 @@
-// What generated sources call for each element: the rows of the table of elementwise functions, of
-// single numbers, and the ops of one element that are no rows.
+// Functions that generated sources call for each element: the rows of the table of elementwise
+// functions, of single numbers, and the ops of one element that are no rows.
 #pragma once
 
 #include "ops/kernel/formulas.h"

@@ -1,5 +1,5 @@
-// What functions that are formulas of others are written with: a call is checked as a whole, so a
-// mistake names it and not an op inside, and its nodes lie under its name.
+// Helpers for functions that are formulas of others: a call is checked as a whole, so a mistake
+// names it and not an op inside, and its nodes lie under its name.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace metronome {
 
-/// What `build` makes under the path `name`. Operands must be of one graph, or the call is a
-/// mistake; so it is where `check` throws a Requirement: "<name> cannot be computed". A poisoned
-/// operand is the result. Throws GraphError where no operand belongs to a graph.
+/// Returns the result of `build`, made under the path `name`. Operands of several graphs are a
+/// mistake, and so is a Requirement that `check` throws: "<name> cannot be computed". A poisoned
+/// operand is the result. Throws GraphError if no operand belongs to a graph.
 Value composed(std::string_view name, std::initializer_list<Value> operands, Line line,
                const std::function<void()>& check, const std::function<Value()>& build);
 

@@ -83,7 +83,7 @@ void require_matrices(const Value& x) {
   throw Requirement{fmt::format("two dimensions or more, but {}", to_string(x.shape()))};
 }
 
-/// Which sides of 0 two numbers lie on differ; neither where one is 0.
+/// True if the two numbers lie on different sides of 0; false if either is 0.
 Value on_other_side(Value remainder, const Operand& y) {
   if (!y.number) return sign(remainder) * sign(y.value) < 0.0;
   return *y.number < 0 ? remainder > 0.0 : remainder < 0.0;

@@ -14,7 +14,7 @@ namespace metronome {
 
 // ---- division ----------------------------------------------------------------------------------
 
-/// What floor(x / y) * y leaves of x: of the sign of y. NaN where y is 0. Floating types.
+/// x - floor(x / y) * y: of the sign of y. NaN where y is 0. Floating types.
 Value remainder(Operand x, Operand y);
 /// floor(x / y), from the exact remainder; no gradient flows through it. Floating types.
 Value floor_divide(Operand x, Operand y);

@@ -8,7 +8,7 @@
 
 namespace metronome {
 
-/// What experts chose: slot by slot, one expert after the other.
+/// The rows that experts chose: slot by slot, one expert after the other.
 struct ExpertChoice {
   Value row;     ///< i64[experts * slots]
   Value weight;  ///< [experts * slots, 1], the router's
@@ -17,7 +17,7 @@ struct ExpertChoice {
 /// The `slots` rows that each expert weighs most; weights [rows, experts].
 ExpertChoice chosen_by_experts(const Value& weights, std::int64_t slots, Line line);
 
-/// Of the experts' results [slots, ...], those of each of `rows` rows, weighed and added.
+/// Sums, for each of `rows` rows, the experts' results [slots, ...] of that row, weighed.
 Value combined(const Values& results, const ExpertChoice& choice, std::int64_t rows, Line line);
 
 /// Rows that no expert took: i64[].

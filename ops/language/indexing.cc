@@ -23,7 +23,7 @@ std::int64_t from_front(const Value& x, std::int64_t axis, Line line) {
   return axis < 0 && axis >= -x.rank() ? axis + x.rank() : axis;
 }
 
-/// What an axis misses to be one of x's, or nothing.
+/// Returns why the axis is none of x's, or nothing.
 std::optional<Requirement> wrong_axis(const Value& x, std::int64_t axis) {
   try {
     normalized_axis(axis, x.rank());
@@ -55,7 +55,7 @@ Value selected(const Value& x, std::int64_t axis, const Value& index) {
   return moves ? permute(result, order) : result;
 }
 
-/// What a mask misses to be broadcast to x, or nothing.
+/// Returns why a mask does not broadcast to x, or nothing.
 std::optional<Requirement> wrong_mask(const Shape& from, const Shape& to) {
   const std::size_t rank = from.size();
   bool fits = rank <= to.size();

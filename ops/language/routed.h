@@ -1,4 +1,4 @@
-// What `Value::route` makes.
+// The function behind `Value::route`.
 #pragma once
 
 #include "graph/ir/line.h"

@@ -30,7 +30,7 @@
 namespace metronome {
 namespace {
 
-/// What `route` leaves with its result.
+/// The record that `route` leaves with its result.
 struct Routed {
   ValueId weights;  ///< the router's [rows, experts]
   ValueId load;     ///< i64[experts]: choices that fell on each expert; absent where experts choose
@@ -46,7 +46,7 @@ std::int64_t slots_of(double capacity, std::int64_t rows, std::int64_t top, std:
   return static_cast<std::int64_t>(std::min(wanted, static_cast<double>(rows)));
 }
 
-/// What the router's result or the options miss, if anything.
+/// Returns what is wrong with the router's result or the options, or nothing.
 std::optional<Requirement> wrong_router(const Value& x, const Value& weights, int experts,
                                         const RouteOptions& options) {
   const std::int64_t count = weights.size(-1);
@@ -71,7 +71,7 @@ std::optional<Requirement> wrong_router(const Value& x, const Value& weights, in
   return std::nullopt;
 }
 
-/// What an expert's result misses, if anything.
+/// Returns what is wrong with an expert's result, or nothing.
 std::optional<Requirement> wrong_expert(int expert, std::int64_t slots, const Value& result,
                                         const Value& first, const Value& weights) {
   if (result.rank() < 1 || result.size(0) != slots) {
@@ -93,7 +93,7 @@ std::optional<Requirement> wrong_expert(int expert, std::int64_t slots, const Va
   return std::nullopt;
 }
 
-/// Of the experts' results [slots, ...], those of each row, weighed and added.
+/// Sums, for each row, the experts' results [slots, ...] of that row, weighed.
 Value combined(const Values& results, const Value& weights, const Value& choice, const Value& slot,
                Line line) {
   LineScope scope(weights.emitter(), line);
@@ -104,7 +104,7 @@ Value combined(const Values& results, const Value& weights, const Value& choice,
   for (const Value& result : results) {
     tables.push_back(result.rank() == 2 ? result : result.reshape({slots, width}));
   }
-  // What a row without a slot reads.
+  // A row without a slot reads this row of zeros.
   tables.push_back(make_constant(weights.emitter(), 0, {weights.element(), {1, width}}, line));
   const Value taken = embedding_lookup(concat(tables, 0), slot);
   const Value weight = embedding_lookup(weights.reshape({rows * weights.size(1), 1}), choice);

@@ -31,8 +31,8 @@ struct RouteOptions {
 Value dropped(Value result, Line line = Line::here());
 /// The load-balancing loss of the `route` that made `result`, 1 where rows are spread evenly: E *
 /// sum over e of (share of the rows' choices that fell on e) * (mean weight of e); Fedus et al.,
-/// "Switch Transformers", 2021, equation 4. Gradient flows to the router. Where experts choose, all
-/// take as many rows, so it is refused.
+/// "Switch Transformers", 2021, equation 4. Gradient flows to the router. If experts choose, all
+/// take equally many rows, so the loss is refused.
 Value balance_loss(Value result, Line line = Line::here());
 
 }  // namespace metronome

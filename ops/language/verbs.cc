@@ -62,8 +62,8 @@ struct Over {
     return results;
   }
 
-  /// What a layer marked rowwise makes of all of `in`; its result must begin with the first
-  /// `leading` dimensions of `in`, and with `same_rank` have as many as `in`.
+  /// Applies a layer marked rowwise to all of `in`. The result must begin with the first `leading`
+  /// dimensions of `in`, and with `same_rank` have as many as `in`.
   Value at_once(const Value& in, const Layer& layer, std::int64_t leading, bool same_rank) const {
     const Value result = layer(in, line);
     if (result.poisoned()) return result;
@@ -203,7 +203,7 @@ Value Value::each(const Layer& layer, Line line) const {
                        {fmt::format("a first dimension of 1 or more, but {}", to_string(shape()))});
   }
   const PathScope verb(emitter(), "each", PathScope::Kind::verb);
-  // Of a vector the parts are numbers, no rows.
+  // The parts of a vector are numbers, no rows.
   if (layer.is_rowwise() && rank() > 1) return over.at_once(*this, layer, 1, false);
   const Shape rest(shape().begin() + 1, shape().end());
   const Values rows = chunk(*this, size(0), 0, line);

@@ -47,7 +47,8 @@ std::vector<Case> LayerNorm::cases() {
       make("vector", {17}),
       make("three dimensions", {2, 3, 33}),
       make("narrow", {6, 3}),
-      // Of one element nothing is left but beta: its gradient is zero, and libtorch's is noise.
+      // A row of one element leaves nothing but beta: its gradient is zero, and libtorch's is
+      // noise.
       make("width one", {3, 1}, false),
       make("empty", {0, 8}),
       make("wide", {3, 2051}),

@@ -10,7 +10,7 @@
 namespace metronome {
 namespace {
 
-/// Of queries of that width.
+/// Returns the options' scale, else that of queries of that width.
 double scale_of(const Value& query, const AttentionOptions& options) {
   if (options.scale) return *options.scale;
   const bool any = query.rank() > 0 && query.size(-1) > 0;

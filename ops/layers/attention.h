@@ -10,9 +10,10 @@
 namespace metronome {
 
 struct AttentionOptions {
-  /// Broadcast to the scores, [..., L, S]. bool: true where the query takes part in the key (as in
-  /// PyTorch's function; its MultiheadAttention means the opposite). Of the query's element type:
-  /// added to the scores; -inf excludes. Absent: every query sees every key.
+  /// The mask, broadcast to the scores, [..., L, S]. A bool is true where the query takes part in
+  /// the key (as in PyTorch's function; its MultiheadAttention means the opposite). Numbers of the
+  /// query's element type are added to the scores; -inf excludes. Absent: every query sees every
+  /// key.
   Value attn_mask = {};
   double dropout_p = 0;  ///< of the weights; the identity in evaluation
   /// Query i sees keys 0 to i. PyTorch refuses a mask beside it; here both hold.

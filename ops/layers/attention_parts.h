@@ -1,5 +1,5 @@
-// What the attention layers are written with: checks of several operands, and linear layers and
-// norms under the names that PyTorch's modules give them.
+// Parts of the attention layers: checks of several operands, and linear layers and norms under the
+// names that PyTorch's modules give them.
 #pragma once
 
 #include <fmt/format.h>

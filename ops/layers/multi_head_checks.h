@@ -1,4 +1,4 @@
-// What multi-head attention asks of its operands, and its masks as one.
+// Checks of multi-head attention's operands, and its two masks joined.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where a token stands: rotations of queries and keys, and what is added to embeddings.
+// Positions of tokens: rotations of queries and keys, and rows that are added to embeddings.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace metronome {
 
-/// Which two numbers of a row are rotated together.
+/// The two numbers of a row that are rotated together.
 enum class RotaryPairs : std::uint8_t {
   halves,       ///< i and i + width / 2 (GPT-NeoX, LLaMA in Hugging Face's form)
   interleaved,  ///< 2i and 2i + 1 (the paper; GPT-J)

@@ -91,7 +91,8 @@ void Sequence::check() const {
   require_rows(start.lengths, rows());
 }
 
-/// Of layer 0, of its second direction, of layer 1, ...; the last one is poisoned after a mistake.
+/// Makes the weights of layer 0, of its second direction, of layer 1, ...; the last one is poisoned
+/// after a mistake.
 std::vector<Weights> Sequence::make_weights() const {
   std::vector<Weights> all;
   Type in = x.type();

@@ -34,7 +34,7 @@ struct RecurrentOptions {
   std::optional<Init> bias_init = {};
 };
 
-/// What a sequence begins with, and how long its rows are.
+/// The state that a sequence begins with, and the lengths of its rows.
 struct RecurrentStart {
   Value hidden = {};  ///< [layers D, N, hidden], as `Recurrent::hidden`; absent: zeros
   Value cell = {};    ///< the same, of an lstm
@@ -45,7 +45,7 @@ struct RecurrentStart {
   Value lengths = {};
 };
 
-/// What a recurrent layer gives. It converts to its output, so the layer is a `Layer` too.
+/// The results of a recurrent layer. It converts to its output, so the layer is a `Layer` too.
 struct Recurrent {
   Value output;  ///< of the last layer: [T, N, D hidden], or [N, T, D hidden] with batch_first
   Value
@@ -55,11 +55,11 @@ struct Recurrent {
   operator Value() const { return output; }  // NOLINT: so that it serves as a Layer
 };
 
-/// What `gru`, `lstm` and `rnn` make. Parameters: weight_ih_l<k> [gates hidden, in], weight_hh_l<k>
-/// [gates hidden, hidden], bias_ih_l<k>, bias_hh_l<k> [gates hidden]; of the second direction with
-/// `_reverse` behind. One node, or, where libtorch has no such call (lengths, dropout, another
-/// nonlinearity), the nodes that the node becomes when it is compiled: those of step t lie under
-/// `l<k>/<t>/`, or `l<k>_reverse/<t>/`.
+/// The layer that `gru`, `lstm` and `rnn` make. Parameters: weight_ih_l<k> [gates hidden, in],
+/// weight_hh_l<k> [gates hidden, hidden], bias_ih_l<k>, bias_hh_l<k> [gates hidden]; those of the
+/// second direction end in `_reverse`. It makes one node or, where libtorch has no such call
+/// (lengths, dropout, another nonlinearity), the nodes that the node becomes when it is compiled:
+/// those of step t lie under `l<k>/<t>/`, or `l<k>_reverse/<t>/`.
 class RecurrentLayer {
  public:
   RecurrentLayer(RecurrentKind kind, std::int64_t hidden, RecurrentOptions options,
@@ -96,7 +96,8 @@ struct CellOptions {
   std::optional<Init> bias_init = {};
 };
 
-/// What `gru_cell` and `rnn_cell` make. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
+/// The cell that `gru_cell` and `rnn_cell` make. Parameters: weight_ih, weight_hh, bias_ih,
+/// bias_hh.
 class RecurrentCell {
  public:
   RecurrentCell(RecurrentKind kind, std::int64_t hidden, CellOptions options,
@@ -126,7 +127,8 @@ struct LstmState {
   operator Value() const { return hidden; }  // NOLINT: so that the cell serves as a Layer
 };
 
-/// What `lstm_cell` makes: `auto [h, c] = lstm_cell(512)(x, {h0, c0})`. Parameters as above.
+/// The cell that `lstm_cell` makes: `auto [h, c] = lstm_cell(512)(x, {h0, c0})`. Parameters as
+/// above.
 class LstmCell {
  public:
   LstmCell(std::int64_t hidden, CellOptions options)

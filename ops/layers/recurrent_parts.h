@@ -1,5 +1,4 @@
-// What recurrent layers and their cells have both: how they make weights and check what they are
-// given.
+// Parts that recurrent layers and their cells share: making weights and checking operands.
 #pragma once
 
 #include <functional>

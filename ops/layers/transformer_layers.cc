@@ -21,7 +21,7 @@ std::optional<Init> out_init(const TransformerLayerOptions& options) {
   return options.out_init ? options.out_init : options.weight_init;
 }
 
-/// What both attentions of a layer have in common.
+/// Returns the options that both attentions of a layer share.
 MultiHeadAttentionOptions attention_of(const TransformerLayerOptions& options) {
   return {.dropout = options.dropout,
           .kv_heads = options.kv_heads,

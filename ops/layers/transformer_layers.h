@@ -20,18 +20,18 @@ struct TransformerLayerOptions {
   Layer activation = relu;
   double layer_norm_eps = 1e-5;
   bool norm_first = false;  ///< norms before each part, not behind its sum (pre-LN)
-  // Of self-attention, as in MultiHeadAttentionOptions.
+  // Options of self-attention, as in MultiHeadAttentionOptions.
   Value attn_mask = {};
   Value key_padding_mask = {};
   bool is_causal = false;
   std::int64_t kv_heads = 0;
   std::optional<RotaryOptions> rotary = {};
   bool batch_first = true;  ///< PyTorch's default is false
-  /// Of all weights but those of norms, and of their biases; absent: as of `linear` and
+  /// The init of all weights but those of norms, and of their biases; absent: as in `linear` and
   /// `multi_head_attention`.
   std::optional<Init> weight_init = {};
   std::optional<Init> bias_init = {};
-  /// Of out_proj/weight and linear2/weight, whose results are added to the stream; absent: as
+  /// The init of out_proj/weight and linear2/weight, whose results are added to the stream; absent:
   /// weight_init.
   std::optional<Init> out_init = {};
 };
@@ -42,7 +42,7 @@ struct TransformerLayerOptions {
 Layer transformer_encoder_layer(std::int64_t width, std::int64_t heads,
                                 TransformerLayerOptions options = {});
 
-/// What a decoder layer's second attention looks at.
+/// The stream that a decoder layer's second attention looks at, and its masks.
 struct TransformerMemory {
   Value stream;                 ///< [N, S, any width], batch first as the decoder's stream is
   Value attn_mask = {};         ///< [L, S], or [N * heads, L, S]
@@ -51,8 +51,8 @@ struct TransformerMemory {
 
 /// x [N, L, width]: self-attention, attention to the memory, and the two linear layers, each added
 /// to the stream. Parameters under `transformer_decoder_layer/`: `self_attn/`, `norm1/`,
-/// `multihead_attn/`, `norm2/`, `linear1/`, `linear2/`, `norm3/`. Of the options masks are
-/// self-attention's, the rest is of both; neither rotates the memory.
+/// `multihead_attn/`, `norm2/`, `linear1/`, `linear2/`, `norm3/`. The options' masks are
+/// self-attention's, the rest is of both attentions; neither rotates the memory.
 Layer transformer_decoder_layer(std::int64_t width, std::int64_t heads, TransformerMemory memory,
                                 TransformerLayerOptions options = {});
 

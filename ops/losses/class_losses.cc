@@ -20,12 +20,12 @@
 namespace metronome {
 namespace {
 
-/// Of each row of [..., classes] the element of its target: 0 where that is ignored.
+/// Picks from each row of [..., classes] the element of its target; 0 if the target is ignored.
 Value of_target(Value rows, Value targets, std::int64_t ignored) {
   return apply(Pick{ignored}, {rows, targets}, Line{});
 }
 
-/// What a row counts for: 1 or its target's weight, 0 where it is ignored.
+/// Returns each row's weight: 1 or its target's weight, 0 if the target is ignored.
 Value weights_of(Value rows, Value targets, const NllOptions& options) {
   if (options.weight.present()) {
     return of_target(expand(stop_gradient(options.weight), rows.shape()), targets,

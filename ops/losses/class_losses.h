@@ -38,7 +38,7 @@ struct BinaryCrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;
 };
 /// -(target log x + (1 - target) log(1 - x)) for probabilities x; logarithms are no less than -100,
-/// and the gradient divides by no less than 1e-12. Of logits take `bce_with_logits_loss`.
+/// and the gradient divides by no less than 1e-12. For logits take `bce_with_logits_loss`.
 Value binary_cross_entropy(Value probabilities, Value target,
                            BinaryCrossEntropyOptions options = {}, Line line = Line::here());
 

@@ -26,10 +26,11 @@ struct CrossEntropyOptions {
   /// The target of rows that count for nothing, padding: neither in the sum nor in the number of
   /// rows that it is divided by. May be in range.
   std::int64_t ignore_index = -100;
-  /// What share of each target is spread evenly over all classes, 0 to 1 (Szegedy et al., 2016).
+  /// The share of each target that is spread evenly over all classes, 0 to 1 (Szegedy et al.,
+  /// 2016).
   double label_smoothing = 0;
-  /// Of each class, [classes], of the logits' type; no gradient flows to it. The mean divides by
-  /// the sum of the targets' weights. Absent: all 1.
+  /// The weight of each class, [classes], of the logits' type; no gradient flows to it. The mean
+  /// divides by the sum of the targets' weights. Absent: all 1.
   Value weight = {};
   LossReduction reduction = LossReduction::mean;  ///< none: 0 for rows that are ignored
   /// The dimension of the logits along which classes lie; 1 for [N, C, H, W] as PyTorch has them.

@@ -26,7 +26,7 @@ void require_masks(const Value& prediction, const Value& target, const OverlapOp
   }
 }
 
-/// Of each image's channel.
+/// Sums over each image's channel.
 struct Sums {
   Value common, prediction, target;
 };

@@ -1,4 +1,4 @@
-// What is read of a model beside its loss, and the loss of overlapping masks.
+// Metrics that are read of a model beside its loss, and the loss of overlapping masks.
 #pragma once
 
 #include "graph/ir/line.h"
@@ -21,9 +21,9 @@ namespace metrics {
 
 using metronome::accuracy;
 
-/// Of masks [N, C, spatial...], both bool or both of one floating type (probabilities): the mean
-/// over images and channels of 2 |p t| / (|p| + |t|), where |x| is the sum over an image's channel
-/// (Sorensen-Dice). A scalar, f32[] for masks of bool.
+/// The mean over images and channels of 2 |p t| / (|p| + |t|), where |x| is the sum over an image's
+/// channel (Sorensen-Dice). Masks are [N, C, spatial...], both bool or both of one floating type
+/// (probabilities). The result is a scalar, f32[] for masks of bool.
 Value dice(Value prediction, Value target, OverlapOptions options = {}, Line line = Line::here());
 /// The same of |p t| / (|p| + |t| - |p t|), intersection over union (Jaccard).
 Value iou(Value prediction, Value target, OverlapOptions options = {}, Line line = Line::here());

@@ -1,4 +1,4 @@
-// What losses that are formulas are written with.
+// Helpers for losses that are formulas.
 #pragma once
 
 #include <cstdint>

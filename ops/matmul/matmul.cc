@@ -22,7 +22,8 @@ Value matmul_of(Value a, bool transpose_a, Value b, bool transpose_b) {
   return apply(Matmul{transpose_a, transpose_b}, {a, b}, Line::here());
 }
 
-/// Of a sample: below, a product would be bound by the operand that stays whole, or by its start.
+/// The least sizes of a sample: below, a product would be bound by the operand that stays whole, or
+/// by its start.
 constexpr std::int64_t kLeastRows = 512;
 constexpr std::int64_t kLeastProducts = 16;
 

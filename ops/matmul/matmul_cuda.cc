@@ -81,7 +81,7 @@ std::vector<MatmulLoop> loops_of(const Type& a, const Type& b, const Type& d) {
   return loops;
 }
 
-/// Of a result that is not empty, and k > 0.
+/// Requires a result that is not empty, and k > 0.
 Products products_of(const Matmul& op, std::span<const Type> in, const Type& d, bool tf32) {
   const Type &a = in[0], &b = in[1];
   Products result;

@@ -1,4 +1,4 @@
-// What losses over classes ask of their targets.
+// Checks that losses over classes make of their targets.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,8 @@ struct SgdUpdate {
 METRONOME_RULES(SgdUpdate);
 METRONOME_CANDIDATES(SgdUpdate);
 
-// Of graph/ir/structural.h: a parameter's average, and how much of it each step takes.
+// Rules for ops of graph/ir/structural.h: a parameter's average, and how much of it each step
+// takes.
 METRONOME_RULES(AverageUpdate);
 METRONOME_CANDIDATES(AverageUpdate);
 METRONOME_RULES(AverageWeight);

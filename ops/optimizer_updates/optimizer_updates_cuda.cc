@@ -26,7 +26,7 @@ const T* kept(const CudaLaunch& launch, const std::vector<T>& table) {
   return static_cast<const T*>(launch.constants.keep(std::as_bytes(std::span(table))));
 }
 
-/// Of `count` instances one after the other those whose elements are of type T.
+/// Records those of `count` instances, one after the other, whose elements are of type T.
 template <class T, class Rule>
 void record_updates(const Rule& rule, std::size_t count, Element element,
                     const CudaLaunch& launch) {

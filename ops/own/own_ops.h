@@ -129,7 +129,7 @@ OwnOp rules_of() {
 
 }  // namespace own
 
-/// What `CompileOptions::ops` takes. A rule that an op lacks is a compile error.
+/// Returns the ops for `CompileOptions::ops`. A rule that an op lacks is a compile error.
 template <class... Ops>
 OwnOps own_ops() {
   return {own::rules_of<Ops>()...};

@@ -28,7 +28,7 @@ struct Pad {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
-  /// Of nothing it is its operand.
+  /// Returns the operand if nothing is added to it.
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };

@@ -15,7 +15,7 @@ struct Along {
   std::int64_t in = 1, out = 1;
   std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
 
-  /// Where element `tap` of window `o` lies; outside [0, in) in the padding.
+  /// The place of element `tap` of window `o`; outside [0, in) in the padding.
   std::int64_t place(std::int64_t o, std::int64_t tap) const {
     return o * stride - padding + tap * dilation;
   }

@@ -17,7 +17,8 @@
 namespace metronome {
 
 /// How windows are averaged: by `divisor`; without one, by their elements, of which those in the
-/// padding count too if `count_include_pad`. What ceil_mode adds beyond the padding never counts.
+/// padding count too if `count_include_pad`. Elements that
+/// ceil_mode adds beyond the padding never count.
 struct Averaging {
   Windows windows;  ///< not dilated
   bool count_include_pad = true;

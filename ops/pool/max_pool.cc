@@ -81,7 +81,7 @@ std::vector<Case> MaxPool::cases() {
   for (MaxPoolForm& g : max_pool_forms()) {
     cases.push_back({.name = g.name, .op = make_op(MaxPool{g.windows}), .inputs = {{{f32, g.x}}}});
   }
-  // Which of equal elements gets the gradient; too many elements for differences, which ties spoil.
+  // The choice among equal elements; too many elements for differences, which ties spoil.
   CaseInput equals{{f32, {2, 3, 9, 10}}, {.kind = Fillings::Kind::integers, .low = 0, .high = 3}};
   const Windows padded{{3, 3}, {2, 1}, {1, 1}, {1, 1}};
   cases.push_back({.name = "equals", .op = make_op(MaxPool{padded}), .inputs = {equals}});

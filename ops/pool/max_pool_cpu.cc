@@ -125,7 +125,7 @@ bool halves(const Along3& along) {
   return flat && halved(height) && halved(width) && width.out >= 8;
 }
 
-/// Of those: all four elements of a window at once.
+/// Such windows, all four elements of one at once.
 template <class T>
 struct HalvesForward {
   Along height, width;

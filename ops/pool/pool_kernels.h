@@ -113,8 +113,7 @@ struct Halves {
   Index packs;  ///< of a row
   Index count;  ///< of packs of windows
 
-  /// Which pack of elements is the upper one of pack `i` of windows; the lower lies `packs`
-  /// further.
+  /// The upper pack of elements of pack `i` of windows; the lower one lies `packs` further.
   METRONOME_DEVICE Index upper(Index i) const { return i + quotient(i, packs) * packs; }
 };
 

@@ -32,8 +32,8 @@ Spatial raised(const Spatial& numbers, std::int64_t one) {
   return numbers.size() == 1 ? Spatial{one, numbers[0]} : numbers;
 }
 
-/// Which element of its plane each winner of a window is; outside of the plane, one that does not
-/// count: beyond its last.
+/// The element of its plane that each window's winner is; a winner outside of the plane, which does
+/// not count: one beyond its last.
 at::Tensor places_of(const at::Tensor& winner, const Windows& w, const Spatial& size) {
   at::Tensor taps = winner.to(at::kLong), place = at::zeros_like(taps);
   at::Tensor inside = taps.ge(0);

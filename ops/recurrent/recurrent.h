@@ -1,5 +1,5 @@
-// A recurrent layer over a whole sequence: a composite of its steps. What users call, and the
-// formulas: ops/layers/recurrent.h.
+// A recurrent layer over a whole sequence: a composite of its steps. ops/layers/recurrent.h has the
+// layers that users call, and the formulas.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct RecurrentSequence {
   std::int64_t directions() const { return bidirectional ? 2 : 1; }
   bool keeps_cell() const { return kind == RecurrentKind::lstm; }
   std::size_t results() const { return keeps_cell() ? 3 : 2; }
-  /// Where the weights begin among the operands.
+  /// The number of the first weight among the operands.
   std::size_t first_weight() const;
 };
 

@@ -4,7 +4,7 @@
 
 namespace metronome {
 
-/// Which cell a recurrent op or layer steps.
+/// The cell that a recurrent op or layer steps.
 enum class RecurrentKind : std::uint8_t { rnn, gru, lstm };
 
 }  // namespace metronome

@@ -22,8 +22,8 @@ struct State {
   Value cell;  ///< absent but of an lstm
 };
 
-/// What x [..., in] adds to the gates: for any number of steps in one product. One value, or for a
-/// gru, whose reset gate acts on the hidden product alone, one for each gate.
+/// Returns the part of the gates that comes from x [..., in]: one product for any number of steps.
+/// One value, or for a gru, whose reset gate acts on the hidden product alone, one for each gate.
 Values input_parts(RecurrentKind kind, Value x, const Weights& weights, Line line);
 
 /// The state after one step whose input parts are [N, ...].

@@ -43,7 +43,7 @@ struct UnrolledSequence : Unrolling {
     return {of(first_hidden), keeps_cell() ? of(first_cell) : Value()};
   }
 
-  /// Where a row still runs: bool [T, N, 1].
+  /// True where a row still runs: bool [T, N, 1].
   Value mask() const {
     std::vector<double> numbers(static_cast<std::size_t>(steps()));
     std::iota(numbers.begin(), numbers.end(), 0.0);

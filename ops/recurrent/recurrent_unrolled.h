@@ -8,7 +8,7 @@
 
 namespace metronome::recurrent {
 
-/// What a sequence is computed with. Weights: of layer 0, of its second direction, of layer 1, ...
+/// The operands and options of a sequence. Weights: of layer 0, its second direction, layer 1, ...
 struct Unrolling {
   RecurrentKind kind;
   std::int64_t hidden;

@@ -85,8 +85,8 @@ ReduceLoops layout_of(const Shape& shape, const std::vector<std::int64_t>& axes)
   return layout;
 }
 
-/// What a bound reduction knows. `walk` is one of the functions below: one type of kernel for all
-/// kinds and walks, as each type costs seconds of compiling.
+/// A bound reduction. `walk` is one of the functions below: one type of kernel for all kinds and
+/// walks, as each type costs seconds of compiling.
 template <class T>
 struct Kernel {
   T* to;

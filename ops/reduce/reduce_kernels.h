@@ -1,8 +1,8 @@
 // Reductions over any axes. Neighbouring dimensions that are both reduced or both kept are one
-// loop. Where the last loop is reduced, threads share out runs (`ReduceRuns`); where it is kept,
-// they share out columns and read neighbours (`ReduceColumns`). Where results are few and long,
-// parts of each are reduced into scratch and joined by `ReduceParts`. Sums of floating numbers are
-// made in double.
+// loop. If the last loop is reduced, threads share out runs (`ReduceRuns`); if it is kept, they
+// share out columns and read neighbours (`ReduceColumns`). If results are few and long, parts of
+// each are reduced into scratch and joined by `ReduceParts`. Sums of floating numbers are made in
+// double.
 #pragma once
 
 #include "ops/kernel/index.h"
@@ -12,7 +12,7 @@
 
 namespace metronome::cuda {
 
-/// What sums are made in. Integers wrap around.
+/// The type in which sums are made. Integers wrap around.
 template <class T>
 struct SumType {
   using type = unsigned long long;
@@ -74,7 +74,7 @@ struct MinFold {
   static METRONOME_DEVICE T result(T total, double) { return total; }
 };
 
-/// Where totals go: into the results, or into scratch as parts of them.
+/// The destination of totals: the results, or scratch for parts of them.
 template <class Fold>
 struct ReduceTarget {
   using Total = typename Fold::Total;
@@ -94,7 +94,7 @@ struct ReduceTarget {
   }
 };
 
-/// What is reduced, and by whom: all arguments of a reduction but its operand.
+/// All arguments of a reduction but its operand: the loops, and how threads share them out.
 template <class Fold>
 struct Reduction {
   ReduceTarget<Fold> target;

@@ -15,11 +15,11 @@ namespace metronome {
 
 /// True for the optimizers that `reference_step` knows.
 bool has_reference(const OptimizerRule& optimizer);
-/// What the next step of an optimizer that `reference_step` knows takes and makes beside the
-/// parameters (`UpdateNumber`).
+/// Returns a number that the optimizer's next step takes or makes beside the parameters
+/// (`UpdateNumber`); `reference_step` must know the optimizer.
 double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
                         const Tensors& gradients, std::int64_t update);
-/// What multiplies the optimizer's learning rate and weight decay, for a parameter.
+/// Factors of the optimizer's learning rate and weight decay, for a parameter.
 struct Scales {
   double rate = 1, decay = 1;
   auto operator<=>(const Scales&) const = default;

@@ -42,7 +42,8 @@ std::vector<Case> RmsNorm::cases() {
                 .sums = true,
                 .gradient = gradient};
   };
-  // Of one element nothing is left but its sign: its gradient is what eps leaves, all rounding.
+  // A row of one element leaves nothing but its sign: its gradient is what eps leaves, all
+  // rounding.
   return {
       make("small", {4, 64}),           make("odd", {5, 19}),
       make("one row", {1, 35}),         make("vector", {17}),

@@ -1,4 +1,4 @@
-// Which rows each expert takes: the discrete half of `Value::route`.
+// The rows that each expert takes: the discrete half of `Value::route`.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace metronome {
 /// Operand: weights [rows, experts]. Each row chooses the `top` experts that weigh most, of equal
 /// ones the first (a NaN weighs most of all), and each expert has `slots` places. Places are handed
 /// out in one fixed order: the first choices of all rows, row by row, then the second choices, ...
-/// What comes when none is left is dropped. Lepikhin et al., "GShard", 2020, algorithm 1.
+/// A choice that finds no place left is dropped. Lepikhin et al., "GShard", 2020, algorithm 1.
 ///
 /// Results, all i64, are indices for `embedding_lookup`, never out of range where there is a row:
 ///   choice [top, rows]        row * experts + expert: where the chosen weight stands

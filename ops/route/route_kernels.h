@@ -1,4 +1,4 @@
-// Which rows each expert takes: the choices, row by row, then the places, expert by expert.
+// The rows that each expert takes: the choices, row by row, then the places, expert by expert.
 #pragma once
 
 #include "ops/kernel/index.h"

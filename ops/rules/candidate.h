@@ -34,7 +34,7 @@ std::string to_string(const Algorithm& algorithm);
 struct Candidate {
   Maker maker = Maker::own;
   std::optional<Algorithm> algorithm = {};  ///< of a library that has several
-  /// What the library could do behind its kernel (add a bias) is done by a kernel of our own.
+  /// A kernel of our own does what the library could do behind its kernel (add a bias).
   bool epilogue_apart = false;
   std::size_t scratch_bytes = 0;  ///< needed while it runs; aligned as the arena's values are
   int threads = 1;                ///< CPU threads it runs on

@@ -9,7 +9,7 @@
 
 namespace metronome {
 
-/// What an input of a case is filled with.
+/// The numbers that fill an input of a case.
 struct Fillings {
   enum class Kind : std::uint8_t {
     uniform,   ///< floating numbers in [low, high)

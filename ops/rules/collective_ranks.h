@@ -25,7 +25,7 @@ struct CollectivePlace {
   bool operator==(const CollectivePlace&) const = default;
 };
 
-/// What tells where a device stands in its steps. Any thread may ask.
+/// Tells where a device stands in its steps. Any thread may ask.
 class CollectiveProgress {
  public:
   virtual ~CollectiveProgress() = default;
@@ -56,7 +56,7 @@ class CollectiveRanks {
   /// Steps of these ranks, by whoever runs them, until it forgets them; any thread may call.
   void follow(const CollectiveProgress& steps);
   void forget(const CollectiveProgress& steps);
-  /// Of all that are followed, the first that waits.
+  /// Returns the collective of the first device, of those followed, that waits.
   std::optional<CollectivePlace> waits() const;
 
  private:

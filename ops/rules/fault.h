@@ -1,4 +1,4 @@
-// What a step met and went on with: where kernels leave it, and what is kept of it.
+// The faults that a step met and went on with: where kernels report them, and which is kept.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace metronome {
 
-/// Keeps one fault: of the first step that met any the one of the least place, and of several there
-/// the least value, so that what is kept depends on no thread. What places and values stand for is
-/// the executor's to say.
+/// Keeps one fault of the first step that met any: the one of the least place and, of several
+/// there, the least value, so that the choice depends on no thread. The executor says what places
+/// and values stand for.
 class FaultSlot {
  public:
   struct Found {

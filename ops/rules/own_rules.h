@@ -1,5 +1,5 @@
-// What back ends know of an op that is in no list of ops/ops.h; ops/own/own_ops.h makes it from the
-// op's type.
+// Rules that back ends need of an op that is in no list of ops/ops.h; ops/own/own_ops.h makes them
+// from the op's type.
 #pragma once
 
 #include <span>

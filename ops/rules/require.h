@@ -1,4 +1,4 @@
-// What shape rules ask for, in the words of their errors. All throw Requirement.
+// Checks that shape rules make on their inputs, and the error that they throw: Requirement.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,12 @@ void require_integer(const Type& type);  ///< i32 or i64
 void require_equal_shapes(const Type& a, const Type& b, std::string_view second);
 /// `first` is the place of types[0] among the operands of the op, whose message numbers them.
 void require_equal_elements(std::span<const Type> types, std::size_t first = 0);
-/// Which operands to cast to what, so that all are equal and nothing is lost that PyTorch's type
-/// promotion would keep: "cast operand 1 to f64: x.cast(mt::f64)".
+/// Returns the casts that make all operands equal and lose nothing that PyTorch's type promotion
+/// would keep: "cast operand 1 to f64: x.cast(mt::f64)".
 std::string way_to_equal_elements(std::span<const Type> types, std::size_t first = 0);
 
-// What a number misses, or nothing; `what` names it ("learning rate"). NaN misses each.
+// Each returns what a number misses, or nothing; `what` names it ("learning rate"). NaN misses
+// each.
 std::optional<Requirement> unless_finite(std::string_view what, double x);
 std::optional<Requirement> unless_at_least_0(std::string_view what, double x);  ///< and finite
 std::optional<Requirement> unless_above_0(std::string_view what, double x);     ///< and finite

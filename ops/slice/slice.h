@@ -28,7 +28,7 @@ struct Slice {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::optional<Alias> alias(std::span<const Type> in) const;
-  /// Of a copy.
+  /// Absent if the slice is a view, no copy.
   std::optional<Fusion> fusion(std::span<const Type> in) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();

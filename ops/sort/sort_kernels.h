@@ -1,6 +1,6 @@
 // Elements of an axis in order, for lines of any length: runs of up to 512 elements, whose order
-// blocks count in shared memory, then merges of two neighbouring runs each. What is sorted are
-// indices; values are read where they stand.
+// blocks count in shared memory, then merges of two neighbouring runs each. Kernels sort indices;
+// values are read where they stand.
 #pragma once
 
 #include "ops/kernel/index.h"
@@ -30,8 +30,8 @@ struct SortLines {
   }
 };
 
-/// Where sorted runs go: indices into `order` [lines, count], or, of the last pass, the results
-/// [outer, kept, inner].
+/// The destination of sorted runs: indices into `order` [lines, count], or, of the last pass, the
+/// results [outer, kept, inner].
 template <class T>
 struct SortTarget {
   Index* order;  ///< null in the last pass

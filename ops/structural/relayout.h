@@ -9,7 +9,7 @@
 
 namespace metronome {
 
-/// Where each element of a tensor that is stored anew comes from.
+/// The source of each element of a tensor that is stored anew.
 struct RelayoutTable {
   /// A dimension of the storing tensor: each step moves by `step` along dimension `dimension` of
   /// the tensor that it stores.

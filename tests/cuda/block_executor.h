@@ -116,7 +116,7 @@ class BlockExecutor final : cuda::HostBlock {
     int arrived = 0;  // lanes at the exchange that is under way
     int first = 0;    // the thread that came to it first
     int phase = 0;
-    // Of this exchange and of the one before, which slower lanes still read.
+    // The lanes' values of this exchange and of the one before, which slower lanes still read.
     std::array<std::array<std::uint64_t, cuda::kWarp>, 2> lanes = {};
   };
 

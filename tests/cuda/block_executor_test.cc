@@ -21,7 +21,7 @@ std::vector<RunOrder> all_orders() {
   return orders;
 }
 
-// What the body's run throws, or "".
+// Returns the text that the body's run throws, or "".
 std::string trouble(const KernelShape& shape, const BlockExecutor::Body& body,
                     const RunOrder& order = kForward) {
   BlockExecutor blocks;

@@ -12,7 +12,7 @@ using metronome::EmbeddedHeader;
 
 namespace {
 
-/// What a text includes, with its quotes or angles: "\"ops/kernel/kernel.h\"".
+/// Returns the names that a text includes, with their quotes or angles: "\"ops/kernel/kernel.h\"".
 std::vector<std::string> includes(const std::string& text) {
   std::vector<std::string> found;
   std::istringstream lines(text);
@@ -42,7 +42,7 @@ TEST_CASE("an embedded text is whole") {
   for (const EmbeddedHeader& header : metronome::embedded_headers()) {
     if (std::string(header.name) != "ops/kernel/kernel.h") continue;
     const std::string text = header.text;
-    CHECK(text.starts_with("// What a CUDA kernel is made of."));
+    CHECK(text.starts_with("// The parts of a CUDA kernel."));
     CHECK(text.ends_with("}  // namespace metronome::cuda\n"));
   }
 }

@@ -17,7 +17,7 @@ void metronome_switch_stacks(void** old_top, void* new_top);
 void metronome_begin_fiber();
 }
 
-// What a function must leave as it found it (System V ABI, x86-64) lies on the stack that waits.
+// The waiting stack holds what a function must leave as it found it (System V ABI, x86-64).
 asm(R"(
 .text
 .globl metronome_switch_stacks
@@ -52,7 +52,7 @@ metronome_begin_fiber:
 namespace metronome {
 namespace {
 
-// What the address sanitizer must be told of stacks; without it, nothing.
+// These calls tell the address sanitizer of stacks; without it, they do nothing.
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::size_t kRoom = 4;  // it surrounds each variable
 
@@ -62,7 +62,7 @@ void tell_of_leaving(void** fake_stack, const void* next_stack, std::size_t byte
 void tell_of_arriving(void* fake_stack, const void** left_stack, std::size_t* bytes) {
   __sanitizer_finish_switch_fiber(fake_stack, left_stack, bytes);
 }
-// What waits on a stack never ends, so its variables' surroundings are still marked.
+// A call that waits on a stack never ends, so its variables' surroundings are still marked.
 void tell_of_freeing(const void* stack, std::size_t bytes) {
   __asan_unpoison_memory_region(stack, bytes);
 }

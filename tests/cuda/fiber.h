@@ -31,7 +31,7 @@ class Fiber {
   void* top_ = nullptr;     // of the stack, while it waits
   void* memory_ = nullptr;  // null for the program's own
 
-  // Of use to the address sanitizer alone, which must know on which stack the program is.
+  // Only the address sanitizer needs these: it must know on which stack the program is.
   const void* stack_ = nullptr;  // its lowest byte; the program's own is known once it was left
   std::size_t stack_bytes_ = 0;
   void* fake_stack_ = nullptr;  // the sanitizer's, while this fiber waits

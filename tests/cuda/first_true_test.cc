@@ -11,7 +11,7 @@
 namespace metronome {
 namespace {
 
-// What the lanes of a warp find among guards of which these are true.
+// Returns what the lanes of a warp find among guards of which these are true.
 std::vector<int> found_among(int count, const std::vector<int>& true_ones, const RunOrder& order) {
   const auto values = std::make_unique<bool[]>(static_cast<std::size_t>(count));
   std::vector<const bool*> guards;

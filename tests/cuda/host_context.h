@@ -10,7 +10,7 @@
 
 namespace metronome::cuda {
 
-/// Where threads of a block meet, and from which line of the kernel's text.
+/// A meeting of the threads of a block, and the line of the kernel's text that asks for it.
 struct Meeting {
   enum class Kind : std::uint8_t { barrier, shuffle_xor, shuffle_down, shuffle, ballot };
   Kind kind = Kind::barrier;
@@ -20,7 +20,7 @@ struct Meeting {
   int line = 0;
 };
 
-/// What a thread asks of its block.
+/// The calls that a thread makes on its block.
 class HostBlock {
  public:
   /// Returns when all threads of the block are there.

@@ -72,7 +72,7 @@ class HostConvolution {
     return static_cast<double>(x);
   }
 
-  /// What one plane of y, x and the weight have to do with each other.
+  /// Adds up the products of one plane of y, x and the weight.
   void add(std::vector<double>& sums, std::int64_t y, std::int64_t x, std::int64_t weight) const {
     const Makes makes = command_.problem.makes;
     const std::int64_t points = x_[0] * x_[1] * x_[2], taps = kernel_[0] * kernel_[1] * kernel_[2],

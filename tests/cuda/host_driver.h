@@ -27,8 +27,8 @@ struct HostSettings {
   /// False: work is done as it is enqueued. True: when the host waits for it, and bit by bit when
   /// it asks whether an event has happened.
   bool lazy = false;
-  /// What is not ordered by streams, events and a graph's edges, and threads within kernels, go in
-  /// a random order of this seed; without one as they were enqueued.
+  /// Work that streams, events and a graph's edges do not order, and threads within kernels, go in
+  /// a random order of this seed; without a seed as they were enqueued.
   std::optional<std::uint64_t> seed = {};
   RunOrder order = {};            ///< of the threads within kernels, where there is no seed
   bool gemm_bias = true;          ///< whether the library offers products with a bias
@@ -44,7 +44,7 @@ struct HostSettings {
                                  .library_versions = "none"};
 };
 
-/// What a HostDriver was asked for.
+/// Counts of the calls to a HostDriver.
 struct HostCounts {
   int allocations = 0;  ///< device, mapped and page-locked memory
   int synchronizations = 0;
@@ -84,7 +84,7 @@ class HostDriver final : public CudaDriver {
   const DeviceProperties& properties() const override { return settings_.properties; }
   bool strict() const override { return settings_.strict; }
   std::byte* device_memory(std::size_t bytes) override;
-  /// What is wrong with it `check` tells.
+  /// Throws nothing: `check` tells what is wrong with the release.
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
@@ -96,7 +96,7 @@ class HostDriver final : public CudaDriver {
   bool done(CudaEvent event) override;
   void synchronize(CudaEvent event) override;
   void synchronize(CudaStream stream) override;
-  /// Of a clock that counts work, as the settings say.
+  /// Reads a clock that counts work, as the settings say.
   double milliseconds(CudaEvent begin, CudaEvent end) override;
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
@@ -110,7 +110,7 @@ class HostDriver final : public CudaDriver {
   void end_cases(CudaStream stream) override;
   void abandon_capture(CudaStream stream) noexcept override;
   void launch(CudaGraphExec graph, CudaStream stream) override;
-  /// What is wrong with it `check` tells.
+  /// Throws nothing: `check` tells what is wrong with the release.
   void release(CudaGraphExec graph) noexcept override;
   std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
                                               CudaStream stream) override;
@@ -120,7 +120,7 @@ class HostDriver final : public CudaDriver {
   }
 
  private:
-  // --- What stands in a stream ---
+  // --- Work that stands in a stream ---
   struct Transfer {
     void* to;
     const void* from;
@@ -177,7 +177,7 @@ class HostDriver final : public CudaDriver {
     int launched = 0;
     int finished = 0;
     bool released = false;
-    // Of the launch under way:
+    // State of the launch under way:
     bool runs = false;
     std::vector<int> missing;  // [node] nodes that it still waits for
     std::vector<int> ready;    // in the order of capture

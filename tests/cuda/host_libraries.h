@@ -32,7 +32,7 @@ class HostLibraries final : public Libraries {
   }
   int nodes(const LibraryCommand& call) const { return of(call).nodes(call); }
   void run(const LibraryCommand& call) const {
-    // What a library leaves in its workspace is nobody's to read.
+    // Nobody may read what a library leaves in its workspace.
     for (const LibraryOperand& operand : call.operands()) {
       if (operand.use != LibraryOperand::Use::workspace) continue;
       std::memset(const_cast<void*>(operand.data), 0xFF, operand.bytes);

@@ -1,4 +1,4 @@
-// What a library of a device is on the host.
+// A device's library, played on the host.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ class HostLibrary {
   virtual std::vector<Candidate> candidates(const LibraryCommand& call) const = 0;
   /// Throws InternalError, by `refuse`, for what is wrong with this kind of call.
   virtual void check(const LibraryCommand& call) const = 0;
-  /// Of a captured graph.
+  /// Returns the number of its nodes in a captured graph.
   virtual int nodes(const LibraryCommand& call) const = 0;
   /// Computes it on the host's memory.
   virtual void run(const LibraryCommand& call) const = 0;

@@ -50,7 +50,7 @@ class HostPlayer {
     }
     if (c.bytes > 0) std::memcpy(c.to, c.from, c.bytes);
   }
-  // Of no bytes, at no address, in nodes that only wait for others.
+  // Nodes that only wait for others zero no bytes, at no address.
   void run(const ZeroCommand& c) {
     if (c.bytes > 0) std::memset(c.to, 0, c.bytes);
   }

@@ -31,7 +31,7 @@ struct NoConstants final : ConstantMemory {
   const void* keep(std::span<const std::byte>) override { return nullptr; }
 };
 
-// What happened to each element, and the first thing that should not have.
+// The reads and writes of each element, and the first thing that should not have happened.
 struct Ledger {
   explicit Ledger(std::int64_t count) : firsts(count), writes(count) {}
   std::vector<int> firsts;  // of one operand

@@ -14,7 +14,7 @@
 
 namespace metronome::stub {
 
-/// What calls of the library below do.
+/// The way that calls of the library below end.
 enum class Does {
   work,  ///< a copy and a zeroing
   fail,  ///< a copy, then an error of the library's own

@@ -372,7 +372,7 @@ TEST_CASE("nothing that is linked waits for the whole device, or uses the legacy
   CHECK(pclose(own) == 0);
   std::vector<std::string> unknown, wrong;
   std::ranges::set_difference(used, stubs, std::back_inserter(unknown));
-  // What only tells which devices there are is no driver's.
+  // Calls that only tell which devices there are belong to no driver.
   CHECK(fmt::format("{}", fmt::join(unknown, " ")) == "cudaDriverGetVersion cudaGetDeviceCount");
   const std::set<std::string> forbidden = {"cudaDeviceReset",  "cudaDeviceSynchronize",
                                            "cudaMemcpy",       "cudaMemset",

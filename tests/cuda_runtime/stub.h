@@ -12,7 +12,7 @@
 
 namespace metronome::stub {
 
-/// What was handed out and not given back.
+/// Counts of the things that were handed out and not given back.
 struct Living {
   int memory = 0, host_memory = 0, streams = 0, events = 0, libraries = 0;
   int graphs = 0;  ///< those that a graph owns are not counted

@@ -1,4 +1,4 @@
-// What the stub keeps, and the rules that its functions share. Internal to the stub.
+// The stub's state, and the rules that its functions share. Internal to the stub.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ struct State {
 };
 
 State& state();
-/// What cudaGetLastError says, once.
+/// Keeps an error that cudaGetLastError gives once.
 cudaError_t remember(cudaError_t error);
 
 /// One call: it is counted, and fails where it is asked to. `work` gives what it answers otherwise.
@@ -84,11 +84,12 @@ inline bool captures(const CUstream_st& stream) {
   return stream.status != cudaStreamCaptureStatusNone;
 }
 void invalidate(CUstream_st& stream);
-/// What allocates, loads or asks: refused in a capture that holds this thread back, which breaks.
+/// Refuses a call that allocates, loads or asks in a capture that holds this thread back, and
+/// breaks the capture.
 cudaError_t unsafe(State& all);
 /// Null for one that is not there.
 CUstream_st* found(State& all, cudaStream_t stream);
-/// What the host may not ask of a stream that is captured.
+/// Refuses a call that the host may not make on a stream that is captured, and breaks the capture.
 cudaError_t outside_capture(State& all, cudaStream_t stream);
 
 cudaGraph_t make_graph(State& all);

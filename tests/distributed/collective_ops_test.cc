@@ -39,7 +39,7 @@ CompileOptions options(const Own& own, std::vector<Mode> modes = {Mode::train}) 
   return {.modes = std::move(modes), .threads = 1, .world = ranks_over(own)};
 }
 
-/// Of rank `rank`: numbers of which some are equal on all ranks.
+/// Returns rank `rank`'s numbers, some of them equal on all ranks.
 at::Tensor numbers(int rank, Shape shape, at::ScalarType type) {
   const std::int64_t count = at::empty(shape).numel();
   const at::Tensor x = at::arange(count, at::kDouble);

@@ -310,7 +310,7 @@ TEST_CASE("ranks take rank 0's kernel choices") {
   for (const std::string& line : choices[1])
     CHECK_MESSAGE(line.find("(timed)") == std::string::npos, line);
 
-  // Of other threads.
+  // Two ranks with different numbers of threads.
   CHECK(on_ranks(2, [&](const Own& own) {
           Graph g("choices");
           g.minimize(mean(square(g.input("x", f32, {4, 3}).through(linear(2)))), Sgd{.lr = 0.1});

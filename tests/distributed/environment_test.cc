@@ -1,4 +1,4 @@
-// What the environment says of ranks, and each way in which it may be wrong.
+// The environment's words on ranks, and each way in which they may be wrong.
 #include "distributed/store/environment.h"
 
 #include <map>

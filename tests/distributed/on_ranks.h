@@ -46,7 +46,7 @@ inline Ranks gloo_world(int ranks, const Store& store, const GlooLimits& limits 
   return world;
 }
 
-/// What each rank said: "", or its error. Each gives its end of the world away.
+/// Returns each rank's error, or "". Each rank gives its end of the world away.
 inline std::vector<std::string> on_ranks(
     Ranks world, const std::function<void(const std::shared_ptr<Communicator>&)>& body) {
   std::vector<std::string> said(world.size());

@@ -3,10 +3,10 @@
 //   meet            joins the world, and says who it is
 //   sum             a step that adds 1, 2, ... over the ranks, and says what it makes
 //   steps K R WORD  steps in which all ranks add numbers, until rank R does this before step K:
-//   kill
-//                   or stop itself, feed a wrong shape, leave, or sleep for longer than silence may
-//                   last and go on for ten steps; or die while the others sleep. What goes wrong
-//                   stands in FOLDER/RANK.error, and when rank R did it is FOLDER/moment's time
+//                   kill or stop itself, feed a wrong shape, leave, or sleep for longer than
+//                   silence may last and go on for ten steps; or die while the others sleep. An
+//                   error stands in FOLDER/RANK.error, and the time at which rank R did it in
+//                   FOLDER/moment
 //   train K R WORD  the same, but they train, and reduce gradients beside the step
 //   only R WORD...  when all are there, does the words if it is rank R; else waits for a signal
 //   return N        returns N

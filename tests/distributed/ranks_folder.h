@@ -1,4 +1,4 @@
-// What tests of ranks that are processes share.
+// Helpers of tests whose ranks are processes.
 #pragma once
 
 #include <fmt/format.h>

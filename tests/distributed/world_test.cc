@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Of the loopback, and whether it listens; closed when it is destroyed.
+/// A port of the loopback, which may listen; closed when it is destroyed.
 class Port {
  public:
   explicit Port(bool listening) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -59,7 +59,7 @@ Environment rank(int rank, int size, int port) {
           .port = port};
 }
 
-/// What each rank gets: "rank 0 of 2", or the error.
+/// Returns what each rank gets: "rank 0 of 2", or the error.
 std::vector<std::string> meet(const std::vector<Environment>& ranks,
                               std::chrono::milliseconds limit = 20s) {
   std::vector<std::string> said(ranks.size());

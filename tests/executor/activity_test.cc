@@ -1,4 +1,4 @@
-// What CUPTI tells of a device. No device takes part.
+// CUPTI's records of a device, read. No device takes part.
 #include "executor/cuda/runtime/activity.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ void take_call(executor::runtime::ActivityRecords& records, std::uint32_t call, 
   records.take(as_activity(record));
 }
 
-/// What a call made the device do, from one nanosecond to another.
+/// Records work that a call made the device do, from one nanosecond to another.
 template <class Record>
 void take(executor::runtime::ActivityRecords& records, CUpti_ActivityKind kind, std::uint32_t call,
           std::uint64_t begin, std::uint64_t end) {

@@ -1,4 +1,4 @@
-// What is made of gradients and of the update, to be read after a step.
+// Values made of gradients and of the update, to be read after a step.
 #include <algorithm>
 
 #include "graph/ir/error.h"

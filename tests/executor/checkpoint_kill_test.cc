@@ -84,7 +84,7 @@ TEST_CASE("a save that is killed leaves a whole checkpoint, the old or the new o
   MESSAGE(version << " saves finished, " << folder.files() - 1 << " of 20 kills fell into one");
   CHECK(folder.files() > 1);  // else no kill fell into a save, and nothing was shown
 
-  // What killed saves left behind harms neither the next save nor the next load.
+  // The files that killed saves left harm neither the next save nor the next load.
   model.save(file, version + 1);
   Model loaded;
   CHECK(executor::checkpoint::load_checkpoint(file, loaded.storages(), {}).empty());

@@ -41,7 +41,7 @@ class Storages {
     return *this;
   }
 
-  // Of this object's own memory, copied or not.
+  // Returns the list over this object's own memory, copied or not.
   std::vector<executor::checkpoint::Checkpointed>& list() {
     for (executor::checkpoint::Checkpointed& storage : list_)
       storage.data = memory_.at(storage.path).data();

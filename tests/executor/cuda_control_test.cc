@@ -150,7 +150,7 @@ TEST_CASE("what may not be conditional runs always, and the report says so") {
   CHECK(masked > 20);
 }
 
-/// What the null target's record says of the conditional nodes of one graph.
+/// The null target's record of the conditional nodes of one graph.
 struct Recorded {
   int nodes = 0;
   int outermost = 0;
@@ -209,7 +209,7 @@ TEST_CASE("the record shows conditional nodes, whose bodies hold commands and su
   CHECK(flat.nodes >= 18);
   CHECK(flat.nodes <= 22);
   CHECK(flat.deepest == 1);
-  // Where the first iteration halts, a launch looks at the outermost ones alone.
+  // If the first iteration halts, a launch looks at the outermost nodes alone.
   const Recorded nested = record_of(model.graph, Conditions::nested);
   CHECK(nested.outermost <= 4);
   CHECK(nested.deepest == 9);

@@ -43,7 +43,7 @@ struct Sums {
 
 constexpr std::int64_t kLarge = 25600;  // elements of f32: 100 KiB
 
-/// What a step of `sums` asks a device for.
+/// The calls that a step of `sums` makes on a device.
 class Asked {
  public:
   explicit Asked(const Sums& sums) : step_(compile(sums.g, target(), untuned())) {}
@@ -85,7 +85,7 @@ TEST_CASE("all large inputs of a step go up in one copy, in whatever order they 
   CHECK(kinds(asked.of(feeds)) == one);
   std::ranges::reverse(feeds);
   CHECK(kinds(asked.of(feeds)) == one);
-  // Of two that are not neighbours what lies between them is left out.
+  // Two inputs that are not neighbours go up without what lies between them.
   CHECK(kinds(asked.of({sums.feed(0, 1), sums.feed(3, 1), sums.feed(2, 1), sums.feed(6, 1)})) ==
         Lines{"upload 307200 bytes", "upload 102400 bytes", "record event", "wait for event",
               "launch graph", "record event"});
@@ -98,7 +98,7 @@ TEST_CASE("an input of several MiB goes up part by part, while the host copies t
   Asked asked(sums);
   const Lines parts = {"upload 1048576 bytes", "upload 1048576 bytes", "upload 1048576 bytes"};
   Lines expected = parts;
-  // What is left of it goes with its neighbour, and so the one before it alone.
+  // The rest of the large input goes with its neighbour, and so the input before it alone.
   for (const char* line : {"upload 102400 bytes", "upload 102656 bytes", "record event",
                            "wait for event", "launch graph", "record event"}) {
     expected.emplace_back(line);
@@ -106,7 +106,7 @@ TEST_CASE("an input of several MiB goes up part by part, while the host copies t
   CHECK(kinds(asked.of(sums.feeds(1))) == expected);
 }
 
-/// What inputs of `sums` hold, step by step.
+/// The numbers that inputs of `sums` hold, step by step.
 class Held {
  public:
   explicit Held(const Sums& sums) : sums_(sums), numbers_(sums.inputs.size(), 0) {}

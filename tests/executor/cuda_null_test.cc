@@ -94,7 +94,7 @@ TEST_CASE("large feeds are copied ahead, on a stream of their own, which the ste
   CHECK(run[2].starts_with("wait for event "));
   CHECK(run[3].starts_with("launch graph 0 on stream 1"));
   CHECK(run[4].starts_with("record event "));
-  // What is not fed is not copied again.
+  // An input that is not fed is not copied again.
   compiled.driver->clear_record();
   compiled.step.evaluate();
   CHECK(count(compiled.driver->record_lines(), "upload") == 0);

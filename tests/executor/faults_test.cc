@@ -1,5 +1,5 @@
-// What a step must not stop for is told all the same, in one set of words: an index of something
-// that is not there. Numbers that are not finite are watch_test.cc's.
+// Faults that a step must not stop for are told all the same, in one set of words: an index of
+// something that is not there. watch_test.cc tests numbers that are not finite.
 #include <fmt/format.h>
 
 #include <cmath>

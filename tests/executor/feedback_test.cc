@@ -1,5 +1,5 @@
-// What one step leaves for the next: states, their initial values, reset and checkpoints; and
-// back-propagation through several steps.
+// Values that one step leaves for the next: states, their initial values, reset and checkpoints;
+// and back-propagation through several steps.
 #include <fmt/format.h>
 
 #include <algorithm>

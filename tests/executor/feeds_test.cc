@@ -1,5 +1,5 @@
-// What is copied when a tensor is fed that is strided, repeats its own elements, lies in memory of
-// the executable, or comes twice.
+// Feeds of a tensor that is strided, repeats its own elements, lies in memory of the executable, or
+// comes twice: what is copied.
 #include <ATen/ops/_efficientzerotensor.h>
 #include <ATen/ops/_neg_view.h>
 

@@ -181,7 +181,7 @@ TEST_CASE("what is needed is compared with what there is") {
       RunError);
 }
 
-/// What compile says; how much there is, and what says so, left out.
+/// Returns compile's refusal, without how much memory there is and who says so.
 std::string refusal(const Graph& graph, const Target& target, Tune tune = Tune::off) {
   CompileOptions options;
   options.tune = tune;

@@ -72,7 +72,7 @@ TEST_CASE("the gradients of all steps are one product and one sum over rows side
   const Looped model;
   const ir::Graph apart = planned(model.graph, changed<cpu_replay, gathers_not>());
   const ir::Graph together = planned(model.graph, cpu_replay());
-  // Of each step the gradient of its weight, and but for the first that of its input.
+  // Each step has the gradient of its weight and, but for the first, that of its input.
   CHECK(count<Matmul>(apart) == 2 * kSteps - 1);
   CHECK(count<Matmul>(together) == kSteps);
   CHECK(row_sums(apart) == kSteps);

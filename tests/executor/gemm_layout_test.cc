@@ -34,7 +34,7 @@ int read(const Numbers& data, const executor::libraries::ColumnMatrix& matrix, b
   return data.at(product * matrix.stride + row + column * matrix.ld());
 }
 
-/// What the library computes, by its definition: D = op(A) op(B) + bias, which runs along D's rows.
+/// Computes the library's product by its definition: op(A) op(B) + bias, which runs along D's rows.
 Numbers column_product(const executor::libraries::ColumnGemm& gemm, std::int64_t inner,
                        std::int64_t batch, const Numbers& first, const Numbers& second,
                        const Numbers& bias) {
@@ -55,7 +55,7 @@ Numbers column_product(const executor::libraries::ColumnGemm& gemm, std::int64_t
   return result;
 }
 
-/// What the problem's definition asks for: row-major throughout.
+/// Computes the problem's product by its definition: row-major throughout.
 Numbers row_product(const GemmProblem& g, const Numbers& a, const Numbers& b, const Numbers& bias) {
   Numbers result;
   for (std::int64_t p = 0; p < g.batch; ++p) {

@@ -1,5 +1,5 @@
-// What the shipped models' fused groups are: fusing takes reductions in. That every source compiles
-// for devices tests/gpu/model_limits_test.cc shows.
+// The fused groups of the shipped models: fusing takes reductions in.
+// tests/gpu/model_limits_test.cc shows that every source compiles for devices.
 #include <fmt/format.h>
 
 #include <map>
@@ -46,7 +46,7 @@ Planned planned(const models::ModelEntry& entry, models::Scale scale, bool fuse)
   return {driver->sources, plan.kernels_declared, plan.kernels};
 }
 
-/// Of a group with a reduction: its kernel takes functors.
+/// True for the source of a group with a reduction: its kernel takes functors.
 bool takes_in(const std::string& source) {
   return source.find("struct Operand") != std::string::npos ||
          source.find("struct Result") != std::string::npos;

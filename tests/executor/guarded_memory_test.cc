@@ -57,9 +57,9 @@ TEST_CASE("the arena with sharing between branches is smaller than without") {
     CHECK(shared.arena_bytes >= shared.lower_bound);
     // Little is wasted of what the chosen order holds at once.
     CHECK(shared.arena_bytes <= 1.02 * static_cast<double>(with_sharing.memory.held_bytes));
-    // Of all orders' least bound: own and MKL's kernels 1.00. oneDNN's scratch 1.052, as the blocks
-    // of branches meet two by two, though never all at once, so that no placement of the order of
-    // the least bound reaches it.
+    // The arena over the least bound of all orders: own and MKL's kernels 1.00. oneDNN's scratch
+    // 1.052, as blocks of branches meet two by two, though never all at once, so that no placement
+    // of the order of the least bound reaches it.
     CHECK(shared.arena_bytes <= 1.06 * static_cast<double>(shared.lower_bound));
     const Executable replay =
         compile(model.graph, cpu_replay(), {.modes = {mode}, .threads = 1, .tune = Tune::off});

@@ -1,4 +1,4 @@
-// What comes before what, against a checker that looks at every pair and every byte.
+// The order that hazards demand, against a checker that looks at every pair and every byte.
 #include "executor/cuda/program/hazards.h"
 
 #include <doctest/doctest.h>

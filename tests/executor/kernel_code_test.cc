@@ -1,4 +1,4 @@
-// What a kernel's code allows, before it is launched: the whole sentence for each refusal.
+// Limits of a kernel's code, checked before it is launched: the whole sentence for each refusal.
 #include <doctest/doctest.h>
 
 #include "graph/ir/error.h"

@@ -52,7 +52,7 @@ void compile_hanging() {
   compile(g, target, {.tune = Tune::off});
 }
 
-/// What a process prints that does this, and the signal that ends it; 0: it went on.
+/// The text that a process prints, and the signal that ends it; 0: it went on.
 struct Ended {
   std::string said;
   int signal = 0;

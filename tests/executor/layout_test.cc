@@ -136,7 +136,7 @@ TEST_CASE("set, save and load speak of plain tensors, whatever layout a plan kee
     CHECK(at::equal(runs->step.get("w"), w));
     runs->train_both(0, 2);
   }
-  // What one of them saves the other goes on with.
+  // Each of them goes on with what the other saves.
   blocked.step.save(folder.file("blocked"));
   plain.step.load(folder.file("blocked"));
   for (const std::string& path : blocked.step.storages()) {

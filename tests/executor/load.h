@@ -1,4 +1,4 @@
-// What the choice of kernels is told of other programs.
+// A load of other programs, as the choice of kernels is told of it.
 #pragma once
 
 #include <fmt/format.h>

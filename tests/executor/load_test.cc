@@ -51,7 +51,7 @@ TEST_CASE("others' share is what the cores did, less what this process did") {
   CHECK(meter.share() == 0);
   machine.now += 1, machine.user[0] += 1000, machine.user[1] += 1000;
   CHECK(meter.share() == 1);
-  // What others did in the last hour says nothing of now.
+  // The load of the last hour says nothing of now.
   machine.now += 3600, machine.user[0] += 360000;
   CHECK(meter.share() == 0);
   machine.now += 1, machine.user[0] += 50;

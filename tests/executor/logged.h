@@ -11,7 +11,7 @@
 
 namespace metronome::tests {
 
-/// What is logged while it lives.
+/// Keeps the text that is logged while it lives.
 class Logged {
  public:
   Logged() {

@@ -173,7 +173,7 @@ TEST_CASE("kept code is found by source and architecture, and not compiled again
       std::stoull(std::filesystem::path(only_file(folder)).stem(), nullptr, 16);
   CHECK(cache.find(key) == made);
 
-  // What no compiler made shows that none ran.
+  // These bytes come from no compiler: finding them shows that none ran.
   const std::vector<char> other = {'k', 'e', 'p', 't'};
   cache.keep(key, other);
   CHECK(executor::runtime::cached_cubin(kTwice, "sm_90", cache) == other);

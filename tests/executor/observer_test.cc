@@ -1,4 +1,4 @@
-// What an observer sees of a step, and which targets have none.
+// An observer's view of a step, and the targets that have no observer.
 #include "executor/engine/observer.h"
 
 #include <algorithm>

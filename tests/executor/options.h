@@ -5,7 +5,7 @@
 
 namespace metronome::tests {
 
-/// What runs is what the plan says, not what was the fastest here.
+/// The plan's kernels run, not those that were the fastest here.
 inline CompileOptions untuned() {
   CompileOptions options;
   options.tune = Tune::off;

@@ -167,7 +167,7 @@ struct Model {
   Value dx;
 };
 
-/// What a few steps leave on a target.
+/// Returns the results of a few steps on a target.
 std::vector<at::Tensor> results(const Layer& own, const Target& target, OwnOps ops) {
   Model m(own);
   Executable step = compile(m.g, target, with(std::move(ops)));

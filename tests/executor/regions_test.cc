@@ -1,4 +1,4 @@
-// Which tasks stand in which conditional nodes, as text: "0 if a {1 2} 3".
+// The tasks in each conditional node, as text: "0 if a {1 2} 3".
 #include "executor/cuda/program/regions.h"
 
 #include <fmt/format.h>

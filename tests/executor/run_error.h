@@ -1,4 +1,4 @@
-// What a call told its caller.
+// The error that a call told its caller.
 #pragma once
 
 #include <functional>

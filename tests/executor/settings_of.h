@@ -1,4 +1,4 @@
-// What a target tells passes and the planner, and targets that tell something else.
+// The settings that a target gives passes and the planner, and targets that give others.
 #pragma once
 
 #include <memory>

@@ -68,7 +68,7 @@ TEST_CASE("no work") {
   CHECK(plan.joins.empty());
 }
 
-/// What has run when something begins, found by following streams and waits one step at a time.
+/// The items that have run when something begins, found by following streams and waits.
 class Order {
  public:
   explicit Order(const executor::program::StreamPlan& plan)

@@ -1,4 +1,4 @@
-// What a graph's executables tell of faults, target by target.
+// The faults that a graph's executables tell of, target by target.
 #pragma once
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ inline Executable by_eager(const Graph& graph, bool watch = false) {
 
 using Feeds = std::vector<Feed>;
 
-/// What each of the planned targets tells after these steps: one text where they agree.
+/// Returns the fault that the planned targets tell of after these steps: one text if they agree.
 inline std::string told(const Graph& graph, const std::vector<Feeds>& steps, bool watch = false) {
   std::string text;
   std::vector<Executable> all = on_planned_targets(graph, watch);
@@ -65,7 +65,7 @@ inline std::string told(const Graph& graph, const std::vector<Feeds>& steps, boo
   return text;
 }
 
-/// What eager throws in the last of these steps, or else tells.
+/// Returns what eager throws in the last of these steps, or else the fault that it tells of.
 inline std::string told_by_eager(const Graph& graph, const std::vector<Feeds>& steps,
                                  bool watch = false) {
   Executable e = by_eager(graph, watch);

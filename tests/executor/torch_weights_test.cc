@@ -26,7 +26,7 @@ using StateDict = std::map<std::string, at::Tensor>;
 
 constexpr std::int64_t kSteps = 5, kRows = 3, kVocabulary = 7, kWidth = 4, kHidden = 6;
 
-/// What `state_dict()` of a module with these children holds.
+/// Makes the `state_dict()` of a module with these children.
 StateDict state_dict() {
   StateDict dict;
   const auto add = [&](const std::string& name, Shape shape) {

@@ -18,7 +18,7 @@
 namespace metronome {
 namespace {
 
-/// What is logged while it lives, a line each: "warning text".
+/// Keeps the text that is logged while it lives, a line each: "warning text".
 class Warnings {
  public:
   Warnings() : sink_(std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)) {

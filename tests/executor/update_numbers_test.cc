@@ -1,4 +1,4 @@
-// What an update makes beside parameters, to be read: the learning rate and norms of gradients.
+// Numbers that an update makes beside parameters: the learning rate and norms of gradients.
 #include <fmt/format.h>
 
 #include <algorithm>

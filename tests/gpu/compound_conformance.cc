@@ -84,7 +84,7 @@ Trouble check_batch(DevicePools pools, const Optimizer& optimizer) {
 
 Value mapped(Value x) { return x * x - x; }
 
-/// The case's op between maps. What is mapped before it is read afterwards too where `keeps`.
+/// The case's op between maps. With `keeps`, mapped operands are read afterwards too.
 Graph between_maps(const Case& c, Element element, bool keeps) {
   Graph g("group");
   Types types;

@@ -1,4 +1,4 @@
-// What the GPU check asks of loops and branches, asked of a device made of the host.
+// The GPU check's tests of loops and branches, on a device made of the host.
 #include "benchmarks/gpu_check/control.h"
 
 #include <memory>

@@ -18,13 +18,13 @@ namespace metronome {
 /// computes nothing only what cannot be launched is a trouble.
 Trouble check_on_device(const Case& c, Element element, DevicePools pools);
 
-/// What was found of one op.
+/// The findings on one op.
 struct OpConformance {
   int cases = 0;                      ///< of both element types
   std::vector<std::string> troubles;  ///< "softmax(axis=1) \"odd sizes\" f32: output 0: ..."
 };
 
-/// Which cases are checked.
+/// Limits on the cases that are checked.
 struct CaseLimits {
   std::int64_t elements = INT64_MAX;  ///< that an operand of a case may have
 
@@ -39,9 +39,9 @@ struct OpCheck {
   std::function<OpConformance(DevicePools)> run;
 };
 
-/// Of all ops that have cases: those with kernels, views, composites (as their expansions), and
-/// "batch" and "group". Throws InternalError for an op of the list without cases, which would be
-/// one that nothing checks. An op whose cases all break the limits has its smallest one.
+/// Returns the checks of all ops that have cases: those with kernels, views, composites (as their
+/// expansions), and "batch" and "group". Throws InternalError for an op of the list without cases,
+/// which nothing would check. An op whose cases all break the limits has its smallest one.
 std::vector<OpCheck> all_op_checks(const CaseLimits& limits = {});
 
 }  // namespace metronome

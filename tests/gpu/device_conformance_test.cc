@@ -13,7 +13,7 @@ namespace {
 
 using Spoil = std::function<void(Command&)>;
 
-/// What is found of an op first where `spoil` is called before each command on the second of two
+/// Returns the first trouble of an op if `spoil` is called before each command on the second of two
 /// devices, or on both.
 std::string first_trouble(const std::string& op, const Spoil& spoil, bool both = true) {
   HostDevice first, second;

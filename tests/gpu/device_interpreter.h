@@ -26,7 +26,7 @@ class DeviceInterpreter {
   /// after a multiple of 256 bytes.
   DeviceInterpreter(const ir::Graph& graph, DevicePool& pool, bool views);
 
-  /// What an input, or a storage by its path, holds.
+  /// Sets an input, or a storage by its path.
   void set(const std::string& name, const at::Tensor& tensor);
 
   /// Runs every node in order, by default by its first kernel. Throws std::runtime_error where a

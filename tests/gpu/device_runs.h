@@ -11,17 +11,17 @@
 
 namespace metronome {
 
-/// Where each run is made once more: the bits must be the same on all of them. The same one twice
-/// shows what changes from run to run; several, threads in other orders.
+/// The pools on which each run is made once more: the bits must be the same on all of them. One
+/// pool twice shows what changes from run to run; several, threads in other orders.
 using DevicePools = std::span<DevicePool* const>;
 
-/// What inputs hold by their names, and storages by their paths.
+/// Tensors of inputs by their names, and of storages by their paths.
 using Feeds = std::map<std::string, at::Tensor>;
 
 /// Numbers in [-2, 2) for each input and each storage that the graph reads; -2 to 1 for integers.
 Feeds numbers_for(const ir::Graph& graph);
 
-/// What leaves a graph: readable and assigned values.
+/// Returns the values that leave a graph: readable and assigned ones.
 std::vector<ValueId> results_of(const ir::Graph& graph);
 
 struct DeviceRun {
@@ -39,7 +39,7 @@ Tensors run_on(DevicePools pools, const ir::Graph& graph, const Feeds& feeds, co
 /// would be launched.
 bool compute(DevicePools pools);
 
-/// What differs, to the bit, where a pass made `after` of `before`: on aligned operands and on
+/// Returns how the bits differ if a pass made `after` of `before`: on aligned operands and on
 /// operands that are views, results beside operands and over them.
 Trouble other_bits(DevicePools pools, const ir::Graph& before, const ir::Graph& after,
                    const Feeds& feeds);

@@ -11,8 +11,8 @@
 namespace metronome {
 namespace {
 
-// Of sm_80 and sm_90 alike (CUDA C++ Programming Guide, "Technical Specifications per Compute
-// Capability"). Of shared memory it is what a kernel has that asks for no more with
+// Limits of sm_80 and sm_90 alike (CUDA C++ Programming Guide, "Technical Specifications per
+// Compute Capability"). That of shared memory holds for a kernel that asks for no more with
 // cudaFuncSetAttribute, as none does.
 constexpr int kMostThreads = 1024;
 constexpr int kMostRegisters = 64 << 10;

@@ -1,4 +1,4 @@
-// What the code of kernels takes, as the assembler reports it, and what devices have for a block.
+// The resources that kernels' code takes, as the assembler reports it, and that a block may take.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace metronome {
 
-/// What code takes, of one architecture.
+/// Resources that code takes, of one architecture.
 struct Resources {
   int registers = 0;     ///< of a thread
   int spilled = 0;       ///< bytes of a thread that are stored for want of registers, and loaded

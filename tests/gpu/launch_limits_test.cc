@@ -1,4 +1,4 @@
-// What the assembler says of kernels, read; and what a device would refuse, said.
+// The assembler's report of kernels, read; and what a device would refuse, said.
 #include "tests/gpu/launch_limits.h"
 
 #include "tests/doctest.h"

@@ -39,7 +39,7 @@ namespace {
 
 constexpr const char* kArchitectures[] = {"sm_80", "sm_90"};
 
-/// What training and evaluation of all models ask a device for, fused and not.
+/// Returns the launches of training and evaluation of all models, fused and not.
 const LaunchListener& launches_of_models() {
   static const std::shared_ptr<LaunchListener> driver = [] {
     const auto listener = std::make_shared<LaunchListener>();
@@ -91,7 +91,7 @@ void add_entries(std::map<std::string, Launched>& entries, cuda::KernelList<Kern
   (add(typeid(Kernels), cuda::most_threads<Kernels>()), ...);
 }
 
-/// What the assembler said when the build compiled kernels.
+/// Returns the assembler's reports of the kernels that the build compiled.
 std::string reports() {
   std::stringstream text;
   for (const char* folder :

@@ -1,4 +1,4 @@
-// What a pass makes of a graph.
+// A graph after a pass.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ using Held = std::vector<std::pair<ValueId, std::size_t>>;
 
 inline std::size_t heaviest(const check::GuardFacts& guards, Held held);
 
-/// Of branches the heaviest is held; else the one that excludes most others is held or not.
+/// If all exclude each other, the heaviest is held; else the one that excludes most is held or not.
 inline std::size_t heaviest_of_part(const check::GuardFacts& guards, Held part) {
   std::vector<std::size_t> excludes;
   for (const auto& guard : part) {

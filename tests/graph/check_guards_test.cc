@@ -1,4 +1,4 @@
-// What the checker of plans makes of guards: a valid plan, one thing wrong in it, the whole
+// Errors that the checker of plans finds in guards: a valid plan, one thing wrong in it, the whole
 // message.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// What cannot be declared, each with its whole message: sizes, numbers, initial values, paths.
+// Refused declarations, each with its whole message: sizes, numbers, initial values, paths.
 #include <doctest/doctest.h>
 
 #include <cfloat>

@@ -68,7 +68,7 @@ Settings fusing() {
 
 std::string fused(const ir::Graph& graph) { return after(passes::fuse, graph, fusing()); }
 
-/// What the first group of a fused graph may write over what.
+/// Returns which results the first group of a fused graph may write over which operands.
 std::vector<std::pair<int, int>> rights(const ir::Graph& graph) {
   const ir::Graph after = passes::fuse(graph, fusing());
   std::vector<std::pair<int, int>> result;

@@ -1,4 +1,4 @@
-// Which paths a pattern finds.
+// The paths that a pattern finds.
 #include "graph/builder/glob.h"
 
 #include <doctest/doctest.h>

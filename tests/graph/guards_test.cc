@@ -1,4 +1,4 @@
-// What guards say of each other, beside trying all outcomes of what decides them.
+// Relations of guards to each other, beside trying all outcomes of what decides them.
 #include "graph/control/regions.h"
 
 #include <doctest/doctest.h>

@@ -42,7 +42,7 @@ TEST_CASE("verbs on a value whose graph was destroyed throw, with the caller's l
   CHECK(refusal([&] {
           Branches({x, x}).merge([](const Values& v) { return v[0]; }, at(7));
         }) == here);
-  // What takes no line.
+  // These calls take no line.
   CHECK(refusal([&] { x.type(); }) == kDestroyed);
   CHECK(refusal([&] { x.node(); }) == kDestroyed);
 }

@@ -1,4 +1,4 @@
-// What a declaration did wrong.
+// The mistake of a declaration.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ inline std::string mistake_of(const std::function<void(Graph&)>& declare) {
   return all[0];
 }
 
-/// What a call is refused for.
+/// Returns the error that refuses a call, or "nothing".
 inline std::string refusal(const std::function<void()>& call) {
   try {
     call();

@@ -1,4 +1,4 @@
-// Which paths storages and nodes get.
+// The paths that storages and nodes get.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -100,7 +100,7 @@ void check_near_peak(const std::vector<plan::HeldBlock>& blocks) {
 }
 
 TEST_CASE("twelve thousand blocks, as of a long training step, near the peak") {
-  // What the forward pass makes is held until the backward pass reads it, the last first; between
+  // The forward pass's blocks are held until the backward pass reads them, the last first; between
   // them are values that the next step reads.
   constexpr std::int32_t kSteps = 6000;
   std::vector<plan::HeldBlock> blocks;

@@ -111,7 +111,8 @@ class RandomGraph {
     return values;
   }
 
-  /// What `add` makes runs under the region's guard, reads what is visible there and stays there.
+  /// Nodes that `add` makes run under the region's guard, read what is visible there and stay
+  /// there.
   template <class Add>
   void in_region(int region, Add add) {
     values_ = visible(region);

@@ -26,7 +26,7 @@ using Words = std::vector<std::uint64_t>;
 
 std::size_t words_of(const Type& type) { return (type.bytes() + 3) / 4; }
 
-/// What a node would leave in one of its outputs: every word depends on every word of every input.
+/// Computes one output of a node: every word depends on every word of every input.
 Words computed(std::int32_t node, std::int32_t output, const std::vector<Words>& inputs,
                std::size_t size) {
   std::uint64_t seed = mix(static_cast<std::uint64_t>(node), static_cast<std::uint64_t>(output));
@@ -38,7 +38,7 @@ Words computed(std::int32_t node, std::int32_t output, const std::vector<Words>&
   return result;
 }
 
-/// Where a storage's or an input's words come from.
+/// Returns the initial words of a storage or an input.
 Words initial(const ir::Graph& graph, ValueId id) {
   return computed(-1 - id.node, 0, {}, words_of(graph.type(id)));
 }

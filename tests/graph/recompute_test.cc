@@ -1,4 +1,4 @@
-// What gradients read is computed once more, late: the printed graph after the pass.
+// Values that gradients read are computed once more, late: the printed graph after the pass.
 #include "graph/passes/training/recompute.h"
 
 #include <doctest/doctest.h>

@@ -268,7 +268,7 @@ TEST_CASE("a view under a guard comes with what it views, not with the guard") {
   const Value second = node(g, "second", Guard{1, 2}, {which});
   const Value view = g.value(g.emitter().graph.append(
       Node{make_op(Head{0, 16}), {h.id()}, {}, "view", Line{}, second.id()}));
-  // Which of the two guards holds is told by the first alone, so the second may come last.
+  // The first guard alone tells which of the two holds, so the second may come last.
   g.output("y", node(g, "y", Merge{1, true}, {first, x, view}));
   const auto at = [](Value v) { return v.id().node; };
   const plan::Uses uses = plan::uses_of(g, 64);

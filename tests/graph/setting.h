@@ -1,4 +1,4 @@
-// Which guards of a graph are true in one step.
+// The guards of a graph that are true in one step.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return h ^ (h >> 29);
 }
 
-/// What decides in one step: any outcome of anything, the same for the same number; or nothing,
-/// where all guards hold.
+/// The outcome of all that decides in one step: any outcome of anything, the same for the same
+/// number; without a number all guards hold.
 struct Setting {
   const ir::Graph& graph;
   std::optional<std::uint64_t> number = {};
@@ -34,7 +34,7 @@ struct Setting {
     const auto cases = static_cast<std::uint64_t>(rule->cases);
     return static_cast<std::int64_t>(mix(*number, decider.node) % cases) == rule->when;
   }
-  /// Of a node that runs.
+  /// True if `node`, which runs, reads the operand.
   bool reads(const Node& node, std::size_t operand) const {
     const std::vector<Condition> conditions = node.op->read_if(operand);
     return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {

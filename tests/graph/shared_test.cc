@@ -1,4 +1,4 @@
-// What copies of a graph share, and how one tells that nothing was written.
+// The parts that copies of a graph share, and how one tells that nothing was written.
 #include "graph/ir/shared.h"
 
 #include <doctest/doctest.h>

@@ -228,7 +228,7 @@ inline Value output(Graph& graph, Value value, std::int32_t output) {
   return graph.value({value.id().node, output});
 }
 
-/// What each storage becomes, in place of what was said before.
+/// Assigns to each storage its value, in place of earlier assignments.
 inline void assign_all(Graph& graph, const std::vector<std::pair<Value, Value>>& pairs) {
   std::vector<Assignment> assignments;
   for (const auto& [storage, value] : pairs) {

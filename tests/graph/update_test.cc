@@ -30,7 +30,7 @@ struct Own {
   }
 };
 
-/// What training one parameter "tower/w" by `optimizer` from line 7 is refused for.
+/// Returns the refusal to train one parameter "tower/w" by `optimizer` from line 7, or "nothing".
 std::string refused(const Own& optimizer) {
   Graph g("g");
   const Value w = g.parameter("tower/w", Type{f32, {}}, {}, at(2));

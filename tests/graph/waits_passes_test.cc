@@ -1,5 +1,4 @@
-// What passes do with nodes that wait for others which they do not read: the printed graph after
-// each.
+// Passes on nodes that wait for others which they do not read: the printed graph after each.
 #include <doctest/doctest.h>
 
 #include <string>

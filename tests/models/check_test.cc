@@ -76,8 +76,8 @@ void scale(const Tensor& t) {
 }
 
 TEST_CASE("an element of a long sum is held to the wider bound, and no farther") {
-  // Of 4,608 products of both signs: their magnitudes allow a length of some 1e-5, but an element
-  // only of 2.8e-6 of the largest, less than the 4e-6 of any result.
+  // An element sums 4,608 products of both signs: their magnitudes allow a length of some 1e-5, but
+  // an element only of 2.8e-6 of the largest, less than the 4e-6 of any result.
   const auto wrong = [](double factor) {
     Graph g("g");
     const Value a = g.input("a", f32, {256, 4608}), b = g.input("b", f32, {4608, 256});

@@ -11,7 +11,7 @@
 
 namespace metronome::tests {
 
-/// What a run left: the loss of each step, and every storage at the end.
+/// A run's trace: the loss of each step, and every storage at the end.
 struct Trace {
   std::vector<double> losses;
   std::vector<std::string> paths;

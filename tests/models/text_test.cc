@@ -107,7 +107,7 @@ TEST_CASE("it learns to go on with a text, and an untrained model knows nothing 
   const std::size_t told = models::split_records(numbered(2000), 0).test.size() - 1;
   CHECK(before.words.ends_with(fmt::format(" of {} bytes that it never saw", told)));
   run.train_to(2);
-  // Of a record of 13 bytes some 3 are by chance, of 3.3 bits each.
+  // Some 3 of a record's 13 bytes are random, of 3.3 bits each.
   CHECK(run.training->test().value < 1.6);
   const std::string sample = run.training->sample();
   CHECK(sample.size() == 398);

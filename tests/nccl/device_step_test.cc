@@ -108,8 +108,8 @@ TEST_CASE("gradients pass through collectives on a device") {
   }
 }
 
-/// Of numbers that f64 does not round in two steps, whatever the order of sums, which differs on
-/// devices.
+/// A net of numbers that f64 does not round in two steps, whatever the order of sums, which differs
+/// on devices.
 Graph net() {
   const LinearOptions whole = {.weight_init = ones(), .bias_init = zeros()};
   Graph g("net");
@@ -186,7 +186,7 @@ Graph two_chains() {
   return g;
 }
 
-/// Of the form that was kept.
+/// Returns the name of the form that was kept.
 std::string kept(const Executable& step) {
   for (const std::string& form : step.report().plan(Mode::evaluate).forms) {
     if (form.ends_with(", kept")) return form.substr(0, form.find(':'));
@@ -198,7 +198,7 @@ TEST_CASE("ranks keep the form that is fastest on rank 0, of those that all have
   std::vector<std::string> names(2), left_out(2);
   for (const double in_graph_us : {1.0, 100.0}) {
     CHECK(on_ranks(2, [&](const Own& own) {
-            // What is fast on one rank is slow on the other.
+            // A form that is fast on one rank is slow on the other.
             const bool first = own->rank() == 0;
             const HostSettings settings = {.alone_us = 10,
                                            .in_graph_us = first ? in_graph_us : 10 / in_graph_us};

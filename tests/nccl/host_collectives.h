@@ -16,7 +16,7 @@
 
 namespace metronome {
 
-/// What the ranks' communicator does on a CPU: the same bits.
+/// The ranks' communicator on a CPU: it gives the same bits.
 class HostCollectiveLibrary final : public HostLibrary {
  public:
   bool makes(const LibraryCommand& call) const override {

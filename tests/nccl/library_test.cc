@@ -228,7 +228,7 @@ TEST_CASE("a rank whose communicator fails, or does not come") {
         std::vector<std::string>(
             2, fmt::format("rank 0 of 2: {}; rank 1 of 2: NCCL cannot make a communicator: {}",
                            late, planted)));
-  // Where one gives up, the other finds it gone, or gives up itself.
+  // If one gives up, the other finds it gone, or gives up itself.
   for (const std::string& told : said({.asked_fails = true})) {
     CHECK_MESSAGE(told.find(planted) != std::string::npos, told);
   }
@@ -237,7 +237,7 @@ TEST_CASE("a rank whose communicator fails, or does not come") {
   }
 }
 
-/// What NCCL is asked for by the next test, in order.
+/// Returns the collectives that the next test asks NCCL for, in order.
 std::vector<CollectiveProblem> one_of_each() {
   return {{.kind = Kind::all_reduce, .count = 6},     {.kind = Kind::reduce, .count = 6},
           {.kind = Kind::broadcast, .count = 6},      {.kind = Kind::all_gather, .count = 6},

@@ -19,7 +19,7 @@
 namespace metronome::nccl_stub {
 namespace {
 
-/// Of a group of messages, until it ends.
+/// The state of a group of messages, until it ends.
 struct Group {
   bool open = false;
   Result status = kSuccess;

@@ -12,7 +12,7 @@
 
 namespace metronome::nccl_stub {
 
-/// What becomes of a rank's calls.
+/// The fate of a rank's calls.
 struct Plan {
   int failing = -1;          ///< the call of this number, from 0, fails
   bool asked_fails = false;  ///< each question whether a call is through fails

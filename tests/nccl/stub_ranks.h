@@ -1,4 +1,4 @@
-// Where ranks of the stub meet, and what becomes of their numbers. Internal to the stub.
+// The meetings of the stub's ranks, and what becomes of their numbers. Internal to the stub.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using namespace executor::libraries::nccl;  // NOLINT: the interface that the st
 
 inline constexpr Result kSystemError = 2, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6;
 
-/// What one rank brings to a collective.
+/// One rank's part in a collective.
 struct Offer {
   std::string call;
   std::vector<std::byte> bytes;

@@ -1,4 +1,4 @@
-// What becomes of steps whose ranks wait in vain, over stubs of NCCL and of the CUDA runtime.
+// Steps whose ranks wait in vain, over stubs of NCCL and of the CUDA runtime.
 #include "tests/doctest.h"
 #include "tests/skipped.h"
 
@@ -55,7 +55,7 @@ class Device final : public CollectiveProgress {
   std::optional<CollectivePlace> place_;
 };
 
-/// What the driver throws at last, within a time that is far longer than it takes.
+/// Returns what the driver throws at last, within a time that is far longer than it takes.
 std::string thrown_by(Rank& rank) {
   for (int i = 0; i < 1000; ++i) {
     try {
@@ -85,7 +85,7 @@ TEST_CASE("a device that waits for too long is told of with its step and collect
         rank.driver().prepare(command);
         own->exchange("");
         if (own->rank() == 1) return told.wait();
-        // What goes on is not slow: each is another collective.
+        // A device that goes on is not slow: each place is another collective.
         for (int number = 0; number < 12; ++number) {
           device.stand(CollectivePlace{40, number, "all_reduce"});
           std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -116,7 +116,7 @@ TEST_CASE("a rank that is gone ends another that waits for it") {
     rank.driver().prepare(rank.command({.count = 6}));
     own->exchange("");
     if (own->rank() == 1) return;
-    // Where it waits for nobody, a rank that leaves is no fault.
+    // A rank that leaves is no fault while the device waits for nobody.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     rank.driver().check_libraries();
     device.stand(CollectivePlace{7, 0, "broadcast {root=1, ranks=2} \"b\""});

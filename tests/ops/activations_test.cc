@@ -70,7 +70,7 @@ std::string apart(const at::Tensor& found, const at::Tensor& expected, const at:
 std::string edges(const OfValues& ours, const OfTensors& theirs, Floor floor = {},
                   const at::Tensor& x = points()) {
   const Computed expected = by_libtorch(theirs, {{x}}, ones_of, f64);
-  // Of NaN libtorch's slopes are 0 for some and 1 for others.
+  // The slopes of libtorch at NaN are 0 for some functions and 1 for others.
   const at::Tensor known = at::isnan(x);
   const at::Tensor by_x = at::where(known, 0.0, *expected.gradients[0]);
   for (const Element element : {f32, f64}) {

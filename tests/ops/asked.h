@@ -1,4 +1,4 @@
-// Which ops a run checks: those that METRONOME_OPS names, as `./metronome test ops/softmax` asks
+// The ops that a run checks: those that METRONOME_OPS names, as `./metronome test ops/softmax` asks
 // for the ops of that folder; without it all.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What attention, positions and transformer layers say of wrong operands.
+// The messages of attention, positions and transformer layers on wrong operands.
 #include <cmath>
 #include <functional>
 #include <string>

@@ -103,8 +103,8 @@ inline at::Tensor some_weights(at::IntArrayRef sizes) {
   return at::rand(sizes, at::TensorOptions(at::kDouble)) + 0.5;
 }
 
-/// What differs from libtorch in f32 or in f64, by the table of tolerances; empty where nothing
-/// does. Trained operands that libtorch has a gradient for must have one here.
+/// Returns what differs from libtorch in f32 or in f64, by the table of tolerances; empty if
+/// nothing does. Trained operands that libtorch has a gradient for must have one here.
 inline std::string beside_libtorch(const OfValues& ours, const OfTensors& theirs,
                                    const std::vector<Given>& operands, Tolerance allowed = kSums) {
   for (const Element element : {f32, f64}) {

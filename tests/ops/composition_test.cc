@@ -1,4 +1,4 @@
-// What the verbs that join streams refuse, in whole messages.
+// Refusals of the verbs that join streams, in whole messages.
 #include <string>
 
 #include "graph/builder/graph.h"

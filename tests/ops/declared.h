@@ -1,4 +1,4 @@
-// What a declaration made, and what it did wrong.
+// The graph that a declaration made, and its mistakes.
 #pragma once
 
 #include <fmt/format.h>

@@ -62,8 +62,8 @@ R silu_slope(R x) {
   []([[maybe_unused]] R g, [[maybe_unused]] R x, [[maybe_unused]] R y, [[maybe_unused]] R a, \
      [[maybe_unused]] R b) -> R { return formula; }
 
-/// All rows that have a gradient. Where a function has a kink the gradients are libtorch's: 0 at
-/// that of abs and relu, half to each of two equal ones.
+/// All rows that have a gradient. At a kink the gradients are libtorch's: 0 at that of abs and
+/// relu, half to each of two equal ones.
 template <class R>
 std::vector<ExactRow<R>> exact_rows() {
   using enum Function;

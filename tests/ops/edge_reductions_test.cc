@@ -160,8 +160,8 @@ struct Comparison {
   std::string name;
   std::int64_t axis = -1;
   std::vector<std::string> names = {};  ///< of the lines
-  /// What errors are measured at, of the outputs and then of the gradients: the size of what was
-  /// summed. Undefined: the largest of the line.
+  /// The sizes that errors are measured at, of the outputs and then of the gradients: the size of
+  /// what was summed. Undefined: the largest of the line.
   Tensors sizes = {};
 
   at::Tensor size(std::size_t k) const { return k < sizes.size() ? sizes[k] : at::Tensor(); }
@@ -255,7 +255,7 @@ void check_batch_norm(std::string name, const at::Tensor& x, Comparison how, con
   const at::Tensor deviation = apart.square().mean(axes, true).add(1e-5).sqrt();
   const at::Tensor normal = apart.div(deviation);
   how.name = std::move(name);
-  // What cancels in a channel of three, times its factor.
+  // The size of what cancels in a channel of three, times its factor.
   std::vector<std::int64_t> along(static_cast<std::size_t>(x.dim()), 1);
   along[1] = c;
   const at::Tensor factor = ordinary({c}).to(at::kDouble).abs().reshape(along).div(deviation);
@@ -278,7 +278,7 @@ void check_norms(std::int64_t n, const Runner& run) {
   const auto c = static_cast<std::int64_t>(all.size());
   const at::Tensor rows = table(all, false), columns = table(all, true);
   const at::Tensor weights = ordinary(rows.sizes()), gamma = ordinary({n});
-  // What cancels in a row of three.
+  // The size of what cancels in a row of three.
   const at::Tensor wide = rows.to(at::kDouble), apart = wide.sub(wide.mean({1}, true));
   const at::Tensor sizes = weights.mul(gamma)
                                .to(at::kDouble)

@@ -1,4 +1,4 @@
-// What runs the graphs of the tests at the edges of numbers: the CPU's kernels, and a device's.
+// Runners of the graphs of the tests at the edges of numbers: the CPU's kernels, and a device's.
 #pragma once
 
 #include <functional>

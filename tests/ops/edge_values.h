@@ -15,7 +15,7 @@
 
 namespace metronome {
 
-/// What results are compared with: wide enough to be exact beside T.
+/// The type of the numbers that results are compared with: wide enough to be exact beside T.
 template <class T>
 struct WiderType {
   using type = double;
@@ -127,7 +127,7 @@ double ulps(T x, Wider<T> exact, Wider<T> size = 0) {
 }
 
 /// Results of one function. A defect is an error above 2 units in the last place and above twice
-/// libtorch's, taken at its worst over `key`, which names numbers of like size. Where libtorch's
+/// libtorch's, taken at its worst over `key`, which names numbers of like size. If libtorch's
 /// result is of another class than the exact one (NaN, infinite), either class will do.
 template <class T>
 class Tally {

@@ -12,7 +12,7 @@
 namespace metronome::fold_test {
 namespace {
 
-/// What is left to compute of the graph's output "y".
+/// Returns the nodes that are left to compute after folding, printed.
 std::string folded(const ir::Graph& graph) {
   return passes::prune(passes::fold(graph, {}), {}).print();
 }

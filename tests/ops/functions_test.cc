@@ -1,5 +1,5 @@
-// What users are told when they misuse the functions of ops/expr/functions.h: whole texts. "@1"
-// stands for the first line after the one that made `at`.
+// Errors for users who misuse the functions of ops/expr/functions.h: whole texts. "@1" stands for
+// the first line after the one that made `at`.
 #include "ops/expr/functions.h"
 
 #include <fmt/format.h>

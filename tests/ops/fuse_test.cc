@@ -47,7 +47,7 @@ void check_same(const ir::Graph& before, const ir::Graph& after) {
   CHECK(other_bits(pools, before, after, numbers_for(before)).value_or("") == "");
 }
 
-/// What leaves a graph, as bytes, run by the CPU's kernels.
+/// Returns the values that leave a graph, as bytes, run by the CPU's kernels.
 std::vector<std::string> bytes_left(const ir::Graph& graph, int threads, bool views) {
   Interpreter interpreter(graph, threads, views);
   for (const auto& [name, numbers] : numbers_for(graph)) interpreter.set(name, numbers);

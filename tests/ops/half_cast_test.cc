@@ -101,7 +101,7 @@ TEST_CASE("every number of two bytes becomes libtorch's in every type") {
   for (const Element from : {bf16, f16}) {
     const at::Tensor all = all_of(from);
     for (const Element to : {f32, f64, bf16, f16, bool_}) check_cast(all, to);
-    // What an integer cannot hold has no meaning there.
+    // A number that an integer cannot hold has no meaning there.
     const at::Tensor wide = all.to(at::kFloat);
     const at::Tensor held = all.masked_select(wide.abs() < 0x1p31f);
     for (const Element to : {i32, i64}) check_cast(held, to);

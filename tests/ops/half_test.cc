@@ -1,4 +1,4 @@
-// What users are told where elements of two bytes meet ops that compute: whole texts.
+// Errors for users whose elements of two bytes meet ops that compute: whole texts.
 #include <functional>
 #include <string>
 
@@ -29,7 +29,7 @@ std::string mistakes(const std::function<void(Graph&)>& declare) {
   return "none";
 }
 
-/// What is said of one op on x, bf16[4, 6].
+/// Returns the mistakes of one op on x, bf16[4, 6].
 std::string said(const std::function<Value(Value x)>& op) {
   return mistakes([&](Graph& g) { op(g.input("x", bf16, {4, 6})); });
 }

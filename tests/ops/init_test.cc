@@ -35,7 +35,7 @@ Moments moments(const std::vector<double>& x) {
   return {mean, std::sqrt(squares / static_cast<double>(x.size())), *low, *high};
 }
 
-// Of 100,000 numbers: a mean and a deviation lie within five of their standard errors.
+// The mean and deviation of 100,000 numbers lie within five of their standard errors.
 constexpr std::int64_t kMany = 100000;
 
 }  // namespace

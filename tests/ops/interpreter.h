@@ -29,7 +29,7 @@ inline at::Tensor over(void* data, const Type& type) {
   return at::from_blob(data, type.shape, at::TensorOptions(to_torch(type.element)));
 }
 
-/// What could run an op, the fixed rule's choice first.
+/// Returns the kernels that can run an op, the fixed rule's choice first.
 inline std::vector<Candidate> kernels_of(const Op& op, const Types& in, const Types& out,
                                          int threads) {
   const CpuTable::Rules& rules = cpu_table().of(op);
@@ -52,7 +52,7 @@ class Interpreter {
   explicit Interpreter(const ir::Graph& graph, int threads = 1, bool views = false)
       : graph_(graph), threads_(threads), views_(views) {}
 
-  /// What an input, or a storage by its path, holds.
+  /// Sets an input, or a storage by its path.
   void set(const std::string& name, const at::Tensor& tensor) {
     const std::size_t shift = views_ ? tensor.element_size() : 0;
     Source& source = sources_.try_emplace(name, tensor.nbytes() + shift, shift).first->second;

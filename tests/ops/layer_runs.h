@@ -11,7 +11,7 @@
 
 namespace metronome {
 
-/// What an evaluation step makes of x.
+/// Returns the layer's result on x, by an evaluation step.
 inline at::Tensor result_of(const Layer& layer, const at::Tensor& x) {
   Graph g("one layer");
   const Element element = x.scalar_type() == at::kDouble ? f64 : f32;

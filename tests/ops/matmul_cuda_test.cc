@@ -1,4 +1,4 @@
-// Which products the library is asked for, and that together they are the op.
+// The products that the library is asked for, which together are the op.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ class Subject {
     return metronome::candidates(op_, CudaQuery{in_, out_, properties_, libraries});
   }
 
-  /// What is recorded for a choice; operand `over` (or none) lies where the result does.
+  /// Returns the commands of a choice; operand `over` (or none) lies where the result does.
   std::vector<Command> record(const Candidate& choice, int over = -1) {
     scratch_.resize(choice.scratch_bytes);
     std::vector<void*> in_data;

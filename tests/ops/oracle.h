@@ -1,4 +1,4 @@
-// What libtorch says of an op's case, and how results are compared with it.
+// The oracle: libtorch's results for an op's case, and how results are compared with them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace metronome {
 
-/// What is wrong, or nothing.
+/// An error's text, or nothing.
 using Trouble = std::optional<std::string>;
 
 /// The ways to run an op: as it is, or expanded where it cannot be; and expanded, too, where it can

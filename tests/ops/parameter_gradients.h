@@ -1,4 +1,4 @@
-// What `differentiate` found.
+// The gradients that `differentiate` found.
 #pragma once
 
 #include <vector>

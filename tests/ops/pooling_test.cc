@@ -37,7 +37,7 @@ TEST_CASE("a pool steps by its kernel unless a stride is given") {
 }
 
 TEST_CASE("with ceil_mode a window that begins behind the elements is dropped") {
-  // Windows of 2, 3 apart, with a padding of 1: at -1, 2 and 5. Where there are 4 or 5 elements
+  // Windows of 2, 3 apart, with a padding of 1, begin at -1, 2 and 5. If there are 4 or 5 elements,
   // nothing but padding stands at 5.
   const Layer pool = max_pool1d(2, {.stride = 3, .padding = 1, .ceil_mode = true});
   CHECK(shape_after(pool, {1, 1, 4}) == Shape{1, 1, 2});

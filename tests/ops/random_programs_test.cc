@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kPrograms = 120;
 
-/// What every assignment and readable of a graph is, run by its kernels in fresh memory.
+/// Returns every assignment and readable of a graph, run by its kernels in fresh memory.
 std::vector<at::Tensor> results(const ir::Graph& g, std::uint32_t seed) {
   Interpreter interpreter(g);
   for (const Feed& feed : random_programs::feeds(g, seed, static_cast<int>(seed % 4))) {

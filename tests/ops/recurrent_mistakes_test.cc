@@ -1,4 +1,4 @@
-// What recurrent layers declare, and what users are told when they misuse them: whole texts.
+// Recurrent layers' declarations, and errors for users who misuse them: whole texts.
 #include <fmt/format.h>
 
 #include <algorithm>

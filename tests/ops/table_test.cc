@@ -1,4 +1,4 @@
-// Which instruction set's table is chosen, and what is said where none fits.
+// The choice of an instruction set's table, and the error if none fits.
 
 #include "ops/cpu/table.h"
 #include "graph/ir/error.h"
@@ -11,7 +11,7 @@ namespace metronome::table_test {
 namespace {
 
 constexpr CpuFeatures kOld{}, kAvx2{.avx2 = true}, kAvx512{.avx2 = true, .avx512 = true};
-// What a program may have been built with.
+// The instruction sets that a program may have been built with.
 constexpr CpuFeatures kBoth = kAvx512, kOnlyAvx2 = kAvx2, kOnlyAvx512{.avx512 = true};
 
 TEST_CASE("the widest instruction set is taken, or the one that is asked for") {

@@ -50,7 +50,7 @@ inline double tolerance(const Op& op, std::string_view name, Element element, bo
   return element == f64 ? t.f64 : t.f32;
 }
 
-/// What is wrong with `actual`, or nothing. Integers and booleans must be equal; NaNs and
+/// Returns what is wrong with `actual`, or nothing. Integers and booleans must be equal; NaNs and
 /// infinities must stand at the same places.
 inline std::optional<std::string> difference(const at::Tensor& actual, const at::Tensor& expected,
                                              double tolerance) {

@@ -22,7 +22,7 @@ Executable watching(const Graph& graph, Target target) {
   return compile(graph, std::move(target), options);
 }
 
-/// What is told when every element of one floating operand is `number`.
+/// Returns the fault that is told when every element of one floating operand is `number`.
 std::string told(Executable& e, const CaseGraph& c, std::size_t operand, double number) {
   std::vector<Feed> feeds;
   for (std::size_t i = 0; i < c.operands(); ++i) {

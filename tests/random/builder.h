@@ -22,7 +22,7 @@ struct Term {
   std::string text;
 };
 
-/// Where a statement stands.
+/// The place of a statement in its program.
 struct Place {
   bool guarded = false;   ///< in a region that data may skip
   bool repeated = false;  ///< built more than once: names and inputs would clash
@@ -58,12 +58,12 @@ class Builder {
     bool guarded = false;
     bool repeated = false;
     int runs = 1;
-    /// What becomes of its result before it is returned, and how that is written.
+    /// A map of the body's result before it is returned, and how that is written.
     std::function<Term(const Term&)> then = {};
     const char* returns = "return {};";
   };
-  /// Body `index` of the step as a function of its parameter, and the name of that parameter. What
-  /// it captures is what is visible now.
+  /// Returns body `index` of the step as a function of its parameter. The function captures the
+  /// values that are visible now.
   std::function<Term(Value)> body(const Step& step, std::size_t index, Body options);
   /// The same as a layer.
   Layer layer(const Step& step, std::size_t index, Body options);
@@ -86,7 +86,7 @@ class Builder {
   Line line(const Step& step) const { return {kFile, line_of(step)}; }
   static constexpr const char* kFile = "program.cc";
 
-  /// What a statement may declare for those after it.
+  /// Layers, loops and states that a statement may declare for those after it.
   struct SharedLayer {
     std::string name;
     std::shared_ptr<Layer> layer;
@@ -103,13 +103,13 @@ class Builder {
   /// Statements of the same line, before the step's own.
   void declare(std::string text) { declared_ += std::move(text) + " "; }
   void count_iterations(const Value& result, const Step& step);
-  /// Where the mistake was made, if it was.
+  /// The place of the mistake, if one was made.
   struct Planted {
     Line line;
     Place place;
   };
   const std::optional<Planted>& planted() const { return planted_; }
-  /// What is wrong to feed, and to which input; planted too.
+  /// A wrong number to feed, and its input; planted too.
   struct Misfed {
     std::string kind;  ///< of `data_mistakes`
     std::string input;

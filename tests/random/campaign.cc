@@ -19,7 +19,7 @@ std::optional<Failure> check_program(const Program& program, std::uint32_t seed,
   return seed % kGradientsEvery == 0 ? check_gradients(program, tally) : std::nullopt;
 }
 
-/// Of a program with a mistake; counts it where the mistake is reached.
+/// Checks a program with a mistake; counts the mistake if it is reached.
 std::optional<Failure> check_planted(const Program& program, const std::string& mistake,
                                      Tally* tally) {
   if (tally == nullptr) return check_mistaken(program, nullptr);
@@ -56,7 +56,7 @@ Program program_of(std::uint32_t seed, Kind kind) {
   return generate(seed);
 }
 
-/// Of so many programs one, at least, reaches the mistake planted in it.
+/// At least one of so many programs reaches the mistake planted in it.
 constexpr std::int64_t kMostVain = 100;
 
 }  // namespace

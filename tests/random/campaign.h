@@ -14,7 +14,7 @@ namespace metronome::random_programs {
 /// One program in so many has its gradients checked.
 constexpr std::uint32_t kGradientsEvery = 4;
 
-/// What is asked of the program of a seed.
+/// The properties that are checked of a seed's program.
 enum class Kind : std::uint8_t {
   valid,      ///< all properties of a valid program on the CPU
   mistaken,   ///< those of a mistaken one
@@ -28,11 +28,11 @@ std::optional<Failure> check_seed(std::uint32_t seed, Kind kind, Tally* tally = 
 /// `describe_failure` does.
 std::optional<std::string> check_mistake(std::size_t index, std::uint32_t first, std::int64_t count,
                                          Tally* tally);
-/// Of all mistakes that which was reached least often, and how often.
+/// Returns the mistake that was reached least often, and how often.
 std::pair<std::string, std::int64_t> least_tried(const Tally& tally);
 
-/// What to tell of a seed that fails: the property, the smallest program that misses it in the same
-/// way, and how to run it again.
+/// Returns the words for a seed that fails: the property, the smallest program that misses it in
+/// the same way, and how to run it again.
 std::string describe_failure(std::uint32_t seed, Kind kind, const Failure& failure);
 
 /// The tally in words, some lines.

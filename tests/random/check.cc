@@ -30,8 +30,8 @@ bool finite(const std::vector<Left>& all, std::string& where) {
   return true;
 }
 
-/// The program run once more, with a little noise on all that floats: storages, inputs and what
-/// statements make. Of draw 0 there is none.
+/// Runs the program once more, with a little noise on all that floats: storages, inputs and what
+/// statements make. Draw 0 has no noise.
 std::vector<Left> run_with_noise(const Program& program, const Target& target, int steps,
                                  bool evaluates, int draw) {
   constexpr double kNoise = 1e-12;

@@ -1,4 +1,4 @@
-// What must hold of every random program.
+// Properties that must hold of every random program.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace metronome::random_programs {
 
-/// What was seen, over all programs.
+/// Counts over all programs.
 struct Tally {
   std::int64_t programs = 0;
   std::int64_t nodes = 0;
@@ -49,7 +49,7 @@ struct Failure {
 /// True where data decide how often a loop runs, or which branch.
 bool has_regions(const Graph& graph);
 
-/// What `check` finds; what it throws is a failure too.
+/// Returns what `check` finds; an exception that it throws is a failure too.
 std::optional<Failure> caught(const std::function<std::optional<Failure>()>& check);
 
 /// Replay equals stepwise in every bit, also where dead bytes of the arena are filled with NaN;
@@ -68,9 +68,9 @@ std::optional<Failure> check_on_device(const Program& program, Tally* tally = nu
 /// The mistake is reported with the line where it was planted, and nothing else is.
 std::optional<Failure> check_mistaken(const Program& program, Tally* tally = nullptr);
 
-/// What is fed wrongly is told of in one set of words by replay, stepwise and a device made of the
-/// host, with the line and the value; before, nothing is told but of a selector that the program
-/// computes, and that in the same words too.
+/// Replay, stepwise and a device made of the host tell of a wrong feed in one set of words, with
+/// the line and the value; before, nothing is told but of a selector that the program computes, and
+/// that in the same words too.
 std::optional<Failure> check_misfed(const Program& program, Tally* tally = nullptr);
 
 /// The program as text, with what is wrong with it where it cannot be built.

@@ -60,8 +60,8 @@ Term loop_times(Builder& b, const Step& s, const Term& h) {
   return {h.value.loop(body).times(n, b.line(s)), ""};
 }
 
-/// What follows a loop that data end: its count is an output, and may be used. `variable` holds
-/// what the loop gave.
+/// Ends the statement of a loop that data end: its count is an output, and the loop may be used.
+/// `variable` holds what the loop gave.
 void ended(Builder& b, const Step& s, const Value& result, const std::string& variable) {
   b.count_iterations(result, s);
   if (!result.poisoned()) b.loops.push_back({result, variable});

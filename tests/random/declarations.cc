@@ -55,7 +55,7 @@ Term named(Builder& b, const Step& s, const Term& h) {
   return h;
 }
 
-/// What the last step left, beside the stream.
+/// A state: what the last step left, beside the stream.
 Term state(Builder& b, const Step& s, const Term& h) {
   const LineScope scope(&b.graph().emitter(), b.line(s));
   if (h.value.poisoned() || b.place().guarded || b.place().repeated) {

@@ -1,4 +1,4 @@
-// What stands at the end of every random program: outputs, feeds, loss and optimizer.
+// The end of every random program: outputs, feeds, loss and optimizer.
 #pragma once
 
 #include <string>

@@ -69,7 +69,7 @@ class Generator {
     const int bodies =
         verb.least_bodies + static_cast<int>(below(verb.most_bodies - verb.least_bodies + 1));
     for (int i = 0; i < bodies; ++i) {
-      // What a condition is made from is short.
+      // The body that makes a condition is short.
       const bool condition = i == 1 && (verb.name == "loop_until" || verb.name == "loop_while");
       step.bodies.push_back(chain(condition ? below(2) : 1 + below(2), depth + 1));
     }

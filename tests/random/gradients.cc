@@ -62,7 +62,7 @@ Slope slope_of(Losses& losses, const std::string& name, const at::Tensor& direct
   const auto [up, down] = slopes(e);
   const auto [half_up, half_down] = slopes(e / 2);
   const double whole = (up + down) / 2, half = (half_up + half_down) / 2;
-  // What rounding of the loss leaves in a difference over e.
+  // The noise that rounding of the loss leaves in a difference over e.
   const double noise = 1e-13 * std::max(1.0, std::abs(here)) / e;
   const double bend = std::abs(up - down), half_bend = std::abs(half_up - half_down);
   const bool smooth = std::abs(whole - half) <= kSlopeTolerance * scale / 2 + noise &&

@@ -29,7 +29,7 @@ Target on_device(std::uint32_t seed) {
       seed);
 }
 
-/// What a step takes: right in all but, where `wrong`, the planted input.
+/// Returns a step's feeds: all right but, if `wrong`, that of the planted input.
 std::vector<Feed> feeds_of(const Builder& built, const Graph& graph, std::uint32_t seed,
                            bool wrong) {
   std::vector<Feed> all = feeds(graph, seed, 0);

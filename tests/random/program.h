@@ -35,7 +35,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-/// Which statements `generate` may use.
+/// The statements that `generate` may use.
 enum class Language : std::uint8_t {
   whole,   ///< all of them
   steady,  ///< none that data decide: every node runs in every step

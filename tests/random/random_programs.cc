@@ -18,7 +18,7 @@ namespace {
 using namespace metronome;
 using namespace metronome::random_programs;
 
-// What runs now, for the handler of a crash.
+// The program that runs now, for the handler of a crash.
 char now[80] = "";
 
 void crashed(int signal) {

@@ -329,7 +329,7 @@ std::string written(std::string_view text, const Term& h, const Term& v, const N
 
 Term apply(Builder& builder, const Row& row, const Step& step, const Term& h) {
   const Numbers numbers = numbers_for(step, h.value, builder.line_of(step));
-  // Of a poisoned stream there is no shape to look at.
+  // A poisoned stream has no shape to look at.
   const bool fits = row.fits == nullptr || (h.value.poisoned() && row.fits != once) ||
                     row.fits(h.value.shape(), numbers, builder.place());
   if (!fits) return apply(builder, kRows[0], step, h);

@@ -1,4 +1,4 @@
-// What the files of verbs share.
+// Declarations that the files of verbs share.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace metronome::random_programs {
 
-/// What an expression is written over, beside its operands.
+/// The numbers that an expression is written over, beside its operands.
 struct Numbers {
   std::int64_t a = 0;  ///< an axis of h
   std::int64_t b = 0;  ///< another, or the same
@@ -23,7 +23,7 @@ struct Row {
   enum class Operand : std::uint8_t { any, alike };  ///< `v` broadcasts to h, or is of its type
   std::string_view text;
   Value (*make)(Graph& g, Value h, Value v, const Numbers& numbers);
-  /// Where the expression is of use; elsewhere the statement is tanh(h). Null: everywhere.
+  /// True where the expression is of use; elsewhere the statement is tanh(h). Null: everywhere.
   bool (*fits)(const Shape& h, const Numbers& numbers, const Place& place) = nullptr;
   Operand operand = Operand::any;
   int weight = 2;
@@ -48,7 +48,7 @@ std::span<const Verb> verbs();
 struct Mistake {
   std::string_view name;
   Value (*make)(Builder& builder, const Step& step, const Term& h);
-  /// Where it is one; null: everywhere.
+  /// True where it is a mistake; null: everywhere.
   bool (*fits)(const Value& h, const Place& place) = nullptr;
 };
 std::span<const Mistake> mistakes();
@@ -59,8 +59,8 @@ struct DataMistake {
   Value (*make)(Graph& g, const Value& h, const Value& stray);
   Element element;                  ///< of the input, which has one element
   double (*wrong)(const Value& h);  ///< what to feed; 0 or, of a floating one, 1 is right
-  /// What the report says of it, with what was fed, or the line in the name of the input, for {};
-  /// empty where there is nothing to report.
+  /// The report's words for it, with what was fed, or the line in the name of the input, for {};
+  /// empty if there is nothing to report.
   std::string_view words;
 };
 std::span<const DataMistake> data_mistakes();

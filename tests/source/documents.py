@@ -1,5 +1,5 @@
-"""What the documents promise: links that lead somewhere, a README of two pages, sentences that begin
-with their subject."""
+"""The promises of documents and comments: links that lead somewhere, a README of two pages, sentences
+that begin with their subject."""
 
 import os.path
 import re
@@ -44,6 +44,30 @@ def too_long(text):
 def indirect_sentences(text):
     prose = "\n".join(line for line in CODE.sub("", text).splitlines() if not line.startswith("|"))
     return [sentence.strip() for sentence in INDIRECT.findall(prose)]
+
+
+COMMENT = re.compile(r"\s*//+<? ?(.*)$")
+AFTER_CODE = re.compile(r"""^[^"]*(?:"[^"]*"[^"]*)*?(?<!/)//+<? (.*)$""")  # not in a text
+
+
+def comments(text):
+    """Its comments, each as one line: neighbouring lines of nothing else are one comment."""
+    whole = []
+    for line in text.splitlines():
+        own, behind = COMMENT.match(line), AFTER_CODE.search(line)
+        if own and whole and whole[-1] is not None:
+            whole[-1] += " " + own.group(1)
+        elif own:
+            whole.append(own.group(1))
+        elif behind:
+            whole += [None, behind.group(1), None]
+        else:
+            whole.append(None)
+    return [comment for comment in whole if comment is not None]
+
+
+def indirect_comments(text):
+    return [sentence for comment in comments(text) for sentence in indirect_sentences(comment)]
 
 
 def documents(root):

@@ -1,4 +1,4 @@
-"""Of README.md and docs/: each rule of documents.py, on a planted mistake and on this tree."""
+"""Each rule of documents.py, on a planted mistake and on this tree's documents and comments."""
 
 import pathlib
 import sys
@@ -31,6 +31,30 @@ class Documents(unittest.TestCase):
         self.assertEqual(
             documents.indirect_sentences(text), ["What it is, is this", "Of it we speak", "Where it runs"]
         )
+
+    def test_indirect_comments_are_found(self):
+        text = (
+            "// What it holds.\n"
+            "int a;  ///< of which it is one\n"
+            "/// One of two. Of these\n"
+            "/// the first.\n"
+            'std::string where = "Where // What";\n'
+            "int b;  ///< Which of them\n"
+            "// Says\n"
+            "// What is meant.\n"
+        )
+        self.assertEqual(
+            documents.indirect_comments(text), ["What it holds", "Of these the first", "Which of them"]
+        )
+
+    def test_comments_of_this_tree(self):
+        folders = ("benchmarks", "distributed", "example", "executor", "graph", "models", "ops", "tests")
+        files = [path for folder in folders for path in sorted(pathlib.Path(folder).rglob("*"))]
+        sources = [path for path in files if path.suffix in (".h", ".cc")]
+        self.assertGreater(len(sources), 600)
+        for path in sources:
+            text = path.read_text(encoding="utf-8")
+            self.assertEqual(documents.indirect_comments(text), [], f"{path}: begin with the subject")
 
     def test_this_tree(self):
         root = pathlib.Path(".")

@@ -62,7 +62,8 @@ std::string name_of(const program::StreamPlan& plan, Launched launched);
 /// "one graph, 9 regions, 3 deep".
 std::string name_of(const program::RegionParts& regions);
 
-/// Which tasks must come after which: by the bytes that they touch; and the last after all.
+/// Returns, for each task, the tasks that it must come after: by the bytes that they touch; and the
+/// last after all.
 std::vector<std::vector<std::int32_t>> order_of(std::span<const program::Task> tasks);
 
 /// Commands of the longest row of tasks of which each must come after the one before.

@@ -36,7 +36,7 @@ constexpr std::size_t kBuckets[] = {1, 4, 16};
 constexpr double kRoomForFewBuckets = 1.1;
 constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
 
-/// What both have in common.
+/// The common base of the graph and stepwise back ends.
 class CudaBackend : public Backend {
  public:
   CudaBackend(const Target& target, const CompileOptions& options, const std::string& graph)

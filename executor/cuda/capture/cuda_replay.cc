@@ -34,7 +34,7 @@
 namespace metronome::executor::capture {
 namespace {
 
-/// What all plans of one executable share on the device.
+/// Objects that all plans of one executable share on the device.
 struct SharedByPlans {
   std::shared_ptr<CudaDriver> driver;
   CudaTable table;
@@ -71,7 +71,7 @@ bool is_collective(const Command& command) {
   return call != nullptr && call->as<CollectiveCommand>() != nullptr;
 }
 
-/// What a step leaves, kept to compare steps bit for bit.
+/// The numbers that a step leaves, kept to compare steps bit for bit.
 struct StepOutcome {
   std::vector<std::byte> storages;
   std::vector<std::vector<std::byte>> readables;
@@ -437,7 +437,7 @@ class CudaReplay final : public Engine {
  private:
   const CudaPlanReplay& of(PlanId plan) const { return *replays_[plan.index]; }
 
-  /// What steps that are over have written of the fault that is kept. Waits for nothing.
+  /// Returns the kept fault, as far as steps that are over have written it. Waits for nothing.
   std::optional<FaultSlot::Found> told() const {
     for (std::size_t slot = 0; slot < ran_.size(); ++slot) {
       if (!ran_[slot].present()) continue;

@@ -17,7 +17,7 @@ class HostCopies {
  public:
   HostCopies(CudaDriver& driver, CudaStream stream) : driver_(driver), stream_(stream) {}
 
-  /// What lies there now. Operands that are one value are one copy.
+  /// Returns a copy of the bytes that lie at `place` now. Operands that are one value are one copy.
   Tensor of(std::byte* place, const Type& type) {
     const std::size_t bytes = type.bytes();
     if (place == nullptr || bytes == 0) return contiguous_tensor({}, nullptr, type);

@@ -7,11 +7,11 @@
 
 namespace metronome::executor::capture {
 
-/// Lives as long as a launch that should take no time is under way. Warns once, by the log, where
-/// it takes longer than `patience`. Where METRONOME_LAUNCH_LIMIT names seconds it ends the process
-/// after them, with a line that says so: a launch that hangs cannot be undone, and whatever waits
-/// for the device, destructors too, would wait with it. That is for programs that nobody watches:
-/// under a debugger a launch takes as long as its user does.
+/// Lives as long as a launch that should take no time is under way. Warns once, by the log, if it
+/// takes longer than `patience`. If METRONOME_LAUNCH_LIMIT names a number of seconds, it ends the
+/// process after them, with a line that says so: a launch that hangs cannot be undone, and whatever
+/// waits for the device, destructors too, would wait with it. That is for programs that nobody
+/// watches: under a debugger a launch takes as long as its user does.
 class LaunchWatch {
  public:
   /// `what` is launched: "graph "mlp", train: one graph, 2 streams". Throws RunError where the

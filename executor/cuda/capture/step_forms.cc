@@ -45,7 +45,7 @@ class FormMaker {
     add(name_of(regions), alone, regions, streams_[0]);
   }
 
-  /// What runs in no region though it has a guard.
+  /// Notes the tasks that run in no region though they have a guard.
   void note_masked() {
     for (const program::Task& task : tasks_) {
       if (!task.guard.present() || task.conditional) continue;
@@ -57,7 +57,8 @@ class FormMaker {
   StepForms take() { return std::move(made_); }
 
  private:
-  /// What libraries capture may not be conditional: that is no failure, however strict the driver.
+  /// Nodes that libraries capture may not be allowed in a conditional node: that is no failure,
+  /// however strict the driver.
   template <class... Parts>
   void add(const std::string& name, bool throws, Parts&&... parts) {
     try {

@@ -15,7 +15,8 @@ bool overlap(const program::ByteRange& a, const program::ByteRange& b) {
   return std::less<>()(at, bt + b.bytes) && std::less<>()(bt, at + a.bytes);
 }
 
-/// What work changes of what it reads: an operand in whose place the value is computed, a sum.
+/// Bytes that work both reads and writes, kept to be put back: an operand in whose place the value
+/// is computed, a sum.
 class Changed {
  public:
   Changed(CudaDriver& driver, CudaStream stream, const program::Work& work)

@@ -22,7 +22,7 @@ class StepTimes {
             std::span<const program::Task> tasks, const program::Task& reads);
   StepTimes(const StepTimes&) = delete;
 
-  /// What each task takes, in their order; the inputs of the step have been sent.
+  /// Returns the time of each task, in their order; the inputs of the step must have been sent.
   std::vector<KernelTime> measure();
 
  private:

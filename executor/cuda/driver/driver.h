@@ -15,7 +15,7 @@
 
 namespace metronome {
 
-/// What a driver hands out: numbers of its own.
+/// Handles that a driver hands out: numbers of its own.
 struct CudaStream {
   int index = -1;
   bool operator==(const CudaStream&) const = default;
@@ -27,7 +27,7 @@ struct CudaGraphExec {
   int index = -1;
 };
 
-/// What a command becomes in a captured graph.
+/// The graph nodes that a command becomes when it is captured.
 struct CapturedAs {
   int nodes = 1;
   bool conditional = true;  ///< whether all of them may stand in a conditional node
@@ -88,22 +88,23 @@ class CudaDriver : public Libraries {
   virtual CapturedAs prepare(const Command& command) = 0;
   virtual void enqueue(const Command& command, CudaStream stream) = 0;
 
-  /// What is enqueued on the stream, and on streams that wait for its events, until end_capture,
-  /// becomes a graph, which is instantiated and uploaded. `expected` is the number of its nodes,
-  /// those of conditional bodies included; InternalError names both numbers where they differ.
+  /// Work that is enqueued on the stream, and on streams that wait for its events, until
+  /// end_capture, becomes a graph, which is instantiated and uploaded. `expected` is the number of
+  /// its nodes, those of conditional bodies included; InternalError names both numbers if they
+  /// differ.
   virtual void begin_capture(CudaStream stream) = 0;
   virtual CudaGraphExec end_capture(CudaStream stream, int expected) = 0;
   /// Whether the device lets a kernel begin before the one that it comes after has ended.
   virtual bool begins_early() const { return false; }
-  /// In the graph that is captured on the stream, of our own kernels each that comes after one
-  /// other of them alone begins early: its launch and the fetching of its code take no time of
-  /// their own. What it computes waits as before. Only where `begins_early`.
+  /// In the graph that is captured on the stream, each of our own kernels that comes directly after
+  /// a single other one begins early: its launch and the fetching of its code take no time of their
+  /// own. Its computation waits as before. Only if `begins_early`.
   virtual void begin_early(CudaStream) {}
-  /// A conditional node of the graph. Of what is enqueued on the capturing stream until
-  /// `end_cases`, in parts that `next_case` divides, a launch runs one: that of the first of
-  /// `guards`, on the device, that is true when it arrives here; where none is, the part after all
-  /// of theirs, if there is one (`otherwise`). Parts hold commands and conditional nodes. At most
-  /// kMostCases guards. Makes kCaseNodes nodes beside those of its parts.
+  /// Begins a conditional node of the graph. `next_case` divides the work that is enqueued on the
+  /// capturing stream until `end_cases` into parts, of which a launch runs one: that of the first
+  /// of `guards`, on the device, that is true when the launch arrives here; if none is true, the
+  /// part after all of theirs, if there is one (`otherwise`). Parts hold commands and conditional
+  /// nodes. At most kMostCases guards. Makes kCaseNodes nodes beside those of its parts.
   virtual void begin_cases(std::span<const bool* const> guards, bool otherwise,
                            CudaStream stream) = 0;
   virtual void next_case(CudaStream stream) = 0;

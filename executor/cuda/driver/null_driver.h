@@ -18,7 +18,7 @@ class NullDriver : public CudaDriver {
  public:
   explicit NullDriver(DeviceProperties properties = {});
 
-  /// What was asked for, a line each:
+  /// The recorded calls, a line each:
   ///   "memory 1024 bytes", "release", "release of memory that is not held", "mapped 4096 bytes",
   ///   "stream 1", "event 3", "begin capture on stream 0", "layer_norm <<<256, 32, 0>>> on stream
   ///   1", "gemm f32 ... on stream 0", "copy 64 bytes on stream 0", "zero 64 bytes on stream 0",

@@ -44,8 +44,8 @@ class Stopwatch {
 /// warm: what they touch is in the caches, as far as it fits.
 class Repeated {
  public:
-  /// Prepares the commands, which outlive it, and runs them some times. Where they cannot be
-  /// captured they are timed by launches; a strict driver throws instead.
+  /// Prepares the commands, which outlive it, and runs them some times. Commands that cannot be
+  /// captured are timed by launches; a strict driver throws instead.
   Repeated(const Stopwatch& watch, std::span<const Command> commands);
   ~Repeated() { release(); }
   Repeated(Repeated&& other) noexcept;
@@ -55,7 +55,8 @@ class Repeated {
   /// Times by launches from here on, so that those beside it are timed alike.
   void use_launches() { release(); }
 
-  /// Of one run of the commands: the mean of one round, the median of several.
+  /// Returns the time of one run of the commands: the mean of one round, or the median of several
+  /// rounds.
   double milliseconds() const;
   double milliseconds(int rounds) const;
 

@@ -49,7 +49,7 @@ bool empty(const GemmProblem& p) { return p.m == 0 || p.n == 0 || p.k == 0 || p.
 
 }  // namespace
 
-/// What is called of libcublasLt, and its handle.
+/// The functions of libcublasLt that are called, and its handle.
 struct CublasLt::Library {
   libraries::Library library{"libcublasLt.so.13", "nvidia-cublas"};
 #define METRONOME_FUNCTION(symbol) \
@@ -190,7 +190,8 @@ CublasLt::Product::Product(const Library& lt, const GemmProblem& problem, const 
   }
 }
 
-/// What the library offers, its own first choice first; nothing, with a note, where it refuses.
+/// Returns the algorithms that the library offers, its own first choice first; none, with a note,
+/// if it refuses.
 std::vector<cublasLtMatmulHeuristicResult_t> CublasLt::Product::offers(
     const Library& lt, const GemmProblem& of, const Alignments& alignments,
     std::size_t workspace) const {
@@ -207,10 +208,10 @@ std::vector<cublasLtMatmulHeuristicResult_t> CublasLt::Product::offers(
   const cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
       lt.context.get(), operation.get(), first.get(), second.get(), result.get(), result.get(),
       preference.get(), kAlgorithms, found.data(), &count);
-  // Where it has nothing the header promises "not supported", but of combinations that it does not
-  // know (a type, an epilogue) the library says other things too ("invalid value":
-  // github.com/NVIDIA/CUDALibrarySamples, issue 274). Without the bias it can be had all the same;
-  // whoever needs what is refused says so.
+  // The header promises the status "not supported" if there is no algorithm, but for combinations
+  // that the library does not know (a type, an epilogue) it returns other errors too ("invalid
+  // value": github.com/NVIDIA/CUDALibrarySamples, issue 274). The product can still be had without
+  // the bias; a caller that needs the refused one says so.
   if (status != CUBLAS_STATUS_SUCCESS) {
     logger().log(of.bias ? spdlog::level::debug : spdlog::level::warn,
                  "{}: cuBLASLt offers no algorithm: {}", to_string(of),

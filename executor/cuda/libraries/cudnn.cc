@@ -113,7 +113,7 @@ Shape strides_of(const Shape& shape) {
 
 }  // namespace
 
-/// What is called of the library, and what makes descriptors.
+/// The functions of the library that are called, and makers of descriptors.
 struct Cudnn::Library {
   libraries::Library library{"libcudnn_graph.so.9", "nvidia-cudnn-cu13", true};
 #define METRONOME_FUNCTION(type, symbol) \

@@ -1,5 +1,6 @@
-// What is called of cuDNN's backend interface (cudnn_graph.h of version 9), declared here: a build
-// needs no cuDNN. tests/cuda_runtime/cudnn_test.cc compares it with the header where there is one.
+// Declarations of the part of cuDNN's backend interface (cudnn_graph.h of version 9) that is
+// called: a build needs no cuDNN. tests/cuda_runtime/cudnn_test.cc compares it with the header
+// where there is one.
 #pragma once
 
 #include <cuda_runtime_api.h>

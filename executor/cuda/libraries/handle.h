@@ -13,8 +13,8 @@ namespace metronome::executor::libraries {
 template <class T, class Destroy>
 using Handle = std::unique_ptr<std::remove_pointer_t<T>, Destroy>;
 
-/// Destroys by a function that is linked. What it returns is not looked at: a destructor could do
-/// nothing about it, and a device in error refuses every call.
+/// Destroys by a function that is linked. It ignores the returned status: a destructor could do
+/// nothing about an error, and a device in error refuses every call.
 template <auto destroy>
 struct Calls {
   template <class T>

@@ -23,8 +23,8 @@ void* load(const std::string& file, std::string& reason) {
   return handle;
 }
 
-/// Where NVIDIA's wheels keep their libraries: site-packages/nvidia/cu13/lib, .../cudnn/lib and
-/// their like, beside the torch that was loaded.
+/// Returns the folders in which NVIDIA's wheels keep their libraries:
+/// site-packages/nvidia/cu13/lib, .../cudnn/lib and their like, beside the torch that was loaded.
 std::vector<std::filesystem::path> folders_of_wheels() {
   void* torch = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
   if (torch == nullptr) return {};

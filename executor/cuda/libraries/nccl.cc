@@ -49,7 +49,7 @@ std::string hexadecimal(std::span<const char> bytes) {
   return text;
 }
 
-/// What a rank tells the others before they make communicators, a line each.
+/// The text that a rank sends the others before they make communicators, a line for each field.
 struct NcclIntroduction {
   std::string failure;  ///< why it cannot take part; empty: it can
   std::string device;   ///< "0 (NVIDIA H100)"

@@ -17,7 +17,7 @@ constexpr std::chrono::microseconds kGlance{100};
 
 }  // namespace
 
-/// Where a rank fails, others do not come to destroy theirs.
+/// A rank that failed aborts its communicator: the others do not come to destroy theirs.
 NcclCommunicator::Owned::~Owned() {
   if (handle == nullptr) return;
   const bool aborts = !failure.empty() || std::uncaught_exceptions() > 0;

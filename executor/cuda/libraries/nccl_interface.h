@@ -1,5 +1,5 @@
-// What is called of NCCL (nccl.h of version 2.14 and later), declared here: a build needs no NCCL.
-// tests/nccl/library_test.cc compares it with the header where there is one.
+// Declarations of the part of NCCL (nccl.h of version 2.14 and later) that is called: a build needs
+// no NCCL. tests/nccl/library_test.cc compares it with the header where there is one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -56,7 +56,7 @@ struct Functions {
   Result (*ncclGroupEnd)();
 };
 
-/// Of libnccl.so.2. Throws RunError where it cannot be loaded.
+/// Loads libnccl.so.2. Throws RunError if it cannot be loaded.
 Functions load();
 
 }  // namespace metronome::executor::libraries::nccl

@@ -40,7 +40,7 @@ class NcclWatchdog {
 
   CollectiveRanks& ranks_;
   NcclCommunicator &captured_, &others_;
-  // Of the thread alone.
+  // Used by the thread alone:
   std::optional<CollectivePlace> place_;  // in which the device waits
   Clock::time_point since_;
 

@@ -15,7 +15,7 @@ const CollectiveCommand* collective_of(const Command& command) {
   return call == nullptr ? nullptr : call->as<CollectiveCommand>();
 }
 
-/// What the device may be writing.
+/// Reads a word that the device may be writing.
 cuda::Index seen(cuda::Index& word) {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }

@@ -1,4 +1,4 @@
-// Where steps stand in their collectives.
+// Marks, in mapped memory, of where steps stand in their collectives.
 #pragma once
 
 #include <memory>

@@ -91,7 +91,7 @@ class Bench {
     return commands;
   }
 
-  /// What the commands leave.
+  /// Runs the commands and returns the results that they leave.
   Results results_of(const CommandList& list) {
     for (const Command& command : list.commands()) driver_.prepare(command);
     for (const Command& command : list.commands()) driver_.enqueue(command, stream_);

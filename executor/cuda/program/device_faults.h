@@ -1,4 +1,4 @@
-// Where a device keeps what steps met and went on with.
+// The faults that steps met and went on with, as a device keeps them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace metronome::executor::program {
 
-/// Of one executable: the control block and what its kernels report to.
+/// Memory of one executable on the device: the control block, and the places to which its kernels
+/// report.
 class DeviceFaults {
  public:
   /// `nodes`: of all plans' graphs. `watches`: numbers that are not finite are looked for.
@@ -21,7 +22,8 @@ class DeviceFaults {
 
   cuda::Control* control() const { return control_; }
   bool watches() const { return met_ != nullptr; }
-  /// Of node number `node` of all plans' graphs; reported where `guard` is null or true.
+  /// The places to which kernels of node number `node` of all plans' graphs report; they report if
+  /// `guard` is null or true.
   cuda::Lookups lookups(std::size_t node, const bool* guard) const;
   cuda::Watch watch(std::size_t node, const bool* guard) const;
   /// For the last kernel of a plan whose nodes count from `base` on.

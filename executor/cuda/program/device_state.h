@@ -1,4 +1,4 @@
-// What an executable keeps on a device beside its arenas: storages, inputs, constants.
+// The state of an executable on a device beside its arenas: storages, inputs, constants.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What must come before what, found from the bytes that pieces of work touch.
+// The order constraints between pieces of work, found from the bytes that they touch.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 
 namespace metronome::cuda {
 
-/// What a device keeps from step to step for the executor.
+/// State that a device keeps from step to step for the executor.
 struct Control {
   static constexpr int kNone = 0x7FFFFFFF;
   Index step = 0;     ///< number of the step that runs
@@ -23,7 +23,7 @@ struct Control {
 /// (executor/engine/faults.h); `value` has one number for each place, a lookup's index or a Blame.
 struct FaultTable {
   Index* value;
-  // What follows is null or zero where numbers are not watched.
+  // The pointers and counts below are null or zero where numbers are not watched.
   int* met;                ///< [node][2]: not zero where it stored a NaN, an infinity
   const int* begins;       ///< [node of the plan, and one more]: its makers' beginning
   const int* makers;       ///< nodes of the plan, and -1 - source
@@ -59,7 +59,7 @@ struct InputPart {
   int input;     ///< its number
   int number;    ///< of the part, from 0 in each input
   int floating;  ///< bytes of an element that may not be finite, 4 or 8, or one of these; else 0
-  /// Of two bytes: the bits of the exponent.
+  /// For elements of two bytes: the bits of the exponent.
   static constexpr int kBFloat16 = 0x7F80, kFloat16 = 0x7C00;
 };
 

@@ -67,7 +67,7 @@ Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte
     touch(task.touched.writes, output_data.back(), node.types[k].bytes());
   }
   touch(task.touched.writes, scratch, plan.scratch_bytes[index]);
-  // What a region makes where it need not run is nobody's fault.
+  // A guarded node reports no fault where its guard is false: nothing needs its result then.
   const bool* reported_if =
       node.guard.present() ? reinterpret_cast<const bool*>(locate(node.guard)) : nullptr;
   touch(task.touched.reads, reported_if, sizeof(bool));
@@ -92,9 +92,9 @@ namespace {
 /// Its address stands for all that nodes do beside their results. Its number means nothing.
 constexpr char kEffects = 0;
 
-/// What nodes wait for, as bytes: as if a node wrote a byte of its own, and who waits for it read
-/// that. So an order that no value's bytes ask for is kept on any streams and in any regions. A
-/// node's own place in the host's memory stands for its byte: no value lies there.
+/// Represents waits as bytes: as if a node wrote a byte of its own, and each node that waits for it
+/// read that byte. So an order that no value's bytes ask for is kept on any streams and in any
+/// regions. The address of the `Node` on the host stands for its byte: no value lies there.
 class Waits {
  public:
   explicit Waits(const ir::Graph& graph) : graph_(graph), waited_for_(graph.nodes().size()) {

@@ -21,8 +21,8 @@ struct Task {
   KernelTime kernel;  ///< which it is; without a time
   std::vector<Command> commands;
   Work touched;
-  /// Where it is false nothing reads what the task makes: it may be skipped, or run all the same.
-  /// Absent: always true.
+  /// If the guard is false, nothing reads what the task makes: the task may be skipped, or run all
+  /// the same. Absent: always true.
   ValueId guard = {};
   const bool* guard_at = nullptr;
   /// False where something that it captures to may not stand in a conditional node: it runs always.
@@ -31,7 +31,7 @@ struct Task {
   ValueId computes = {};
 };
 
-/// What nodes are bound to beside their values' memory.
+/// The objects to which nodes are bound beside their values' memory.
 struct CudaBinding {
   const CudaTable& table;
   const DeviceProperties& device;

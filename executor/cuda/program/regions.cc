@@ -241,8 +241,8 @@ class Clearing {
     ranges.emplace_back(place_, place_);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const auto [begin, end] = ranges[i];
-      // What earlier bodies compute may be read in this one; before what later ones compute, its
-      // bytes may be another value's.
+      // Guards of earlier bodies are cleared first, as this body may read them; guards of later
+      // bodies are cleared last, as their bytes may hold another value until then.
       const std::vector<bool*> first = guards_of(ranges.front().first, begin, begin);
       const std::vector<bool*> last = guards_of(end, place_, place_);
       if (first.empty() && last.empty()) continue;

@@ -1,4 +1,4 @@
-// Which of a step's tasks stand in conditional nodes of its graph.
+// The tasks of a step that stand in conditional nodes of its graph.
 //
 // A conditional node has bodies, each under a guard, of which no two are ever true together: one
 // body is an IF node, several are a SWITCH node, as of the branches of a choice. `flat` regions
@@ -6,9 +6,9 @@
 // guards that are computed on the way: a loop is one node in the graph, its second iteration's, in
 // whose body stands that of the third; where it halts the rest costs nothing.
 //
-// A guard that is computed in a body says nothing where that body does not run. Where something
-// later reads it, all other bodies, and one for the case that no guard is true, write "false"
-// there, which it is: it implies the guard of its body.
+// A guard that is computed in a body has no value where that body does not run. If something later
+// reads the guard, all other bodies, and one for the case that no guard is true, write "false"
+// there; that is its value, as it implies the guard of its body.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct RegionPart {
 };
 using RegionParts = std::vector<RegionPart>;
 
-/// What runs where its guard is true, or, without one, where no other body of the node does.
+/// A part of a conditional node that runs if its guard is true, or, without one, if no other body
+/// of the node does.
 struct Body {
   ValueId guard = {};
   const bool* guard_at = nullptr;
@@ -41,7 +42,7 @@ struct Body {
 enum class Nesting : std::uint8_t { flat, nested };
 
 /// All tasks, each after those that `after`, as of `order_of`, says it comes after, in as few
-/// conditional nodes as taking them region by region makes. What may not be conditional runs
+/// conditional nodes as taking them region by region makes. Tasks that may not be conditional run
 /// always.
 RegionParts make_regions(std::span<const Task> tasks,
                          std::span<const std::vector<std::int32_t>> after,

@@ -1,4 +1,5 @@
-// Which of R copies of feeds and reads a step uses, and when the host may touch it.
+// The slot of feeds and reads that a step uses, of R copies, and the time at which the host may
+// touch it.
 //
 //   step       0   1   2   3   4 ...        R = 2: while step 3 runs, the host fills the feeds of
 //   slot       0   1   0   1   0 ...        step 4 once step 2 is over, and may read 2 and 3

@@ -20,8 +20,9 @@ constexpr int kThreads = 256;
 constexpr std::size_t kWord = sizeof(cuda::LoadInputs::Word);
 /// Words that a block copies of an input on the device: some a thread.
 constexpr std::size_t kWords = 4 * kThreads;
-/// Of one that is read over the bus: one a thread, so that all are asked for at once. A thread asks
-/// for its next word when the last has come, and the bus is slow to answer.
+/// Words that a block copies of an input that is read over the bus: one a thread, so that all are
+/// asked for at once. A thread asks for its next word when the last has come, and the bus is slow
+/// to answer.
 constexpr std::size_t kBusWords = kThreads;
 
 int floating_kind(const Type& type) {
@@ -96,7 +97,7 @@ void InputSlots::clear(int slot) {
 
 std::byte* InputSlots::feed(int slot, std::size_t index) {
   Place& place = places_[index];
-  // Of a call that failed before its step was launched a copy may be under way still.
+  // A copy may still be under way, if a call failed before its step was launched.
   if (place.sent > 0) driver_.synchronize(stream_);
   place.written = place.sent = 0;
   flags(slot)[index] = 1;

@@ -1,4 +1,4 @@
-// What goes in and out of steps that are in flight: slots of inputs, numbers that users read.
+// The inputs and outputs of steps that are in flight: slots of inputs, numbers that users read.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ class InputSlots {
   struct Place {
     std::size_t begin = 0;  ///< a multiple of kDeviceAlignment
     std::size_t bytes = 0;
-    // Of the slot that was begun last:
+    // State of the slot that was begun last:
     std::size_t written = 0;  ///< bytes
     std::size_t sent = 0;     ///< of these: on their way to the device, or there
 
@@ -87,7 +87,7 @@ class InputSlots {
   std::size_t flag_bytes_ = 0;  ///< before the first slot: [slot][input] whether it was fed
   MappedMemory mapped_;
   DeviceBlock device_slots_;
-  // Of the slot that was begun last:
+  // State of the slot that was begun last:
   bool sending_ = false;  ///< something goes up
   bool taking_ = false;   ///< some of it from what `take` was given
 };

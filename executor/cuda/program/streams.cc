@@ -87,7 +87,7 @@ class Assigner {
   std::vector<std::int32_t> needed(Clock& clock, std::vector<std::int32_t> after) {
     std::sort(after.begin(), after.end());
     std::vector<std::int32_t> waits;
-    // What an item implies is earlier than the item.
+    // An item comes later than those that it implies.
     for (auto it = after.rbegin(); it != after.rend() && *it != StreamPlan::kStart; ++it) {
       if (clock[plan_.stream[*it]] >= places_[*it]) continue;
       merge(clock, clocks_[*it]);

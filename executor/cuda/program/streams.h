@@ -1,4 +1,4 @@
-// Which stream runs each piece of work, and the events that hold the streams together.
+// The stream of each piece of work, and the events that hold the streams together.
 //
 //   start    a ---- c ------ f    end       stream 0
 //       \       \         /     /

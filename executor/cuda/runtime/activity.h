@@ -1,4 +1,5 @@
-// What the device did and how long it took, by its own records: CUPTI's activities.
+// The device's own records of the work that it did and of the time that it took: CUPTI's
+// activities.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class Activities {
 
   /// Records from here on. Throws RunError where CUPTI refuses.
   void begin();
-  /// What this thread enqueues from here on, until the next label.
+  /// Labels the work that this thread enqueues from here on, until the next label.
   void label(std::uint64_t label);
   /// Ends it. The device is through with what was enqueued. Microseconds that kernels, copies and
   /// memsets of each label took, added up; labels of which there is no record are not among them.

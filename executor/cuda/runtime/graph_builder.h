@@ -14,8 +14,9 @@
 
 namespace metronome::executor::runtime {
 
-/// What streams, events and conditions say of order becomes edges. No stream is captured meanwhile:
-/// any call may be made beside it, and one that fails leaves nothing behind but this object.
+/// Turns the order that streams, events and conditions set into edges of a graph. No stream is
+/// captured meanwhile: any call may be made beside it, and one that fails leaves nothing behind but
+/// this object.
 ///
 /// Calls throw InternalError where the executor broke a rule of capture.
 class GraphBuilder {

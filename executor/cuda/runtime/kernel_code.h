@@ -8,7 +8,7 @@
 
 namespace metronome::executor::runtime {
 
-/// What the CUDA runtime tells of a kernel's code on a device.
+/// Properties of a kernel's code on a device, as the CUDA runtime tells them.
 struct KernelCode {
   int threads = 0;       ///< the most of a block
   int registers = 0;     ///< of a thread

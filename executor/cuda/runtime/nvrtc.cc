@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(metronome::cuda::Kernel::most_threa
 /// those of its parts.
 constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false", "-DNDEBUG"};
 
-/// What is called of libnvrtc.
+/// The functions of libnvrtc that are called.
 struct Nvrtc {
   libraries::Library library{"libnvrtc.so.13", "nvidia-cuda-nvrtc"};
 #define METRONOME_FUNCTION(symbol) \
@@ -113,7 +113,7 @@ std::uint64_t key_of(const std::string& source, const std::string& architecture)
   return hash.value();
 }
 
-/// What libnvrtc made of a source with its wrapper, with an option more than those of all.
+/// Compiles a source with its wrapper by libnvrtc, with `option` beside the options of all.
 Program compiled(const std::string& whole, const std::string& architecture,
                  const char* option = nullptr) {
   Program program = make_program(whole);

@@ -20,9 +20,9 @@ std::string architecture(int major, int minor);
 /// source where it does not compile.
 std::vector<char> compile_cubin(const std::string& source, const std::string& architecture);
 
-/// What the assembler says of the code of several sources, in the lines of `ptxas -v`: registers,
-/// spills and shared memory. They are compiled together, which takes less time, and the symbol of
-/// number k is "metronome_entry_<k>". Throws as `compile_cubin` does.
+/// Returns the assembler's report on the code of several sources, in the lines of `ptxas -v`:
+/// registers, spills and shared memory. The sources are compiled together, which takes less time,
+/// and the symbol of number k is "metronome_entry_<k>". Throws as `compile_cubin` does.
 std::string resource_report(std::span<const std::string> sources, const std::string& architecture);
 
 /// The same as `compile_cubin`, from the cache where it is there, else kept in it. The key covers

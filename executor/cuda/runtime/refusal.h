@@ -6,13 +6,13 @@
 
 namespace metronome::executor::runtime {
 
-/// What the CUDA runtime tells of a machine and of one of its devices.
+/// Properties of a machine and of one of its devices, as the CUDA runtime tells them.
 struct FoundDevices {
   int driver = 0;  ///< the CUDA version that the driver serves, as 13000; 0: there is no driver
   int count = 0;
   std::string error = {};  ///< why the devices could not be counted; empty: they were
   std::optional<std::string> visible = {};  ///< CUDA_VISIBLE_DEVICES, where it is set
-  /// Of the device asked for, where there is one.
+  /// The device asked for, if there is one: its name, then its compute capability.
   std::string name = {};
   int major = 0;  ///< compute capability
   int minor = 0;

@@ -77,8 +77,9 @@ class RuntimeDriver : public CudaDriver {
   std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
                                               CudaStream stream) override;
 
-  /// What the device has less of since this was opened, beside what was handed out here: the only
-  /// way to learn what modules, handles and graphs take. Others' memory on the device blurs it.
+  /// Returns how many bytes of the device's free memory went since this was opened, without those
+  /// handed out here: the only way to learn what modules, handles and graphs take. Memory that
+  /// other processes take on the device blurs it.
   std::size_t other_bytes() const override;
 
  private:
@@ -124,8 +125,8 @@ class RuntimeDriver : public CudaDriver {
   bool no_activities_ = false;  // it was tried
   CodeCache cache_;
 
-  // What was handed out, destroyed from the last to the first: graphs before the modules and the
-  // memory that they use.
+  // Resources that were handed out. They are destroyed from the last to the first: graphs before
+  // the modules and the memory that they use.
   std::deque<DeviceMemory> device_;
   std::unordered_map<const std::byte*, std::size_t> device_bytes_;  // of each
   std::deque<HostMemory> mapped_;

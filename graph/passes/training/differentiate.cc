@@ -19,7 +19,7 @@
 namespace metronome::passes {
 namespace {
 
-/// Which nodes of `graph` depend on something whose gradient is asked for.
+/// [node] Whether the node depends on something whose gradient is asked for.
 std::vector<bool> active_nodes(const ir::Graph& graph) {
   std::vector<bool> active(graph.nodes().size(), false);
   for (const Node& node : graph.nodes()) {
@@ -89,9 +89,9 @@ class Reverse {
     }
   }
 
-  /// What a merge receives goes to the branch that ran, as it is. Where that would be more than one
-  /// contribution for an operand, it is joined first: else a choice after a loop would be told
-  /// apart again at each iteration.
+  /// Passes the contributions that a merge receives to the branch that ran, as they are. If that
+  /// would be more than one contribution for an operand, they are joined first: else a choice after
+  /// a loop would be told apart again at each iteration.
   void pass_on(const Node& merge, ValueId result) {
     struct Passed {
       ValueId target;
@@ -174,7 +174,7 @@ ir::Graph differentiate(ir::Graph graph, const Settings& settings) {
       }
     }
   }
-  // What the loss does not depend on has a gradient of zeros.
+  // Values on which the loss does not depend have a gradient of zeros.
   for (std::int32_t i = 0; i < count; ++i) {
     if (!by_training[i]) continue;
     Node node = graph.nodes()[i];

@@ -120,8 +120,8 @@ bool GradientSums::partition(ValueId outer, const std::vector<Contribution>& par
 }
 
 Value GradientSums::merged(ValueId outer, std::vector<Contribution> parts) const {
-  // What is left where no other holds needs no guard of its own: the one that would cost most,
-  // which are those that take a node to deny a guard.
+  // The last contribution, which is left where no other holds, needs no guard of its own. It is the
+  // one whose guard would cost most: each guard that is denied takes a node.
   const auto cost = [](const Contribution& part) {
     const auto denied = std::count_if(part.when.begin(), part.when.end(),
                                       [](const control::GuardFact& fact) { return !fact.holds; });

@@ -1,4 +1,5 @@
-// What flows into each value on the way back, and under which guards.
+// The contributions to each value's gradient on the way back, and the guards under which they are
+// made.
 #pragma once
 
 #include <map>
@@ -11,9 +12,9 @@
 namespace metronome::passes {
 
 /// Contributions to the gradients of a graph's values. Those that are made under the value's own
-/// guard are summed at once. Of others, those whose guards exclude each other and together cover
-/// the value's guard are joined by `merge`; what remains is a sum that begins as the first, or as
-/// zero where that does not count, and takes each other contribution where it was made.
+/// guard are summed at once. Others whose guards exclude each other and together cover the value's
+/// guard are joined by `merge`; the rest become a sum that begins as the first, or as zero where
+/// the first does not count, and takes each other contribution where it was made.
 class GradientSums {
  public:
   struct Contribution {
@@ -30,7 +31,7 @@ class GradientSums {
   bool counts(ValueId target, std::vector<control::GuardFact> when) const;
   /// A contribution that is computed, and counts, where all facts hold.
   void add(ValueId target, Value contribution, std::vector<control::GuardFact> when);
-  /// What has been added, unjoined.
+  /// Returns the contributions added so far, unjoined.
   const std::vector<Contribution>& contributions(ValueId target) { return pending_[target]; }
   /// The gradient of a value to which nothing is added any more; absent where nothing was.
   Value of(ValueId target);

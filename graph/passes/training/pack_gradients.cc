@@ -14,7 +14,7 @@
 namespace metronome::passes {
 namespace {
 
-/// Of one element type, where they stand: they are packed together.
+/// Values of one element type that are packed together, by the places where they stand.
 using Bucket = std::vector<ValueId*>;
 
 /// Values in the order in which they are made, in buckets that end where they reach so many bytes.

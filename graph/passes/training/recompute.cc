@@ -43,7 +43,8 @@ std::vector<bool> needed_for(const ir::Graph& graph, const std::vector<ValueId>&
   return needed;
 }
 
-/// Where gradients begin; the number of nodes where there are none.
+/// Returns the number of the first node that only gradients need; the number of nodes if there is
+/// none.
 std::int32_t first_gradient(const ir::Graph& graph) {
   std::vector<ValueId> losses, gradients;
   for (const ir::Objective& objective : graph.objectives()) {
@@ -153,9 +154,9 @@ class Recomputer {
     }
   }
 
-  /// The gradients earlier than `reader` that it reads. Where it reads none (it compares what was
-  /// computed with zero), those that are read together with its result; where there is nothing,
-  /// the losses.
+  /// The gradients earlier than `reader` that it reads. If it reads none (it compares a computed
+  /// value with zero), those that are read together with its result; if there are none of these
+  /// either, the losses.
   Nodes gradients_read_by(std::int32_t reader) const {
     std::vector<bool> follows(graph_.nodes().size());
     follows[reader] = true;
@@ -167,7 +168,7 @@ class Recomputer {
       if (!follows[n]) continue;
       for (const ValueId input : inputs) {
         const bool earlier = input.node >= backward_ && input.node < reader;
-        // What reads nothing, a constant, may run at any time.
+        // A node that reads nothing, a constant, may run at any time.
         if (earlier && !node(input.node).inputs.empty()) found.push_back(input.node);
       }
     }

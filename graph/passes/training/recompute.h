@@ -6,11 +6,11 @@
 namespace metronome::passes {
 
 /// Rematerialization (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016). Before:
-/// what `differentiate` leaves, gradients behind all that was declared. Of each path in
-/// `settings.recomputed`, the forward nodes on it and below it are a segment; a node of several is
-/// of the first. What a segment makes stays as it is where something other than gradients and the
-/// segment's own nodes reads it. After it gradients read nothing else of a segment: where they did,
-/// they read clones of the nodes that make it, on what stays.
+/// what `differentiate` leaves, gradients behind all that was declared. The forward nodes on and
+/// below each path in `settings.recomputed` are a segment; a node of several segments belongs to
+/// the first. A segment's value stays as it is if something other than gradients and the segment's
+/// own nodes reads it. After the pass, gradients read no other value of a segment: they read clones
+/// of the nodes that make it, and the clones read the values that stay.
 ///
 ///   x - a - b - y ...... dy - db - da        segment a b, of which y reads b: gradients that read
 ///        \______________/ \ a'-/             b still do; those that read a read a', after dy

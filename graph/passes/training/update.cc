@@ -31,7 +31,8 @@
 namespace metronome::passes {
 namespace {
 
-/// An optimizer at work on a graph. What its rule gives is checked, as it may be the user's own.
+/// An optimizer at work on a graph. The results of its rule are checked, as the rule may be the
+/// user's own.
 class Updates {
  public:
   Updates(Emitter& emitter, const ir::Objective& objective)
@@ -171,7 +172,7 @@ class Updates {
     if (!always_computed(made)) refuse(what, needs_always(made).requires_);
   }
 
-  /// What the rule's own expressions did wrong, each line indented under the header.
+  /// Refuses the rule if its own expressions made mistakes, each a line indented under the header.
   void check_recorded(const std::string& what) const {
     const std::vector<std::string>& mistakes = emitter_.mistakes;
     if (mistakes.empty()) return;
@@ -259,7 +260,7 @@ class Step {
     }
   }
 
-  /// What the storage holds after the update.
+  /// Returns the value that the storage holds after the update.
   ValueId held(StorageId storage) {
     const auto of = [&](const Assignment& a) { return a.storage == storage; };
     const auto found = std::ranges::find_if(made_, of);

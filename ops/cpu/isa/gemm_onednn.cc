@@ -75,7 +75,7 @@ std::optional<dnnl::matmul::primitive_desc> describe(const dnnl::engine& engine,
   }
 }
 
-// What a bound primitive owns.
+// The objects and numbers that a bound primitive owns; `addend` and `c` are the caller's.
 struct Bound {
   dnnl::engine engine;
   dnnl::stream stream;
