@@ -20,7 +20,7 @@ struct ConvolutionRow {
   ConvolutionWindow tight() const { return tightened(window, x, weight, output()); }
 };
 
-/// Of one number for all spatial dimensions.
+/// A window with one number for all spatial dimensions.
 ConvolutionWindow window(std::size_t dimensions, std::int64_t padding, std::int64_t stride = 1,
                          std::int64_t dilation = 1, std::int64_t groups = 1) {
   const Shape around(dimensions, padding);
@@ -57,6 +57,8 @@ std::vector<ConvolutionRow> convolution_rows() {
       {"empty batch", {0, 3, 6, 6}, {4, 3, 3, 3}, window(2, 1)},
       {"many channels", {1, 35, 10, 11}, {37, 35, 3, 3}, window(2, 1)},
       {"many channels, stride", {2, 32, 10, 10}, {48, 32, 4, 4}, window(2, 1, 2)},
+      {"many channels, tiny images", {70, 70, 2, 2}, {66, 70, 3, 3}, window(2, 1)},
+      {"many channels, cut", {3, 17, 13, 9}, {16, 17, 3, 3}, {{1, 1}, {-1, 3}, {2, -1}, {1, 1}}},
       {"large plane", {1, 3, 46, 45}, {20, 3, 3, 3}, window(2, 1)},
       {"large pointwise", {1, 70, 16, 15}, {66, 70, 1, 1}, window(2, 0)},
       {"large 1d", {2, 33, 86}, {40, 33, 5}, window(1, 1, 1), false},

@@ -20,6 +20,8 @@ using Result = ConvolutionTask::Result;
 constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
 /// And the one whose matrix a table reads.
 constexpr Algorithm kGathered{{std::uint64_t{2} << 60}};  // "own 2"
+/// And the one that filters tiles with fewer products.
+constexpr Algorithm kWinograd{{std::uint64_t{3} << 60}};  // "own 3"
 
 /// Few sums for each number that a product would copy: only then sums along rows, which read an
 /// image once for each output, may be the fastest.
@@ -39,6 +41,11 @@ std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) 
                              .threads = threads});
   }
   if (prefers_direct(s)) all.insert(all.begin(), direct);
+  if (offers_winograd_convolution(task)) {
+    all.push_back({.algorithm = kWinograd,
+                   .scratch_bytes = winograd_convolution_scratch(task, threads),
+                   .threads = threads});
+  }
   return all;
 }
 
@@ -101,6 +108,9 @@ CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& d
       }
       if (choice.algorithm == kGathered) {
         return bind_gathered_convolution(task, data, choice.threads);
+      }
+      if (choice.algorithm == kWinograd) {
+        return bind_winograd_convolution(task, data, choice.threads);
       }
       return bind_direct_convolution(task, data, choice.threads);
     case Maker::onednn:

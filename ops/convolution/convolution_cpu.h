@@ -3,6 +3,7 @@
 //   own direct    sums along rows of the images: few channels, depthwise
 //   own product   what lies under the kernel is copied to a matrix, block by block, and multiplied
 //   own gathered  the same for small images, by a table of indices
+//   own winograd  kernels of 3 x 3 by minimal filtering: 2.25 times fewer products, many channels
 //   onednn        oneDNN's primitives; images are reordered to its layouts and back
 #pragma once
 
@@ -15,7 +16,7 @@
 
 namespace metronome::METRONOME_ISA {
 
-/// Which of input x, weight and output y is computed from the other two.
+/// One of input x, weight and output y, to be computed from the other two.
 struct ConvolutionTask {
   enum class Result : std::uint8_t { output, input, weight };
   Result result = Result::output;
@@ -24,7 +25,7 @@ struct ConvolutionTask {
   bool bias = false;  ///< one number for each channel of the result is added; not to a weight
 };
 
-/// What it runs on: the result is written, nothing overlaps.
+/// The addresses it runs on: the result is written, nothing overlaps.
 struct ConvolutionData {
   void* input = nullptr;
   void* weight = nullptr;
@@ -33,13 +34,13 @@ struct ConvolutionData {
   void* scratch = nullptr;
 };
 
-/// What can run it, the fixed rule's choice first.
+/// The kernels that can run it, the fixed rule's choice first.
 std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int threads);
 /// Throws InternalError for a choice that `convolution_candidates` does not offer.
 CpuKernel bind_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                            const Candidate& choice);
 
-// The four ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
+// The five ways; `convolution_candidates` and `bind_convolution` choose among them. The results of
 // our own do not depend on the number of threads.
 CpuKernel bind_direct_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                   int threads);
@@ -50,6 +51,11 @@ CpuKernel bind_product_convolution(const ConvolutionTask& task, const Convolutio
 bool offers_gathered_convolution(const ConvolutionTask& task);
 std::size_t gathered_convolution_scratch(const ConvolutionTask& task, int threads);
 CpuKernel bind_gathered_convolution(const ConvolutionTask& task, const ConvolutionData& data,
+                                    int threads);
+/// True for f32 over two dimensions, 3 x 3, no stride, dilation or groups, and many channels.
+bool offers_winograd_convolution(const ConvolutionTask& task);
+std::size_t winograd_convolution_scratch(const ConvolutionTask& task, int threads);
+CpuKernel bind_winograd_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                     int threads);
 /// In its own layouts, then in ours where that is another way; empty where it has neither.
 std::vector<Candidate> onednn_convolution_candidates(const ConvolutionTask& task, int threads);

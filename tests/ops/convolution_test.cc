@@ -6,8 +6,12 @@
 #include <ATen/ops/conv_transpose1d.h>
 #include <ATen/ops/conv_transpose2d.h>
 
+#include <cmath>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/metronome.h"
@@ -83,7 +87,7 @@ TEST_CASE("sizes follow stride, padding and dilation, one number for all or one 
   CHECK(shape_of(conv_transpose1d(5, 3), {2, 3, 10}) == "[2, 5, 12]");
 }
 
-/// What the plan makes of one expression of x and its weight.
+/// Computes one expression of x and its weight by a plan.
 at::Tensor run(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                const std::function<Value(Value, Value, Value)>& expression) {
   Graph g("images");
@@ -149,14 +153,16 @@ TEST_CASE("convolutions of values are libtorch's, the padding `same` too") {
 }
 
 /// The bits that an own kernel leaves.
-std::vector<std::byte> bits_of(const Op& op, const Types& in, const Candidate& choice) {
+std::vector<std::byte> bits_of(const Op& op, const Types& in, const Candidate& choice,
+                               const std::function<void(std::vector<at::Tensor>&)>& change = {}) {
   const Types out = op.infer(in);
   std::vector<at::Tensor> operands;
-  std::vector<void*> in_data;
   for (const Type& type : in) {
     operands.push_back(numbers(type.shape).to(to_torch(type.element)));
-    in_data.push_back(operands.back().data_ptr());
   }
+  if (change) change(operands);
+  std::vector<void*> in_data;
+  for (const at::Tensor& operand : operands) in_data.push_back(operand.data_ptr());
   std::vector<std::byte> result(out[0].bytes());
   CHECK(launch_kernel(op, in, out, in_data, {result.data()}, choice));
   return result;
@@ -191,6 +197,46 @@ TEST_CASE("the bits of own kernels do not depend on the number of threads") {
   check_threads<ConvolutionWeightGrad>();
 }
 
+/// By element of the result: 0 for a finite one, 1 for an infinity, 2 for a NaN.
+std::vector<int> kinds_of(const Op& op, const Types& in, const Candidate& choice, float number) {
+  const std::vector<std::byte> bytes =
+      bits_of(op, in, choice, [&](std::vector<at::Tensor>& operands) {
+        for (at::Tensor& operand : operands) {
+          float* const at = operand.data_ptr<float>();
+          for (std::int64_t i = 0; i < operand.numel(); ++i) at[i] = 0.5f + std::abs(at[i]);
+        }
+        operands[0].data_ptr<float>()[operands[0].numel() / 2] = number;
+      });
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  std::vector<int> kinds;
+  for (const float x : numbers) kinds.push_back(std::isnan(x) ? 2 : std::isinf(x) ? 1 : 0);
+  return kinds;
+}
+
+TEST_CASE("what is not finite reaches the elements that read it, and no others, by each kernel") {
+  const Shape x = {2, 17, 9, 11}, weight = {18, 17, 3, 3}, y = {2, 18, 9, 11};
+  const ConvolutionWindow window{{1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const std::pair<OpPtr, Types> tasks[] = {
+      {make_op(Convolution{window}), {{f32, x}, {f32, weight}}},
+      {make_op(TransposedConvolution{window}), {{f32, y}, {f32, weight}}},
+      {make_op(ConvolutionWeightGrad{window}), {{f32, x}, {f32, y}}}};
+  constexpr float kLargest = std::numeric_limits<float>::max();  // times 2 or more it is infinite
+  for (const auto& [op, in] : tasks) {
+    std::vector<Candidate> candidates = kernels_of(*op, in, op->infer(in), 2);
+    CHECK(name_of(candidates.back()) == "own 3");
+    for (const float number : {std::numeric_limits<float>::infinity(), -kLargest,
+                               std::numeric_limits<float>::quiet_NaN()}) {
+      const std::vector<int> expected = kinds_of(*op, in, candidates[0], number);
+      for (const Candidate& candidate : candidates) {
+        INFO(op->name(), ", kernel ", name_of(candidate), ", ", number);
+        const bool same = kinds_of(*op, in, candidate, number) == expected;
+        CHECK(same);
+      }
+    }
+  }
+}
+
 TEST_CASE("large f32 convolutions are oneDNN's, all others our own") {
   const auto makers = [](Element element, Shape x, Shape weight) {
     const Convolution op{plain_window(2)};
@@ -202,7 +248,7 @@ TEST_CASE("large f32 convolutions are oneDNN's, all others our own") {
     return names;
   };
   CHECK(makers(f32, {16, 32, 20, 20}, {32, 32, 3, 3}).starts_with("onednn, "));
-  CHECK(makers(f32, {16, 32, 20, 20}, {32, 32, 3, 3}).ends_with("own 1, "));
+  CHECK(makers(f32, {16, 32, 20, 20}, {32, 32, 3, 3}).ends_with("own 1, own 3, "));
   CHECK(makers(f64, {16, 32, 20, 20}, {32, 32, 3, 3}) == "own 1, ");
   CHECK(makers(f32, {2, 8, 8, 8}, {8, 8, 3, 3}) == "own 2, own 1, ");
   CHECK(makers(f32, {2, 3, 8, 8}, {8, 3, 3, 3}) == "own, own 2, own 1, ");
@@ -227,7 +273,7 @@ std::string mistake_of(const Layer& layer, Shape shape, Element element = f32) {
   });
 }
 
-/// What a layer requires of an operand [2, 4, 5, 5], behind "requires".
+/// Returns what a layer requires of an operand [2, 4, 5, 5], behind "requires".
 std::string required(const Layer& layer) {
   const std::string all = mistake_of(layer, {2, 4, 5, 5}), word = "  requires   ";
   return all.substr(all.find(word) + word.size());

@@ -23,6 +23,7 @@ struct Tile {
   std::int64_t k = 0;
   const T* start = nullptr;  ///< what sums begin with: a bias (stride 0) or the addend; or null
   std::int64_t start_stride = 0;
+  const T* more = nullptr;  ///< what the whole sums are added to, lying as C does; or null
   T* c = nullptr;
   std::int64_t ldc = 0;
   typename Simd<T>::Mask last{};
@@ -87,6 +88,7 @@ void tile(const Tile<T>& t) {
     for (int v = 0; v < V; ++v) {
       Reg sum = sums[0][r][v];
       if constexpr (U == 2) sum = sum + sums[U - 1][r][v];
+      if (t.more) sum = sum + load(t.more + r * t.ldc, v);
       if (Cut && v == V - 1) {
         S::store(c + v * S::kWidth, t.last, sum);
       } else {
