@@ -20,7 +20,7 @@ using Result = ConvolutionTask::Result;
 constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
 /// And the one whose matrix a table reads.
 constexpr Algorithm kGathered{{std::uint64_t{2} << 60}};  // "own 2"
-/// And the one that filters tiles with fewer products.
+/// And the one that filters tiles, by fewer products.
 constexpr Algorithm kWinograd{{std::uint64_t{3} << 60}};  // "own 3"
 
 /// Few sums for each number that a product would copy: only then sums along rows, which read an

@@ -1,16 +1,21 @@
-// Convolutions with kernels of 3 x 3 by minimal filtering, F(2 x 2, 3 x 3) of Lavin and Gray
-// (2016): 16 products for 4 elements of the result in place of 36.
+// Convolutions by minimal filtering (winograd_tiles.h): kernels of 3 x 3 without stride by 16
+// products for each 2 x 2 elements of the result in place of 36, of 4 x 4 with a stride of 2 by 36
+// in place of 64.
 //
 //   4 x 4 of the input --B^T d B--> 16 numbers -+
 //                                               +- products, summed over channels -A^T m A-> 2 x 2
 //   3 x 3 of a kernel  --G g G^T--> 16 numbers -+
 //
-// A tile is 2 x 2 elements of the result; tiles are counted through rows, then images. The numbers
-// of 64 tiles at each of the 16 positions p make a matrix:
+// A stride of 2 splits images and kernels into phases, by even and odd rows and columns: each phase
+// of a 4 x 4 kernel has 2 x 2 elements, which step over its own phase of the image one by one.
 //
-//   output   sums[p] [K, 64] = kernels[p] [K, C] x parts[p] [C, 64]   for each block of 64 tiles
-//   input    the same: a convolution of the gradient with turned kernels, K and C exchanged
-//   weight   sums[p] [K, C] += grads[p] [K, 64] x parts[p]^T [64, C], then G^T m G
+// A tile is 2 x 2 elements of the result; tiles are counted through rows, then images. The numbers
+// of 64 tiles at each position p of a tile make a matrix. With K outputs and C channels, in P
+// phases:
+//
+//   output   sums[p] [K, 64] = kernels[p] [K, P C] x parts[p] [P C, 64]   for each block of 64
+//   tiles input    the same for each phase of the result, with turned kernels, K and C exchanged
+//   weight   sums[p] [K, P C] += grads[p] [K, 64] x parts[p]^T [64, P C], then G^T m G
 //
 // Each sum of 64 terms is made apart and then added: one long sum would lose twice as many digits
 // as oneDNN's, which adds short ones. A result that is not finite, where an infinity or a NaN would
@@ -53,54 +58,115 @@ constexpr std::int64_t apart(std::int64_t elements) { return round_up(elements, 
 /// By rows - 1.
 constexpr auto kTileKernels = tile_table<float, false, false>()[kMaxV - 1];
 
-/// A convolution whose result is images.
+/// A task's stride, and taps of one phase of its kernel.
+template <class F>
+struct Phases {
+  static constexpr int stride = F::taps == 3 ? 1 : 2;
+  static constexpr int count = stride * stride;
+  static constexpr int width = stride * F::taps;  ///< of the whole kernel
+  /// The element of the whole kernel at (i, j) of a phase.
+  static std::int64_t element(int phase, int i, int j) {
+    return (stride * i + phase / stride) * width + stride * j + phase % stride;
+  }
+};
+
+/// The input as tiles of the output read one phase of it.
+template <class F>
+TiledImages read_input(const ConvolutionSizes& s, int phase) {
+  constexpr int stride = Phases<F>::stride;
+  return {s.images,
+          s.in,
+          s.input[1],
+          s.input[2],
+          (s.output[1] + 1) / 2,
+          (s.output[2] + 1) / 2,
+          stride,
+          s.low[1] - phase / stride,
+          s.low[2] - phase % stride};
+}
+
+/// The output in tiles.
+TiledImages tiled_output(const ConvolutionSizes& s) {
+  return {s.images, s.out, s.output[1], s.output[2], (s.output[1] + 1) / 2, (s.output[2] + 1) / 2};
+}
+
+/// A convolution whose result is images: `inputs` x `outputs` matrices for each phase of the
+/// result.
+template <class F>
 struct WinogradImages {
-  TiledImages from, to;
+  static constexpr std::int64_t positions = kPositions<F>;
+  /// A phase of the result, and the phases that are read for it.
+  struct Pass {
+    TiledImages from[Phases<F>::count], to;
+  };
+  Pass passes[Phases<F>::count];
+  int pass_count, read_count;  ///< phases of the result, and of what is read: one of them is 1
+  std::int64_t channels;       ///< of what is read
+  std::int64_t outputs;
   const float* input;
   const float* weight;
   const float* bias;
   float* output;
-  bool turned;     ///< kernels are turned, and weight is [C, K, 3, 3]
-  float* kernels;  ///< at each position [K, C], rows `kernel_row` apart
-  float* scratch;  ///< of each thread parts [C, kTiles] and sums [K, kTiles] at each position
+  bool turned;     ///< kernels are turned, and weight is [channels, outputs, ...]
+  float* kernels;  ///< of each pass, at each position [outputs, inputs], rows `kernel_row` apart
+  float*
+      scratch;  ///< of each thread parts [inputs, kTiles], sums [outputs, kTiles] at each position
 
-  std::int64_t kernel_row() const { return apart(from.channels); }
-  std::int64_t kernels_apart() const { return apart(to.channels * kernel_row()); }
-  std::int64_t parts_apart() const { return apart(from.channels * kTiles); }
-  std::int64_t sums_apart() const { return apart(to.channels * kTiles); }
-  std::int64_t thread_elements() const { return kPositions * (parts_apart() + sums_apart()); }
+  std::int64_t inputs() const { return read_count * channels; }
+  std::int64_t kernel_row() const { return apart(inputs()); }
+  std::int64_t kernels_apart() const { return apart(outputs * kernel_row()); }
+  std::int64_t kernel_elements() const { return pass_count * positions * kernels_apart(); }
+  std::int64_t parts_apart() const { return apart(inputs() * kTiles); }
+  std::int64_t sums_apart() const { return apart(outputs * kTiles); }
+  std::int64_t thread_elements() const { return positions * (parts_apart() + sums_apart()); }
+  std::int64_t blocks() const { return passes[0].to.blocks(); }  ///< of the largest pass
 
   /// The kernels of outputs [begin, end), at all positions.
   void make_kernels(std::int64_t begin, std::int64_t end) const {
-    const std::int64_t inputs = from.channels, outputs = to.channels;
-    alignas(64) float g[9][kTiles];
-    for (std::int64_t first = 0; first < inputs; first += kTiles) {
-      const std::int64_t count = std::min(kTiles, inputs - first);
+    constexpr int taps = F::taps, whole = Phases<F>::width * Phases<F>::width;
+    alignas(64) float g[taps * taps][kTiles];
+    for (std::int64_t first = 0; first < channels; first += kTiles) {
+      const std::int64_t count = std::min(kTiles, channels - first);
       for (std::int64_t k = begin; k < end; ++k) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::int64_t c = first + i;
-          const float* const kernel = weight + 9 * (turned ? c * outputs + k : k * inputs + c);
-          for (int e = 0; e < 9; ++e) g[e][i] = kernel[turned ? 8 - e : e];
+        for (int phase = 0; phase < Phases<F>::count; ++phase) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t c = first + i;
+            const float* const kernel =
+                weight + whole * (turned ? c * outputs + k : k * channels + c);
+            for (int e = 0; e < taps * taps; ++e) {
+              const int tap = turned ? taps * taps - 1 - e : e;
+              g[e][i] = kernel[Phases<F>::element(phase, tap / taps, tap % taps)];
+            }
+          }
+          const std::int64_t pass = turned ? phase : 0, read = turned ? 0 : phase;
+          transform_kernels<F>(g, count,
+                               kernels + pass * positions * kernels_apart() + k * kernel_row() +
+                                   read * channels + first,
+                               kernels_apart());
         }
-        transform_kernels(g, count, kernels + k * kernel_row() + first, kernels_apart());
       }
     }
   }
 
-  /// False where an element of the block's result is not finite.
-  bool run(std::int64_t block, float* parts) const {
-    const std::int64_t inputs = from.channels, outputs = to.channels;
-    float* const sums = parts + kPositions * parts_apart();
-    for (std::int64_t c = 0; c < inputs; ++c) {
-      transform_input(from, input, c, block, parts + c * kTiles, parts_apart());
+  /// False if an element of the block's result is not finite.
+  bool run(int pass, std::int64_t block, float* parts) const {
+    const Pass& phase = passes[pass];
+    if (block >= phase.to.blocks()) return true;
+    float* const sums = parts + positions * parts_apart();
+    for (int read = 0; read < read_count; ++read) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        transform_input<F>(phase.from[read], input, c, block,
+                           parts + (read * channels + c) * kTiles, parts_apart());
+      }
     }
     Tile<float> t;
     t.lda = kernel_row(), t.ldb = kTiles, t.ldc = kTiles;
-    for (std::int64_t p = 0; p < kPositions; ++p) {
-      for (std::int64_t c = 0; c < inputs; c += kTiles) {
-        t.k = std::min(kTiles, inputs - c);
+    for (std::int64_t p = 0; p < positions; ++p) {
+      const float* const kernel = kernels + (pass * positions + p) * kernels_apart();
+      for (std::int64_t c = 0; c < inputs(); c += kTiles) {
+        t.k = std::min(kTiles, inputs() - c);
         for (std::int64_t k = 0; k < outputs; k += kTileRows) {
-          t.a = kernels + p * kernels_apart() + k * kernel_row() + c;
+          t.a = kernel + k * kernel_row() + c;
           for (std::int64_t column = 0; column < kTiles; column += kTileColumns) {
             t.b = parts + p * parts_apart() + c * kTiles + column;
             t.c = sums + p * sums_apart() + k * kTiles + column;
@@ -112,8 +178,8 @@ struct WinogradImages {
     }
     bool finite = true;
     for (std::int64_t k = 0; k < outputs; ++k) {
-      finite &= transform_output(to, sums + k * kTiles, sums_apart(),
-                                 bias != nullptr ? bias[k] : 0.0f, k, block, output);
+      finite &= transform_result<F>(phase.to, sums + k * kTiles, sums_apart(),
+                                    bias != nullptr ? bias[k] : 0.0f, k, block, output);
     }
     return finite;
   }
@@ -123,8 +189,10 @@ struct WinogradImages {
 /// channels, of all tiles: it reads nothing that another has written, and no sum depends on their
 /// number. In turn it transforms parts that others transform too; at two threads that is a few
 /// hundredths of the products' time.
+template <class F>
 struct WinogradWeight {
-  TiledImages x, g;
+  static constexpr std::int64_t positions = kPositions<F>;
+  TiledImages x[Phases<F>::count], g;
   const float* input;
   const float* grad;
   float* weight;
@@ -132,14 +200,15 @@ struct WinogradWeight {
   std::int64_t outputs_at_once, columns_at_once;  ///< of a thread's part
   std::int64_t together;                          ///< blocks transformed before they are multiplied
 
-  std::int64_t columns() const { return round_up(x.channels, kTileColumns); }
+  std::int64_t channels() const { return Phases<F>::count * x[0].channels; }  ///< phase by phase
+  std::int64_t columns() const { return round_up(channels(), kTileColumns); }
   std::int64_t sums_apart() const { return apart(g.channels * columns()); }
   std::int64_t parts_apart() const { return apart(kTiles * columns_at_once); }
   std::int64_t grads_apart() const { return apart(outputs_at_once * kTiles); }
-  std::int64_t block_elements() const { return kPositions * (parts_apart() + grads_apart()); }
+  std::int64_t block_elements() const { return positions * (parts_apart() + grads_apart()); }
   std::int64_t untransposed_apart() const { return apart(kTransposed * kTiles); }
   std::int64_t thread_elements() const {
-    return together * block_elements() + kPositions * untransposed_apart();
+    return together * block_elements() + positions * untransposed_apart();
   }
   std::int64_t column_parts() const { return (columns() + columns_at_once - 1) / columns_at_once; }
   std::int64_t items() const {
@@ -152,22 +221,24 @@ struct WinogradWeight {
     for (std::int64_t first = begin; first < end; first += kTransposed) {
       for (std::int64_t c = 0; c < kTransposed; ++c) {
         float* const to = untransposed + c * kTiles;
-        if (first + c < x.channels) {
-          transform_input(x, input, first + c, block, to, untransposed_apart());
+        const std::int64_t phase = (first + c) / x[0].channels;
+        if (phase < Phases<F>::count) {
+          transform_input<F>(x[phase], input, (first + c) % x[0].channels, block, to,
+                             untransposed_apart());
           continue;
         }
-        for (std::int64_t p = 0; p < kPositions; ++p) {
+        for (std::int64_t p = 0; p < positions; ++p) {
           std::fill_n(to + p * untransposed_apart(), kTiles, 0.0f);
         }
       }
-      for (std::int64_t p = 0; p < kPositions; ++p) {
+      for (std::int64_t p = 0; p < positions; ++p) {
         pack_transposed(untransposed + p * untransposed_apart(), kTiles, kTiles, kTransposed,
                         parts + p * parts_apart() + first - begin, columns_at_once);
       }
     }
   }
 
-  /// One part. False where an element of it is not finite.
+  /// One part. False if an element of it is not finite.
   bool run(std::int64_t item, float* own) const {
     float* const untransposed = own + together * block_elements();
     const std::int64_t k_begin = item / column_parts() * outputs_at_once;
@@ -176,19 +247,19 @@ struct WinogradWeight {
     const std::int64_t c_end = std::min(c_begin + columns_at_once, columns());
     Tile<float> t;
     t.lda = kTiles, t.ldb = columns_at_once, t.ldc = columns(), t.k = kTiles;
-    for (std::int64_t first = 0; first < x.blocks(); first += together) {
-      const std::int64_t count = std::min(together, x.blocks() - first);
+    for (std::int64_t first = 0; first < g.blocks(); first += together) {
+      const std::int64_t count = std::min(together, g.blocks() - first);
       for (std::int64_t i = 0; i < count; ++i) {
         float* const parts = own + i * block_elements();
         transform_parts(first + i, c_begin, c_end, parts, untransposed);
-        float* const grads = parts + kPositions * parts_apart();
+        float* const grads = parts + positions * parts_apart();
         for (std::int64_t k = k_begin; k < k_end; ++k) {
-          transform_grad(g, grad, k, first + i, grads + (k - k_begin) * kTiles, grads_apart());
+          transform_grad<F>(g, grad, k, first + i, grads + (k - k_begin) * kTiles, grads_apart());
         }
       }
-      for (std::int64_t p = 0; p < kPositions; ++p) {
+      for (std::int64_t p = 0; p < positions; ++p) {
         const float* const parts = own + p * parts_apart();
-        const float* const grads = own + kPositions * parts_apart() + p * grads_apart();
+        const float* const grads = own + positions * parts_apart() + p * grads_apart();
         for (std::int64_t c = c_begin; c < c_end; c += kTileColumns) {
           for (std::int64_t k = k_begin; k < k_end; k += kTileRows) {
             t.c = scratch + p * sums_apart() + k * columns() + c;
@@ -202,49 +273,82 @@ struct WinogradWeight {
         }
       }
     }
+    return finish(k_begin, k_end, c_begin, std::min(c_end, channels()));
+  }
+
+  bool finish(std::int64_t k_begin, std::int64_t k_end, std::int64_t c_begin,
+              std::int64_t c_end) const {
+    constexpr int whole = Phases<F>::width * Phases<F>::width;
     float wrong = 0;  // or NaN
     for (std::int64_t k = k_begin; k < k_end; ++k) {
-      for (std::int64_t c = c_begin; c < std::min(c_end, x.channels); ++c) {
-        float* const to = weight + (k * x.channels + c) * 9;
-        untransform_kernel(scratch + k * columns() + c, sums_apart(), to);
-        for (int e = 0; e < 9; ++e) wrong += to[e] * 0.0f;
+      for (std::int64_t c = c_begin; c < c_end; ++c) {
+        float kernel[F::taps][F::taps];
+        transform_weight<F>(scratch + k * columns() + c, sums_apart(), kernel);
+        const auto phase = static_cast<int>(c / x[0].channels);
+        float* const to = weight + (k * x[0].channels + c % x[0].channels) * whole;
+        for (int i = 0; i < F::taps; ++i) {
+          for (int j = 0; j < F::taps; ++j) {
+            to[Phases<F>::element(phase, i, j)] = kernel[i][j];
+            wrong += kernel[i][j] * 0.0f;
+          }
+        }
       }
     }
     return wrong == 0;
   }
 };
 
-TiledImages over(const ConvolutionSizes& s, bool output, const ConvolutionSizes::Each& tiled,
-                 std::int64_t low_y, std::int64_t low_x) {
-  const ConvolutionSizes::Each& size = output ? s.output : s.input;
-  return {s.images,           output ? s.out : s.in, size[1], size[2],
-          (tiled[1] + 1) / 2, (tiled[2] + 1) / 2,    low_y,   low_x};
-}
-
-WinogradImages images_of(const ConvolutionTask& task, const ConvolutionData& data) {
+template <class F>
+WinogradImages<F> images_of(const ConvolutionTask& task, const ConvolutionData& data) {
+  constexpr int stride = Phases<F>::stride, count = Phases<F>::count;
   const ConvolutionSizes& s = task.sizes;
-  const bool turned = task.result == Result::input;
-  const ConvolutionSizes::Each& tiled = turned ? s.input : s.output;
-  WinogradImages w{};
-  w.from = turned ? over(s, true, tiled, 2 - s.low[1], 2 - s.low[2])
-                  : over(s, false, tiled, s.low[1], s.low[2]);
-  w.to = over(s, !turned, tiled, 0, 0);
-  w.input = static_cast<const float*>(turned ? data.output : data.input);
+  WinogradImages<F> w{};
+  w.turned = task.result == Result::input;
+  w.pass_count = w.turned ? count : 1;
+  w.read_count = w.turned ? 1 : count;
+  w.channels = w.turned ? s.out : s.in;
+  w.outputs = w.turned ? s.in : s.out;
+  w.input = static_cast<const float*>(w.turned ? data.output : data.input);
   w.weight = static_cast<const float*>(data.weight);
   w.bias = static_cast<const float*>(data.bias);
-  w.output = static_cast<float*>(turned ? data.input : data.output);
-  w.turned = turned;
+  w.output = static_cast<float*>(w.turned ? data.input : data.output);
   w.kernels = static_cast<float*>(data.scratch);
-  w.scratch = w.kernels + kPositions * w.kernels_apart();
+  w.scratch = w.kernels + w.kernel_elements();
+  if (!w.turned) {
+    for (int phase = 0; phase < count; ++phase) {
+      w.passes[0].from[phase] = read_input<F>(s, phase);
+    }
+    w.passes[0].to = tiled_output(s);
+    return w;
+  }
+  // Element i of the input is element v of phase a, where i + low = stride v + a, and reads the
+  // output's elements v, v - 1, ... The phase begins at i = first.
+  for (int phase = 0; phase < count; ++phase) {
+    TiledImages from = tiled_output(s);
+    TiledImages to{s.images, s.in, s.input[1], s.input[2], 0, 0, stride, 0, 0};
+    const auto along = [&](std::size_t d, int a, std::int64_t& tiles, std::int64_t& read_low,
+                           std::int64_t& write_low) {
+      const std::int64_t first = ((a - s.low[d]) % stride + stride) % stride;
+      const std::int64_t elements = (s.input[d] - first + stride - 1) / stride;
+      tiles = (elements + 1) / 2;
+      read_low = F::taps - 1 - (first + s.low[d] - a) / stride;
+      write_low = -first;
+    };
+    along(1, phase / stride, to.rows, from.low_y, to.low_y);
+    along(2, phase % stride, to.columns, from.low_x, to.low_x);
+    from.rows = to.rows, from.columns = to.columns;
+    w.passes[phase].from[0] = from, w.passes[phase].to = to;
+  }
   return w;
 }
 
 /// Threads share out outputs and channels such that each transforms as few as it can.
-WinogradWeight weight_of(const ConvolutionTask& task, const ConvolutionData& data, int threads) {
+template <class F>
+WinogradWeight<F> weight_of(const ConvolutionTask& task, const ConvolutionData& data, int threads) {
   const ConvolutionSizes& s = task.sizes;
-  WinogradWeight w{};
-  w.x = over(s, false, s.output, s.low[1], s.low[2]);
-  w.g = over(s, true, s.output, 0, 0);
+  WinogradWeight<F> w{};
+  for (int phase = 0; phase < Phases<F>::count; ++phase) w.x[phase] = read_input<F>(s, phase);
+  w.g = tiled_output(s);
   w.input = static_cast<const float*>(data.input);
   w.grad = static_cast<const float*>(data.output);
   w.weight = static_cast<float*>(data.weight);
@@ -259,40 +363,45 @@ WinogradWeight weight_of(const ConvolutionTask& task, const ConvolutionData& dat
     w.outputs_at_once = outputs, w.columns_at_once = columns;
   }
   const std::int64_t bytes = w.block_elements() * static_cast<std::int64_t>(sizeof(float));
-  w.together = std::clamp<std::int64_t>(kBlocksBytes / bytes, 1, w.x.blocks());
+  w.together = std::clamp<std::int64_t>(kBlocksBytes / bytes, 1, w.g.blocks());
   return w;
 }
 
+template <class F>
 std::size_t own_scratch(const ConvolutionTask& task, int threads) {
   std::int64_t elements = 0;
   if (task.result == Result::weight) {
-    const WinogradWeight w = weight_of(task, {}, threads);
-    elements = kPositions * w.sums_apart() + threads * w.thread_elements();
+    const auto w = weight_of<F>(task, {}, threads);
+    elements = w.positions * w.sums_apart() + threads * w.thread_elements();
   } else {
-    const WinogradImages w = images_of(task, {});
-    elements = kPositions * w.kernels_apart() + threads * w.thread_elements();
+    const auto w = images_of<F>(task, {});
+    elements = w.kernel_elements() + threads * w.thread_elements();
   }
   return static_cast<std::size_t>(elements) * sizeof(float);
 }
 
-bool run_images(const WinogradImages& w, int threads) {
-  parallel_for(threads, w.to.channels, kTransposed, [&](std::int64_t begin, std::int64_t end) {
+template <class F>
+bool run(const WinogradImages<F>& w, int threads) {
+  parallel_for(threads, w.outputs, kTransposed, [&](std::int64_t begin, std::int64_t end) {
     for (; begin < end; begin += kTransposed) {
       w.make_kernels(begin, std::min(begin + kTransposed, end));
     }
   });
   std::atomic<bool> finite = true;
-  parallel_for(threads, w.to.blocks(), 1, [&](std::int64_t begin, std::int64_t end, int part) {
-    for (std::int64_t block = begin; block < end; ++block) {
-      if (!w.run(block, w.scratch + part * w.thread_elements())) finite = false;
+  const std::int64_t items = w.blocks() * w.pass_count;
+  parallel_for(threads, items, 1, [&](std::int64_t begin, std::int64_t end, int part) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const int pass = static_cast<int>(i % w.pass_count);
+      if (!w.run(pass, i / w.pass_count, w.scratch + part * w.thread_elements())) finite = false;
     }
   });
   return finite;
 }
 
-bool run_weight(const WinogradWeight& w, int threads) {
+template <class F>
+bool run(const WinogradWeight<F>& w, int threads) {
   std::atomic<bool> finite = true;
-  float* const own = w.scratch + kPositions * w.sums_apart();
+  float* const own = w.scratch + w.positions * w.sums_apart();
   parallel_for(threads, w.items(), 1, [&](std::int64_t begin, std::int64_t end, int part) {
     for (std::int64_t item = begin; item < end; ++item) {
       if (!w.run(item, own + part * w.thread_elements())) finite = false;
@@ -301,32 +410,44 @@ bool run_weight(const WinogradWeight& w, int threads) {
   return finite;
 }
 
+/// f(Filtering) of a task that is offered.
+template <class F>
+auto with_filtering(const ConvolutionTask& task, const F& f) {
+  if (task.sizes.stride[2] == 2) return f(Filtering<2>());
+  return f(Filtering<3>());
+}
+
 }  // namespace
 
 bool offers_winograd_convolution(const ConvolutionTask& task) {
   constexpr std::int64_t kLeastChannels = 16;
+  using Each = ConvolutionSizes::Each;
   const ConvolutionSizes& s = task.sizes;
-  const ConvolutionSizes::Each kernel = {1, 3, 3}, one = {1, 1, 1};
-  return task.element == f32 && s.spatial == 2 && s.groups == 1 && s.kernel == kernel &&
-         s.stride == one && s.dilation == one && s.images > 0 &&
-         std::min(s.in, s.out) >= kLeastChannels;
+  const bool three = s.kernel == Each{1, 3, 3} && s.stride == Each{1, 1, 1};
+  const bool four = s.kernel == Each{1, 4, 4} && s.stride == Each{1, 2, 2};
+  return task.element == f32 && s.spatial == 2 && s.groups == 1 && (three || four) &&
+         s.dilation == Each{1, 1, 1} && s.images > 0 && std::min(s.in, s.out) >= kLeastChannels;
 }
 
 std::size_t winograd_convolution_scratch(const ConvolutionTask& task, int threads) {
-  return std::max(own_scratch(task, threads), product_convolution_scratch(task, threads));
+  const std::size_t own = with_filtering(
+      task, [&](auto filtering) { return own_scratch<decltype(filtering)>(task, threads); });
+  return std::max(own, product_convolution_scratch(task, threads));
 }
 
 CpuKernel bind_winograd_convolution(const ConvolutionTask& task, const ConvolutionData& data,
                                     int threads) {
   const auto otherwise =
       std::make_shared<const CpuKernel>(bind_product_convolution(task, data, threads));
-  if (task.result == Result::weight) {
-    return CpuKernel([w = weight_of(task, data, threads), threads, otherwise] {
-      if (!run_weight(w, threads)) (*otherwise)();
+  const auto kernel = [&](const auto& winograd) {
+    return CpuKernel([winograd, threads, otherwise] {
+      if (!run(winograd, threads)) (*otherwise)();
     });
-  }
-  return CpuKernel([w = images_of(task, data), threads, otherwise] {
-    if (!run_images(w, threads)) (*otherwise)();
+  };
+  return with_filtering(task, [&](auto filtering) {
+    using F = decltype(filtering);
+    if (task.result == Result::weight) return kernel(weight_of<F>(task, data, threads));
+    return kernel(images_of<F>(task, data));
   });
 }
 

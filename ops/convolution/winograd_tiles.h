@@ -1,11 +1,15 @@
-// Tiles of F(2 x 2, 3 x 3) (convolution_winograd_cpu.cc): what the two sides of its products are
-// made of, and what its sums become. A block of 64 tiles lies side by side, so that each step is a
-// loop over whole registers.
+// Tiles of minimal filtering (convolution_winograd_cpu.cc): F(2 x 2, 3 x 3) and F(2 x 2, 2 x 2) of
+// Lavin and Gray (2016). A block of 64 tiles lies side by side, so that each step is a loop over
+// whole registers.
 //
-//   B^T = 1  0 -1  0     G = 1    0    0        A^T = 1  1  1  0
-//         0  1  1  0         1/2  1/2  1/2            0  1 -1 -1
-//         0 -1  1  0         1/2 -1/2  1/2
-//         0  1  0 -1         0    0    1
+//   3 taps   B^T = 1  0 -1  0     G = 1    0    0        A^T = 1  1  1  0
+//                  0  1  1  0         1/2  1/2  1/2            0  1 -1 -1
+//                  0 -1  1  0         1/2 -1/2  1/2
+//                  0  1  0 -1         0    0    1
+//
+//   2 taps   B^T = 1 -1  0        G = 1  0               A^T = 1  1  0
+//                  0  1  0            1  1                     0  1  1
+//                  0 -1  1            0  1
 #pragma once
 
 #include <algorithm>
@@ -14,19 +18,85 @@
 
 namespace metronome::METRONOME_ISA {
 
-/// Numbers of a transformed tile.
-constexpr std::int64_t kPositions = 16;
 /// Tiles of a block, and the terms of each short sum.
 constexpr std::int64_t kTiles = 64;
 
-/// Images with channels, and how tiles of another plane lie over them.
+/// The five maps of one dimension. A kernel of `taps` elements makes two elements of the result out
+/// of `size` of the input, by as many products.
+template <int Taps>
+struct Filtering;
+
+template <>
+struct Filtering<3> {
+  static constexpr int taps = 3, size = 4;
+  static void input(const float (&d)[4], float (&to)[4]) {  // B^T d
+    to[0] = d[0] - d[2], to[1] = d[1] + d[2], to[2] = d[2] - d[1], to[3] = d[1] - d[3];
+  }
+  static void kernel(const float (&g)[3], float (&to)[4]) {  // G g
+    to[0] = g[0], to[1] = 0.5f * (g[0] + g[1] + g[2]);
+    to[2] = 0.5f * (g[0] - g[1] + g[2]), to[3] = g[2];
+  }
+  static void result(const float (&m)[4], float (&to)[2]) {  // A^T m
+    to[0] = m[0] + m[1] + m[2], to[1] = m[1] - m[2] - m[3];
+  }
+  static void grad(const float (&y)[2], float (&to)[4]) {  // A y
+    to[0] = y[0], to[1] = y[0] + y[1], to[2] = y[0] - y[1], to[3] = -y[1];
+  }
+  static void weight(const float (&m)[4], float (&to)[3]) {  // G^T m
+    to[0] = m[0] + 0.5f * (m[1] + m[2]), to[1] = 0.5f * (m[1] - m[2]);
+    to[2] = 0.5f * (m[1] + m[2]) + m[3];
+  }
+};
+
+template <>
+struct Filtering<2> {
+  static constexpr int taps = 2, size = 3;
+  static void input(const float (&d)[3], float (&to)[3]) {
+    to[0] = d[0] - d[1], to[1] = d[1], to[2] = d[2] - d[1];
+  }
+  static void kernel(const float (&g)[2], float (&to)[3]) {
+    to[0] = g[0], to[1] = g[0] + g[1], to[2] = g[1];
+  }
+  static void result(const float (&m)[3], float (&to)[2]) {
+    to[0] = m[0] + m[1], to[1] = m[1] + m[2];
+  }
+  static void grad(const float (&y)[2], float (&to)[3]) {
+    to[0] = y[0], to[1] = y[0] + y[1], to[2] = y[1];
+  }
+  static void weight(const float (&m)[3], float (&to)[2]) {
+    to[0] = m[0] + m[1], to[1] = m[1] + m[2];
+  }
+};
+
+/// Numbers of a transformed tile.
+template <class F>
+constexpr std::int64_t kPositions = F::size* F::size;
+
+/// `Map` along the columns of m[In][In], then along the rows: to[Out][Out].
+template <int In, int Out, class Map>
+inline void both_ways(const float (&m)[In][In], const Map& map, float (&to)[Out][Out]) {
+  float rows[Out][In];
+  for (int j = 0; j < In; ++j) {
+    float column[In], mapped[Out];
+    for (int i = 0; i < In; ++i) column[i] = m[i][j];
+    map(column, mapped);
+    for (int i = 0; i < Out; ++i) rows[i][j] = mapped[i];
+  }
+  for (int i = 0; i < Out; ++i) map(rows[i], to[i]);
+}
+
+/// Images with channels, and how tiles lie over them: element m of tile (i, j) along the rows is
+/// row step (2 i + m) - low_y of the image, and along the columns likewise.
 struct TiledImages {
   std::int64_t images = 0, channels = 0, height = 0, width = 0;
   std::int64_t rows = 0, columns = 0;  ///< of tiles
-  std::int64_t low_y = 0, low_x = 0;   ///< tile (i, j) begins at (2 i - low_y, 2 j - low_x)
+  std::int64_t step = 1, low_y = 0, low_x = 0;
 
   std::int64_t tiles() const { return images * rows * columns; }
   std::int64_t blocks() const { return (tiles() + kTiles - 1) / kTiles; }
+  std::int64_t plane(std::int64_t image, std::int64_t channel) const {
+    return (image * channels + channel) * height * width;
+  }
 };
 
 /// f(image, row, column, count, at) for each run of a block's tiles that share a row of tiles;
@@ -48,132 +118,109 @@ inline void copy_row(const float* row, std::int64_t width, std::int64_t begin, s
   const std::int64_t first = std::clamp<std::int64_t>(-begin, 0, count);
   const std::int64_t last = std::clamp<std::int64_t>(width - begin, first, count);
   for (std::int64_t i = 0; i < first; ++i) to[i] = 0;
-  std::memcpy(to + first, row + begin + first,
-              static_cast<std::size_t>(last - first) * sizeof(float));
+  if (last > first) {
+    const auto bytes = static_cast<std::size_t>(last - first) * sizeof(float);
+    std::memcpy(to + first, row + begin + first, bytes);
+  }
   for (std::int64_t i = last; i < count; ++i) to[i] = 0;
 }
 
-/// B^T d B of a block's tiles of one channel: to[p * stride + tile].
+/// `map` both ways over the In x In elements of each tile of a block of one channel:
+/// to[p * stride + tile]. Tiles that are not there are zeros.
+template <int In, int Out, int Step, class Map>
+inline void transform_tiles(const TiledImages& m, const float* from, std::int64_t channel,
+                            std::int64_t block, const Map& map, float* to, std::int64_t stride) {
+  alignas(64) float lines[In][Out][kTiles];  // [row of the tile][position along it][tile]
+  alignas(64) float line[Step * (2 * kTiles + In)];
+  if (m.tiles() - block * kTiles < kTiles) std::memset(lines, 0, sizeof(lines));
+  for_runs(m, block,
+           [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t count,
+               std::int64_t at) {
+             const float* const plane = from + m.plane(image, channel);
+             for (std::int64_t i = 0; i < In; ++i) {
+               const std::int64_t y = Step * (2 * row + i) - m.low_y;
+               if (y < 0 || y >= m.height) {
+                 for (auto& each : lines[i]) std::fill_n(each + at, count, 0.0f);
+                 continue;
+               }
+               copy_row(plane + y * m.width, m.width, Step * 2 * column - m.low_x,
+                        Step * (2 * (count - 1) + In - 1) + 1, line);
+#pragma GCC ivdep
+               for (std::int64_t t = 0; t < count; ++t) {
+                 float d[In], mapped[Out];
+                 for (int j = 0; j < In; ++j) d[j] = line[Step * (2 * t + j)];
+                 map(d, mapped);
+                 for (int j = 0; j < Out; ++j) lines[i][j][at + t] = mapped[j];
+               }
+             }
+           });
+  for (std::int64_t j = 0; j < Out; ++j) {
+#pragma GCC ivdep
+    for (std::int64_t t = 0; t < kTiles; ++t) {
+      float d[In], mapped[Out];
+      for (int i = 0; i < In; ++i) d[i] = lines[i][j][t];
+      map(d, mapped);
+      for (int i = 0; i < Out; ++i) to[(i * Out + j) * stride + t] = mapped[i];
+    }
+  }
+}
+
+/// B^T d B of a block's tiles of one channel.
+template <class F>
 inline void transform_input(const TiledImages& m, const float* from, std::int64_t channel,
                             std::int64_t block, float* to, std::int64_t stride) {
-  alignas(64) float
-      lines[4][4][kTiles];  // [row of the tile][position in it][tile], transformed along the row
-  alignas(64) float line[2 * kTiles + 2];
-  if (m.tiles() - block * kTiles < kTiles) std::memset(lines, 0, sizeof(lines));
-  for_runs(m, block,
-           [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t count,
-               std::int64_t at) {
-             const float* const plane = from + (image * m.channels + channel) * m.height * m.width;
-             for (std::int64_t i = 0; i < 4; ++i) {
-               const std::int64_t y = 2 * row - m.low_y + i;
-               float* const a = lines[i][0] + at;
-               float* const b = lines[i][1] + at;
-               float* const c = lines[i][2] + at;
-               float* const d = lines[i][3] + at;
-               if (y < 0 || y >= m.height) {
-                 for (float* const each : {a, b, c, d}) std::fill_n(each, count, 0.0f);
-                 continue;
-               }
-               copy_row(plane + y * m.width, m.width, 2 * column - m.low_x, 2 * count + 2, line);
-#pragma GCC ivdep
-               for (std::int64_t t = 0; t < count; ++t) {
-                 const float x0 = line[2 * t], x1 = line[2 * t + 1];
-                 const float x2 = line[2 * t + 2], x3 = line[2 * t + 3];
-                 a[t] = x0 - x2;
-                 b[t] = x1 + x2;
-                 c[t] = x2 - x1;
-                 d[t] = x1 - x3;
-               }
-             }
-           });
-  for (std::int64_t j = 0; j < 4; ++j) {
-    const float* const a = lines[0][j];
-    const float* const b = lines[1][j];
-    const float* const c = lines[2][j];
-    const float* const d = lines[3][j];
-#pragma GCC ivdep
-    for (std::int64_t t = 0; t < kTiles; ++t) {
-      to[j * stride + t] = a[t] - c[t];
-      to[(4 + j) * stride + t] = b[t] + c[t];
-      to[(8 + j) * stride + t] = c[t] - b[t];
-      to[(12 + j) * stride + t] = b[t] - d[t];
-    }
+  const auto map = [](const auto& d, auto& mapped) { F::input(d, mapped); };
+  if (m.step == 2) {
+    transform_tiles<F::size, F::size, 2>(m, from, channel, block, map, to, stride);
+  } else {
+    transform_tiles<F::size, F::size, 1>(m, from, channel, block, map, to, stride);
   }
 }
 
-/// A g A^T of the 2 x 2 elements of a block's tiles: what `transform_output` is the transpose of.
+/// A g A^T of the 2 x 2 elements of a block's tiles: the transpose of `transform_result`.
+template <class F>
 inline void transform_grad(const TiledImages& m, const float* from, std::int64_t channel,
                            std::int64_t block, float* to, std::int64_t stride) {
-  alignas(64) float lines[2][4][kTiles];
-  alignas(64) float line[2 * kTiles];
-  if (m.tiles() - block * kTiles < kTiles) std::memset(lines, 0, sizeof(lines));
-  for_runs(m, block,
-           [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t count,
-               std::int64_t at) {
-             const float* const plane = from + (image * m.channels + channel) * m.height * m.width;
-             for (std::int64_t i = 0; i < 2; ++i) {
-               const std::int64_t y = 2 * row + i;
-               float* const a = lines[i][0] + at;
-               float* const b = lines[i][1] + at;
-               float* const c = lines[i][2] + at;
-               float* const d = lines[i][3] + at;
-               if (y >= m.height) {
-                 for (float* const each : {a, b, c, d}) std::fill_n(each, count, 0.0f);
-                 continue;
-               }
-               copy_row(plane + y * m.width, m.width, 2 * column, 2 * count, line);
-#pragma GCC ivdep
-               for (std::int64_t t = 0; t < count; ++t) {
-                 const float x0 = line[2 * t], x1 = line[2 * t + 1];
-                 a[t] = x0;
-                 b[t] = x0 + x1;
-                 c[t] = x0 - x1;
-                 d[t] = -x1;
-               }
-             }
-           });
-  for (std::int64_t j = 0; j < 4; ++j) {
-    const float* const a = lines[0][j];
-    const float* const b = lines[1][j];
-#pragma GCC ivdep
-    for (std::int64_t t = 0; t < kTiles; ++t) {
-      to[j * stride + t] = a[t];
-      to[(4 + j) * stride + t] = a[t] + b[t];
-      to[(8 + j) * stride + t] = a[t] - b[t];
-      to[(12 + j) * stride + t] = -b[t];
-    }
-  }
+  const auto map = [](const auto& d, auto& mapped) { F::grad(d, mapped); };
+  transform_tiles<2, F::size, 1>(m, from, channel, block, map, to, stride);
 }
 
-/// A^T m A of a block's tiles, and `more`, as elements of one channel of the result. False where
-/// one of them is not finite.
-inline bool transform_output(const TiledImages& m, const float* from, std::int64_t stride,
+/// A^T m A of a block's tiles, and `more`, as elements of one channel of the result. False if one
+/// of them is not finite.
+template <class F>
+inline bool transform_result(const TiledImages& m, const float* from, std::int64_t stride,
                              float more, std::int64_t channel, std::int64_t block, float* to) {
   alignas(64) float rows[2][2 * kTiles];  // each tile's two elements side by side
   alignas(64) float wrong[kTiles];        // zeros, or NaN
 #pragma GCC ivdep
   for (std::int64_t t = 0; t < kTiles; ++t) {
-    float low[4], high[4];
-    for (std::int64_t j = 0; j < 4; ++j) {
-      const float a = from[j * stride + t], b = from[(4 + j) * stride + t];
-      const float c = from[(8 + j) * stride + t], d = from[(12 + j) * stride + t];
-      low[j] = a + b + c;
-      high[j] = b - c - d;
+    float sums[F::size][F::size], y[2][2];
+    for (int i = 0; i < F::size; ++i) {
+      for (int j = 0; j < F::size; ++j) sums[i][j] = from[(i * F::size + j) * stride + t];
     }
-    const float a = low[0] + low[1] + low[2] + more, b = low[1] - low[2] - low[3] + more;
-    const float c = high[0] + high[1] + high[2] + more, d = high[1] - high[2] - high[3] + more;
-    rows[0][2 * t] = a, rows[0][2 * t + 1] = b;
-    rows[1][2 * t] = c, rows[1][2 * t + 1] = d;
-    wrong[t] = (a + b + c + d) * 0.0f;
+    both_ways(
+        sums, [](const auto& s, auto& mapped) { F::result(s, mapped); }, y);
+    for (int i = 0; i < 2; ++i) {
+      rows[i][2 * t] = y[i][0] + more, rows[i][2 * t + 1] = y[i][1] + more;
+    }
+    wrong[t] = (rows[0][2 * t] + rows[0][2 * t + 1] + rows[1][2 * t] + rows[1][2 * t + 1]) * 0.0f;
   }
   for_runs(m, block,
            [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t count,
                std::int64_t at) {
-             float* const plane = to + (image * m.channels + channel) * m.height * m.width;
-             const std::int64_t width = std::min(2 * count, m.width - 2 * column);
-             for (std::int64_t i = 0; i < 2 && 2 * row + i < m.height; ++i) {
-               std::memcpy(plane + (2 * row + i) * m.width + 2 * column, rows[i] + 2 * at,
-                           static_cast<std::size_t>(width) * sizeof(float));
+             float* const plane = to + m.plane(image, channel);
+             const std::int64_t x = m.step * 2 * column - m.low_x;
+             const std::int64_t width = std::min(2 * count, (m.width - x + m.step - 1) / m.step);
+             for (std::int64_t i = 0; i < 2; ++i) {
+               const std::int64_t y = m.step * (2 * row + i) - m.low_y;
+               if (y >= m.height) break;
+               float* const line = plane + y * m.width + x;
+               const float* const elements = rows[i] + 2 * at;
+               if (m.step == 1) {
+                 std::memcpy(line, elements, static_cast<std::size_t>(width) * sizeof(float));
+               } else {
+                 for (std::int64_t e = 0; e < width; ++e) line[m.step * e] = elements[e];
+               }
              }
            });
   float all = 0;
@@ -182,44 +229,28 @@ inline bool transform_output(const TiledImages& m, const float* from, std::int64
 }
 
 /// G g G^T of up to kTiles kernels, g[element][kernel]: to[p * stride + kernel].
-inline void transform_kernels(const float (&g)[9][kTiles], std::int64_t count, float* to,
-                              std::int64_t stride) {
+template <class F>
+inline void transform_kernels(const float (&g)[F::taps * F::taps][kTiles], std::int64_t count,
+                              float* to, std::int64_t stride) {
 #pragma GCC ivdep
   for (std::int64_t t = 0; t < count; ++t) {
-    float lines[4][3];
-    for (std::int64_t j = 0; j < 3; ++j) {
-      const float a = g[j][t], b = g[3 + j][t], c = g[6 + j][t];
-      lines[0][j] = a;
-      lines[1][j] = 0.5f * (a + b + c);
-      lines[2][j] = 0.5f * (a - b + c);
-      lines[3][j] = c;
-    }
-    for (std::int64_t i = 0; i < 4; ++i) {
-      const float a = lines[i][0], b = lines[i][1], c = lines[i][2];
-      to[4 * i * stride + t] = a;
-      to[(4 * i + 1) * stride + t] = 0.5f * (a + b + c);
-      to[(4 * i + 2) * stride + t] = 0.5f * (a - b + c);
-      to[(4 * i + 3) * stride + t] = c;
+    float elements[F::taps][F::taps], mapped[F::size][F::size];
+    for (int e = 0; e < F::taps * F::taps; ++e) elements[e / F::taps][e % F::taps] = g[e][t];
+    both_ways(
+        elements, [](const auto& d, auto& u) { F::kernel(d, u); }, mapped);
+    for (int p = 0; p < F::size * F::size; ++p) {
+      to[p * stride + t] = mapped[p / F::size][p % F::size];
     }
   }
 }
 
-/// G^T m G: the 9 elements of a kernel from m[p * stride].
-inline void untransform_kernel(const float* m, std::int64_t stride, float* to) {
-  float lines[3][4];
-  for (std::int64_t j = 0; j < 4; ++j) {
-    const float a = m[j * stride], b = m[(4 + j) * stride];
-    const float c = m[(8 + j) * stride], d = m[(12 + j) * stride];
-    lines[0][j] = a + 0.5f * (b + c);
-    lines[1][j] = 0.5f * (b - c);
-    lines[2][j] = 0.5f * (b + c) + d;
-  }
-  for (std::int64_t i = 0; i < 3; ++i) {
-    const float a = lines[i][0], b = lines[i][1], c = lines[i][2], d = lines[i][3];
-    to[3 * i] = a + 0.5f * (b + c);
-    to[3 * i + 1] = 0.5f * (b - c);
-    to[3 * i + 2] = 0.5f * (b + c) + d;
-  }
+/// G^T m G: a kernel from m[p * stride].
+template <class F>
+inline void transform_weight(const float* m, std::int64_t stride, float (&to)[F::taps][F::taps]) {
+  float sums[F::size][F::size];
+  for (int p = 0; p < F::size * F::size; ++p) sums[p / F::size][p % F::size] = m[p * stride];
+  both_ways(
+      sums, [](const auto& s, auto& mapped) { F::weight(s, mapped); }, to);
 }
 
 }  // namespace metronome::METRONOME_ISA
