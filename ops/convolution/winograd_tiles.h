@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/cpu/simd.h"
+
 namespace metronome::METRONOME_ISA {
 
 /// Tiles of a block, and the terms of each short sum.
@@ -29,7 +31,8 @@ struct Filtering;
 template <>
 struct Filtering<3> {
   static constexpr int taps = 3, size = 4;
-  static void input(const float (&d)[4], float (&to)[4]) {  // B^T d
+  template <class T>
+  static void input(const T (&d)[4], T (&to)[4]) {  // B^T d
     to[0] = d[0] - d[2], to[1] = d[1] + d[2], to[2] = d[2] - d[1], to[3] = d[1] - d[3];
   }
   static void kernel(const float (&g)[3], float (&to)[4]) {  // G g
@@ -39,7 +42,8 @@ struct Filtering<3> {
   static void result(const float (&m)[4], float (&to)[2]) {  // A^T m
     to[0] = m[0] + m[1] + m[2], to[1] = m[1] - m[2] - m[3];
   }
-  static void grad(const float (&y)[2], float (&to)[4]) {  // A y
+  template <class T>
+  static void grad(const T (&y)[2], T (&to)[4]) {  // A y
     to[0] = y[0], to[1] = y[0] + y[1], to[2] = y[0] - y[1], to[3] = -y[1];
   }
   static void weight(const float (&m)[4], float (&to)[3]) {  // G^T m
@@ -51,7 +55,8 @@ struct Filtering<3> {
 template <>
 struct Filtering<2> {
   static constexpr int taps = 2, size = 3;
-  static void input(const float (&d)[3], float (&to)[3]) {
+  template <class T>
+  static void input(const T (&d)[3], T (&to)[3]) {
     to[0] = d[0] - d[1], to[1] = d[1], to[2] = d[2] - d[1];
   }
   static void kernel(const float (&g)[2], float (&to)[3]) {
@@ -60,7 +65,8 @@ struct Filtering<2> {
   static void result(const float (&m)[3], float (&to)[2]) {
     to[0] = m[0] + m[1], to[1] = m[1] + m[2];
   }
-  static void grad(const float (&y)[2], float (&to)[3]) {
+  template <class T>
+  static void grad(const T (&y)[2], T (&to)[3]) {
     to[0] = y[0], to[1] = y[0] + y[1], to[2] = y[1];
   }
   static void weight(const float (&m)[3], float (&to)[2]) {
@@ -112,17 +118,50 @@ void for_runs(const TiledImages& m, std::int64_t block, const F& f) {
   }
 }
 
-/// Elements [begin, begin + count) of a row, zeros beyond it.
-inline void copy_row(const float* row, std::int64_t width, std::int64_t begin, std::int64_t count,
-                     float* to) {
-  const std::int64_t first = std::clamp<std::int64_t>(-begin, 0, count);
-  const std::int64_t last = std::clamp<std::int64_t>(width - begin, first, count);
-  for (std::int64_t i = 0; i < first; ++i) to[i] = 0;
-  if (last > first) {
-    const auto bytes = static_cast<std::size_t>(last - first) * sizeof(float);
-    std::memcpy(to + first, row + begin + first, bytes);
+using FloatReg = Simd<float>::Reg;
+
+/// Elements 0, 2, ... of `low` and then of `high`; or 1, 3, ...
+template <bool Odd>
+inline FloatReg every_other(FloatReg low, FloatReg high) {
+#ifdef __AVX512F__
+  const __m512i first =
+      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return _mm512_permutex2var_ps(low, first + _mm512_set1_epi32(Odd ? 1 : 0), high);
+#else
+  const __m256d pairs = _mm256_castps_pd(_mm256_shuffle_ps(low, high, Odd ? 0xDD : 0x88));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xD8));
+#endif
+}
+
+/// Elements [begin, begin + kWidth) of a row of `width`, zeros beyond it.
+inline FloatReg load_part(const float* row, std::int64_t width, std::int64_t begin) {
+  using S = Simd<float>;
+  if (begin >= 0 && begin + S::kWidth <= width) return S::load(row + begin);
+  const std::int64_t first = std::clamp<std::int64_t>(-begin, 0, S::kWidth);
+  const std::int64_t last = std::clamp<std::int64_t>(width - begin, first, S::kWidth);
+#ifdef __AVX512F__
+  const auto mask = static_cast<S::Mask>(S::mask(last) & ~S::mask(first));
+#else
+  const S::Mask mask = _mm256_andnot_si256(S::mask(first), S::mask(last));
+#endif
+  return S::load(row + begin, mask);
+}
+
+/// d[j] = element begin + Step (2 t + j) of a row, for a register of tiles t.
+template <int Step, int Count>
+inline void load_elements(const float* row, std::int64_t width, std::int64_t begin,
+                          FloatReg (&d)[Count]) {
+  constexpr std::int64_t W = Simd<float>::kWidth;
+  const auto at = [&](std::int64_t i) {
+    const FloatReg low = load_part(row, width, begin + i);
+    if constexpr (Step == 1) return low;
+    return every_other<false>(low, load_part(row, width, begin + i + W));
+  };
+  for (int j = 0; j < Count; j += 2) {
+    const FloatReg low = at(Step * j), high = at(Step * (j + W));
+    d[j] = every_other<false>(low, high);
+    if (j + 1 < Count) d[j + 1] = every_other<true>(low, high);
   }
-  for (std::int64_t i = last; i < count; ++i) to[i] = 0;
 }
 
 /// `map` both ways over the In x In elements of each tile of a block of one channel:
@@ -130,37 +169,33 @@ inline void copy_row(const float* row, std::int64_t width, std::int64_t begin, s
 template <int In, int Out, int Step, class Map>
 inline void transform_tiles(const TiledImages& m, const float* from, std::int64_t channel,
                             std::int64_t block, const Map& map, float* to, std::int64_t stride) {
-  alignas(64) float lines[In][Out][kTiles];  // [row of the tile][position along it][tile]
-  alignas(64) float line[Step * (2 * kTiles + In)];
-  if (m.tiles() - block * kTiles < kTiles) std::memset(lines, 0, sizeof(lines));
+  using S = Simd<float>;
+  // A run's last register goes beyond it: the next run writes anew what it leaves there.
+  alignas(64) float lines[In][Out][kTiles + S::kWidth];  // [row of the tile][position][tile]
   for_runs(m, block,
            [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t count,
                std::int64_t at) {
              const float* const plane = from + m.plane(image, channel);
              for (std::int64_t i = 0; i < In; ++i) {
                const std::int64_t y = Step * (2 * row + i) - m.low_y;
-               if (y < 0 || y >= m.height) {
-                 for (auto& each : lines[i]) std::fill_n(each + at, count, 0.0f);
-                 continue;
-               }
-               copy_row(plane + y * m.width, m.width, Step * 2 * column - m.low_x,
-                        Step * (2 * (count - 1) + In - 1) + 1, line);
-#pragma GCC ivdep
-               for (std::int64_t t = 0; t < count; ++t) {
-                 float d[In], mapped[Out];
-                 for (int j = 0; j < In; ++j) d[j] = line[Step * (2 * t + j)];
+               const bool inside = y >= 0 && y < m.height;
+               for (std::int64_t t = 0; t < count; t += S::kWidth) {
+                 FloatReg d[In], mapped[Out];
+                 load_elements<Step>(plane + (inside ? y : 0) * m.width, inside ? m.width : 0,
+                                     Step * 2 * (column + t) - m.low_x, d);
                  map(d, mapped);
-                 for (int j = 0; j < Out; ++j) lines[i][j][at + t] = mapped[j];
+                 for (int j = 0; j < Out; ++j) S::store(lines[i][j] + at + t, mapped[j]);
                }
              }
            });
+  const std::int64_t tiles = std::min(kTiles, m.tiles() - block * kTiles);
   for (std::int64_t j = 0; j < Out; ++j) {
-#pragma GCC ivdep
-    for (std::int64_t t = 0; t < kTiles; ++t) {
-      float d[In], mapped[Out];
-      for (int i = 0; i < In; ++i) d[i] = lines[i][j][t];
+    for (auto& each : lines) std::fill(each[j] + tiles, each[j] + kTiles, 0.0f);
+    for (std::int64_t t = 0; t < kTiles; t += S::kWidth) {
+      FloatReg d[In], mapped[Out];
+      for (int i = 0; i < In; ++i) d[i] = S::load(lines[i][j] + t);
       map(d, mapped);
-      for (int i = 0; i < Out; ++i) to[(i * Out + j) * stride + t] = mapped[i];
+      for (int i = 0; i < Out; ++i) S::store(to + (i * Out + j) * stride + t, mapped[i]);
     }
   }
 }
