@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <typeindex>
 #include <utility>
 
@@ -28,6 +29,17 @@ std::size_t bench_bytes(std::span<const Type> inputs, const Node& node,
   for (const Type& type : node.types) bytes += type.bytes();
   for (const Candidate& candidate : candidates) bytes += candidate.scratch_bytes;
   return bytes;
+}
+
+/// " | own 1, own 3", as a key's end: an older program's choice does not hold if it did not know
+/// one of our own kernels. Libraries' versions are part of the machine's key.
+std::string own_names(std::span<const Candidate> candidates) {
+  std::string names;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.maker != Maker::own) continue;
+    names += (names.empty() ? " | " : ", ") + name_of(candidate);
+  }
+  return names;
 }
 
 }  // namespace
@@ -60,7 +72,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
         const auto found = std::ranges::find(candidates, *wanted, property);
         return static_cast<std::size_t>(found - candidates.begin());
       };
-      const std::string key = fmt::format("{} | {}", machine, what);
+      const std::string key = fmt::format("{} | {}{}", machine, what, own_names(candidates));
       const auto kept = file ? file->find(key, options.tune == Tune::measure) : std::nullopt;
       const std::size_t preferred = index_of(kernels.preferred(), &Candidate::maker);
       const std::size_t of_file =

@@ -18,10 +18,10 @@ struct TunedChoices {
 };
 
 /// A JSON file {"format": "metronome-tuning-1", "choices": {key: candidate}, "under_load": {key:
-/// candidate}}. A key names CPU model, instruction set, threads, library versions, op and types, so
-/// that one file serves several machines. A choice that was timed under load stands apart: it holds
-/// while there is load, and in a process that has used it; otherwise its candidates are timed
-/// again.
+/// candidate}}. A key names CPU model, instruction set, threads, library versions, op, types and
+/// our own candidates, so that one file serves several machines and versions. A choice that was
+/// timed under load stands apart: it holds while there is load, and in a process that has used it;
+/// otherwise its candidates are timed again.
 class TuningFile {
  public:
   /// `path` if it can be used: it is whole, or not there yet. A damaged file is renamed to

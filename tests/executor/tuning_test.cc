@@ -152,6 +152,18 @@ TEST_CASE("compile times once, keeps the choice, and reads it the next time") {
   CHECK(compile(g, cpu_replay(), options).report().choices[0].ends_with("(fixed rule)"));
 }
 
+TEST_CASE("a choice holds no longer if there is a kernel of our own that it was not made among") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("tuning.json");
+  CHECK(compiled_with(path) == "(timed)");
+  std::string text = read_file(path);
+  const std::size_t at = text.find(" | own\":");
+  REQUIRE(at != std::string::npos);
+  CHECK(compiled_with(path) == "(tuning file)");
+  write_file(path, text.replace(at, 6, " | own 7"));
+  CHECK(compiled_with(path) == "(timed)");
+}
+
 TEST_CASE("what is timed under load is told of once, and the process keeps to it") {
   const TemporaryFolder folder;
   Graph g("g");
