@@ -1,4 +1,4 @@
-// Convolutions by minimal filtering (winograd_tiles.h): kernels of 3 x 3 without stride by 16
+// Convolutions by minimal filtering (winograd_cpu.h): kernels of 3 x 3 without stride by 16
 // products for each 2 x 2 elements of the result in place of 36, of 4 x 4 with a stride of 2 by 36
 // in place of 64.
 //
@@ -28,7 +28,7 @@
 #include <memory>
 
 #include "ops/convolution/convolution_cpu.h"
-#include "ops/convolution/winograd_tiles.h"
+#include "ops/convolution/winograd_cpu.h"
 #include "ops/cpu/isa/gemm_tile.h"
 #include "ops/cpu/parallel.h"
 
