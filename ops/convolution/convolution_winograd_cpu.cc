@@ -13,8 +13,8 @@
 // of 64 tiles at each position p of a tile make a matrix. With K outputs and C channels, in P
 // phases:
 //
-//   output   sums[p] [K, 64] = kernels[p] [K, P C] x parts[p] [P C, 64]   for each block of 64
-//   tiles input    the same for each phase of the result, with turned kernels, K and C exchanged
+//   output   sums[p] [K, 64] = kernels[p] [K, P C] x parts[p] [P C, 64], block by block
+//   input    the same for each phase of the result, with turned kernels, K and C exchanged
 //   weight   sums[p] [K, P C] += grads[p] [K, 64] x parts[p]^T [64, P C], then G^T m G
 //
 // Each sum of 64 terms is made apart and then added: one long sum would lose twice as many digits
