@@ -67,6 +67,7 @@ std::vector<ConvolutionRow> convolution_rows() {
        {2, 70, 9, 8},
        {16, 70, 4, 4},
        {{2, 2}, {-1, 3}, {2, 0}, {1, 1}}},
+      {"many images, stride, odd", {24, 16, 13, 13}, {18, 16, 4, 4}, window(2, 1, 2)},
       {"large plane", {1, 3, 46, 45}, {20, 3, 3, 3}, window(2, 1)},
       {"large pointwise", {1, 70, 16, 15}, {66, 70, 1, 1}, window(2, 0)},
       {"large 1d", {2, 33, 86}, {40, 33, 5}, window(1, 1, 1), false},

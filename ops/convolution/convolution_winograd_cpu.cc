@@ -17,8 +17,8 @@
 //   input    the same for each phase of the result, with turned kernels, K and C exchanged
 //   weight   sums[p] [K, P C] += grads[p] [K, 64] x parts[p]^T [64, P C], then G^T m G
 //
-// Each sum of 64 terms is made apart and then added: one long sum would lose twice as many digits
-// as oneDNN's, which adds short ones. A result that is not finite, where an infinity or a NaN would
+// Each sum of 64 terms is made apart and then added: the error of one long sum would be twice that
+// of oneDNN's, which adds short ones. A result that is not finite, where an infinity or a NaN would
 // spread over its whole tile, is computed once more by products of what lies under the kernel.
 #include <algorithm>
 #include <array>
@@ -109,8 +109,8 @@ struct WinogradImages {
   float* output;
   bool turned;     ///< kernels are turned, and weight is [channels, outputs, ...]
   float* kernels;  ///< of each pass, at each position [outputs, inputs], rows `kernel_row` apart
-  float*
-      scratch;  ///< of each thread parts [inputs, kTiles], sums [outputs, kTiles] at each position
+  /// Each thread has parts [inputs, kTiles] and sums [outputs, kTiles] at each position.
+  float* scratch;
 
   std::int64_t inputs() const { return read_count * channels; }
   std::int64_t kernel_row() const { return apart(inputs()); }
@@ -119,7 +119,14 @@ struct WinogradImages {
   std::int64_t parts_apart() const { return apart(inputs() * kTiles); }
   std::int64_t sums_apart() const { return apart(outputs * kTiles); }
   std::int64_t thread_elements() const { return positions * (parts_apart() + sums_apart()); }
-  std::int64_t blocks() const { return passes[0].to.blocks(); }  ///< of the largest pass
+  /// The blocks of the largest pass: phases of an odd size differ by a row or a column.
+  std::int64_t blocks() const {
+    std::int64_t most = 0;
+    for (int pass = 0; pass < pass_count; ++pass) {
+      most = std::max(most, passes[pass].to.blocks());
+    }
+    return most;
+  }
 
   /// The kernels of outputs [begin, end), at all positions.
   void make_kernels(std::int64_t begin, std::int64_t end) const {
@@ -187,8 +194,7 @@ struct WinogradImages {
 
 /// The gradient of a convolution's weight. Each thread makes a part of it, some outputs by some
 /// channels, of all tiles: it reads nothing that another has written, and no sum depends on their
-/// number. In turn it transforms parts that others transform too; at two threads that is a few
-/// hundredths of the products' time.
+/// number. In turn it transforms parts that others transform too.
 template <class F>
 struct WinogradWeight {
   static constexpr std::int64_t positions = kPositions<F>;
