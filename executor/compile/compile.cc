@@ -2,7 +2,8 @@
 //
 //   compile     the arguments are checked, the ranks join
 //   made        the target's back end opens; each graph is planned in each mode; the engine begins
-//   make_plan   in each of the back end's ways: passes, kernels, order and places, check
+//   make_plan   passes; then, for each number of batches that the back end asks for, the passes
+//               that are left, kernels, order and places, check
 #include "executor/compile/compile.h"
 
 #include <ATen/Parallel.h>
@@ -40,43 +41,75 @@ namespace metronome::executor::compile {
 
 // ---- one plan ------------------------------------------------------------------------------
 
-Plan make_plan(const Declared& declared, const Settings& way, const Kernels& kernels,
-               const CompileOptions& options, Report& report) {
-  KeepWhole keep_whole(kernels, way, options, report);
-  Settings settings = way;
-  settings.kept = declared.kept;
-  settings.averages = declared.averages;
-  if (options.data_parallel) settings.rank = options.data_parallel->rank();
-  settings.keeps = [&](const OpPtr& op, std::span<const Type> types) {
+namespace {
+
+/// A step as far as all its plans have it in common, with what was found on the way to it.
+struct Begun {
+  ir::Graph graph;
+  PlanReport summary;
+  Report report;
+};
+
+Begun begun_plan(const Declared& declared, Settings settings, const Kernels& kernels,
+                 const CompileOptions& options, Report report) {
+  KeepWhole keep_whole(kernels, settings, options, report);
+  Settings passed = settings;
+  passed.keeps = [&](const OpPtr& op, std::span<const Type> types) {
     return keep_whole(op, types);
   };
   PlanReport summary;
-  summary.mode = way.mode;
+  summary.mode = settings.mode;
   summary.batch = declared.batch;
+  ir::Graph graph = begin_passes(declared, passed, summary, report);
+  return {std::move(graph), std::move(summary), std::move(report)};
+}
 
-  ir::Graph graph = run_passes(declared, settings, summary, report);
+/// `report` gains the choices of kernels.
+Plan ended_plan(ir::Graph begun, PlanReport summary, const Declared& declared,
+                const Settings& settings, const Kernels& kernels, const CompileOptions& options,
+                Report& report) {
+  ir::Graph graph = end_passes(std::move(begun), declared, settings);
   require_kernels(graph, kernels, options.ops, report.target);
   if (const auto free = kernels.free_memory())
     require_memory(graph.name(), biggest_value(graph), free);
   std::vector<Candidate> choices = select(graph, kernels, options, report);
   std::vector<std::size_t> scratch_bytes;
   for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
-  auto [order, memory] = plan::plan_step(graph, scratch_bytes, way);
-  if (const auto wrong = check::check_plan(graph, order, scratch_bytes, memory, way)) {
+  auto [order, memory] = plan::plan_step(graph, scratch_bytes, settings);
+  if (const auto wrong = check::check_plan(graph, order, scratch_bytes, memory, settings)) {
     throw InternalError(fmt::format("the memory plan of \"{}\": {}", graph.name(), *wrong));
   }
 
-  Plan plan{way.mode,           declared.shape,   declared.average,         std::move(graph),
+  Plan plan{settings.mode,      declared.shape,   declared.average,         std::move(graph),
             std::move(choices), std::move(order), std::move(scratch_bytes), std::move(memory),
             std::move(summary)};
   summarize(plan);
   return plan;
 }
 
-std::vector<Settings> ways_of(const Backend& backend, Mode mode) {
-  std::vector<Settings> ways = backend.settings(mode);
-  for (Settings& way : ways) way.evaluate = evaluate_constants;
-  return ways;
+/// The settings of a plan of what was declared.
+Settings settings_for(const Declared& declared, Settings settings, const CompileOptions& options) {
+  settings.kept = declared.kept;
+  settings.averages = declared.averages;
+  if (options.data_parallel) settings.rank = options.data_parallel->rank();
+  return settings;
+}
+
+}  // namespace
+
+Settings settings_of(const Backend& backend, Mode mode) {
+  Settings settings = backend.settings(mode);
+  settings.evaluate = evaluate_constants;
+  return settings;
+}
+
+Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
+               const CompileOptions& options, Report& report) {
+  const Settings all = settings_for(declared, settings, options);
+  Begun begun = begun_plan(declared, all, kernels, options, std::move(report));
+  report = std::move(begun.report);
+  return ended_plan(std::move(begun.graph), std::move(begun.summary), declared, all, kernels,
+                    options, report);
 }
 
 namespace {
@@ -87,18 +120,25 @@ struct Reported {
   Report report;
 };
 
-/// The plan of one mode: of the ways that the back end asks for the one that it keeps.
-Reported best_way(const Declared& declared, Mode mode, std::span<const std::string> recomputed,
-                  const Backend& backend, const CompileOptions& options, const Report& report) {
+/// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
+/// that it keeps.
+Reported best_plan(const Declared& declared, Mode mode, std::span<const std::string> recomputed,
+                   const Backend& backend, const CompileOptions& options, const Report& report) {
   std::vector<Reported> made;
   std::vector<std::size_t> arenas;
-  for (Settings& way : ways_of(backend, mode)) {
-    way.recomputed.insert(way.recomputed.end(), recomputed.begin(), recomputed.end());
-    Report told = report;
-    Plan plan = make_plan(declared, way, backend.kernels(), options, told);
+  Settings settings = settings_for(declared, settings_of(backend, mode), options);
+  settings.recomputed.insert(settings.recomputed.end(), recomputed.begin(), recomputed.end());
+  Begun begun = begun_plan(declared, settings, backend.kernels(), options, report);
+  const std::vector<std::size_t> buckets = backend.buckets(mode);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    settings.buckets = buckets[i];
+    Report told = begun.report;
+    ir::Graph graph = i + 1 < buckets.size() ? begun.graph : std::move(begun.graph);
+    Plan plan = ended_plan(std::move(graph), begun.summary, declared, settings, backend.kernels(),
+                           options, told);
     arenas.push_back(plan.memory.arena_bytes);
     made.push_back({std::move(plan), std::move(told)});
-    // If one way changes nothing, the ways after it change nothing either.
+    // If one number changes nothing, those after it change nothing either.
     const std::size_t count = made.size();
     if (count > 1 &&
         made[count - 1].plan.graph.nodes().size() == made[count - 2].plan.graph.nodes().size()) {
@@ -117,7 +157,7 @@ Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
                const CompileOptions& options, Report& report) {
   const std::span<const std::string> paths = options.recompute;
   const auto with = [&](std::size_t count) {
-    return best_way(declared, mode, paths.first(count), backend, options, report);
+    return best_plan(declared, mode, paths.first(count), backend, options, report);
   };
   const auto fits = [&](const Reported& made) {
     return !options.memory_budget || made.plan.memory.arena_bytes <= *options.memory_budget;

@@ -2,8 +2,6 @@
 // compile.cc.
 #pragma once
 
-#include <vector>
-
 #include "executor/compile/run_passes.h"
 #include "executor/engine/backend.h"
 #include "executor/engine/plan.h"
@@ -12,13 +10,12 @@
 
 namespace metronome::executor::compile {
 
-/// Returns the settings of a mode for passes, the planner and its check: one for each way that the
-/// back end asks for.
-std::vector<Settings> ways_of(const Backend& backend, Mode mode);
+/// Returns the settings of a mode for passes, the planner and its check.
+Settings settings_of(const Backend& backend, Mode mode);
 
-/// The plan made in one way. `report` gains its choices, and the parameters that the loss does not
-/// reach.
-Plan make_plan(const Declared& declared, const Settings& way, const Kernels& kernels,
+/// The plan with those settings, their buckets among them. `report` gains its choices, and the
+/// parameters that the loss does not reach.
+Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
                const CompileOptions& options, Report& report);
 
 }  // namespace metronome::executor::compile

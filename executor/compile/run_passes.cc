@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -70,6 +71,7 @@ struct Pass {
   ir::Graph (*run)(ir::Graph, const Settings&);
   Of of = Of::ops;
   Needed needed = Needed::always;
+  bool reads_buckets = false;  ///< `Settings::buckets`, which differs between plans of one step
   void (*tell)(const ir::Graph&, PlanReport&, Report&) = nullptr;  ///< what it found
 };
 
@@ -81,13 +83,13 @@ constexpr Pass kPasses[] = {
     // what each of several ranks draws for itself
     {"on_rank", passes::on_rank, Of::steps},
     // reverse walk from the loss
-    {"differentiate", passes::differentiate, Of::ops, Needed::always, list_unreached},
+    {"differentiate", passes::differentiate, Of::ops, Needed::always, false, list_unreached},
     // late, what gradients read and nobody else keeps
     {"recompute", passes::recompute, Of::steps},
     // side by side, for collectives
     {"pack_gradients", passes::pack_gradients, Of::steps},
     // optimizer, clipping, counters: the step is whole
-    {"update", passes::update, Of::steps, Needed::always, count_declared},
+    {"update", passes::update, Of::steps, Needed::always, false, count_declared},
     // identities and constants, before equal nodes are sought
     {"fold", passes::fold, Of::ops, Needed::for_speed},
     // products that a sum adds become one product
@@ -103,7 +105,7 @@ constexpr Pass kPasses[] = {
     // ops of which a part can be fused, where the target fuses
     {"loosen", passes::loosen, Of::ops, Needed::for_speed},
     // the updates of many parameters as few nodes
-    {"batch", passes::batch, Of::steps, Needed::for_speed},
+    {"batch", passes::batch, Of::steps, Needed::for_speed, true},
     // copies that readers and assignments need
     {"materialize", passes::materialize},
     // elementwise chains, reductions they meet: last, as nothing looks into a group
@@ -150,27 +152,45 @@ void dump(const ir::Graph& graph, const Declared& declared, Mode mode, std::size
   }
 }
 
+/// The graph after one pass.
+ir::Graph after(const Pass& pass, ir::Graph graph, const Declared& declared,
+                const Settings& settings) {
+  const std::uint64_t before = graph.version();
+  graph = pass.run(std::move(graph), settings);
+  if (graph.version() != before) check::verify(graph, pass.name);
+  dump(graph, declared, settings.mode, static_cast<std::size_t>(&pass - kPasses), pass.name);
+  if (logger().should_log(spdlog::level::debug)) {
+    logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
+                   pass.name, graph.nodes().size(), kernels_of(graph));
+  }
+  return graph;
+}
+
+/// The first of the passes that run once for each plan of a step.
+const Pass* first_of_plan() { return std::ranges::find(kPasses, true, &Pass::reads_buckets); }
+
 }  // namespace
 
-ir::Graph run_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
-                     Report& report) {
+ir::Graph begin_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
+                       Report& report) {
   ir::Graph graph = declared.graph;
   check::verify(graph, "declare");
   const std::set<std::string> without = left_out();
-  for (std::size_t i = 0; i < std::size(kPasses); ++i) {
-    const Pass& pass = kPasses[i];
+  for (const Pass& pass : std::span(std::begin(kPasses), first_of_plan())) {
     if (without.contains(std::string(pass.name))) continue;
-    const std::uint64_t before = graph.version();
-    graph = pass.run(std::move(graph), settings);
-    if (graph.version() != before) check::verify(graph, pass.name);
-    dump(graph, declared, settings.mode, i, pass.name);
+    graph = after(pass, std::move(graph), declared, settings);
     if (pass.tell != nullptr) pass.tell(graph, plan, report);
-    if (logger().should_log(spdlog::level::debug)) {
-      logger().debug("{} {} after {}: {} nodes, {} kernels", graph.name(), name_of(settings.mode),
-                     pass.name, graph.nodes().size(), kernels_of(graph));
-    }
   }
   return graph;
+}
+
+ir::Graph end_passes(ir::Graph begun, const Declared& declared, const Settings& settings) {
+  const std::set<std::string> without = left_out();
+  for (const Pass& pass : std::span(first_of_plan(), std::end(kPasses))) {
+    if (without.contains(std::string(pass.name))) continue;
+    begun = after(pass, std::move(begun), declared, settings);
+  }
+  return begun;
 }
 
 ir::Graph run_passes_of_ops(ir::Graph graph, const Settings& settings) {

@@ -27,10 +27,10 @@ class CpuBackend : public Backend {
   const Kernels& kernels() const override { return *kernels_; }
   /// Who looks at nodes is shown each, and a number that is not finite is told of where it is made:
   /// no groups, which give the same bits.
-  std::vector<Settings> settings(Mode mode) const override {
+  Settings settings(Mode mode) const override {
     Settings settings = cpu_settings(mode);
     settings.apart = options_.observer != nullptr || options_.watch;
-    return {settings};
+    return settings;
   }
 
  protected:

@@ -56,7 +56,7 @@ class EagerBackend final : public Backend {
   }
 
   const Kernels& kernels() const override { return *kernels_; }
-  std::vector<Settings> settings(Mode mode) const override { return {cpu::cpu_settings(mode)}; }
+  Settings settings(Mode mode) const override { return cpu::cpu_settings(mode); }
 
   /// The plan's arena stands for libtorch's values.
   Needs host_needs(std::span<const Plan> plans, std::size_t) const override {

@@ -42,10 +42,11 @@ class Backend {
   /// Whether its engine shows steps to `CompileOptions::observer`.
   virtual bool observes() const { return false; }
 
-  /// Returns the settings of passes and planner for a mode. If there are several, the step is
-  /// planned with each in turn, until one changes nothing or the first is sure to be kept, and
-  /// `choose` says which plan is kept.
-  virtual std::vector<Settings> settings(Mode mode) const = 0;
+  /// Returns the settings of passes and planner for a mode.
+  virtual Settings settings(Mode mode) const = 0;
+  /// Returns what `Settings::buckets` is in turn: the step is planned with each, until one changes
+  /// nothing or the first is sure to be kept, and `choose` says which plan is kept. At least one.
+  virtual std::vector<std::size_t> buckets(Mode mode) const { return {settings(mode).buckets}; }
   /// The place of one of them; `arenas` are the bytes that each plan takes, `budget` what the user
   /// allows. A plan that is kept beside others is kept beside such as take more.
   virtual std::size_t choose(std::span<const std::size_t> arenas,

@@ -18,9 +18,8 @@ inline std::unique_ptr<executor::Backend> opened(const Target& target,
   return target.open(target, options, "opened");
 }
 
-/// In the first of its ways.
 inline Settings settings_of(const Target& target, Mode mode) {
-  return executor::compile::ways_of(*opened(target), mode)[0];
+  return executor::compile::settings_of(*opened(target), mode);
 }
 
 /// A back end whose settings are changed.
@@ -34,10 +33,10 @@ class ChangedSettings final : public executor::Backend {
     base_->require(declared, modes);
   }
   const executor::Kernels& kernels() const override { return base_->kernels(); }
-  std::vector<Settings> settings(Mode mode) const override {
-    std::vector<Settings> all = base_->settings(mode);
-    for (Settings& settings : all) change_(settings);
-    return all;
+  Settings settings(Mode mode) const override {
+    Settings settings = base_->settings(mode);
+    change_(settings);
+    return settings;
   }
   std::size_t choose(std::span<const std::size_t> arenas,
                      std::optional<std::size_t> budget) const override {

@@ -52,17 +52,17 @@ class CudaBackend : public Backend {
 
   const Kernels& kernels() const override { return *kernels_; }
 
-  std::vector<Settings> settings(Mode mode) const override {
-    std::vector<Settings> all;
-    for (const std::size_t buckets : kBuckets) {
-      Settings& settings = all.emplace_back();
-      settings.mode = mode;
-      settings.alignment = program::kDeviceAlignment;
-      settings.buckets = buckets;
-      settings.gathers = true;
-      if (cuda_.fuse) settings.fuses = [](const Op& op) { return cuda_table().has(op); };
-    }
-    return all;
+  Settings settings(Mode mode) const override {
+    Settings settings;
+    settings.mode = mode;
+    settings.alignment = program::kDeviceAlignment;
+    settings.buckets = kBuckets[0];
+    settings.gathers = true;
+    if (cuda_.fuse) settings.fuses = [](const Op& op) { return cuda_table().has(op); };
+    return settings;
+  }
+  std::vector<std::size_t> buckets(Mode) const override {
+    return {std::begin(kBuckets), std::end(kBuckets)};
   }
 
   /// The fewest batches of updates that memory allows.
@@ -115,13 +115,14 @@ class StepwiseBackend final : public CudaBackend {
   bool observes() const override { return true; }
 
   /// Who looks at nodes is shown each: neither groups nor batches, which give the same bits.
-  std::vector<Settings> settings(Mode mode) const override {
-    std::vector<Settings> all = CudaBackend::settings(mode);
-    if (observer_ == nullptr) return all;
-    all.resize(1);
-    all[0].buckets = 0;
-    all[0].apart = true;
-    return all;
+  Settings settings(Mode mode) const override {
+    Settings settings = CudaBackend::settings(mode);
+    settings.apart = observer_ != nullptr;
+    return settings;
+  }
+  std::vector<std::size_t> buckets(Mode mode) const override {
+    if (observer_ != nullptr) return {0};
+    return CudaBackend::buckets(mode);
   }
   std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
     return make_cuda_stepwise(std::move(planned.plans), memory, driver_, table_, cuda_, watches_,
