@@ -4,6 +4,7 @@
 
 #include "graph/ir/structural.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/cast/cast.h"
 #include "ops/chunk/chunk.h"
@@ -63,6 +64,10 @@ using KernelOps = OpList<
     UpsampleGrad,
     // optimizers
     AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate>;
+
+/// Ops with kernels on CPUs alone: `lower` expands them for other targets, and what their gradients
+/// are made of is found nowhere else.
+using CpuOps = OpList<FlashAttention, FlashAttentionGrad>;
 
 /// The kernel ops that map each element by itself: CUDA runs one of them as a group of one
 /// (ops/group/group.h).

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -19,6 +21,18 @@
 
 namespace metronome::executor::compile {
 namespace {
+
+/// An expansion whose biggest value has more bytes than this, and than so many of the op's own, is
+/// not timed: to fill and to walk over it takes seconds, and a step would have to hold it.
+constexpr std::size_t kBytesToTime = std::size_t{64} << 20, kTimesToTime = 4;
+
+std::size_t biggest_bytes(const ir::Graph& graph) {
+  std::size_t most = 0;
+  for (const Node& node : graph.nodes()) {
+    for (const Type& type : node.types) most = std::max(most, type.bytes());
+  }
+  return most;
+}
 
 /// The op alone, as a step of the settings' mode runs it: whole or expanded, with the gradients of
 /// all floating operands where it trains.
@@ -80,12 +94,13 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
   std::string_view how = "tuning file";
   if (choice != "whole" && choice != "expanded") {
     const ir::Graph expanded = alone(op, types, settings_, false);
-    if (options_.tune != Tune::measure || !room_to_time(whole) || !room_to_time(expanded)) {
+    if (options_.tune != Tune::measure || !room_to_time(whole) || !room_to_time(expanded) ||
+        biggest_bytes(expanded) > std::max(kBytesToTime, kTimesToTime * biggest_bytes(whole))) {
       return true;
     }
-    const double apart = seconds_of(expanded);
     // A difference within the noise leaves the op whole.
-    choice = apart < 0.97 * seconds_of(whole) ? "expanded" : "whole";
+    const double enough = 0.97 * seconds_of(whole, std::numeric_limits<double>::infinity());
+    choice = seconds_of(expanded, enough) < enough ? "expanded" : "whole";
     how = "timed";
     const bool loaded = on_host_ && timed_under_load(report_.timed_under_load);
     if (loaded) how = "timed under load";
@@ -113,10 +128,11 @@ bool KeepWhole::room_to_time(const ir::Graph& graph) const {
   });
 }
 
-double KeepWhole::seconds_of(const ir::Graph& graph) {
+double KeepWhole::seconds_of(const ir::Graph& graph, double enough) {
   double seconds = 0;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
+    if (seconds >= enough) break;
     const Types inputs = graph.operands(node);
     const Kernels::Fastest fastest =
         kernels_.fastest(node, inputs, kernels_.candidates(node, inputs));

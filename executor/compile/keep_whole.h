@@ -18,9 +18,9 @@ namespace metronome::executor::compile {
 
 /// `Settings::keeps` of one plan. An op with a vjp and an expansion runs whole where the back end
 /// has kernels for it and for all that its vjp makes, and these are not slower than the kernels of
-/// the expansion: by the tuning file, else as timed, else (where nothing may be timed) whole. Each
-/// distinct (op, types) is decided once; `report` gains a line for each that was timed or looked
-/// up.
+/// the expansion: by the tuning file, else as timed, else (where nothing may be timed, or the
+/// expansion takes far more memory) whole. Each distinct (op, types) is decided once; `report`
+/// gains a line for each that was timed or looked up.
 class KeepWhole {
  public:
   KeepWhole(const Kernels& kernels, const Settings& settings, const CompileOptions& options,
@@ -32,7 +32,8 @@ class KeepWhole {
  private:
   bool decide(const OpPtr& op, std::span<const Type> types, const std::string& what);
   bool room_to_time(const ir::Graph& graph) const;
-  double seconds_of(const ir::Graph& graph);
+  /// The kernels' seconds together; no less than `enough` as soon as that is known.
+  double seconds_of(const ir::Graph& graph, double enough);
 
   const Kernels& kernels_;
   const Settings& settings_;

@@ -6,9 +6,11 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/dropout/dropout.h"
 #include "ops/expr/functions.h"
 #include "ops/matmul/matmul.h"
+#include "ops/rules/axis.h"
 #include "ops/rules/require.h"
 #include "ops/softmax/softmax.h"
 
@@ -19,10 +21,6 @@ constexpr double kExcluded = -std::numeric_limits<double>::infinity();
 
 /// From the end: -1 is the last dimension.
 std::int64_t size(const Type& type, std::int64_t axis) { return type.shape[type.rank() + axis]; }
-
-Shape leading(const Shape& shape, std::int64_t dropped) {
-  return Shape(shape.begin(), shape.end() - dropped);
-}
 
 Shape joined(Shape front, std::initializer_list<std::int64_t> back) {
   front.insert(front.end(), back);
@@ -187,7 +185,14 @@ Value Attention::composed(std::span<const Value> in, double dropout_p, Line line
   return empty.present() ? where(empty, 0.0, result, line) : result;
 }
 
-Values Attention::lower(std::span<const Value> in) const { return {composed(in, 0, {})}; }
+Values Attention::lower(std::span<const Value> in) const {
+  std::vector<Type> types;
+  for (const Value& operand : in) types.push_back(operand.type());
+  if (in_blocks(types)) {
+    return {apply(make_op(FlashAttention{scale, is_causal}), in, Line::here(), 2)[0]};
+  }
+  return {composed(in, 0, {})};
+}
 
 std::vector<Case> Attention::cases() {
   std::vector<Case> cases;

@@ -11,12 +11,11 @@
 #include "graph/ir/structural.h"
 #include "ops/expr/functions.h"
 #include "ops/expr/sums.h"
+#include "ops/rules/axis.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
 namespace {
-
-Shape leading(const Type& type) { return Shape(type.shape.begin(), type.shape.end() - 2); }
 
 Value matmul_of(Value a, bool transpose_a, Value b, bool transpose_b) {
   return apply(Matmul{transpose_a, transpose_b}, {a, b}, Line::here());
@@ -73,10 +72,11 @@ Types Matmul::infer(std::span<const Type> in) const {
   }
   Shape shape;
   try {
-    shape = broadcast(leading(in[0]), leading(in[1]));
+    shape = broadcast(leading(in[0].shape, 2), leading(in[1].shape, 2));
   } catch (const Requirement&) {
     throw Requirement{fmt::format("leading dimensions that broadcast, but {} and {}",
-                                  to_string(leading(in[0])), to_string(leading(in[1])))};
+                                  to_string(leading(in[0].shape, 2)),
+                                  to_string(leading(in[1].shape, 2)))};
   }
   shape.insert(shape.end(), {m, n});
   const Type result{in[0].element, std::move(shape)};

@@ -43,9 +43,12 @@ inline AxisRange range_along(const Type& type, std::int64_t axis, std::int64_t b
   return {e.outer, e.row(), count * e.inner, begin * e.inner};
 }
 
-/// One element for each row along the last dimension.
-inline Type without_last(const Type& type) {
-  return {type.element, Shape(type.shape.begin(), type.shape.end() - 1)};
+/// All dimensions but the last ones.
+inline Shape leading(const Shape& shape, std::int64_t dropped) {
+  return Shape(shape.begin(), shape.end() - dropped);
 }
+
+/// One element for each row along the last dimension.
+inline Type without_last(const Type& type) { return {type.element, leading(type.shape, 1)}; }
 
 }  // namespace metronome

@@ -55,13 +55,13 @@ std::pair<std::type_index, CpuTable::Rules> rules_of() {
   return {typeid(T), rules};
 }
 
-template <class... Ops>
-CpuTable table_of(std::string_view isa, OpList<Ops...>) {
-  return CpuTable(isa, {rules_of<Ops>()..., rules_of<Group>()});
+template <class... Ops, class... OfCpu>
+CpuTable table_of(std::string_view isa, OpList<Ops...>, OpList<OfCpu...>) {
+  return CpuTable(isa, {rules_of<Ops>()..., rules_of<OfCpu>()..., rules_of<Group>()});
 }
 
 }  // namespace
 
-CpuTable make_cpu_table(std::string_view isa) { return table_of(isa, KernelOps()); }
+CpuTable make_cpu_table(std::string_view isa) { return table_of(isa, KernelOps(), CpuOps()); }
 
 }  // namespace metronome::METRONOME_ISA

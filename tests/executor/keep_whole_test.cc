@@ -7,6 +7,7 @@
 
 #include "executor/metronome.h"
 #include "graph/ir/op_model.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
@@ -84,6 +85,36 @@ TEST_CASE("where nothing may be timed, and where there is nothing to compute, it
   CHECK(ask(kernels, train, Tune::file).whole);
   CHECK(ask(kernels, train, Tune::measure, "", {{f32, {0, 8}}, {f32, {8}}}).whole);
   CHECK(kernels.timed == 0);
+}
+
+TEST_CASE(
+    "an expansion that takes far more memory is not timed, and one is timed until it is slower") {
+  const auto keeps = [](const Told& kernels, std::int64_t length) {
+    CompileOptions options;
+    options.tune = Tune::measure;
+    Report report;
+    const Settings settings;
+    executor::compile::KeepWhole keep(kernels, settings, options, report);
+    const Type x = {f32, {1, 2, length, 8}};
+    return keep(make_op(FlashAttention{}), Types{x, x, x});
+  };
+  Told kernels;
+  kernels.seconds_of = [](std::string_view op) { return op.starts_with("flash") ? 100.0 : 1.0; };
+  CHECK_FALSE(keeps(kernels, 64));
+  CHECK(kernels.timed > 0);
+  kernels.timed = 0;
+  CHECK(keeps(kernels, 4096));  // its scores: 128 MiB
+  CHECK(kernels.timed == 0);
+
+  // The kernels behind the first that is slower than the whole are not timed.
+  Told fast;
+  int products = 0;
+  fast.seconds_of = [&](std::string_view op) {
+    products += op == "matmul";
+    return op == "matmul" ? 100.0 : 1.0;
+  };
+  CHECK(keeps(fast, 64));
+  CHECK(products == 1);
 }
 
 TEST_CASE("what was timed is kept, for each mode") {

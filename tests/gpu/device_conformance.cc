@@ -10,6 +10,7 @@
 #include "graph/ir/error.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
+#include "ops/cuda/table.h"
 #include "ops/ops.h"
 #include "ops/reference/table.h"
 #include "tests/gpu/compound_conformance.h"
@@ -130,7 +131,8 @@ void add_checks(OpList<Ops...>, const CaseLimits& limits, std::vector<OpCheck>& 
 
 Trouble check_on_device(const Case& c, Element element, DevicePools pools) {
   try {
-    for (const Settings& form : forms_of(*c.op)) {
+    for (const Settings& form :
+         forms_of(*c.op, [](const Op& op) { return cuda_table().has(op); })) {
       if (auto trouble = check_values(c, element, form, pools)) return trouble;
       const bool gradients = c.gradient && c.op->differentiable();
       if (!gradients) continue;

@@ -136,6 +136,7 @@ void each_case(OpList<Ops...>, const Check& check) {
 
 TEST_CASE("a result over its operand has the bits of a result beside it") {
   each_case(KernelOps{}, check_in_place);
+  each_case(CpuOps{}, check_in_place);
 }
 
 TEST_CASE("an element's bits depend neither on its position nor on threads") {

@@ -147,7 +147,7 @@ Trouble check_gradients(const Case& c, Element element, const Settings& form) {
 
 Trouble check_case(const Case& c, Element element) {
   try {
-    for (const Settings& form : forms_of(*c.op)) {
+    for (const Settings& form : forms_of(*c.op, [](const Op& op) { return cpu_table().has(op); })) {
       if (auto trouble = check_values(c, element, form)) return trouble;
       const bool wanted = c.gradient && c.op->differentiable();
       if (!wanted) continue;
@@ -193,6 +193,7 @@ TEST_CASE("kernels agree with libtorch, in value and gradient") {
   // Two pools of threads, libtorch's and the kernels', would spin for the same cores.
   at::set_num_threads(1);
   check_ops(KernelOps{});
+  check_ops(CpuOps{});
 }
 
 TEST_CASE("views agree with libtorch") { check_ops(ViewOps{}); }

@@ -18,11 +18,13 @@ namespace metronome {
 /// An error's text, or nothing.
 using Trouble = std::optional<std::string>;
 
-/// The ways to run an op: as it is, or expanded where it cannot be; and expanded, too, where it can
-/// be both.
-inline std::vector<Settings> forms_of(const Op& op) {
+/// The ways to run an op: as it is, or expanded where it cannot be or the target has no kernel; and
+/// expanded, too, where it can be both.
+inline std::vector<Settings> forms_of(const Op& op, bool (*has_kernel)(const Op&)) {
   Settings whole;
-  whole.keeps = [](const OpPtr& each, std::span<const Type>) { return each->has_vjp(); };
+  whole.keeps = [has_kernel](const OpPtr& each, std::span<const Type>) {
+    return each->has_vjp() && has_kernel(*each);
+  };
   std::vector<Settings> forms = {whole};
   if (op.has_vjp() && op.has_lower()) forms.emplace_back();
   return forms;
