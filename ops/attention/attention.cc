@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
@@ -100,14 +103,17 @@ Value ungrouped(Value x, std::int64_t group) {
       joined(leading(x.shape(), 3), {x.size(-3) * group, x.size(-2) / group, x.size(-1)}));
 }
 
-/// bool [L, S], true on and below the diagonal.
+/// 0, 1, ... in that shape.
+Value counted(Emitter* graph, Shape shape, Line line) {
+  std::vector<double> numbers(static_cast<std::size_t>(numel(shape)));
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  return make_constant(graph, numbers, {i32, std::move(shape)}, line);
+}
+
+/// bool [L, S], true on and below the diagonal: compared where it is read, so that no step holds
+/// it.
 Value lower_triangle(Emitter* graph, std::int64_t queries, std::int64_t keys, Line line) {
-  std::vector<double> sees;
-  sees.reserve(static_cast<std::size_t>(queries * keys));
-  for (std::int64_t i = 0; i < queries; ++i) {
-    for (std::int64_t j = 0; j < keys; ++j) sees.push_back(j <= i ? 1 : 0);
-  }
-  return make_constant(graph, sees, {bool_, {queries, keys}}, line);
+  return counted(graph, {queries, 1}, line) >= counted(graph, {keys}, line);
 }
 
 /// Scores with a mask, and the rows in which it leaves nothing: those are as if there were no mask,
