@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace metronome::commands {
@@ -54,25 +53,6 @@ std::string to_string(const ProfiledStep& step) {
                      std::abs(more),
                      more < 0 ? "less than its kernels one by one"
                               : "more than its kernels: launches, waits, the host's own work");
-}
-
-std::string to_json(const ProfiledStep& step) {
-  const Profile& profile = step.kernels;
-  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
-  for (const KernelTime& kernel : profile.kernels) {
-    kernels.push_back({{"kernel", kernel.kernel},
-                       {"op", kernel.op},
-                       {"path", kernel.path},
-                       {"phase", name_of(kernel.phase)},
-                       {"us", kernel.microseconds},
-                       {"runs", kernel.runs},
-                       {"bytes", kernel.bytes},
-                       {"flops", kernel.flops},
-                       {"timed_by", name_of(kernel.by)}});
-  }
-  const nlohmann::ordered_json json = {
-      {"steps", profile.steps}, {"step_us", step.microseconds}, {"kernels", kernels}};
-  return json.dump(1) + "\n";
 }
 
 }  // namespace metronome::commands

@@ -23,10 +23,4 @@ ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<con
 /// The tables of the kernels, and how much longer a step takes than they do.
 std::string to_string(const ProfiledStep& step);
 
-/// {"steps": 20, "step_us": 14.5, "kernels": [{"kernel": "gelu \"gelu\" (mlp.cc:5)", "op": "gelu",
-/// "path": "gelu", "phase": "forward", "us": 1.2, "runs": 1.0, "bytes": 4096, "flops": 512,
-/// "timed_by": "copies in a graph"}, ...]}: every kernel; microseconds and runs a step, bytes and
-/// operations a run.
-std::string to_json(const ProfiledStep& step);
-
 }  // namespace metronome::commands

@@ -155,27 +155,28 @@ def floors(records: list[dict]) -> dict[tuple[str, str], float]:
 
 def profiles(records: list[dict]) -> list[str]:
     """Of each model: its kernels, longest first, and what its step takes at least. A profile is
-    {"step_us": 9.5, "kernels": [{"kernel": "layer_norm", "us": 2.5, "timed_by": "launches"}, ...]},
-    microseconds a step."""
+    {"step_microseconds": 9.5, "kernels": [{"kernel": "layer_norm", "microseconds": 2.5, "by": "launches"}, ...]},
+    microseconds a step: the "times" of a plan's record."""
     lines, least = [], floors(records)
     for record in records:
         found = record.get("results")
         if record["part"] != "profiles" or not isinstance(found, dict):
             continue
         _, scale, model = record["piece"].split("-", 2)
-        kernels = sorted(found.get("kernels", []), key=lambda each: -each["us"])
-        total = sum(each["us"] for each in kernels)
+        kernels = sorted(found.get("kernels", []), key=lambda each: -each["microseconds"])
+        total = sum(each["microseconds"] for each in kernels)
         floor = least.get((model, scale))
         beside = "not measured" if floor is None else f"{1e3 * floor:.1f} us"
-        ways = ", ".join(dict.fromkeys(each["timed_by"] for each in kernels)) or "nothing"
-        step = f"{found['step_us']:.1f} us a step, {total:.1f} in kernels, by {ways}"
+        ways = ", ".join(dict.fromkeys(each["by"] for each in kernels)) or "nothing"
+        step = f"{found['step_microseconds']:.1f} us a step, {total:.1f} in kernels, by {ways}"
         lines += [f"### {model}, {scale}: {step}; floor {beside}", ""]
         rows = [
-            [each["kernel"], f"{each['us']:.2f}", f"{100 * each['us'] / total:.1f} %"]
+            [each["kernel"], f"{us:.2f}", f"{100 * us / total:.1f} %"]
             for each in kernels[:LONGEST]
+            for us in [each["microseconds"]]
         ]
         if len(kernels) > LONGEST:
-            rest = sum(each["us"] for each in kernels[LONGEST:])
+            rest = sum(each["microseconds"] for each in kernels[LONGEST:])
             rows.append([f"{len(kernels) - LONGEST} more", f"{rest:.2f}", f"{100 * rest / total:.1f} %"])
         lines += table(["kernel", "us a step", "share"], rows)
     return ["## Where a step's time goes", "", *lines] if lines else []

@@ -68,11 +68,11 @@ Begun begun_plan(const Declared& declared, Settings settings, const Kernels& ker
 Plan ended_plan(ir::Graph begun, PlanReport summary, const Declared& declared,
                 const Settings& settings, const Kernels& kernels, const CompileOptions& options,
                 Report& report) {
-  ir::Graph graph = end_passes(std::move(begun), declared, settings);
+  ir::Graph graph = end_passes(std::move(begun), declared, settings, summary);
   require_kernels(graph, kernels, options.ops, report.target);
   if (const auto free = kernels.free_memory())
     require_memory(graph.name(), biggest_value(graph), free);
-  std::vector<Candidate> choices = select(graph, kernels, options, report);
+  std::vector<Candidate> choices = select(graph, kernels, options, summary, report);
   std::vector<std::size_t> scratch_bytes;
   for (const Candidate& choice : choices) scratch_bytes.push_back(choice.scratch_bytes);
   auto [order, memory] = plan::plan_step(graph, scratch_bytes, settings);

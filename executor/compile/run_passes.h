@@ -28,12 +28,13 @@ struct Declared {
 /// `Settings::buckets`, verified after each. With METRONOME_DUMP=FOLDER the graph after each pass
 /// is kept there; METRONOME_WITHOUT=gather,share leaves passes out that are there for speed alone
 /// (RunError where it names another). `plan` gains the kernels that were declared, `report` the
-/// parameters that the loss does not reach.
+/// parameters that the loss does not reach; `plan` also what each pass changed.
 ir::Graph begin_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
                        Report& report);
 
 /// That graph after the passes that are left: the step that is planned.
-ir::Graph end_passes(ir::Graph begun, const Declared& declared, const Settings& settings);
+ir::Graph end_passes(ir::Graph begun, const Declared& declared, const Settings& settings,
+                     PlanReport& plan);
 
 /// Those of the passes that are of ops alone: for a graph that is no step of its own.
 ir::Graph run_passes_of_ops(ir::Graph graph, const Settings& settings);

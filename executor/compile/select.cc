@@ -45,7 +45,7 @@ std::string own_names(std::span<const Candidate> candidates) {
 }  // namespace
 
 std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
-                              const CompileOptions& options, Report& report) {
+                              const CompileOptions& options, PlanReport& plan, Report& report) {
   std::optional<TuningFile> file;
   if (options.tune != Tune::off) file.emplace(options.tuning_file);
   const std::string machine = kernels.machine();
@@ -78,6 +78,10 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
       const std::size_t of_file =
           index_of(kept, [](const Candidate& candidate) { return name_of(candidate); });
       std::string_view how = "fixed rule";
+      KernelChoice choice{.what = what};
+      for (const Candidate& candidate : candidates) {
+        choice.candidates.push_back({.name = name_of(candidate)});
+      }
       if (preferred < candidates.size()) {
         chosen = preferred;
         how = "asked for";
@@ -88,6 +92,9 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
                  (!free || bench_bytes(inputs, node, candidates) <= free->bytes)) {
         const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
         chosen = fastest.index;
+        for (std::size_t k = 0; k < fastest.of_each.size(); ++k) {
+          choice.candidates[k].microseconds = fastest.of_each[k] * 1e6;
+        }
         how = fastest.by == TimedBy::launches ? "timed by launches" : "timed";
         // On a device the host's cores say nothing of a kernel.
         const bool loaded =
@@ -95,8 +102,10 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
         if (loaded) how = "timed under load";
         file->add(key, name_of(candidates[chosen]), loaded);
       }
-      report.choices.push_back(
-          fmt::format("{} -> {} ({})", what, name_of(candidates[chosen]), how));
+      choice.chosen = name_of(candidates[chosen]);
+      choice.how = how;
+      report.choices.push_back(fmt::format("{} -> {} ({})", what, choice.chosen, how));
+      plan.choices.push_back(std::move(choice));
     }
     choices[i] = decided[decision] = candidates[chosen];
   }

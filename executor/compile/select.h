@@ -18,7 +18,8 @@ namespace metronome::executor::compile {
 /// (`options.tuning_file`; empty: none); one that cannot be written is a warning.
 /// `report` gains one line per decision among several candidates: "... -> mkl (timed)"; "(timed by
 /// launches)" where a device's commands could not be captured, so that the host's part is in it.
+/// `plan` gains the same with all candidates.
 std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
-                              const CompileOptions& options, Report& report);
+                              const CompileOptions& options, PlanReport& plan, Report& report);
 
 }  // namespace metronome::executor::compile

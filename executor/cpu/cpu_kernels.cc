@@ -147,8 +147,10 @@ class Race {
 
   Kernels::Fastest fastest() const {
     std::optional<std::size_t> winner;
+    std::vector<double> of_each(runners_.size());
     for (std::size_t i = 0; i < runners_.size(); ++i) {
       if (runners_[i].fails) continue;
+      of_each[i] = runners_[i].best / work_.share;
       logger().debug("{}: {} {:.3f} us", describe(node_, work_.inputs),
                      name_of(work_.candidates[i]), runners_[i].best * 1e6);
       if (!winner || runners_[i].best < 0.97 * runners_[*winner].best) winner = i;
@@ -157,7 +159,7 @@ class Race {
       throw RunError(fmt::format(
           "{}: all its kernels fail where they are timed; the warnings say why", describe(node_)));
     }
-    return {*winner, TimedBy::host_clock, runners_[*winner].best / work_.share};
+    return {*winner, TimedBy::host_clock, of_each[*winner], of_each};
   }
 
   const Node& node_;

@@ -16,6 +16,8 @@
 
 namespace metronome::executor {
 
+struct Plan;
+
 /// One plan of an engine, by its place among those that it was made of.
 struct PlanId {
   std::int32_t index = -1;  ///< below zero: absent
@@ -40,6 +42,11 @@ class Engine {
   /// One step of a plan. On the host a kernel that fails ends in BrokenStep; such a step does not
   /// count among `steps`.
   virtual void run(PlanId plan) = 0;
+  /// The plan that it runs; null where libtorch runs a step in place of one.
+  virtual const Plan* plan(PlanId plan) const {
+    static_cast<void>(plan);
+    return nullptr;
+  }
   /// Whether it has kernels to time.
   virtual bool profiles() const { return false; }
   /// The same step, kernel by kernel, each timed, in the order in which they ran.

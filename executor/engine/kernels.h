@@ -28,6 +28,7 @@ class Kernels {
     std::size_t index = 0;
     TimedBy by = TimedBy::host_clock;  ///< all of them alike
     double seconds = 0;
+    std::vector<double> of_each = {};  ///< [candidate] seconds; 0 of one that fails
   };
   /// The fastest candidate, timed on scratch memory.
   virtual Fastest fastest(const Node& node, std::span<const Type> inputs,

@@ -22,6 +22,7 @@ class PerPlan : public Engine {
     of(plan).run();
     end_step();
   }
+  const Plan* plan(PlanId plan) const override { return &of(plan).plan(); }
   std::int64_t steps() const override { return steps_; }
   std::byte* feed(std::size_t index) override { return memory_.inputs[index].block.data(); }
   Tensor readable(PlanId plan, std::size_t index) const override {

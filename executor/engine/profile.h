@@ -32,6 +32,8 @@ struct KernelTime {
   double bytes = 0;         ///< a run: of its operands and its results, each once
   double flops = 0;         ///< a run, as `Op::flops` counts them
   TimedBy by = TimedBy::host_clock;
+
+  bool operator==(const KernelTime&) const = default;
 };
 
 struct Profile {

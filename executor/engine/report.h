@@ -10,12 +10,49 @@
 
 namespace metronome {
 
+/// How many nodes of an op a pass found and left.
+struct OpCount {
+  std::string op;
+  std::size_t before = 0, after = 0;
+
+  bool operator==(const OpCount&) const = default;
+};
+
+/// A pass that wrote to the graph.
+struct PassReport {
+  std::string name;
+  std::size_t nodes_before = 0, nodes_after = 0;
+  std::vector<OpCount> ops = {};  ///< those whose number it changed, by name
+
+  bool operator==(const PassReport&) const = default;
+};
+
+/// A way to run an op, and the time that it took where it was timed; else 0.
+struct TimedCandidate {
+  std::string name;  ///< "onednn 2"
+  double microseconds = 0;
+
+  bool operator==(const TimedCandidate&) const = default;
+};
+
+/// The kernel of one op and shape that several can run.
+struct KernelChoice {
+  std::string what;         ///< "linear f32[4, 1024] x f32[2048, 1024]"
+  std::string chosen = {};  ///< "onednn"
+  std::string how = {};  ///< "timed", "timed under load", "tuning file", "fixed rule", "asked for"
+  std::vector<TimedCandidate> candidates = {};
+
+  bool operator==(const KernelChoice&) const = default;
+};
+
 /// A value that takes bytes of the arena.
 struct HeldValue {
   std::string type;  ///< "f32[256, 2048]"
   std::size_t bytes = 0;
   std::string path;  ///< of the node that makes it
   std::string line;  ///< where the user asked for it: "net.cc:7"; empty where nobody knows
+
+  bool operator==(const HeldValue&) const = default;
 };
 
 /// One plan of an executable.
@@ -43,6 +80,10 @@ struct PlanReport {
   std::size_t kernels_in_place = 0;
   /// The same plan with values laid side by side, never shared: what eager needs at least.
   std::size_t unshared_bytes = 0;
+  std::vector<PassReport> passes;     ///< in their order
+  std::vector<KernelChoice> choices;  ///< one per distinct op and shape with several kernels
+
+  bool operator==(const PlanReport&) const = default;
 
   /// The first ones of `held`, each as a line: "f32[256, 2048]  2.000 MiB  linear_1 (net.cc:7)".
   std::vector<std::string> largest(std::size_t most = 10) const;
@@ -71,6 +112,8 @@ struct Report {
   /// Returns the plan of the declared graph at place `shape`, with its parameters; throws RunError
   /// if there is none.
   const PlanReport& plan(Mode mode, std::size_t shape = 0) const;
+
+  bool operator==(const Report&) const = default;
 };
 
 /// "train", "evaluate with "ema"", or "train, batch shape x [256, 64], target [256, 64]".

@@ -5,6 +5,7 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/take_snapshot.h"
 #include "executor/libtorch/convert.h"
+#include "executor/record/plan_record.h"
 #include "executor/run/executable_impl.h"
 #include "executor/run/feed.h"
 #include "graph/ir/error.h"
@@ -132,5 +133,7 @@ std::vector<std::string> Executable::load(const Snapshot& snapshot) {
 }
 
 const Report& Executable::report() const { return own().report; }
+
+PlanRecord Executable::plan_record() const { return own().plan_record(); }
 
 }  // namespace metronome

@@ -22,7 +22,8 @@ class Tensor;
 
 namespace metronome {
 
-class Feed;  // executor/run/feed.h
+class Feed;         // executor/run/feed.h
+struct PlanRecord;  // executor/record/plan_record.h
 
 /// The treatment of states (`Graph::state`) in an evaluation.
 enum class States : std::uint8_t {
@@ -151,6 +152,9 @@ class Executable {
   std::vector<std::string> load(const Snapshot& snapshot);
 
   const Report& report() const;
+  /// Everything that compile decided, as data (executor/record/plan_record.h); without times of
+  /// kernels, which `profile` takes. Throws RunError for `eager`, which runs no plan.
+  PlanRecord plan_record() const;
 
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);

@@ -8,6 +8,7 @@
 #include "executor/checkpoint/take_snapshot.h"
 #include "executor/engine/faults.h"
 #include "executor/engine/tensor_copy.h"
+#include "executor/record/record_plans.h"
 #include "executor/support/log.h"
 #include "graph/builder/glob.h"
 #include "graph/ir/error.h"
@@ -367,6 +368,20 @@ std::vector<executor::checkpoint::Checkpointed> Executable::Impl::checkpointed()
                    [s, seed = options.seed](std::byte* out) { initialise(s, seed, out); }});
   }
   return all;
+}
+
+PlanRecord Executable::Impl::plan_record() const {
+  std::vector<const executor::Plan*> recorded;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    recorded.push_back(engine->plan({static_cast<std::int32_t>(i)}));
+    if (recorded.back() == nullptr) {
+      throw RunError(
+          fmt::format("{}: {} runs no plan, so there is none to record; compile for "
+                      "cpu_replay, cuda_graph, null or stepwise",
+                      prefix(), report.target));
+    }
+  }
+  return executor::record_of(report, recorded);
 }
 
 }  // namespace metronome

@@ -102,6 +102,7 @@ struct Executable::Impl {
   void step(Kind kind, const executor::OfferedFeeds& feeds,
             std::vector<KernelTime>* times = nullptr);
   Profile profile(Kind kind, const executor::OfferedFeeds& feeds, int steps);
+  PlanRecord plan_record() const;
 
   /// A place among the declared graphs' inputs.
   struct InputPlace {

@@ -530,12 +530,12 @@ class Page(Folders):
         found = results.Results(self.folder, WHO)
         outcome = {"subject": "add", "check": "3 cases are right", "passed": False,
                    "detail": "f32: output 0\nf64: output 0"}
-        kernels = [{"kernel": "gelu", "us": 1.0, "timed_by": "launches"},
-                   {"kernel": "gemm", "us": 3.0, "timed_by": "copies in a graph"}]
+        kernels = [{"kernel": "gelu", "microseconds": 1.0, "by": "launches"},
+                   {"kernel": "gemm", "microseconds": 3.0, "by": "copies in a graph"}]
         for name, part, status, detail, measured in (
             ("op-add", "conformance", "failed", "FAILED  add: 3 cases are right: f32: output 0", [outcome]),
             ("compare-small-mlp", "compare-small", "passed", "", {"results": [COMPARED]}),
-            ("profile-small-mlp", "profiles", "passed", "", {"step_us": 5.5, "kernels": kernels}),
+            ("profile-small-mlp", "profiles", "passed", "", {"step_microseconds": 5.5, "kernels": kernels}),
             ("memcheck-add", "sanitizers", "unavailable", "Device not supported", None),
             ("racecheck-add", "sanitizers", "unfinished", "not begun: it takes about 9 s, 3 s are left", None),
         ):
@@ -584,7 +584,7 @@ class Page(Folders):
         found = results.Results(self.folder, WHO)
         found.add({"piece": "profile-small-mlp", "part": "profiles", "what": "", "status": "passed",
                    "seconds": 1, "detail": "", "results": {"kernels": [{"name": "of another form"}]}})
-        self.assertEqual(page.write_page(found), "gpu-check.md is not written: KeyError: 'us'")
+        self.assertEqual(page.write_page(found), "gpu-check.md is not written: KeyError: 'microseconds'")
         found.out.close()
 
 

@@ -102,7 +102,6 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
       "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
       "transformer, digits, mnist or text.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
-  refuses("plan mlp --json profile.json", "--json needs --profile: what it writes is the profile.");
 }
 
 TEST_CASE("--help says what there is, and status 0") {
@@ -256,10 +255,10 @@ double total_in(const std::string& file) {
   const auto json = nlohmann::json::parse(read(file));
   std::set<std::string> names;
   double total = 0;
-  for (const auto& kernel : json["kernels"]) {
+  for (const auto& kernel : json["times"]["kernels"]) {
     CHECK(names.insert(kernel["kernel"]).second);
-    CHECK(kernel["us"] >= 0);
-    total += kernel["us"].get<double>();
+    CHECK(kernel["microseconds"] >= 0);
+    total += kernel["microseconds"].get<double>();
   }
   CHECK(names.size() > 10);
   return total;
@@ -283,6 +282,22 @@ TEST_CASE("plan writes the profile that it shows, whole") {
         "metronome: /no/profile.json: cannot be written: /no: No such file or directory\n");
 }
 
+TEST_CASE("plan writes the plan as data, with times or without") {
+  const std::string file = temporary("record.json");
+  for (const char* more : {"", " --profile"}) {
+    const Outcome outcome =
+        metronome(fmt::format("plan digits --threads 1{} --json {}", more, file));
+    CHECK(outcome.status == 0);
+    const auto record = nlohmann::json::parse(read(file));
+    CHECK(record["format"] == "metronome plan record");
+    CHECK(record["report"]["graph"] == "digits");
+    CHECK(record["report"]["plans"].size() == 2);
+    CHECK(record["plans"].size() == 2);
+    CHECK((record["times"]["steps"] > 0) == (*more != '\0'));
+    CHECK(record["times"]["kernels"].empty() == (*more == '\0'));
+  }
+}
+
 TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
   const std::string file = temporary("device.json");
   const Outcome outcome = metronome_on_host("plan mlp --device cuda --profile --json " + file);
@@ -294,12 +309,12 @@ TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
       total_in(file));
   CHECK_MESSAGE(outcome.out.find(shown) != std::string::npos, outcome.out);
   CHECK(outcome.out.find("graph \"mlp\" on cuda_graph (") == 0);
-  const auto kernels = nlohmann::json::parse(read(file))["kernels"];
+  const auto kernels = nlohmann::json::parse(read(file))["times"]["kernels"];
   CHECK(kernels.front()["kernel"] == "load_inputs");
   CHECK(kernels.back()["kernel"] == "store_reads");
   for (const auto& kernel : kernels) {
-    CHECK(kernel["us"] > 0);
-    CHECK(kernel["timed_by"] == "copies in a graph");
+    CHECK(kernel["microseconds"] > 0);
+    CHECK(kernel["by"] == "copies in a graph");
   }
   CHECK(metronome_on_host("plan digits --device cuda").status == 0);
 }

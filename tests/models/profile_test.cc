@@ -35,35 +35,6 @@ TEST_CASE("what is written has every kernel, a step's microseconds and runs, a r
   CHECK(commands::to_string(step) ==
         tables +
             "a step whose loss is read takes 2.5 us, 1.0 us less than its kernels one by one\n");
-  CHECK(commands::to_json(step) ==
-        "{\n"
-        " \"steps\": 2,\n"
-        " \"step_us\": 2.5,\n"
-        " \"kernels\": [\n"
-        "  {\n"
-        "   \"kernel\": \"linear \\\"linear\\\" (a.cc:1)\",\n"
-        "   \"op\": \"linear\",\n"
-        "   \"path\": \"linear\",\n"
-        "   \"phase\": \"forward\",\n"
-        "   \"us\": 3.0,\n"
-        "   \"runs\": 1.0,\n"
-        "   \"bytes\": 64.0,\n"
-        "   \"flops\": 128.0,\n"
-        "   \"timed_by\": \"the host's clock\"\n"
-        "  },\n"
-        "  {\n"
-        "   \"kernel\": \"exp \\\"choose/0/exp\\\" (a.cc:2)\",\n"
-        "   \"op\": \"exp\",\n"
-        "   \"path\": \"choose/0/exp\",\n"
-        "   \"phase\": \"forward\",\n"
-        "   \"us\": 0.5,\n"
-        "   \"runs\": 0.5,\n"
-        "   \"bytes\": 0.0,\n"
-        "   \"flops\": 0.0,\n"
-        "   \"timed_by\": \"launches\"\n"
-        "  }\n"
-        " ]\n"
-        "}\n");
 }
 
 }  // namespace

@@ -48,7 +48,9 @@ _EXECUTOR = {
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
     "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
-    "executor/run": _PLANNED + ["graph/builder", "executor/checkpoint", "executor/libtorch"],
+    "executor/record": _DECLARED + ["graph/plan:data", "executor/support", "executor/engine"],
+    "executor/run": _PLANNED
+    + ["graph/builder", "executor/checkpoint", "executor/libtorch", "executor/record"],
     "executor/cpu": _PLANNED + ["ops/cpu", "ops/kernel"],
     "executor/eager": _PLANNED
     + ["graph/passes", "graph/passes/training", "executor/cpu", "executor/libtorch"]

@@ -370,6 +370,7 @@ class CudaReplay final : public Engine {
     report.mapped_bytes = shared_.inputs.mapped_bytes();
   }
 
+  const Plan* plan(PlanId plan) const override { return &of(plan).plan(); }
   void run(PlanId plan) override {
     step(plan, [&] { of(plan).launch(); });
   }

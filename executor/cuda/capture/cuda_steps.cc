@@ -210,6 +210,7 @@ class CudaStepwise final : public Engine {
     }
   }
 
+  const Plan* plan(PlanId plan) const override { return &of(plan).plan(); }
   void run(PlanId plan) override {
     for (const std::size_t i : memory_.inputs_of[of(plan).shape()]) {
       const InputMemory& input = memory_.inputs[i];

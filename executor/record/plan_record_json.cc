@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "executor/record/plan_record.h"
+#include "graph/ir/error.h"
+
+// nlohmann's macro writes and reads the members that it lists: one list for both ways. It is found
+// by the struct's namespace.
+namespace metronome {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kFormat = "metronome plan record";
+
+/// The one of `all` with that name.
+template <class T>
+T named(std::string_view name, std::span<const T> all, std::string_view what) {
+  for (const T each : all) {
+    if (name_of(each) == name) return each;
+  }
+  throw RunError(fmt::format("a plan record has the {} \"{}\", which there is not", what, name));
+}
+
+constexpr Mode kModesOfPlans[] = {Mode::train, Mode::evaluate, Mode::advance};
+constexpr Phase kPhases[] = {Phase::forward, Phase::backward, Phase::update, Phase::executor};
+constexpr TimedBy kClocks[] = {TimedBy::host_clock, TimedBy::launches, TimedBy::copies,
+                               TimedBy::records};
+
+}  // namespace
+
+void to_json(Json& json, Mode mode) { json = name_of(mode); }
+void from_json(const Json& json, Mode& mode) {
+  mode = named<Mode>(json.get<std::string>(), kModesOfPlans, "mode");
+}
+void to_json(Json& json, Phase phase) { json = name_of(phase); }
+void from_json(const Json& json, Phase& phase) {
+  phase = named<Phase>(json.get<std::string>(), kPhases, "part of a step");
+}
+void to_json(Json& json, TimedBy by) { json = name_of(by); }
+void from_json(const Json& json, TimedBy& by) {
+  by = named<TimedBy>(json.get<std::string>(), kClocks, "clock");
+}
+void to_json(Json& json, const RecordedId& id) { json = Json::array({id.node, id.output}); }
+void from_json(const Json& json, RecordedId& id) {
+  json.at(0).get_to(id.node);
+  json.at(1).get_to(id.output);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelTime, kernel, op, path, phase, microseconds, runs, bytes,
+                                   flops, by)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimedCandidate, name, microseconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelChoice, what, chosen, how, candidates)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpCount, op, before, after)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PassReport, name, nodes_before, nodes_after, ops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeldValue, type, bytes, path, line)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanReport, mode, batch, average, kernels_declared, kernels,
+                                   arena_bytes, lower_bound, copies, relayouts, held, forms,
+                                   graph_nodes, longest_chain, kernels_in_place, unshared_bytes,
+                                   passes, choices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, graph, target, isa, threads, compile_seconds,
+                                   arena_bytes, storage_bytes, device, device_bytes_io,
+                                   device_bytes_other, mapped_bytes, parameter_count, plans,
+                                   choices, timed_under_load, choices_hash, unreached)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedValue, type, bytes, in, of, offset, is_view, begin, end)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedNode, op, attributes, path, line, phase, inputs, guard,
+                                   waits_for, values, place, kernel, threads, bytes, flops,
+                                   scratch_bytes, scratch_offset)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedStorage, path, type, kind, line, bytes, trainable)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedAssignment, storage, value, in_place)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedPlan, nodes, assignments, peak)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedTimes, steps, step_microseconds, kernels)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanRecord, report, storages, plans, times)
+
+std::string to_json(const PlanRecord& record) {
+  Json json = record;
+  json["format"] = kFormat;
+  json["version"] = PlanRecord::kVersion;
+  // Paths are users' and may be no UTF-8: such bytes are shown as a replacement.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+PlanRecord plan_record_of(std::string_view text) {
+  const auto refuse = [](std::string_view why) -> RunError {
+    return RunError(fmt::format(
+        "this is no plan record: {}; `metronome plan MODEL --json FILE` writes one", why));
+  };
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) throw refuse("it is not JSON");
+  if (!json.is_object() || json.value("format", "") != kFormat) {
+    throw refuse(fmt::format("it has no \"format\": \"{}\"", kFormat));
+  }
+  const Json version = json.value("version", Json());
+  if (version != PlanRecord::kVersion) {
+    throw refuse(fmt::format("it is of version {}, and this program reads version {}",
+                             version.dump(), PlanRecord::kVersion));
+  }
+  try {
+    return json.get<PlanRecord>();
+  } catch (const Json::exception& error) {
+    throw refuse(error.what());
+  }
+}
+
+}  // namespace metronome
