@@ -24,6 +24,7 @@ struct PlanArguments {
   std::string device = "cpu";
   std::optional<std::string> dot;
   std::optional<std::string> json;
+  std::optional<std::string> html;
   int threads = 0;
   bool print = false;
   bool profile = false;
@@ -63,6 +64,7 @@ int plan(const PlanArguments& arguments) {
     throw UsageError(fmt::format("say which model to plan: {}.", listed(names())));
   }
   if (arguments.json) expect_writable(*arguments.json);
+  if (arguments.html) expect_writable(*arguments.html);
   const Target target = target_of(arguments.device);
   const DeclaredModel planned = planned_of(arguments);
   const Graph& graph = planned.model.graph;
@@ -77,10 +79,11 @@ int plan(const PlanArguments& arguments) {
     step = profile_of(executable, graph.loss(), planned.model.inputs, planned.vocabulary);
     fmt::print("{}", to_string(*step));
   }
-  if (!arguments.json) return 0;
+  if (!arguments.json && !arguments.html) return 0;
   PlanRecord record = executable.plan_record();
   if (step) record.times = {step->kernels.steps, step->microseconds, step->kernels.kernels};
-  write_whole(*arguments.json, to_json(record));
+  if (arguments.json) write_whole(*arguments.json, to_json(record));
+  if (arguments.html) write_whole(*arguments.html, to_html(record));
   return 0;
 }
 
@@ -109,6 +112,9 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_flag("--print", arguments->print, "Print the declared graph, one line a node");
   verb->add_flag("--profile", arguments->profile,
                  "Take some steps on random numbers, and say where their time goes");
+  verb->add_option("--html", arguments->html,
+                   "Also write a page for a browser that shows all of it: the graph, the memory "
+                   "over the step, passes, kernels; with --profile their times");
   verb->add_option("--json", arguments->json,
                    "Also write all of it to a file: passes, nodes, memory, kernels; with --profile "
                    "their times");

@@ -110,7 +110,10 @@ struct PlanRecord {
 
 /// One JSON object: "format", "version" and the members of the structs above under their names.
 std::string to_json(const PlanRecord& record);
-/// Reads it back. Throws RunError for what is no plan record, or one of another version.
+/// One HTML page that shows it, with all that it needs inside: the graph by scopes, the arena over
+/// the step, times, passes, kernels, and a table of the nodes.
+std::string to_html(const PlanRecord& record);
+/// Reads JSON back. Throws RunError for what is no plan record, or one of another version.
 PlanRecord plan_record_of(std::string_view json);
 
 }  // namespace metronome

@@ -169,6 +169,12 @@ TEST_CASE("a record keeps times, names of any letters, and replaces what is no t
                                .runs = 0.5,
                                .by = TimedBy::copies}}};
   CHECK((plan_record_of(to_json(record)) == record));
+  // In a page no name ends the record's element, and the record is whole.
+  const std::string page = to_html(record), mark = "id=\"record\">";
+  const std::size_t begin = page.find(mark) + mark.size();
+  const std::string inside = page.substr(begin, page.find('<', begin) - begin);
+  CHECK(page.find("<script>alert") == std::string::npos);
+  CHECK((plan_record_of(inside) == record));
   record.report.graph = "\xff";
   CHECK(plan_record_of(to_json(record)).report.graph == "\ufffd");
 }
