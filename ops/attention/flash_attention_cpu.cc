@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ops/attention/flash_attention.h"
+#include "ops/attention/flash_candidates.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/isa/gemm_tile.h"
 #include "ops/cpu/launch.h"
@@ -457,10 +458,10 @@ struct FlashBackward : FlashScores<T> {
 
 int threads_of(double flops, const CpuQuery& q) { return flops > kParallelFlops ? q.threads : 1; }
 
-std::vector<Candidate> in_blocks_of(std::int64_t shared, std::int64_t own, Element element,
-                                    int threads) {
+/// The only way to run it, which needs so many elements of scratch.
+Candidate in_blocks_of(std::int64_t shared, std::int64_t own, Element element, int threads) {
   const auto bytes = static_cast<std::size_t>(shared + threads * own) * size_of(element);
-  return {{.scratch_bytes = bytes, .threads = threads}};
+  return {.scratch_bytes = bytes, .threads = threads};
 }
 
 }  // namespace
@@ -469,10 +470,10 @@ std::vector<Candidate> candidates(const FlashAttention& op, const CpuQuery& q) {
   const int threads = threads_of(op.flops(q.inputs, q.outputs), q);
   const FlashSizes sizes(q.inputs[0], q.inputs[1], q.inputs[2], op.is_causal);
   const Element element = q.inputs[0].element;
-  return with_floating(element, [&](auto zero) {
+  return only(with_floating(element, [&](auto zero) {
     const FlashForward<decltype(zero)> forward(sizes, op.scale);
     return in_blocks_of(0, forward.thread_elements(), element, threads);
-  });
+  }));
 }
 
 CpuKernel bind(const FlashAttention& op, const CpuLaunch& l) {
@@ -494,10 +495,10 @@ std::vector<Candidate> candidates(const FlashAttentionGrad& op, const CpuQuery& 
   const int threads = threads_of(op.flops(q.inputs, q.outputs), q);
   const FlashSizes sizes(q.inputs[1], q.inputs[2], q.inputs[3], op.is_causal);
   const Element element = q.inputs[0].element;
-  return with_floating(element, [&](auto zero) {
+  return only(with_floating(element, [&](auto zero) {
     const FlashBackward<decltype(zero)> backward(sizes, op.scale);
     return in_blocks_of(backward.shared_elements(), backward.thread_elements(), element, threads);
-  });
+  }));
 }
 
 CpuKernel bind(const FlashAttentionGrad& op, const CpuLaunch& l) {
