@@ -50,7 +50,7 @@ struct Begun {
   Report report;
 };
 
-Begun begun_plan(const Declared& declared, Settings settings, const Kernels& kernels,
+Begun begun_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
                  const CompileOptions& options, Report report) {
   KeepWhole keep_whole(kernels, settings, options, report);
   Settings passed = settings;

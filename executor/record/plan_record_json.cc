@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,7 @@ T named(std::string_view name, std::span<const T> all, std::string_view what) {
   for (const T each : all) {
     if (name_of(each) == name) return each;
   }
-  throw RunError(fmt::format("a plan record has the {} \"{}\", which there is not", what, name));
+  throw std::invalid_argument(fmt::format("it has the {} \"{}\", which there is not", what, name));
 }
 
 constexpr Mode kModesOfPlans[] = {Mode::train, Mode::evaluate, Mode::advance};
@@ -91,7 +92,7 @@ PlanRecord plan_record_of(std::string_view text) {
   };
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) throw refuse("it is not JSON");
-  if (!json.is_object() || json.value("format", "") != kFormat) {
+  if (!json.is_object() || json.value("format", Json()) != kFormat) {
     throw refuse(fmt::format("it has no \"format\": \"{}\"", kFormat));
   }
   const Json version = json.value("version", Json());
@@ -101,7 +102,7 @@ PlanRecord plan_record_of(std::string_view text) {
   }
   try {
     return json.get<PlanRecord>();
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {  // of JSON's library, and for a name that is none
     throw refuse(error.what());
   }
 }

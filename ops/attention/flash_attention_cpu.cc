@@ -107,7 +107,7 @@ struct FlashScores {
             {.k = sizes.width, .lda = sizes.width, .ldb = kKeys, .ldc = kKeys, .batch = {}},
             &Gemm::m, &Gemm::n)) {}
 
-  /// `gemm`, whose sizes `queries` and `keys` (m, n or k; null: neither) are those of blocks.
+  /// `gemm`, of whose sizes m, n and k two are a block's queries and keys.
   Products products(Gemm gemm, std::int64_t Gemm::*queries, std::int64_t Gemm::*keys) const {
     Products all;
     gemm.element = element_of();
@@ -177,7 +177,7 @@ struct FlashScores {
   static Reg exponential(Reg x) { return exp(Vector<T>(x)); }
 };
 
-/// f(register, at) for each register that holds some of n elements.
+/// f(i) for each register that holds some of n elements, of which i is its first.
 template <class T, class F>
 inline void for_whole_registers(std::int64_t n, const F& f) {
   for (std::int64_t j = 0; j < n; j += Simd<T>::kWidth) f(j);
@@ -248,7 +248,8 @@ struct FlashForward : FlashScores<T> {
   }
 
  private:
-  /// Finishes the scores; what is largest, and what sums until now are multiplied by.
+  /// Finishes the scores, and finds the largest of each row until now, and the factor by which its
+  /// sums until now are multiplied.
   void find_largest(const FlashBlock& b, T* scores, T* largest, T* factor,
                     std::array<bool, kQueries>& any) const {
     std::copy(largest, largest + kQueries, factor);
