@@ -44,6 +44,14 @@ TEST_CASE("more shared memory than the code allows is refused") {
       InternalError);
 }
 
+TEST_CASE("shared memory is launched in whole reads of 16 bytes") {
+  for (const int bytes : {0, 16, 48, 49152}) {
+    CHECK(executor::runtime::launched_shared_bytes({.shared_bytes = bytes}) == unsigned(bytes));
+  }
+  CHECK(executor::runtime::launched_shared_bytes({.shared_bytes = 1}) == 16);
+  CHECK(executor::runtime::launched_shared_bytes({.shared_bytes = 36}) == 48);
+}
+
 #endif
 
 }  // namespace

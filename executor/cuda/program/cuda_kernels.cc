@@ -23,6 +23,16 @@
 namespace metronome::executor::program {
 namespace {
 
+/// Units in the last place of the largest magnitude that any result may lie from our own kernel's.
+constexpr double kRounding = 16;
+/// How many times farther than the nearest engine another may lie. For weights' gradients, sums of
+/// half a million products, cuDNN has engines that add one product after the other (312 units on an
+/// H200) and engines that add in parts (62). Less leaves out engines that are as exact as others.
+constexpr double kTimesNearest = 3;
+
+/// A unit in the last place of the largest magnitude.
+double unit(Element element) { return element == f64 ? 0x1p-53 : 0x1p-24; }
+
 /// How far a library's result may lie from our own kernel's, of the largest magnitude. A sum of n
 /// random products, one after the other, loses 0.4 sqrt(n) units in the last place; engines of
 /// cuDNN on an H200 lost 0.6 sqrt(n), and one 6.7.
@@ -31,24 +41,35 @@ double farthest(const Node& node, std::span<const Type> inputs, bool tf32) {
   const Type& result = node.types[0];
   const auto numbers = static_cast<double>(std::max<std::int64_t>(result.numel(), 1));
   const double products = node.op->flops(inputs, node.types) / (2 * numbers);
-  return (16 + 2 * std::sqrt(products)) * (result.element == f64 ? 0x1p-53 : 0x1p-24);
+  return (kRounding + 2 * std::sqrt(products)) * unit(result.element);
 }
 
 /// Results of a node, one behind the other.
 using Results = std::vector<std::byte>;
 
-/// The first element of `results` that lies too far from `own`'s; empty where none does.
+/// The results of a library's candidate beside our own kernel's.
+struct Judged {
+  double apart = 0;  ///< the farthest element, of the largest magnitude of its result
+  std::string
+      refusal;  ///< why the candidate cannot be taken; empty where nothing speaks against it
+};
+
+/// Refused with the first element of `results` that lies farther than `farthest` from `own`'s.
 template <class T>
-std::string other_number(std::span<const T> results, std::span<const T> own, double farthest) {
+Judged beside(std::span<const T> results, std::span<const T> own, double farthest) {
   double largest = 0;
   for (const T number : own) largest = std::max(largest, std::abs(static_cast<double>(number)));
+  Judged judged;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const double apart = std::abs(static_cast<double>(results[i]) - static_cast<double>(own[i]));
-    if (apart <= farthest * largest) continue;  // a NaN is not
-    return fmt::format("it makes {} of element {}, where our own kernel makes {}", results[i], i,
-                       own[i]);
+    if (!(apart <= farthest * largest)) {  // a NaN is not
+      judged.refusal = fmt::format("it makes {} of element {}, where our own kernel makes {}",
+                                   results[i], i, own[i]);
+      return judged;
+    }
+    if (largest > 0) judged.apart = std::max(judged.apart, apart / largest);
   }
-  return "";
+  return judged;
 }
 
 /// Memory to time one node's candidates on.
@@ -106,41 +127,58 @@ class Bench {
     return results;
   }
 
-  /// Why a library's commands cannot be taken: they fail, two runs leave other bits, or not `own`,
-  /// which is what our own kernel left, or empty where there is none. Empty where nothing speaks
-  /// against them.
-  std::string refusal(const CommandList& list, const Results& own) {
+  /// A library's commands are refused where they fail, where two runs leave other bits, or not
+  /// `own`, which is what our own kernel left, or empty where there is none.
+  Judged judge(const CommandList& list, const Results& own) {
     try {
       const Results results = results_of(list);
-      if (results_of(list) != results) return "two runs leave other bits";
-      return own.empty() ? "" : other_result(results, own);
+      if (results_of(list) != results) return {.refusal = "two runs leave other bits"};
+      return own.empty() ? Judged() : beside_own(results, own);
     } catch (const std::exception& error) {
       if (driver_.strict()) throw;
-      return error.what();
+      return {.refusal = error.what()};
+    }
+  }
+
+  /// Refuses the engines that lie farther from our own kernel than rounding and much farther than
+  /// the nearest of them.
+  void compare(std::span<Judged> judged) const {
+    double nearest = INFINITY;
+    for (const Judged& each : judged) {
+      if (each.refusal.empty()) nearest = std::min(nearest, each.apart);
+    }
+    const double most = std::max(kRounding * unit(node_.types[0].element), kTimesNearest * nearest);
+    for (Judged& each : judged) {
+      if (tf32_ || !each.refusal.empty() || each.apart <= most) continue;
+      each.refusal = fmt::format(
+          "its result lies {:.2g} of the largest number from our own kernel's, the nearest {:.2g}",
+          each.apart, nearest);
     }
   }
 
  private:
-  std::string other_result(const Results& results, const Results& own) const {
+  Judged beside_own(const Results& results, const Results& own) const {
     std::size_t begin = 0;
+    Judged whole;
     for (const Type& type : node_.types) {
-      std::string found;
-      if (type.element == f32) found = other_output<float>(type, begin, results, own);
-      if (type.element == f64) found = other_output<double>(type, begin, results, own);
-      if (!found.empty()) return found;
+      Judged judged;
+      if (type.element == f32) judged = output_beside<float>(type, begin, results, own);
+      if (type.element == f64) judged = output_beside<double>(type, begin, results, own);
+      if (!judged.refusal.empty()) return judged;
+      whole.apart = std::max(whole.apart, judged.apart);
       begin += type.bytes();
     }
-    return "";
+    return whole;
   }
   template <class T>
-  std::string other_output(const Type& type, std::size_t begin, const Results& results,
-                           const Results& own) const {
+  Judged output_beside(const Type& type, std::size_t begin, const Results& results,
+                       const Results& own) const {
     const auto numbers = [&](const Results& of) {
       std::vector<T> copied(static_cast<std::size_t>(type.numel()));
       std::memcpy(copied.data(), of.data() + begin, type.bytes());
       return copied;
     };
-    return other_number<T>(numbers(results), numbers(own), farthest(node_, inputs_, tf32_));
+    return beside<T>(numbers(results), numbers(own), farthest(node_, inputs_, tf32_));
   }
 
   void* filled(const Type& type) {
@@ -199,8 +237,9 @@ class CudaKernels final : public Kernels {
   bool run() const override { return driver_.computes(); }
 
   /// A later candidate must win by 3 %: the library's own first choice stands where the difference
-  /// is noise. Libraries' candidates that fail, give other bits in a second run, or another result
-  /// than our own kernel are left out. Throws RunError where none is left.
+  /// is noise. Libraries' candidates that fail, give other bits in a second run, another result
+  /// than our own kernel, or a much less exact one than the others are left out. Throws RunError
+  /// where none is left.
   Fastest fastest(const Node& node, std::span<const Type> inputs,
                   std::span<const Candidate> candidates) const override {
     Bench bench(driver_, stream_, table_, node, inputs, tf32_);
@@ -217,16 +256,24 @@ class CudaKernels final : public Kernels {
     const Results expected = own == candidates.end() || std::ranges::all_of(candidates, is_own)
                                  ? Results{}
                                  : bench.results_of(lists[own - candidates.begin()]);
+    std::vector<std::size_t> libraries;
+    std::vector<Judged> judged;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (is_own(candidates[i])) continue;
+      libraries.push_back(i);
+      judged.push_back(bench.judge(lists[i], expected));
+    }
+    bench.compare(judged);
+    std::vector<bool> taken(candidates.size(), true);
+    for (std::size_t k = 0; k < libraries.size(); ++k) {
+      if (judged[k].refusal.empty()) continue;
+      taken[libraries[k]] = false;
+      logger().warn("{}: {} is left out: {}", describe(node, inputs),
+                    name_of(candidates[libraries[k]]), judged[k].refusal);
+    }
     std::vector<Run> runs;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const CommandList& list = lists[i];
-      const std::string refusal = is_own(candidates[i]) ? "" : bench.refusal(list, expected);
-      if (!refusal.empty()) {
-        logger().warn("{}: {} is left out: {}", describe(node, inputs), name_of(candidates[i]),
-                      refusal);
-        continue;
-      }
-      runs.push_back({i, Repeated(watch_, list.commands())});
+      if (taken[i]) runs.push_back({i, Repeated(watch_, lists[i].commands())});
     }
     if (runs.empty()) {
       throw RunError(fmt::format("{}: no kernel of the device's libraries can be taken",

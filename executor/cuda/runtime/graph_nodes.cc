@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "executor/cuda/runtime/kernel_code.h"
+
 namespace metronome::executor::runtime {
 
 std::vector<cudaGraphNodeType> node_types(cudaGraph_t graph) {
@@ -34,7 +36,7 @@ cudaError_t add_kernel(cudaGraphNode_t* made, cudaGraph_t graph,
   node.func = const_cast<void*>(kernel);
   node.gridDim = {static_cast<unsigned>(shape.blocks), 1, 1};
   node.blockDim = {static_cast<unsigned>(shape.threads), 1, 1};
-  node.sharedMemBytes = static_cast<unsigned>(shape.shared_bytes);
+  node.sharedMemBytes = launched_shared_bytes(shape);
   node.kernelParams = arguments;
   return cudaGraphAddKernelNode(made, graph, after.data(), after.size(), &node);
 }

@@ -20,4 +20,9 @@ void require_launchable(std::string_view kernel, const cuda::KernelShape& shape,
   }
 }
 
+unsigned launched_shared_bytes(const cuda::KernelShape& shape) {
+  constexpr unsigned kRead = 16;  // bytes of the widest access
+  return (static_cast<unsigned>(shape.shared_bytes) + kRead - 1) / kRead * kRead;
+}
+
 }  // namespace metronome::executor::runtime

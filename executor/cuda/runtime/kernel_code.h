@@ -20,4 +20,9 @@ struct KernelCode {
 void require_launchable(std::string_view kernel, const cuda::KernelShape& shape,
                         const KernelCode& code);
 
+/// Bytes of shared memory to launch with: those asked for, up to a whole number of 16. The compiler
+/// reads four elements at once where a loop's end may need fewer, past what was asked for
+/// (compute-sanitizer of CUDA 13.0 tells of it: `LDS.128` in sort_runs).
+unsigned launched_shared_bytes(const cuda::KernelShape& shape);
+
 }  // namespace metronome::executor::runtime

@@ -55,7 +55,7 @@ void launch_kernel(const void* kernel, const KernelShape& shape,
   cudaLaunchConfig_t config = {};
   config.gridDim = {static_cast<unsigned>(shape.blocks), 1, 1};
   config.blockDim = {static_cast<unsigned>(shape.threads), 1, 1};
-  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+  config.dynamicSmemBytes = launched_shared_bytes(shape);
   config.stream = stream;
   void* argument = const_cast<std::byte*>(arguments.data());
   check(cudaLaunchKernelExC(&config, kernel, &argument), "launch a kernel");
