@@ -11,6 +11,7 @@
 #include "benchmarks/commands/device.h"
 #include "benchmarks/commands/profile.h"
 #include "benchmarks/gpu_check/place.h"
+#include "graph/ir/error.h"
 #include "models/commands/files.h"
 #include "models/models.h"
 #include "models/tasks/task.h"
@@ -25,6 +26,7 @@ struct PlanArguments {
   std::optional<std::string> dot;
   std::optional<std::string> json;
   std::optional<std::string> html;
+  std::optional<std::string> against;
   int threads = 0;
   bool print = false;
   bool profile = false;
@@ -59,10 +61,25 @@ Target target_of(const std::string& device) {
   return target;
 }
 
+/// A record that `--json` wrote earlier.
+PlanRecord recorded(const std::string& file) {
+  const std::string text = read_whole(file);
+  try {
+    return plan_record_of(text);
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
 int plan(const PlanArguments& arguments) {
   if (arguments.model.empty()) {
     throw UsageError(fmt::format("say which model to plan: {}.", listed(names())));
   }
+  if (arguments.against && !arguments.html) {
+    throw UsageError("--against shows two plans on one page: say --html FILE, too.");
+  }
+  std::optional<PlanRecord> before;
+  if (arguments.against) before = recorded(*arguments.against);
   if (arguments.json) expect_writable(*arguments.json);
   if (arguments.html) expect_writable(*arguments.html);
   const Target target = target_of(arguments.device);
@@ -83,7 +100,9 @@ int plan(const PlanArguments& arguments) {
   PlanRecord record = executable.plan_record();
   if (step) record.times = {step->kernels.steps, step->microseconds, step->kernels.kernels};
   if (arguments.json) write_whole(*arguments.json, to_json(record));
-  if (arguments.html) write_whole(*arguments.html, to_html(record));
+  if (arguments.html) {
+    write_whole(*arguments.html, before ? to_html(record, *before) : to_html(record));
+  }
   return 0;
 }
 
@@ -115,6 +134,8 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("--html", arguments->html,
                    "Also write a page for a browser that shows all of it: the graph, the memory "
                    "over the step, passes, kernels; with --profile their times");
+  verb->add_option("--against", arguments->against,
+                   "A file that --json wrote: the page also shows what differs from it");
   verb->add_option("--json", arguments->json,
                    "Also write all of it to a file: passes, nodes, memory, kernels; with --profile "
                    "their times");

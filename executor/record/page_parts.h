@@ -7,7 +7,7 @@
 namespace metronome::executor {
 
 struct PageParts {
-  std::string_view html;    ///< with the marks @STYLE@, @RECORD@ and @SCRIPT@
+  std::string_view html;    ///< with the marks @STYLE@, @RECORD@, @BEFORE@ and @SCRIPT@
   std::string_view style;   ///< CSS
   std::string_view script;  ///< JavaScript
 };

@@ -26,16 +26,24 @@ std::string inside_html(const std::string& json) {
   return text;
 }
 
-}  // namespace
-
-std::string to_html(const PlanRecord& record) {
+/// `before` is "null" where there is no earlier record.
+std::string page_of(const std::string& record, const std::string& before) {
   const executor::PageParts parts = executor::page_parts();
   std::string page(parts.html);
-  // The record last: it may hold the other marks.
-  replace(page, "@STYLE@", parts.style);
+  // From the last mark to the first: records may hold marks.
   replace(page, "@SCRIPT@", parts.script);
-  replace(page, "@RECORD@", inside_html(to_json(record)));
+  replace(page, "@BEFORE@", inside_html(before));
+  replace(page, "@RECORD@", inside_html(record));
+  replace(page, "@STYLE@", parts.style);
   return page;
+}
+
+}  // namespace
+
+std::string to_html(const PlanRecord& record) { return page_of(to_json(record), "null"); }
+
+std::string to_html(const PlanRecord& record, const PlanRecord& before) {
+  return page_of(to_json(record), to_json(before));
 }
 
 }  // namespace metronome

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "graph/ir/error.h"
@@ -38,6 +39,16 @@ void write_whole(const std::string& file, const std::string& text) {
   const std::string reason = error ? error.message() : std::strerror(errno);
   std::filesystem::remove(partial, error);
   throw RunError(fmt::format("{}: cannot be written: {}", file, reason));
+}
+
+std::string read_whole(const std::string& file) {
+  if (std::filesystem::is_directory(file)) {
+    throw RunError(fmt::format("{}: cannot be read: it is a folder", file));
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw RunError(fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+  return text;
 }
 
 }  // namespace metronome::commands

@@ -12,4 +12,7 @@ void expect_writable(const std::string& file);
 /// Throws RunError.
 void write_whole(const std::string& file, const std::string& text);
 
+/// All bytes of `file`. Throws RunError where it cannot be read.
+std::string read_whole(const std::string& file);
+
 }  // namespace metronome::commands

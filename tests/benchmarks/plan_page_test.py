@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+from collections import Counter
 from pathlib import Path
 
 CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
@@ -23,9 +24,9 @@ class Pages(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def plan(self, *arguments, **environment):
+    def plan(self, *arguments, name="plan", **environment):
         """The record of a plan, and its page."""
-        files = self.folder / "plan.json", self.folder / "plan.html"
+        files = self.folder / f"{name}.json", self.folder / f"{name}.html"
         command = [METRONOME, "plan", *arguments, "--threads", "1", "--json", files[0], "--html", files[1]]
         outcome = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
         self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
@@ -114,6 +115,59 @@ class Pages(unittest.TestCase):
         self.assertRegex(self.text(dom, "node"), r'^layer_norm .*"repeat/3/layer_norm" \(.*residual_tower.cc:\d+\); kernel own')
         found = sum("adam_update" in node["op"] or "adam_update" in node["path"] for node in nodes)
         self.assertTrue(self.text(dom, "found").startswith(f"{found} of {len(nodes)} nodes"))
+
+    @unittest.skipIf(CHROMIUM is None, WHY)
+    def test_two_plans_differ_by_what_came_and_went(self):
+        earlier, _ = self.plan("residual_tower", "--profile", METRONOME_WITHOUT="absorb", name="earlier")
+        record, page = self.plan("residual_tower", "--profile", "--against", self.folder / "earlier.json")
+        dom = self.drawn(page)
+        self.assertIn('id="beside" aria-labelledby="beside-title">', dom)
+        totals = self.text(dom, "beside-totals")
+        plans = [each["report"]["plans"][0] for each in (earlier, record)]
+        was, now = [each["kernels"] for each in plans]
+        self.assertGreater(was, now)
+        self.assertRegex(totals, rf"\|kernels\|+{was}\|+{now}\|+\u2212{was - now}\|")
+        steps = [each["times"]["step_microseconds"] for each in (earlier, record)]
+        self.assertRegex(totals, rf"\|a step\|+{steps[0]:.{2 if steps[0] < 10 else 1}f} us\|")
+        ops = [Counter(n["op"] for n in each["plans"][0]["nodes"]) for each in (earlier, record)]
+        op = next(op for op in ops[0] if ops[0][op] > ops[1][op])
+        fewer = ops[0][op] - ops[1][op]
+        self.assertRegex(self.text(dom, "beside-ops"), rf"\|{op}\|+{ops[0][op]}\|+{ops[1][op]}\|+\u2212{fewer}\|")
+        came, went = re.match(r"(\d+) nodes came, (\d+) went\.", self.text(dom, "beside-count")).groups()
+        self.assertEqual(int(came) - int(went), ops[1].total() - ops[0].total())
+        # A plan beside itself.
+        _, page = self.plan("residual_tower", "--against", self.folder / "plan.json", name="same")
+        dom = self.drawn(page)
+        self.assertIn("None: number and bytes of each op are equal.", dom)
+        self.assertEqual(self.text(dom, "beside-count"), "0 nodes came, 0 went.")
+        # One without such a plan.
+        _, page = self.plan("digits", "--against", self.folder / "plan.json", name="other")
+        switched = self.drawn(page, "document.querySelectorAll('#plans button')[1].click();")
+        self.assertRegex(self.text(switched, "beside-about"), r'The earlier record has no plan "evaluate')
+        # Alone nothing of it is seen.
+        self.assertIn('id="beside" aria-labelledby="beside-title" hidden="">', self.drawn(self.plan("mlp")[1]))
+
+    def test_what_it_cannot_stand_beside_is_refused(self):
+        def refused(*arguments):
+            command = [METRONOME, "plan", "mlp", *arguments]
+            outcome = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+            return outcome.returncode, outcome.stdout + outcome.stderr
+
+        (self.folder / "other.json").write_text("{}")
+        (self.folder / "folder").mkdir()
+        html = ["--html", "p.html", "--against"]
+        self.assertEqual(
+            refused("--against", "x.json"),
+            (2, "metronome: --against shows two plans on one page: say --html FILE, too.\n"),
+        )
+        self.assertEqual(
+            refused(*html, "x.json"), (1, "metronome: x.json: cannot be read: No such file or directory\n")
+        )
+        self.assertEqual(refused(*html, "folder"), (1, "metronome: folder: cannot be read: it is a folder\n"))
+        status, text = refused(*html, "other.json")
+        self.assertEqual(status, 1)
+        self.assertTrue(text.startswith("metronome: other.json: this is no plan record: it has no"), text)
+        self.assertFalse((self.folder / "p.html").exists())
 
     @unittest.skipIf(CHROMIUM is None, WHY)
     def test_thousands_of_nodes_open_at_once(self):

@@ -175,6 +175,14 @@ TEST_CASE("a record keeps times, names of any letters, and replaces what is no t
   const std::string inside = page.substr(begin, page.find('<', begin) - begin);
   CHECK(page.find("<script>alert") == std::string::npos);
   CHECK((plan_record_of(inside) == record));
+  CHECK(page.find("id=\"before\">null<") != std::string::npos);
+  // So it is beside an earlier one, whose names are marks of the page.
+  PlanRecord earlier = record;
+  earlier.report.graph = "@RECORD@ @SCRIPT@ </script>";
+  const std::string both = to_html(record, earlier), second = "id=\"before\">";
+  const std::size_t from = both.find(second) + second.size();
+  CHECK((plan_record_of(both.substr(from, both.find('<', from) - from)) == earlier));
+  CHECK(both.find(to_json(record).substr(0, 40)) != std::string::npos);
   record.report.graph = "\xff";
   CHECK(plan_record_of(to_json(record)).report.graph == "\ufffd");
 }

@@ -25,7 +25,7 @@ fail() {
 
 # The launcher asks for no package of this machine, which has them all or was built another way.
 mkdir "$clone"
-sed '/^readonly NEEDED=(/,/^)/ { /^  /d }' "$launcher" >"$clone/metronome"
+sed -e '/^readonly NEEDED=(/,/^)/ { /^  /d }' -e 's/^readonly BROWSERS=.*/readonly BROWSERS=(sh)/' "$launcher" >"$clone/metronome"
 chmod +x "$clone/metronome"
 
 # fake_torch SITE VERSION: a folder for PYTHONPATH, with a torch.

@@ -1,6 +1,8 @@
 'use strict';
-// Shows one plan record (docs/record.md). Every text of the record is set as text, never as HTML.
+// Shows one plan record (docs/record.md), beside an earlier one where there is one. Every text of a
+// record is set as text, never as HTML.
 const record = JSON.parse(document.getElementById('record').textContent);
+const before = JSON.parse(document.getElementById('before').textContent);
 const PHASES = ['forward', 'backward', 'update', 'executor'];
 const MOST_ITEMS = 400, MOST_ROWS = 300, ITEM_HEIGHT = 26;
 
@@ -73,12 +75,77 @@ function choosePlan(i) {
     box.append(make('dt', name), make('dd', fact));
     return box;
   }));
+  showBeside();
   showMemory();
   showGraph();
   showTime();
   showPasses();
   showChoices();
   showTable();
+}
+
+// ---- beside an earlier record -----------------------------------------------------------------
+
+// Nodes under the key that each has in both records, and how many have it.
+function countBy(nodes, key) {
+  const all = new Map();
+  for (const node of nodes) all.set(key(node), (all.get(key(node)) || 0) + 1);
+  return all;
+}
+
+function sumBy(rows, key, number) {
+  const all = new Map();
+  for (const row of rows) all.set(key(row), (all.get(key(row)) || 0) + number(row));
+  return all;
+}
+
+const signed = (n, text) => n === 0 ? '' : (n > 0 ? '+' : '\u2212') + text(Math.abs(n));
+
+function showBeside() {
+  if (!before) return;
+  at('beside').hidden = false;
+  at('beside-title').textContent = 'Beside ' + before.report.graph + ' on ' + before.report.target;
+  const was = before.report.plans.findIndex((each) => nameOf(each) === nameOf(totals));
+  if (was < 0) {
+    at('beside-about').textContent = 'The earlier record has no plan "' + nameOf(totals) + '".';
+    for (const id of ['totals', 'ops', 'count', 'nodes']) at('beside-' + id).replaceChildren();
+    return;
+  }
+  const old = before.report.plans[was], oldPlan = before.plans[was];
+  const timed = isTimed() && record.times.steps > 0 && before.times.steps > 0;
+  at('beside-about').textContent = timed ? 'Times are of two runs: they differ by noise, too.' : 'Times are shown where both records have them.';
+  const count = (n) => n.toLocaleString('en');
+  const rows = [['kernels', old.kernels, totals.kernels, count], ['nodes', oldPlan.nodes.length, plan.nodes.length, count],
+    ['arena', old.arena_bytes, totals.arena_bytes, bytes], ['its lower bound', old.lower_bound, totals.lower_bound, bytes],
+    ['never shared', old.unshared_bytes, totals.unshared_bytes, bytes], ['copies of results', old.copies, totals.copies, count],
+    ['parameters', before.report.parameter_count, record.report.parameter_count, count]];
+  if (timed) rows.push(['a step', before.times.step_microseconds, record.times.step_microseconds, micros]);
+  at('beside-totals').replaceChildren(table(['', '#before', '#now', '#difference'],
+    rows.map(([name, a, b, text]) => [name, text(a), text(b), signed(b - a, text)])));
+  const held = (node) => node.values.reduce((sum, value) => sum + (value.is_view ? 0 : value.bytes), 0);
+  const op = (node) => node.op, zero = new Map();
+  const [oldCounts, counts] = [oldPlan, plan].map((each) => countBy(each.nodes, op));
+  const [oldBytes, newBytes] = [oldPlan, plan].map((each) => sumBy(each.nodes, op, held));
+  const [oldTimes, times] = [before, record].map((each) => timed ? sumBy(each.times.kernels, op, (kernel) => kernel.microseconds) : zero);
+  const of = (map, name) => map.get(name) || 0;
+  const differing = [...new Set([...oldCounts.keys(), ...counts.keys()])].filter((name) =>
+    of(oldTimes, name) !== of(times, name) || of(oldCounts, name) !== of(counts, name) || of(oldBytes, name) !== of(newBytes, name));
+  const change = (name) => timed ? of(times, name) - of(oldTimes, name) : of(newBytes, name) - of(oldBytes, name);
+  differing.sort((a, b) => Math.abs(change(b)) - Math.abs(change(a)) || (a < b ? -1 : 1));
+  const pair = (name, was, now, text) => [text(of(was, name)), text(of(now, name)), signed(of(now, name) - of(was, name), text)];
+  at('beside-ops').replaceChildren(differing.length === 0 ? none('None: number and bytes of each op are equal.') :
+    table(['op', '#nodes before', '#now', '#difference', '#bytes of results before', '#now', '#difference', ...(timed ? ['#us before', '#now', '#difference'] : [])],
+      differing.map((name) => [name, ...pair(name, oldCounts, counts, count), ...pair(name, oldBytes, newBytes, bytes),
+        ...(timed ? pair(name, oldTimes, times, micros) : [])])));
+  // A node is known by its op, path and results.
+  const known = (node) => [node.op, node.path, node.values.map((value) => value.type).join(', ')].join('\n');
+  const oldNodes = countBy(oldPlan.nodes, known), newNodes = countBy(plan.nodes, known);
+  const listed = [[oldNodes, newNodes, 'went'], [newNodes, oldNodes, 'came']].flatMap(([here, there, how]) =>
+    [...here].filter(([key, n]) => n > of(there, key)).map(([key, n]) => [how, ...key.split('\n'), n - of(there, key)]));
+  const number = (how) => listed.reduce((sum, row) => sum + (row[0] === how ? row[4] : 0), 0);
+  at('beside-count').textContent = number('came') + ' nodes came, ' + number('went') + ' went' +
+    (listed.length > MOST_ROWS ? '; the first ' + MOST_ROWS + ' kinds are shown' : '') + '.';
+  at('beside-nodes').replaceChildren(...(listed.length === 0 ? [] : [table(['', 'op', 'path', 'results', '#nodes'], listed.slice(0, MOST_ROWS))]));
 }
 
 // ---- memory -----------------------------------------------------------------------------------
