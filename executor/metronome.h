@@ -6,6 +6,7 @@
 #include "executor/compile/compile.h"     // compile
 #include "executor/compile/targets.h"     // cpu_replay, cuda_graph, stepwise, eager, null
 #include "executor/record/plan_record.h"  // PlanRecord
+#include "executor/record/trace.h"        // Trace
 #include "executor/run/batches.h"         // the order of batches
 #include "executor/run/executable.h"      // Executable
 #include "executor/run/feed.h"            // Feed: an input and libtorch's tensor for it

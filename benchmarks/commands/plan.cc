@@ -27,6 +27,7 @@ struct PlanArguments {
   std::optional<std::string> json;
   std::optional<std::string> html;
   std::optional<std::string> against;
+  std::optional<std::string> trace;
   int threads = 0;
   bool print = false;
   bool profile = false;
@@ -78,10 +79,14 @@ int plan(const PlanArguments& arguments) {
   if (arguments.against && !arguments.html) {
     throw UsageError("--against shows two plans on one page: say --html FILE, too.");
   }
+  if (arguments.trace && !arguments.profile) {
+    throw UsageError("--trace shows the steps that --profile takes: say --profile, too.");
+  }
   std::optional<PlanRecord> before;
   if (arguments.against) before = recorded(*arguments.against);
   if (arguments.json) expect_writable(*arguments.json);
   if (arguments.html) expect_writable(*arguments.html);
+  if (arguments.trace) expect_writable(*arguments.trace);
   const Target target = target_of(arguments.device);
   const DeclaredModel planned = planned_of(arguments);
   const Graph& graph = planned.model.graph;
@@ -96,6 +101,7 @@ int plan(const PlanArguments& arguments) {
     step = profile_of(executable, graph.loss(), planned.model.inputs, planned.vocabulary);
     fmt::print("{}", to_string(*step));
   }
+  if (arguments.trace) write_whole(*arguments.trace, to_json(trace_of(executable)));
   if (!arguments.json && !arguments.html) return 0;
   PlanRecord record = executable.plan_record();
   if (step) record.times = {step->kernels.steps, step->microseconds, step->kernels.kernels};
@@ -134,6 +140,9 @@ void add_plan(CLI::App& app, Action& chosen) {
   verb->add_option("--html", arguments->html,
                    "Also write a page for a browser that shows all of it: the graph, the memory "
                    "over the step, passes, kernels; with --profile their times");
+  verb->add_option("--trace", arguments->trace,
+                   "With --profile: write some steps, kernel by kernel, for ui.perfetto.dev or "
+                   "chrome://tracing");
   verb->add_option("--against", arguments->against,
                    "A file that --json wrote: the page also shows what differs from it");
   verb->add_option("--json", arguments->json,

@@ -12,6 +12,7 @@ namespace metronome::commands {
 namespace {
 
 constexpr int kWarmUp = 3, kSteps = 20;
+constexpr int kTracedSteps = 5;
 constexpr int kDeviceSteps = 5;  // each kernel runs hundreds of times in each
 
 void fill(Executable& executable, const Value& input, std::int64_t vocabulary) {
@@ -44,6 +45,12 @@ ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<con
   step.kernels =
       executable.profile({}, {.steps = executable.report().device.empty() ? kSteps : kDeviceSteps});
   return step;
+}
+
+Trace trace_of(Executable& executable) {
+  executable.start_trace(kTracedSteps);
+  for (int step = 0; step < kTracedSteps; ++step) executable.run();
+  return executable.trace();
 }
 
 std::string to_string(const ProfiledStep& step) {

@@ -20,6 +20,9 @@ struct ProfiledStep {
 ProfiledStep profile_of(Executable& executable, const Value& loss, std::span<const Value> inputs,
                         std::int64_t vocabulary);
 
+/// Traces some training steps on what `inputs` hold.
+Trace trace_of(Executable& executable);
+
 /// The tables of the kernels, and how much longer a step takes than they do.
 std::string to_string(const ProfiledStep& step);
 

@@ -102,9 +102,14 @@ class CpuPlanReplay {
   }
 
   /// The same, each kernel timed.
-  std::vector<KernelTime> profile() const {
+  std::vector<KernelRun> profile() const {
     using Clock = std::chrono::steady_clock;
-    std::vector<KernelTime> times;
+    struct Timed {
+      std::size_t step;
+      Clock::time_point begin, end;
+    };
+    std::vector<Timed> timed;  // what it tells of them is copied behind the last
+    timed.reserve(steps_.size());
     std::size_t i = 0;
     try {
       for (const Region& region : regions_) {
@@ -112,15 +117,20 @@ class CpuPlanReplay {
         for (i = region.begin; i < region.end; ++i) {
           const auto begin = Clock::now();
           steps_[i].function(steps_[i].arguments);
-          const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-          times.push_back(timed_[i]);
-          times.back().microseconds = took.count();
+          timed.push_back({i, begin, Clock::now()});
         }
       }
     } catch (const std::exception& failure) {
       break_off(i, failure);
     }
-    return times;
+    using Microseconds = std::chrono::duration<double, std::micro>;
+    std::vector<KernelRun> runs;
+    runs.reserve(timed.size());
+    for (const Timed& each : timed) {
+      runs.push_back({timed_[each.step], Microseconds(each.begin - timed[0].begin).count()});
+      runs.back().kernel.microseconds = Microseconds(each.end - each.begin).count();
+    }
+    return runs;
   }
 
   const Plan& plan() const { return plan_; }
@@ -244,10 +254,10 @@ class CpuReplay final : public PerPlan<CpuPlanReplay> {
   }
 
   bool profiles() const override { return true; }
-  std::vector<KernelTime> profile(PlanId plan) override {
-    auto times = of(plan).profile();
+  std::vector<KernelRun> profile(PlanId plan) override {
+    auto runs = of(plan).profile();
     end_step();
-    return times;
+    return runs;
   }
 
  private:

@@ -7,7 +7,7 @@
 
 namespace metronome::executor {
 
-std::vector<KernelTime> Engine::profile(PlanId) {
+std::vector<KernelRun> Engine::profile(PlanId) {
   throw InternalError("an engine without kernels was asked to time them");
 }
 

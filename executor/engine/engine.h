@@ -50,7 +50,7 @@ class Engine {
   /// Whether it has kernels to time.
   virtual bool profiles() const { return false; }
   /// The same step, kernel by kernel, each timed, in the order in which they ran.
-  virtual std::vector<KernelTime> profile(PlanId plan);
+  virtual std::vector<KernelRun> profile(PlanId plan);
   /// Readable `index` of the plan's graph as the plan's last step left it: in the engine's own
   /// memory, which the tensor keeps, or in memory of the tensor's own.
   virtual Tensor readable(PlanId plan, std::size_t index) const = 0;

@@ -36,6 +36,12 @@ struct KernelTime {
   bool operator==(const KernelTime&) const = default;
 };
 
+/// A kernel as one step ran it.
+struct KernelRun {
+  KernelTime kernel;  ///< its time is this run's
+  double begin = 0;   ///< microseconds from the beginning of the step's first kernel
+};
+
 struct Profile {
   std::string graph;
   std::string where;  ///< "2 threads", or the device's name

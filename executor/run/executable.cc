@@ -6,6 +6,7 @@
 #include "executor/checkpoint/take_snapshot.h"
 #include "executor/libtorch/convert.h"
 #include "executor/record/plan_record.h"
+#include "executor/record/trace.h"
 #include "executor/run/executable_impl.h"
 #include "executor/run/feed.h"
 #include "graph/ir/error.h"
@@ -60,6 +61,15 @@ Profile Executable::profile(std::initializer_list<Feed> feeds, ProfileOptions op
 }
 Profile Executable::profile(std::span<const Feed> feeds, ProfileOptions options) {
   return own().profile({options.mode}, FeedsOfTorch(feeds), options.steps);
+}
+
+void Executable::start_trace(int steps) { own().start_trace(steps); }
+Trace Executable::trace() const {
+  if (!own().tracing) {
+    throw RunError(fmt::format("graph \"{}\": no step was traced; call start_trace and run some",
+                               own().first().name()));
+  }
+  return own().tracing->trace();
 }
 
 at::Tensor Executable::input(Value input) { return to_torch(own().fill(own().input_of(input))); }

@@ -24,6 +24,7 @@ namespace metronome {
 
 class Feed;         // executor/run/feed.h
 struct PlanRecord;  // executor/record/plan_record.h
+struct Trace;       // executor/record/trace.h
 
 /// The treatment of states (`Graph::state`) in an evaluation.
 enum class States : std::uint8_t {
@@ -85,6 +86,14 @@ class Executable {
   /// step (`KernelTime::by`). Throws RunError for `stepwise` and `eager`.
   Profile profile(std::initializer_list<Feed> feeds = {}, ProfileOptions options = {});
   Profile profile(std::span<const Feed> feeds, ProfileOptions options = {});
+
+  /// The next `steps` steps, of `run` and `evaluate`, are taken kernel by kernel, as `profile`
+  /// takes them, and kept. An earlier trace is forgotten. Throws RunError for `stepwise` and
+  /// `eager`.
+  void start_trace(int steps);
+  /// The steps that were traced since then; `to_json` of it is for a trace viewer. Throws RunError
+  /// before `start_trace`.
+  Trace trace() const;
 
   /// A tensor over the input's memory, to be filled in place; counts as fed. A later feed changes
   /// what it shows. A value picks its graph for the next step; a name keeps the graph that was

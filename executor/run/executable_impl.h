@@ -18,6 +18,7 @@
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable.h"
 #include "executor/run/offered_feeds.h"
+#include "executor/run/tracing.h"
 #include "executor/support/spin_limiter.h"
 
 namespace metronome {
@@ -94,13 +95,14 @@ struct Executable::Impl {
   mutable bool warned = false;          ///< of a fault
   mutable bool warned_of_loss = false;  ///< that it is not a number
   std::string half_changed;  ///< the error of the step that left storages so; empty: none did
+  std::optional<executor::Tracing> tracing;  ///< absent unless `start_trace` was called
 
   /// Fills what `declared`, `memory` and `plans` imply.
   void finish_tables();
 
-  /// If `times` is given, kernel by kernel.
-  void step(Kind kind, const executor::OfferedFeeds& feeds,
-            std::vector<KernelTime>* times = nullptr);
+  /// If `runs` is given, kernel by kernel; so are steps that are traced.
+  void step(Kind kind, const executor::OfferedFeeds& feeds, std::vector<KernelRun>* runs = nullptr);
+  void start_trace(int steps);
   Profile profile(Kind kind, const executor::OfferedFeeds& feeds, int steps);
   PlanRecord plan_record() const;
 
@@ -158,6 +160,9 @@ struct Executable::Impl {
 
  private:
   std::string prefix() const;
+  std::string where() const;
+  /// Throws RunError where the engine has no kernels to time, and says where to `what`.
+  void require_kernels(std::string_view what) const;
   std::size_t input_of(const executor::OfferedFeed& feed) const;
   void mark_filled(std::size_t index);
   bool has(InputPlace place) const { return declared[place.shape].inputs[place.input] != kNone; }

@@ -36,15 +36,16 @@ class Busy {
 }  // namespace
 
 void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
-                            std::vector<KernelTime>* times) {
+                            std::vector<KernelRun>* runs) {
   const Busy running(busy, first());
   require_compiled(kind);
   require_whole();
-  if (times != nullptr && !engine->profiles()) {
-    throw RunError(
-        fmt::format("{} runs by {}, which is not timed kernel by kernel: profile cpu_replay or "
-                    "cuda_graph",
-                    prefix(), report.target));
+  if (runs != nullptr) require_kernels("profile");
+  std::vector<KernelRun> traced;
+  const bool traces = runs == nullptr && tracing && tracing->wants_step();
+  if (traces) {
+    tracing->begin_step(engine->steps(), kind.mode);
+    runs = &traced;
   }
   resolve(kind, feeds);
   const std::size_t picked = fitting(kind);
@@ -55,19 +56,43 @@ void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
   pick(picked);
   const auto number = static_cast<std::size_t>(engine->steps());
   if (options.world) options.world->begin_step(engine->steps());
+  if (traces) tracing->begin_kernels();
   try {
-    if (times != nullptr) {
-      *times = engine->profile(plan);
+    if (runs != nullptr) {
+      *runs = engine->profile(plan);
     } else {
       engine->run(plan);
     }
   } catch (const executor::BrokenStep& broken) {
     break_off(plan, broken);
   }
+  if (traces) tracing->end_step(std::move(traced));
   recent[number % recent.size()] = plan;
   for (std::size_t i = 0; i < computed_by.size(); ++i) {
     if (planned.readables[i]) computed_by[i] = plan;
   }
+}
+
+void Executable::Impl::require_kernels(std::string_view what) const {
+  if (engine->profiles()) return;
+  throw RunError(
+      fmt::format("{} runs by {}, which is not timed kernel by kernel: {} cpu_replay or cuda_graph",
+                  prefix(), report.target, what));
+}
+
+std::string Executable::Impl::where() const {
+  if (!report.device.empty()) return report.device;
+  return fmt::format("{} thread{}", report.threads, report.threads == 1 ? "" : "s");
+}
+
+void Executable::Impl::start_trace(int steps) {
+  const Busy running(busy, first());
+  if (steps < 1) {
+    throw RunError(
+        fmt::format("{}: start_trace cannot take {} steps; give 1 or more", prefix(), steps));
+  }
+  require_kernels("trace");
+  tracing.emplace(steps, Trace{.graph = first().name(), .target = report.target, .where = where()});
 }
 
 Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds, int steps) {
@@ -75,19 +100,13 @@ Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds
     throw RunError(
         fmt::format("{}: profile cannot take {} steps; give 1 or more", prefix(), steps));
   }
-  Profile profile{.graph = first().name(),
-                  .where = report.device,
-                  .mode = kind.mode,
-                  .steps = steps,
-                  .kernels = {}};
-  if (profile.where.empty()) {
-    profile.where = fmt::format("{} thread{}", report.threads, report.threads == 1 ? "" : "s");
-  }
+  Profile profile{
+      .graph = first().name(), .where = where(), .mode = kind.mode, .steps = steps, .kernels = {}};
   std::unordered_map<std::string, std::size_t> known;
   for (int step = 0; step < steps; ++step) {
-    std::vector<KernelTime> times;
-    this->step(kind, feeds, &times);
-    for (KernelTime& time : times) {
+    std::vector<KernelRun> runs;
+    this->step(kind, feeds, &runs);
+    for (auto& [time, begin] : runs) {
       const auto [place, added] = known.emplace(time.kernel, profile.kernels.size());
       if (added) {
         profile.kernels.push_back(std::move(time));

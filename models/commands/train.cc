@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -33,6 +35,7 @@ struct Arguments {
   std::optional<std::string> checkpoint;
   std::uint64_t seed = 0;
   std::optional<std::string> resume;
+  std::optional<std::string> trace;
   bool no_save = false;
   bool no_compare = false;
 };
@@ -73,12 +76,52 @@ std::string indented(const std::string& text) {
   return lines;
 }
 
+// The steps of a training that are traced: not the first ones, which touch memory for the first
+// time, unless there are no others.
+class TracedSteps {
+ public:
+  TracedSteps(Executable& step, const std::optional<std::string>& file, std::int64_t steps)
+      : step_(step),
+        file_(file),
+        steps_(steps),
+        first_(std::clamp<std::int64_t>(steps - kTraced, 0, kBefore)) {
+    begin();
+  }
+
+  void after_step() {
+    ++taken_;
+    begin();
+  }
+  void write() const {
+    if (!file_) return;
+    if (steps_ == 0) {
+      fmt::print("trace   none: no step was left to take\n");
+      return;
+    }
+    write_whole(*file_, to_json(step_.trace()));
+    fmt::print("trace   {} ({} steps from step {} on, for ui.perfetto.dev or chrome://tracing)\n",
+               *file_, step_.trace().steps.size(), first_);
+  }
+
+ private:
+  static constexpr std::int64_t kBefore = 10, kTraced = 5;
+
+  void begin() {
+    if (file_ && steps_ > 0 && taken_ == first_) step_.start_trace(kTraced);
+  }
+
+  Executable& step_;
+  const std::optional<std::string>& file_;
+  std::int64_t steps_, first_, taken_ = 0;
+};
+
 int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   const std::string checkpoint =
       arguments.checkpoint.value_or(fmt::format("{}.safetensors", entry.name));
   if (const auto status = launched(arguments.ranks)) return *status;
   const JoinedRanks ranks = join_ranks(arguments.ranks);
   if (!arguments.no_save) ranks.on_first([&] { expect_writable(checkpoint); });
+  if (arguments.trace) ranks.on_first([&] { expect_writable(*arguments.trace); });
   const models::TaskOptions taken{.epochs = arguments.epochs.value_or(entry.epochs),
                                   .batch = arguments.batch.value_or(entry.batch),
                                   .lr = arguments.lr.value_or(entry.lr),
@@ -105,8 +148,15 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     return training->test();
   };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
+  const std::int64_t epochs_left =
+      std::max<std::int64_t>(taken.epochs - training->epochs_done(), 0);
+  TracedSteps traced(step, arguments.trace, epochs_left * training->steps_per_epoch());
+  const auto after_step = [&](double loss) {
+    progress.after_step(loss);
+    traced.after_step();
+  };
   while (training->epochs_done() < taken.epochs) {
-    training->epoch([&](double loss) { progress.after_step(loss); });
+    training->epoch(after_step);
     progress.after_epoch(test().brief);
   }
   progress.finish();
@@ -120,6 +170,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     fmt::print("saved   {} ({:.2f} MiB)\n", checkpoint,
                static_cast<double>(std::filesystem::file_size(checkpoint)) / kMiB);
   }
+  ranks.on_first([&] { traced.write(); });
   const bool alone = ranks.share.ranks == 1;
   if (!arguments.no_compare && alone)
     compare_with_eager(*task, options, arguments.resume, taken.epochs);
@@ -175,6 +226,8 @@ void add_train(CLI::App& app, Action& chosen) {
                    "Where to save what was trained (by default MODEL.safetensors)");
   verb->add_option("--resume", arguments->resume,
                    "Go on from a checkpoint, with its seed, --batch and --epochs");
+  verb->add_option("--trace", arguments->trace,
+                   "Write some steps, kernel by kernel, for ui.perfetto.dev or chrome://tracing");
   verb->add_option("--threads", arguments->threads,
                    "Threads of both sides (1 for digits, else all cores)")
       ->check(whole_number(1, 1024));

@@ -169,6 +169,40 @@ class Pages(unittest.TestCase):
         self.assertTrue(text.startswith("metronome: other.json: this is no plan record: it has no"), text)
         self.assertFalse((self.folder / "p.html").exists())
 
+    def test_traces_hold_the_steps_that_were_taken(self):
+        trace = self.folder / "trace.json"
+
+        def taken(*arguments):
+            command = [METRONOME, *arguments, "--trace", trace]
+            outcome = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+            self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+            events = json.loads(trace.read_text())["traceEvents"]
+            trace.unlink()
+            steps = [each["name"] for each in events if each["ph"] == "X" and each["name"].startswith("step ")]
+            kernels = sum("args" in each and each["ph"] == "X" for each in events)
+            return outcome.stdout, steps, kernels
+
+        _, steps, kernels = taken("plan", "mlp", "--profile")
+        self.assertEqual(len(steps), 5)
+        self.assertEqual(kernels % 5, 0)
+        train = ["train", "digits", "--no-compare"]
+        # The training's own figures do not change.
+        plain = subprocess.run([METRONOME, *train, "--no-save", "--epochs", "1"], capture_output=True, text=True)
+        said, steps, _ = taken(*train, "--no-save", "--epochs", "1")
+        self.assertEqual(steps, [f"step {i} (train)" for i in range(10, 15)])
+        result = [re.search(r"^test    .*", text, re.M).group() for text in (said, plain.stdout)]
+        self.assertEqual(result[0], result[1])
+        # Few steps: the last ones; and none.
+        _, steps, _ = taken(*train, "--epochs", "1", "--batch", "200")
+        self.assertEqual(steps, [f"step {i} (train)" for i in range(3, 8)])
+        command = [METRONOME, *train, "--epochs", "1", "--batch", "200", "--resume", "digits.safetensors", "--trace", trace]
+        outcome = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+        self.assertIn("trace   none: no step was left to take", outcome.stdout)
+        outcome = subprocess.run([METRONOME, "plan", "mlp", "--trace", trace], capture_output=True, text=True)
+        wrong = "metronome: --trace shows the steps that --profile takes: say --profile, too.\n"
+        self.assertEqual((outcome.returncode, outcome.stderr), (2, wrong))
+
     @unittest.skipIf(CHROMIUM is None, WHY)
     def test_thousands_of_nodes_open_at_once(self):
         record, page = self.plan("lstm_seq", "--scale", "medium", METRONOME_WITHOUT="fuse")
