@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -36,6 +37,7 @@ struct Arguments {
   std::uint64_t seed = 0;
   std::optional<std::string> resume;
   std::optional<std::string> trace;
+  std::optional<std::string> log;
   bool no_save = false;
   bool no_compare = false;
 };
@@ -75,6 +77,38 @@ std::string indented(const std::string& text) {
   }
   return lines;
 }
+
+// Points of a training: each step's loss, each epoch's score and speed, at the step that follows.
+class Log {
+ public:
+  Log(const Executable& step, const std::optional<std::string>& folder, bool first_rank,
+      bool resumed)
+      : step_(step) {
+    if (!folder || !first_rank) return;
+    monitor_.emplace(*folder, MonitorOptions{.first_step = resumed ? step.replays() + 1 : 0});
+  }
+
+  void after_step(double loss) {
+    if (monitor_) monitor_->scalar("loss", step_.replays(), loss);
+  }
+  void after_epoch(double score) {
+    if (!monitor_) return;
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - since_).count();
+    const std::int64_t at = step_.replays();
+    monitor_->scalar("test", at, score);
+    monitor_->scalar("steps_per_second", at, static_cast<double>(at - from_) / seconds);
+    monitor_->flush();
+    since_ = now;
+    from_ = at;
+  }
+
+ private:
+  const Executable& step_;
+  std::optional<Monitor> monitor_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::int64_t from_ = step_.replays();
+};
 
 // The steps of a training that are traced: not the first ones, which touch memory for the first
 // time, unless there are no others.
@@ -148,16 +182,20 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     return training->test();
   };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
+  Log log(step, arguments.log, ranks.share.rank == 0, arguments.resume.has_value());
   const std::int64_t epochs_left =
       std::max<std::int64_t>(taken.epochs - training->epochs_done(), 0);
   TracedSteps traced(step, arguments.trace, epochs_left * training->steps_per_epoch());
   const auto after_step = [&](double loss) {
     progress.after_step(loss);
+    log.after_step(loss);
     traced.after_step();
   };
   while (training->epochs_done() < taken.epochs) {
     training->epoch(after_step);
-    progress.after_epoch(test().brief);
+    const models::Score score = test();
+    log.after_epoch(score.value);
+    progress.after_epoch(score.brief);
   }
   progress.finish();
   if (const std::string pace = ranks.pace(); !pace.empty()) fmt::print("ranks   {}\n", pace);
@@ -226,6 +264,9 @@ void add_train(CLI::App& app, Action& chosen) {
                    "Where to save what was trained (by default MODEL.safetensors)");
   verb->add_option("--resume", arguments->resume,
                    "Go on from a checkpoint, with its seed, --batch and --epochs");
+  verb->add_option("--log", arguments->log,
+                   "Write each step's loss, each epoch's score and speed to a folder: scalars.csv, "
+                   "and TensorBoard's event files");
   verb->add_option("--trace", arguments->trace,
                    "Write some steps, kernel by kernel, for ui.perfetto.dev or chrome://tracing");
   verb->add_option("--threads", arguments->threads,

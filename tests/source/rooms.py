@@ -48,6 +48,7 @@ _EXECUTOR = {
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
     "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
+    "executor/monitor": ["graph/ir", "executor/support"],
     "executor/record": _DECLARED + ["graph/plan:data", "executor/support", "executor/engine"],
     "executor/run": _PLANNED
     + ["graph/builder", "executor/checkpoint", "executor/libtorch", "executor/record"],

@@ -1,0 +1,239 @@
+#include "executor/monitor/monitor.h"
+
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "executor/monitor/event_file.h"
+#include "executor/support/log.h"
+#include "graph/ir/error.h"
+
+namespace metronome {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHeader = "step,time,name,value\n";
+constexpr std::string_view kEvents = "events.out.tfevents.";
+
+double seconds_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+[[noreturn]] void cannot(const fs::path& file, std::string_view doing, std::string_view why) {
+  throw RunError(fmt::format("{}: cannot be {}: {}", file.string(), doing, why));
+}
+
+/// A file that is written at its end.
+class Appended {
+ public:
+  explicit Appended(fs::path file) : path_(std::move(file)) {
+    file_ = std::fopen(path_.c_str(), "ab");
+    if (file_ == nullptr) cannot(path_, "written", std::strerror(errno));
+  }
+  ~Appended() { std::fclose(file_); }
+  Appended(const Appended&) = delete;
+  Appended& operator=(const Appended&) = delete;
+
+  int descriptor() const { return fileno(file_); }
+  void write(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
+  }
+  void flush() {
+    if (std::fflush(file_) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const { cannot(path_, "written", std::strerror(errno)); }
+
+  fs::path path_;
+  std::FILE* file_;
+};
+
+/// The step of a line; absent where it is no point.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+  if (error != std::errc() || std::ranges::count(line, ',') < 3 || *end != ',') return std::nullopt;
+  return step;
+}
+
+/// The whole lines of an earlier run, up to `first_step`. A run that was killed may have left a
+/// part of a line.
+std::string kept_points(const fs::path& file, std::int64_t first_step) {
+  std::string kept(kHeader);
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return kept;
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (text.empty() || (text.size() < kHeader.size() && kHeader.starts_with(text))) return kept;
+  if (!text.starts_with(kHeader)) {
+    cannot(file, "gone on with",
+           fmt::format("it does not begin with \"{}\"", kHeader.substr(0, kHeader.size() - 1)));
+  }
+  std::int64_t points = 0, last = 0;
+  for (std::size_t begin = kHeader.size(), end; (end = text.find('\n', begin)) != text.npos;
+       begin = end + 1) {
+    const std::string_view line(text.data() + begin, end - begin);
+    const std::optional<std::int64_t> step = step_of(line);
+    if (!step) cannot(file, "gone on with", fmt::format("\"{}\" is no point", line));
+    ++points;
+    last = std::max(last, *step);
+    if (*step < first_step) kept.append(line).append("\n");
+  }
+  if (first_step == 0 && points > 0) {
+    throw RunError(fmt::format(
+        "{}: holds {} point{} up to step {}: name another folder for a new run, or resume this one",
+        file.string(), points, points == 1 ? "" : "s", last));
+  }
+  return kept;
+}
+
+void write_whole(const fs::path& file, const std::string& text) {
+  const fs::path partial = file.string() + ".partial";
+  {
+    std::ofstream out(partial, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) cannot(partial, "written", std::strerror(errno));
+  }
+  std::error_code error;
+  fs::rename(partial, file, error);
+  if (error) cannot(file, "written", error.message());
+}
+
+/// Readers take a folder's event files in the order of their names.
+fs::path next_event_file(const fs::path& folder) {
+  auto second = static_cast<std::int64_t>(seconds_now());
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t taken = 0;
+    if (!name.starts_with(kEvents)) continue;
+    std::from_chars(name.data() + kEvents.size(), name.data() + name.size(), taken);
+    second = std::max(second, taken + 1);
+  }
+  char host[256] = "host";
+  static_cast<void>(gethostname(host, sizeof host - 1));
+  return folder / fmt::format("{}{:010}.{}.{}", kEvents, second, host, getpid());
+}
+
+/// A field of CSV, in quotes where it needs them (RFC 4180).
+std::string field(std::string_view text) {
+  if (text.find_first_of(",\"") == text.npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+/// Text that a line of CSV and a string of protocol buffers hold.
+bool is_name(std::string_view name) {
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; };
+  if (name.empty() || std::ranges::any_of(name, control)) return false;
+  try {
+    static_cast<void>(nlohmann::json(name).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {  // no UTF-8
+    return false;
+  }
+}
+
+fs::path made(const std::string& folder) {
+  if (folder.empty()) throw RunError("a monitor's folder has no name");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) cannot(folder, "made", error.message());
+  if (!fs::is_directory(folder)) cannot(folder, "made", "it is a file");
+  return folder;
+}
+
+}  // namespace
+
+class Monitor::Files {
+ public:
+  Files(const std::string& folder, const MonitorOptions& options)
+      : options_(options), folder_(made(folder)), lock_(folder_ / ".lock") {
+    if (options.first_step < 0 || !(options.flush_seconds >= 0)) {
+      throw RunError(
+          fmt::format("{}: a monitor begins with step 0 or a later one, not {}, and "
+                      "flushes after 0 seconds or more, not {}",
+                      folder, options.first_step, options.flush_seconds));
+    }
+    if (flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+      throw RunError(fmt::format("{}: another run writes there: name another folder", folder));
+    }
+    const fs::path table = folder_ / "scalars.csv";
+    write_whole(table, kept_points(table, options.first_step));
+    csv_.emplace(table);
+    events_.emplace(next_event_file(folder_));
+    events_->write(executor::version_record(seconds_now()));
+    if (options.first_step > 0) {
+      events_->write(executor::restart_record(seconds_now(), options.first_step));
+    }
+    flush();
+  }
+
+  void scalar(std::string_view name, std::int64_t step, double value) {
+    if (!is_name(name)) {
+      throw RunError(fmt::format(
+          "{}: a point's name is \"{}\": it must be UTF-8, not empty, without control characters",
+          folder_.string(), name));
+    }
+    if (step < options_.first_step) {
+      throw RunError(fmt::format("{}: \"{}\" has a point at step {}, before the first step, {}",
+                                 folder_.string(), name, step, options_.first_step));
+    }
+    const double now = seconds_now();
+    csv_->write(fmt::format("{},{:.3f},{},{}\n", step, now, field(name), value));
+    events_->write(executor::scalar_record(now, step, name, static_cast<float>(value)));
+    if (now - flushed_ >= options_.flush_seconds) flush();
+  }
+
+  void flush() {
+    flushed_ = seconds_now();
+    csv_->flush();
+    events_->flush();
+  }
+
+ private:
+  MonitorOptions options_;
+  fs::path folder_;
+  Appended lock_;
+  std::optional<Appended> csv_, events_;
+  double flushed_ = 0;
+};
+
+Monitor::Monitor(const std::string& folder, MonitorOptions options)
+    : files_(std::make_unique<Files>(folder, options)) {}
+
+Monitor::~Monitor() {
+  try {
+    files_->flush();
+  } catch (const std::exception& error) {
+    executor::logger().warn("{}", error.what());
+  }
+}
+
+void Monitor::scalar(std::string_view name, std::int64_t step, double value) {
+  files_->scalar(name, step, value);
+}
+void Monitor::flush() { files_->flush(); }
+
+}  // namespace metronome
