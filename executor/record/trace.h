@@ -23,7 +23,7 @@ struct TracedStep {
   Mode mode = Mode::train;
   double begin = 0;                  ///< microseconds from the beginning of the trace
   double kernels_begin = 0;          ///< then what was fed had been copied
-  double microseconds = 0;           ///< of the whole step, on the host
+  double microseconds = 0;           ///< of the whole step: until its last kernel ends
   std::vector<TracedRun> runs = {};  ///< in the order in which they ran
 };
 

@@ -1,6 +1,7 @@
 // The steps that are traced, as they run.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -27,9 +28,10 @@ class Tracing {
   void begin_kernels() { step_.kernels_begin = now(); }
   /// A step that failed has no end, and leaves nothing.
   void end_step(std::vector<KernelRun> runs) {
-    step_.microseconds = now() - step_.begin;
+    double end = step_.kernels_begin;
     for (KernelRun& run : runs) {
       const double us = run.kernel.microseconds;
+      end = std::max(end, step_.kernels_begin + run.begin + us);
       const auto [place, added] = known_.emplace(run.kernel.kernel, trace_.kernels.size());
       if (added) {
         trace_.kernels.push_back(std::move(run.kernel));
@@ -37,6 +39,7 @@ class Tracing {
       }
       step_.runs.push_back({place->second, step_.kernels_begin + run.begin, us});
     }
+    step_.microseconds = end - step_.begin;
     trace_.steps.push_back(std::move(step_));
     --left_;
   }

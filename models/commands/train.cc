@@ -78,32 +78,44 @@ std::string indented(const std::string& text) {
   return lines;
 }
 
-// Points of a training: each step's loss, each epoch's score and speed, at the step that follows.
+// Points of a training: each step's loss, each epoch's score and speed, at the step that follows. A
+// log that fails says so and ends; the training goes on.
 class Log {
  public:
-  Log(const Executable& step, const std::optional<std::string>& folder, bool first_rank,
-      bool resumed)
-      : step_(step) {
-    if (!folder || !first_rank) return;
-    monitor_.emplace(*folder, MonitorOptions{.first_step = resumed ? step.replays() + 1 : 0});
-  }
+  explicit Log(const Executable& step) : step_(step) {}
 
+  void begin(const std::string& folder, bool resumed) {
+    monitor_.emplace(folder, MonitorOptions{.first_step = resumed ? step_.replays() + 1 : 0});
+  }
   void after_step(double loss) {
-    if (monitor_) monitor_->scalar("loss", step_.replays(), loss);
+    write([&](Monitor& monitor) { monitor.scalar("loss", step_.replays(), loss); });
   }
   void after_epoch(double score) {
-    if (!monitor_) return;
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::chrono::duration<double>(now - since_).count();
     const std::int64_t at = step_.replays();
-    monitor_->scalar("test", at, score);
-    monitor_->scalar("steps_per_second", at, static_cast<double>(at - from_) / seconds);
-    monitor_->flush();
+    write([&](Monitor& monitor) {
+      monitor.scalar("test", at, score);
+      monitor.scalar("steps_per_second", at, static_cast<double>(at - from_) / seconds);
+      monitor.flush();
+    });
     since_ = now;
     from_ = at;
   }
 
  private:
+  template <class Points>
+  void write(const Points& points) {
+    if (!monitor_) return;
+    try {
+      points(*monitor_);
+    } catch (const RunError& error) {
+      fmt::print(stderr, "\nmetronome: the log ends before step {}: {}\n", step_.replays(),
+                 error.what());
+      monitor_.reset();
+    }
+  }
+
   const Executable& step_;
   std::optional<Monitor> monitor_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
@@ -182,7 +194,10 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     return training->test();
   };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
-  Log log(step, arguments.log, ranks.share.rank == 0, arguments.resume.has_value());
+  Log log(step);
+  if (arguments.log) {
+    ranks.on_first([&] { log.begin(*arguments.log, arguments.resume.has_value()); });
+  }
   const std::int64_t epochs_left =
       std::max<std::int64_t>(taken.epochs - training->epochs_done(), 0);
   TracedSteps traced(step, arguments.trace, epochs_left * training->steps_per_epoch());

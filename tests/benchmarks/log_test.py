@@ -3,8 +3,9 @@ killed between."""
 
 import csv
 import os
-import signal
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,19 @@ class Logs(unittest.TestCase):
             read = [each.step for each in reader.Scalars("loss")]
             self.assertGreater(len(read), 100)
             self.assertEqual(read, list(range(1, len(read) + 1)))
+
+    def test_a_log_that_fails_does_not_end_the_training(self):
+        def with_small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        outcome = subprocess.run(
+            self.command(2, "--no-save"), capture_output=True, text=True, cwd=self.folder, preexec_fn=with_small_files
+        )
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        said = r"metronome: the log ends before step \d+: run/\S+: cannot be written: File too large\n"
+        self.assertRegex(outcome.stderr, said)
+        self.assertRegex(outcome.stdout, r"(?m)^test    \d")
 
     def test_a_new_run_overwrites_none(self):
         self.trained(1, "--no-save")
