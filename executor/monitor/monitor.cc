@@ -15,11 +15,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "executor/monitor/event_file.h"
+#include "executor/support/atomic_file.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
 
@@ -104,19 +106,6 @@ std::string kept_points(const fs::path& file, std::int64_t first_step) {
   return kept;
 }
 
-void write_whole(const fs::path& file, const std::string& text) {
-  const fs::path partial = file.string() + ".partial";
-  {
-    std::ofstream out(partial, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) cannot(partial, "written", std::strerror(errno));
-  }
-  std::error_code error;
-  fs::rename(partial, file, error);
-  if (error) cannot(file, "written", error.message());
-}
-
 /// Readers take a folder's event files in the order of their names.
 fs::path next_event_file(const fs::path& folder) {
   auto second = static_cast<std::int64_t>(seconds_now());
@@ -180,7 +169,10 @@ class Monitor::Files {
       throw RunError(fmt::format("{}: another run writes there: name another folder", folder));
     }
     const fs::path table = folder_ / "scalars.csv";
-    write_whole(table, kept_points(table, options.first_step));
+    const std::string kept = kept_points(table, options.first_step);
+    executor::AtomicFile file(table);
+    file.write(std::as_bytes(std::span(kept)));
+    file.commit();
     csv_.emplace(table);
     events_.emplace(next_event_file(folder_));
     events_->write(executor::version_record(seconds_now()));

@@ -144,9 +144,10 @@ class TracedSteps {
       fmt::print("trace   none: no step was left to take\n");
       return;
     }
-    write_whole(*file_, to_json(step_.trace()));
+    const Trace trace = step_.trace();
+    write_whole(*file_, to_json(trace));
     fmt::print("trace   {} ({} steps from step {} on, for ui.perfetto.dev or chrome://tracing)\n",
-               *file_, step_.trace().steps.size(), first_);
+               *file_, trace.steps.size(), first_);
   }
 
  private:

@@ -15,17 +15,22 @@
 namespace metronome {
 namespace {
 
-/// One linear layer, of five candidates, the last of them our own, compiled for the driver without
-/// a tuning file; its choice.
-std::string choice_for(const std::shared_ptr<HostDriver>& driver) {
+/// A layer compiled for the driver without a tuning file; its choice.
+std::string choice_of(const std::shared_ptr<HostDriver>& driver, const Shape& x,
+                      const Layer& layer) {
   const TemporaryFolder folder;
   Graph g("g");
-  g.output("y", g.input("x", f32, {8, 16}).through(linear(24)));
+  g.output("y", g.input("x", f32, x).through(layer));
   Target target = cuda_graph({.streams = 1, .fuse = false});
   target.driver = driver;
   const Executable e = compile(g, target, {.modes = {evaluate}, .tuning_file = folder.file("t")});
   REQUIRE(e.report().choices.size() == 1);
   return e.report().choices[0];
+}
+
+/// A linear layer, of five candidates, the last of them our own.
+std::string choice_for(const std::shared_ptr<HostDriver>& driver) {
+  return choice_of(driver, {8, 16}, linear(24));
 }
 
 TEST_CASE("candidates are timed in graphs of copies, which are given back") {
@@ -84,17 +89,11 @@ TEST_CASE("a library's candidate that makes other numbers than our own kernel is
       *static_cast<float*>(const_cast<void*>(call->operands()[0].data)) = 100;
     }
   };
-  Graph g("g");
-  g.output("y", g.input("x", f32, {1, 2, 4, 4}).through(conv2d(3, 3)));
-  Target target = cuda_graph({.streams = 1, .fuse = false});
-  target.driver = driver;
-  const TemporaryFolder folder;
   const tests::Logged logged;
-  const Executable e = compile(g, target, {.modes = {evaluate}, .tuning_file = folder.file("t")});
+  const std::string choice = choice_of(driver, {1, 2, 4, 4}, conv2d(3, 3));
   const std::string text = logged.text();
   const std::string convolution = "convolution f32[1, 2, 4, 4] x f32[3, 2, 3, 3] x f32[3]";
-  REQUIRE(e.report().choices.size() == 1);
-  CHECK(e.report().choices[0] == convolution + " -> own (timed)");
+  CHECK(choice == convolution + " -> own (timed)");
   for (const char* const each : {"3", "4"}) {
     CHECK(text.find(fmt::format("{}: cudnn 00000000000000{} is left out: it makes 22.16908 of "
                                 "element 0, where our own kernel makes -1.3819817",
@@ -112,19 +111,13 @@ TEST_CASE("a library's candidate that is much less exact than the nearest is lef
       *static_cast<float*>(const_cast<void*>(call->operands()[0].data)) += 3.2e-4F;
     }
   };
-  Graph g("g");
-  g.output("y", g.input("x", f32, {1, 256, 4, 4}).through(conv2d(3, 3)));
-  Target target = cuda_graph({.streams = 1, .fuse = false});
-  target.driver = driver;
-  const TemporaryFolder folder;
   const tests::Logged logged;
-  compile(g, target, {.modes = {evaluate}, .tuning_file = folder.file("t")});
+  choice_of(driver, {1, 256, 4, 4}, conv2d(3, 3));
   const std::string text = logged.text();
   // How far they lie depends on the order in which this machine's library adds.
   const std::string left_out =
-      "warning: convolution f32[1, 256, 4, 4] x f32[3, 256, 3, 3] x f32[3]: cudnn 000000000000004 "
-      "is "
-      "left out: its result lies ";
+      "warning: convolution f32[1, 256, 4, 4] x f32[3, 256, 3, 3] x f32[3]: cudnn "
+      "000000000000004 is left out: its result lies ";
   CHECK(text.starts_with(left_out));
   CHECK(text.find(" of the largest number from our own kernel's, the nearest ") < text.size());
   CHECK(std::ranges::count(text, '\n') == 1);

@@ -25,9 +25,9 @@ namespace {
 
 /// How many times farther than the nearest engine another may lie, and how far any may lie, in
 /// units in the last place: the nearest may add in the order of our own kernel, and then lies
-/// nowhere. For weights' gradients, whose sums are long, cuDNN has engines that add one product
-/// after the other and others that add in parts. On an H200 the first lay 218 units off for 131,072
-/// products, the second 18; for 2,048 products 37 and 3.
+/// nowhere. Engines for weights' gradients, whose sums are long, differ: on an H200 some lay 218
+/// units off for 131,072 products, about what sums one after the other lose, and others 18; for
+/// 2,048 products 37 and 3.
 constexpr double kTimesNearest = 3, kNear = 64;
 
 /// A unit in the last place of the largest magnitude.
