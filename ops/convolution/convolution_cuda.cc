@@ -66,11 +66,59 @@ std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindo
   return problem;
 }
 
-/// The library's first, then our own kernel.
+// Products of each sum of a weight's gradient that one part has, or more. With fewer there are more
+// parts to add up; with more a library that adds one after the other is less exact.
+constexpr std::int64_t kProductsOfPart = 8192;
+// Each part has a weight of its own in scratch memory.
+constexpr std::int64_t kMostParts = 32;
+
+/// Parts of a weight's gradient, each of every n-th image; 1 where sums are short. A library's
+/// engine may give each element of a weight to one thread, which adds up all images and places:
+/// then few threads run where weights are small, and each rounds very often.
+std::int64_t parts_of(const ConvolutionProblem& p) {
+  const std::int64_t images = p.x[0];
+  const std::int64_t products = images * numel(Shape(p.y.begin() + 2, p.y.end()));
+  std::int64_t parts = 1;
+  while (parts < kMostParts && images % (2 * parts) == 0 &&
+         products >= 2 * parts * kProductsOfPart) {
+    parts *= 2;
+  }
+  return parts;
+}
+
+/// The problem whose result is [parts, weight...]: image n counts for part n % parts. As every
+/// parts-th image lies behind the one before, its channels are the channels of other groups.
+ConvolutionProblem in_parts(ConvolutionProblem p, std::int64_t parts) {
+  p.x[0] /= parts, p.x[1] *= parts;
+  p.y[0] /= parts, p.y[1] *= parts;
+  p.weight[0] *= parts;
+  p.groups *= parts;
+  return p;
+}
+
+std::size_t bytes_of_parts(const ConvolutionProblem& whole, std::int64_t parts) {
+  constexpr std::size_t kAligned = 256;
+  const std::size_t bytes =
+      static_cast<std::size_t>(parts) * Type{whole.element, whole.weight}.bytes();
+  return (bytes + kAligned - 1) / kAligned * kAligned;
+}
+
+/// The library's first, in parts behind whole, then our own kernel.
 std::vector<Candidate> candidates_of(const std::optional<ConvolutionProblem>& problem,
                                      const CudaQuery& query) {
   std::vector<Candidate> all;
-  if (problem) all = query.libraries.candidates(ConvolutionCommand{.problem = *problem});
+  if (problem) {
+    all = query.libraries.candidates(ConvolutionCommand{.problem = *problem});
+    const std::int64_t parts = problem->makes == Makes::weight ? parts_of(*problem) : 1;
+    if (parts > 1) {
+      const ConvolutionProblem apart = in_parts(*problem, parts);
+      for (Candidate candidate : query.libraries.candidates(ConvolutionCommand{.problem = apart})) {
+        candidate.parts = static_cast<int>(parts);
+        candidate.scratch_bytes += bytes_of_parts(*problem, parts);
+        all.push_back(candidate);
+      }
+    }
+  }
   all.push_back(Candidate{});
   return all;
 }
@@ -103,6 +151,29 @@ void record_call(const ConvolutionProblem& problem, const CudaLaunch& l, const v
                                     .algorithm = l.choice.algorithm});
   if (l.inputs.size() < 3) return;
   with_floating(l.outputs[0].element, [&](auto x) { record_channel_bias<decltype(x)>(l); });
+}
+
+/// A weight's gradient of operands x and y.
+void record_weight_call(const ConvolutionProblem& problem, const CudaLaunch& l) {
+  const int parts = l.choice.parts;
+  if (parts == 1) {
+    return record_call(problem, l, l.input_data[0], l.output_data[0], l.input_data[1]);
+  }
+  const std::size_t bytes = bytes_of_parts(problem, parts);
+  l.commands.add(ConvolutionCommand{.problem = in_parts(problem, parts),
+                                    .x = l.input_data[0],
+                                    .weight = l.scratch,
+                                    .y = l.input_data[1],
+                                    .workspace = static_cast<std::byte*>(l.scratch) + bytes,
+                                    .workspace_bytes = l.choice.scratch_bytes - bytes,
+                                    .algorithm = l.choice.algorithm});
+  with_floating(problem.element, [&](auto x) {
+    using T = decltype(x);
+    const cuda::Index count = l.outputs[0].numel();
+    l.commands.launch(cuda::JoinWeightGrad<T>{static_cast<const T*>(l.scratch), l.out<T>(0), count,
+                                              parts, 0, l.watch},
+                      spread(count, 256, l.device));
+  });
 }
 
 template <class T>
@@ -195,9 +266,8 @@ std::vector<Candidate> candidates(const ConvolutionWeightGrad& op, const CudaQue
 void record(const ConvolutionWeightGrad& op, const CudaLaunch& l) {
   if (l.inputs[0].numel() == 0) return l.commands.zero(l.output_data[0], l.outputs[0].bytes());
   if (by_library(l)) {
-    return record_call(
-        *problem_of(Makes::weight, op.window, l.inputs[0], l.outputs[0], l.inputs[1], l.tf32), l,
-        l.input_data[0], l.output_data[0], l.input_data[1]);
+    return record_weight_call(
+        *problem_of(Makes::weight, op.window, l.inputs[0], l.outputs[0], l.inputs[1], l.tf32), l);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.outputs[0].shape, l.inputs[1].shape);

@@ -374,6 +374,26 @@ struct ConvolutionWeightGrad {
   }
 };
 
+/// A weight's gradient [count] from the parts [parts, count] that a library made of each sum.
+template <class T>
+struct JoinWeightGrad {
+  static constexpr const char* name = "join_weight_grad";
+  const T* part;
+  T* weight;
+  Index count;
+  int parts, unused;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    for (Index i = first(c); i < count; i += stride(c)) {
+      double sum = 0;
+      for (int k = 0; k < parts; ++k) sum += double(part[k * count + i]);
+      weight[i] = watched(c, watch, T(sum));
+    }
+  }
+};
+
 /// d [images, channels, points] += bias [channels]: behind a library's convolution.
 template <class T>
 struct AddChannelBias {
@@ -396,6 +416,7 @@ struct AddChannelBias {
 using ConvolutionKernels =
     KernelList<AddChannelBias<float>, AddChannelBias<double>, Convolution<float>,
                Convolution<double>, TransposedConvolution<float>, TransposedConvolution<double>,
-               ConvolutionWeightGrad<float>, ConvolutionWeightGrad<double>>;
+               ConvolutionWeightGrad<float>, ConvolutionWeightGrad<double>, JoinWeightGrad<float>,
+               JoinWeightGrad<double>>;
 
 }  // namespace metronome::cuda

@@ -36,6 +36,9 @@ struct Candidate {
   std::optional<Algorithm> algorithm = {};  ///< of a library that has several
   /// A kernel of our own does what the library could do behind its kernel (add a bias).
   bool epilogue_apart = false;
+  /// The library makes as many results, each a part of every sum, and a kernel of our own adds
+  /// them.
+  int parts = 1;
   std::size_t scratch_bytes = 0;  ///< needed while it runs; aligned as the arena's values are
   int threads = 1;                ///< CPU threads it runs on
 };
