@@ -120,6 +120,14 @@ struct Reported {
   Report report;
 };
 
+/// So much less memory, at most, does a plan take with more batches of updates than another: each
+/// batch holds its gradients until the last of them is made, and the rest may stay as it is.
+std::size_t gradient_bytes(const ir::Graph& graph) {
+  std::size_t bytes = 0;
+  for (const Storage& s : graph.storages()) bytes += s.trainable ? s.type.bytes() : 0;
+  return bytes;
+}
+
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
 /// that it keeps.
 Reported best_plan(const Declared& declared, Mode mode, std::span<const std::string> recomputed,
@@ -130,6 +138,7 @@ Reported best_plan(const Declared& declared, Mode mode, std::span<const std::str
   settings.recomputed.insert(settings.recomputed.end(), recomputed.begin(), recomputed.end());
   Begun begun = begun_plan(declared, settings, backend.kernels(), options, report);
   const std::vector<std::size_t> buckets = backend.buckets(mode);
+  const std::size_t gradients = mode == Mode::train ? gradient_bytes(begun.graph) : 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     settings.buckets = buckets[i];
     Report told = begun.report;
@@ -144,9 +153,11 @@ Reported best_plan(const Declared& declared, Mode mode, std::span<const std::str
         made[count - 1].plan.graph.nodes().size() == made[count - 2].plan.graph.nodes().size()) {
       break;
     }
-    // The first is kept whatever the others need, if it is kept beside one that needs nothing.
-    const std::size_t beside_nothing[] = {arenas[0], 0};
-    if (count == 1 && backend.choose(beside_nothing, options.memory_budget) == 0) break;
+    // The first is kept whatever the others need, if it is kept beside one that needs as little as
+    // they may.
+    const std::size_t bound = made[0].plan.memory.lower_bound;
+    const std::size_t beside_least[] = {arenas[0], bound - std::min(bound, gradients)};
+    if (count == 1 && backend.choose(beside_least, options.memory_budget) == 0) break;
   }
   return std::move(made[backend.choose(arenas, options.memory_budget)]);
 }

@@ -14,6 +14,7 @@
 #include "graph/ir/error.h"
 #include "models/models.h"
 #include "tests/doctest.h"
+#include "tests/executor/logged.h"
 
 namespace metronome::cuda_null_test {
 namespace {
@@ -171,6 +172,32 @@ TEST_CASE("a constant is no part of a step, unless somebody asks for it, or it i
   const int rest = nodes(8, false);  // two products, what loads inputs and what stores numbers
   CHECK(nodes(8, true) > rest);
   CHECK(nodes(600, false) == rest + 1);
+}
+
+/// How often the passes are run that differ between plans of a training step: `layers` of width x
+/// width over `rows` rows.
+int plans_made(std::int64_t rows, std::int64_t width, int layers) {
+  Graph g("plans");
+  Value h = g.input("x", f32, {rows, width});
+  const Value target = g.input("target", f32, {rows, width});
+  for (int i = 0; i < layers; ++i) h = h.through(linear(width)).through(tanh);
+  g.minimize(mse_loss(h, target), Sgd{.lr = 0.1});
+  CompileOptions options = both_modes();
+  options.modes = {Mode::train};
+  const auto level = executor::logger().level();
+  executor::logger().set_level(spdlog::level::debug);
+  const tests::Logged logged;
+  const Compiled compiled(g, {.streams = 1}, options);
+  executor::logger().set_level(level);
+  const std::string text = logged.text(), made = "plans train after fuse: ";
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(made, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+TEST_CASE("updates go into more batches only where the memory of gradients may be worth it") {
+  CHECK(plans_made(1 << 16, 32, 8) == 1);  // 8 MiB a layer, 4 KiB of gradients
+  CHECK(plans_made(4, 1024, 24) > 1);      // 96 MiB of gradients, and next to nothing else
 }
 
 /// A call of a library that no driver was told of.
