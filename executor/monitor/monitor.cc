@@ -153,18 +153,20 @@ fs::path made(const std::string& folder) {
   return folder;
 }
 
+const MonitorOptions& checked(const MonitorOptions& options, const std::string& folder) {
+  if (options.first_step >= 0 && options.flush_seconds >= 0) return options;
+  throw RunError(
+      fmt::format("{}: a monitor begins with step 0 or a later one, not {}, and flushes after 0 "
+                  "seconds or more, not {}",
+                  folder, options.first_step, options.flush_seconds));
+}
+
 }  // namespace
 
 class Monitor::Files {
  public:
   Files(const std::string& folder, const MonitorOptions& options)
-      : options_(options), folder_(made(folder)), lock_(folder_ / ".lock") {
-    if (options.first_step < 0 || !(options.flush_seconds >= 0)) {
-      throw RunError(
-          fmt::format("{}: a monitor begins with step 0 or a later one, not {}, and "
-                      "flushes after 0 seconds or more, not {}",
-                      folder, options.first_step, options.flush_seconds));
-    }
+      : options_(checked(options, folder)), folder_(made(folder)), lock_(folder_ / ".lock") {
     if (flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
       throw RunError(fmt::format("{}: another run writes there: name another folder", folder));
     }

@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,17 +80,32 @@ std::string indented(const std::string& text) {
   return lines;
 }
 
-// Points of a training: each step's loss, each epoch's score and speed, at the step that follows. A
-// log that fails says so and ends; the training goes on.
+// The most memory that this process has held, in MiB.
+double peak_memory() {
+  rusage used{};
+  static_cast<void>(getrusage(RUSAGE_SELF, &used));
+  return static_cast<double>(used.ru_maxrss) / 1024;
+}
+
+// Points of a training: of each step its loss and the numbers of its update, of each epoch its
+// score, its speed and the memory, at its last step. A log that fails says so and ends; the
+// training goes on.
 class Log {
  public:
-  explicit Log(const Executable& step) : step_(step) {}
+  Log(const Executable& step, std::vector<std::string_view> numbers)
+      : step_(step), numbers_(std::move(numbers)) {}
 
   void begin(const std::string& folder, bool resumed) {
     monitor_.emplace(folder, MonitorOptions{.first_step = resumed ? step_.replays() + 1 : 0});
   }
   void after_step(double loss) {
-    write([&](Monitor& monitor) { monitor.scalar("loss", step_.replays(), loss); });
+    write([&](Monitor& monitor) {
+      const std::int64_t at = step_.replays();
+      monitor.scalar("loss", at, loss);
+      for (const std::string_view name : numbers_) {
+        monitor.scalar(name, at, *step_.read(name).data_ptr<double>());
+      }
+    });
   }
   void after_epoch(double score) {
     const auto now = std::chrono::steady_clock::now();
@@ -97,6 +114,7 @@ class Log {
     write([&](Monitor& monitor) {
       monitor.scalar("test", at, score);
       monitor.scalar("steps_per_second", at, static_cast<double>(at - from_) / seconds);
+      monitor.scalar("peak_memory_mib", at, peak_memory());
       monitor.flush();
     });
     since_ = now;
@@ -117,6 +135,7 @@ class Log {
   }
 
   const Executable& step_;
+  std::vector<std::string_view> numbers_;
   std::optional<Monitor> monitor_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::int64_t from_ = step_.replays();
@@ -173,7 +192,8 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
                                   .batch = arguments.batch.value_or(entry.batch),
                                   .lr = arguments.lr.value_or(entry.lr),
                                   .seed = arguments.seed,
-                                  .share = ranks.share};
+                                  .share = ranks.share,
+                                  .tells_update = arguments.log.has_value()};
   const std::unique_ptr<models::TrainingTask> task = entry.make(taken);
   const CompileOptions options{.modes = {train, evaluate},
                                .seed = arguments.seed,
@@ -195,7 +215,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     return training->test();
   };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
-  Log log(step);
+  Log log(step, task->update_numbers());
   if (arguments.log) {
     ranks.on_first([&] { log.begin(*arguments.log, arguments.resume.has_value()); });
   }
@@ -281,8 +301,8 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_option("--resume", arguments->resume,
                    "Go on from a checkpoint, with its seed, --batch and --epochs");
   verb->add_option("--log", arguments->log,
-                   "Write each step's loss, each epoch's score and speed to a folder: scalars.csv, "
-                   "and TensorBoard's event files");
+                   "Write each step's loss and rate, each epoch's score, speed and memory to a "
+                   "folder: scalars.csv, and TensorBoard's event files");
   verb->add_option("--trace", arguments->trace,
                    "Write some steps, kernel by kernel, for ui.perfetto.dev or chrome://tracing");
   verb->add_option("--threads", arguments->threads,

@@ -35,6 +35,10 @@ class TextTask : public TrainingTask {
       throw RunError(fmt::format("a batch of {} rows of {} bytes, but the text has {}",
                                  options.batch, kLength + 1, split_.train.size()));
     }
+    if (options.tells_update) {
+      model_.graph.learning_rate();
+      model_.graph.gradient_norm();
+    }
     if (split_.test.size() < 2) {
       throw RunError(
           fmt::format("{} bytes to test with, but at least 2 are needed: each but the "
@@ -51,6 +55,9 @@ class TextTask : public TrainingTask {
     return {{&model_.graph, {train, advance}}, {&single_.graph, {advance}}};
   }
   Value loss() const override { return model_.graph.loss(); }
+  std::vector<std::string_view> update_numbers() const override {
+    return {"learning_rate", "gradient_norm"};
+  }
   std::unique_ptr<Training> training(Executable& step) const override;
 
   const TextSplit& split() const { return split_; }

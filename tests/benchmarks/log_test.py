@@ -66,7 +66,12 @@ class Logs(unittest.TestCase):
         points = self.points()
         per_epoch = len(points["loss"]) // 2
         self.assertEqual([step for step, _ in points["loss"]], list(range(1, 2 * per_epoch + 1)))
-        self.assertEqual([step for step, _ in points["test"]], [per_epoch, 2 * per_epoch])
+        for name in ("test", "steps_per_second", "peak_memory_mib"):
+            self.assertEqual([step for step, _ in points[name]], [per_epoch, 2 * per_epoch])
+        rates = points["learning_rate"]
+        self.assertEqual([step for step, _ in rates], [step for step, _ in points["loss"]])
+        self.assertEqual([value for _, value in rates], sorted((value for _, value in rates), reverse=True))
+        self.assertAlmostEqual(rates[0][1], 2e-3, delta=1e-5)  # the task's own, along a cosine
         self.require_same_in_tensorboard(points)
         # Further from the checkpoint, which stays as it is; then once more, but not as far.
         resume = ["--resume", "digits.safetensors", "--no-save"]

@@ -132,6 +132,7 @@ TEST_CASE("what is no run, and what is no point, is refused") {
         folder +
             ": a monitor begins with step 0 or a later one, not -1, and flushes after 0 seconds "
             "or more, not 1");
+  CHECK(!std::filesystem::exists(folder));
   {
     Monitor monitor(folder);
     for (const std::string name : {"", "a\nb", "\xff"}) {
