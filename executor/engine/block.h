@@ -50,8 +50,7 @@ class Block {
  private:
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;  ///< of x86-64
   /// From so many bytes on a block asks for huge pages: fewer addresses to translate make steps at
-  /// full scale 2 to 3 % faster (AMD EPYC), the more so where rows are gathered. At most a quarter
-  /// of it is lost at its end.
+  /// full scale 2 to 3 % faster (AMD EPYC). At most a quarter of it is lost at its end.
   static constexpr std::size_t kLarge = 4 * kHugePage;
 
   /// aligned_alloc wants a multiple of the alignment; an empty value still needs an address.
