@@ -17,11 +17,10 @@ struct MonitorOptions {
   double flush_seconds = 1;
 };
 
-/// Writes scalars into a folder of the run:
+/// Writes scalars into a folder of the run. Used from one thread at a time. Each call throws
+/// RunError where a file cannot be written.
 /// - scalars.csv: a line a point, `step,time,name,value`; time in seconds since 1970;
-/// - events.out.tfevents.*: the same for TensorBoard (`tensorboard --logdir FOLDER`), values as
-/// f32. Used from one thread at a time. Each call throws RunError where a file cannot be
-/// written.
+/// - events.out.tfevents.*: the same for TensorBoard (`tensorboard --logdir FOLDER`), f32 values.
 class Monitor {
  public:
   /// Makes the folder, or goes on in it. Throws RunError if another process writes there, or if it

@@ -192,8 +192,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
                                   .batch = arguments.batch.value_or(entry.batch),
                                   .lr = arguments.lr.value_or(entry.lr),
                                   .seed = arguments.seed,
-                                  .share = ranks.share,
-                                  .tells_update = arguments.log.has_value()};
+                                  .share = ranks.share};
   const std::unique_ptr<models::TrainingTask> task = entry.make(taken);
   const CompileOptions options{.modes = {train, evaluate},
                                .seed = arguments.seed,

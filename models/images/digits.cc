@@ -26,6 +26,7 @@ ImageModel digits(const ImageOptions& options) {
   g.output("logits", logits);
   g.minimize(cross_entropy_loss(logits, labels),
              Adam{.lr = Cosine{.lr = options.lr, .steps = options.steps}});
+  g.learning_rate();
   return {std::move(g), pixels, labels, logits};
 }
 

@@ -32,6 +32,7 @@ ImageModel mnist(const ImageOptions& options) {
   g.output("logits", logits);
   g.minimize(cross_entropy_loss(logits, labels),
              Adam{.lr = Cosine{.lr = options.lr, .steps = options.steps}});
+  g.learning_rate();
   return {std::move(g), pixels, labels, logits};
 }
 

@@ -142,9 +142,6 @@ ImageShapes image_shapes(const ImageKind& kind, std::int64_t examples, const Tas
   const std::int64_t steps = options.epochs * shapes.steps_per_epoch;
   shapes.models.push_back(kind.model({own, options.lr, steps}));
   if (keeps) shapes.models.push_back(kind.model({left_over, options.lr, steps}));
-  for (ImageModel& model : shapes.models) {
-    if (options.tells_update) model.graph.learning_rate();
-  }
   return shapes;
 }
 

@@ -66,8 +66,6 @@ struct TaskOptions {
   double lr = 1e-3;        ///< at the first step; it falls to 0 along a cosine
   std::uint64_t seed = 0;  ///< of the split and of what each step is fed
   Share share = {};
-  /// Steps leave `TrainingTask::update_numbers`, to be read.
-  bool tells_update = false;
 
   /// Rows of this rank's step: all ranks have as many, and rank r the r-th part of a step's rows.
   /// Throws RunError for a batch that they cannot share out evenly.
@@ -84,8 +82,8 @@ class TrainingTask {
   virtual std::vector<GraphFor> graphs() const = 0;
   /// The loss, which each of the graphs that train has.
   virtual Value loss() const = 0;
-  /// The names of numbers that its updates make anyway (`Graph::learning_rate`,
-  /// `Graph::gradient_norm` where it clips).
+  /// The names of numbers that its updates make anyway and that can be read
+  /// (`Graph::learning_rate`, `Graph::gradient_norm` where it clips).
   virtual std::vector<std::string_view> update_numbers() const { return {"learning_rate"}; }
   virtual std::unique_ptr<Training> training(Executable& step) const = 0;
 };

@@ -30,6 +30,8 @@ TextModel text(const TextOptions& options) {
   g.output("losses", losses);
   g.minimize(mean(losses),
              Adam{.lr = Cosine{.lr = options.lr, .steps = options.steps}, .clip_norm = kMostNorm});
+  g.learning_rate();
+  g.gradient_norm();
   return {std::move(g), bytes, logits, next, losses};
 }
 

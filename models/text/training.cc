@@ -35,10 +35,6 @@ class TextTask : public TrainingTask {
       throw RunError(fmt::format("a batch of {} rows of {} bytes, but the text has {}",
                                  options.batch, kLength + 1, split_.train.size()));
     }
-    if (options.tells_update) {
-      model_.graph.learning_rate();
-      model_.graph.gradient_norm();
-    }
     if (split_.test.size() < 2) {
       throw RunError(
           fmt::format("{} bytes to test with, but at least 2 are needed: each but the "

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 METRONOME = Path("benchmarks/metronome").resolve()
@@ -80,6 +81,17 @@ class Logs(unittest.TestCase):
             points = self.points()
             self.assertEqual([step for step, _ in points["loss"]], list(range(1, epochs * per_epoch + 1)))
             self.require_same_in_tensorboard(points)
+
+    def test_a_log_changes_nothing_that_is_trained(self):
+        # Kernels are timed once.
+        self.enterContext(unittest.mock.patch.dict(os.environ, METRONOME_TUNING=str(self.folder / "tuning.json")))
+        run = [METRONOME, "train", "digits", "--no-compare"]
+        ways = {"alone": [], "logged": ["--log", "run"]}
+        for way, log in ways.items():
+            command = [*run, "--epochs", "1", "--checkpoint", f"{way}.safetensors", *log]
+            subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
+        alone, logged = ((self.folder / f"{way}.safetensors").read_bytes() for way in ways)
+        self.assertEqual(alone, logged)
 
     def test_a_killed_run_keeps_what_was_written_out(self):
         process = subprocess.Popen(
