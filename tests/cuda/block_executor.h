@@ -109,13 +109,15 @@ class BlockExecutor final : cuda::HostBlock {
   struct Thread {
     HostContext context;
     Fiber* fiber = nullptr;  // null before it begins
-    std::optional<Meeting> waits;
+    bool at_barrier = false;
     bool returned = false;
   };
   struct Warp {
-    int arrived = 0;  // lanes at the exchange that is under way
-    int first = 0;    // the thread that came to it first
+    int arrived = 0;   // lanes at the exchange that is under way
+    int first = 0;     // the thread that came to it first
+    Meeting exchange;  // as that thread calls it
     int phase = 0;
+    bool left = false;  // by a lane, which has returned or is at the barrier
     // The lanes' values of this exchange and of the one before, which slower lanes still read.
     std::array<std::array<std::uint64_t, cuda::kWarp>, 2> lanes = {};
   };
@@ -239,17 +241,19 @@ class BlockExecutor final : cuda::HostBlock {
 
   void barrier(int thread, const Meeting& meeting) override {
     Warp& warp = warps_[thread / kWarp];
-    if (warp.arrived > 0) refuse_apart(thread, meeting, warp.first);
+    if (warp.arrived > 0) refuse_apart(thread, meeting, warp.first, warp.exchange);
     if (returned_) refuse_returned(*returned_, thread, meeting);
     if (at_barrier_ == 0) {
       first_at_barrier_ = thread;
-    } else if (meeting.line != threads_[first_at_barrier_].waits->line) {
-      refuse_apart(thread, meeting, first_at_barrier_);
+      barrier_ = meeting;
+    } else if (meeting.line != barrier_.line) {
+      refuse_apart(thread, meeting, first_at_barrier_, barrier_);
     }
-    threads_[thread].waits = meeting;
+    threads_[thread].at_barrier = warp.left = true;
     if (++at_barrier_ == shape_.threads) {
       at_barrier_ = 0;
-      for (Thread& t : threads_) t.waits = std::nullopt;
+      for (Thread& t : threads_) t.at_barrier = false;
+      for (Warp& w : warps_) w.left = false;
       make_ready(0, shape_.threads);
     }
     stop(thread);
@@ -260,22 +264,21 @@ class BlockExecutor final : cuda::HostBlock {
     Warp& warp = warps_[thread / kWarp];
     if (warp.arrived == 0) {
       warp.first = thread;
-      for (int t = begin; t < begin + kWarp; ++t) {
+      warp.exchange = meeting;
+      for (int t = begin; warp.left && t < begin + kWarp; ++t) {
         if (threads_[t].returned) refuse_returned(t, thread, meeting);
-        if (threads_[t].waits) refuse_apart(thread, meeting, t);  // at the barrier
+        if (threads_[t].at_barrier) refuse_apart(thread, meeting, t, barrier_);
       }
-    } else if (const Meeting& first = *threads_[warp.first].waits;
+    } else if (const Meeting& first = warp.exchange;
                first.kind != meeting.kind || first.bytes != meeting.bytes ||
                first.operand != meeting.operand || first.line != meeting.line) {
-      refuse_apart(thread, meeting, warp.first);
+      refuse_apart(thread, meeting, warp.first, first);
     }
     const std::uint64_t* lanes = warp.lanes[warp.phase].data();
     warp.lanes[warp.phase][thread - begin] = bits;
-    threads_[thread].waits = meeting;
     if (++warp.arrived == kWarp) {
       warp.arrived = 0;
       warp.phase ^= 1;
-      for (int t = begin; t < begin + kWarp; ++t) threads_[t].waits = std::nullopt;
       make_ready(begin, begin + kWarp);
     }
     stop(thread);
@@ -285,9 +288,10 @@ class BlockExecutor final : cuda::HostBlock {
   void returns(int thread) {
     threads_[thread].returned = true;
     if (!returned_) returned_ = thread;
-    const Warp& warp = warps_[thread / kWarp];
-    const int waiting = warp.arrived > 0 ? warp.first : at_barrier_ > 0 ? first_at_barrier_ : -1;
-    if (waiting >= 0) refuse_returned(thread, waiting, *threads_[waiting].waits);
+    Warp& warp = warps_[thread / kWarp];
+    warp.left = true;
+    if (warp.arrived > 0) refuse_returned(thread, warp.first, warp.exchange);
+    if (at_barrier_ > 0) refuse_returned(thread, first_at_barrier_, barrier_);
   }
 
   // --- What is said of a broken rule ---
@@ -306,10 +310,11 @@ class BlockExecutor final : cuda::HostBlock {
   [[noreturn]] void refuse(int thread, const char* what) override {
     throw KernelError(fmt::format("{}, block {}: thread {}: {}", kernel_, block_, thread, what));
   }
-  [[noreturn]] void refuse_apart(int thread, const Meeting& meeting, int other) const {
+  [[noreturn]] void refuse_apart(int thread, const Meeting& meeting, int other,
+                                 const Meeting& where) const {
     throw KernelError(fmt::format("{}, block {}: thread {} is at {} where thread {} is at {}",
                                   kernel_, block_, thread, to_string(meeting), other,
-                                  to_string(*threads_[other].waits)));
+                                  to_string(where)));
   }
   [[noreturn]] void refuse_returned(int returned, int waiting, const Meeting& meeting) const {
     throw KernelError(fmt::format("{}, block {}: thread {} has returned where thread {} is at {}",
@@ -330,6 +335,7 @@ class BlockExecutor final : cuda::HostBlock {
   int handed_ = -1;         // taken already, for the fiber that is switched to
   int at_barrier_ = 0;
   int first_at_barrier_ = 0;
+  Meeting barrier_;              // as that thread calls it
   std::optional<int> returned_;  // the first thread that has
   std::exception_ptr failure_;
 
