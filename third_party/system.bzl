@@ -1,11 +1,13 @@
 """Libraries of the system's packages: `@system//:fmt` and its neighbours."""
 
-# name -> (folder under /usr/include, Debian package, defines, linkopts, deps). fmt and spdlog are linked:
+# name -> (folder or file under /usr/include, Debian package, defines, linkopts, deps). fmt and spdlog are linked:
 # header-only they cost each file that includes them 2.6 s and 5 to 8 s of compiling.
 _LIBRARIES = {
     "cli11": ("CLI", "libcli11-dev", [], [], []),
     "doctest": ("doctest", "doctest-dev", [], [], []),
     "fmt": ("fmt", "libfmt-dev", [], ["-lfmt"], []),
+    # Programs that serve nothing do not load it.
+    "httplib": ("httplib.h", "libcpp-httplib-dev", [], ["-Wl,--push-state,--as-needed,-lcpp-httplib,--pop-state"], []),
     "nlohmann_json": ("nlohmann", "nlohmann-json3-dev", [], [], []),
     "spdlog": ("spdlog", "libspdlog-dev", ["SPDLOG_COMPILED_LIB", "SPDLOG_FMT_EXTERNAL", "SPDLOG_SHARED_LIB"], ["-lspdlog"], [":fmt"]),
 }
@@ -13,7 +15,7 @@ _LIBRARIES = {
 _LIBRARY = """
 cc_library(
     name = "{name}",
-    hdrs = glob(["include/{folder}/**"]),
+    hdrs = glob(["include/{folder}", "include/{folder}/**"], allow_empty = True),
     defines = {defines},
     includes = ["include"],
     linkopts = {linkopts},

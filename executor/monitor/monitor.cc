@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,7 +18,10 @@
 #include <system_error>
 #include <utility>
 
+#include "executor/monitor/appended_file.h"
 #include "executor/monitor/event_file.h"
+#include "executor/monitor/points.h"
+#include "executor/monitor/watch_server.h"
 #include "executor/support/atomic_file.h"
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
@@ -29,6 +30,8 @@ namespace metronome {
 namespace {
 
 namespace fs = std::filesystem;
+using executor::AppendedFile;
+using executor::cannot;
 
 constexpr std::string_view kHeader = "step,time,name,value\n";
 constexpr std::string_view kEvents = "events.out.tfevents.";
@@ -37,36 +40,6 @@ double seconds_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
 }
-
-[[noreturn]] void cannot(const fs::path& file, std::string_view doing, std::string_view why) {
-  throw RunError(fmt::format("{}: cannot be {}: {}", file.string(), doing, why));
-}
-
-/// A file that is written at its end.
-class Appended {
- public:
-  explicit Appended(fs::path file) : path_(std::move(file)) {
-    file_ = std::fopen(path_.c_str(), "ab");
-    if (file_ == nullptr) cannot(path_, "written", std::strerror(errno));
-  }
-  ~Appended() { std::fclose(file_); }
-  Appended(const Appended&) = delete;
-  Appended& operator=(const Appended&) = delete;
-
-  int descriptor() const { return fileno(file_); }
-  void write(std::string_view text) {
-    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
-  }
-  void flush() {
-    if (std::fflush(file_) != 0) fail();
-  }
-
- private:
-  [[noreturn]] void fail() const { cannot(path_, "written", std::strerror(errno)); }
-
-  fs::path path_;
-  std::FILE* file_;
-};
 
 /// The step of a line; absent where it is no point.
 std::optional<std::int64_t> step_of(std::string_view line) {
@@ -145,7 +118,6 @@ bool is_name(std::string_view name) {
 }
 
 fs::path made(const std::string& folder) {
-  if (folder.empty()) throw RunError("a monitor's folder has no name");
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) cannot(folder, "made", error.message());
@@ -153,12 +125,16 @@ fs::path made(const std::string& folder) {
   return folder;
 }
 
-const MonitorOptions& checked(const MonitorOptions& options, const std::string& folder) {
-  if (options.first_step >= 0 && options.flush_seconds >= 0) return options;
-  throw RunError(
-      fmt::format("{}: a monitor begins with step 0 or a later one, not {}, and flushes after 0 "
-                  "seconds or more, not {}",
-                  folder, options.first_step, options.flush_seconds));
+void check(const MonitorOptions& options, const std::string& name) {
+  if (options.first_step < 0 || !(options.flush_seconds >= 0) || options.steps < 0) {
+    throw RunError(fmt::format(
+        "{}: a monitor begins with step 0 or a later one, not {}, flushes after 0 seconds or more, "
+        "not {}, and expects 0 steps or more, not {}",
+        name, options.first_step, options.flush_seconds, options.steps));
+  }
+  if (options.port && (*options.port < 0 || *options.port > 65535)) {
+    throw RunError(fmt::format("{}: a port is 0 to 65535, not {}", name, *options.port));
+  }
 }
 
 }  // namespace
@@ -166,7 +142,7 @@ const MonitorOptions& checked(const MonitorOptions& options, const std::string& 
 class Monitor::Files {
  public:
   Files(const std::string& folder, const MonitorOptions& options)
-      : options_(checked(options, folder)), folder_(made(folder)), lock_(folder_ / ".lock") {
+      : flush_seconds_(options.flush_seconds), folder_(made(folder)), lock_(folder_ / ".lock") {
     if (flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
       throw RunError(fmt::format("{}: another run writes there: name another folder", folder));
     }
@@ -185,19 +161,10 @@ class Monitor::Files {
   }
 
   void scalar(std::string_view name, std::int64_t step, double value) {
-    if (!is_name(name)) {
-      throw RunError(fmt::format(
-          "{}: a point's name is \"{}\": it must be UTF-8, not empty, without control characters",
-          folder_.string(), name));
-    }
-    if (step < options_.first_step) {
-      throw RunError(fmt::format("{}: \"{}\" has a point at step {}, before the first step, {}",
-                                 folder_.string(), name, step, options_.first_step));
-    }
     const double now = seconds_now();
     csv_->write(fmt::format("{},{:.3f},{},{}\n", step, now, field(name), value));
     events_->write(executor::scalar_record(now, step, name, static_cast<float>(value)));
-    if (now - flushed_ >= options_.flush_seconds) flush();
+    if (now - flushed_ >= flush_seconds_) flush();
   }
 
   void flush() {
@@ -207,27 +174,68 @@ class Monitor::Files {
   }
 
  private:
-  MonitorOptions options_;
+  double flush_seconds_;
   fs::path folder_;
-  Appended lock_;
-  std::optional<Appended> csv_, events_;
+  AppendedFile lock_;
+  std::optional<AppendedFile> csv_, events_;
   double flushed_ = 0;
 };
 
+class Monitor::Page {
+ public:
+  explicit Page(const MonitorOptions& options)
+      : points_(options.title, options.steps), server_(options.address, *options.port, points_) {}
+  Page(const Page&) = delete;
+  ~Page() {
+    using State = executor::Points::State;
+    points_.end(std::uncaught_exceptions() > exceptions_ ? State::failed : State::finished);
+  }
+
+  executor::Points& points() { return points_; }
+  const std::string& url() const { return server_.url(); }
+
+ private:
+  const int exceptions_ = std::uncaught_exceptions();
+  executor::Points points_;
+  executor::WatchServer server_;  // ends before what it shows
+};
+
 Monitor::Monitor(const std::string& folder, MonitorOptions options)
-    : files_(std::make_unique<Files>(folder, options)) {}
+    : name_(folder.empty() ? options.title : folder), first_step_(options.first_step) {
+  if (folder.empty() && !options.port) throw RunError("a monitor has neither a folder nor a port");
+  check(options, name_);
+  if (!folder.empty()) files_ = std::make_unique<Files>(folder, options);
+  if (options.port) page_ = std::make_unique<Page>(options);
+}
 
 Monitor::~Monitor() {
   try {
-    files_->flush();
+    flush();
   } catch (const std::exception& error) {
     executor::logger().warn("{}", error.what());
   }
 }
 
 void Monitor::scalar(std::string_view name, std::int64_t step, double value) {
-  files_->scalar(name, step, value);
+  if (!is_name(name)) {
+    throw RunError(fmt::format(
+        "{}: a point's name is \"{}\": it must be UTF-8, not empty, without control characters",
+        name_, name));
+  }
+  if (step < first_step_) {
+    throw RunError(fmt::format("{}: \"{}\" has a point at step {}, before the first step, {}",
+                               name_, name, step, first_step_));
+  }
+  if (page_) page_->points().add(name, step, value);
+  if (files_) files_->scalar(name, step, value);
 }
-void Monitor::flush() { files_->flush(); }
+
+void Monitor::note(std::string_view text) {
+  if (page_) page_->points().note(text);
+}
+void Monitor::flush() {
+  if (files_) files_->flush();
+}
+std::string Monitor::page() const { return page_ ? page_->url() : ""; }
 
 }  // namespace metronome

@@ -1,7 +1,7 @@
 #include <string>
 #include <string_view>
 
-#include "executor/record/page_parts.h"
+#include "executor/pages/pages.h"
 #include "executor/record/plan_record.h"
 
 namespace metronome {
@@ -28,13 +28,10 @@ std::string inside_html(const std::string& json) {
 
 /// `before` is "null" where there is no earlier record.
 std::string page_of(const std::string& record, const std::string& before) {
-  const executor::PageParts parts = executor::page_parts();
-  std::string page(parts.html);
-  // From the last mark to the first: records may hold marks.
-  replace(page, "@SCRIPT@", parts.script);
+  std::string page(executor::plan_page());
+  // The second mark first: records may hold marks.
   replace(page, "@BEFORE@", inside_html(before));
   replace(page, "@RECORD@", inside_html(record));
-  replace(page, "@STYLE@", parts.style);
   return page;
 }
 

@@ -68,6 +68,31 @@ CLI::Validator positive_number() {
   return {check, ""};
 }
 
+std::optional<Endpoint> endpoint_of(const std::string& text) {
+  Endpoint found;
+  const std::size_t colon = text.rfind(':'), port = colon == text.npos ? 0 : colon + 1;
+  if (port > 0) {
+    found.address = text.substr(0, colon);
+    const bool bracketed = found.address.starts_with('[') && found.address.ends_with(']');
+    if (bracketed) found.address = found.address.substr(1, found.address.size() - 2);
+    const bool has_colon = found.address.find(':') != text.npos;
+    if (found.address.empty() || bracketed != has_colon) return std::nullopt;
+  }
+  const auto [end, error] =
+      std::from_chars(text.data() + port, text.data() + text.size(), found.port);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || found.port < 0 || found.port > 65535) return std::nullopt;
+  return found;
+}
+
+CLI::Validator endpoint() {
+  const auto check = [](std::string& text) -> std::string {
+    if (endpoint_of(text)) return "";
+    return fmt::format("\"{}\" is no port from 0 to 65535, and no ADDRESS:PORT", text);
+  };
+  return {check, ""};
+}
+
 CLI::Validator one_of(std::vector<std::string> names) {
   const auto check = [names = std::move(names)](std::string& text) -> std::string {
     if (std::ranges::find(names, text) != names.end()) return "";

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +26,14 @@ class NoDevice : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// An address and a port to listen at.
+struct Endpoint {
+  std::string address = "127.0.0.1";
+  int port = 0;
+};
+/// Reads "8080" or "0.0.0.0:8080"; absent where the text is neither.
+std::optional<Endpoint> endpoint_of(const std::string& text);
+
 /// Adds a verb. Its action is set in `chosen` when the command line names it.
 CLI::App* add_verb(CLI::App& app, const std::string& name, const std::string& what, Action& chosen,
                    Action action);
@@ -33,6 +42,8 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::string& wh
 CLI::Validator whole_number(long long low, long long high);
 /// "0.001", above zero.
 CLI::Validator positive_number();
+/// "8080", "0.0.0.0:8080" or "[::1]:8080".
+CLI::Validator endpoint();
 /// One of the names, listed as "a, b or c".
 CLI::Validator one_of(std::vector<std::string> names);
 

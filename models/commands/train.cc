@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "models/commands/arguments.h"
 #include "models/commands/beside_eager.h"
 #include "models/commands/commands.h"
 #include "models/commands/files.h"
@@ -40,6 +41,7 @@ struct Arguments {
   std::optional<std::string> resume;
   std::optional<std::string> trace;
   std::optional<std::string> log;
+  std::optional<std::string> watch;
   bool no_save = false;
   bool no_compare = false;
 };
@@ -87,19 +89,38 @@ double peak_memory() {
   return static_cast<double>(used.ru_maxrss) / 1024;
 }
 
-// Points of a training: of each step its loss and the numbers of its update, of each epoch its
-// score, its speed and the memory, at its last step. A log that fails says so and ends; the
-// training goes on.
-class Log {
+// Points of a training, in a log and on a page: of each step its loss and the numbers of its
+// update, of each epoch its score, its speed and the memory, at its last step. A log that fails
+// says so and ends; the training goes on.
+class RunPoints {
  public:
-  Log(const Executable& step, std::vector<std::string_view> numbers)
+  RunPoints(const Executable& step, std::vector<std::string_view> numbers)
       : step_(step), numbers_(std::move(numbers)) {}
 
-  void begin(const std::string& folder, bool resumed) {
-    monitor_.emplace(folder, MonitorOptions{.first_step = resumed ? step_.replays() + 1 : 0});
+  void begin_log(const std::string& folder, bool resumed) {
+    log_.emplace(folder, MonitorOptions{.first_step = resumed ? step_.replays() + 1 : 0});
+  }
+  void begin_page(const Endpoint& at, std::string_view title, std::int64_t steps) {
+    page_.emplace(
+        "",
+        MonitorOptions{
+            .port = at.port, .address = at.address, .title = std::string(title), .steps = steps});
+    fmt::print("watch   {}\n", page_->page());
+    std::fflush(stdout);
+  }
+  // Runs the training; its page tells how it ended.
+  template <class Body>
+  void around(const Body& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      note(error.what());
+      throw;
+    }
+    page_.reset();
   }
   void after_step(double loss) {
-    write([&](Monitor& monitor) {
+    add([&](Monitor& monitor) {
       const std::int64_t at = step_.replays();
       monitor.scalar("loss", at, loss);
       for (const std::string_view name : numbers_) {
@@ -111,7 +132,7 @@ class Log {
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::chrono::duration<double>(now - since_).count();
     const std::int64_t at = step_.replays();
-    write([&](Monitor& monitor) {
+    add([&](Monitor& monitor) {
       monitor.scalar("test", at, score);
       monitor.scalar("steps_per_second", at, static_cast<double>(at - from_) / seconds);
       monitor.scalar("peak_memory_mib", at, peak_memory());
@@ -122,21 +143,27 @@ class Log {
   }
 
  private:
-  template <class Points>
-  void write(const Points& points) {
-    if (!monitor_) return;
+  template <class Add>
+  void add(const Add& points) {
+    if (page_) points(*page_);
+    if (!log_) return;
     try {
-      points(*monitor_);
+      points(*log_);
     } catch (const RunError& error) {
-      fmt::print(stderr, "\nmetronome: the log ends before step {}: {}\n", step_.replays(),
-                 error.what());
-      monitor_.reset();
+      const std::string said =
+          fmt::format("the log ends before step {}: {}", step_.replays(), error.what());
+      fmt::print(stderr, "\nmetronome: {}\n", said);
+      note(said);
+      log_.reset();
     }
+  }
+  void note(std::string_view text) {
+    if (page_) page_->note(text);
   }
 
   const Executable& step_;
   std::vector<std::string_view> numbers_;
-  std::optional<Monitor> monitor_;
+  std::optional<Monitor> log_, page_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::int64_t from_ = step_.replays();
 };
@@ -214,24 +241,32 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
     return training->test();
   };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
-  Log log(step, task->update_numbers());
+  RunPoints points(step, task->update_numbers());
   if (arguments.log) {
-    ranks.on_first([&] { log.begin(*arguments.log, arguments.resume.has_value()); });
+    ranks.on_first([&] { points.begin_log(*arguments.log, arguments.resume.has_value()); });
+  }
+  if (arguments.watch) {
+    ranks.on_first([&] {
+      points.begin_page(endpoint_of(*arguments.watch).value(), entry.name,
+                        taken.epochs * training->steps_per_epoch());
+    });
   }
   const std::int64_t epochs_left =
       std::max<std::int64_t>(taken.epochs - training->epochs_done(), 0);
   TracedSteps traced(step, arguments.trace, epochs_left * training->steps_per_epoch());
   const auto after_step = [&](double loss) {
     progress.after_step(loss);
-    log.after_step(loss);
+    points.after_step(loss);
     traced.after_step();
   };
-  while (training->epochs_done() < taken.epochs) {
-    training->epoch(after_step);
-    const models::Score score = test();
-    log.after_epoch(score.value);
-    progress.after_epoch(score.brief);
-  }
+  points.around([&] {
+    while (training->epochs_done() < taken.epochs) {
+      training->epoch(after_step);
+      const models::Score score = test();
+      points.after_epoch(score.value);
+      progress.after_epoch(score.brief);
+    }
+  });
   progress.finish();
   if (const std::string pace = ranks.pace(); !pace.empty()) fmt::print("ranks   {}\n", pace);
   fmt::print("test    {}\n", test().words);
@@ -302,6 +337,11 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_option("--log", arguments->log,
                    "Write each step's loss and rate, each epoch's score, speed and memory to a "
                    "folder: scalars.csv, and TensorBoard's event files");
+  verb->add_option("--watch", arguments->watch,
+                   "Serve a page with live curves at this port, for programs of this machine (0: a "
+                   "port that is free), or at ADDRESS:PORT: 0.0.0.0:8080 lets others look")
+      ->type_name("PORT")
+      ->check(endpoint());
   verb->add_option("--trace", arguments->trace,
                    "Write some steps, kernel by kernel, for ui.perfetto.dev or chrome://tracing");
   verb->add_option("--threads", arguments->threads,

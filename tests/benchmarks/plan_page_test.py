@@ -11,8 +11,8 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
-WHY = "no Chromium here: apt-get install chromium"
+from chromium import CHROMIUM, WHY, dom_of
+
 METRONOME = Path("benchmarks/metronome").resolve()
 # Ahead of the page's own script, and behind it.
 WATCHING = "<script>window.onerror = (text) => { document.documentElement.dataset.error = text; };</script>"
@@ -39,12 +39,10 @@ class Pages(unittest.TestCase):
         watched = page[:head] + WATCHING + page[head:tail] + f"<script>{script}</script>" + page[tail:]
         file = self.folder / "watched.html"
         file.write_text(watched)
-        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-        command += [f"--user-data-dir={self.folder / 'user'}", "--window-size=1280,900", file.as_uri()]
-        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        self.assertNotIn("data-error", outcome.stdout[:2000])
-        return outcome.stdout
+        dom, said = dom_of(file.as_uri(), self.folder / "user")
+        self.assertEqual(said, [])
+        self.assertNotIn("data-error", dom[:2000])
+        return dom
 
     def text(self, dom, name):
         """The text of the element with that id."""

@@ -1,14 +1,21 @@
 // Points of a training in files: what was written is read back, a resumed run makes none twice, and
 // nothing of an earlier run is lost.
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <iterator>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "executor/metronome.h"
@@ -122,16 +129,98 @@ TEST_CASE("a run that is killed keeps what was written out") {
   Monitor resumed(folder, {.first_step = 2});  // the lock is gone with it
 }
 
+// The answer to a request of the page, to its end.
+std::string answer(const Monitor& monitor, const std::string& path) {
+  const std::string url = monitor.page();
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  REQUIRE(connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  const std::string asked =
+      "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  REQUIRE(write(socket, asked.data(), asked.size()) == static_cast<ssize_t>(asked.size()));
+  std::string all;
+  char bytes[4096];
+  for (ssize_t count; (count = read(socket, bytes, sizeof bytes)) > 0;) all.append(bytes, count);
+  close(socket);
+  return all;
+}
+
+// The last news of a training that ends by `body`.
+std::string last_news(const std::function<void(Monitor&)>& body) {
+  std::string told;
+  std::thread reader;
+  try {
+    Monitor monitor("", {.port = 0, .title = "a run", .steps = 2});
+    std::promise<void> asks;
+    reader = std::thread([&monitor, &told, &asks] {
+      const std::string page = answer(monitor, "/");
+      asks.set_value();
+      told = answer(monitor, "/events");
+    });
+    asks.get_future().wait();
+    // The page is told of this, if not of what follows, when it is connected.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    body(monitor);
+  } catch (const std::runtime_error&) {
+  }
+  reader.join();
+  return told.substr(told.rfind("data: "));
+}
+
+TEST_CASE("a page is told how the training ended, in a program of one's own") {
+  const std::string finished = last_news([](Monitor& monitor) {
+    CHECK(monitor.page().starts_with("http://127.0.0.1:"));
+    monitor.scalar("loss", 1, 0.5);
+    monitor.note("saved");
+    monitor.flush();
+    CHECK(tests::run_error([&] { monitor.scalar("", 1, 1); }) ==
+          "a run: a point's name is \"\": it must be UTF-8, not empty, without control characters");
+  });
+  CHECK(finished.find(R"("title":"a run","state":"finished")") != std::string::npos);
+  const std::string failed = last_news([](Monitor& monitor) {
+    monitor.scalar("loss", 1, 0.5);
+    throw std::runtime_error("no more");
+  });
+  CHECK(failed.find(R"("state":"failed")") != std::string::npos);
+}
+
+TEST_CASE("a page leaves the program's signals as they are, and goes beside files") {
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.file("run");
+  struct sigaction before = {}, behind = {};
+  sigaction(SIGPIPE, nullptr, &before);
+  {
+    Monitor monitor(folder, {.port = 0});
+    sigaction(SIGPIPE, nullptr, &behind);
+    monitor.scalar("loss", 1, 2);
+    CHECK(answer(monitor, "/").find("<html") != std::string::npos);
+    const std::string url = monitor.page();
+    const int port = std::stoi(url.substr(url.rfind(':') + 1));
+    const std::string taken = tests::run_error([&] { Monitor other("", {.port = port}); });
+    CHECK(taken == "no page can be served at 127.0.0.1:" + std::to_string(port) +
+                       ": Address already in use: name another port, or 0 for any that is free");
+  }
+  CHECK((before.sa_handler == behind.sa_handler));
+  CHECK(points_in(folder) == "step,name,value;1,loss,2;");
+  CHECK(Monitor(temporary.file("alone")).page().empty());
+}
+
 TEST_CASE("what is no run, and what is no point, is refused") {
   const TemporaryFolder temporary;
   const std::string folder = temporary.file("run"), file = temporary.file("file");
   std::ofstream(file) << "x";
-  CHECK(tests::run_error([&] { Monitor m(""); }) == "a monitor's folder has no name");
+  CHECK(tests::run_error([&] { Monitor m(""); }) == "a monitor has neither a folder nor a port");
   CHECK(tests::run_error([&] { Monitor m(file); }).starts_with(file + ": cannot be made: "));
-  CHECK(tests::run_error([&] { Monitor m(folder, {.first_step = -1}); }) ==
-        folder +
-            ": a monitor begins with step 0 or a later one, not -1, and flushes after 0 seconds "
-            "or more, not 1");
+  CHECK(
+      tests::run_error([&] { Monitor m(folder, {.first_step = -1}); }) ==
+      folder +
+          ": a monitor begins with step 0 or a later one, not -1, flushes after 0 seconds or more, "
+          "not 1, and expects 0 steps or more, not 0");
+  CHECK(tests::run_error([&] { Monitor m(folder, {.port = 65536}); }) ==
+        folder + ": a port is 0 to 65535, not 65536");
   CHECK(!std::filesystem::exists(folder));
   {
     Monitor monitor(folder);

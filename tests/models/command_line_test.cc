@@ -75,7 +75,7 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses(
       "train digits --epoch 3",
       "train knows no \"--epoch\": it takes --help, --epochs, --batch, --seed, --lr, --checkpoint, "
-      "--resume, --log, --trace, --threads, --ranks, --no-save or --no-compare.");
+      "--resume, --log, --watch, --trace, --threads, --ranks, --no-save or --no-compare.");
   refuses("train digits --epochs 0", "--epochs: \"0\" is no whole number from 1 to 100000.");
   refuses("train digits --batch 1", "--batch: \"1\" is no whole number from 2 to 100000.");
   refuses("train digits --lr -1", "--lr: \"-1\" is no number above zero.");

@@ -48,8 +48,10 @@ _EXECUTOR = {
     + ["graph/plan:data", "ops", "ops/kernel", "ops/cpu", "executor/support"],
     "executor/libtorch": ["graph/ir", "ops/reference", "executor/support"],
     "executor/checkpoint": ["graph/ir", "executor/support"],
-    "executor/monitor": ["graph/ir", "executor/support"],
-    "executor/record": _DECLARED + ["graph/plan:data", "executor/support", "executor/engine"],
+    "executor/pages": [],
+    "executor/monitor": ["graph/ir", "executor/pages", "executor/support"],
+    "executor/record": _DECLARED
+    + ["graph/plan:data", "executor/engine", "executor/pages", "executor/support"],
     "executor/run": _PLANNED
     + ["graph/builder", "executor/checkpoint", "executor/libtorch", "executor/record"],
     "executor/cpu": _PLANNED + ["ops/cpu", "ops/kernel"],
