@@ -41,6 +41,20 @@ def too_long(text):
     return wide + ([f"{len(lines)} lines"] if len(lines) > README_LINES else [])
 
 
+SNIPPET = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
+
+
+def untried_snippets(text, sources):
+    """The first lines of C++ snippets that stand in none of the sources line by line, indented alike."""
+    untried = []
+    for snippet in SNIPPET.findall(text):
+        lines = [re.escape(line) for line in snippet.rstrip("\n").split("\n")]
+        run = re.compile("^( *)" + lines[0] + "".join(rf"\n(?:\1{line})" if line else "\n" for line in lines[1:]) + "$", re.M)
+        if not any(run.search(source) for source in sources):
+            untried.append(snippet.split("\n")[0])
+    return untried
+
+
 def indirect_sentences(text):
     prose = "\n".join(line for line in CODE.sub("", text).splitlines() if not line.startswith("|"))
     return [sentence.strip() for sentence in INDIRECT.findall(prose)]

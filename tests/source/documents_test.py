@@ -47,6 +47,23 @@ class Documents(unittest.TestCase):
             documents.indirect_comments(text), ["What it holds", "Of these the first", "Which of them"]
         )
 
+    def test_snippets(self):
+        text = "```cpp\na(1);\n\n  b[2];\n```\nand\n```cpp\na(1);\nb[2];\n```\n```\n./metronome\n```\n"
+        self.assertEqual(documents.untried_snippets(text, ["{\n    a(1);\n\n      b[2];\n}"]), ["a(1);"])
+        self.assertEqual(documents.untried_snippets(text, ["a(1);\n\n  b[2];", "x\na(1);\nb[2];\n"]), [])
+        self.assertEqual(documents.untried_snippets("```cpp\na(1);\n```", ["a(1); b"]), ["a(1);"])
+
+    def test_snippets_of_this_tree_are_compiled_and_run(self):
+        tests = ("tests/executor/guide_test.cc", "tests/distributed/guide_test.cc")
+        programs = ("models/first.cc", "example/soft_cap.h", "example/soft_cap.cc")
+        sources = [pathlib.Path(path).read_text(encoding="utf-8") for path in tests + programs]
+        found = 0
+        for page in documents.documents(pathlib.Path(".")):
+            text = page.read_text(encoding="utf-8")
+            found += len(documents.SNIPPET.findall(text))
+            self.assertEqual(documents.untried_snippets(text, sources), [], f"{page}: no test runs them")
+        self.assertGreater(found, 10)
+
     def test_comments_of_this_tree(self):
         folders = ("benchmarks", "distributed", "example", "executor", "graph", "models", "ops", "tests")
         files = [path for folder in folders for path in sorted(pathlib.Path(folder).rglob("*"))]

@@ -1,0 +1,170 @@
+// The snippets of docs/guide.md, compiled and run: each stands here line by line
+// (tests/source/documents_test.py).
+#include <ATen/ops/randint.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "executor/metronome.h"
+#include "tests/aten.h"
+#include "tests/doctest.h"
+#include "tests/executor/temporary_folder.h"
+
+namespace mt = metronome;
+
+namespace metronome {
+namespace {
+
+// A layer is a function of values. Each call makes weights of its own.
+mt::Value gated(mt::Value x) {
+  const mt::Value h = x.through(mt::linear(32)).through(mt::gelu);
+  const mt::Value gate = mt::sigmoid(x.through(mt::linear(32)));
+  return x + gate * h;
+}
+
+TEST_CASE("a model, its data, a checkpoint, a page of its plan") {
+  const TemporaryFolder temporary;
+  const std::string file = temporary.file("tower.safetensors"), page = temporary.file("plan.html");
+  const at::Tensor vectors = at::randn({640, 32}), classes = at::randint(10, {640});
+  mt::Graph g("tower");
+  mt::Value x = g.input("x", mt::f32, {64, 32}), label = g.input("label", mt::i64, {64});
+  mt::Value logits = x.repeat(4, gated).through(mt::layer_norm()).through(mt::linear(10));
+  g.output("accuracy", mt::accuracy(logits, label));
+  g.minimize(mt::cross_entropy_loss(logits, label),
+             mt::AdamW{.lr = mt::Cosine{.lr = 1e-3, .steps = 1000}, .clip_norm = 1.0});
+
+  mt::Executable step = mt::compile(g, mt::cpu_replay(), {.modes = {mt::train, mt::evaluate}});
+
+  const mt::BatchOrder order(vectors.size(0), 64, /*seed=*/1, mt::LastBatch::drop);
+  while (step.replays() < 2 * order.batches_per_epoch()) {
+    const auto [epoch, position] = order.at(step.replays());
+    const at::Tensor rows = at::tensor(order.epoch(epoch)).slice(0, 64 * position).slice(0, 0, 64);
+    step.run({{x, vectors.index_select(0, rows)}, {label, classes.index_select(0, rows)}});
+  }
+  step.evaluate({{x, vectors.slice(0, 0, 64)}, {label, classes.slice(0, 0, 64)}});
+  fmt::print("accuracy {:.3f}\n", step.read("accuracy").item<double>());
+  CHECK(step.updates() == 20);
+
+  step.save(file);
+  mt::Executable other = mt::compile(g, mt::cpu_replay(), {.modes = {mt::train, mt::evaluate}});
+  for (const std::string& line : other.load(file)) fmt::print("{}\n", line);
+  CHECK(other.replays() == 20);  // it goes on with the next batch, rate and random numbers
+  CHECK(at::equal(other.get("linear/weight"), step.get("linear/weight")));
+
+  fmt::print("{}\n", mt::to_string(step.report()));
+  std::ofstream(page) << mt::to_html(step.plan_record());
+  CHECK(std::ifstream(page).good());
+}
+
+TEST_CASE("one function declares several batch shapes") {
+  const auto declare = [](mt::Graph& g, std::int64_t rows) {
+    const mt::Value x = g.input("x", mt::f32, {rows, 8});
+    g.minimize(mt::mean(mt::square(x.through(mt::linear(8)))), mt::Sgd{.lr = 0.1});
+  };
+  mt::Graph g256("net"), g37("net");
+  declare(g256, 256);
+  declare(g37, 37);
+  mt::Executable step = mt::compile({&g256, &g37});
+  step.run({{"x", at::ones({256, 8})}});
+  step.run({{"x", at::ones({37, 8})}});  // the short last batch: the same parameters
+  CHECK(step.updates() == 2);
+}
+
+TEST_CASE("one executable trains, evaluates and samples") {
+  const auto declare = [](mt::Graph& graph, std::int64_t rows, bool trains) {
+    const mt::Value byte = graph.input("byte", mt::i64, {rows});
+    const mt::Value h = graph.state("h", {mt::f32, {rows, 16}});
+    const mt::Value next = mt::gru_cell(16)(byte.through(mt::embedding(256, 16)), h);
+    graph.feed(h, next);
+    const mt::Value logits = next.through(mt::linear(256));
+    graph.output("logits", logits);
+    if (!trains) return byte;
+    const mt::Value target = graph.input("target", mt::i64, {rows});
+    graph.minimize(mt::cross_entropy_loss(logits, target), mt::Adam{});
+    return byte;
+  };
+  mt::Graph g("text"), large("text"), one("text");
+  declare(g, 4, true);
+  declare(large, 32, false);
+  const mt::Value one_byte = declare(one, 1, false);
+  const at::Tensor byte = at::full({1}, 'a', at::kLong);
+  auto step = mt::compile({{&g, {mt::train}}, {&large, {mt::evaluate}}, {&one, {mt::advance}}});
+  step.evaluate({{one_byte, byte}}, {.states = mt::States::advance});  // sampling: states go on
+  CHECK(step.get("h[1, 16]").abs().sum().item<float>() > 0);
+}
+
+TEST_CASE("loops, branches and experts are verbs of a value") {
+  mt::Graph g("verbs");
+  mt::Value x = g.input("x", mt::f32, {32, 16}), which = g.input("which", mt::i64, {});
+
+  const mt::Layer turn = [](mt::Value h) { return mt::tanh(h.through(mt::linear(16))); };
+  const mt::Layer is_still = [](mt::Value h) { return mt::max(mt::abs(h)) < 0.5; };
+  mt::Value still = x.loop(turn).until(is_still, 8);  // one set of weights, at most 8 passes
+  g.output("passes", mt::iterations(still));
+
+  mt::Value chosen = still.choose(which, {mt::relu, mt::linear(16)});
+
+  const auto expert = [](int) {
+    return [](mt::Value h) { return mt::relu(h.through(mt::linear(16))); };
+  };
+  const mt::Layer router = [](mt::Value h) { return mt::softmax(h.through(mt::linear(4))); };
+  mt::Value mixed = chosen.route(router, expert, {.top = 2});
+  g.output("dropped", mt::dropped(mixed));
+  g.minimize(mt::mean(mt::square(mixed)) + 0.01 * mt::balance_loss(mixed), mt::Adam{});
+
+  mt::Executable step = mt::compile(g);
+  step.run({{x, at::randn({32, 16})}, {which, at::scalar_tensor(1, at::kLong)}});
+  CHECK(step.read("passes").item<std::int64_t>() >= 1);
+  CHECK(step.read("dropped").item<std::int64_t>() >= 0);
+}
+
+TEST_CASE("a state is what a step leaves for the next") {
+  mt::Graph g("feedback");
+  mt::Value x = g.input("x", mt::f32, {4, 8}), target = g.input("target", mt::f32, {4, 8});
+  mt::Value last = g.state("last", {mt::f32, {4, 8}});
+  mt::Value y = mt::tanh((x + 0.5 * last).through(mt::linear(8)));
+  g.feed(last, y);
+  g.minimize(mt::mse_loss(y, target), mt::Sgd{.lr = 0.1});
+
+  mt::Executable step = mt::compile(g);
+  const at::Tensor one = at::ones({4, 8});
+  step.run({{x, one}, {target, one}});
+  CHECK(step.get("last").abs().sum().item<float>() > 0);
+  step.reset("last");  // a new sequence begins
+  CHECK(step.get("last").abs().sum().item<float>() == 0);
+}
+
+TEST_CASE("a fault names the node that made a NaN") {
+  mt::Graph g("roots");
+  mt::Value x = g.input("x", mt::f32, {4});
+  g.output("root", mt::sqrt(x));
+  mt::Executable step = mt::compile(g, mt::cpu_replay(), {.watch = true});
+  step.run({{x, at::tensor({1.0F, -1.0F, 4.0F, 9.0F})}});
+  if (const auto fault = step.fault()) fmt::print("{}\n", *fault);
+  CHECK(step.fault().value_or("").ends_with(": made a NaN"));
+}
+
+TEST_CASE("a monitor keeps the points of a training, and shows them") {
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.file("run");
+  mt::Graph g("line");
+  mt::Value x = g.input("x", mt::f32, {8, 2});
+  g.minimize(mt::mean(mt::square(x.through(mt::linear(1)))), mt::Sgd{.lr = 0.1});
+  mt::Executable step = mt::compile(g);
+  const at::Tensor batch = at::ones({8, 2});
+
+  mt::Monitor monitor(folder, {.port = 0, .title = "line", .steps = 1000});
+  fmt::print("{}\n", monitor.page());
+  while (step.replays() < 1000) {
+    step.run({{x, batch}});
+    monitor.scalar("loss", step.replays(), step.read_scalar(g.loss()));
+  }
+  monitor.note("trained");
+  CHECK(std::ifstream(folder + "/scalars.csv").good());
+}
+
+}  // namespace
+}  // namespace metronome
