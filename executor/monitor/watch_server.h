@@ -31,7 +31,8 @@ class WatchServer {
   /// Port 0: one that is free. `points` must outlive the server. Throws RunError where nobody can
   /// listen there.
   WatchServer(const std::string& address, int port, const Points& points);
-  /// `Points::end` comes before. Waits until all pages know of it, at most two seconds.
+  /// `Points::end` comes before. Waits until all pages know of it: where some do not read what they
+  /// are sent, some seconds.
   ~WatchServer();
   WatchServer(const WatchServer&) = delete;
   WatchServer& operator=(const WatchServer&) = delete;

@@ -49,18 +49,22 @@ struct UnaryFunction {
   Value operator()(Value x, Line line = Line::here()) const;
 };
 
+/// PyTorch's functions of these names.
 inline constexpr UnaryFunction abs{Function::abs};
 inline constexpr UnaryFunction sign{Function::sign};
 inline constexpr UnaryFunction exp{Function::exp};
 inline constexpr UnaryFunction log{Function::log};
 inline constexpr UnaryFunction expm1{Function::expm1};  ///< exp(x) - 1
 inline constexpr UnaryFunction log1p{Function::log1p};  ///< log(1 + x)
+
 /// No gradient flows through these four, which are flat wherever they are smooth.
 inline constexpr UnaryFunction floor{Function::floor};
 inline constexpr UnaryFunction ceil{Function::ceil};
 inline constexpr UnaryFunction round{Function::round};  ///< halves to the even neighbour
 inline constexpr UnaryFunction trunc{Function::trunc};  ///< toward zero
-inline constexpr UnaryFunction sin{Function::sin};      ///< of radians
+
+/// PyTorch's functions of these names.
+inline constexpr UnaryFunction sin{Function::sin};  ///< of radians
 inline constexpr UnaryFunction cos{Function::cos};
 inline constexpr UnaryFunction sqrt{Function::sqrt};
 inline constexpr UnaryFunction rsqrt{Function::rsqrt};
@@ -75,10 +79,14 @@ inline constexpr UnaryFunction gelu{Function::gelu};
 inline constexpr UnaryFunction silu{Function::silu};
 /// log(1 + exp(x)).
 inline constexpr UnaryFunction softplus{Function::softplus};
+
+/// Not, element by element; bool.
 inline constexpr UnaryFunction logical_not{Function::logical_not};
 
+/// The smaller and the larger one of each two elements.
 Value minimum(Operand x, Operand y);
 Value maximum(Operand x, Operand y);
+/// And, or, element by element; bool.
 Value logical_and(Operand x, Operand y);
 Value logical_or(Operand x, Operand y);
 /// x to the power y, element by element.
@@ -123,11 +131,13 @@ struct BranchReduction : Reduction {
   Value operator()(const Values& branches, Line line = Line::here()) const;
 };
 
+/// The sum, and the sum divided by the number of elements.
 inline constexpr BranchReduction sum{{ReduceKind::sum}};
 inline constexpr BranchReduction mean{{ReduceKind::mean}};
 /// Their gradient goes in equal shares to all elements that are the largest (smallest).
 inline constexpr BranchReduction max{{ReduceKind::max}};
 inline constexpr BranchReduction min{{ReduceKind::min}};
+/// The sum of the elements' squares.
 inline constexpr Reduction sum_squares{ReduceKind::sum_squares};
 
 /// Joins the branches of `split` by their product.

@@ -11,6 +11,7 @@ namespace metronome {
 
 struct Storage;
 
+/// All elements equal: 0, 1, the number.
 Init zeros();
 Init ones();
 Init constant(double number);

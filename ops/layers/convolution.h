@@ -85,6 +85,8 @@ struct ConvArguments {
   std::int64_t groups = 1;
 };
 
+/// The convolutions with a weight, and perhaps a bias, that are values: shapes as those of the
+/// layers'.
 Value conv1d(Value x, Value weight, ConvArguments arguments = {}, Line line = Line::here());
 Value conv2d(Value x, Value weight, ConvArguments arguments = {}, Line line = Line::here());
 Value conv3d(Value x, Value weight, ConvArguments arguments = {}, Line line = Line::here());
@@ -103,6 +105,7 @@ struct ConvTransposeArguments {
   std::int64_t groups = 1;
 };
 
+/// Their transposes.
 Value conv_transpose1d(Value x, Value weight, ConvTransposeArguments arguments = {},
                        Line line = Line::here());
 Value conv_transpose2d(Value x, Value weight, ConvTransposeArguments arguments = {},

@@ -115,6 +115,7 @@ class RecurrentCell {
   UnaryFunction nonlinearity_;
 };
 
+/// One step: `gru_cell(512)(x, h)` of x [N, in] and h [N, hidden]; without h it begins at zeros.
 RecurrentCell gru_cell(std::int64_t hidden, CellOptions options = {});
 RecurrentCell rnn_cell(std::int64_t hidden, CellOptions options = {},
                        UnaryFunction nonlinearity = tanh);
@@ -142,6 +143,7 @@ class LstmCell {
   CellOptions options_;
 };
 
+/// One step: `auto [h, c] = lstm_cell(512)(x, {h0, c0})`; without a state it begins at zeros.
 LstmCell lstm_cell(std::int64_t hidden, CellOptions options = {});
 
 }  // namespace metronome

@@ -14,10 +14,13 @@ namespace metronome {
 /// How a loss joins its elements.
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
+/// (prediction - target)^2 of each element.
 Value mse_loss(Value prediction, Value target, Line line = Line::here());
 Value mse_loss(Value prediction, Value target, LossReduction reduction, Line line = Line::here());
+/// |prediction - target|.
 Value l1_loss(Value prediction, Value target, Line line = Line::here());
 Value l1_loss(Value prediction, Value target, LossReduction reduction, Line line = Line::here());
+/// d^2 / (2 beta) where d = |prediction - target| is below beta, d - beta / 2 elsewhere.
 Value smooth_l1_loss(Value prediction, Value target, double beta = 1, Line line = Line::here());
 Value smooth_l1_loss(Value prediction, Value target, double beta, LossReduction reduction,
                      Line line = Line::here());
@@ -42,6 +45,8 @@ struct CrossEntropyOptions {
 Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions options = {},
                          Line line = Line::here());
 
+/// -(target log p + (1 - target) log(1 - p)) for p = sigmoid(logits), which keeps its digits in
+/// both tails.
 Value bce_with_logits_loss(Value logits, Value target, Line line = Line::here());
 struct BceWithLogitsOptions {
   /// Both broadcast to the logits, whose type they have: a factor of each element's loss, and one
@@ -49,6 +54,7 @@ struct BceWithLogitsOptions {
   Value weight = {}, pos_weight = {};
   LossReduction reduction = LossReduction::mean;
 };
+/// The same with weights.
 Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions options,
                            Line line = Line::here());
 
