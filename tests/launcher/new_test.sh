@@ -32,7 +32,7 @@ says() {
 
 # --- A workspace of a user's own.
 mine=$place/mine
-says 0 "metronome: $mine depends on $clone; begin there with: bazel run //:train" new "$mine"
+says 0 "metronome: $mine depends on $clone; begin there with: bazel run //:train (the first build takes some minutes)" new "$mine"
 diff -r -x WORKSPACE -x .bazelrc "$clone/example" "$mine" || fail "$mine is not as example/ is"
 grep -qxF "    path = \"$clone\"," "$mine/WORKSPACE" || fail "WORKSPACE: $(<"$mine/WORKSPACE")"
 grep -qxF "try-import $clone/.metronome/outside.bazelrc" "$mine/.bazelrc" ||
