@@ -204,8 +204,9 @@ Monitor::Monitor(const std::string& folder, MonitorOptions options)
     : name_(folder.empty() ? options.title : folder), first_step_(options.first_step) {
   if (folder.empty() && !options.port) throw RunError("a monitor has neither a folder nor a port");
   check(options, name_);
-  if (!folder.empty()) files_ = std::make_unique<Files>(folder, options);
+  // The page first: where it cannot be served, no folder is left behind.
   if (options.port) page_ = std::make_unique<Page>(options);
+  if (!folder.empty()) files_ = std::make_unique<Files>(folder, options);
 }
 
 Monitor::~Monitor() {

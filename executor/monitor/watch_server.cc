@@ -55,6 +55,11 @@ std::string in_url(const std::string& address) {
 /// Stands for all addresses of this machine.
 bool is_any(std::string_view address) { return address == "0.0.0.0" || address == "::"; }
 
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 bool is_number(std::string_view host) {
   return host.starts_with('[') || host.find_first_not_of("0123456789.") == host.npos;
 }
@@ -127,13 +132,13 @@ WatchServer::~WatchServer() {
 bool WatchServer::is_own_name(std::string host) const {
   const std::size_t port = host.rfind(':');
   if (port != std::string::npos && host.find(']', port) == std::string::npos) host.resize(port);
-  std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
+  host = lower(host);
   if (host == "localhost" || host == "127.0.0.1" || host == "[::1]") return true;
-  if (!is_any(address_)) return host == in_url(address_);
+  if (!is_any(address_)) return host == lower(in_url(address_));
   char own[256] = "";
   static_cast<void>(gethostname(own, sizeof own - 1));
   // A number cannot be another site's name.
-  return !host.empty() && (is_number(host) || host == own);
+  return !host.empty() && (is_number(host) || host == lower(own));
 }
 
 void WatchServer::serve_events(httplib::Response& response) {

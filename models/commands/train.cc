@@ -138,6 +138,11 @@ class RunPoints {
       monitor.scalar("peak_memory_mib", at, peak_memory());
       monitor.flush();
     });
+    if (page_ && !has_fault_) {
+      const std::optional<std::string> fault = step_.fault();
+      has_fault_ = fault.has_value();
+      if (has_fault_) note(*fault);
+    }
     since_ = now;
     from_ = at;
   }
@@ -164,6 +169,7 @@ class RunPoints {
   const Executable& step_;
   std::vector<std::string_view> numbers_;
   std::optional<Monitor> log_, page_;
+  bool has_fault_ = false;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::int64_t from_ = step_.replays();
 };
@@ -242,14 +248,14 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   };
   Progress progress(training->epochs_done(), taken.epochs, training->steps_per_epoch());
   RunPoints points(step, task->update_numbers());
-  if (arguments.log) {
-    ranks.on_first([&] { points.begin_log(*arguments.log, arguments.resume.has_value()); });
-  }
   if (arguments.watch) {
     ranks.on_first([&] {
       points.begin_page(endpoint_of(*arguments.watch).value(), entry.name,
                         taken.epochs * training->steps_per_epoch());
     });
+  }
+  if (arguments.log) {
+    ranks.on_first([&] { points.begin_log(*arguments.log, arguments.resume.has_value()); });
   }
   const std::int64_t epochs_left =
       std::max<std::int64_t>(taken.epochs - training->epochs_done(), 0);

@@ -202,6 +202,9 @@ TEST_CASE("a page leaves the program's signals as they are, and goes beside file
     const std::string taken = tests::run_error([&] { Monitor other("", {.port = port}); });
     CHECK(taken == "no page can be served at 127.0.0.1:" + std::to_string(port) +
                        ": Address already in use: name another port, or 0 for any that is free");
+    const std::string other_run = temporary.file("other");
+    CHECK(tests::run_error([&] { Monitor other(other_run, {.port = port}); }) == taken);
+    CHECK(!fs::exists(other_run));
   }
   CHECK((before.sa_handler == behind.sa_handler));
   CHECK(points_in(folder) == "step,name,value;1,loss,2;");
