@@ -154,11 +154,10 @@ void WatchServer::serve_events(httplib::Response& response) {
     ++pages_;
   }
   const auto told = std::make_shared<Told>();
-  const auto begun = std::make_shared<bool>(false);
   response.set_chunked_content_provider(
       "text/event-stream",
-      [this, told, begun](std::size_t, httplib::DataSink& sink) {
-        if (std::exchange(*begun, true)) {
+      [this, told](std::size_t written, httplib::DataSink& sink) {
+        if (written > 0) {
           std::unique_lock lock(mutex_);
           changed_.wait_for(lock, kBetweenNews, [&] { return ends_; });
         }

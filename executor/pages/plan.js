@@ -1,4 +1,3 @@
-'use strict';
 // Shows one plan record (docs/record.md), beside an earlier one where there is one. Every text of a
 // record is set as text, never as HTML.
 const record = JSON.parse(document.getElementById('record').textContent);
@@ -6,20 +5,6 @@ const before = JSON.parse(document.getElementById('before').textContent);
 const PHASES = ['forward', 'backward', 'update', 'executor'];
 const MOST_ITEMS = 400, MOST_ROWS = 300, ITEM_HEIGHT = 26;
 
-const at = (id) => document.getElementById(id);
-function make(tag, text, more) {
-  const element = document.createElement(tag);
-  if (text !== undefined && text !== null) element.textContent = text;
-  return Object.assign(element, more || {});
-}
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
-function bytes(n) {
-  if (n < 1024) return n + ' B';
-  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
-  let i = -1;
-  do { n /= 1024; ++i; } while (n >= 1024 && i < units.length - 1);
-  return n.toFixed(n < 10 ? 2 : 1) + ' ' + units[i];
-}
 function micros(us) {
   if (us >= 1e4) return (us / 1e3).toFixed(1) + ' ms';
   return us.toFixed(us < 10 ? 2 : 1) + ' us';

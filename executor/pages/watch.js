@@ -1,22 +1,8 @@
-'use strict';
 // Shows the news of a training (executor/monitor/points.h). Every text of them is set as text, never
 // as HTML.
 const MOST_NOTES = 100;
 const LEFT = 64, RIGHT = 8, TOP = 8, BOTTOM = 20; // around a curve, in pixels
 
-const at = (id) => document.getElementById(id);
-function make(tag, text, more) {
-  const element = document.createElement(tag);
-  if (text !== undefined && text !== null) element.textContent = text;
-  return Object.assign(element, more || {});
-}
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
-function bytes(n) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let i = 0;
-  for (; n >= 1024 && i < units.length - 1; ++i) n /= 1024;
-  return n.toFixed(i === 0 ? 0 : 1) + ' ' + units[i];
-}
 function duration(seconds) {
   const s = Math.round(seconds);
   if (s < 60) return s + ' s';

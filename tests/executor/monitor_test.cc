@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -129,8 +128,9 @@ TEST_CASE("a run that is killed keeps what was written out") {
   Monitor resumed(folder, {.first_step = 2});  // the lock is gone with it
 }
 
-// The answer to a request of the page, to its end.
-std::string answer(const Monitor& monitor, const std::string& path) {
+// The answer to a request of the page, to its end. `begun` is called when some of it is there.
+std::string answer(
+    const Monitor& monitor, const std::string& path, const std::function<void()>& begun = [] {}) {
   const std::string url = monitor.page();
   sockaddr_in to = {};
   to.sin_family = AF_INET;
@@ -143,7 +143,10 @@ std::string answer(const Monitor& monitor, const std::string& path) {
   REQUIRE(write(socket, asked.data(), asked.size()) == static_cast<ssize_t>(asked.size()));
   std::string all;
   char bytes[4096];
-  for (ssize_t count; (count = read(socket, bytes, sizeof bytes)) > 0;) all.append(bytes, count);
+  for (ssize_t count; (count = read(socket, bytes, sizeof bytes)) > 0;) {
+    if (all.empty()) begun();
+    all.append(bytes, count);
+  }
   close(socket);
   return all;
 }
@@ -154,15 +157,11 @@ std::string last_news(const std::function<void(Monitor&)>& body) {
   std::thread reader;
   try {
     Monitor monitor("", {.port = 0, .title = "a run", .steps = 2});
-    std::promise<void> asks;
-    reader = std::thread([&monitor, &told, &asks] {
-      const std::string page = answer(monitor, "/");
-      asks.set_value();
-      told = answer(monitor, "/events");
+    std::promise<void> is_told;
+    reader = std::thread([&monitor, &told, &is_told] {
+      told = answer(monitor, "/events", [&] { is_told.set_value(); });
     });
-    asks.get_future().wait();
-    // The page is told of this, if not of what follows, when it is connected.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    is_told.get_future().wait();
     body(monitor);
   } catch (const std::runtime_error&) {
   }

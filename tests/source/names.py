@@ -15,10 +15,7 @@ These are the functions, layers, losses, optimizers and their options, with what
 [reference.md](reference.md) groups the most used names, and links their tests.
 """
 
-SECTION = re.compile(r"// -+ (.*?) -+$")
-SKIPPED = ("operator", "require_", "initialise", "cannot_be_called")
-
-
+SKIPPED = ("require_", "initialise")  # they are no words of a model
 ALSO = ("ops/optimizers/schedules.h",)  # which optimizers.h includes
 
 
@@ -34,10 +31,10 @@ def statements(text):
     found, comment, code, depth, prefix, fresh = [], [], "", 0, "", True
     for line in text.split("\n")[2:]:
         stripped = line.strip()
-        if depth == 0 and not code and (not stripped or SECTION.match(stripped) or stripped.startswith("// ")):
+        if depth == 0 and not code and (not stripped or stripped.startswith("// ")):
             comment, fresh = [], True
             continue
-        if depth == 0 and not code and stripped.startswith("///") :
+        if depth == 0 and not code and stripped.startswith("///"):
             if not fresh:
                 comment = []
             comment.append(stripped[3:].strip())
@@ -126,10 +123,10 @@ def rows_of(text):
     rows = []
     for prefix, comment, code, own in statements(text):
         plain = code.strip()
-        constant = re.match(r"inline constexpr (\w+) (\w+)(?:\{.*?\})?;(?:\s*///< (.*))?", plain)
+        constant = re.match(r"inline constexpr \w+ (\w+)(?:\{.*?\})?;(?:\s*///< (.*))?", plain)
         struct = re.match(r"(?:struct|enum class) (\w+)[^;{]*\{", plain)
         if constant:
-            name, said = constant.group(2), constant.group(3)
+            name, said = constant.groups()
             if not own and not said and rows:
                 rows[-1][0].append(name)
             else:
