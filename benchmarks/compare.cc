@@ -19,6 +19,7 @@ namespace metronome::benchmarks {
 namespace {
 
 constexpr int kUnreadRounds = kFewestRounds;
+constexpr int kTracedSteps = 5;
 
 Target replay_on(Device device, bool tf32) {
   if (device.kind == Device::Kind::cpu) return cpu_replay();
@@ -195,6 +196,11 @@ Comparison compare_model(const models::ModelEntry& entry, const CompareOptions& 
     planned_steps.feed(false);
   }
   time(eager_steps, planned_steps, options.rounds, result);
+  if (options.trace) {
+    planned.start_trace(kTracedSteps);
+    planned_steps.read(kTracedSteps);
+    result.trace = planned.trace();
+  }
 
   double library = 0;
   if (on_device) {

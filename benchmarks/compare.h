@@ -11,6 +11,7 @@
 #include "benchmarks/agreement.h"
 #include "benchmarks/floor/floor.h"
 #include "benchmarks/statistics.h"
+#include "executor/record/trace.h"
 #include "models/models.h"
 
 namespace metronome::benchmarks {
@@ -21,6 +22,7 @@ struct CompareOptions {
   int rounds = 21;      ///< at least kFewestRounds
   Device device = cpu;  ///< that both run on
   bool tf32 = false;    ///< TF32 products on a GPU, for both
+  bool trace = false;   ///< some planned steps, after those that are timed
 };
 
 /// Below it a median of ratios says too little.
@@ -78,6 +80,7 @@ struct Comparison {
   Agreement agreement;
   bool tf32 = false;
   std::optional<OnDevice> on_device;
+  std::optional<Trace> trace;
 
   /// Median of eager over median of planned.
   double ratio() const { return eager_ms.median() / planned_ms.median(); }

@@ -33,6 +33,7 @@ struct CompareArguments {
   bool explain = false;
   bool check = false;
   std::optional<std::string> json;
+  std::optional<std::string> trace;
 };
 
 constexpr int kSmallRounds = 21, kFullRounds = 9;
@@ -110,6 +111,14 @@ int compare(const CompareArguments& arguments) {
   if (arguments.explain && arguments.json) {
     throw UsageError("--json needs the comparison with eager: leave out --explain.");
   }
+  if (arguments.trace && (arguments.explain || arguments.check)) {
+    throw UsageError("--trace needs the comparison with eager: leave out --explain and --check.");
+  }
+  if (arguments.trace && arguments.models.size() != 1) {
+    throw UsageError(
+        fmt::format("--trace is of one model, not of {}: name that one.",
+                    arguments.models.empty() ? "all" : fmt::to_string(arguments.models.size())));
+  }
   if (arguments.check &&
       (arguments.explain || arguments.json || on_device || arguments.rounds > 0)) {
     throw UsageError(
@@ -117,11 +126,13 @@ int compare(const CompareArguments& arguments) {
   }
   benchmarks::Machine machine = benchmarks::this_machine();
   if (on_device) find_device(machine);
-  benchmarks::CompareOptions options{.scale = scale, .tf32 = arguments.tf32};
+  benchmarks::CompareOptions options{
+      .scale = scale, .tf32 = arguments.tf32, .trace = arguments.trace.has_value()};
   if (on_device) options.device = cuda_device();
   options.threads = arguments.threads > 0 ? arguments.threads : small ? 1 : machine.cores;
   options.rounds = arguments.rounds > 0 ? arguments.rounds : small ? kSmallRounds : kFullRounds;
   if (arguments.json) expect_writable(*arguments.json);
+  if (arguments.trace) expect_writable(*arguments.trace);
 
   std::vector<models::ModelEntry> entries;
   for (const std::string& name : arguments.models) entries.push_back(models::find_model(name));
@@ -150,6 +161,7 @@ int compare(const CompareArguments& arguments) {
     if (arguments.json) {
       write_whole(*arguments.json, benchmarks::to_json(machine, comparisons));
     }
+    if (arguments.trace) write_whole(*arguments.trace, to_json(*comparisons.back().trace));
   }
 
   int status = 0;
@@ -207,6 +219,9 @@ void add_compare(CLI::App& app, Action& chosen) {
       ->check(whole_number(benchmarks::kFewestRounds, 10000));
   verb->add_option("--json", arguments->json,
                    "Also write the comparison, with every sample, to a file");
+  verb->add_option("--trace", arguments->trace,
+                   "Of one model: also write some planned steps, kernel by kernel, for "
+                   "ui.perfetto.dev or chrome://tracing");
 }
 
 }  // namespace metronome::commands

@@ -188,9 +188,6 @@ def environment(name: str, folder: Path, device: str, threads: int, tf32: bool) 
         # Where its libraries lie: not those of another peer's process.
         found = os.environ.get("METRONOME_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", ""))
         variables["LD_LIBRARY_PATH"] = found
-        # libgomp's default, said: Metronome's threads then spin in its turn, as everyone's do. It would have
-        # them sleep, as other programs, which are the peers in their turns, load the machine.
-        variables["GOMP_SPINCOUNT"] = "300000"
     if device == "cuda":
         variables["JAX_PLATFORMS"] = "cuda,cpu"
         # Several peers compile at once there, each with processes of its own.

@@ -14,14 +14,16 @@
 #include <thread>
 #include <utility>
 
+#include "executor/support/contention.h"
 #include "executor/support/log.h"
 
 namespace metronome::executor {
 namespace {
 
-// Shares of all cores that teams and other programs ask for together: above kTooMuch spinning is
-// cut short, below kEnough it is free again.
-constexpr double kTooMuch = 1.1, kEnough = 1.05;
+// Threads of a team that wait for a core at a time: above kTooMuch spinning is cut short, below
+// kEnough it is free again. One other program that is always busy makes it 0.6 to 1, programs that
+// take turns with this one, whose threads still spin when a turn begins, 0.1 to 0.3.
+constexpr double kTooMuch = 0.5, kEnough = 0.3;
 
 /// Waits until it is told to stop, or for that long.
 class Rest {
@@ -52,44 +54,44 @@ void sleep_as_team(std::stop_token stop, int threads) {
 }  // namespace
 
 struct SpinLimiter::Impl {
-  Impl(int served, LoadSources given, Period between)
-      : threads(served), meter(std::move(given)), period(between) {}
+  Impl(int served, Contention given, Period between)
+      : threads(served), contention(std::move(given)), period(between) {}
 
   void watch(std::stop_token stop) {
     pthread_setname_np(pthread_self(), "mt-spin-limiter");  // at most 15 characters
-    const double cores = omp_get_num_procs();
     std::optional<std::jthread> team;
     for (Rest rest; !stop.stop_requested(); rest.at_most(stop, period)) {
-      const double others = meter.share() * cores;
-      const double wanted = (threads + others) / cores;
-      if (!team && wanted > kTooMuch) {
+      const std::optional<double> share = contention();
+      if (!share) continue;
+      const double waiting = *share * threads;
+      if (!team && waiting > kTooMuch) {
         // With the teams served, one more than there are cores.
-        const int size = std::max(2, static_cast<int>(cores) - threads + 2);
+        const int size = std::max(2, omp_get_num_procs() - threads + 2);
         try {
           team.emplace(sleep_as_team, size);
         } catch (const std::system_error&) {
           continue;  // perhaps the next time
         }
-      } else if (team && wanted < kEnough) {
+      } else if (team && waiting < kEnough) {
         team.reset();
       } else {
         continue;
       }
       limits = team.has_value();
-      logger().debug("other programs take {:.1f} of {:.0f} cores: threads that wait {}", others,
-                     cores, team ? "sleep soon" : "spin for a while");
+      logger().debug("of {} threads {:.2f} wait for a core: those of a team {}", threads.load(),
+                     waiting, team ? "sleep soon" : "spin for a while");
     }
   }
 
   std::atomic<int> threads;
-  LoadMeter meter;
+  const Contention contention;
   const Period period;
   std::atomic<bool> limits = false;
   std::jthread watcher;  // last: ends first
 };
 
-SpinLimiter::SpinLimiter(int threads, LoadSources sources, Period period)
-    : impl_(std::make_unique<Impl>(threads, std::move(sources), period)) {
+SpinLimiter::SpinLimiter(int threads, Contention contention, Period period)
+    : impl_(std::make_unique<Impl>(threads, std::move(contention), period)) {
   impl_->watcher = std::jthread([impl = impl_.get()](std::stop_token stop) { impl->watch(stop); });
 }
 SpinLimiter::~SpinLimiter() = default;
@@ -101,6 +103,10 @@ void SpinLimiter::serve(int threads) {
 }
 
 bool SpinLimiter::limits() const { return impl_->limits; }
+
+SpinLimiter::Contention SpinLimiter::contention_of_process() {
+  return [meter = ContentionMeter()]() mutable { return meter.share(); };
+}
 
 std::shared_ptr<SpinLimiter> limit_spinning(int threads) {
   const bool said =

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
-
-#include "executor/support/load.h"
+#include <optional>
 
 namespace metronome::executor {
 
@@ -17,9 +17,11 @@ namespace metronome::executor {
 class SpinLimiter {
  public:
   using Period = std::chrono::duration<double>;
+  /// As `ContentionMeter::share` says; called by the limiter's thread alone.
+  using Contention = std::function<std::optional<double>()>;
 
   /// For teams of `threads`. Throws std::system_error where no thread can be had.
-  explicit SpinLimiter(int threads, LoadSources sources = sources_of_process(),
+  explicit SpinLimiter(int threads, Contention contention = contention_of_process(),
                        Period period = std::chrono::milliseconds(500));
   ~SpinLimiter();
   SpinLimiter(const SpinLimiter&) = delete;
@@ -29,6 +31,8 @@ class SpinLimiter {
   void serve(int threads);
   /// Whether threads sleep soon at this moment.
   bool limits() const;
+
+  static Contention contention_of_process();
 
  private:
   struct Impl;

@@ -183,6 +183,10 @@ class Pages(unittest.TestCase):
         _, steps, kernels = taken("plan", "mlp", "--profile")
         self.assertEqual(len(steps), 5)
         self.assertEqual(kernels % 5, 0)
+        said, steps, kernels = taken("compare", "mlp", "--rounds", "7")
+        self.assertRegex(said, r"\nmlp ")
+        self.assertEqual(len(steps), 5)
+        self.assertEqual(kernels % 5, 0)
         train = ["train", "digits", "--no-compare"]
         # The training's own figures do not change.
         plain = subprocess.run([METRONOME, *train, "--no-save", "--epochs", "1"], capture_output=True, text=True)

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,24 +50,6 @@ const bool one_core = [] {
   return true;
 }();
 
-/// Other programs, which take a share of the one core that there seems to be.
-struct Others {
-  std::atomic<double> share = 0;
-  double now = 0, taken = 0;
-
-  LoadSources sources() {
-    return {.stat =
-                [this] {
-                  taken += 1e6 * share;
-                  return fmt::format("cpu0 {} 0 0 0 0 0 0\n", static_cast<long long>(taken));
-                },
-            .may_use = [](int) { return true; },
-            .own_seconds = [] { return 0.0; },
-            .now = [this] { return now += 1; },
-            .ticks_a_second = 1e6};
-  }
-};
-
 double seconds_of_process() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -93,41 +76,43 @@ bool comes_to(const SpinLimiter& limiter, bool limits) {
   return limiter.limits() == limits;
 }
 
-TEST_CASE("threads sleep soon while other programs want the cores, and spin again after it" *
+TEST_CASE("threads sleep soon while they wait for cores, and spin again after it" *
           doctest::skip(one_core)) {
   const int cores = omp_get_num_procs();
   constexpr double kSpins = 1, kSleeps = 0.3;
-  Others others;
-  SpinLimiter limiter(cores, others.sources(), 20ms);
+  constexpr double kUnknown = -1;
+  std::atomic<double> waited = 0;
+  SpinLimiter limiter(
+      cores,
+      [&]() -> std::optional<double> {
+        if (waited == kUnknown) return std::nullopt;
+        return waited / cores;  // threads of the team
+      },
+      20ms);
+  const auto stays = [&](double at, bool limits) {
+    waited = at;
+    std::this_thread::sleep_for(200ms);
+    return limiter.limits() == limits;
+  };
   CHECK_FALSE(limiter.limits());
   CHECK(milliseconds_spun(cores) > kSpins);
-  others.share = 0.5;
+  CHECK(stays(0.4, false));  // between the two bounds nothing changes
+  CHECK(stays(kUnknown, false));
+  waited = 0.9;
   REQUIRE(comes_to(limiter, true));
   CHECK(milliseconds_spun(cores) < kSleeps);
-  // Between the two bounds nothing changes.
-  others.share = 0.07;
-  std::this_thread::sleep_for(200ms);
-  CHECK(limiter.limits());
-  others.share = 0;
+  CHECK(stays(0.4, true));
+  CHECK(stays(kUnknown, true));
+  waited = 0;
   REQUIRE(comes_to(limiter, false));
   CHECK(milliseconds_spun(cores) > kSpins);
-  others.share = 0.07;
-  std::this_thread::sleep_for(200ms);
-  CHECK_FALSE(limiter.limits());
 }
 
-TEST_CASE("other programs may have the cores that no team is served on" * doctest::skip(one_core)) {
+TEST_CASE("teams of fewer threads than cores sleep soon, too" * doctest::skip(one_core)) {
   const int cores = omp_get_num_procs();
-  Others others;
-  others.share = 0.4;  // with half of the cores: less than all
-  SpinLimiter limiter(cores / 2, others.sources(), 20ms);
-  std::this_thread::sleep_for(200ms);
-  CHECK_FALSE(limiter.limits());
-  limiter.serve(cores);
-  CHECK(comes_to(limiter, true));
-  limiter.serve(1);  // the other team is still there
-  std::this_thread::sleep_for(200ms);
-  CHECK(limiter.limits());
+  SpinLimiter limiter(
+      1, [] { return 0.9; }, 20ms);
+  REQUIRE(comes_to(limiter, true));
   CHECK(milliseconds_spun(cores) < 0.3);
 }
 

@@ -91,6 +91,11 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
           "--explain needs --device cpu: with cuda the table itself has the floor.");
   refuses("compare --explain --json compare.json",
           "--json needs the comparison with eager: leave out --explain.");
+  refuses("compare mlp --check --trace trace.json",
+          "--trace needs the comparison with eager: leave out --explain and --check.");
+  refuses("compare --trace trace.json", "--trace is of one model, not of all: name that one.");
+  refuses("compare mlp gru_seq --trace trace.json",
+          "--trace is of one model, not of 2: name that one.");
   refuses("compare --rounds 3", "--rounds: \"3\" is no whole number from 7 to 10000.");
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
