@@ -31,6 +31,7 @@
 #include "ops/reshape/reshape.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/route/route.h"
+#include "ops/row_updates/row_updates.h"
 #include "ops/slice/slice.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
@@ -63,7 +64,7 @@ using KernelOps = OpList<
     MaxPool, MaxPoolGrad, AvgPool, AvgPoolGrad, AdaptiveAvgPool, AdaptiveAvgPoolGrad, Upsample,
     UpsampleGrad,
     // optimizers
-    AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate>;
+    AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate, RunSum, IndexCopy>;
 
 /// Ops with kernels on CPUs alone: `lower` expands them for other targets, and what their gradients
 /// are made of is found nowhere else.

@@ -47,11 +47,11 @@ class EagerBackend final : public Backend {
     for (const ir::Objective& objective : declared.objectives()) {
       const OptimizerRule& optimizer = *objective.optimizer;
       if (has_reference(optimizer)) continue;
-      throw RunError(
-          fmt::format("graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
-                      "\"{}\" is none of them; compile for another target, such as cpu_replay or "
-                      "stepwise, or minimize with Adam, AdamW or Sgd",
-                      declared.name(), optimizer.name()));
+      throw RunError(fmt::format(
+          "graph \"{}\": eager trains by libtorch's own optimizers, and the optimizer "
+          "\"{}\"{} is none of them; compile for another target, such as cpu_replay or "
+          "stepwise, or minimize with Adam, AdamW or Sgd",
+          declared.name(), optimizer.name(), optimizer.lazy() ? ", which is lazy," : ""));
     }
   }
 

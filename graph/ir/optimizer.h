@@ -13,6 +13,7 @@
 //     Values update(Value parameter, Value gradient, std::span<const Value> slots,
 //                   std::span<const Value> scalars) const;     // next parameter, next slots...
 //     double weight_decay;                                     // optional; `update` alone reads it
+//     bool lazy;                                               // optional: `OptimizerRule::lazy`
 //     LearningRate lr;                                         // optional: Graph::learning_rate
 //     Value norm(const Values& gradients) const;               // optional: Graph::gradient_norm
 //   };
@@ -53,6 +54,8 @@ class OptimizerRule {
   virtual Values scalars(Value update, double rate) const = 0;
   virtual Values update(Value parameter, Value gradient, std::span<const Value> slots,
                         std::span<const Value> scalars) const = 0;
+  /// True if rows of a table that a step does not look up keep their values and moments.
+  virtual bool lazy() const = 0;
   /// The rule with `factor` times its weight decay; null if it has none.
   virtual std::shared_ptr<const OptimizerRule> with_decay(double factor) const = 0;
   /// f64[]; each absent where the rule does not know it.
@@ -95,6 +98,10 @@ class OptimizerModel final : public OptimizerRule {
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const override {
     return rule_.update(parameter, gradient, slots, scalars);
+  }
+  bool lazy() const override {
+    if constexpr (requires { bool(rule_.lazy); }) return rule_.lazy;
+    return false;
   }
   std::shared_ptr<const OptimizerRule> with_decay(double factor) const override {
     if constexpr (requires(T t) { t.weight_decay *= factor; }) {

@@ -12,9 +12,12 @@
 #include "graph/ir/structural.h"
 #include "ops/cast/cast.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/embedding/embedding.h"
 #include "ops/expr/functions.h"
+#include "ops/language/indexing.h"
 #include "ops/language/init.h"
 #include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/row_updates/row_updates.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
@@ -79,6 +82,40 @@ Values step(T op, Value parameter, Value gradient, std::span<const Value> slots,
   return apply(make_op(std::move(op)), in, Line{}, 1 + slots.size());
 }
 
+/// The gradient of a table that is made of one lookup's; clipped, it is multiplied by `factor`.
+struct TableGradient {
+  Value rows;   ///< [..., width]
+  Value index;  ///< [...]
+  Value factor;
+};
+
+std::optional<TableGradient> table_gradient(const Value& gradient) {
+  const auto parts = factored(gradient);
+  const Node& sum = (parts ? parts->first : gradient).node();
+  if (sum.op->as<EmbeddingGrad>() == nullptr || sum.guard.present()) return std::nullopt;
+  const auto operand = [&](int i) { return Value(gradient.emitter(), sum.inputs[i]); };
+  return TableGradient{operand(0), operand(1), parts ? parts->second : Value()};
+}
+
+/// The same step of the rows that were looked up, each once; the others keep their values.
+template <OpRules T>
+Values row_step(T op, Value parameter, const TableGradient& gradient, std::span<const Value> slots,
+                std::span<const Value> scalars) {
+  Values tables = {parameter};
+  tables.insert(tables.end(), slots.begin(), slots.end());
+  const auto [row, position] = sort(gradient.index.reshape({gradient.index.type().numel()}));
+  Values in;
+  for (const Value& table : tables) in.push_back(apply(Embedding{}, {table, row}, Line{}));
+  in.insert(in.begin() + 1, apply(RunSum{}, {gradient.rows, row, position}, Line{}));
+  in.insert(in.end(), scalars.begin(), scalars.end());
+  if (gradient.factor.present()) in.push_back(gradient.factor);
+  Values next = apply(make_op(std::move(op)), in, Line{}, tables.size());
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    next[i] = apply(IndexCopy{}, {tables[i], row, next[i]}, Line{});
+  }
+  return next;
+}
+
 std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
   if (!clip_norm) return std::nullopt;
   auto missed = unless_above_0("clip_norm", *clip_norm);
@@ -129,7 +166,7 @@ Value update_ratio(Value parameter, Line line) {
   return sqrt(sum_squares(after - parameter).cast(f64) / sum_squares(parameter).cast(f64));
 }
 
-std::string Adam::attributes() const { return adam_attributes(*this); }
+std::string Adam::attributes() const { return adam_attributes(*this) + (lazy ? " lazy" : ""); }
 std::vector<Slot> Adam::slots() const { return adam_slots(); }
 Value Adam::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values Adam::clip(const Values& gradients) const {
@@ -138,9 +175,17 @@ Values Adam::clip(const Values& gradients) const {
 Values Adam::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
 Values Adam::update(Value parameter, Value gradient, std::span<const Value> slots,
                     std::span<const Value> scalars) const {
+  const auto table = lazy ? table_gradient(gradient) : std::nullopt;
+  if (table) return row_step(update_op(*this), parameter, *table, slots, scalars);
   return step(update_op(*this), parameter, gradient, slots, scalars);
 }
-std::optional<Requirement> Adam::mistake() const { return adam_mistake(*this); }
+std::optional<Requirement> Adam::mistake() const {
+  if (lazy && weight_decay != 0) {
+    return Requirement{fmt::format(
+        "no weight_decay for lazy, as most rows would miss theirs, but {}", weight_decay)};
+  }
+  return adam_mistake(*this);
+}
 
 std::string AdamW::attributes() const { return adam_attributes(*this); }
 std::vector<Slot> AdamW::slots() const { return adam_slots(); }
@@ -175,7 +220,15 @@ Values Sgd::scalars(Value update, double rate) const {
 }
 Values Sgd::update(Value parameter, Value gradient, std::span<const Value> slots,
                    std::span<const Value> scalars) const {
-  return step(SgdUpdate{momentum, weight_decay, nesterov}, parameter, gradient, slots, scalars);
+  const SgdUpdate op{momentum, weight_decay, nesterov};
+  // Rows that are not looked up stay as they are, as their gradient is 0. Half of a table costs
+  // about as much as all of it, as an index is to be sorted.
+  const auto table = table_gradient(gradient);
+  if (table && momentum == 0 && weight_decay == 0 && !table->factor.present() &&
+      2 * table->index.type().numel() <= parameter.size(0)) {
+    return row_step(op, parameter, *table, slots, scalars);
+  }
+  return step(op, parameter, gradient, slots, scalars);
 }
 std::optional<Requirement> Sgd::mistake() const {
   std::optional<Requirement> nesterov_mistake;

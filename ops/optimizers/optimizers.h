@@ -24,6 +24,10 @@ struct Adam {
   double weight_decay = 0;  ///< added to the gradient: weight_decay * parameter
   /// Most norm of all gradients together, as torch.nn.utils.clip_grad_norm_; absent: no clipping.
   std::optional<double> clip_norm = {};
+  /// Rows of a table that a step does not look up keep their values and moments, as with
+  /// torch.optim.SparseAdam: of each table that one `embedding` alone reads. Not with a
+  /// weight_decay, nor data parallel.
+  bool lazy = false;
   bool operator==(const Adam&) const = default;
 
   std::string attributes() const;
@@ -60,7 +64,8 @@ struct AdamW {
 };
 
 /// Stochastic gradient descent, with momentum as torch.optim.SGD has it: the buffer begins as the
-/// first gradient, undampened.
+/// first gradient, undampened. Without momentum, weight decay and clipping, only those rows of a
+/// large table are updated that a step looked up, to the same bits.
 struct Sgd {
   static constexpr std::string_view name = "sgd";
   LearningRate lr = 1e-3;

@@ -73,6 +73,7 @@ Tensors chosen(const Tensors& all, const std::vector<Scales>& scales, const Scal
 /// none.
 template <class Run>
 bool with_step(const OptimizerRule& optimizer, const Run& run) {
+  if (optimizer.lazy()) return false;
   if (const auto* rule = optimizer.as<Adam>()) return run(*rule, adam_step<Adam>), true;
   if (const auto* rule = optimizer.as<AdamW>()) return run(*rule, adam_step<AdamW>), true;
   if (const auto* rule = optimizer.as<Sgd>()) return run(*rule, sgd_step), true;

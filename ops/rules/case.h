@@ -12,8 +12,9 @@ namespace metronome {
 /// The numbers that fill an input of a case.
 struct Fillings {
   enum class Kind : std::uint8_t {
-    uniform,   ///< floating numbers in [low, high)
-    integers,  ///< whole numbers in [low, high), for i32, i64 and floating types
+    uniform,    ///< floating numbers in [low, high)
+    integers,   ///< whole numbers in [low, high), for i32, i64 and floating types
+    ascending,  ///< the same in order, for i32 and i64
     booleans,
   };
   Kind kind = Kind::uniform;

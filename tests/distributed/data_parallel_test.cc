@@ -417,6 +417,21 @@ TEST_CASE("a NaN of one rank reaches all in the same step, and each says where i
   }
 }
 
+TEST_CASE("an optimizer that is lazy is refused") {
+  std::string line;
+  const std::vector<std::string> told = on_ranks(1, [&](const Own& own) {
+    Graph g("lazy");
+    const Value w = g.parameter("w", {f32, {9, 2}}, {});
+    line = fmt::format("data_parallel_test.cc:{}", __LINE__ + 1);
+    g.minimize(mean(embedding_lookup(w, g.input("x", i64, {3}))), Adam{.lazy = true});
+    compile(g, cpu_replay(), options(own));
+  });
+  CHECK(told[0].ends_with(
+      line +
+      ": adam cannot train data parallel\n  requires   an optimizer that is not lazy, as "
+      "the ranks' gradients are joined in all rows of a table"));
+}
+
 TEST_CASE("two worlds at once are refused") {
   const std::string told =
       "graph \"two\": CompileOptions::world and CompileOptions::data_parallel are two; give one of "

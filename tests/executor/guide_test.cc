@@ -121,6 +121,21 @@ TEST_CASE("loops, branches and experts are verbs of a value") {
   CHECK(step.read("dropped").item<std::int64_t>() >= 0);
 }
 
+TEST_CASE("of a large table only rows that are looked up are updated") {
+  mt::Graph g("table");
+  mt::Value token = g.input("token", mt::i64, {32});
+  mt::Value wanted = g.input("wanted", mt::f32, {32, 64});
+
+  mt::Value rows = token.through(mt::embedding(50'000, 64));
+  g.minimize(mt::mse_loss(rows, wanted), mt::Adam{.lazy = true});
+
+  mt::Executable step = mt::compile(g);
+  const at::Tensor before = step.get("embedding/weight").clone();
+  step.run({{token, at::full({32}, 7, at::kLong)}, {wanted, at::randn({32, 64})}});
+  const at::Tensor changed = step.get("embedding/weight").ne(before).any(1);
+  CHECK(changed.sum().item<std::int64_t>() == 1);
+}
+
 TEST_CASE("a state is what a step leaves for the next") {
   mt::Graph g("feedback");
   mt::Value x = g.input("x", mt::f32, {4, 8}), target = g.input("target", mt::f32, {4, 8});

@@ -1,6 +1,7 @@
 // A case of an op as a graph and as tensors.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -39,6 +40,7 @@ inline at::Tensor filled(const Type& type, const Fillings& fill, Numbers& number
         data[i] = number;
         break;
       case Fillings::Kind::integers:
+      case Fillings::Kind::ascending:
         data[i] = std::floor(number);
         break;
       case Fillings::Kind::booleans:
@@ -46,6 +48,7 @@ inline at::Tensor filled(const Type& type, const Fillings& fill, Numbers& number
         break;
     }
   }
+  if (fill.kind == Fillings::Kind::ascending) std::sort(data, data + type.numel());
   return result.to(to_torch(type.element));
 }
 

@@ -95,7 +95,7 @@ def fields_of(code):
         if behind and fields:
             fields[-1][1] += " " + behind.group(1)
             continue
-        found = re.match(r"(?!using|static|friend)[\w:]+(?:<.*>)?\s+(\w+[^;(]*);(?:\s*///< (.*))?$", stripped)
+        found = re.match(r"(?!using|static|friend)[\w:]+(?:<.*>)?\s+(\w+[^;()]*);(?:\s*///< (.*))?$", stripped)
         if found:
             names, said = found.groups()
             name = ", ".join("." + each.replace(" = {}", "") for each in split_at_commas(names))

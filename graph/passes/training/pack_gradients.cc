@@ -1,5 +1,7 @@
 #include "graph/passes/training/pack_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +10,7 @@
 
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
+#include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 
@@ -133,6 +136,13 @@ ir::Graph redirected(const ir::Graph& graph, const std::map<ValueId, ValueId>& b
 ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
   const bool packs = settings.packs_gradients || settings.averages;
   if (!packs || settings.mode != Mode::train) return graph;
+  for (const ir::Objective& objective : graph.objectives()) {
+    if (!settings.averages || !objective.optimizer->lazy()) continue;
+    throw GraphError({fmt::format(
+        "{}: {} cannot train data parallel\n  requires   an optimizer that is not lazy, as the "
+        "ranks' gradients are joined in all rows of a table",
+        to_string(objective.line), objective.optimizer->name())});
+  }
   Copier copier(graph);
   for (std::int32_t node = 0; node < static_cast<std::int32_t>(graph.nodes().size()); ++node) {
     copier.copy(node);

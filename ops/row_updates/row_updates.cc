@@ -1,0 +1,95 @@
+#include "ops/row_updates/row_updates.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "graph/ir/error.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+
+namespace {
+
+void require_index(const Type& index) {
+  require_integer(index);
+  if (index.rank() != 1) {
+    throw Requirement{fmt::format("an index of one dimension, but {}", to_string(index))};
+  }
+}
+
+/// Whole numbers from 0 to below `size`, in order.
+CaseInput ascending(std::int64_t count, std::int64_t size, Element element = i64) {
+  CaseInput input = indices({count}, size, element);
+  input.fill.kind = Fillings::Kind::ascending;
+  return input;
+}
+
+}  // namespace
+
+Types RunSum::infer(std::span<const Type> in) const {
+  require_floating(in[0]);
+  require_index(in[1]);
+  const std::int64_t n = in[1].shape[0], width = in[0].shape.empty() ? 0 : in[0].shape.back();
+  if (in[0].shape.empty() || in[0].numel() != n * width) {
+    throw Requirement{fmt::format("{} rows, one for each index, but {}", n, to_string(in[0]))};
+  }
+  if (in[2] != Type{i64, {n}}) {
+    throw Requirement{
+        fmt::format("positions {}, but {}", to_string(Type{i64, {n}}), to_string(in[2]))};
+  }
+  return {{in[0].element, {n, width}}};
+}
+
+std::vector<Case> RunSum::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Shape x, CaseInput index) {
+    const std::int64_t n = index.type.shape[0];
+    cases.push_back({.name = std::move(name),
+                     .op = make_op(RunSum{}),
+                     .inputs = {{{f32, std::move(x)}}, std::move(index), indices({n}, n)},
+                     .sums = true,
+                     .gradient = false});
+  };
+  add("a sequence", {3, 5, 7}, ascending(15, 11));
+  add("one run", {9, 3}, ascending(9, 1));
+  add("no equal ones", {6, 5}, ascending(6, 1 << 20));
+  add("i32", {9, 1}, ascending(9, 5, i32));
+  add("no index", {0, 3}, ascending(0, 5));
+  add("for threads", {700, 140}, ascending(700, 300));
+  return cases;
+}
+
+Types IndexCopy::infer(std::span<const Type> in) const {
+  require_index(in[1]);
+  if (in[0].rank() != 2) {
+    throw Requirement{fmt::format("a table [rows, width], but {}", to_string(in[0]))};
+  }
+  const Type source{in[0].element, {in[1].shape[0], in[0].shape[1]}};
+  if (in[2] != source) {
+    throw Requirement{fmt::format("rows {}, but {}", to_string(source), to_string(in[2]))};
+  }
+  return {in[0]};
+}
+
+std::vector<Case> IndexCopy::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Shape table, CaseInput index) {
+    Type source{f32, {index.type.shape[0], table[1]}};
+    cases.push_back({.name = std::move(name),
+                     .op = make_op(IndexCopy{}),
+                     .inputs = {{{f32, std::move(table)}}, std::move(index), {std::move(source)}},
+                     .gradient = false});
+  };
+  add("some rows", {11, 7}, ascending(9, 11));
+  add("one row", {4, 16}, ascending(1, 4));
+  add("some out of range", {3, 5}, ascending(8, 6));
+  add("i32", {5, 1}, ascending(9, 5, i32));
+  add("no index", {5, 3}, ascending(0, 5));
+  add("no row", {0, 3}, ascending(4, 5));
+  add("for threads", {5000, 70}, ascending(600, 5000));
+  return cases;
+}
+
+}  // namespace metronome

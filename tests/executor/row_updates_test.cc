@@ -1,0 +1,205 @@
+// Tables of which only those rows are updated that a step looked up.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "executor/record/plan_record.h"
+#include "tests/executor/run_error.h"
+#include "tests/executor/targets.h"
+
+namespace metronome::row_updates_test {
+namespace {
+
+using tests::OnEveryTarget;
+using tests::run_error;
+
+constexpr std::int64_t kRows = 40, kWidth = 3;
+
+/// loss = the sum of weight * table[index], so that the gradient of a looked up row is its weight.
+struct LookUp {
+  Graph g{"lookup"};
+  Value index, weight, table;
+  LookUp(const Optimizer& optimizer, Element element, Shape shape = {2, 4}) {
+    index = g.input("index", i64, shape);
+    shape.push_back(kWidth);
+    weight = g.input("weight", element, shape);
+    table = g.parameter("table", {element, {kRows, kWidth}}, normal(0, 1));
+    g.minimize(sum(weight * embedding_lookup(table, index)), optimizer);
+  }
+};
+
+at::Tensor indices(std::vector<std::int64_t> all, const Shape& shape = {2, 4}) {
+  return at::tensor(all, at::kLong).reshape(shape);
+}
+
+bool runs(const Executable& step, std::string_view op) {
+  const PlanRecord record = step.plan_record();
+  return std::ranges::any_of(record.plans[0].nodes,
+                             [&](const auto& node) { return node.op == op; });
+}
+
+Executable compiled(const Graph& g, const Target& target = cpu_replay()) {
+  return compile(g, target, tests::plain_options());
+}
+
+TEST_CASE("SGD of looked up rows has the bits of SGD of the whole table") {
+  for (const int threads : {1, 3}) {
+    LookUp net(Sgd{.lr = 0.1}, f32);
+    CompileOptions options = tests::plain_options();
+    options.threads = threads;
+    Executable step = compile(net.g, cpu_replay(), options);
+    CHECK(runs(step, "index_copy"));
+    CHECK_FALSE(runs(step, "embedding_grad"));
+    CHECK(step.report().plan(train).copies == 0);
+    at::Tensor table = step.get("table").clone();
+    for (int k = 0; k < 3; ++k) {
+      const at::Tensor index = indices({7, k, 7, 39, 0, 7, 39 - k, 7});
+      const at::Tensor weight = at::randn({2, 4, kWidth});
+      step.run({{net.index, index}, {net.weight, weight}});
+      at::Tensor sums = at::zeros_like(table);
+      for (int i = 0; i < 8; ++i) {
+        sums[index.view(-1)[i].item<std::int64_t>()] += weight.view({8, kWidth})[i];
+      }
+      table += sums * -0.1F;
+      CHECK(at::equal(step.get("table"), table));
+    }
+  }
+}
+
+TEST_CASE("every target updates the same rows") {
+  for (const Sgd& sgd : {Sgd{.lr = 0.1}, Sgd{.lr = 0.1, .clip_norm = 0.5}}) {
+    LookUp net(sgd, f64);
+    OnEveryTarget all(net.g);
+    for (int k = 0; k < 4; ++k) {
+      all.run({{net.index, indices({7, k, 7, 39, 0, 7, 39 - k, 7})},
+               {net.weight, at::randn({2, 4, kWidth}, at::kDouble)}});
+    }
+  }
+}
+
+TEST_CASE("an index out of range updates no row, and is reported once, where it is looked up") {
+  LookUp net(Sgd{.lr = 0.1}, f32);
+  Executable step = compiled(net.g);
+  const at::Tensor before = step.get("table").clone();
+  step.run({{net.index, indices({-1, kRows, 3, 3, 3, 3, 3, 3})},
+            {net.weight, at::ones({2, 4, kWidth})}});
+  REQUIRE(step.fault());
+  CHECK(step.fault()->find("index -1") != std::string::npos);
+  const at::Tensor changed = step.get("table").ne(before).any(1).nonzero().view(-1);
+  CHECK(at::equal(changed, at::tensor({3}, at::kLong)));
+}
+
+TEST_CASE("the whole table is updated where all of it may change, or half of it is looked up") {
+  for (const Sgd& sgd : {Sgd{.momentum = 0.9}, Sgd{.weight_decay = 0.1}, Sgd{.clip_norm = 1}}) {
+    CHECK_FALSE(runs(compiled(LookUp(sgd, f32).g), "index_copy"));
+  }
+  CHECK_FALSE(runs(compiled(LookUp(Adam{}, f32).g), "index_copy"));
+  CHECK(runs(compiled(LookUp(Sgd{}, f32, {kRows / 2}).g), "index_copy"));
+  CHECK_FALSE(runs(compiled(LookUp(Sgd{}, f32, {kRows / 2 + 1}).g), "index_copy"));
+}
+
+TEST_CASE("gradients of a table that users read are those of all rows") {
+  LookUp net(Sgd{.lr = 0.1}, f64);
+  net.g.output("gradient", net.g.gradient(net.table));
+  OnEveryTarget all(net.g);
+  const at::Tensor weight = at::randn({2, 4, kWidth}, at::kDouble);
+  all.run({{net.index, indices({1, 1, 2, 3, 4, 5, 6, 7})}, {net.weight, weight}});
+  const at::Tensor gradient = all.replay().read("gradient");
+  CHECK(gradient.sizes() == at::IntArrayRef({kRows, kWidth}));
+  CHECK(at::equal(gradient[1], weight[0][0] + weight[0][1]));
+  CHECK(gradient[8].eq(0).all().item<bool>());
+}
+
+// ---- lazy Adam
+// -----------------------------------------------------------------------------------
+
+/// torch.optim.SparseAdam on the host, in f64.
+struct SparseAdam {
+  at::Tensor table, m = at::zeros_like(table), v = at::zeros_like(table);
+  double lr = 0.1;
+  int t = 0;
+  void step(const at::Tensor& index, at::Tensor weight, double factor = 1) {
+    ++t;
+    at::Tensor sums = at::zeros_like(table);
+    sums.index_add_(0, index.view(-1), weight.reshape({-1, kWidth}) * factor);
+    const double step = lr / (1 - std::pow(0.9, t)), root = std::sqrt(1 - std::pow(0.999, t));
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      if (!index.eq(row).any().item<bool>()) continue;
+      m[row] = m[row] * 0.9 + sums[row] * 0.1;
+      v[row] = v[row] * 0.999 + sums[row].square() * 0.001;
+      table[row] -= step * m[row] / (v[row].sqrt() / root + 1e-8);
+    }
+  }
+};
+
+TEST_CASE("lazy Adam is torch.optim.SparseAdam, on every target but eager") {
+  LookUp net(Adam{.lr = 0.1, .lazy = true}, f64);
+  std::vector<Executable> all;
+  for (const Target& target : {cpu_replay(), stepwise(), tests::device_of_host()}) {
+    all.push_back(compiled(net.g, target));
+  }
+  SparseAdam expected{all[0].get("table").clone()};
+  for (int k = 0; k < 5; ++k) {
+    const at::Tensor index = indices({7, k, 7, 39, 0, 7, 39 - k, 7});
+    const at::Tensor weight = at::randn({2, 4, kWidth}, at::kDouble);
+    expected.step(index, weight);
+    for (Executable& step : all) {
+      step.run({{net.index, index}, {net.weight, weight}});
+      CHECK(at::allclose(step.get("table"), expected.table, 1e-12, 1e-12));
+      CHECK(at::allclose(step.get("optimizer/exp_avg/table"), expected.m, 1e-12, 1e-12));
+      CHECK(at::allclose(step.get("optimizer/exp_avg_sq/table"), expected.v, 1e-12, 1e-12));
+    }
+  }
+  CHECK_FALSE(runs(all[0], "embedding_grad"));
+  CHECK(all[0].report().plan(train).copies == 0);
+}
+
+TEST_CASE("lazy Adam clips by the norm of all gradients") {
+  LookUp net(Adam{.lr = 0.1, .clip_norm = 0.5, .lazy = true}, f64);
+  Executable step = compiled(net.g);
+  SparseAdam expected{step.get("table").clone()};
+  for (int k = 0; k < 3; ++k) {
+    const at::Tensor index = indices({0, 1, 2, 3, 4, 5, 6, 7 + k});
+    const at::Tensor weight = at::randn({2, 4, kWidth}, at::kDouble);
+    expected.step(index, weight, 0.5 / (weight.norm().item<double>() + 1e-6));
+    step.run({{net.index, index}, {net.weight, weight}});
+    CHECK(at::allclose(step.get("table"), expected.table, 1e-12, 1e-12));
+  }
+}
+
+TEST_CASE("lazy Adam updates all rows of a table that is read in another way, too") {
+  Graph g("tied");
+  const Value index = g.input("index", i64, {4});
+  const Value table = g.parameter("table", {f64, {kRows, kWidth}}, normal(0, 1));
+  const Value h = embedding_lookup(table, index);
+  g.minimize(mean(square(matmul(h, table.transpose(0, 1)))), Adam{.lazy = true});
+  Executable step = compiled(g);
+  const at::Tensor before = step.get("table").clone();
+  step.run({{index, indices({1, 2, 3, 4}, {4})}});
+  CHECK(step.get("table").ne(before).any(1).all().item<bool>());
+}
+
+TEST_CASE("lazy Adam refuses a weight decay, and eager refuses lazy Adam") {
+  LookUp decayed(Adam{.weight_decay = 0.1, .lazy = true}, f32);
+  const std::string mistake = run_error([&] {
+    try {
+      decayed.g.validate();
+    } catch (const GraphError& error) {
+      throw RunError(error.what());
+    }
+  });
+  CHECK_MESSAGE(
+      mistake.ends_with("adam cannot train the graph\n  requires   no weight_decay for lazy, as "
+                        "most rows would miss theirs, but 0.1"),
+      mistake);
+  LookUp net(Adam{.lazy = true}, f32);
+  CHECK(run_error([&] { compiled(net.g, eager()); }) ==
+        "graph \"lookup\": eager trains by libtorch's own optimizers, and the optimizer \"adam\", "
+        "which is lazy, is none of them; compile for another target, such as cpu_replay or "
+        "stepwise, or minimize with Adam, AdamW or Sgd");
+}
+
+}  // namespace
+}  // namespace metronome::row_updates_test
