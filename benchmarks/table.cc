@@ -73,6 +73,7 @@ Json to_json(const Comparison& c) {
 Json to_json(const Machine& machine) {
   Json json = {{"cpu", machine.cpu},
                {"cores", machine.cores},
+               {"core_round_trip_ns", machine.core_round_trip_ns},
                {"load", machine.load},
                {"isa", machine.isa},
                {"libtorch", machine.libtorch}};
@@ -93,8 +94,12 @@ std::string time(const Samples& samples) {
 }  // namespace
 
 std::string to_string(const Machine& machine) {
-  const std::string host = fmt::format("{}, {} cores ({}), load {:.2f}, libtorch {}", machine.cpu,
-                                       machine.cores, machine.isa, machine.load, machine.libtorch);
+  const std::string apart =
+      machine.cores > 1 ? fmt::format(", {:.0f} ns there and back", machine.core_round_trip_ns)
+                        : "";
+  const std::string host =
+      fmt::format("{}, {} cores ({}{}), load {:.2f}, libtorch {}", machine.cpu, machine.cores,
+                  machine.isa, apart, machine.load, machine.libtorch);
   if (machine.device.empty()) return host;
   return fmt::format("{} ({}); {}", machine.device, machine.device_libraries, host);
 }

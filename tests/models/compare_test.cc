@@ -124,7 +124,10 @@ TEST_CASE("a comparison of a small model fills every field") {
     CHECK(result[positive].get<double>() > 0);
   }
   CHECK(result["arena_bytes"] >= result["lower_bound_bytes"]);
-  CHECK(json["machine"]["cores"].get<int>() > 0);
+  const int cores = json["machine"]["cores"].get<int>();
+  CHECK(cores > 0);
+  const double there_and_back = json["machine"]["core_round_trip_ns"].get<double>();
+  CHECK((cores > 1 ? there_and_back > 10 : there_and_back == 0));
 }
 
 }  // namespace
