@@ -183,6 +183,10 @@ def environment(name: str, folder: Path, device: str, threads: int, tf32: bool) 
         "NPROC": str(threads),  # the threads of JAX's CPU client
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # The C library keeps what is freed, so that a step's large tensors are no new pages each time: eager
+        # takes 1.1 s in place of 1.55 for a step of convnet at full scale.
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     }
     if name == "metronome":
         # Where its libraries lie: not those of another peer's process.
