@@ -1,5 +1,6 @@
 #include "executor/support/contention.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>

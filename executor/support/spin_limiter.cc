@@ -22,7 +22,7 @@ namespace {
 
 // Threads of a team that wait for a core at a time: above kTooMuch spinning is cut short, below
 // kEnough it is free again. One other program that is always busy makes it 0.6 to 1, programs that
-// take turns with this one, whose threads still spin when a turn begins, 0.1 to 0.3.
+// take turns with this one, whose threads still spin when a turn begins, 0.1 to 0.4.
 constexpr double kTooMuch = 0.5, kEnough = 0.3;
 
 /// Waits until it is told to stop, or for that long.
