@@ -27,6 +27,7 @@
 #include "ops/pool/avg_pool.h"
 #include "ops/pool/max_pool.h"
 #include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/recurrent_scan.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rms_norm/rms_norm.h"
@@ -54,6 +55,8 @@ using KernelOps = OpList<
     Elementwise, Cast, Dropout,
     // linear algebra
     Matmul, Linear, Convolution, TransposedConvolution, ConvolutionWeightGrad,
+    // recurrent layers
+    RecurrentScan, RecurrentScanGrad,
     // norms and softmax
     LayerNorm, LayerNormGrad, RmsNorm, RmsNormGrad, BatchNorm, BatchNormGrad, BatchNormEvaluate,
     Softmax, SoftmaxGrad,

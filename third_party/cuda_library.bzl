@@ -19,12 +19,15 @@ _FLAGS = [
     "-fPIC,-ffp-contract=off",
 ]
 
-# What the compiler says goes into the report, and all but the assembler's lines about resources onto
+# nvcc names its files after its process, and sandboxes number processes alike, so each call has a
+# folder of its own. What the compiler says goes into the report, and all but the assembler's lines about resources onto
 # the error stream too.
 _COMPILE = """
 report=$1
 shift
 status=0
+export TMPDIR=$(mktemp -d)
+trap 'rm -rf "$TMPDIR"' EXIT
 "$@" 2>"$report" || status=$?
 grep -vE '^(ptxas info|ptxas +[.]|    [0-9]+ bytes stack frame)' "$report" >&2 || true
 exit $status

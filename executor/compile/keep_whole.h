@@ -17,10 +17,10 @@
 namespace metronome::executor::compile {
 
 /// `Settings::keeps` of one plan. An op with a vjp and an expansion runs whole where the back end
-/// has kernels for it and for all that its vjp makes, and these are not slower than the kernels of
-/// the expansion: by the tuning file, else as timed, else (where nothing may be timed, or the
-/// expansion takes far more memory) whole. Each distinct (op, types) is decided once; `report`
-/// gains a line for each that was timed or looked up.
+/// has kernels for it and for all that its vjp makes, of these types, and they are not slower than
+/// the kernels of the expansion: by the tuning file, else as timed, else (where nothing may be
+/// timed, or the expansion takes far more memory) whole. Each distinct (op, types) is decided once;
+/// `report` gains a line for each that was timed or looked up.
 class KeepWhole {
  public:
   KeepWhole(const Kernels& kernels, const Settings& settings, const CompileOptions& options,

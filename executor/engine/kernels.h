@@ -21,7 +21,8 @@ class Kernels {
   /// Processor, instruction set, threads, library versions: the first part of a tuning key.
   virtual std::string machine() const = 0;
   virtual bool has(const Op& op) const = 0;
-  /// Returns the candidates that could run a node, the fixed rule's choice first.
+  /// Returns the candidates that could run a node, the fixed rule's choice first; none where the
+  /// kernels of an op that has an expansion do not take such operands.
   virtual std::vector<Candidate> candidates(const Node& node,
                                             std::span<const Type> inputs) const = 0;
   struct Fastest {

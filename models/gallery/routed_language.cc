@@ -23,7 +23,7 @@
 namespace metronome::gallery {
 namespace {
 
-constexpr std::int64_t kRows = 16, kLength = 32, kWidth = 64, kBytes = 256;
+constexpr std::int64_t kBatchRows = 16, kLength = 32, kWidth = 64, kBytes = 256;
 
 struct RoutedModel {
   RoutedModel(std::int64_t rows, std::int64_t length, bool trains) {
@@ -54,10 +54,10 @@ struct RoutedModel {
 
 /// Row r of step `step` goes on where it ended in the step before, as if its part were a ring.
 at::Tensor rows_of(const std::string& text, std::int64_t step, std::int64_t shift) {
-  at::Tensor rows = at::empty({kRows, kLength}, at::TensorOptions(at::kLong));
-  const auto part = static_cast<std::int64_t>(text.size()) / kRows;
+  at::Tensor rows = at::empty({kBatchRows, kLength}, at::TensorOptions(at::kLong));
+  const auto part = static_cast<std::int64_t>(text.size()) / kBatchRows;
   auto numbers = rows.accessor<std::int64_t, 2>();
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < kBatchRows; ++r) {
     for (std::int64_t t = 0; t < kLength; ++t) {
       const std::int64_t place = (step * kLength + t + shift) % part;
       numbers[r][t] = static_cast<unsigned char>(text[static_cast<std::size_t>(r * part + place)]);
@@ -70,11 +70,11 @@ at::Tensor rows_of(const std::string& text, std::int64_t step, std::int64_t shif
 
 RoutedLanguageResult learn_and_write(const RoutedLanguageOptions& options,
                                      const std::function<void(const std::string& line)>& say) {
-  if (static_cast<std::int64_t>(options.text.size()) < kRows * (kLength + 1)) {
+  if (static_cast<std::int64_t>(options.text.size()) < kBatchRows * (kLength + 1)) {
     throw RunError(fmt::format("a text of {} bytes, but {} or more are needed", options.text.size(),
-                               kRows * (kLength + 1)));
+                               kBatchRows * (kLength + 1)));
   }
-  const RoutedModel model(kRows, kLength, true), one(1, 1, false);
+  const RoutedModel model(kBatchRows, kLength, true), one(1, 1, false);
   Executable step =
       compile({{&model.g, {train}}, {&one.g, {advance}}}, cpu_replay(), {.seed = options.seed});
 

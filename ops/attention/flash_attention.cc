@@ -8,7 +8,6 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/flash_candidates.h"
 #include "ops/rules/axis.h"
 #include "ops/rules/require.h"
 
@@ -65,8 +64,6 @@ double FlashSizes::pairs() const {
   }
   return static_cast<double>(heads) * seen;
 }
-
-std::vector<Candidate> only(const Candidate& candidate) { return {candidate}; }
 
 // ---- forward -------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "ops/attention/flash_attention.h"
-#include "ops/attention/flash_candidates.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/isa/gemm_tile.h"
 #include "ops/cpu/launch.h"

@@ -11,7 +11,7 @@
 namespace metronome::METRONOME_ISA {
 namespace {
 
-constexpr std::int64_t kStrip = 64;  // columns that are summed together
+constexpr std::int64_t kColumnsTogether = 64;  // columns that are summed together
 
 /// The type in which sums of T are made. Integers wrap around.
 template <class T>
@@ -27,18 +27,18 @@ struct CumsumKernel {
   int threads;
 
   void operator()() const {
-    const std::int64_t strips = (inner + kStrip - 1) / kStrip;
-    const std::int64_t grain = 4096 / (count * std::min(inner, kStrip)) + 1;
+    const std::int64_t strips = (inner + kColumnsTogether - 1) / kColumnsTogether;
+    const std::int64_t grain = 4096 / (count * std::min(inner, kColumnsTogether)) + 1;
     parallel_for(threads, outer * strips, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t o = i / strips, column = (i - o * strips) * kStrip;
-        strip(o * count * inner + column, std::min(kStrip, inner - column));
+        const std::int64_t o = i / strips, column = (i - o * strips) * kColumnsTogether;
+        strip(o * count * inner + column, std::min(kColumnsTogether, inner - column));
       }
     });
   }
 
   void strip(std::int64_t origin, std::int64_t width) const {
-    Total<T> total[kStrip];
+    Total<T> total[kColumnsTogether];
     std::fill_n(total, width, Total<T>(0));
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t row = origin + (reverse ? count - 1 - k : k) * inner;

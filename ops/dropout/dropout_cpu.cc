@@ -13,11 +13,11 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 // Counters of the generator that run side by side, one to a lane of 64 bits.
-constexpr std::int64_t kCounters = sizeof(Simd<double>::Reg) / 8;
-constexpr std::int64_t kBlock = 4 * kCounters;
+constexpr std::int64_t kCountersTogether = sizeof(Simd<double>::Reg) / 8;
+constexpr std::int64_t kBlock = 4 * kCountersTogether;
 constexpr std::int64_t kBlocksGrain = 128 * kBlock;
 
-typedef std::uint64_t Lanes __attribute__((vector_size(8 * kCounters)));
+typedef std::uint64_t Lanes __attribute__((vector_size(8 * kCountersTogether)));
 
 /// Products of the lower halves of the lanes.
 Lanes product(const Lanes& a, const Lanes& b) {
@@ -35,7 +35,7 @@ void philox_block(PhiloxKey key, std::uint64_t replay, std::uint64_t first,
                   std::uint32_t (&words)[kBlock]) {
   const auto all = [](std::uint64_t x) { return Lanes{} + x; };
   Lanes index = all(first);
-  for (std::int64_t j = 0; j < kCounters; ++j) index[j] += static_cast<std::uint64_t>(j);
+  for (std::int64_t j = 0; j < kCountersTogether; ++j) index[j] += static_cast<std::uint64_t>(j);
   // Words lie in the lower halves; what the upper ones hold is never looked at.
   Lanes c0 = index, c1 = index >> 32, c2 = all(replay), c3 = all(replay >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -49,7 +49,7 @@ void philox_block(PhiloxKey key, std::uint64_t replay, std::uint64_t first,
   }
   const Lanes low = all(0xFFFFFFFFu);
   const Lanes front = (c0 & low) | (c1 << 32), back = (c2 & low) | (c3 << 32);
-  for (std::int64_t j = 0; j < kCounters; ++j) {
+  for (std::int64_t j = 0; j < kCountersTogether; ++j) {
     const std::uint64_t four[2] = {front[j], back[j]};
     std::memcpy(words + 4 * j, four, sizeof(four));
   }

@@ -45,7 +45,8 @@ State cell_step(RecurrentKind kind, std::int64_t hidden, const CellOptions& opti
   if (weights.poisoned()) return nothing;
   if (!state.hidden.present()) state.hidden = make_constant(emitter, 0, type, line);
   if (keeps_cell && !state.cell.present()) state.cell = make_constant(emitter, 0, type, line);
-  const Values parts = recurrent::input_parts(kind, x, weights, line);
+  const Values parts =
+      recurrent::parts_of_gates(kind, recurrent::input_part(kind, x, weights, line), line);
   return recurrent::step(kind, parts, state, weights, nonlinearity, line);
 }
 

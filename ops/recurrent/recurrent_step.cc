@@ -37,13 +37,16 @@ bool Weights::poisoned() const {
   return ih.poisoned() || hh.poisoned() || bias_ih.poisoned() || bias_hh.poisoned();
 }
 
-Values input_parts(RecurrentKind kind, Value x, const Weights& weights, Line line) {
-  if (kind == RecurrentKind::gru) {
-    return chunk(linear_of(x, weights.ih, weights.bias_ih, line), 3, -1, line);
-  }
+Value input_part(RecurrentKind kind, Value x, const Weights& weights, Line line) {
+  if (kind == RecurrentKind::gru) return linear_of(x, weights.ih, weights.bias_ih, line);
   const Value bias =
       weights.bias_ih.present() ? weights.bias_ih + weights.bias_hh : weights.bias_ih;
-  return {linear_of(x, weights.ih, bias, line)};
+  return linear_of(x, weights.ih, bias, line);
+}
+
+Values parts_of_gates(RecurrentKind kind, const Value& part, Line line) {
+  if (kind == RecurrentKind::gru) return chunk(part, 3, -1, line);
+  return {part};
 }
 
 State step(RecurrentKind kind, std::span<const Value> parts, const State& state,

@@ -22,9 +22,13 @@ struct State {
   Value cell;  ///< absent but of an lstm
 };
 
-/// Returns the part of the gates that comes from x [..., in]: one product for any number of steps.
-/// One value, or for a gru, whose reset gate acts on the hidden product alone, one for each gate.
-Values input_parts(RecurrentKind kind, Value x, const Weights& weights, Line line);
+/// Returns the part of the gates that comes from x [..., in], [..., gates hidden]: one product for
+/// any number of steps.
+Value input_part(RecurrentKind kind, Value x, const Weights& weights, Line line);
+
+/// That part as a step takes it: one value, or for a gru, whose reset gate acts on the hidden
+/// product alone, one for each gate.
+Values parts_of_gates(RecurrentKind kind, const Value& part, Line line);
 
 /// The state after one step whose input parts are [N, ...].
 State step(RecurrentKind kind, std::span<const Value> parts, const State& state,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "graph/emit/scope.h"
+#include "ops/recurrent/recurrent_scan.h"
 
 namespace metronome::recurrent {
 namespace {
@@ -52,37 +53,39 @@ struct UnrolledSequence : Unrolling {
     return lengths.reshape({1, rows(), 1}, line) > step;
   }
 
-  Values run_direction(const Value& in, std::int64_t layer, bool reverse, const Values& masks,
-                       State& state) const;
+  Value run_direction(const Value& in, std::int64_t layer, bool reverse, const Values& masks,
+                      State& state) const;
   Values run() const;
 };
 
-/// One layer in one direction over `in` [T, N, features]: the hidden states in order of time. Takes
-/// the first state from `state` and leaves the last one there. `masks`: of each step, or none.
-Values UnrolledSequence::run_direction(const Value& in, std::int64_t layer, bool reverse,
-                                       const Values& masks, State& state) const {
+/// True where a scan knows the step's nonlinearity.
+bool scans(RecurrentKind kind, UnaryFunction nonlinearity) {
+  return kind != RecurrentKind::rnn || nonlinearity.function == Function::tanh ||
+         nonlinearity.function == Function::relu;
+}
+
+/// One layer in one direction over `in` [T, N, features]: the hidden states. Takes the first state
+/// from `state` and leaves the last one there. `masks`: of each step, or none.
+Value UnrolledSequence::run_direction(const Value& in, std::int64_t layer, bool reverse,
+                                      const Values& masks, State& state) const {
   const Weights& own = weights[static_cast<std::size_t>(layer * directions() + reverse)];
   const std::string name = fmt::format("l{}{}", layer, reverse ? "_reverse" : "");
   const PathScope place(emitter(), name, PathScope::Kind::layer);
-  std::vector<Values> parts;  // of each gate, of each step
-  for (const Value& part : input_parts(kind, in, own, line)) {
-    parts.push_back(steps_apart(part, steps(), line));
+  const Value part = input_part(kind, in, own, line);
+  if (!masks.empty() || !scans(kind, nonlinearity)) {
+    return stack(run_steps({kind, reverse, nonlinearity, own, masks}, part, state, line), 0, line);
   }
-  Values outputs(static_cast<std::size_t>(steps()));
-  for (std::int64_t k = 0; k < steps(); ++k) {
-    const auto t = static_cast<std::size_t>(reverse ? steps() - 1 - k : k);
-    const PathScope copy(emitter(), static_cast<int>(t), true);
-    Values now;
-    for (const Values& part : parts) now.push_back(part[t]);
-    State next = step(kind, now, state, own, nonlinearity, line);
-    if (!masks.empty()) {
-      next.hidden = where(masks[t], next.hidden, state.hidden, line);
-      if (keeps_cell()) next.cell = where(masks[t], next.cell, state.cell, line);
-    }
-    state = next;
-    outputs[t] = state.hidden;
-  }
-  return outputs;
+  const RecurrentScan op{
+      .kind = kind,
+      .relu = kind == RecurrentKind::rnn && nonlinearity.function == Function::relu,
+      .reverse = reverse};
+  Values operands{part, state.hidden};
+  if (keeps_cell()) operands.push_back(state.cell);
+  operands.push_back(own.hh);
+  if (kind == RecurrentKind::gru && own.bias_hh.present()) operands.push_back(own.bias_hh);
+  const Values made = apply(make_op(op), operands, line, op.results());
+  state = {made[1], keeps_cell() ? made[2] : Value()};
+  return made[0];
 }
 
 Values UnrolledSequence::run() const {
@@ -99,7 +102,7 @@ Values UnrolledSequence::run() const {
     for (std::int64_t direction = 0; direction < directions(); ++direction) {
       State state = first_state(layer * directions() + direction);
       if (state.hidden.poisoned() || state.cell.poisoned()) return {};
-      streams.push_back(stack(run_direction(stream, layer, direction == 1, masks, state), 0, line));
+      streams.push_back(run_direction(stream, layer, direction == 1, masks, state));
       hiddens.push_back(state.hidden);
       cells.push_back(state.cell);
     }
@@ -114,6 +117,31 @@ Values UnrolledSequence::run() const {
 }
 
 }  // namespace
+
+Values run_steps(const OneDirection& steps, const Value& part, State& state, Line line) {
+  if (part.poisoned()) return {part};
+  Emitter* const emitter = part.emitter(line);
+  const std::int64_t count = part.size(0);
+  std::vector<Values> parts;  // of each gate, of each step
+  for (const Value& each : parts_of_gates(steps.kind, part, line)) {
+    parts.push_back(steps_apart(each, count, line));
+  }
+  Values outputs(static_cast<std::size_t>(count));
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto t = static_cast<std::size_t>(steps.reverse ? count - 1 - k : k);
+    const PathScope copy(emitter, static_cast<int>(t), true);
+    Values now;
+    for (const Values& of_gate : parts) now.push_back(of_gate[t]);
+    State next = step(steps.kind, now, state, steps.weights, steps.nonlinearity, line);
+    if (!steps.masks.empty()) {
+      next.hidden = where(steps.masks[t], next.hidden, state.hidden, line);
+      if (next.cell.present()) next.cell = where(steps.masks[t], next.cell, state.cell, line);
+    }
+    state = next;
+    outputs[t] = state.hidden;
+  }
+  return outputs;
+}
 
 Values unrolled(const Unrolling& sequence, Line line) {
   return UnrolledSequence{sequence, line}.run();

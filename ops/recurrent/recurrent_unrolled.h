@@ -1,4 +1,5 @@
-// A recurrent layer written out: the input products of all steps ahead, then step after step.
+// A recurrent layer written out: the input products of all steps ahead, then step after step, in
+// one op where no row ends before the others.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,20 @@
 #include "ops/recurrent/recurrent_step.h"
 
 namespace metronome::recurrent {
+
+/// One layer's steps in one direction.
+struct OneDirection {
+  RecurrentKind kind;
+  bool reverse;
+  UnaryFunction nonlinearity;
+  Weights weights;  ///< those of the input are not read
+  Values masks;     ///< of each step, where a row still runs: bool [N, 1]; or none
+};
+
+/// The hidden states in order of time, from the input's part of the gates [T, N, gates hidden].
+/// Takes the first state from `state` and leaves the last one there. Nodes of step t lie under
+/// `<t>/`.
+Values run_steps(const OneDirection& steps, const Value& part, State& state, Line line);
 
 /// The operands and options of a sequence. Weights: of layer 0, its second direction, layer 1, ...
 struct Unrolling {
@@ -24,8 +39,8 @@ struct Unrolling {
 };
 
 /// The output, the last hidden states and an lstm's last cells; nothing if an operand cannot be
-/// computed with, which is recorded. Nodes of step t lie under `l<k>/<t>/`, or
-/// `l<k>_reverse/<t>/`.
+/// computed with, which is recorded. Nodes lie under `l<k>/`, or
+/// `l<k>_reverse/`.
 Values unrolled(const Unrolling& sequence, Line line);
 
 }  // namespace metronome::recurrent

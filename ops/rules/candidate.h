@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace metronome {
 
@@ -46,5 +47,9 @@ struct Candidate {
 /// "mkl"; "cublaslt 1f00a2, bias apart": what reports say and the tuning file keeps. Candidates for
 /// one node have different names.
 std::string name_of(const Candidate& candidate);
+
+/// The choice among one. A vector made in the files of an instruction set brings that into the
+/// standard library's code, which runs on every machine (third_party/isa_test.sh).
+std::vector<Candidate> only(const Candidate& candidate);
 
 }  // namespace metronome

@@ -52,22 +52,22 @@ void check_same(const Written& one, const Written& other, const Shape& shape) {
   }
 }
 
-const Layer kRows = rowwise([](Value x) {
+const Layer kRowwise = rowwise([](Value x) {
   return x.through(layer_norm()).through(residual(linear(6))).through(gelu).through(linear(2));
 });
 
 TEST_CASE("each: rowwise layers run once, and give what a call for each row gives") {
   for (const Shape& shape : {Shape{4, 6}, Shape{3, 2, 6}}) {
-    check_same([](Value x) { return x.each(kRows); },
-               [](Value x) { return x.each(unmarked(kRows)); }, shape);
+    check_same([](Value x) { return x.each(kRowwise); },
+               [](Value x) { return x.each(unmarked(kRowwise)); }, shape);
   }
 }
 
 TEST_CASE("slices: rowwise layers run once, and give what a call for each slice gives") {
   for (const Shape& shape : {Shape{4, 12}, Shape{12}, Shape{2, 3, 6}}) {
     const std::int64_t n = shape.back() == 12 ? 2 : 1;
-    check_same([n](Value x) { return x.slices(n, kRows); },
-               [n](Value x) { return x.slices(n, unmarked(kRows)); }, shape);
+    check_same([n](Value x) { return x.slices(n, kRowwise); },
+               [n](Value x) { return x.slices(n, unmarked(kRowwise)); }, shape);
   }
 }
 

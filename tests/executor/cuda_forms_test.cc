@@ -14,14 +14,14 @@
 namespace metronome::cuda_forms_test {
 namespace {
 
-constexpr Line kHere{"forms.cc", 7};
+constexpr Line kFormsLine{"forms.cc", 7};
 
 /// Two branches side by side, for two streams.
 struct Wide {
   Graph g{"wide"};
   Value x = g.input("x", f32, {4, 8});
   Wide() {
-    const LineScope scope(&g.emitter(), kHere);
+    const LineScope scope(&g.emitter(), kFormsLine);
     const Value a = x.through(linear(8)).through(tanh), b = x.through(linear(8)).through(tanh);
     g.output("y", a * b);
     g.minimize(mean(a * b), Sgd{.lr = 0.1});

@@ -21,12 +21,13 @@ namespace {
 struct Told final : executor::Kernels {
   std::function<bool(std::string_view)> has_it = [](std::string_view) { return true; };
   std::function<double(std::string_view)> seconds_of = [](std::string_view) { return 1.0; };
+  bool takes = true;  ///< operands of any type
   mutable int timed = 0;
 
   std::string machine() const override { return "told"; }
   bool has(const Op& op) const override { return has_it(op.name()); }
   std::vector<Candidate> candidates(const Node&, std::span<const Type>) const override {
-    return {Candidate{}};
+    return std::vector<Candidate>(takes ? 1 : 0);
   }
   Fastest fastest(const Node& node, std::span<const Type>,
                   std::span<const Candidate>) const override {
@@ -67,6 +68,8 @@ TEST_CASE("an op runs expanded where the back end lacks it, or what its vjp make
   CHECK_FALSE(ask(kernels).whole);
   CHECK(kernels.timed == 0);
   CHECK(ask(kernels, evaluate).whole);  // which makes no gradient
+  kernels.takes = false;
+  CHECK_FALSE(ask(kernels, evaluate).whole);
 }
 
 TEST_CASE("an op that the back end covers runs whole where that is not slower") {

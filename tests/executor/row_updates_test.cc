@@ -15,7 +15,7 @@ namespace {
 using tests::OnEveryTarget;
 using tests::run_error;
 
-constexpr std::int64_t kRows = 40, kWidth = 3;
+constexpr std::int64_t kTableRows = 40, kWidth = 3;
 
 /// loss = the sum of weight * table[index], so that the gradient of a looked up row is its weight.
 struct LookUp {
@@ -25,7 +25,7 @@ struct LookUp {
     index = g.input("index", i64, shape);
     shape.push_back(kWidth);
     weight = g.input("weight", element, shape);
-    table = g.parameter("table", {element, {kRows, kWidth}}, normal(0, 1));
+    table = g.parameter("table", {element, {kTableRows, kWidth}}, normal(0, 1));
     g.minimize(sum(weight * embedding_lookup(table, index)), optimizer);
   }
 };
@@ -83,7 +83,7 @@ TEST_CASE("an index out of range updates no row, and is reported where it is loo
   LookUp net(Sgd{.lr = 0.1}, f32);
   Executable step = compiled(net.g);
   const at::Tensor before = step.get("table").clone();
-  step.run({{net.index, indices({-1, kRows, 3, 3, 3, 3, 3, 3})},
+  step.run({{net.index, indices({-1, kTableRows, 3, 3, 3, 3, 3, 3})},
             {net.weight, at::ones({2, 4, kWidth})}});
   REQUIRE(step.fault());
   CHECK_MESSAGE(step.fault()->starts_with("embedding \"embedding\" ("), *step.fault());
@@ -97,8 +97,8 @@ TEST_CASE("the whole table is updated where all of it may change, or half of it 
     CHECK_FALSE(runs(compiled(LookUp(sgd, f32).g), "index_copy"));
   }
   CHECK_FALSE(runs(compiled(LookUp(Adam{}, f32).g), "index_copy"));
-  CHECK(runs(compiled(LookUp(Sgd{}, f32, {kRows / 2}).g), "index_copy"));
-  CHECK_FALSE(runs(compiled(LookUp(Sgd{}, f32, {kRows / 2 + 1}).g), "index_copy"));
+  CHECK(runs(compiled(LookUp(Sgd{}, f32, {kTableRows / 2}).g), "index_copy"));
+  CHECK_FALSE(runs(compiled(LookUp(Sgd{}, f32, {kTableRows / 2 + 1}).g), "index_copy"));
 }
 
 TEST_CASE("gradients of a table that users read are those of all rows") {
@@ -108,7 +108,7 @@ TEST_CASE("gradients of a table that users read are those of all rows") {
   const at::Tensor weight = at::randn({2, 4, kWidth}, at::kDouble);
   all.run({{net.index, indices({1, 1, 2, 3, 4, 5, 6, 7})}, {net.weight, weight}});
   const at::Tensor gradient = all.replay().read("gradient");
-  CHECK(gradient.sizes() == at::IntArrayRef({kRows, kWidth}));
+  CHECK(gradient.sizes() == at::IntArrayRef({kTableRows, kWidth}));
   CHECK(at::equal(gradient[1], weight[0][0] + weight[0][1]));
   CHECK(gradient[8].eq(0).all().item<bool>());
 }
@@ -123,7 +123,7 @@ struct SparseAdam {
     at::Tensor sums = at::zeros_like(table);
     sums.index_add_(0, index.view(-1), weight.reshape({-1, kWidth}) * factor);
     const double step = lr / (1 - std::pow(0.9, t)), root = std::sqrt(1 - std::pow(0.999, t));
-    for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t row = 0; row < kTableRows; ++row) {
       if (!index.eq(row).any().item<bool>()) continue;
       m[row] = m[row] * 0.9 + sums[row] * 0.1;
       v[row] = v[row] * 0.999 + sums[row].square() * 0.001;
@@ -170,7 +170,7 @@ TEST_CASE("lazy Adam clips by the norm of all gradients") {
 TEST_CASE("lazy Adam updates all rows of a table that is read in another way, too") {
   Graph g("tied");
   const Value index = g.input("index", i64, {4});
-  const Value table = g.parameter("table", {f64, {kRows, kWidth}}, normal(0, 1));
+  const Value table = g.parameter("table", {f64, {kTableRows, kWidth}}, normal(0, 1));
   const Value h = embedding_lookup(table, index);
   g.minimize(mean(square(matmul(h, table.transpose(0, 1)))), Adam{.lazy = true});
   Executable step = compiled(g);
@@ -181,7 +181,7 @@ TEST_CASE("lazy Adam updates all rows of a table that is read in another way, to
 
 TEST_CASE("lazy Adam refuses a weight decay, and eager refuses lazy Adam") {
   Graph g("decayed");
-  const Value table = g.parameter("table", {f32, {kRows, kWidth}}, {});
+  const Value table = g.parameter("table", {f32, {kTableRows, kWidth}}, {});
   const Value loss = mean(embedding_lookup(table, g.input("index", i64, {4})));
   const std::string line = fmt::format("{}:{}", __FILE__, __LINE__ + 1);
   g.minimize(loss, Adam{.weight_decay = 0.1, .lazy = true});

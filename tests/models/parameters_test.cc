@@ -14,7 +14,7 @@ struct Row {
   std::int64_t full;
 };
 
-constexpr Row kRows[] = {
+constexpr Row kModelRows[] = {
     {"mlp", 17'184, 331'008, 16'802'816},           {"residual_tower", 15'552, 927'232, 14'718'976},
     {"gated_routing", 3'112, 168'200, 2'638'856},   {"iterative_refine", 3'296, 198'400, 3'152'896},
     {"feedback_fixed", 880, 50'048, 790'016},       {"feedback_adaptive", 897, 50'177, 790'529},
@@ -24,15 +24,15 @@ constexpr Row kRows[] = {
 };
 
 TEST_CASE("a model has the parameters of its architecture at each scale") {
-  REQUIRE(models::all_models().size() == std::size(kRows));
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
+  REQUIRE(models::all_models().size() == std::size(kModelRows));
+  for (std::size_t i = 0; i < std::size(kModelRows); ++i) {
     const models::ModelEntry& entry = models::all_models()[i];
     CAPTURE(entry.name);
-    CHECK(entry.name == kRows[i].model);
-    CHECK(entry.make(Scale::small, f32).parameters == kRows[i].small);
-    CHECK(entry.make(Scale::medium, f32).parameters == kRows[i].medium);
-    CHECK(entry.make(Scale::full, f32).parameters == kRows[i].full);
-    CHECK(entry.make(Scale::small, f64).parameters == kRows[i].small);
+    CHECK(entry.name == kModelRows[i].model);
+    CHECK(entry.make(Scale::small, f32).parameters == kModelRows[i].small);
+    CHECK(entry.make(Scale::medium, f32).parameters == kModelRows[i].medium);
+    CHECK(entry.make(Scale::full, f32).parameters == kModelRows[i].full);
+    CHECK(entry.make(Scale::small, f64).parameters == kModelRows[i].small);
   }
 }
 

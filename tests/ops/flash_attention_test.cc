@@ -3,44 +3,16 @@
 #include <limits>
 
 #include "executor/metronome.h"
-#include "graph/passes/lower.h"
-#include "graph/passes/training/differentiate.h"
 #include "ops/attention/flash_attention.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
-#include "tests/ops/case_graph.h"
-#include "tests/ops/interpreter.h"
-#include "tests/ops/parameter_gradients.h"
+#include "tests/ops/whole_or_expanded.h"
 
 namespace metronome {
 namespace {
 
-Settings form_of(bool whole) {
-  Settings settings;
-  settings.keeps = [whole](const OpPtr& op, std::span<const Type>) {
-    return whole && op->name() == FlashAttention::name;
-  };
-  return settings;
-}
-
-/// The result and the three gradients.
-std::vector<at::Tensor> numbers_of(const CaseGraph& c, bool whole, int threads = 1) {
-  const ir::Graph graph = passes::differentiate(passes::lower(c.graph, form_of(whole)), {});
-  Interpreter run(graph, threads);
-  for (std::size_t i = 0; i < c.names.size(); ++i) run.set(c.names[i], c.tensors[i]);
-  run.run();
-  std::vector<at::Tensor> all = {run.tensor(graph.readables()[0].value).clone()};
-  for (const ParameterGradient& g : parameter_gradients(graph)) {
-    all.push_back(run.tensor(g.value).clone());
-  }
-  return all;
-}
-
-Case case_named(std::string_view name) {
-  for (Case& c : FlashAttention::cases()) {
-    if (c.name == name) return c;
-  }
-  throw std::runtime_error("no such case");
+std::vector<at::Tensor> numbers_of(const CaseGraph& c, bool whole) {
+  return metronome::numbers_of(c, FlashAttention::name, whole);
 }
 
 }  // namespace
@@ -62,19 +34,7 @@ TEST_CASE("attention over many positions keeps no scores, and trains") {
 }
 
 TEST_CASE("bits of attention do not depend on the number of threads") {
-  for (const Case& c : FlashAttention::cases()) {
-    for (const Element element : {f32, f64}) {
-      const CaseGraph graph(c, element, true);
-      const auto one = numbers_of(graph, true, 1);
-      for (const int threads : {2, 3, 7}) {
-        const auto several = numbers_of(graph, true, threads);
-        for (std::size_t i = 0; i < one.size(); ++i) {
-          INFO(c.name, ", ", threads, " threads, number ", i);
-          CHECK(one[i].equal(several[i]));
-        }
-      }
-    }
-  }
+  check_bits_by_threads<FlashAttention>([](const Case&) { return std::size_t{4}; });
 }
 
 TEST_CASE("an infinity or a NaN in a query, a key or a value ends where the expansion's does") {
@@ -82,7 +42,7 @@ TEST_CASE("an infinity or a NaN in a query, a key or a value ends where the expa
   for (const char* name : {"self", "several blocks, causal", "several blocks, a mask"}) {
     for (std::size_t operand = 0; operand < 3; ++operand) {
       for (const double number : {kInfinity, -kInfinity, std::nan("")}) {
-        CaseGraph c(case_named(name), f32, true);
+        CaseGraph c(case_of<FlashAttention>(name), f32, true);
         at::Tensor& x = c.tensors[operand];
         x.view({-1})[x.numel() / 2].fill_(number);
         const auto whole = numbers_of(c, true), expanded = numbers_of(c, false);

@@ -63,7 +63,7 @@ std::string report(const std::function<void(Graph&)>& declare) {
   return "";
 }
 
-constexpr Line kHere{"model.cc", 30};
+constexpr Line kLossLine{"model.cc", 30};
 
 Value input_of(Graph& g, const char* name, Element element, const Shape& shape) {
   return g.input(name, element, shape, {"model.cc", 10});
@@ -141,7 +141,8 @@ TEST_CASE("rows whose target is to be ignored count for nothing") {
 
 TEST_CASE("mse_loss does not broadcast") {
   CHECK(report([](Graph& g) {
-          mse_loss(input_of(g, "y", f32, {64, 256}), input_of(g, "target", f32, {64, 128}), kHere);
+          mse_loss(input_of(g, "y", f32, {64, 256}), input_of(g, "target", f32, {64, 128}),
+                   kLossLine);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  f32[64, 256]  \"y\"       model.cc:10\n"
@@ -151,7 +152,7 @@ TEST_CASE("mse_loss does not broadcast") {
 
 TEST_CASE("a target of the same elements in another shape is offered a reshape") {
   CHECK(report([](Graph& g) {
-          l1_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), kHere);
+          l1_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), kLossLine);
         }) ==
         "model.cc:30: l1_loss cannot join the graph as \"l1_loss\"\n"
         "  operand 0  f32[64, 1]  \"y\"       model.cc:10\n"
@@ -159,16 +160,17 @@ TEST_CASE("a target of the same elements in another shape is offered a reshape")
         "  requires   equal shapes, but [64, 1] and [64]\n"
         "  way out    reshape one: target.reshape({64, 1})");
   // So do losses that are formulas.
-  CHECK(report([](Graph& g) {
-          huber_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), {}, kHere);
-        })
-            .ends_with("\n  requires   equal shapes, but [64, 1] and [64]\n"
-                       "  way out    reshape one: x.reshape({64, 1})"));
+  CHECK(
+      report([](Graph& g) {
+        huber_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), {}, kLossLine);
+      })
+          .ends_with("\n  requires   equal shapes, but [64, 1] and [64]\n"
+                     "  way out    reshape one: x.reshape({64, 1})"));
 }
 
 TEST_CASE("element types are not promoted") {
   CHECK(report([](Graph& g) {
-          mse_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f64, {4}), kHere);
+          mse_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f64, {4}), kLossLine);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
@@ -179,7 +181,7 @@ TEST_CASE("element types are not promoted") {
 
 TEST_CASE("whole numbers have no mean square") {
   CHECK(report([](Graph& g) {
-          mse_loss(input_of(g, "y", i64, {4}), input_of(g, "target", i64, {4}), kHere);
+          mse_loss(input_of(g, "y", i64, {4}), input_of(g, "target", i64, {4}), kLossLine);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  i64[4]  \"y\"       model.cc:10\n"
@@ -191,7 +193,7 @@ TEST_CASE("whole numbers have no mean square") {
 TEST_CASE("the mean of no elements is not a number") {
   CHECK(report([](Graph& g) {
           bce_with_logits_loss(input_of(g, "y", f32, {0, 3}), input_of(g, "target", f32, {0, 3}),
-                               kHere);
+                               kLossLine);
         }) ==
         "model.cc:30: bce_with_logits_loss cannot join the graph as \"bce_with_logits_loss\"\n"
         "  operand 0  f32[0, 3]  \"y\"       model.cc:10\n"
@@ -201,7 +203,8 @@ TEST_CASE("the mean of no elements is not a number") {
 
 TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
   CHECK(report([](Graph& g) {
-          smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), -1, kHere);
+          smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), -1,
+                         kLossLine);
         }) ==
         "model.cc:30: smooth_l1_loss cannot join the graph as \"smooth_l1_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
@@ -209,7 +212,7 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
         "  requires   a finite beta of 0 or more, but -1");
   const auto of_beta = [](double beta) {
     return report([beta](Graph& g) {
-      smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), beta, kHere);
+      smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), beta, kLossLine);
     });
   };
   CHECK(of_beta(std::numeric_limits<double>::infinity())
@@ -221,7 +224,7 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
 TEST_CASE("cross entropy wants one class for each row") {
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
-                             input_of(g, "targets", i64, {31}), {}, kHere);
+                             input_of(g, "targets", i64, {31}), {}, kLossLine);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -232,7 +235,7 @@ TEST_CASE("cross entropy wants one class for each row") {
 TEST_CASE("cross entropy wants indices of i64") {
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
-                             input_of(g, "targets", i32, {32}), {}, kHere);
+                             input_of(g, "targets", i32, {32}), {}, kLossLine);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -244,7 +247,7 @@ TEST_CASE("cross entropy wants indices of i64") {
 TEST_CASE("cross entropy does not take distributions") {
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
-                             input_of(g, "targets", f32, {32, 10}), {}, kHere);
+                             input_of(g, "targets", f32, {32, 10}), {}, kLossLine);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -256,7 +259,7 @@ TEST_CASE("cross entropy does not take distributions") {
 TEST_CASE("cross entropy wants logits that are floating and have classes") {
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input_of(g, "logits", i32, {32, 10}),
-                             input_of(g, "targets", i64, {32}), {}, kHere);
+                             input_of(g, "targets", i64, {32}), {}, kLossLine);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  i32[32, 10]  \"logits\"   model.cc:10\n"
@@ -265,7 +268,7 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
         "  way out    cast it: x.cast(mt::f32)");
   CHECK(report([](Graph& g) {
           cross_entropy_loss(input_of(g, "logits", f32, {}), input_of(g, "targets", i64, {}), {},
-                             kHere);
+                             kLossLine);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[]  \"logits\"   model.cc:10\n"
@@ -274,14 +277,14 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
 }
 
 TEST_CASE("accuracy says the same of wrong operands") {
-  CHECK(
-      report([](Graph& g) {
-        accuracy(input_of(g, "logits", f32, {32, 10}), input_of(g, "targets", i64, {8}), {}, kHere);
-      }) ==
-      "model.cc:30: accuracy cannot be computed\n"
-      "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
-      "  operand 1  i64[8]       \"targets\"  model.cc:10\n"
-      "  requires   one target for each row of logits, [32], but [8]");
+  CHECK(report([](Graph& g) {
+          accuracy(input_of(g, "logits", f32, {32, 10}), input_of(g, "targets", i64, {8}), {},
+                   kLossLine);
+        }) ==
+        "model.cc:30: accuracy cannot be computed\n"
+        "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
+        "  operand 1  i64[8]       \"targets\"  model.cc:10\n"
+        "  requires   one target for each row of logits, [32], but [8]");
 }
 
 }  // namespace metronome::losses_test

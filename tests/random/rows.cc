@@ -79,7 +79,7 @@ constexpr auto kAny = Row::Operand::any;
 
 // Norms take a large eps, and nothing grows without bound: rounding must not be magnified, or no
 // two executors could be compared. The first one stands for those that do not fit.
-const std::array kRows = {
+const std::array kAllRows = {
     // elementwise
     Row{ROW(tanh(h))},
     Row{ROW(h.through(sigmoid) - 0.4)},
@@ -277,7 +277,7 @@ bool takes_operand(std::string_view text) {
 
 }  // namespace
 
-std::span<const Row> rows() { return kRows; }
+std::span<const Row> rows() { return kAllRows; }
 
 Numbers numbers_for(const Step& step, const Value& h, int line) {
   const auto rank = static_cast<std::uint32_t>(std::max<std::int64_t>(h.rank(), 1));
@@ -332,7 +332,7 @@ Term apply(Builder& builder, const Row& row, const Step& step, const Term& h) {
   // A poisoned stream has no shape to look at.
   const bool fits = row.fits == nullptr || (h.value.poisoned() && row.fits != once) ||
                     row.fits(h.value.shape(), numbers, builder.place());
-  if (!fits) return apply(builder, kRows[0], step, h);
+  if (!fits) return apply(builder, kAllRows[0], step, h);
   Term v;
   if (takes_operand(row.text)) {
     v = row.operand == kAlike ? builder.like(h, step.numbers[1])

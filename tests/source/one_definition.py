@@ -1,4 +1,4 @@
-"""Finds classes that a namespace holds twice.
+"""Finds classes that a namespace holds twice, and constants that hide a header's.
 
 Two classes of one name in one namespace are one class to the linker: it keeps one of the weak
 functions that both make, such as std::vector<T>::push_back, and the other class's memory is then
@@ -8,6 +8,9 @@ What counts: class, struct, union and enum definitions at namespace scope of any
 functions and function templates of a .cc or .cu file, that two files hold. (Within one file it is
 a compile error, or two branches of an #if.) What is internal to a file stands in an unnamed
 namespace and never counts.
+
+A constant in an unnamed namespace hides the one of the same name that a header defines around it,
+also from the files that are compiled behind it as one source (third_party/unity.bzl).
 """
 
 import collections
@@ -109,12 +112,60 @@ def duplicates(texts):
     ]
 
 
+_CONSTANT = re.compile(r"\b(?:constexpr|const)\b[^()=]*?\b(?P<name>k[A-Z]\w*)\s*(?:=|\[|$)")
+
+
+def constants(text):
+    """Triples (namespaces, name, line) of the constants at namespace scope; an unnamed one is ""."""
+    text = code_of(text)
+    found = []
+    scopes = []
+    begin = 0
+    for match in re.finditer(r"[{};]", text):
+        at = match.start()
+        statement = " ".join(text[begin:at].split())
+        begin = match.end()
+        if match.group() == "}":
+            if scopes:
+                scopes.pop()
+            continue
+        constant = _CONSTANT.search(statement)
+        if constant and None not in scopes and "(" not in statement[: constant.start("name")]:
+            found.append((tuple(scopes), constant.group("name"), text.count("\n", 0, at) + 1))
+        if match.group() == "{":
+            namespace = _NAMESPACE.match(statement)
+            if namespace:
+                scopes += namespace.group("name").replace(" ", "").split("::")
+            else:
+                scopes.append(None)
+    return found
+
+
+def hidden(texts):
+    """Lines that say which constants of a .cc hide a header's, of {file: text}."""
+    places = {}
+    for file, text in texts.items():
+        if file.endswith(".h"):
+            for scopes, name, line in constants(text):
+                places.setdefault(name, []).append((scopes, f"{file}:{line}"))
+    found = []
+    for file, text in sorted(texts.items()):
+        for scopes, name, line in constants(text) if file.endswith(".cc") else []:
+            if "" not in scopes:
+                continue
+            around = scopes[: scopes.index("")]
+            for of_header, where in places.get(name, []):
+                if around[: len(of_header)] == of_header:
+                    found.append(f"{file}:{line}: {name} hides that of {where}; rename it")
+    return found
+
+
 def main(files):
     texts = {}
     for file in files:
         with open(file, encoding="utf-8") as source:
             texts[file] = source.read()
-    found = duplicates(texts)
+    found = duplicates(texts) + hidden(texts)
     print("\n".join(found) or f"{len(files)} files, no name twice")
     return 1 if found else 0
 

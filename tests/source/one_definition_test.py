@@ -77,6 +77,21 @@ class Definitions(unittest.TestCase):
             ],
         )
 
+    def test_a_constant_that_hides_a_headers(self):
+        header = "namespace a::b {\nconstexpr int kRows = 4;\nvoid f();\n}"
+        hides = "namespace a::b { namespace {\nconst T kRows[] = {1, 2};\n} }"
+        inner = "namespace a::b::c { namespace { constexpr int kRows{2}; } }"
+        apart = "namespace a { namespace { constexpr int kRows = 2; } }"
+        local = "namespace a::b { namespace { void g() { constexpr int kRows = 2; } } }"
+        texts = {"x.h": header, "hides.cc": hides, "inner.cc": inner, "apart.cc": apart, "local.cc": local}
+        self.assertEqual(
+            one_definition.hidden(texts),
+            [
+                "hides.cc:2: kRows hides that of x.h:2; rename it",
+                "inner.cc:1: kRows hides that of x.h:2; rename it",
+            ],
+        )
+
 
 class Tree(unittest.TestCase):
     def test_no_name_twice(self):
@@ -87,7 +102,9 @@ class Tree(unittest.TestCase):
             if file.suffix in (".h", ".cc", ".cu")
         ]
         self.assertGreater(len(files), 500)
-        self.assertEqual(one_definition.duplicates({str(f): f.read_text() for f in files}), [])
+        texts = {str(f): f.read_text() for f in files}
+        self.assertEqual(one_definition.duplicates(texts), [])
+        self.assertEqual(one_definition.hidden(texts), [])
 
 
 if __name__ == "__main__":

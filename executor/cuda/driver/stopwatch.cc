@@ -13,14 +13,14 @@
 namespace metronome {
 namespace {
 
-constexpr double kGraphMs = 0.2;  // some fifty times what a launch takes
-constexpr int kMostCopies = 128;  // fill that with the shortest kernels, of some 1.5 us
-constexpr int kWarmUp = 2;        // runs: first touch, clocks
-constexpr int kLaunches = 10;     // in a round, without a graph
+constexpr double kGraphMs = 0.2;   // some fifty times what a launch takes
+constexpr int kMostRepeats = 128;  // fill that with the shortest kernels, of some 1.5 us
+constexpr int kWarmUp = 2;         // runs: first touch, clocks
+constexpr int kLaunches = 10;      // in a round, without a graph
 
 int copies_for(double ms) {
   return static_cast<int>(
-      std::clamp(std::ceil(kGraphMs / std::max(ms, 1e-6)), 1.0, 1.0 * kMostCopies));
+      std::clamp(std::ceil(kGraphMs / std::max(ms, 1e-6)), 1.0, 1.0 * kMostRepeats));
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ Repeated::Repeated(const Stopwatch& watch, std::span<const Command> commands)
   if (!graph_) return;
   // A launch of few copies may have been the host's time: then there is room for more.
   const double ms = milliseconds();
-  if (ms * copies_ >= kGraphMs / 2 || copies_ == kMostCopies) return;
+  if (ms * copies_ >= kGraphMs / 2 || copies_ == kMostRepeats) return;
   release();
   copies_ = copies_for(ms);
   graph_ = captured();

@@ -12,11 +12,11 @@ namespace metronome::executor::program {
 namespace {
 
 // Larger ones are not worth memory of their own: to write one takes a microsecond.
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostKeptBytes = std::size_t{1} << 20;
 
 /// Nothing where it is no constant, a large one, or no number, which steps tell of.
 std::vector<std::byte> bytes_of(const Node& node) {
-  if (node.types.size() != 1 || node.types[0].bytes() > kMostBytes) return {};
+  if (node.types.size() != 1 || node.types[0].bytes() > kMostKeptBytes) return {};
   if (const Constant* constant = node.op->as<Constant>()) return constant->bytes;
   const Fill* fill = node.op->as<Fill>();
   if (fill == nullptr || !std::isfinite(fill->number)) return {};
