@@ -133,13 +133,27 @@ bool KeepWhole::room_to_time(const ir::Graph& graph) const {
 }
 
 double KeepWhole::seconds_of(const ir::Graph& graph, double enough) {
+  struct Timed {
+    const Op* op;
+    Types inputs;
+    double seconds;
+  };
+  std::vector<Timed> all;
   double seconds = 0;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
     if (seconds >= enough) break;
     const Types inputs = graph.operands(node);
+    const auto known = std::ranges::find_if(all, [&](const Timed& timed) {
+      return timed.op->equals(*node.op) && timed.inputs == inputs;
+    });
+    if (known != all.end()) {
+      seconds += known->seconds;
+      continue;
+    }
     const Kernels::Fastest fastest =
         kernels_.fastest(node, inputs, kernels_.candidates(node, inputs));
+    all.push_back({node.op.get(), inputs, fastest.seconds});
     seconds += fastest.seconds;
     on_host_ = fastest.by == TimedBy::host_clock;
   }

@@ -32,7 +32,8 @@ class KeepWhole {
  private:
   bool decide(const OpPtr& op, std::span<const Type> types, const std::string& what);
   bool room_to_time(const ir::Graph& graph) const;
-  /// The kernels' seconds together; no less than `enough` as soon as that is known.
+  /// The kernels' seconds together, equal ones timed once; no less than `enough` as soon as that is
+  /// known.
   double seconds_of(const ir::Graph& graph, double enough);
 
   const Kernels& kernels_;
