@@ -17,8 +17,9 @@
 namespace metronome::benchmarks {
 namespace {
 
-/// Those that change a step on a CPU.
-constexpr std::string_view kPasses[] = {"fold", "gather", "share", "absorb", "loosen", "fuse"};
+/// Those that change a step on a CPU, and the choice of ops that run whole.
+constexpr std::string_view kPasses[] = {"keep_whole", "fold",   "gather", "share",
+                                        "absorb",     "loosen", "fuse"};
 
 /// Leaves a pass out for as long as it lives, besides those that the user leaves out.
 class Without {

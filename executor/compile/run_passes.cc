@@ -112,14 +112,17 @@ constexpr Pass kPasses[] = {
     {"fuse", passes::fuse, Of::ops, Needed::for_speed},
 };
 
-/// METRONOME_WITHOUT=gather,share leaves passes out.
+/// The choice of ops that run whole, which `lower` asks for.
+constexpr std::string_view kKeepWhole = "keep_whole";
+
+/// METRONOME_WITHOUT=gather,share leaves passes out, or that choice.
 std::set<std::string> left_out() {
   const char* listed = std::getenv("METRONOME_WITHOUT");
   std::set<std::string> names;
   if (listed == nullptr || *listed == '\0') return names;
   std::istringstream in(listed + std::string(","));  // the last name ends with a comma, too
   for (std::string name; std::getline(in, name, ',');) {
-    std::vector<std::string_view> possible;
+    std::vector<std::string_view> possible{kKeepWhole};
     for (const Pass& pass : kPasses) {
       if (pass.needed == Needed::for_speed) possible.push_back(pass.name);
     }
@@ -226,9 +229,11 @@ ir::Graph begin_passes(const Declared& declared, const Settings& settings, PlanR
   check::verify(graph, "declare");
   Counted counted(graph);
   const std::set<std::string> without = left_out();
+  Settings passed = settings;
+  if (without.contains(std::string(kKeepWhole))) passed.keeps = nullptr;
   for (const Pass& pass : std::span(std::begin(kPasses), first_of_plan())) {
     if (without.contains(std::string(pass.name))) continue;
-    graph = after(pass, std::move(graph), declared, settings, counted, plan);
+    graph = after(pass, std::move(graph), declared, passed, counted, plan);
     if (pass.tell != nullptr) pass.tell(graph, plan, report);
   }
   return graph;

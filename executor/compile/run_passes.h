@@ -26,9 +26,10 @@ struct Declared {
 
 /// The declared graph after those passes of one mode that come before any that reads
 /// `Settings::buckets`, verified after each. With METRONOME_DUMP=FOLDER the graph after each pass
-/// is kept there; METRONOME_WITHOUT=gather,share leaves passes out that are there for speed alone
-/// (RunError where it names another). `plan` gains the kernels that were declared, `report` the
-/// parameters that the loss does not reach; `plan` also what each pass changed.
+/// is kept there; METRONOME_WITHOUT=gather,share leaves passes out that are there for speed alone,
+/// and keep_whole expands what could run whole (RunError where it names another). `plan` gains the
+/// kernels that were declared, `report` the parameters that the loss does not reach; `plan` also
+/// what each pass changed.
 ir::Graph begin_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
                        Report& report);
 

@@ -163,6 +163,12 @@ Types RecurrentScanGrad::infer(std::span<const Type> in) const {
   return types;
 }
 
+std::vector<InPlace> RecurrentScanGrad::in_place() const {
+  if (scan.kind == RecurrentKind::rnn) return {};
+  const int of_products = scan.kind == RecurrentKind::gru ? 1 : 0;
+  return {{.output = of_products, .input = static_cast<int>(states()) + 1}};
+}
+
 double RecurrentScanGrad::flops(std::span<const Type> in, std::span<const Type>) const {
   return flops_of_scan(in[states()], in.back());
 }

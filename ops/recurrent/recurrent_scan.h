@@ -61,6 +61,8 @@ struct RecurrentScanGrad {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   double flops(std::span<const Type> in, std::span<const Type> out) const;
+  /// The gates' gradients over the gates, each element after it was read.
+  std::vector<InPlace> in_place() const;
   static std::vector<Case> cases();
 
   /// The number of the hidden states among the operands.

@@ -70,8 +70,8 @@ TEST_CASE("METRONOME_WITHOUT leaves passes out, if there are such passes") {
     CHECK_THROWS_WITH_AS(
         compile(declared(), cpu_replay(), untuned()),
         fmt::format(
-            "METRONOME_WITHOUT={}: no pass \"{}\" can be left out; name some of fold, gather, "
-            "share, absorb, loosen, batch, fuse, with commas between them",
+            "METRONOME_WITHOUT={}: no pass \"{}\" can be left out; name some of keep_whole, fold, "
+            "gather, share, absorb, loosen, batch, fuse, with commas between them",
             listed, name)
             .c_str(),
         RunError);
