@@ -322,14 +322,17 @@ struct ScanBackward : ScanMemory<T> {
                  std::int64_t reg) const {
     const ScanSizes& s = this->sizes;
     T* const to = this->at(of_first_hidden, 0, first, s.hidden);
+    // Apart from what they are added to, which may be much larger.
     Reg sums[R][V];
-    for (int v = 0; v < V; ++v) {
-      for (int r = 0; r < R; ++r) sums[r][v] = this->lanes(reg + v).of(to + r * s.hidden);
+    for (auto& row : sums) {
+      for (Reg& sum : row) sum = Simd<T>::zero();
     }
     add_products<T, R, V>(changes, s.width(), rows, count, sums);
     for (int v = 0; v < V; ++v) {
+      const StateLanes<T> lanes = this->lanes(reg + v);
       for (int r = 0; r < R; ++r) {
-        this->lanes(reg + v).put(to + r * s.hidden, Vector<T>(sums[r][v]));
+        T* const row = to + r * s.hidden;
+        lanes.put(row, lanes.of(row) + Vector<T>(sums[r][v]));
       }
     }
   }
