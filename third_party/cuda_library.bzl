@@ -19,9 +19,9 @@ _FLAGS = [
     "-fPIC,-ffp-contract=off",
 ]
 
-# nvcc names its files after its process, and sandboxes number processes alike, so each call has a
-# folder of its own. What the compiler says goes into the report, and all but the assembler's lines about resources onto
-# the error stream too.
+# What the compiler says goes into the report, and all but the assembler's lines about resources onto
+# the error stream too. It names its temporary files after its process, and sandboxes number processes
+# alike, so each call has a folder of its own for them.
 _COMPILE = """
 report=$1
 shift

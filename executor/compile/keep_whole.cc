@@ -81,14 +81,11 @@ bool KeepWhole::operator()(const OpPtr& op, std::span<const Type> types) {
 bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::string& what) {
   if (std::ranges::any_of(types, [](const Type& type) { return type.numel() == 0; })) return true;
   const ir::Graph whole = alone(op, types, settings_, true);
-  const auto covers = [&](const Node& node) {
+  const bool covered = std::ranges::all_of(whole.nodes(), [&](const Node& node) {
+    if (!has_kernel(whole, node)) return true;
     return kernels_.has(*node.op) && !kernels_.candidates(node, whole.operands(node)).empty();
-  };
-  if (!std::ranges::all_of(whole.nodes(), [&](const Node& node) {
-        return !has_kernel(whole, node) || covers(node);
-      })) {
-    return false;
-  }
+  });
+  if (!covered) return false;
   if (options_.tune == Tune::off) return true;
 
   const Mode timed = settings_.mode == Mode::train ? Mode::train : Mode::evaluate;

@@ -111,9 +111,8 @@ std::vector<Weights> Sequence::make_weights() const {
 
 /// Whether libtorch has a call for it, with the same random numbers.
 bool Sequence::as_one_call() const {
-  const bool known = kind != RecurrentKind::rnn || nonlinearity.function == Function::tanh ||
-                     nonlinearity.function == Function::relu;
-  return known && options.dropout == 0 && !start.lengths.present();
+  return recurrent::has_usual_steps(kind, nonlinearity) && options.dropout == 0 &&
+         !start.lengths.present();
 }
 
 Recurrent Sequence::run() const {

@@ -9,13 +9,11 @@
 // A panel is read by all rows of a thread before the next one: it stays in the second-level cache.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "ops/cpu/formulas.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
-#include "ops/recurrent/recurrent.h"
 #include "ops/recurrent/recurrent_scan.h"
 #include "ops/rules/by_element.h"
 

@@ -58,12 +58,6 @@ struct UnrolledSequence : Unrolling {
   Values run() const;
 };
 
-/// True where a scan knows the step's nonlinearity.
-bool scans(RecurrentKind kind, UnaryFunction nonlinearity) {
-  return kind != RecurrentKind::rnn || nonlinearity.function == Function::tanh ||
-         nonlinearity.function == Function::relu;
-}
-
 /// One layer in one direction over `in` [T, N, features]: the hidden states. Takes the first state
 /// from `state` and leaves the last one there. `masks`: of each step, or none.
 Value UnrolledSequence::run_direction(const Value& in, std::int64_t layer, bool reverse,
@@ -72,7 +66,7 @@ Value UnrolledSequence::run_direction(const Value& in, std::int64_t layer, bool 
   const std::string name = fmt::format("l{}{}", layer, reverse ? "_reverse" : "");
   const PathScope place(emitter(), name, PathScope::Kind::layer);
   const Value part = input_part(kind, in, own, line);
-  if (!masks.empty() || !scans(kind, nonlinearity)) {
+  if (!masks.empty() || !has_usual_steps(kind, nonlinearity)) {
     return stack(run_steps({kind, reverse, nonlinearity, own, masks}, part, state, line), 0, line);
   }
   const RecurrentScan op{
@@ -117,6 +111,11 @@ Values UnrolledSequence::run() const {
 }
 
 }  // namespace
+
+bool has_usual_steps(RecurrentKind kind, UnaryFunction nonlinearity) {
+  return kind != RecurrentKind::rnn || nonlinearity.function == Function::tanh ||
+         nonlinearity.function == Function::relu;
+}
 
 Values run_steps(const OneDirection& steps, const Value& part, State& state, Line line) {
   if (part.poisoned()) return {part};

@@ -9,6 +9,9 @@
 
 namespace metronome::recurrent {
 
+/// True where libtorch and `RecurrentScan` know the step: of an rnn, with tanh or relu.
+bool has_usual_steps(RecurrentKind kind, UnaryFunction nonlinearity);
+
 /// One layer's steps in one direction.
 struct OneDirection {
   RecurrentKind kind;

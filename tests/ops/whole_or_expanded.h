@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "tests/aten.h"
+#include "tests/doctest.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"

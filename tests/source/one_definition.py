@@ -48,12 +48,12 @@ def opens_scope(statement):
     return bool(_NAMESPACE.match(statement) or _type(statement))
 
 
-def definitions(text, header, unnamed=False):
-    """Pairs (qualified name, line) of what the text defines at namespace scope, in unnamed ones on request."""
+def _at_namespace_scope(text):
+    """Yields (namespaces, statement, its end: a brace or a semicolon, line) outside of types and functions.
+
+    Namespaces have an entry for each open brace: a name, "" for an unnamed one."""
     text = code_of(text)
-    found = []
-    # One entry for each open brace: a namespace's name, "" for an unnamed one, None for others.
-    scopes = []
+    scopes = []  # None for what is no namespace
     begin = 0
     for match in re.finditer(r"[{};]", text):
         at = match.start()
@@ -63,18 +63,20 @@ def definitions(text, header, unnamed=False):
             if scopes:
                 scopes.pop()
             continue
-        if match.group() == ";":
-            continue
-        namespace = _NAMESPACE.match(statement)
-        if namespace:
-            scopes.append(namespace.group("name").replace(" ", ""))
-            continue
-        if None not in scopes and (unnamed or "" not in scopes):
-            name = _defined(statement, header)
-            if name:
-                line = text.count("\n", 0, at) + 1
-                found.append(("::".join([*scopes, name]), line))
-        scopes.append(None)
+        namespace = match.group() == "{" and _NAMESPACE.match(statement)
+        if not namespace and None not in scopes:
+            yield tuple(scopes), statement, match.group(), text.count("\n", 0, at) + 1
+        if match.group() == "{":
+            scopes.append(namespace.group("name").replace(" ", "") if namespace else None)
+
+
+def definitions(text, header, unnamed=False):
+    """Pairs (qualified name, line) of what the text defines at namespace scope, in unnamed ones on request."""
+    found = []
+    for scopes, statement, end, line in _at_namespace_scope(text):
+        name = _defined(statement, header) if end == "{" and (unnamed or "" not in scopes) else None
+        if name:
+            found.append(("::".join([*scopes, name]), line))
     return found
 
 
@@ -117,27 +119,12 @@ _CONSTANT = re.compile(r"\b(?:constexpr|const)\b[^()=]*?\b(?P<name>k[A-Z]\w*)\s*
 
 def constants(text):
     """Triples (namespaces, name, line) of the constants at namespace scope; an unnamed one is ""."""
-    text = code_of(text)
     found = []
-    scopes = []
-    begin = 0
-    for match in re.finditer(r"[{};]", text):
-        at = match.start()
-        statement = " ".join(text[begin:at].split())
-        begin = match.end()
-        if match.group() == "}":
-            if scopes:
-                scopes.pop()
-            continue
+    for scopes, statement, _, line in _at_namespace_scope(text):
         constant = _CONSTANT.search(statement)
-        if constant and None not in scopes and "(" not in statement[: constant.start("name")]:
-            found.append((tuple(scopes), constant.group("name"), text.count("\n", 0, at) + 1))
-        if match.group() == "{":
-            namespace = _NAMESPACE.match(statement)
-            if namespace:
-                scopes += namespace.group("name").replace(" ", "").split("::")
-            else:
-                scopes.append(None)
+        if constant and "(" not in statement[: constant.start("name")]:
+            names = tuple(name for scope in scopes for name in scope.split("::"))
+            found.append((names, constant.group("name"), line))
     return found
 
 
