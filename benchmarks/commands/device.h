@@ -7,7 +7,7 @@
 
 namespace metronome::commands {
 
-/// The first one. Throws NoDevice with the driver's own sentence on why there is none.
-std::unique_ptr<CudaDriver> open_device();
+/// Numbered from 0. Throws NoDevice with the driver's own sentence on why there is none.
+std::unique_ptr<CudaDriver> open_device(int index = 0);
 
 }  // namespace metronome::commands

@@ -1,4 +1,4 @@
-// The device of the checks: CUDA device 0, or in the dry run a device made of the host.
+// The device of the checks: the one that a target asks for, or in the dry run one made of the host.
 #pragma once
 
 #include "executor/metronome.h"

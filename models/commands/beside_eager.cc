@@ -42,11 +42,12 @@ void print_side(const char* name, const statistics::Samples& ms, ComparedSide& s
 
 }  // namespace
 
-void compare_with_eager(const models::TrainingTask& task, const CompileOptions& options,
-                        const std::optional<std::string>& resume, std::int64_t epochs) {
-  ComparedSide planned(task, cpu_replay(), options, resume);
+void compare_with_eager(const models::TrainingTask& task, const DeviceTargets& targets,
+                        const CompileOptions& options, const std::optional<std::string>& resume,
+                        std::int64_t epochs) {
+  ComparedSide planned(task, targets.planned, options, resume);
   at::set_num_threads(planned.step.report().threads);
-  ComparedSide eager_side(task, eager(), options, resume);
+  ComparedSide eager_side(task, targets.eager, options, resume);
   const std::int64_t left = std::max<std::int64_t>(0, epochs - planned.training->epochs_done());
   const int rounds = static_cast<int>(std::min(left, kMostEpochs));
   if (rounds == 0) {

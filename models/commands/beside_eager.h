@@ -5,14 +5,16 @@
 #include <optional>
 #include <string>
 
+#include "models/commands/device.h"
 #include "models/tasks/task.h"
 
 namespace metronome::commands {
 
-/// Trains two fresh executables, from the checkpoint `resume` if there is one, with the same seed
-/// and batches, for all epochs or the first kMostEpochs of them, and prints both.
-void compare_with_eager(const models::TrainingTask& task, const CompileOptions& options,
-                        const std::optional<std::string>& resume, std::int64_t epochs);
+/// Trains two fresh executables, one a target, from the checkpoint `resume` if there is one, with
+/// the same seed and batches, for all epochs or the first kMostEpochs of them, and prints both.
+void compare_with_eager(const models::TrainingTask& task, const DeviceTargets& targets,
+                        const CompileOptions& options, const std::optional<std::string>& resume,
+                        std::int64_t epochs);
 
 /// Enough for a steady median; more would only make the user wait.
 constexpr std::int64_t kMostEpochs = 40;

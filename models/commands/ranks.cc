@@ -48,6 +48,7 @@ JoinedRanks join_ranks(std::optional<int> asked) {
                     .ranks = world.size(),
                     .whole_batches = true,
                     .sum = [world](double own) { return world.sum(own); }},
+          .local_rank = world.local_rank(),
           .parallel = world,
           .as_first = [world](Executable& step) { world.copy_from_first(step); },
           .on_first = [world](const std::function<void()>& what) { world.on_first(what); },

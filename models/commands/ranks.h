@@ -13,6 +13,7 @@ namespace metronome::commands {
 
 struct JoinedRanks {
   models::Share share;
+  int local_rank = 0;                               ///< among the ranks of this machine
   std::shared_ptr<const executor::Ranks> parallel;  ///< null for one rank
   /// All storages become rank 0's; nothing for one rank.
   std::function<void(Executable&)> as_first = [](Executable&) {};

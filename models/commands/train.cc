@@ -18,6 +18,7 @@
 #include "models/commands/arguments.h"
 #include "models/commands/beside_eager.h"
 #include "models/commands/commands.h"
+#include "models/commands/device.h"
 #include "models/commands/files.h"
 #include "models/commands/progress.h"
 #include "models/commands/ranks.h"
@@ -30,6 +31,7 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 struct Arguments {
   std::string model;
+  std::string device = "cpu";
   // Absent: the task's own.
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> batch;
@@ -47,9 +49,12 @@ struct Arguments {
 };
 
 void print_plan(const Report& report) {
-  fmt::print("plan    {} ({}), {} thread{}, {} parameters, compiled in {:.2f} s\n", report.target,
-             report.isa, report.threads, report.threads == 1 ? "" : "s", report.parameter_count,
-             report.compile_seconds);
+  const std::string threads =
+      fmt::format("{} thread{}", report.threads, report.threads == 1 ? "" : "s");
+  const std::string place = report.device.empty() ? fmt::format("({}), {}", report.isa, threads)
+                                                  : fmt::format("({})", report.device);
+  fmt::print("plan    {} {}, {} parameters, compiled in {:.2f} s\n", report.target, place,
+             report.parameter_count, report.compile_seconds);
   for (const PlanReport& plan : report.plans) {
     fmt::print(
         "  {}: {} kernels declared, {} planned; arena {:.2f} MiB (lower bound {:.2f}, without "
@@ -227,13 +232,14 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
                                   .seed = arguments.seed,
                                   .share = ranks.share};
   const std::unique_ptr<models::TrainingTask> task = entry.make(taken);
+  const DeviceTargets targets = targets_on(arguments.device, ranks.local_rank);
   const CompileOptions options{.modes = {train, evaluate},
                                .seed = arguments.seed,
                                .threads = arguments.threads.value_or(entry.threads),
                                .data_parallel = ranks.parallel};
   fmt::print("data    {}\n", task->parts());
 
-  Executable step = compile(task->graphs(), cpu_replay(), options);
+  Executable step = compile(task->graphs(), targets.planned, options);
   print_plan(step.report());
   const std::unique_ptr<models::Training> training = task->training(step);
   if (arguments.resume) resume(step, arguments);
@@ -287,7 +293,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   ranks.on_first([&] { traced.write(); });
   const bool alone = ranks.share.ranks == 1;
   if (!arguments.no_compare && alone)
-    compare_with_eager(*task, options, arguments.resume, taken.epochs);
+    compare_with_eager(*task, targets, options, arguments.resume, taken.epochs);
   return 0;
 }
 
@@ -350,6 +356,10 @@ void add_train(CLI::App& app, Action& chosen) {
       ->check(endpoint());
   verb->add_option("--trace", arguments->trace,
                    "Write some steps, kernel by kernel, for ui.perfetto.dev or chrome://tracing");
+  verb->add_option("--device", arguments->device,
+                   "Where both sides run: cpu, or cuda, of which each rank takes one")
+      ->check(one_of({"cpu", "cuda"}))
+      ->capture_default_str();
   verb->add_option("--threads", arguments->threads,
                    "Threads of both sides (1 for digits, else all cores)")
       ->check(whole_number(1, 1024));

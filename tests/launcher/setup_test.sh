@@ -45,12 +45,24 @@ says 1 "metronome: METRONOME_PYTHON=$place/empty has no torch: $wants" METRONOME
 
 # --- A torch whose CUDA half cannot be loaded: told before anything is built.
 lacks="metronome: METRONOME_PYTHON=python3 has a torch whose CUDA half cannot be loaded ($site/torch/lib/libtorch_cuda.so: cannot open shared object file: No such file or directory): install the libraries that it asks for with \"python3 -m pip install torch==$torch\", or unset METRONOME_PYTHON."
-for words in "setup --cuda" "compare mlp --device cuda" "plan --device=cuda mlp"; do
+for words in "setup --cuda" "compare mlp --device cuda" "plan --device=cuda mlp" "train digits --device cuda"; do
   status=0
   # shellcheck disable=SC2086
   said=$(env "${good[@]}" "$clone/metronome" $words 2>&1 </dev/null) || status=$?
   [[ $status == 1 && $said == "$lacks" ]] || fail "$words ends with status $status: $said"
 done
+
+# --- A rank of a launcher, which builds nothing.
+# says_to_rank PROGRAM ARGUMENTS FIRST: what `train` with these says where that program is missing.
+says_to_rank() {
+  local status=0 said
+  # shellcheck disable=SC2086
+  said=$(env "${good[@]}" RANK=3 "$clone/metronome" train digits $2 2>&1 </dev/null) || status=$?
+  [[ $status == 1 && $said == "metronome: rank 3: where RANK is set nothing is installed or built, and $clone/bazel-bin/$1 is not there yet: say ./metronome train MODEL $3 without RANK first." ]] ||
+    fail "train digits $2 of rank 3 ends with status $status: $said"
+}
+says_to_rank models/train_ranks "" "--ranks 1"
+says_to_rank benchmarks/train_cuda "--device cuda" "--ranks 1 --device cuda"
 
 # --- A cache that cannot be.
 says 1 "metronome: /proc/nowhere cannot be written: set METRONOME_CACHE to a folder that can." \

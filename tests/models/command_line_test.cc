@@ -47,6 +47,13 @@ Outcome metronome_on_host(const std::string& arguments) {
   return run("tests/on_host/metronome " + arguments);
 }
 
+// How many digits were right at the end.
+int rights(const Outcome& outcome) {
+  const std::size_t at = outcome.out.rfind("% right (");
+  REQUIRE(at != std::string::npos);
+  return std::stoi(outcome.out.substr(at + 9));
+}
+
 // The whole of what a wrong command line is answered with.
 void refuses(const std::string& arguments, const std::string& message) {
   const Outcome outcome = metronome(arguments);
@@ -75,9 +82,11 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses(
       "train digits --epoch 3",
       "train knows no \"--epoch\": it takes --help, --epochs, --batch, --seed, --lr, --checkpoint, "
-      "--resume, --log, --watch, --trace, --threads, --ranks, --no-save or --no-compare.");
+      "--resume, --log, --watch, --trace, --device, --threads, --ranks, --no-save or "
+      "--no-compare.");
   refuses("train digits --epochs 0", "--epochs: \"0\" is no whole number from 1 to 100000.");
   refuses("train digits --batch 1", "--batch: \"1\" is no whole number from 2 to 100000.");
+  refuses("train digits --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
   refuses("train digits --lr -1", "--lr: \"-1\" is no number above zero.");
   refuses("compare mpl",
           "models: there is no \"mpl\": say mlp, residual_tower, gated_routing, iterative_refine, "
@@ -321,7 +330,21 @@ TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
     CHECK(kernel["microseconds"] > 0);
     CHECK(kernel["by"] == "copies in a graph");
   }
-  CHECK(metronome_on_host("plan digits --device cuda").status == 0);
+}
+
+TEST_CASE("train trains on a device, and what it saved goes on there and on a CPU") {
+  const std::string arguments = "train digits --batch 205 --epochs 1 --no-compare";
+  const std::string file = temporary("device.safetensors");
+  const Outcome trained = metronome_on_host(arguments + " --device cuda --checkpoint " + file);
+  CHECK(trained.status == 0);
+  CHECK(trained.error == "");
+  CHECK(trained.out.find("plan    cuda_graph (the host), 76682 parameters") != std::string::npos);
+
+  const Outcome resumed = metronome(arguments + " --no-save --resume " + file);
+  CHECK(resumed.status == 0);
+  CHECK(resumed.out.find("nothing left to train") != std::string::npos);
+  // Rounding may decide between two classes.
+  CHECK(std::abs(rights(trained) - rights(resumed)) <= 1);
 }
 
 TEST_CASE("without a GPU, verbs on one say why in a line, the same, and status 3") {
@@ -337,6 +360,10 @@ TEST_CASE("without a GPU, verbs on one say why in a line, the same, and status 3
     CHECK(plan.out == "");
     CHECK(plan.error == outcome.error);
   }
+  const Outcome train = metronome("train digits --device cuda --no-save", "CUDA_VISIBLE_DEVICES=");
+  CHECK(train.status == 3);
+  CHECK(train.out == "");
+  CHECK(train.error == outcome.error);
 }
 
 TEST_CASE("compare prints a row a model and writes them as JSON") {
