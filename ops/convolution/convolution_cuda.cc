@@ -209,10 +209,18 @@ void record_transposed(const ConvolutionSizes& s, const CudaLaunch& l) {
   record_channels<T, cuda::TransposedConvolution>(s, s.in, s.out, s.images * s.points(), l);
 }
 
+/// Threads that share an element's sum. Elements that fill the device are left to a warp each,
+/// which joins its parts without barriers, while a lane adds few products.
+constexpr int team_of_weight(std::int64_t elements, std::int64_t products) {
+  constexpr std::int64_t kFilling = 8192, kOfWarp = 1024;
+  const int team = team_for(products);
+  return elements >= kFilling && products <= kOfWarp ? std::min(team, cuda::kWarp) : team;
+}
+
 template <class T>
 void record_weight_grad(const ConvolutionSizes& sizes, const CudaLaunch& l) {
   const std::int64_t count = l.outputs[0].numel();
-  const int team = team_for(sizes.images * sizes.places());
+  const int team = team_of_weight(count, sizes.images * sizes.places());
   const int threads = block_for(count, team), teams = threads / team;
   l.commands.launch(
       cuda::ConvolutionWeightGrad<T>{l.in<T>(0), l.in<T>(1), l.out<T>(0), plan_of(sizes),
