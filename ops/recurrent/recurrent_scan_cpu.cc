@@ -60,8 +60,12 @@ struct StateLanes {
   std::int64_t at, count;
 
   bool whole() const { return count == kLanes<T>; }
-  Vector<T> of(const T* p) const { return whole() ? load(p + at) : load(p + at, count); }
-  void put(T* p, const Vector<T>& x) const { whole() ? store(p + at, x) : store(p + at, x, count); }
+  inline __attribute__((always_inline)) Vector<T> of(const T* p) const {
+    return whole() ? load(p + at) : load(p + at, count);
+  }
+  inline __attribute__((always_inline)) void put(T* p, const Vector<T>& x) const {
+    whole() ? store(p + at, x) : store(p + at, x, count);
+  }
 };
 
 /// A scan and the places of its numbers; a null pointer stands for none.
@@ -173,10 +177,16 @@ struct ScanForward : ScanMemory<T> {
     for (auto& row : sums) {
       for (Reg& sum : row) sum = Simd<T>::zero();
     }
-    add_products<T, R, kGates>(before, s.hidden, scratch + reg * panel_elements(), s.hidden, sums);
-
     const std::int64_t t = this->step(k);
     const T* const part = this->at(parts, t, first, s.width());
+    // They come from memory, a line a row and gate, while the products are made.
+    for (int r = 0; r < R; ++r) {
+      for (int g = 0; g < kGates; ++g) {
+        __builtin_prefetch(part + r * s.width() + g * s.hidden + lanes.at);
+      }
+    }
+    add_products<T, R, kGates>(before, s.hidden, scratch + reg * panel_elements(), s.hidden, sums);
+
     T* const gate = this->at(gates, t, first, s.width());
     T* const keep = this->at(kept, t, first, s.hidden);
     T* const state = this->at(states, t, first, s.hidden);
@@ -188,6 +198,8 @@ struct ScanForward : ScanMemory<T> {
       if (keep != nullptr) lanes.put(keep + r * s.hidden, x);
     };
     const auto put = [&](int r, const Vector<T>& x) { lanes.put(state + r * s.hidden, x); };
+    // A gate takes its sum's register.
+    const auto bent = [&](int r, int g) { return Vector<T>(sums[r][g]); };
     // Functions take tens of instructions that wait for each other: rows come one behind the other
     // in each of them, so that they overlap.
     if constexpr (kGates == 1) {
@@ -201,34 +213,32 @@ struct ScanForward : ScanMemory<T> {
         const Vector<T> sum(sums[r][g]);
         return bias == nullptr ? sum : sum + lanes.of(bias + g * s.hidden);
       };
-      Vector<T> bent[2][R];
       for (int g = 0; g < 2; ++g) {
         for (int r = 0; r < R; ++r) {
-          bent[g][r] = sigmoid(in(r, g) + product(r, g));
-          save(r, g, bent[g][r]);
+          sums[r][g] = sigmoid(in(r, g) + product(r, g));
+          save(r, g, bent(r, g));
         }
       }
       for (int r = 0; r < R; ++r) {
         const Vector<T> through = product(r, 2);
-        const Vector<T> proposed = tanh(in(r, 2) + bent[0][r] * through);
+        const Vector<T> proposed = tanh(in(r, 2) + bent(r, 0) * through);
         save(r, 2, proposed), save_kept(r, through);
-        put(r, bent[1][r] * (lanes.of(before + r * s.hidden) - proposed) + proposed);
+        put(r, bent(r, 1) * (lanes.of(before + r * s.hidden) - proposed) + proposed);
       }
     } else {
-      Vector<T> bent[4][R];
       for (int g = 0; g < 4; ++g) {
         for (int r = 0; r < R; ++r) {
           const Vector<T> x = in(r, g) + Vector<T>(sums[r][g]);
-          bent[g][r] = g == 2 ? tanh(x) : sigmoid(x);
-          save(r, g, bent[g][r]);
+          sums[r][g] = g == 2 ? tanh(x) : sigmoid(x);
+          save(r, g, bent(r, g));
         }
       }
       T* const cells = this->at(last_cell, 0, first, s.hidden);
       for (int r = 0; r < R; ++r) {
         T* const cell = cells + r * s.hidden;
-        const Vector<T> next = bent[1][r] * lanes.of(cell) + bent[0][r] * bent[2][r];
+        const Vector<T> next = bent(r, 1) * lanes.of(cell) + bent(r, 0) * bent(r, 2);
         save_kept(r, next), lanes.put(cell, next);
-        put(r, bent[3][r] * tanh(next));
+        put(r, bent(r, 3) * tanh(next));
       }
     }
   }
