@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "benchmarks/machine.h"
+#include "benchmarks/memory.h"
 #include "benchmarks/statistics.h"
 #include "benchmarks/table.h"
 #include "executor/metronome.h"
@@ -78,6 +79,7 @@ void measure(const std::string& name, std::int64_t rows, const mt::Optimizer& pl
 int main(int count, char** arguments) {
   const std::string_view wanted = count > 1 ? arguments[1] : "";
   at::set_num_threads(kThreads);
+  bench::keep_freed_memory();
   fmt::print("{}\n", bench::to_string(bench::this_machine()));
   const mt::Sgd sgd{.lr = 0.1};
   const mt::Adam adam{.lr = 1e-3}, lazy{.lr = 1e-3, .lazy = true};

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "benchmarks/machine.h"
+#include "benchmarks/memory.h"
 #include "benchmarks/statistics.h"
 #include "benchmarks/table.h"
 #include "executor/metronome.h"
@@ -71,6 +72,7 @@ int main(int count, char** arguments) {
   constexpr int kThreads = 2;
   const std::string_view wanted = count > 1 ? arguments[1] : "";
   at::set_num_threads(kThreads);
+  bench::keep_freed_memory();
   fmt::print("{}\n", bench::to_string(bench::this_machine()));
   std::vector<Sequence> all;
   for (const std::int64_t length : {512, 1024, 2048, 4096, 8192}) {

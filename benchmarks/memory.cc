@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -48,6 +49,14 @@ std::size_t peak_on_device(int device, const std::function<void()>& call) {
   c10::getDeviceAllocator(c10::kCUDA)->resetPeakStats(static_cast<c10::DeviceIndex>(device));
   call();
   return static_cast<std::size_t>(allocated(device).peak);
+}
+
+void keep_freed_memory() {
+  // As `./metronome peers` sets it for each of its processes. A C library that refuses it is left
+  // as it is.
+  constexpr int kAnySize = 1 << 30;
+  static_cast<void>(mallopt(M_MMAP_THRESHOLD, kAnySize));
+  static_cast<void>(mallopt(M_TRIM_THRESHOLD, kAnySize));
 }
 
 std::size_t peak_tensor_bytes(const std::function<void()>& call) {

@@ -14,6 +14,7 @@
 #include "benchmarks/commands/device.h"
 #include "benchmarks/eager_form.h"
 #include "benchmarks/explain.h"
+#include "benchmarks/memory.h"
 #include "benchmarks/table.h"
 #include "models/commands/files.h"
 #include "models/models.h"
@@ -143,6 +144,7 @@ int compare(const CompareArguments& arguments) {
                options.threads, options.threads == 1 ? "" : "s");
     return check(entries, options);
   }
+  benchmarks::keep_freed_memory();
   fmt::print("{}\n{} scale, {} thread{}, {}, {} rounds; times are medians +- spreads\n",
              benchmarks::to_string(machine), arguments.scale, options.threads,
              options.threads == 1 ? "" : "s", arguments.tf32 ? "TF32 products" : "f32",
