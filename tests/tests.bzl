@@ -7,11 +7,11 @@ load("//third_party:unity.bzl", "unity")
 _ALONE = [
     "benchmarks/floor_test.cc",
     "cuda/stopwatch_test.cc",
-    "executor/keep_whole_test.cc",
-    "executor/profile_test.cc",
-    "executor/free_memory_test.cc",
-    "executor/spin_limiter_test.cc",
-    "executor/tuning_test.cc",
+    "executor/compile/keep_whole_test.cc",
+    "executor/record/profile_test.cc",
+    "executor/cpu/free_memory_test.cc",
+    "executor/cpu/spin_limiter_test.cc",
+    "executor/compile/tuning_test.cc",
     "gpu/control_test.cc",
     "models/allocations_test.cc",
     "models/command_line_test.cc",
@@ -22,34 +22,34 @@ _ALONE = [
 # Files of rooms that are programs of their own: they take the place of a library's function, fork, read
 # the environment when they start, time what they run, or need not be linked with so much.
 OF_THEIR_OWN = [
-    "executor/broken_steps_test.cc",
-    "executor/checkpoint_kill_test.cc",
-    "executor/cpu_alone_test.cc",
-    "executor/environment_test.cc",
-    "executor/keep_whole_test.cc",
-    "executor/launch_watch_test.cc",
-    "executor/nvrtc_test.cc",
-    "executor/open_cuda_test.cc",
-    "executor/profile_test.cc",
-    "executor/free_memory_test.cc",
-    "executor/spin_limiter_test.cc",
-    "executor/tuning_test.cc",
+    "executor/run/broken_steps_test.cc",
+    "executor/checkpoint/checkpoint_kill_test.cc",
+    "executor/compile/cpu_alone_test.cc",
+    "executor/compile/environment_test.cc",
+    "executor/compile/keep_whole_test.cc",
+    "executor/cuda/launch_watch_test.cc",
+    "executor/cuda/nvrtc_test.cc",
+    "executor/cuda/open_cuda_test.cc",
+    "executor/record/profile_test.cc",
+    "executor/cpu/free_memory_test.cc",
+    "executor/cpu/spin_limiter_test.cc",
+    "executor/compile/tuning_test.cc",
     "models/allocations_test.cc",
     "models/command_line_test.cc",
     "models/compare_test.cc",
     "models/device_nodes_test.cc",
     "models/profile_test.cc",
     "models/segmentation_test.cc",
-    "ops/composition_test.cc",
-    "ops/each_test.cc",
-    "ops/fold_test.cc",
-    "ops/functions_test.cc",
-    "ops/half_test.cc",
-    "ops/indexing_test.cc",
-    "ops/init_test.cc",
-    "ops/optimizers_test.cc",
-    "ops/recurrent_mistakes_test.cc",
-    "ops/routing_test.cc",
+    "ops/language/composition_test.cc",
+    "ops/language/each_test.cc",
+    "ops/kernels/fold_test.cc",
+    "ops/language/functions_test.cc",
+    "ops/language/half_test.cc",
+    "ops/language/indexing_test.cc",
+    "ops/layers/init_test.cc",
+    "ops/optimizers/optimizers_test.cc",
+    "ops/layers/recurrent_mistakes_test.cc",
+    "ops/language/routing_test.cc",
 ]
 
 # How the folders' tests are optimised, -O1 where it is not said. They spend their time in the libraries
@@ -84,15 +84,19 @@ def _compiled(folder, deps):
         }),
     }
 
+def name_of(src):
+    """The name of a file that is a program: "executor_tuning_test" of executor/compile/tuning_test.cc."""
+    return src.split("/")[0] + "_" + src.split("/")[-1][:-len(".cc")]
+
 def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count = None):
-    """Makes `graph_print_test` of graph/print_test.cc, and so on."""
+    """Makes `models_arena_test` of models/arena_test.cc, and so on."""
     for src in srcs:
         compiled = _compiled(src.split("/")[0], deps + [
             ":doctest_main",
             "//third_party:doctest",
         ])
         native.cc_test(
-            name = src[:-len(".cc")].replace("/", "_"),
+            name = name_of(src),
             srcs = [src, "skipped.h"] + hdrs,
             data = data,
             local_defines = local_defines,
@@ -105,7 +109,7 @@ def doctest_room(name, srcs, parts, deps, hdrs = [], first = None, **kwargs):
     """One program of many files, which are compiled together in a few sources.
 
     Each file's own helpers stand in a namespace that is called like it: metronome::testing::fuse_test.
-    Cases of one file: `--test_arg=--source-file=*graph/fuse_test.cc`.
+    Cases of one file: `--test_arg=--source-file=*graph/passes/fuse_test.cc`.
 
     Args:
       name: the program, "graph_test" for files of graph/: `./metronome test` finds it by that.
@@ -154,9 +158,9 @@ _ROOMS = [
 ]
 
 def program_of(src):
-    """The program that a test file is part of: ":ops_test" of ops/bits_test.cc."""
+    """The program that a test file is part of: ":ops_test" of ops/kernels/bits_test.cc."""
     room = src.split("/")[0]
-    return ":" + (room + "_test" if room in _ROOMS and src not in OF_THEIR_OWN else src[:-len(".cc")].replace("/", "_"))
+    return ":" + (room + "_test" if room in _ROOMS and src not in OF_THEIR_OWN else name_of(src))
 
 def runs(src):
     """The arguments that run one file's cases, for env.sh."""

@@ -1,6 +1,6 @@
 // exp, tanh and the normal distribution of f32 vectors, inline: a tiny tensor has no time for a
-// call per vector. f64 takes Sleef's. Largest errors against f64: exp 1
-// ulp over every 251st float, tanh 0.95 ulp over the values of tests/ops/edge_values_test.cc.
+// call per vector. f64 takes Sleef's. Largest errors against f64: exp 1 ulp over every 251st float,
+// tanh 0.95 ulp over the values of tests/ops/kernels/edge_values_test.cc.
 #pragma once
 
 #include "ops/cpu/vector.h"

@@ -24,14 +24,14 @@ esac
 EOF
 chmod +x "$place/bin/bazel"
 
-mkdir -p "$clone"/{ops/{pool,softmax},graph/plan,tests/{ops,graph,gpu}}
+mkdir -p "$clone"/{ops/{pool,softmax},graph/plan,tests/{ops/{kernels,language,layers},graph/{plan,builder},gpu}}
 echo '  static constexpr std::string_view name = "max_pool";' >"$clone/ops/pool/max_pool.h"
 echo '  static constexpr std::string_view name = "max_pool_grad";' >>"$clone/ops/pool/max_pool.h"
 echo '  static constexpr std::string_view name = "softmax";' >"$clone/ops/softmax/softmax.h"
-touch "$clone"/graph/plan/planner.h "$clone"/tests/ops/{pooling,softmax,conformance}_test.cc
-touch "$clone/tests/gpu/host_conformance_test.cc" "$clone/tests/graph/print_test.cc"
-echo '#include "graph/plan/planner.h"' | tee "$clone"/tests/{graph/schedule,ops/each}_test.cc >"$clone/tests/graph/waits_test.cc"
-printf '_ROOMS = [\n    "graph",\n    "ops",\n]\nOF_THEIR_OWN = [\n    "ops/each_test.cc",\n]\n' >"$clone/tests/tests.bzl"
+touch "$clone"/graph/plan/planner.h "$clone"/tests/ops/{layers/pooling,kernels/softmax,kernels/conformance}_test.cc
+touch "$clone/tests/gpu/host_conformance_test.cc" "$clone"/tests/graph/{builder/print,plan/orders}_test.cc
+echo '#include "graph/plan/planner.h"' | tee "$clone"/tests/{graph/plan/schedule,ops/language/each}_test.cc >"$clone/tests/graph/builder/waits_test.cc"
+printf '_ROOMS = [\n    "graph",\n    "ops",\n]\nOF_THEIR_OWN = [\n    "ops/language/each_test.cc",\n]\n' >"$clone/tests/tests.bzl"
 
 export SLOW=PASSED
 # says STATUS LAST ARGUMENT...: `test` with these ends with that, on both streams, and asks Bazel anew.
@@ -74,11 +74,11 @@ mkdir "$tensorboard"
 readonly TIMES='built in 0.0 min (40 actions, 12 of them from the cache), ran in 0.0 min; longest: //tests:slow_test 62.5 s, //tests:quick_test 0.1 s'
 says 0 "$TIMES
 3 passed, 0 failed" ops/pool
-asked '--test_env=METRONOME_OPS=max_pool,max_pool_grad --test_env=METRONOME_TEST_FILES=*tests/ops/conformance_test.cc,*tests/ops/pooling_test.cc -- //tests:gpu_host_conformance_test //tests:ops_conformance_avx2_test //tests:ops_test' \
+asked '--test_env=METRONOME_OPS=max_pool,max_pool_grad --test_env=METRONOME_TEST_FILES=*tests/ops/kernels/conformance_test.cc,*tests/ops/layers/pooling_test.cc -- //tests:gpu_host_conformance_test //tests:ops_conformance_avx2_test //tests:ops_test' \
   "a folder of ops"
 says 0 "$TIMES
 3 passed, 0 failed" graph/plan/
-asked '--test_env=METRONOME_TEST_FILES=*tests/graph/schedule_test.cc,*tests/graph/waits_test.cc -- //tests:graph_test //tests:ops_each_test' "a folder of no op"
+asked '--test_env=METRONOME_TEST_FILES=*tests/graph/builder/waits_test.cc,*tests/graph/plan/orders_test.cc,*tests/graph/plan/schedule_test.cc -- //tests:graph_test //tests:ops_each_test' "a folder of no op"
 says 0 "$TIMES
 3 passed, 0 failed" graph
 asked '--test_summary=short -- //tests:graph_test' "a room"

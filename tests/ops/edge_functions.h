@@ -110,7 +110,7 @@ std::vector<ExactRow<R>> exact_rows() {
       {ceil, VALUE(std::ceil(x))},
       {round, VALUE(std::nearbyint(x))},
       {trunc, VALUE(std::trunc(x))},
-      // Its gradient by y is flat between steps: tests/ops/conformance_test.cc compares it.
+      // Its gradient by y is flat between steps: tests/ops/kernels/conformance_test.cc compares it.
       {fmod, VALUE(std::fmod(x, y))},
       {sin, VALUE(std::sin(x)), SLOPE(g * std::cos(x))},
       {cos, VALUE(std::cos(x)), SLOPE(-g * std::sin(x))},

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "executor/metronome/op.h"
 #include "graph/ir/error.h"
 #include "ops/own/own_ops.h"
 #include "tests/aten.h"

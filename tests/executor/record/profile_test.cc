@@ -61,7 +61,7 @@ TEST_CASE("on a CPU it names the kernels that ran, with their lines") {
   const Small model;
   Executable step = compile(model.g, cpu_replay(), plain_options());
   const auto first = step.profile(model.feeds(0, 0)), second = step.profile(model.feeds(0, 1));
-  CHECK(count(first, "exp \"choose/0/exp\" (tests/executor/profile_test.cc:") == 1);
+  CHECK(count(first, "exp \"choose/0/exp\" (tests/executor/record/profile_test.cc:") == 1);
   CHECK(count(first, "tanh \"choose/1/tanh\" (") == 0);
   CHECK(count(second, "exp ") == 0);
   CHECK(count(second, "tanh \"choose/1/tanh\" (") == 1);

@@ -1,5 +1,5 @@
 // Pooling layers: defaults and shapes as PyTorch's, values and gradients as libtorch's, and what
-// they say of wrong numbers. Kernels: tests/ops/conformance_test.cc.
+// they say of wrong numbers. Kernels: tests/ops/kernels/conformance_test.cc.
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool1d.h>
 #include <ATen/ops/avg_pool2d.h>

@@ -35,8 +35,7 @@ std::string told(Executable& e, const CaseGraph& c, std::size_t operand, double 
 
 template <class Op>
 int check_op() {
-  // A map on its own is generated, and compiled for each case; tests/executor/faults_test.cc has
-  // some.
+  // A map on its own is generated, and compiled for each case: tests/executor/run/faults_test.cc.
   for (const Case& c : CasesOf<Op>::cases()) {
     const CaseGraph declared(c, f64, false);
     for (std::size_t i = 0; i < declared.operands(); ++i) {

@@ -1,5 +1,5 @@
 // Losses: what they are on small numbers, and what they say of wrong operands. Their agreement with
-// libtorch, in value and gradient, is tests/ops/conformance_test.cc's.
+// libtorch, in value and gradient, is tests/ops/kernels/conformance_test.cc's.
 #include <cmath>
 #include <functional>
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "executor/metronome/op.h"
 #include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
