@@ -210,7 +210,8 @@ void record_transposed(const ConvolutionSizes& s, const CudaLaunch& l) {
 }
 
 /// Threads that share an element's sum. Elements that fill the device are left to a warp each,
-/// which joins its parts without barriers, while a lane adds few products.
+/// which joins its parts without barriers, while a lane adds few products. Both bounds are
+/// reckoned, not measured.
 constexpr int team_of_weight(std::int64_t elements, std::int64_t products) {
   constexpr std::int64_t kFilling = 8192, kOfWarp = 1024;
   const int team = team_for(products);

@@ -332,19 +332,30 @@ TEST_CASE("plan profiles a device's step, the executor's own kernels with it") {
   }
 }
 
-TEST_CASE("train trains on a device, and what it saved goes on there and on a CPU") {
-  const std::string arguments = "train digits --batch 205 --epochs 1 --no-compare";
-  const std::string file = temporary("device.safetensors");
-  const Outcome trained = metronome_on_host(arguments + " --device cuda --checkpoint " + file);
+TEST_CASE("a checkpoint of a CPU goes on on a device, and that of the device on a CPU") {
+  const std::string first = temporary("cpu.safetensors"), file = temporary("device.safetensors");
+  const auto arguments = [](int epochs, const std::string& more) {
+    return fmt::format("train digits --batch 205 --no-compare --epochs {} {}", epochs, more);
+  };
+  CHECK(metronome(arguments(1, "--checkpoint " + first)).status == 0);
+
+  const Outcome trained = metronome_on_host(
+      arguments(2, fmt::format("--device cuda --resume {} --checkpoint {}", first, file)));
   CHECK(trained.status == 0);
   CHECK(trained.error == "");
   CHECK(trained.out.find("plan    cuda_graph (the host), 76682 parameters") != std::string::npos);
+  CHECK(trained.out.find("epoch  2/2") != std::string::npos);
+  CHECK(read(file) != read(first));
 
-  const Outcome resumed = metronome(arguments + " --no-save --resume " + file);
-  CHECK(resumed.status == 0);
-  CHECK(resumed.out.find("nothing left to train") != std::string::npos);
+  const std::string resume = "--no-save --resume " + file;
+  const Outcome tested = metronome(arguments(2, resume));
+  CHECK(tested.status == 0);
+  CHECK(tested.out.find("nothing left to train: 2 epochs are done") != std::string::npos);
   // Rounding may decide between two classes.
-  CHECK(std::abs(rights(trained) - rights(resumed)) <= 1);
+  CHECK(std::abs(rights(trained) - rights(tested)) <= 1);
+  const Outcome resumed = metronome(arguments(3, resume));
+  CHECK(resumed.status == 0);
+  CHECK(resumed.out.find("epoch  3/3") != std::string::npos);
 }
 
 TEST_CASE("without a GPU, verbs on one say why in a line, the same, and status 3") {
