@@ -104,8 +104,10 @@ class MetronomePeer {
     for (int i = 0; i < kBatches; ++i) {
       std::vector<Feed> feeds;
       for (const Value& input : model.feeds()) {
+        const at::Tensor read = rows.next(input.type());
+        // Page-locked where it is copied to a GPU, as the other peers keep theirs.
         feeds.emplace_back(std::string(input.id() == model.input.id() ? "x" : "target"),
-                           rows.next(input.type()));
+                           on_gpu_ ? read.pin_memory() : read);
       }
       // Each rank its own rows.
       if (i % world_.size() == world_.rank()) batches_.push_back(std::move(feeds));

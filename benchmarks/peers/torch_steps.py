@@ -182,7 +182,9 @@ class Compiled(TorchPeer):
         def compiled() -> Form:
             adam = self.adam(foreach=True, capturable=self.device.type == "cuda")
             update = torch.compile(lambda: adam.step(), mode=self.mode)
-            return step_of(loss_of, adam.zero_grad, update)
+            # Of modes that capture, the next graph writes over what the last one left in their pool.
+            kept = loss_of if self.mode == "default" else lambda *batch: loss_of(*batch).clone()
+            return step_of(kept, adam.zero_grad, update)
 
         return {**self.images_too(fused), "compiled Adam": compiled}
 

@@ -71,6 +71,13 @@ class Engine {
     static_cast<void>(index);
     static_cast<void>(bytes);
   }
+  /// In place of `feed`: takes all of the input from memory of the caller's, if the engine can
+  /// without a copy by the host. False where it cannot: then nothing was done.
+  virtual bool feed_from(std::size_t index, const std::byte* from) {
+    static_cast<void>(index);
+    static_cast<void>(from);
+    return false;
+  }
   /// A block for input `index` of `Memory`, about to be handed out, that steps can take it from
   /// without a copy by the host; absent if the block in `Memory` is as good.
   virtual Block block_to_fill(std::size_t index) {

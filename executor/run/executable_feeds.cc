@@ -205,8 +205,9 @@ std::vector<Tensor> Executable::Impl::set_aside(std::size_t k) const {
 void Executable::Impl::copy_feed(std::size_t index, const Tensor& from) {
   constexpr std::size_t kPart = 1 << 20;  // bytes; its copy takes far longer than telling of it
   const std::size_t bytes = from.bytes();
-  std::byte* const to = engine->feed(index);
   const std::byte* const stored = from.is_contiguous() ? from.data : nullptr;
+  if (stored != nullptr && engine->feed_from(index, stored)) return;
+  std::byte* const to = engine->feed(index);
   if (stored == to) return;  // it was filled in place
   const bool apart = stored != nullptr && (to + bytes <= stored || stored + bytes <= to);
   if (!apart) {

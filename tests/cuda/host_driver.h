@@ -80,6 +80,8 @@ class HostDriver final : public CudaDriver {
   }
   /// Called with each command before it is enqueued; may throw.
   std::function<void(const Command& command, CudaStream stream)> on_enqueue;
+  /// Tells what memory of users is page-locked.
+  std::function<bool(const std::byte* memory)> lock_pages = [](const std::byte*) { return false; };
 
   const DeviceProperties& properties() const override { return settings_.properties; }
   bool strict() const override { return settings_.strict; }
@@ -88,6 +90,7 @@ class HostDriver final : public CudaDriver {
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
+  bool page_locked(const std::byte* memory) const override { return lock_pages(memory); }
   CudaStream make_stream() override;
   CudaEvent make_event() override;
   CudaEvent make_timed_event() override;

@@ -57,6 +57,9 @@ std::size_t use(RuntimeDriver& driver) {
   std::byte* const y = driver.device_memory(64);
   const MappedMemory mapped = driver.mapped_memory(64);
   const auto locked = driver.page_locked_memory(64);
+  const std::byte own{};
+  const std::array locks = {driver.page_locked(locked.get() + 63), driver.page_locked(&own)};
+  CHECK(locks == std::array{true, false});
   const CudaStream main = driver.make_stream(), side = driver.make_stream();
   const CudaEvent forked = driver.make_event(), joined = driver.make_event();
   const CudaEvent begin = driver.make_timed_event(), end = driver.make_timed_event();

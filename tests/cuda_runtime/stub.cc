@@ -254,6 +254,18 @@ cudaError_t cudaFreeHost(void* memory) {
   };
   return call("cudaFreeHost", work, true);
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* memory) {
+  return call("cudaPointerGetAttributes", [&](State& all) {
+    const auto* const at = static_cast<const std::byte*>(memory);
+    const bool locked = std::ranges::any_of(all.host_memory, [&](const auto& block) {
+      const auto* const begin = static_cast<const std::byte*>(block.first);
+      return begin <= at && at < begin + block.second;
+    });
+    *found = {};
+    found->type = locked ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   return call("cudaHostGetDevicePointer", [&](State&) {
     *device = host;

@@ -398,6 +398,10 @@ class CudaReplay final : public Engine {
   void fed(std::size_t index, std::size_t bytes) override {
     if (!shared_.memory.inputs[index].handed_out) shared_.inputs.fed(begin_step(), index, bytes);
   }
+  bool feed_from(std::size_t index, const std::byte* from) override {
+    if (shared_.memory.inputs[index].handed_out) return false;
+    return shared_.inputs.copy_from(begin_step(), index, from);
+  }
   Block block_to_fill(std::size_t index) override {
     const std::size_t bytes = shared_.memory.inputs[index].type.bytes();
     if (bytes <= program::InputSlots::kSmall) return {};  // the host copies it to a slot

@@ -62,6 +62,11 @@ class CudaDriver : public Libraries {
   /// Zeroed page-locked host memory at a multiple of 64 bytes, from which copies go to the device
   /// without a stop. It lives until its last owner is gone, which may be after the driver.
   virtual std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) = 0;
+  /// Whether host memory is page-locked, whoever allocated it.
+  virtual bool page_locked(const std::byte* memory) const {
+    static_cast<void>(memory);
+    return false;
+  }
 
   /// Streams do not block on the default stream.
   virtual CudaStream make_stream() = 0;

@@ -123,6 +123,16 @@ void InputSlots::take(int slot, std::size_t index, const std::byte* from) {
   taking_ = true;
 }
 
+bool InputSlots::copy_from(int slot, std::size_t index, const std::byte* from) {
+  Place& place = places_[index];
+  if (!place.large() || !driver_.page_locked(from)) return false;
+  place.written = place.sent = 0;
+  flags(slot)[index] = 1;
+  upload(slot, place.begin, from, place.bytes);
+  driver_.synchronize(stream_);
+  return true;
+}
+
 void InputSlots::send(int slot, CudaStream stream) {
   std::size_t begin = 0, end = 0;  // of the copy that is put together
   for (Place& place : places_) {

@@ -159,6 +159,13 @@ std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) 
   return {static_cast<std::byte*>(made), Calls<cudaFreeHost>()};
 }
 
+bool RuntimeDriver::page_locked(const std::byte* memory) const {
+  enter();
+  cudaPointerAttributes found{};
+  check(cudaPointerGetAttributes(&found, memory), "ask whether host memory is page-locked");
+  return found.type == cudaMemoryTypeHost;
+}
+
 CudaStream RuntimeDriver::make_stream() {
   enter_outside_capture("making a stream");
   streams_.push_back(make_nonblocking());

@@ -44,6 +44,7 @@ class RuntimeDriver : public CudaDriver {
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
+  bool page_locked(const std::byte* memory) const override;
 
   CudaStream make_stream() override;
   CudaEvent make_event() override;

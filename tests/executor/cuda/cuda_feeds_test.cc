@@ -127,11 +127,15 @@ class Held {
   std::vector<double> numbers_;
 };
 
-/// Some steps with feeds in a random order, some of them left out, and few reads between them.
+/// Some steps with feeds in a random order, some of them left out, some in page-locked memory, and
+/// few reads between them.
 void run_some_steps(const Sums& sums, int slots, std::uint64_t seed) {
   CAPTURE(slots);
   CAPTURE(seed);
   const auto driver = std::make_shared<HostDriver>(HostSettings{.lazy = true, .seed = seed});
+  driver->lock_pages = [locks = std::mt19937_64(seed)](const std::byte*) mutable {
+    return locks() % 3 == 0;
+  };
   Target target = cuda_graph({.slots = slots, .streams = 1, .fuse = false});
   target.driver = driver;
   Executable step = compile(sums.g, target, untuned());
@@ -161,6 +165,8 @@ TEST_CASE("steps in flight see what was fed for them, whenever the copies are ma
 /// Notes where uploads read.
 struct Listening final : NullDriver {
   std::vector<const void*> read;
+  const void* locked = nullptr;
+  bool page_locked(const std::byte* memory) const override { return memory == locked; }
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override {
     read.push_back(from);
     NullDriver::upload(to, from, bytes, stream);
@@ -188,6 +194,31 @@ TEST_CASE("a large input that is filled in place goes up from there, copied by n
   CHECK(read_by({{sums.inputs[0], other}}) == in_place);
   CHECK(x.equal(other));
   CHECK(read_by({sums.feed(2, 1)}).size() == 2);  // beside one that is not
+}
+
+TEST_CASE("a large feed in page-locked memory goes up from there; others are copied first") {
+  const Sums sums({kLarge, 4});
+  const auto driver = std::make_shared<Listening>();
+  Target target = cuda_graph({.streams = 1});
+  target.driver = driver;
+  Executable step = compile(sums.g, target, untuned());
+  const auto goes_up_from = [&](std::size_t input, const at::Tensor& given) {
+    driver->read.clear();
+    driver->locked = given.const_data_ptr();
+    step.run({{sums.inputs[input], given}});
+    return driver->read == std::vector<const void*>{driver->locked};
+  };
+  const at::Tensor own = at::full({kLarge}, 1.0), other = at::full({kLarge}, 2.0);
+  step.run(sums.feeds(1));
+  CHECK(goes_up_from(0, own));
+  CHECK(goes_up_from(0, other));
+  CHECK_FALSE(goes_up_from(0, at::full({2 * kLarge}, 1.0).slice(0, 0, 2 * kLarge, 2)));
+  CHECK_FALSE(goes_up_from(1, at::full({4}, 1.0)));
+  CHECK(driver->read.empty());  // the device reads it where the host writes it
+  const at::Tensor x = step.input(sums.inputs[0]);
+  CHECK_FALSE(goes_up_from(0, own));
+  CHECK(driver->read == std::vector<const void*>{x.const_data_ptr()});
+  CHECK(x.equal(own));
 }
 
 TEST_CASE("what was handed out may be filled again at once, whenever the copies are made") {
