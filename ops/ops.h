@@ -67,7 +67,7 @@ using KernelOps = OpList<
     MaxPool, MaxPoolGrad, AvgPool, AvgPoolGrad, AdaptiveAvgPool, AdaptiveAvgPoolGrad, Upsample,
     UpsampleGrad,
     // optimizers
-    AdamUpdate, SgdUpdate, AverageWeight, AverageUpdate, RunSum, IndexCopy>;
+    AdamUpdate, AdamTableUpdate, SgdUpdate, AverageWeight, AverageUpdate, RunSum, IndexCopy>;
 
 /// Ops with kernels on CPUs alone: `lower` expands them for other targets, and what their gradients
 /// are made of is found nowhere else.

@@ -33,8 +33,8 @@ CpuKernel lookup(const CpuLaunch& launch) {
       });
 }
 
-/// Threads share out the columns, so that each sum is added in the order of the indices whatever
-/// their number.
+/// Threads share out the columns of what is added, so that each sum is added in the order of the
+/// indices whatever their number.
 template <class T, class Index>
 CpuKernel scatter(const EmbeddingGrad& op, const CpuLaunch& launch) {
   const std::int64_t width = launch.outputs[0].shape[1];
@@ -42,16 +42,12 @@ CpuKernel scatter(const EmbeddingGrad& op, const CpuLaunch& launch) {
   return CpuKernel([to = launch.out<T>(0), g = launch.in<T>(0), index = launch.in<Index>(1),
                     rows = op.rows, width, n = launch.inputs[1].numel(),
                     threads = launch.choice.threads] {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
+    constexpr std::int64_t kLine = 64 / sizeof(T), kPage = 4096 / sizeof(T);
+    parallel_for(threads, rows * width, kPage, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(to + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(T));
+    });
     parallel_for(threads, width, kLine, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t count = end - begin;
-      if (count == width) {
-        std::memset(to, 0, static_cast<std::size_t>(rows * width) * sizeof(T));
-      } else {
-        for (std::int64_t r = 0; r < rows; ++r) {
-          std::memset(to + r * width + begin, 0, static_cast<std::size_t>(count) * sizeof(T));
-        }
-      }
       for (std::int64_t i = 0; i < n; ++i) {
         const std::int64_t row = index[i];
         if (row < 0 || row >= rows) continue;

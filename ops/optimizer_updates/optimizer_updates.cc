@@ -4,6 +4,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
+#include "ops/rules/require.h"
 
 namespace metronome {
 
@@ -90,6 +91,49 @@ std::vector<Case> AdamUpdate::cases() {
   add("other betas", {.beta1 = 0.3, .beta2 = 0.9, .eps = 1e-3}, {7, 13}, false);
   add("a factor of the gradient", {}, {7, 13}, true);
   add("a factor and weight decay", {.weight_decay = 0.1}, {33}, true);
+  return cases;
+}
+
+Types AdamTableUpdate::infer(std::span<const Type> in) const {
+  if (in[0].rank() != 2) {
+    throw Requirement{fmt::format("a table [rows, width], but {}", to_string(in[0]))};
+  }
+  require_integer(in[4]);
+  const Type sums{in[0].element, {in[4].numel(), in[0].shape[1]}};
+  if (in[4].rank() != 1 || in[3] != sums) {
+    throw Requirement{fmt::format("an index [n] and sums {} for it, but {} and {}", to_string(sums),
+                                  to_string(in[4]), to_string(in[3]))};
+  }
+  std::vector<Type> dense = {in[0], in[0], in[1], in[2]};
+  dense.insert(dense.end(), in.begin() + 5, in.end());
+  check(dense, 4, 7);
+  return {in[0], in[0], in[0]};
+}
+
+std::vector<Case> AdamTableUpdate::cases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, const AdamUpdate& step, const Shape& table,
+                       CaseInput index) {
+    index.fill.kind = Fillings::Kind::ascending;
+    const Shape sums = {index.type.shape[0], table[1]};
+    cases.push_back(
+        {std::move(name),
+         make_op(AdamTableUpdate{step}),
+         {tensor(table, kAny), tensor(table, kAny), tensor(table, kNonNegative), tensor(sums, kAny),
+          std::move(index), scalar(1e-4, 1e-1), scalar(0.1, 1), scalar(0.001, 1)},
+         false,
+         false});
+  };
+  add("some rows", {}, {11, 7}, indices({9}, 11));
+  add("one row", {}, {4, 16}, indices({1}, 4));
+  add("some out of range", {}, {3, 5}, indices({8}, 6));
+  add("i32", {}, {5, 1}, indices({9}, 5, i32));
+  add("no index", {}, {5, 3}, indices({0}, 5));
+  add("no row", {}, {0, 3}, indices({4}, 5));
+  add("weight decay", {.weight_decay = 0.1}, {11, 7}, indices({9}, 11));
+  add("decoupled weight decay", {.weight_decay = 0.1, .decoupled = true}, {11, 7},
+      indices({9}, 11));
+  add("two threads", {}, {700, 70}, indices({40}, 700));
   return cases;
 }
 

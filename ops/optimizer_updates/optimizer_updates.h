@@ -47,6 +47,24 @@ struct AdamUpdate {
 METRONOME_RULES(AdamUpdate);
 METRONOME_CANDIDATES(AdamUpdate);
 
+/// The same step of a table of whose rows few have a gradient that is not 0: the bits of the step
+/// by a gradient of the table's size. Inputs: table, m, v [rows, width]; sums [n, width] and index
+/// [n] (i32 or i64, ascending): for the first place of each run of equal neighbours in the index,
+/// the gradient of that row (`RunSum`); the scalars of `AdamUpdate` without a factor. An index
+/// outside [0, rows) has no row. Outputs: table', m', v'.
+struct AdamTableUpdate {
+  static constexpr std::string_view name = "adam_table_update";
+  static constexpr bool differentiable = false;
+  AdamUpdate step;
+  bool operator==(const AdamTableUpdate&) const = default;
+  std::string attributes() const { return step.attributes(); }
+  Types infer(std::span<const Type> in) const;
+  std::vector<InPlace> in_place() const { return {{0, 0}, {1, 1}, {2, 2}}; }
+  static std::vector<Case> cases();
+};
+METRONOME_RULES(AdamTableUpdate);
+METRONOME_CANDIDATES(AdamTableUpdate);
+
 /// One step of stochastic gradient descent as libtorch's fused kernel makes it, without and with a
 /// momentum buffer b:
 ///

@@ -1,5 +1,6 @@
 // One pass over parameter, gradient and moments. Tails run the same vector code under a mask, so an
 // element's bits depend neither on its position nor on the number of threads.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -82,40 +83,114 @@ struct AdamArguments {
   int threads;
 };
 
+// The step of a vector's elements.
+template <class T, bool kFactor, bool kDecay>
+class AdamStep {
+ public:
+  using Vec = Vector<T>;
+
+  // Numbers once a call, in f64 and then rounded, as libtorch's fused kernel does.
+  explicit AdamStep(const AdamArguments<T>& a)
+      : a_(a),
+        weight1_(constant(1 - a.op.beta1)),
+        beta2_(constant(a.op.beta2)),
+        weight2_(constant(1 - a.op.beta2)),
+        eps_(constant(a.op.eps)),
+        step_(constant(-(*a.lr / *a.bias_correction1))),
+        scale_(constant(1 / std::sqrt(*a.bias_correction2))),
+        factor_(constant(kFactor ? *a.factor : 1)),
+        decay_(constant(a.op.decoupled ? 1 - *a.lr * a.op.weight_decay : a.op.weight_decay)) {}
+
+  template <class Place>
+  void operator()(std::int64_t i, Place place, Vec g) const {
+    Vec p = get(a_.param + i, place);
+    if constexpr (kFactor) g = g * factor_;
+    if constexpr (kDecay) {
+      if (a_.op.decoupled) {
+        p = p * decay_;
+      } else {
+        g = g + p * decay_;
+      }
+    }
+    Vec m = get(a_.m + i, place);
+    m = at::vec::fmadd(weight1_, g - m, m);
+    const Vec v = get(a_.v + i, place) * beta2_ + weight2_ * g * g;
+    p = p + step_ * m / (root(v) * scale_ + eps_);
+    put(a_.next_m + i, m, place);
+    put(a_.next_v + i, v, place);
+    put(a_.next_param + i, p, place);
+  }
+
+ private:
+  static Vec constant(double x) { return Vec(static_cast<T>(x)); }
+
+  AdamArguments<T> a_;
+  Vec weight1_, beta2_, weight2_, eps_, step_, scale_, factor_, decay_;
+};
+
 template <class T, bool kFactor, bool kDecay>
 void adam(const AdamArguments<T>& a) {
-  using Vec = Vector<T>;
-  const auto constant = [](double x) { return Vec(static_cast<T>(x)); };
-  const double beta1 = a.op.beta1, lr = *a.lr;
-  // Once a call, in f64 and then rounded, as libtorch's fused kernel does.
-  const Vec weight1 = constant(1 - beta1), beta2 = constant(a.op.beta2);
-  const Vec weight2 = constant(1 - a.op.beta2), eps = constant(a.op.eps);
-  const Vec step = constant(-(lr / *a.bias_correction1));
-  const Vec scale = constant(1 / std::sqrt(*a.bias_correction2));
-  const Vec factor = constant(kFactor ? *a.factor : 1);
-  const Vec decay = constant(a.op.decoupled ? 1 - lr * a.op.weight_decay : a.op.weight_decay);
-  const bool decoupled = a.op.decoupled;
-  parallel_for(a.threads, a.n, kUpdateGrain, [=, &a](std::int64_t begin, std::int64_t end) {
-    over_vectors<T>(begin, end, [=, &a](std::int64_t i, auto place) {
-      Vec p = get(a.param + i, place);
-      Vec g = get(a.grad + i, place);
-      if constexpr (kFactor) g = g * factor;
-      if constexpr (kDecay) {
-        if (decoupled) {
-          p = p * decay;
-        } else {
-          g = g + p * decay;
-        }
-      }
-      Vec m = get(a.m + i, place);
-      m = at::vec::fmadd(weight1, g - m, m);
-      const Vec v = get(a.v + i, place) * beta2 + weight2 * g * g;
-      p = p + step * m / (root(v) * scale + eps);
-      put(a.next_m + i, m, place);
-      put(a.next_v + i, v, place);
-      put(a.next_param + i, p, place);
-    });
+  const AdamStep<T, kFactor, kDecay> of_all(a);
+  parallel_for(a.threads, a.n, kUpdateGrain, [&](std::int64_t begin, std::int64_t end) {
+    const AdamStep<T, kFactor, kDecay> step = of_all;  // where no store can change it
+    over_vectors<T>(begin, end,
+                    [&](std::int64_t i, auto place) { step(i, place, get(a.grad + i, place)); });
   });
+}
+
+// The rows of a table that have a gradient.
+template <class T, class Index>
+struct TableRows {
+  const T* sums;
+  const Index* index;
+  std::int64_t n, rows, width;
+};
+
+template <class T, class Index, bool kDecay>
+void adam_table(const AdamArguments<T>& a, const TableRows<T, Index>& table) {
+  const AdamStep<T, false, kDecay> of_all(a);
+  const Index *const from = table.index, *const to = from + table.n;
+  const std::int64_t grain = kUpdateGrain / table.width + 1;
+  parallel_for(a.threads, table.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    const AdamStep<T, false, kDecay> step = of_all;
+    const std::int64_t width = table.width;
+    const Index* at = std::lower_bound(from, to, begin);
+    for (std::int64_t row = begin; row < end;) {
+      const std::int64_t next = at == to ? end : std::min<std::int64_t>(*at, end);
+      over_vectors<T>(row * width, next * width,
+                      [&](std::int64_t i, auto place) { step(i, place, Vector<T>(0)); });
+      if (next == end) break;
+      const T* const sum = table.sums + (at - from) * width;
+      over_vectors<T>(0, width, [&](std::int64_t c, auto place) {
+        step(next * width + c, place, get(sum + c, place));
+      });
+      while (at != to && *at == next) ++at;
+      row = next + 1;
+    }
+  });
+}
+
+template <class T, class Index>
+CpuKernel bind_adam_table(const AdamUpdate& op, const CpuLaunch& launch) {
+  const AdamArguments<T> a{op,
+                           launch.in<T>(0),
+                           nullptr,
+                           launch.in<T>(1),
+                           launch.in<T>(2),
+                           launch.in<double>(5),
+                           launch.in<double>(6),
+                           launch.in<double>(7),
+                           nullptr,
+                           launch.out<T>(0),
+                           launch.out<T>(1),
+                           launch.out<T>(2),
+                           launch.outputs[0].numel(),
+                           launch.choice.threads};
+  const TableRows<T, Index> rows{launch.in<T>(3), launch.in<Index>(4), launch.inputs[4].numel(),
+                                 launch.inputs[0].shape[0], launch.inputs[0].shape[1]};
+  if (a.n == 0) return CpuKernel([] {});
+  if (op.weight_decay != 0) return CpuKernel([a, rows] { adam_table<T, Index, true>(a, rows); });
+  return CpuKernel([a, rows] { adam_table<T, Index, false>(a, rows); });
 }
 
 template <class T>
@@ -230,6 +305,20 @@ std::vector<Candidate> candidates(const AdamUpdate&, const CpuQuery& query) {
 CpuKernel bind(const AdamUpdate& op, const CpuLaunch& launch) {
   return launch.outputs[0].element == f32 ? bind_adam<float>(op, launch)
                                           : bind_adam<double>(op, launch);
+}
+
+std::vector<Candidate> candidates(const AdamTableUpdate&, const CpuQuery& query) {
+  return one_pass(query);
+}
+
+CpuKernel bind(const AdamTableUpdate& op, const CpuLaunch& launch) {
+  const bool narrow = launch.inputs[4].element == i32;
+  if (launch.outputs[0].element == f32) {
+    return narrow ? bind_adam_table<float, std::int32_t>(op.step, launch)
+                  : bind_adam_table<float, std::int64_t>(op.step, launch);
+  }
+  return narrow ? bind_adam_table<double, std::int32_t>(op.step, launch)
+                : bind_adam_table<double, std::int64_t>(op.step, launch);
 }
 
 std::vector<Candidate> candidates(const SgdUpdate&, const CpuQuery& query) {

@@ -68,9 +68,28 @@ void record_updates(const Rule& rule, std::size_t count, const CudaLaunch& launc
   record_updates<double>(rule, count, f64, launch);
 }
 
+cuda::AdamRule rule_of(const AdamUpdate& op) {
+  return {op.beta1, op.beta2, op.eps, op.weight_decay, op.decoupled};
+}
+
 void record_several(const AdamUpdate& op, std::size_t count, const CudaLaunch& launch) {
-  record_updates(cuda::AdamRule{op.beta1, op.beta2, op.eps, op.weight_decay, op.decoupled}, count,
-                 launch);
+  record_updates(rule_of(op), count, launch);
+}
+
+template <class T>
+void record_table(const AdamUpdate& op, const CudaLaunch& launch) {
+  cuda::Updated<T> table = {};
+  table.count = launch.outputs[0].numel();
+  table.in[0] = launch.in<T>(0);
+  for (std::size_t k = 1; k < 3; ++k) table.in[k + 1] = launch.in<T>(k);
+  for (std::size_t k = 0; k < 3; ++k) table.out[k] = launch.out<T>(k);
+  for (std::size_t k = 0; k < 3; ++k) table.scalar[k] = launch.in<double>(5 + k);
+  with_index(launch.inputs[4].element, [&]<class I>(I*) {
+    launch.commands.launch(
+        cuda::UpdateTable<T, I>{rule_of(op), table, launch.in<T>(3), launch.in<I>(4),
+                                launch.inputs[4].numel(), launch.inputs[0].shape[1], launch.watch},
+        spread(table.count, kThreads, launch.device));
+  });
 }
 
 void record_several(const SgdUpdate& op, std::size_t count, const CudaLaunch& launch) {
@@ -88,6 +107,12 @@ void record_several(const AverageUpdate&, std::size_t count, const CudaLaunch& l
 }  // namespace
 
 void record(const AdamUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
+
+void record(const AdamTableUpdate& op, const CudaLaunch& launch) {
+  if (launch.outputs[0].numel() == 0) return;
+  if (launch.outputs[0].element == f32) return record_table<float>(op.step, launch);
+  record_table<double>(op.step, launch);
+}
 
 void record(const SgdUpdate& op, const CudaLaunch& launch) { record_several(op, 1, launch); }
 

@@ -172,6 +172,47 @@ struct Update {
   }
 };
 
+/// Adam's step of a table; a thread for each element. I: of the index.
+template <class T, class I>
+struct UpdateTable {
+  static constexpr const char* name = "adam_table_update";
+  AdamRule rule;
+  Updated<T> table;
+  const T* sums;
+  const I* index;  ///< ascending
+  Index n, width;
+  Watch watch;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    const AdamRule::Step<T> step(rule, table);
+    for (Index e = first(c); e < table.count; e += stride(c)) {
+      const Index row = quotient(e, width), at = place_of(row);
+      const T g = at < n && index[at] == row ? sums[at * width + e - row * width] : T(0);
+      const T before[4] = {table.in[0][e], g, table.in[2][e], table.in[3][e]};
+      T after[3];
+      step(before, after);
+      METRONOME_UNROLL
+      for (int k = 0; k < 3; ++k) table.out[k][e] = watched(c, watch, after[k]);
+    }
+  }
+
+ private:
+  /// The first place of the index that is not less; n if there is none.
+  METRONOME_DEVICE Index place_of(Index row) const {
+    Index begin = 0, end = n;
+    while (begin < end) {
+      const Index middle = (begin + end) / 2;
+      if (index[middle] < row) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  }
+};
+
 struct AverageWeight {
   static constexpr const char* name = "average_weight";
   double* to;
@@ -191,6 +232,7 @@ using OptimizerUpdatesKernels =
     KernelList<Update<float, AdamRule>, Update<double, AdamRule>, Update<float, SgdRule<false>>,
                Update<double, SgdRule<false>>, Update<float, SgdRule<true>>,
                Update<double, SgdRule<true>>, Update<float, AverageRule>,
-               Update<double, AverageRule>, AverageWeight>;
+               Update<double, AverageRule>, UpdateTable<float, int>, UpdateTable<float, long long>,
+               UpdateTable<double, int>, UpdateTable<double, long long>, AverageWeight>;
 
 }  // namespace metronome::cuda

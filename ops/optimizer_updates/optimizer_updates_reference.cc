@@ -1,6 +1,7 @@
 // The same steps in ATen's elementwise calls, as torch.optim writes them without its fused kernels.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 #include <cstdint>
@@ -31,6 +32,18 @@ Tensors reference(const AdamUpdate& op, const Tensors& in) {
   const at::Tensor exp_avg_sq = in[3].mul(op.beta2).addcmul(grad, grad, 1 - op.beta2);
   const at::Tensor denominator = exp_avg_sq.sqrt().div(std::sqrt(bias_correction2)).add(op.eps);
   return {param.addcdiv(exp_avg, denominator, -lr / bias_correction1), exp_avg, exp_avg_sq};
+}
+
+Tensors reference(const AdamTableUpdate& op, const Tensors& in) {
+  at::Tensor gradient = at::zeros_like(in[0]);
+  const at::Tensor index = in[4].to(at::kCPU, at::kLong);
+  for (std::int64_t i = 0; i < index.numel(); ++i) {
+    const auto row = index[i].item<std::int64_t>();
+    if (row < 0 || row >= in[0].size(0) || (i > 0 && index[i - 1].item<std::int64_t>() == row))
+      continue;
+    gradient[row].copy_(in[3][i]);
+  }
+  return reference(op.step, {in[0], gradient, in[1], in[2], in[5], in[6], in[7]});
 }
 
 Tensors reference(const SgdUpdate& op, const Tensors& in) {

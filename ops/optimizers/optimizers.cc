@@ -116,6 +116,23 @@ Values row_step(T op, Value parameter, const TableGradient& gradient, std::span<
   return next;
 }
 
+/// A step of Adam. A large table of which few rows are looked up gets no gradient of its size.
+Values adam_step(const AdamUpdate& op, Value parameter, Value gradient,
+                 std::span<const Value> slots, std::span<const Value> scalars) {
+  constexpr std::int64_t kLarge = 1 << 20;  // elements; below, the sort takes what it saves
+  const auto table = table_gradient(gradient);
+  if (!table || table->factor.present() || parameter.type().numel() < kLarge ||
+      16 * table->index.type().numel() > parameter.size(0)) {
+    return step(op, parameter, gradient, slots, scalars);
+  }
+  const auto [row, position] = sort(table->index.reshape({table->index.type().numel()}));
+  Values in = {parameter, slots[0], slots[1]};
+  in.push_back(apply(RunSum{}, {table->rows, row, position}, Line{}));
+  in.push_back(row);
+  in.insert(in.end(), scalars.begin(), scalars.end());
+  return apply(make_op(AdamTableUpdate{op}), in, Line{}, 3);
+}
+
 std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
   if (!clip_norm) return std::nullopt;
   auto missed = unless_above_0("clip_norm", *clip_norm);
@@ -177,7 +194,7 @@ Values Adam::update(Value parameter, Value gradient, std::span<const Value> slot
                     std::span<const Value> scalars) const {
   const auto table = lazy ? table_gradient(gradient) : std::nullopt;
   if (table) return row_step(update_op(*this), parameter, *table, slots, scalars);
-  return step(update_op(*this), parameter, gradient, slots, scalars);
+  return adam_step(update_op(*this), parameter, gradient, slots, scalars);
 }
 std::optional<Requirement> Adam::mistake() const {
   if (lazy && weight_decay != 0) {
@@ -196,7 +213,7 @@ Values AdamW::clip(const Values& gradients) const {
 Values AdamW::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
 Values AdamW::update(Value parameter, Value gradient, std::span<const Value> slots,
                      std::span<const Value> scalars) const {
-  return step(update_op(*this), parameter, gradient, slots, scalars);
+  return adam_step(update_op(*this), parameter, gradient, slots, scalars);
 }
 std::optional<Requirement> AdamW::mistake() const { return adam_mistake(*this); }
 

@@ -21,11 +21,12 @@ constexpr std::int64_t kTableRows = 40, kWidth = 3;
 struct LookUp {
   Graph g{"lookup"};
   Value index, weight, table;
-  LookUp(const Optimizer& optimizer, Element element, Shape shape = {2, 4}) {
+  LookUp(const Optimizer& optimizer, Element element, Shape shape = {2, 4},
+         std::int64_t rows = kTableRows) {
     index = g.input("index", i64, shape);
     shape.push_back(kWidth);
     weight = g.input("weight", element, shape);
-    table = g.parameter("table", {element, {kTableRows, kWidth}}, normal(0, 1));
+    table = g.parameter("table", {element, {rows, kWidth}}, normal(0, 1));
     g.minimize(sum(weight * embedding_lookup(table, index)), optimizer);
   }
 };
@@ -99,6 +100,59 @@ TEST_CASE("the whole table is updated where all of it may change, or half of it 
   CHECK_FALSE(runs(compiled(LookUp(Adam{}, f32).g), "index_copy"));
   CHECK(runs(compiled(LookUp(Sgd{}, f32, {kTableRows / 2}).g), "index_copy"));
   CHECK_FALSE(runs(compiled(LookUp(Sgd{}, f32, {kTableRows / 2 + 1}).g), "index_copy"));
+}
+
+constexpr std::int64_t kLargeRows = (1 << 20) / kWidth + 1;  // over 2^20 elements
+
+/// Whether a step of the large table makes no gradient of its size.
+bool spares_the_gradient(const Optimizer& optimizer, std::int64_t looked_up,
+                         std::int64_t rows = kLargeRows) {
+  const Executable step = compiled(LookUp(optimizer, f32, {looked_up}, rows).g);
+  CHECK(runs(step, "adam_table_update") != runs(step, "embedding_grad"));
+  return runs(step, "adam_table_update");
+}
+
+TEST_CASE("Adam of a large table makes its gradient where users clip it, or look up many rows") {
+  for (const Optimizer& adam : {Optimizer(Adam{}), Optimizer(AdamW{})}) {
+    CHECK(spares_the_gradient(adam, kLargeRows / 16));
+    CHECK_FALSE(spares_the_gradient(adam, kLargeRows / 16 + 1));
+    CHECK_FALSE(spares_the_gradient(adam, 8, kLargeRows - 1));
+  }
+  CHECK_FALSE(spares_the_gradient(Adam{.clip_norm = 1}, 8));
+  CHECK(spares_the_gradient(Adam{.weight_decay = 0.1}, 8));
+}
+
+/// Steps of some threads; the whole gradient is made for the second one, whose limit clips nothing.
+template <class Rule>
+void check_bits(Rule rule, int threads) {
+  CAPTURE(threads);
+  const LookUp spared(rule, f32, {2, 4}, kLargeRows);
+  rule.clip_norm = 1e30;
+  const LookUp made(rule, f32, {2, 4}, kLargeRows);
+  CompileOptions options = tests::plain_options();
+  options.threads = threads;
+  Executable step = compile(spared.g, cpu_replay(), options);
+  Executable whole = compile(made.g, cpu_replay(), options);
+  CHECK(step.report().plan(train).copies == 0);
+  CHECK(step.report().arena_bytes < 100'000);
+  for (int k = 0; k < 3; ++k) {
+    const std::int64_t last = kLargeRows - 1;
+    const at::Tensor index = indices({7, k, 7, last, 0, 7, last - k, 7});
+    const at::Tensor weight = at::randn({2, 4, kWidth});
+    step.run({{spared.index, index}, {spared.weight, weight}});
+    whole.run({{made.index, index}, {made.weight, weight}});
+  }
+  for (const char* path : {"table", "optimizer/exp_avg/table", "optimizer/exp_avg_sq/table"}) {
+    CHECK(at::equal(step.get(path), whole.get(path)));
+  }
+}
+
+TEST_CASE("Adam of a large table has the bits of a step by its whole gradient") {
+  for (const int threads : {1, 3}) {
+    check_bits(Adam{.lr = 0.1}, threads);
+    check_bits(Adam{.lr = 0.1, .weight_decay = 0.1}, threads);
+    check_bits(AdamW{.lr = 0.1}, threads);
+  }
 }
 
 TEST_CASE("gradients of a table that users read are those of all rows") {
