@@ -290,14 +290,19 @@ Values ConvolutionWeightGrad::vjp(const Vjp& v) const {
 namespace {
 
 /// The same operands, of these the `batched` ones with fewer images: as many as keep caches as
-/// full.
+/// full, and the work that is done once for all images as small a part.
 Types fewer_images(std::span<const Type> inputs, std::initializer_list<std::size_t> batched,
                    double share) {
-  constexpr double kLeast = 16;  // images
+  constexpr std::int64_t kLeast = 16;            // images
+  constexpr std::int64_t kLeastElements = 8192;  // of a channel
   Types types(inputs.begin(), inputs.end());
+  const Shape& shape = types[0].shape;
+  std::int64_t plane = 1;
+  for (std::size_t d = 2; d < shape.size(); ++d) plane *= std::max<std::int64_t>(shape[d], 1);
+  const auto least = static_cast<double>(std::max(kLeast, kLeastElements / plane));
   for (const std::size_t i : batched) {
     std::int64_t& images = types[i].shape[0];
-    const auto fewer = std::max(kLeast, std::ceil(static_cast<double>(images) * share));
+    const auto fewer = std::max(least, std::ceil(static_cast<double>(images) * share));
     images = std::min(images, static_cast<std::int64_t>(fewer));
   }
   return types;

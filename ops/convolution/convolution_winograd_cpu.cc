@@ -107,14 +107,18 @@ struct WinogradImages {
   const float* weight;
   const float* bias;
   float* output;
-  bool turned;     ///< kernels are turned, and weight is [channels, outputs, ...]
-  float* kernels;  ///< of each pass, at each position [outputs, inputs], rows `kernel_row` apart
+  bool turned;  ///< kernels are turned, and weight is [channels, outputs, ...]
+  /// They are read front to back: [pass, position, inputs / kTiles, outputs, kTiles].
+  float* kernels;
   /// Each thread has parts [inputs, kTiles] and sums [outputs, kTiles] at each position.
   float* scratch;
 
   std::int64_t inputs() const { return read_count * channels; }
-  std::int64_t kernel_row() const { return apart(inputs()); }
-  std::int64_t kernels_apart() const { return apart(outputs * kernel_row()); }
+  std::int64_t kernels_apart() const { return apart(round_up(inputs(), kTiles) * outputs); }
+  /// Input c of output k among the kernels of one position.
+  std::int64_t kernel_at(std::int64_t k, std::int64_t c) const {
+    return (c / kTiles * outputs + k) * kTiles + c % kTiles;
+  }
   std::int64_t kernel_elements() const { return pass_count * positions * kernels_apart(); }
   std::int64_t parts_apart() const { return apart(inputs() * kTiles); }
   std::int64_t sums_apart() const { return apart(outputs * kTiles); }
@@ -132,10 +136,12 @@ struct WinogradImages {
   void make_kernels(std::int64_t begin, std::int64_t end) const {
     constexpr int taps = F::taps, whole = Phases<F>::width * Phases<F>::width;
     alignas(64) float g[taps * taps][kTiles];
-    for (std::int64_t first = 0; first < channels; first += kTiles) {
-      const std::int64_t count = std::min(kTiles, channels - first);
-      for (std::int64_t k = begin; k < end; ++k) {
-        for (int phase = 0; phase < Phases<F>::count; ++phase) {
+    for (int phase = 0; phase < Phases<F>::count; ++phase) {
+      const std::int64_t pass = turned ? phase : 0, from = turned ? 0 : phase * channels;
+      float* const to = kernels + pass * positions * kernels_apart();
+      for (std::int64_t first = 0, count = 0; first < channels; first += count) {
+        count = std::min(kTiles - (from + first) % kTiles, channels - first);
+        for (std::int64_t k = begin; k < end; ++k) {
           for (std::int64_t i = 0; i < count; ++i) {
             const std::int64_t c = first + i;
             const float* const kernel =
@@ -145,11 +151,7 @@ struct WinogradImages {
               g[e][i] = kernel[Phases<F>::element(phase, tap / taps, tap % taps)];
             }
           }
-          const std::int64_t pass = turned ? phase : 0, read = turned ? 0 : phase;
-          transform_kernels<F>(g, count,
-                               kernels + pass * positions * kernels_apart() + k * kernel_row() +
-                                   read * channels + first,
-                               kernels_apart());
+          transform_kernels<F>(g, count, to + kernel_at(k, from + first), kernels_apart());
         }
       }
     }
@@ -167,13 +169,13 @@ struct WinogradImages {
       }
     }
     Tile<float> t;
-    t.lda = kernel_row(), t.ldb = kTiles, t.ldc = kTiles;
+    t.lda = t.ldb = t.ldc = kTiles;
     for (std::int64_t p = 0; p < positions; ++p) {
       const float* const kernel = kernels + (pass * positions + p) * kernels_apart();
       for (std::int64_t c = 0; c < inputs(); c += kTiles) {
         t.k = std::min(kTiles, inputs() - c);
         for (std::int64_t k = 0; k < outputs; k += kTileRows) {
-          t.a = kernel + k * kernel_row() + c;
+          t.a = kernel + kernel_at(k, c);
           for (std::int64_t column = 0; column < kTiles; column += kTileColumns) {
             t.b = parts + p * parts_apart() + c * kTiles + column;
             t.c = sums + p * sums_apart() + k * kTiles + column;

@@ -23,6 +23,9 @@ namespace metronome::METRONOME_ISA {
 /// Tiles of a block, and the terms of each short sum.
 constexpr std::int64_t kTiles = 64;
 
+/// Channels whose elements are fetched ahead: the processor sees no pattern in planes far apart.
+constexpr std::int64_t kAhead = 3;
+
 /// The five maps of one dimension. A kernel of `taps` elements makes two elements of the result out
 /// of `size` of the input, by as many products.
 template <int Taps>
@@ -133,67 +136,100 @@ inline FloatReg every_other(FloatReg low, FloatReg high) {
 #endif
 }
 
-/// Elements [begin, begin + kWidth) of a row of `width`, zeros beyond it.
-inline FloatReg load_part(const float* row, std::int64_t width, std::int64_t begin) {
+/// A register of elements begin, begin + Step, ... of rows of `width`; zeros beyond a row.
+template <int Step>
+class RowPart {
+ public:
   using S = Simd<float>;
-  if (begin >= 0 && begin + S::kWidth <= width) return S::load(row + begin);
-  const std::int64_t first = std::clamp<std::int64_t>(-begin, 0, S::kWidth);
-  const std::int64_t last = std::clamp<std::int64_t>(width - begin, first, S::kWidth);
+  RowPart(std::int64_t width, std::int64_t begin) {
+    for (auto& part : parts_) {
+      const std::int64_t first = std::clamp<std::int64_t>(-begin, 0, S::kWidth);
+      const std::int64_t last = std::clamp<std::int64_t>(width - begin, first, S::kWidth);
+      part.begin = begin;
 #ifdef __AVX512F__
-  const auto mask = static_cast<S::Mask>(S::mask(last) & ~S::mask(first));
+      part.mask = static_cast<S::Mask>(S::mask(last) & ~S::mask(first));
 #else
-  const S::Mask mask = _mm256_andnot_si256(S::mask(first), S::mask(last));
+      part.mask = _mm256_andnot_si256(S::mask(first), S::mask(last));
 #endif
-  return S::load(row + begin, mask);
-}
-
-/// d[j] = element begin + Step (2 t + j) of a row, for a register of tiles t.
-template <int Step, int Count>
-inline void load_elements(const float* row, std::int64_t width, std::int64_t begin,
-                          FloatReg (&d)[Count]) {
-  constexpr std::int64_t W = Simd<float>::kWidth;
-  const auto at = [&](std::int64_t i) {
-    const FloatReg low = load_part(row, width, begin + i);
-    if constexpr (Step == 1) return low;
-    return every_other<false>(low, load_part(row, width, begin + i + W));
-  };
-  for (int j = 0; j < Count; j += 2) {
-    const FloatReg low = at(Step * j), high = at(Step * (j + W));
-    d[j] = every_other<false>(low, high);
-    if (j + 1 < Count) d[j + 1] = every_other<true>(low, high);
+      begin += S::kWidth;
+    }
   }
-}
+  FloatReg of(const float* row) const {
+    const auto load = [&](const Registers& part) { return S::load(row + part.begin, part.mask); };
+    if constexpr (Step == 1)
+      return load(parts_[0]);
+    else
+      return every_other<false>(load(parts_[0]), load(parts_[1]));
+  }
+
+ private:
+  struct Registers {
+    std::int64_t begin;
+    S::Mask mask;
+  };
+  Registers parts_[Step];
+};
 
 /// `map` both ways over the In x In elements of each tile of a block of one channel:
-/// to[p * stride + tile]. Tiles that are not there are zeros.
+/// to[p * stride + tile]. Tiles that are not there are zeros. A register holds neighbouring tiles
+/// whatever their row, so narrow images fill it too: each row's elements are copied first, two a
+/// tile from its own row on, and from two further on.
+///
+///   tiles of two rows   a0 a1 | b0 b1       elements 0 and 1 of each      a0 a0 a1 a1 b0 b0 b1 b1
+///                                           elements 2 and 3 of each      a1 a1 .. .. b1 b1 .. ..
 template <int In, int Out, int Step, class Map>
 inline void transform_tiles(const TiledImages& m, const float* from, std::int64_t channel,
                             std::int64_t block, const Map& map, float* to, std::int64_t stride) {
   using S = Simd<float>;
+  constexpr int kPairs = (In + 1) / 2;
+  constexpr std::int64_t kLine = 64 / sizeof(float);
   // A run's last register goes beyond it: the next run writes anew what it leaves there.
-  alignas(64) float lines[In][Out][kTiles + S::kWidth];  // [row of the tile][position][tile]
+  alignas(64) float pairs[In][kPairs][2 * kTiles + S::kWidth];
   for_runs(m, block,
            [&](std::int64_t image, std::int64_t row, std::int64_t column, std::int64_t count,
                std::int64_t at) {
              const float* const plane = from + m.plane(image, channel);
-             for (std::int64_t i = 0; i < In; ++i) {
+             const float* lines[In];  // null where there is no such row
+             for (int i = 0; i < In; ++i) {
                const std::int64_t y = Step * (2 * row + i) - m.low_y;
-               const bool inside = y >= 0 && y < m.height;
-               for (std::int64_t t = 0; t < count; t += S::kWidth) {
-                 FloatReg d[In], mapped[Out];
-                 load_elements<Step>(plane + (inside ? y : 0) * m.width, inside ? m.width : 0,
-                                     Step * 2 * (column + t) - m.low_x, d);
-                 map(d, mapped);
-                 for (int j = 0; j < Out; ++j) S::store(lines[i][j] + at + t, mapped[j]);
+               lines[i] = y >= 0 && y < m.height ? plane + y * m.width : nullptr;
+             }
+             for (int i = 0; i < 2; ++i) {
+               if (lines[i] == nullptr) continue;
+               const float* const later =
+                   lines[i] + kAhead * m.height * m.width + Step * 2 * column;
+               for (std::int64_t e = 0; e < Step * 2 * count; e += kLine)
+                 __builtin_prefetch(later + e);
+             }
+             for (int pair = 0; pair < kPairs; ++pair) {
+               for (std::int64_t e = 0; e < 2 * count; e += S::kWidth) {
+                 const RowPart<Step> part(m.width, Step * (2 * (column + pair) + e) - m.low_x);
+                 for (int i = 0; i < In; ++i) {
+                   S::store(pairs[i][pair] + 2 * at + e,
+                            lines[i] != nullptr ? part.of(lines[i]) : S::zero());
+                 }
                }
              }
            });
   const std::int64_t tiles = std::min(kTiles, m.tiles() - block * kTiles);
-  for (std::int64_t j = 0; j < Out; ++j) {
-    for (auto& each : lines) std::fill(each[j] + tiles, each[j] + kTiles, 0.0f);
-    for (std::int64_t t = 0; t < kTiles; t += S::kWidth) {
+  for (auto& row : pairs) {
+    for (auto& each : row) std::fill(each + 2 * tiles, each + 2 * kTiles, 0.0f);
+  }
+  for (std::int64_t t = 0; t < kTiles; t += S::kWidth) {
+    FloatReg rows[In][Out];
+    for (int i = 0; i < In; ++i) {
+      FloatReg d[In];
+      for (int j = 0; j < In; j += 2) {
+        const float* const elements = pairs[i][j / 2] + 2 * t;
+        const FloatReg low = S::load(elements), high = S::load(elements + S::kWidth);
+        d[j] = every_other<false>(low, high);
+        if (j + 1 < In) d[j + 1] = every_other<true>(low, high);
+      }
+      map(d, rows[i]);
+    }
+    for (int j = 0; j < Out; ++j) {
       FloatReg d[In], mapped[Out];
-      for (int i = 0; i < In; ++i) d[i] = S::load(lines[i][j] + t);
+      for (int i = 0; i < In; ++i) d[i] = rows[i][j];
       map(d, mapped);
       for (int i = 0; i < Out; ++i) S::store(to + (i * Out + j) * stride + t, mapped[i]);
     }

@@ -109,14 +109,17 @@ TEST_CASE("a sample has about the share of the work, but enough rows, products o
   CHECK(shapes(*make_op(Linear{}), {{f32, {32, 128, 64}}, square}, 0.01) ==
         "[4, 128, 64] [64, 64] ");
   CHECK(shapes(*make_op(Linear{}), {{f32, {64}}, square}, 0.01) == "[64] [64, 64] ");
-  const Type images{f32, {128, 3, 8, 8}}, weight{f32, {5, 3, 1, 1}}, maps{f32, {128, 5, 8, 8}};
+  const Type images{f32, {128, 3, 32, 32}}, weight{f32, {5, 3, 1, 1}}, maps{f32, {128, 5, 32, 32}};
   const ConvolutionWindow window = plain_window(2);
   CHECK(shapes(*make_op(Convolution{window}), {images, weight, {f32, {5}}}, 0.25) ==
-        "[32, 3, 8, 8] [5, 3, 1, 1] [5] ");
+        "[32, 3, 32, 32] [5, 3, 1, 1] [5] ");
   CHECK(shapes(*make_op(TransposedConvolution{window}), {maps, weight}, 0.01) ==
-        "[16, 5, 8, 8] [5, 3, 1, 1] ");
+        "[16, 5, 32, 32] [5, 3, 1, 1] ");
   CHECK(shapes(*make_op(ConvolutionWeightGrad{window}), {images, maps}, 0.25) ==
-        "[32, 3, 8, 8] [32, 5, 8, 8] ");
+        "[32, 3, 32, 32] [32, 5, 32, 32] ");
+  const Type small{f32, {512, 3, 8, 8}};  // enough elements of a channel, too
+  CHECK(shapes(*make_op(Convolution{window}), {small, weight}, 0.01) ==
+        "[128, 3, 8, 8] [5, 3, 1, 1] ");
 }
 
 TEST_CASE("an element type that Metronome does not have") {
