@@ -39,6 +39,8 @@ Windows plain(Spatial kernel, Spatial stride) {
 std::vector<MaxPoolForm> max_pool_forms() {
   return {
       {"halves", {2, 3, 6, 8}, plain({2, 2}, {2, 2})},
+      {"halves of short odd rows", {2, 3, 7, 11}, plain({2, 2}, {2, 2})},
+      {"halves, two of a row", {2, 3, 4, 4}, plain({2, 2}, {2, 2})},
       {"odd sizes", {2, 2, 7, 9}, plain({2, 3}, {2, 2})},
       {"halves of long odd rows", {2, 3, 7, 43}, plain({2, 2}, {2, 2})},
       {"halves of slabs", {2, 2, 3, 4, 16}, plain({1, 2, 2}, {1, 2, 2})},

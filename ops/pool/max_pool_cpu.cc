@@ -1,6 +1,7 @@
 #include "ops/pool/max_pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -115,14 +116,15 @@ struct MaxPoolBackward {
   }
 };
 
-/// True for windows of 2 by 2 that lie side by side, in rows long enough for vectors.
-bool halves(const Along3& along) {
+/// True for windows of 2 by 2 that lie side by side, at least `least` in a row: enough for loops
+/// along it to be faster than a table of the plane.
+bool halves(const Along3& along, std::int64_t least) {
   const auto halved = [](const Along& a) {
     return a.kernel == 2 && a.stride == 2 && a.padding == 0 && a.dilation == 1 && a.out == a.in / 2;
   };
   const auto& [depth, height, width] = along;
   const bool flat = depth.kernel == 1 && depth.stride == 1 && depth.padding == 0;
-  return flat && halved(height) && halved(width) && width.out >= 8;
+  return flat && halved(height) && halved(width) && width.out >= least;
 }
 
 /// Such windows, all four elements of one at once.
@@ -183,9 +185,15 @@ struct HalvesBackward {
   static void spread(const T* __restrict__ grad, const std::int32_t* __restrict__ won,
                      std::int32_t tap, std::int64_t count, T* __restrict__ to) {
     for (std::int64_t o = 0; o < count; ++o) {
-      to[2 * o] = won[o] == tap ? grad[o] : T(0);
-      to[2 * o + 1] = won[o] == tap + 1 ? grad[o] : T(0);
+      to[2 * o] = if_won(won[o] == tap, grad[o]);
+      to[2 * o + 1] = if_won(won[o] == tap + 1, grad[o]);
     }
+  }
+
+  /// Without a branch, which winners in no order would mislead.
+  static T if_won(bool won, T grad) {
+    using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+    return std::bit_cast<T>(std::bit_cast<Bits>(grad) & -static_cast<Bits>(won));
   }
 };
 
@@ -204,7 +212,7 @@ CpuKernel over_parts(const Kernel& kernel, const Type& result, std::int64_t size
 template <class T>
 CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.inputs[0].shape, l.outputs[0].shape);
-  if (halves(along)) {
+  if (halves(along, 8)) {
     return over_parts(
         HalvesForward<T>{along[1], along[2], l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)},
         l.outputs[0], along[2].out, l.choice.threads);
@@ -222,7 +230,7 @@ CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
 template <class T>
 CpuKernel bind_backward(const MaxPoolGrad& op, const CpuLaunch& l) {
   const Along3 along = along_of(op.windows, l.outputs[0].shape, l.inputs[0].shape);
-  if (halves(along)) {
+  if (halves(along, 4)) {
     return over_parts(
         HalvesBackward<T>{along[1], along[2], l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)},
         l.outputs[0], along[2].in, l.choice.threads);
