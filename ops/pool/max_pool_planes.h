@@ -119,8 +119,7 @@ struct PlaneMaxPoolBackward {
     for (std::int64_t point = 0; point < count; ++point) {
       const std::int32_t window = std::max(windows[point], 0);
       const bool mine = (windows[point] >= 0) & (won[window] == taps[point]);
-      const T value = grad[window];  // read in any case: such a loop is vectorised
-      to[point] += mine ? value : T(0);
+      to[point] += mine ? grad[window] : T(0);
     }
   }
 };

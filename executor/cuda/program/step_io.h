@@ -36,8 +36,8 @@ class InputSlots {
   /// In place of `feed`, for memory that users fill in place and `CudaDriver::page_locked_memory`
   /// gave where the input is large: it goes up from there. A small input is copied at once.
   void take(int slot, std::size_t index, const std::byte* from);
-  /// The same for page-locked memory of others, when it has been read. False where the input is
-  /// small or the memory is not page-locked: then nothing was done.
+  /// In place of `feed`: a large input goes up from page-locked memory of others. Returns when it
+  /// has been read; false, with nothing done, for a small input and for other memory.
   bool copy_from(int slot, std::size_t index, const std::byte* from);
   /// Copies to the device what is left of large inputs, neighbours in one copy; `stream` waits for
   /// all of the slot's copies.
