@@ -192,6 +192,9 @@ def environment(name: str, folder: Path, device: str, threads: int, tf32: bool) 
         # Where its libraries lie: not those of another peer's process.
         found = os.environ.get("METRONOME_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", ""))
         variables["LD_LIBRARY_PATH"] = found
+        if device == "cuda":
+            # libtorch's CUDA half page-locks the batches, and Metronome itself does not load it.
+            variables["LD_PRELOAD"] = "libtorch_cuda.so"
     if device == "cuda":
         variables["JAX_PLATFORMS"] = "cuda,cpu"
         # Several peers compile at once there, each with processes of its own.

@@ -182,6 +182,8 @@ int metronome::programs::metronome_peer(int argc, char** argv) {
     try {
       said = call();
       done = true;
+    } catch (const c10::Error& error) {
+      said = {{"error", error.what_without_backtrace()}};
     } catch (const std::exception& error) {
       said = {{"error", error.what()}};
     }

@@ -18,7 +18,7 @@ PEER = os.environ.pop("METRONOME_PEER", Path("benchmarks/metronome_peer").resolv
 sys.path.insert(0, str(BENCHMARKS))
 
 from peers import rounds, sizes  # noqa: E402
-from peers.crew import Peer, Unavailable, joint  # noqa: E402
+from peers.crew import Peer, Unavailable, environment, joint  # noqa: E402
 
 
 class Turns(unittest.TestCase):
@@ -75,6 +75,16 @@ class Ranks(unittest.TestCase):
     def test_they_answer_as_one(self):
         each = [{"ms": 2.0, "losses": [1.0, 3.0], "form": "a"}, {"ms": 5.0, "losses": [2.0, 5.0]}]
         self.assertEqual(joint(each), {"ms": 5.0, "losses": [1.5, 4.0], "form": "a"})
+
+
+class Environment(unittest.TestCase):
+    def test_metronome_page_locks_its_batches_by_the_cuda_half_of_libtorch(self):
+        def of(name: str, device: str) -> dict:
+            return environment(name, Path("/"), device=device, threads=1, tf32=False)
+
+        self.assertEqual(of("metronome", "cuda")["LD_PRELOAD"], "libtorch_cuda.so")
+        self.assertNotIn("LD_PRELOAD", of("metronome", "cpu"))
+        self.assertNotIn("LD_PRELOAD", of("eager", "cuda"))
 
 
 class Missing(unittest.TestCase):
