@@ -57,7 +57,7 @@ def arguments() -> argparse.Namespace:
         help="of a CPU, for each rank; by default 1 at small scale and all cores, shared out "
         "between the ranks, at others",
     )
-    add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 21 small, else 9")
+    add("--rounds", type=int, help=f"at least {FEWEST_ROUNDS}; by default 9 full, else 21")
     add("--limit", type=float, default=3600, help="seconds after which nothing more is begun")
     add(
         "--cache",
@@ -80,7 +80,7 @@ def arguments() -> argparse.Namespace:
         parser.error("--ranks: several run on CPUs only")
     small = chosen.scale == "small"
     if chosen.rounds is None:
-        chosen.rounds = 21 if small else 9
+        chosen.rounds = 9 if chosen.scale == "full" else 21
     if chosen.threads is None:
         chosen.threads = 1 if small and chosen.device == "cpu" else max(1, cores() // chosen.ranks)
     if chosen.rounds < FEWEST_ROUNDS:

@@ -49,6 +49,8 @@ LOOSER = {"convnet": 10}
 # Long enough for a clock and a scheduler not to matter, short enough for many rounds.
 ROUND_MS = 25
 FEWEST_STEPS = 2
+# Before a peer's turn, the threads of the last one stop spinning: libgomp's do so for 3 ms.
+SETTLE_S = 0.01
 # Seconds. A model of seconds a step takes some hundred steps in one answer where it chooses a form.
 LONGEST_ANSWER = 1200
 NO_TIME = "no time was left"
@@ -149,11 +151,15 @@ class Contest:
         steps = {}
         for name in self.peers:
             for kind in kinds:
-                if first := self.ask(name, kind, steps=FEWEST_STEPS):
-                    steps[name, kind] = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
+                count = FEWEST_STEPS
+                for _ in range(2):  # the first steps are slow, and make a turn too short
+                    if first := self.ask(name, kind, steps=count):
+                        count = max(FEWEST_STEPS, int(ROUND_MS / first["ms"]))
+                        steps[name, kind] = count
 
         def take(which: tuple[str, str]):
             name, kind = which
+            time.sleep(SETTLE_S)
             answer = self.ask(name, kind, steps=steps[which])
             return answer and answer["ms"]
 
