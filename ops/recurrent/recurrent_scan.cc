@@ -163,6 +163,11 @@ Types RecurrentScanGrad::infer(std::span<const Type> in) const {
   return types;
 }
 
+std::vector<InPlace> RecurrentScan::in_place() const {
+  if (kind == RecurrentKind::rnn) return {};
+  return {{.output = static_cast<int>(results()), .input = 0}};
+}
+
 std::vector<InPlace> RecurrentScanGrad::in_place() const {
   if (scan.kind == RecurrentKind::rnn) return {};
   const int of_products = scan.kind == RecurrentKind::gru ? 1 : 0;

@@ -33,6 +33,8 @@ struct RecurrentScan {
   Types infer(std::span<const Type> in) const;
   double flops(std::span<const Type> in, std::span<const Type> out) const;
   Values vjp(const Vjp& v) const;
+  /// The gates over the input's part of them, each element after it was read.
+  std::vector<InPlace> in_place() const;
   /// Step by step; the nodes of step t lie under `<t>/`.
   Values lower(std::span<const Value> in) const;
   static std::vector<Case> cases();

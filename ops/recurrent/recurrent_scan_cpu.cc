@@ -7,7 +7,10 @@
 //   backward   the gates' gradients times the weight, added to what passes the gates by
 //
 // A panel is read by all rows of a thread before the next one: it stays in the second-level cache.
+// The next panel, or the next step's numbers, are fetched there meanwhile.
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -29,6 +32,9 @@ constexpr std::int64_t kPanelRows = 512;
 /// row's number.
 constexpr int most_rows(int columns) { return std::min(8, (kRegisters - columns - 1) / columns); }
 
+/// Rows of a panel that come to the first-level cache before they are read.
+constexpr std::int64_t kRowsAhead = 8;
+
 /// f(std::integral_constant<int, R>, row) for blocks of R rows, as many of kMost as there are.
 template <int kMost, class F>
 void for_row_blocks(std::int64_t begin, std::int64_t end, const F& f) {
@@ -37,14 +43,40 @@ void for_row_blocks(std::int64_t begin, std::int64_t end, const F& f) {
   if constexpr (kNext > 0) for_row_blocks<kNext>(begin, end, f);
 }
 
+/// Numbers that are fetched to the second-level cache, line by line, while others are computed.
+template <class T>
+class Ahead {
+ public:
+  void add(const T* begin, std::int64_t count) {
+    if (begin != nullptr) pieces_[size_++] = {begin, begin + count};
+  }
+  inline __attribute__((always_inline)) void fetch_line() {
+    if (next_ == size_) return;
+    Piece& piece = pieces_[next_];
+    __builtin_prefetch(piece.at, 0, 2);
+    piece.at += 64 / sizeof(T);
+    if (piece.at >= piece.end) ++next_;
+  }
+
+ private:
+  struct Piece {
+    const T *at, *end;
+  };
+  std::array<Piece, 3> pieces_;
+  std::size_t size_ = 0, next_ = 0;
+};
+
 /// sums[r][v] += x[r] [count] times the panel, whose rows have V registers; x[r] begins r * stride
 /// elements behind x.
 template <class T, int R, int V>
 inline __attribute__((always_inline)) void add_products(const T* x, std::int64_t stride,
                                                         const T* panel, std::int64_t count,
-                                                        typename Simd<T>::Reg (&sums)[R][V]) {
+                                                        typename Simd<T>::Reg (&sums)[R][V],
+                                                        Ahead<T>& ahead) {
   using S = Simd<T>;
   for (std::int64_t k = 0; k < count; ++k, panel += V * S::kWidth) {
+    ahead.fetch_line();
+    for (int v = 0; v < V; ++v) __builtin_prefetch(panel + (kRowsAhead * V + v) * S::kWidth);
     typename S::Reg columns[V];
     for (int v = 0; v < V; ++v) columns[v] = S::load(panel + v * S::kWidth);
     for (int r = 0; r < R; ++r) {
@@ -161,15 +193,18 @@ struct ScanForward : ScanMemory<T> {
   template <int kGates>
   void step_of_rows(std::int64_t k, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t reg = 0; reg < this->state_registers(); ++reg) {
+      Ahead<T> ahead;
+      const std::int64_t next = reg + 1 < this->state_registers() ? reg + 1 : 0;
+      ahead.add(scratch + next * panel_elements(), panel_elements());
       for_row_blocks<most_rows(kGates)>(begin, end, [&](auto count, std::int64_t row) {
-        step_of_block<count(), kGates>(k, row, reg);
+        step_of_block<count(), kGates>(k, row, reg, ahead);
       });
     }
   }
 
   /// One register of the states of R rows, from `first` on.
   template <int R, int kGates>
-  void step_of_block(std::int64_t k, std::int64_t first, std::int64_t reg) const {
+  void step_of_block(std::int64_t k, std::int64_t first, std::int64_t reg, Ahead<T>& ahead) const {
     const ScanSizes& s = this->sizes;
     const StateLanes<T> lanes = this->lanes(reg);
     const T* const before = this->before(states, first_hidden, k, first);
@@ -185,7 +220,8 @@ struct ScanForward : ScanMemory<T> {
         __builtin_prefetch(part + r * s.width() + g * s.hidden + lanes.at);
       }
     }
-    add_products<T, R, kGates>(before, s.hidden, scratch + reg * panel_elements(), s.hidden, sums);
+    add_products<T, R, kGates>(before, s.hidden, scratch + reg * panel_elements(), s.hidden, sums,
+                               ahead);
 
     T* const gate = this->at(gates, t, first, s.width());
     T* const keep = this->at(kept, t, first, s.hidden);
@@ -262,6 +298,7 @@ struct ScanBackward : ScanMemory<T> {
   /// Registers of columns of a panel, so many that none is empty.
   std::int64_t wide() const {
     const std::int64_t all = this->state_registers();
+    if (kRegisters >= 32 && all % 4 == 0) return 4;
     return all % 2 == 0 ? 2 : all % 3 == 0 ? 3 : 1;
   }
   std::int64_t panels() const { return this->state_registers() / wide(); }
@@ -285,9 +322,17 @@ struct ScanBackward : ScanMemory<T> {
           }
         }
         const T* const changes = this->at(of_products, this->step(k), 0, s.width());
-        if (wide() == 1) add_through_weight<1>(changes, begin, end);
-        if (wide() == 2) add_through_weight<2>(changes, begin, end);
-        if (wide() == 3) add_through_weight<3>(changes, begin, end);
+        Ahead<T> ahead;
+        if (k > 0) {
+          const std::int64_t next = this->step(k - 1), rows = end - begin;
+          ahead.add(this->at(gates, next, begin, s.width()), rows * s.width());
+          ahead.add(this->at(kept, next, begin, s.hidden), rows * s.hidden);
+          ahead.add(this->at(of_states, next, begin, s.hidden), rows * s.hidden);
+        }
+        if (wide() == 1) add_through_weight<1>(changes, begin, end, ahead);
+        if (wide() == 2) add_through_weight<2>(changes, begin, end, ahead);
+        if (wide() == 3) add_through_weight<3>(changes, begin, end, ahead);
+        if (wide() == 4) add_through_weight<4>(changes, begin, end, ahead);
       }
     });
   }
@@ -310,16 +355,20 @@ struct ScanBackward : ScanMemory<T> {
     }
   }
 
-  /// of_first_hidden [rows, hidden] += changes [rows, gates hidden] times the weight.
+  /// of_first_hidden [rows, hidden] += changes [rows, gates hidden] times the weight. `ahead` comes
+  /// with the last panel, so that no later one displaces it.
   template <int V>
-  void add_through_weight(const T* changes, std::int64_t begin, std::int64_t end) const {
+  void add_through_weight(const T* changes, std::int64_t begin, std::int64_t end,
+                          Ahead<T>& ahead) const {
     const std::int64_t width = this->sizes.width();
+    Ahead<T> nothing;
     for (std::int64_t panel = 0; panel < panels(); ++panel) {
       for (std::int64_t from = 0; from < width; from += kPanelRows) {
         const T* const rows = scratch + (panel * width + from) * V * kWidth;
         const std::int64_t count = std::min(kPanelRows, width - from);
         for_row_blocks<most_rows(V)>(begin, end, [&](auto r, std::int64_t row) {
-          add_block<r(), V>(changes + row * width + from, rows, count, row, panel * V);
+          add_block<r(), V>(changes + row * width + from, rows, count, row, panel * V,
+                            panel + 1 < panels() ? nothing : ahead);
         });
       }
     }
@@ -327,7 +376,7 @@ struct ScanBackward : ScanMemory<T> {
 
   template <int R, int V>
   void add_block(const T* changes, const T* rows, std::int64_t count, std::int64_t first,
-                 std::int64_t reg) const {
+                 std::int64_t reg, Ahead<T>& ahead) const {
     const ScanSizes& s = this->sizes;
     T* const to = this->at(of_first_hidden, 0, first, s.hidden);
     // Apart from what they are added to, which may be much larger.
@@ -335,7 +384,7 @@ struct ScanBackward : ScanMemory<T> {
     for (auto& row : sums) {
       for (Reg& sum : row) sum = Simd<T>::zero();
     }
-    add_products<T, R, V>(changes, s.width(), rows, count, sums);
+    add_products<T, R, V>(changes, s.width(), rows, count, sums, ahead);
     for (int v = 0; v < V; ++v) {
       const StateLanes<T> lanes = this->lanes(reg + v);
       for (int r = 0; r < R; ++r) {

@@ -26,7 +26,7 @@ routed_sparse      small: 83 nodes, chain 55 full: 91 nodes, chain 62
 convnet            small: 61 nodes, chain 53 full: 71 nodes, chain 66
 conv_autoenc       small: 72 nodes, chain 61 full: 86 nodes, chain 69
 gru_seq            small: 18 nodes, chain 13 full: 293 nodes, chain 234
-lstm_seq           small: 28 nodes, chain 21 full: 493 nodes, chain 482
+lstm_seq           small: 28 nodes, chain 20 full: 493 nodes, chain 482
 transformer        small: 171 nodes, chain 129 full: 179 nodes, chain 147
 )";
 
