@@ -205,6 +205,7 @@ std::vector<ScanCase> scan_cases() {
       {"lstm, reverse", {lstm, false, true}, {4, 11, 16}},
       {"lstm, for threads", {lstm}, {13, 17, 33}},
       {"lstm, wide", {lstm}, {3, 2, 64}},
+      {"lstm, wide, blocks of rows", {lstm}, {2, 8, 64}},
   };
 }
 
