@@ -50,9 +50,18 @@ struct Average {
   operator std::string_view() const { return name; }
 };
 
+/// How an average moves at an update: exactly one is given, and they add up to 1.
 struct AverageOptions {
-  std::string name = "ema";  ///< several averages of one graph need several names
+  std::optional<double> rate = {};   ///< it goes of the way to the parameter: above 0, up to 1
+  std::optional<double> decay = {};  ///< it keeps of its old value: 0 or more, below 1
+  std::string name = "ema";          ///< several averages of one graph need several names
   bool bias_correction = true;
+};
+
+/// How far a parameter follows another at an update: exactly one is given, and they add up to 1.
+struct FollowOptions {
+  std::optional<double> rate = {};   ///< it goes of the way: above 0, up to 1
+  std::optional<double> decay = {};  ///< it keeps of its old value: 0 or more, below 1
 };
 
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
@@ -128,17 +137,17 @@ class Graph {
   /// Keeps an average of each parameter at `path` or below it, which may be a glob. After each
   /// update, in the same replay, average := average + w * (parameter - average): w is 1 - decay, or
   /// (1 - decay) / (1 - decay^t) at update t where the bias is corrected, so that the first update
-  /// makes it the parameter's value. Before, it is the parameter's initial value. 0 <= decay < 1.
+  /// makes it the parameter's value. Before, it is the parameter's initial value. A rate stands for
+  /// the decay 1 - rate.
   /// Averages can be read (`get("average/ema/linear/weight")`), evaluated with (`evaluate(feeds,
   /// {.with = ema})`), and are part of checkpoints. Buffers (running statistics) have none:
   /// evaluations with averages read the model's own.
-  Average average(std::string_view path, double decay, AverageOptions options = {},
-                  Line line = Line::here());
+  Average average(std::string_view path, AverageOptions options, Line line = Line::here());
   /// The parameters at `path` or below it, one of a scope as `source` is, are no longer trained:
-  /// they begin as those of the source, and after each update take `1 - decay` of the way to them.
-  /// The target networks of reinforcement learning (Lillicrap and others, "Continuous control with
-  /// deep reinforcement learning", 2016): `g.follow("target", "critic", 0.995)`.
-  void follow(std::string_view path, std::string_view source, double decay,
+  /// they begin as those of the source, and after each update go `rate` of the way to them. The
+  /// target networks of reinforcement learning (Lillicrap and others, "Continuous control with deep
+  /// reinforcement learning", 2016): `g.follow("target", "critic", {.rate = 0.005})`.
+  void follow(std::string_view path, std::string_view source, FollowOptions options,
               Line line = Line::here());
 
   /// Counters of an executable, i64 scalars.

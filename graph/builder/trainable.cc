@@ -116,10 +116,28 @@ void Graph::scale_weight_decay(std::string_view path, double factor, Line line) 
 
 namespace {
 
-/// Returns the requirement that a decay does not meet, if any.
-std::optional<Requirement> wrong_decay(double decay) {
-  if (decay >= 0 && decay < 1) return std::nullopt;
-  return Requirement{fmt::format("a decay of 0 or more and below 1, but {}", decay)};
+/// "{.rate = 0.005}", as it is written in C++.
+std::string to_string(std::optional<double> rate, std::optional<double> decay) {
+  std::vector<std::string> given;
+  if (rate) given.push_back(fmt::format(".rate = {}", *rate));
+  if (decay) given.push_back(fmt::format(".decay = {}", *decay));
+  return fmt::format("{{{}}}", fmt::join(given, ", "));
+}
+
+/// Returns the requirement that a rate and a decay do not meet, if any.
+std::optional<Requirement> wrong_pace(std::optional<double> rate, std::optional<double> decay) {
+  if (rate && decay) {
+    return Requirement{
+        fmt::format("a rate or a decay, but both are given, {} and {}", *rate, *decay)};
+  }
+  if (!rate && !decay) return Requirement{"a rate or a decay, but neither is given"};
+  if (rate && !(*rate > 0 && *rate <= 1)) {
+    return Requirement{fmt::format("a rate above 0 and up to 1, but {}", *rate)};
+  }
+  if (decay && !(*decay >= 0 && *decay < 1)) {
+    return Requirement{fmt::format("a decay of 0 or more and below 1, but {}", *decay)};
+  }
+  return std::nullopt;
 }
 
 std::optional<Requirement> wrong_name(const ir::Graph& graph, const std::string& name) {
@@ -152,15 +170,17 @@ bool is_assigned(const ir::Graph& graph, StorageId id) {
 
 }  // namespace
 
-Average Graph::average(std::string_view path, double decay, AverageOptions options, Line line) {
+Average Graph::average(std::string_view path, AverageOptions options, Line line) {
   Emitter& emitter = this->emitter(line);
-  const std::string what = fmt::format("average(\"{}\", {})", path, decay);
-  auto wrong = wrong_decay(decay);
+  const std::string what =
+      fmt::format("average(\"{}\", {})", path, to_string(options.rate, options.decay));
+  auto wrong = wrong_pace(options.rate, options.decay);
   if (!wrong) wrong = wrong_name(emitter.graph, options.name);
   if (wrong) {
     mistake(&emitter, line, what + " cannot be kept", {}, *wrong);
     return {std::move(options.name)};
   }
+  const double decay = options.decay ? *options.decay : 1 - *options.rate;
   std::vector<StorageId> parameters;
   for_parameters(emitter, path, what, line, [&](StorageId id) {
     if (!is_assigned(emitter.graph, id)) parameters.push_back(id);  // one that follows is one
@@ -183,14 +203,16 @@ Average Graph::average(std::string_view path, double decay, AverageOptions optio
   return {std::move(options.name)};
 }
 
-void Graph::follow(std::string_view path, std::string_view source, double decay, Line line) {
+void Graph::follow(std::string_view path, std::string_view source, FollowOptions options,
+                   Line line) {
   Emitter& emitter = this->emitter(line);
   const ir::Graph& graph = emitter.graph;
-  const std::string what = fmt::format("follow(\"{}\", \"{}\", {})", path, source, decay);
+  const std::string what = fmt::format("follow(\"{}\", \"{}\", {})", path, source,
+                                       to_string(options.rate, options.decay));
   const auto refuse = [&](const Requirement& requirement) {
     mistake(&emitter, line, what + " cannot be kept", {}, requirement);
   };
-  if (const auto wrong = wrong_decay(decay)) return refuse(*wrong);
+  if (const auto wrong = wrong_pace(options.rate, options.decay)) return refuse(*wrong);
   if (path.find_first_of("*?") != path.npos || source.find_first_of("*?") != source.npos) {
     return refuse({"two paths without globs, of parameters or of scopes that hold some"});
   }
@@ -216,6 +238,7 @@ void Graph::follow(std::string_view path, std::string_view source, double decay,
   if (wrong) return refuse(*wrong);
   const LineScope of_call(&emitter, line);
   const PathScope scope(&emitter, "follow", PathScope::Kind::user);
+  const double decay = options.decay ? *options.decay : 1 - *options.rate;
   Value weight;
   for (const auto& [target, of] : pairs) {
     if (!weight.present()) weight = apply(AverageWeight{decay, false}, {update()}, line);

@@ -59,7 +59,7 @@ struct Net {
                AdamW{.lr = 3e-3, .weight_decay = 0.05, .clip_norm = 1.0});
     g.scale_weight_decay("**/bias", 0);
     g.scale_weight_decay("**/group_norm*", 0);
-    average = g.average("**", 0.98);
+    average = g.average("**", {.decay = 0.98});
   }
   Graph g{"segmentation"};
   Value image, mask;

@@ -234,7 +234,7 @@ TEST_CASE("ranks begin as rank 0 does, and read the same loss and gradients") {
             const Value gradient = g.gradient(w);
             // Made of means, as what is read is.
             g.output("slope", norm(gradient) * 2.0 + g.loss());
-            g.average("w", 0.9);
+            g.average("w", {.decay = 0.9});
             CompileOptions how = options(own);
             how.seed = static_cast<std::uint64_t>(own->rank());
             Executable step = compile(g, target, how);

@@ -103,8 +103,8 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
     texts.push_back("g.scale_learning_rate(\"head/**\", 0.5);");
     g.scale_weight_decay("head/**", 0, at());
     texts.push_back("g.scale_weight_decay(\"head/**\", 0);");
-    g.average("head/**", 0.9, {}, at());
-    texts.push_back("g.average(\"head/**\", 0.9);");
+    g.average("head/**", {.decay = 0.9}, at());
+    texts.push_back("g.average(\"head/**\", {.decay = 0.9});");
   }
   if ((program.extras & kKeepsGradient) != 0) {
     const LineScope scope(&g.emitter(), at());

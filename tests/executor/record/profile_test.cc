@@ -189,7 +189,7 @@ TEST_CASE("kernels tell their op, part of the step, scope, bytes and operations"
   });
   const Value y = h.through(linear(2));
   g.minimize(mean(square(y)), Adam{.lr = 1e-2, .clip_norm = 1.0});
-  g.average("**", 0.9);
+  g.average("**", {.decay = 0.9});
   for (const Target& target : {cpu_replay(), device_of_host()}) {
     Executable step = compile(g, target, plain_options());
     const Profile profile = step.profile({{x, at::ones({4, 6}, at::kDouble)}}, {.steps = 3});

@@ -47,8 +47,8 @@ std::string average(const std::string& name, const std::string& path) {
 
 TEST_CASE("averages follow the parameters of each step, with and without bias correction") {
   Net net;
-  net.g.average("**", 0.9);
-  net.g.average("linear", 0.99, {.name = "slow", .bias_correction = false});
+  net.g.average("**", {.decay = 0.9});
+  net.g.average("linear", {.decay = 0.99, .name = "slow", .bias_correction = false});
   OnEveryTarget runs(net.g);
   std::vector<std::map<std::string, at::Tensor>> expected(runs.executables.size());
   for (std::size_t k = 0; k < runs.executables.size(); ++k) {
@@ -81,7 +81,7 @@ TEST_CASE("averages follow the parameters of each step, with and without bias co
 
 TEST_CASE("they change nothing of the step") {
   Net kept, plain;
-  kept.g.average("**", 0.9);
+  kept.g.average("**", {.decay = 0.9});
   Executable a = compile(kept.g, cpu_replay(), plain_options());
   Executable b = compile(plain.g, cpu_replay(), plain_options());
   for (int step = 0; step < 4; ++step) a.run({{"x", batch(step)}}), b.run({{"x", batch(step)}});
@@ -90,8 +90,8 @@ TEST_CASE("they change nothing of the step") {
 
 TEST_CASE("an evaluation with averages is one of a model that has them as parameters") {
   Net net, large(50, false);
-  const Average ema = net.g.average("**", 0.8),
-                slow = net.g.average("linear", 0.99, {.name = "slow"});
+  const Average ema = net.g.average("**", {.decay = 0.8}),
+                slow = net.g.average("linear", {.decay = 0.99, .name = "slow"});
   for (const Target& target : targets()) {
     Executable step =
         compile({{&net.g, {train, evaluate}}, {&large.g, {evaluate}}}, target, plain_options());
@@ -122,7 +122,7 @@ TEST_CASE("an evaluation with averages is one of a model that has them as parame
 
 TEST_CASE("the report tells of evaluations with averages, and counts them apart") {
   Net net;
-  net.g.average("**", 0.8);
+  net.g.average("**", {.decay = 0.8});
   const Executable step = compile(net.g, cpu_replay(), both_modes());
   REQUIRE(step.report().plans.size() == 3);
   CHECK(name_of(step.report().plans[2]) == "evaluate with \"ema\"");
@@ -132,7 +132,7 @@ TEST_CASE("the report tells of evaluations with averages, and counts them apart"
 
 TEST_CASE("averages that are not there") {
   Net net, none;
-  net.g.average("**", 0.8);
+  net.g.average("**", {.decay = 0.8});
   const auto refusal = [](const Net& of) -> std::string {
     Executable step = compile(of.g, cpu_replay(), both_modes());
     try {
@@ -153,7 +153,7 @@ TEST_CASE("checkpoints keep averages; where they have none, averages begin as th
   const std::string with = folder.file("with.safetensors"),
                     without = folder.file("without.safetensors");
   Net kept, plain;
-  const Average ema = kept.g.average("**", 0.8);
+  const Average ema = kept.g.average("**", {.decay = 0.8});
   Executable a = compile(kept.g, cpu_replay(), both_modes());
   Executable b = compile(plain.g, cpu_replay(), both_modes());
   for (int step = 0; step < 3; ++step) a.run({{"x", batch(step)}}), b.run({{"x", batch(step)}});
@@ -190,7 +190,7 @@ struct Critic {
 
 TEST_CASE("a target network begins as the one that it follows, and follows it") {
   Critic net;
-  net.g.follow("target", "critic", 0.9);
+  net.g.follow("target", "critic", {.decay = 0.9});
   OnEveryTarget runs(net.g);
   std::vector<at::Tensor> expected;
   for (Executable& e : runs.executables) {
@@ -221,40 +221,42 @@ std::string mistakes_of(const Declare& declare) {
 }
 
 TEST_CASE("mistakes") {
-  CHECK(mistakes_of([](Graph& g) { g.average("**", 1.5, {}, at_line(3)); }) ==
-        "net.cc:3: average(\"**\", 1.5) cannot be kept\n"
+  CHECK(mistakes_of([](Graph& g) { g.average("**", {.decay = 1.5}, at_line(3)); }) ==
+        "net.cc:3: average(\"**\", {.decay = 1.5}) cannot be kept\n"
         "  requires   a decay of 0 or more and below 1, but 1.5");
   CHECK(mistakes_of([](Graph& g) {
-          g.average("critic", 0.9, {}, at_line(3));
-          g.average("target", 0.9, {}, at_line(4));
+          g.average("critic", {.decay = 0.9}, at_line(3));
+          g.average("target", {.decay = 0.9}, at_line(4));
         }) ==
-        "net.cc:4: average(\"target\", 0.9) cannot be kept\n"
+        "net.cc:4: average(\"target\", {.decay = 0.9}) cannot be kept\n"
         "  requires   a new name, but \"ema\" was given at net.cc:3\n"
         "  way out    give it one: {.name = \"slow\"}");
-  CHECK(mistakes_of([](Graph& g) { g.average("critics", 0.9, {}, at_line(3)); }) ==
-        "net.cc:3: average(\"critics\", 0.9) finds nothing\n"
+  CHECK(mistakes_of([](Graph& g) { g.average("critics", {.decay = 0.9}, at_line(3)); }) ==
+        "net.cc:3: average(\"critics\", {.decay = 0.9}) finds nothing\n"
         "  requires   the path of a parameter or of a scope that holds some, made before\n"
         "  way out    near it are: \"critic\"");
-  CHECK(mistakes_of([](Graph& g) { g.follow("target", "critic/linear", 0.9, at_line(3)); }) ==
-        "net.cc:3: follow(\"target\", \"critic/linear\", 0.9) cannot be kept\n"
+  CHECK(mistakes_of(
+            [](Graph& g) { g.follow("target", "critic/linear", {.decay = 0.9}, at_line(3)); }) ==
+        "net.cc:3: follow(\"target\", \"critic/linear\", {.decay = 0.9}) cannot be kept\n"
         "  requires   a parameter \"critic/linear/linear/weight\" for \"target/linear/weight\" to "
         "follow");
-  CHECK(mistakes_of(
-            [](Graph& g) { g.follow("target/linear", "critic/linear_1", 0.9, at_line(3)); }) ==
-        "net.cc:3: follow(\"target/linear\", \"critic/linear_1\", 0.9) cannot be kept\n"
+  CHECK(mistakes_of([](Graph& g) {
+          g.follow("target/linear", "critic/linear_1", {.decay = 0.9}, at_line(3));
+        }) ==
+        "net.cc:3: follow(\"target/linear\", \"critic/linear_1\", {.decay = 0.9}) cannot be kept\n"
         "  requires   equal types, but \"target/linear/weight\" is f64[4, 3] and "
         "\"critic/linear_1/weight\" f64[1, 4]");
-  CHECK(mistakes_of([](Graph& g) { g.follow("target/*", "critic", 0.9, at_line(3)); }) ==
-        "net.cc:3: follow(\"target/*\", \"critic\", 0.9) cannot be kept\n"
+  CHECK(mistakes_of([](Graph& g) { g.follow("target/*", "critic", {.decay = 0.9}, at_line(3)); }) ==
+        "net.cc:3: follow(\"target/*\", \"critic\", {.decay = 0.9}) cannot be kept\n"
         "  requires   two paths without globs, of parameters or of scopes that hold some");
   CHECK(mistakes_of([](Graph& g) {
-          g.follow("target", "critic", 0.9, at_line(3));
-          g.follow("target", "critic", 0.9, at_line(4));
+          g.follow("target", "critic", {.decay = 0.9}, at_line(3));
+          g.follow("target", "critic", {.decay = 0.9}, at_line(4));
         }) ==
-        "net.cc:4: follow(\"target\", \"critic\", 0.9) cannot be kept\n"
+        "net.cc:4: follow(\"target\", \"critic\", {.decay = 0.9}) cannot be kept\n"
         "  requires   a parameter that follows no other, but \"target/linear/weight\" does");
   CHECK(mistakes_of([](Graph& g) {
-          g.follow("target/linear/bias", "critic/linear/bias", 0.9, at_line(3));
+          g.follow("target/linear/bias", "critic/linear/bias", {.decay = 0.9}, at_line(3));
           g.thaw("target");
         }) ==
         "net.cc:3: \"target/linear/bias\" follows another parameter and is trained\n"
@@ -262,7 +264,7 @@ TEST_CASE("mistakes") {
         "  way out    leave out what thaws it");
   Graph loose("net");
   loose.output("y", loose.input("x", f64, {5, 3}).through(linear(2)));
-  loose.average("linear", 0.9);
+  loose.average("linear", {.decay = 0.9});
   CHECK_THROWS_WITH_AS(loose.validate(),
                        "graph \"net\": what follows parameters has no loss\n"
                        "  requires   one Graph::minimize(loss, optimizer)",
@@ -272,10 +274,43 @@ TEST_CASE("mistakes") {
   CHECK_THROWS_AS(taken.validate(), GraphError);
 }
 
+TEST_CASE("a rate and a decay are two words for one pace, and exactly one is given") {
+  Critic by_rate, by_decay;
+  by_rate.g.follow("target", "critic", {.rate = 0.25});
+  by_rate.g.average("critic", {.rate = 0.25});
+  by_decay.g.follow("target", "critic", {.decay = 0.75});
+  by_decay.g.average("critic", {.decay = 0.75});
+  Executable a = compile(by_rate.g, cpu_replay(), plain_options());
+  Executable b = compile(by_decay.g, cpu_replay(), plain_options());
+  for (int step = 0; step < 3; ++step) {
+    a.run({{by_rate.x, batch(step)}});
+    b.run({{by_decay.x, batch(step)}});
+  }
+  for (const std::string& path : a.storages()) CHECK(a.get(path).equal(b.get(path)));
+
+  const auto followed = [](FollowOptions options) {
+    return mistakes_of([&](Graph& g) { g.follow("target", "critic", options, at_line(3)); });
+  };
+  CHECK(followed({.rate = 1}) == "no mistake");
+  CHECK(followed({.rate = 0.005, .decay = 0.995}) ==
+        "net.cc:3: follow(\"target\", \"critic\", {.rate = 0.005, .decay = 0.995}) cannot be kept\n"
+        "  requires   a rate or a decay, but both are given, 0.005 and 0.995");
+  CHECK(followed({}) ==
+        "net.cc:3: follow(\"target\", \"critic\", {}) cannot be kept\n"
+        "  requires   a rate or a decay, but neither is given");
+  CHECK(followed({.rate = 0}) ==
+        "net.cc:3: follow(\"target\", \"critic\", {.rate = 0}) cannot be kept\n"
+        "  requires   a rate above 0 and up to 1, but 0");
+  CHECK(
+      mistakes_of([](Graph& g) { g.average("critic", {.rate = 0.2, .decay = 0.9}, at_line(3)); }) ==
+      "net.cc:3: average(\"critic\", {.rate = 0.2, .decay = 0.9}) cannot be kept\n"
+      "  requires   a rate or a decay, but both are given, 0.2 and 0.9");
+}
+
 TEST_CASE("graphs that train together keep equal averages") {
   Net a(5), b(7);
-  a.g.average("linear", 0.9, {}, at_line(3));
-  b.g.average("linear", 0.8, {}, at_line(4));
+  a.g.average("linear", {.decay = 0.9}, at_line(3));
+  b.g.average("linear", {.decay = 0.8}, at_line(4));
   try {
     compile({&a.g, &b.g}, cpu_replay(), plain_options());
     FAIL("compiled");

@@ -80,7 +80,7 @@ struct Weighed {
     const Value y = mean(h, {2, 3}).through(linear(3));
     graph.output("y", y);
     graph.minimize(mean(square(y)), Adam{.lr = 1e-2});
-    graph.average("w", 0.9);
+    graph.average("w", {.decay = 0.9});
   }
   Graph graph{"weighed"};
   Value x;

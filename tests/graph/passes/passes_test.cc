@@ -161,7 +161,7 @@ TEST_CASE("what is made of gradients comes after them, and after the update what
   const Value h = scale(w, 2);
   g.output("slope", scale(g.gradient(h), 7));
   g.minimize(scale(h, 5), Descent{});
-  g.average("w", 0.5, {.bias_correction = false});
+  g.average("w", {.decay = 0.5, .bias_correction = false});
   const ir::Graph step = passes::update(passes::differentiate(g, {}), {});
   CHECK(step.print() ==
         "graph \"g\"\n"
