@@ -167,7 +167,7 @@ class Pair {
         both_train_
             ? "equal storages in graphs that both train\n"
               "  way out    a graph that only evaluates may lack some: {&graph, {mt::evaluate}}; "
-              "what two models share goes from one to the other by save and load"
+              "what two models share goes from one to the other by get and set"
             : "equal storages of one path, but for the shape of states";
     compare("storage", storages(a_, b_), storages(b_, a_), wanted);
     for (const Storage& ours : a_.storages()) {  // numbers that the texts leave out

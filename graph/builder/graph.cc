@@ -103,7 +103,8 @@ void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
   if (const auto& given = emitter(line).graph.objectives(); !given.empty()) {
     return refuse(
         {fmt::format("one loss for each graph, but one was given at {}", to_string(given[0].line)),
-         "add the losses"});
+         "minimize the sum of the losses; scale_learning_rate gives a part of the model a rate of "
+         "its own"});
   }
   for (const Readable& r : emitter(line).graph.readables()) {
     if (r.name == "loss") {

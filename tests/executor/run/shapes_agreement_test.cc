@@ -11,7 +11,7 @@ namespace {
 const std::string kStorages =
     "\n  requires   equal storages in graphs that both train"
     "\n  way out    a graph that only evaluates may lack some: {&graph, {mt::evaluate}}; what two "
-    "models share goes from one to the other by save and load";
+    "models share goes from one to the other by get and set";
 
 Line at_line(int number) { return {"net.cc", number}; }
 

@@ -184,7 +184,9 @@ TEST_CASE("the loss") {
         "tower.cc:4: minimize cannot take the loss\n"
         "  operand 0  f32[]  \"w\"  tower.cc:2\n"
         "  requires   one loss for each graph, but one was given at tower.cc:3\n"
-        "  way out    add the losses");
+        "  way out    minimize the sum of the losses; scale_learning_rate gives a part of the "
+        "model a "
+        "rate of its own");
   CHECK(mistake_of([](Graph& g) { g.minimize(g.input("x", f32, {}, at(1)), Descent{}, at(3)); }) ==
         "tower.cc:3: minimize has nothing to train\n"
         "  requires   a loss that reaches a trainable parameter\n"
