@@ -32,6 +32,25 @@ enum class States : std::uint8_t {
   advance,  ///< each takes its next value (`Graph::feed`), as in training
 };
 
+/// One of the graphs that were compiled together: by a value of it, or by its name. By default the
+/// feeds pick the graph.
+class GraphChoice {
+ public:
+  GraphChoice() = default;
+  GraphChoice(const Value& value) : identity(value.identity()), given(true) {}
+  GraphChoice(std::string_view graph) : name(graph), given(true) {}
+  GraphChoice(const char* graph) : GraphChoice(std::string_view(graph)) {}
+  GraphChoice(const std::string& graph) : GraphChoice(std::string_view(graph)) {}
+
+  std::shared_ptr<const GraphIdentity> identity;  ///< of the value's graph
+  std::string_view name;                          ///< shows what the caller holds
+  bool given = false;
+};
+
+struct RunOptions {
+  GraphChoice graph = {};
+};
+
 struct EvaluateOptions {
   States states = States::stay;
   /// Averages of the parameters in their place (`Graph::average`), or their name: `{.with = ema}`.
@@ -73,7 +92,8 @@ class Executable {
   void run(std::initializer_list<Feed> feeds = {});
   void run(std::span<const Feed> feeds);
   /// An evaluation: no update, no counter advances, and states stay as they are, unless they are
-  /// told to advance. Needs Mode::evaluate, or Mode::advance, among the modes.
+  /// told to advance. Needs Mode::evaluate, or Mode::advance, among the modes. The graph is picked
+  /// as by `run`, among those of that mode.
   void evaluate(std::initializer_list<Feed> feeds = {}, EvaluateOptions options = {});
   void evaluate(std::span<const Feed> feeds, EvaluateOptions options = {});
 
@@ -114,6 +134,10 @@ class Executable {
   /// alone, whatever else is in flight.
   double read_scalar(Value value) const;
   /// The same of an earlier step, counted from 0 over run and evaluate: `CudaOptions::slots` of
+  ///
+  /// `read`, `read_scalar` and `get` warn of a name that holds a NaN, once each, without a watch,
+  /// too. They look at every number, and at larger tensors as often as costs 2 % of a step: the
+  /// first time, then at every k-th read (executor/run/nan_lookout.h).
   /// them are kept on a GPU, the last one on a CPU. Throws RunError for a step that is not kept, or
   /// to come.
   double read_scalar(Value value, std::int64_t step) const;

@@ -28,9 +28,6 @@ std::string of_other(const Value& value) {
   return fmt::format("of another graph, \"{}\"", value.identity()->name);
 }
 
-constexpr const char* kWatch =
-    "compile with CompileOptions::watch to be told of the node that made the first one";
-
 }  // namespace
 
 std::string Executable::Impl::prefix() const { return fmt::format("graph \"{}\"", first().name()); }
@@ -51,6 +48,14 @@ void Executable::Impl::finish_tables() {
   for (Planned& plan : plans) {
     plan.missing = static_cast<std::size_t>(std::ranges::count(plan.inputs, true));
   }
+  if (options.watch) return;  // which tells of more
+  std::vector<std::string> names = readables;
+  std::size_t bytes = report.arena_bytes;
+  for (const Storage& s : memory.storages) {
+    names.push_back(s.path);
+    bytes += s.type.bytes();
+  }
+  nan_lookout.emplace(prefix(), std::move(names), bytes);
 }
 
 std::string Executable::Impl::input_names() const {
@@ -207,19 +212,6 @@ void Executable::Impl::warn_of_fault() const {
   executor::logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
 }
 
-void Executable::Impl::warn_of_loss(executor::PlanId plan, std::size_t readable,
-                                    double number) const {
-  if (!std::isnan(number) || options.watch || warned_of_loss) return;
-  const ir::Graph& graph = declared[plans[plan.index].shape].graph;
-  const ValueId read = graph.readables()[own(plan, readable)].declared;
-  const bool loss = std::ranges::any_of(
-      graph.objectives(), [&](const ir::Objective& objective) { return objective.loss == read; });
-  if (!loss) return;
-  warned_of_loss = true;
-  executor::logger().warn("{}: the loss is nan, after {} steps; {}", prefix(), engine->steps(),
-                          kWatch);
-}
-
 void Executable::Impl::warn_of_saved(const std::string& file) const {
   std::vector<std::string_view> paths;
   for (std::size_t i = 0; i < memory.storages.size(); ++i) {
@@ -230,17 +222,15 @@ void Executable::Impl::warn_of_saved(const std::string& file) const {
   if (paths.empty()) return;
   const std::size_t more = paths.size() - 1;
   executor::logger().warn("{}: {} is saved with nan in \"{}\"{}; {}", prefix(), file, paths[0],
-                          more == 0 ? "" : fmt::format(" and {} more", more), kWatch);
+                          more == 0 ? "" : fmt::format(" and {} more", more),
+                          executor::kWatchAdvice);
 }
 
 Tensor Executable::Impl::read(std::size_t readable) const {
   const executor::PlanId plan = last_plan(readable);
   Tensor result = engine->readable(plan, own(plan, readable));
   warn_of_fault();
-  if (result.sizes.empty() && is_floating(result.element) &&
-      result.device.kind == Device::Kind::cpu) {
-    warn_of_loss(plan, readable, executor::number_at(result.data, result.element));
-  }
+  if (nan_lookout) nan_lookout->look(readable, result, engine->steps());
   return result;
 }
 
@@ -249,7 +239,7 @@ double Executable::Impl::read_scalar(std::size_t readable) const {
   require_scalar(plan, readable);
   const double number = engine->scalar(plan, own(plan, readable));
   warn_of_fault();
-  warn_of_loss(plan, readable, number);
+  if (nan_lookout) nan_lookout->look(readable, number, engine->steps());
   return number;
 }
 
@@ -267,7 +257,7 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
   require_scalar(plan, readable);
   const double number = engine->scalar(plan, own(plan, readable), step);
   warn_of_fault();
-  warn_of_loss(plan, readable, number);
+  if (nan_lookout) nan_lookout->look(readable, number, step + 1);
   return number;
 }
 
@@ -314,8 +304,10 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
 
 Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
   fetch(storage);
-  return executor::clone(
-      executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type));
+  Tensor copy =
+      executor::clone(executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type));
+  if (nan_lookout) nan_lookout->look(readables.size() + storage, copy, engine->steps());
+  return copy;
 }
 
 std::int64_t Executable::Impl::counter(StorageId counter) const {

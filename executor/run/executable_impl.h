@@ -17,6 +17,7 @@
 #include "executor/engine/memory.h"
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable.h"
+#include "executor/run/nan_lookout.h"
 #include "executor/run/offered_feeds.h"
 #include "executor/run/tracing.h"
 #include "executor/support/spin_limiter.h"
@@ -92,8 +93,9 @@ struct Executable::Impl {
   std::vector<std::size_t> shape_to;          ///< [kind]: of those compiled to it
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
-  mutable bool warned = false;          ///< of a fault
-  mutable bool warned_of_loss = false;  ///< that it is not a number
+  mutable bool warned = false;  ///< of a fault
+  /// Of readables and, behind them, storages; absent with a watch.
+  mutable std::optional<executor::NanLookout> nan_lookout;
   std::string half_changed;  ///< the error of the step that left storages so; empty: none did
   std::optional<executor::Tracing> tracing;  ///< absent unless `start_trace` was called
 
@@ -123,8 +125,6 @@ struct Executable::Impl {
   void require_whole() const;
   /// Tells of a fault, once. Waits for nothing.
   void warn_of_fault() const;
-  /// Tells, once, that the loss is not a number, where no watch would.
-  void warn_of_loss(executor::PlanId plan, std::size_t readable, double number) const;
   /// Tells of storages that are no numbers, in a file that was written.
   void warn_of_saved(const std::string& file) const;
 
