@@ -200,15 +200,16 @@ class Pair {
     if (a.text != b.text || other_kind) refuse(a, b, "one optimizer with equal settings");
   }
 
-  /// Feeds could not tell them apart.
+  /// Neither feeds nor a name could tell them apart.
   void check_shapes() const {
+    if (a_.name() != b_.name()) return;
     std::vector<DeclaredInput> ours = inputs_of(a_), theirs = inputs_of(b_);
     const std::string text = listed(ours);
     std::ranges::sort(ours, {}, &DeclaredInput::name);
     std::ranges::sort(theirs, {}, &DeclaredInput::name);
     if (listed(ours) != listed(theirs)) return;
     throw GraphError({fmt::format("{}\n  both       {}\n  requires   {}", together(), text,
-                                  "inputs of other shapes in each graph")});
+                                  "inputs of other shapes in each graph, or another name")});
   }
 
   const ir::Graph& a_;

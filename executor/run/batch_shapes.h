@@ -38,7 +38,7 @@ struct GraphInModes {
 /// - parameters and buffers of one path are equal, and states but for their shapes;
 /// - what only evaluates has no parameter that could be trained and is not, where others train;
 /// - those that train have inputs, values to be read, storages and optimizers that are all equal;
-/// - no two graphs of one mode have the same inputs.
+/// - no two graphs of one mode have the same name and inputs.
 void check_agreement(std::span<const GraphInModes> graphs);
 
 /// The shapes of inputs that graphs were declared for, as far as they tell the graphs apart.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/take_snapshot.h"
 #include "executor/libtorch/convert.h"
@@ -42,25 +44,25 @@ Executable::Impl& Executable::own() const {
       "this Executable was moved from and holds nothing; call the one that it was moved to");
 }
 
-void Executable::run(std::initializer_list<Feed> feeds) {
-  run(std::span(feeds.begin(), feeds.size()));
+void Executable::run(std::initializer_list<Feed> feeds, RunOptions options) {
+  run(std::span(feeds.begin(), feeds.size()), std::move(options));
 }
-void Executable::run(std::span<const Feed> feeds) {
-  own().step({Mode::train}, FeedsOfTorch(feeds));
+void Executable::run(std::span<const Feed> feeds, RunOptions options) {
+  own().step({Mode::train}, FeedsOfTorch(feeds), options.graph);
 }
 void Executable::evaluate(std::initializer_list<Feed> feeds, EvaluateOptions options) {
-  evaluate(std::span(feeds.begin(), feeds.size()), options);
+  evaluate(std::span(feeds.begin(), feeds.size()), std::move(options));
 }
 void Executable::evaluate(std::span<const Feed> feeds, EvaluateOptions options) {
   const Mode mode = options.states == States::advance ? Mode::advance : Mode::evaluate;
-  own().step({mode, own().average_of(options.with)}, FeedsOfTorch(feeds));
+  own().step({mode, own().average_of(options.with)}, FeedsOfTorch(feeds), options.graph);
 }
 
 Profile Executable::profile(std::initializer_list<Feed> feeds, ProfileOptions options) {
-  return profile(std::span(feeds.begin(), feeds.size()), options);
+  return profile(std::span(feeds.begin(), feeds.size()), std::move(options));
 }
 Profile Executable::profile(std::span<const Feed> feeds, ProfileOptions options) {
-  return own().profile({options.mode}, FeedsOfTorch(feeds), options.steps);
+  return own().profile({options.mode}, FeedsOfTorch(feeds), options.graph, options.steps);
 }
 
 void Executable::start_trace(int steps) { own().start_trace(steps); }
@@ -72,7 +74,11 @@ Trace Executable::trace() const {
   return own().tracing->trace();
 }
 
-at::Tensor Executable::input(Value input) { return to_torch(own().fill(own().input_of(input))); }
+at::Tensor Executable::input(Value input) {
+  const Impl::InputPlace place = own().input_of(input);
+  own().filled_by_value = place.shape;
+  return to_torch(own().fill(place));
+}
 at::Tensor Executable::input(std::string_view name) {
   return to_torch(own().fill(own().input_of(name)));
 }

@@ -56,11 +56,13 @@ struct EvaluateOptions {
   /// Averages of the parameters in their place (`Graph::average`), or their name: `{.with = ema}`.
   /// Throws RunError where no graph that is compiled keeps them.
   std::string_view with = {};
+  GraphChoice graph = {};
 };
 
 struct ProfileOptions {
   int steps = 1;  ///< times are means over these
   Mode mode = Mode::train;
+  GraphChoice graph = {};
 };
 
 /// Owns storage, inputs, readable values and arena; shares nothing with other executables. Not for
@@ -85,12 +87,16 @@ class Executable {
   /// keep what they hold; each must have been fed or filled once. Throws RunError if one is fed
   /// twice in one call.
   ///
-  /// If several graphs were compiled, the feeds pick one: the graph that declares the shapes of all
-  /// feeds. If several graphs do, the one that was picked last counts, be it by a step or by
-  /// `input`. An input keeps what was fed to it in each of its shapes. If no graph takes all feeds,
-  /// it throws RunError, which lists the shapes and names the nearest.
-  void run(std::initializer_list<Feed> feeds = {});
-  void run(std::span<const Feed> feeds);
+  /// If several graphs were compiled to train, the feeds pick one of those that take them all, with
+  /// the shapes that it declares:
+  /// - the graph of a value that is fed;
+  /// - else the graph of the value that `input` was given since the last step;
+  /// - else the only one that takes them.
+  /// `RunOptions::graph` narrows the choice. Without feeds, the graph that was picked last runs. An
+  /// input keeps what was fed to it in each of its shapes. Throws RunError if several graphs are
+  /// left, and lists them; and if none is, with their shapes and the nearest of them.
+  void run(std::initializer_list<Feed> feeds = {}, RunOptions options = {});
+  void run(std::span<const Feed> feeds, RunOptions options = {});
   /// An evaluation: no update, no counter advances, and states stay as they are, unless they are
   /// told to advance. Needs Mode::evaluate, or Mode::advance, among the modes. The graph is picked
   /// as by `run`, among those of that mode.
@@ -128,16 +134,16 @@ class Executable {
   /// which no step changes. Outputs, named values, the loss and declared gradients can be read.
   /// If several graphs were compiled, values of one name stand for each other: any of them reads
   /// the value in the graph that ran, in its shape.
+  ///
+  /// `read`, `read_scalar` and `get` warn of a name that holds a NaN, once each, without a watch,
+  /// too. They look at every number, and at larger tensors as often as costs 2 % of a step: the
+  /// first time, then at every k-th read (executor/run/nan_lookout.h).
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
   /// alone, whatever else is in flight.
   double read_scalar(Value value) const;
   /// The same of an earlier step, counted from 0 over run and evaluate: `CudaOptions::slots` of
-  ///
-  /// `read`, `read_scalar` and `get` warn of a name that holds a NaN, once each, without a watch,
-  /// too. They look at every number, and at larger tensors as often as costs 2 % of a step: the
-  /// first time, then at every k-th read (executor/run/nan_lookout.h).
   /// them are kept on a GPU, the last one on a CPU. Throws RunError for a step that is not kept, or
   /// to come.
   double read_scalar(Value value, std::int64_t step) const;

@@ -1,4 +1,4 @@
-// The feeds of a step: the inputs that they name, the plan that takes them, and their copies.
+// The feeds of a step: the inputs that they name, what is wrong with them, and their copies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const 
                   prefix(), input_names()));
 }
 
-void Executable::Impl::resolve(Kind kind, const executor::OfferedFeeds& feeds) {
+void Executable::Impl::resolve(Kind kind, const executor::OfferedFeeds& feeds,
+                               const GraphChoice& choice) {
   ++fed.call;
   fed.inputs.clear();
   if (fed.room.size() < feeds.size()) fed.room.resize(feeds.size());
@@ -56,9 +57,8 @@ void Executable::Impl::resolve(Kind kind, const executor::OfferedFeeds& feeds) {
     fed.inputs.push_back(input);
   }
   if (!mistakes.any()) return;
-  const std::vector<std::size_t> graphs = compiled_to(kind);
   for (std::size_t i = 0; i < feeds.size(); ++i) {
-    if (fed.inputs[i] != kNone) mistakes.note([&] { check_feed(kind, graphs, i); });
+    if (fed.inputs[i] != kNone) mistakes.note([&] { check_feed(kind, choice, i); });
   }
   mistakes.tell();
 }
@@ -73,58 +73,31 @@ std::size_t Executable::Impl::input_of_new(const executor::OfferedFeed& feed) co
                   prefix(), inputs[input], before, fed.inputs.size()));
 }
 
-std::size_t Executable::Impl::fitting(Kind kind) const {
-  const std::size_t last = shape_to[kind.index()];
-  if (takes(last)) return last;
-  for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (declared[k].plan(kind).present() && takes(k)) return k;
-  }
-  refuse_feeds(kind);
-}
-
-bool Executable::Impl::takes(std::size_t k) const {
-  for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
-    const InputPlace place{k, fed.inputs[i]};
-    if (!has(place)) return false;
-    if (!executor::fits(fed.feeds[i].offered, input_memory(place).type)) return false;
-  }
-  return true;
-}
-
-std::vector<std::size_t> Executable::Impl::compiled_to(Kind kind) const {
-  std::vector<std::size_t> graphs;
-  for (std::size_t k = 0; k < declared.size(); ++k) {
-    if (declared[k].plan(kind).present()) graphs.push_back(k);
-  }
-  return graphs;
-}
-
-void Executable::Impl::refuse_feeds(Kind kind) const {
-  const std::vector<std::size_t> graphs = compiled_to(kind);
+void Executable::Impl::refuse_feeds(Kind kind, const GraphChoice& choice) const {
+  const std::vector<std::size_t> graphs = compiled_to(kind, choice);
   std::vector<executor::BatchShapes::Fed> shapes_fed;
   FeedMistakes mistakes;
   for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
-    mistakes.note([&] { check_feed(kind, graphs, i); });
+    mistakes.note([&] { check_feed(kind, choice, i); });
     shapes_fed.push_back({inputs[fed.inputs[i]], fed.feeds[i].offered.tensor.sizes});
   }
   mistakes.tell();
   throw RunError(fmt::format("{}: {}", prefix(), shapes->refusal(shapes_fed, graphs)));
 }
 
-void Executable::Impl::check_feed(Kind kind, std::span<const std::size_t> graphs,
-                                  std::size_t index) const {
+void Executable::Impl::check_feed(Kind kind, const GraphChoice& choice, std::size_t index) const {
   const Offered& offered = fed.feeds[index].offered;
   const Shape& sizes = offered.tensor.sizes;
   const std::size_t input = fed.inputs[index];
   std::vector<std::string> types;  // one for each shape of this input
   std::vector<std::size_t> having;
-  for (const std::size_t k : graphs) {
+  for (const std::size_t k : compiled_to(kind, choice)) {
     if (!has({k, input})) continue;
     having.push_back(k);
     std::string type = to_string(input_memory({k, input}).type);
     if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
   }
-  if (having.empty()) refuse_input(kind.mode, graphs, input);
+  if (having.empty()) refuse_input(kind, choice, input);
   const executor::InputMemory& any = input_memory({having[0], input});
   const bool right_but_for_shape = executor::fits(offered, {any.type.element, sizes});
   const bool takes_one = types.size() == 1 && !executor::fits(offered, any.type);
@@ -143,16 +116,16 @@ void Executable::Impl::check_feed(Kind kind, std::span<const std::size_t> graphs
                    fmt::format("{}: feed of \"{}\"", prefix(), any.name), way_out);
 }
 
-void Executable::Impl::refuse_input(Mode mode, std::span<const std::size_t> graphs,
-                                    std::size_t input) const {
+void Executable::Impl::refuse_input(Kind kind, const GraphChoice& choice, std::size_t input) const {
+  const std::vector<std::size_t> graphs = compiled_to(kind, choice);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool known = std::ranges::any_of(graphs, [&](std::size_t k) { return has({k, i}); });
     if (known) names.push_back(fmt::format("\"{}\"", inputs[i]));
   }
   throw RunError(
-      fmt::format("{}: no graph that is compiled to {} has an input \"{}\"; their inputs are {}",
-                  prefix(), name_of(mode), inputs[input],
+      fmt::format("{}: no graph that is compiled to {}{} has an input \"{}\"; their inputs are {}",
+                  prefix(), name_of(kind.mode), choice.given ? " and chosen" : "", inputs[input],
                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 

@@ -91,6 +91,8 @@ struct Executable::Impl {
   std::vector<executor::PlanId> recent;       ///< of step n: [n % size]
   std::size_t shape = 0;                      ///< the declared graph that was picked last
   std::vector<std::size_t> shape_to;          ///< [kind]: of those compiled to it
+  /// The graph whose input was handed out by its value since the last step, or kNone.
+  std::size_t filled_by_value = kNone;
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   mutable bool warned = false;  ///< of a fault
@@ -103,9 +105,11 @@ struct Executable::Impl {
   void finish_tables();
 
   /// If `runs` is given, kernel by kernel; so are steps that are traced.
-  void step(Kind kind, const executor::OfferedFeeds& feeds, std::vector<KernelRun>* runs = nullptr);
+  void step(Kind kind, const executor::OfferedFeeds& feeds, const GraphChoice& choice,
+            std::vector<KernelRun>* runs = nullptr);
   void start_trace(int steps);
-  Profile profile(Kind kind, const executor::OfferedFeeds& feeds, int steps);
+  Profile profile(Kind kind, const executor::OfferedFeeds& feeds, const GraphChoice& choice,
+                  int steps);
   PlanRecord plan_record() const;
 
   /// A place among the declared graphs' inputs.
@@ -189,22 +193,27 @@ struct Executable::Impl {
 
   void require_compiled(Kind kind) const;
   [[noreturn]] void break_off(executor::PlanId plan, const executor::BrokenStep& step);
+  /// Throws RunError for a choice that is no graph of this executable, or none of this kind.
+  void require_choice(Kind kind, const GraphChoice& choice) const;
+  bool may_be(const GraphChoice& choice, std::size_t graph) const;
+  /// The graphs that have a plan of this kind, and may be the one chosen.
+  std::vector<std::size_t> compiled_to(Kind kind, const GraphChoice& choice) const;
   /// Sets `fed`: the one look at what the feeds are, and at what they name. Throws RunError, a line
   /// for each, for feeds that name no input, or one that was named before.
-  void resolve(Kind kind, const executor::OfferedFeeds& feeds);
+  void resolve(Kind kind, const executor::OfferedFeeds& feeds, const GraphChoice& choice);
   /// The input of a feed, which no feed before it names.
   std::size_t input_of_new(const executor::OfferedFeed& feed) const;
-  std::vector<std::size_t> compiled_to(Kind kind) const;
   /// Throws RunError for a feed that none of the graphs takes whatever the others are.
-  void check_feed(Kind kind, std::span<const std::size_t> graphs, std::size_t index) const;
-  /// Returns a graph that takes all feeds, of those compiled to that kind of step: the one picked
-  /// last if it does.
-  std::size_t fitting(Kind kind) const;
-  bool takes(std::size_t shape) const;
-  [[noreturn]] void refuse_feeds(Kind kind) const;
+  void check_feed(Kind kind, const GraphChoice& choice, std::size_t index) const;
+  /// The graph that the call means, as `Executable::run` says.
+  std::size_t picked_by_feeds(Kind kind, const GraphChoice& choice) const;
+  bool takes(std::size_t graph) const;
+  /// How clearly the call means this graph, which takes its feeds.
+  int clearness(Kind kind, std::size_t graph) const;
+  [[noreturn]] void refuse_feeds(Kind kind, const GraphChoice& choice) const;
+  [[noreturn]] void refuse_several(Kind kind, const GraphChoice& choice) const;
   /// One that none of these graphs declares.
-  [[noreturn]] void refuse_input(Mode mode, std::span<const std::size_t> graphs,
-                                 std::size_t input) const;
+  [[noreturn]] void refuse_input(Kind kind, const GraphChoice& choice, std::size_t input) const;
   void copy_feed(std::size_t index, const Tensor& from);
   void copy_feeds(std::size_t shape);
   std::vector<Tensor> set_aside(std::size_t shape) const;

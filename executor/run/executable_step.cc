@@ -36,9 +36,10 @@ class Busy {
 }  // namespace
 
 void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
-                            std::vector<KernelRun>* runs) {
+                            const GraphChoice& choice, std::vector<KernelRun>* runs) {
   const Busy running(busy, first());
   require_compiled(kind);
+  require_choice(kind, choice);
   require_whole();
   if (runs != nullptr) require_kernels("profile");
   std::vector<KernelRun> traced;
@@ -47,13 +48,14 @@ void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
     tracing->begin_step(engine->steps(), kind.mode);
     runs = &traced;
   }
-  resolve(kind, feeds);
-  const std::size_t picked = fitting(kind);
+  resolve(kind, feeds, choice);
+  const std::size_t picked = picked_by_feeds(kind, choice);
   const executor::PlanId plan = declared[picked].plan(kind);
   const Planned& planned = plans[plan.index];
   require_filled(planned);
   copy_feeds(picked);
   pick(picked);
+  filled_by_value = kNone;
   const auto number = static_cast<std::size_t>(engine->steps());
   if (options.world) options.world->begin_step(engine->steps());
   if (traces) tracing->begin_kernels();
@@ -95,7 +97,8 @@ void Executable::Impl::start_trace(int steps) {
   tracing.emplace(steps, Trace{.graph = first().name(), .target = report.target, .where = where()});
 }
 
-Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds, int steps) {
+Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds,
+                                  const GraphChoice& choice, int steps) {
   if (steps < 1) {
     throw RunError(
         fmt::format("{}: profile cannot take {} steps; give 1 or more", prefix(), steps));
@@ -105,7 +108,7 @@ Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds
   std::unordered_map<std::string, std::size_t> known;
   for (int step = 0; step < steps; ++step) {
     std::vector<KernelRun> runs;
-    this->step(kind, feeds, &runs);
+    this->step(kind, feeds, choice, &runs);
     for (auto& [time, begin] : runs) {
       const auto [place, added] = known.emplace(time.kernel, profile.kernels.size());
       if (added) {

@@ -21,7 +21,7 @@ std::int64_t byte_of(std::string_view text, std::int64_t index) {
   return static_cast<unsigned char>(text[static_cast<std::size_t>(index)]);
 }
 
-constexpr EvaluateOptions kAdvance = {.states = States::advance};
+const EvaluateOptions kAdvance = {.states = States::advance};
 
 class TextTask : public TrainingTask {
  public:

@@ -58,7 +58,7 @@ Executable alone(const Net& net, Mode mode, const Target& target, const Snapshot
   return step;
 }
 
-constexpr EvaluateOptions kAdvance = {.states = States::advance};
+const EvaluateOptions kAdvance = {.states = States::advance};
 
 TEST_CASE("each graph runs in its modes as it would alone, on the others' parameters") {
   const Net training(8, true), large(50), one(1);

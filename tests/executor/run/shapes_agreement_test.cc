@@ -168,7 +168,7 @@ TEST_CASE("two graphs of one shape, and graphs without inputs") {
   CHECK_THROWS_WITH_AS(compile({&a.g, &b.g, &c.g}),
                        "graphs 1 and 2 of \"net\" cannot be compiled together\n"
                        "  both       x [3, 4]\n"
-                       "  requires   inputs of other shapes in each graph",
+                       "  requires   inputs of other shapes in each graph, or another name",
                        GraphError);
   Graph g("empty"), h("empty");
   for (Graph* graph : {&g, &h}) {
@@ -178,7 +178,7 @@ TEST_CASE("two graphs of one shape, and graphs without inputs") {
   CHECK_THROWS_WITH_AS(compile({&g, &h}),
                        "graphs 0 and 1 of \"empty\" cannot be compiled together\n"
                        "  both       no inputs\n"
-                       "  requires   inputs of other shapes in each graph",
+                       "  requires   inputs of other shapes in each graph, or another name",
                        GraphError);
 }
 

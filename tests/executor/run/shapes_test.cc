@@ -229,13 +229,15 @@ TEST_CASE("values of any graph feed and read; what is read has the shape of the 
   }
 }
 
-TEST_CASE("without a telling feed the shape picked last runs, and holds what it was fed") {
+TEST_CASE("without feeds the shape picked last runs, and holds what it was fed") {
   for (const Target& target : kTargets) {
     const Scaled four(4), two(2);
     Executable step = compile({&four.g, &two.g}, target, plain());
     step.run({{"shift", at::zeros({})}, {"x", ones_of(4)}});
     step.run({{"x", 5.0 * ones_of(2)}});
-    step.run({{"shift", at::full({}, 1.0)}});
+    step.run({{"shift", at::full({}, 1.0)}}, {.graph = two.x});
+    CHECK(step.read("y").equal(at::full({2, 2}, 6.0)));
+    step.run();
     CHECK(step.read("y").equal(at::full({2, 2}, 6.0)));
     step.input(four.x);  // picks
     step.run();
