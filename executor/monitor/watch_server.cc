@@ -1,9 +1,6 @@
 #include "executor/monitor/watch_server.h"
 
 #include <fmt/format.h>
-// As Debian builds the library: sizes of its types depend on it.
-#define CPPHTTPLIB_OPENSSL_SUPPORT
-#include <httplib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "executor/monitor/head_first_server.h"
 #include "executor/pages/pages.h"
 #include "graph/ir/error.h"
 
@@ -23,21 +21,19 @@ namespace metronome::executor {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenNews{500};
-constexpr std::chrono::seconds kWriteTimeout{2};  // after which a page is given up
 // Pages hold a thread each; the others answer short requests.
 constexpr std::size_t kThreads = WatchServer::kMostPages + 4;
 
 /// The library ignores SIGPIPE for the whole process; what it was before is none of its business.
-std::unique_ptr<httplib::Server> make_server() {
+std::unique_ptr<HeadFirstServer> make_server() {
   struct sigaction before = {};
   sigaction(SIGPIPE, nullptr, &before);
-  auto server = std::make_unique<httplib::Server>();
+  auto server = std::make_unique<HeadFirstServer>();
   sigaction(SIGPIPE, &before, nullptr);
   return server;
 }
 
-/// Signals go to the program's own threads. (A SIGPIPE of a write stays with the thread that
-/// wrote.)
+/// Signals go to the program's own threads.
 template <class Body>
 std::thread thread_without_signals(Body body) {
   sigset_t all, before;
@@ -82,9 +78,6 @@ WatchServer::WatchServer(const std::string& address, int port, const Points& poi
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server_->set_write_timeout(kWriteTimeout);
-  server_->set_keep_alive_timeout(1);
   set_headers(*server_);
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
@@ -104,18 +97,14 @@ WatchServer::WatchServer(const std::string& address, int port, const Points& poi
   });
 
   errno = 0;
-  const int bound = port == 0                              ? server_->bind_to_any_port(address)
-                    : server_->bind_to_port(address, port) ? port
-                                                           : -1;
-  if (bound <= 0) {
+  const int bound = server_->bind(address, port);
+  if (bound < 0) {
     throw RunError(fmt::format(
         "no page can be served at {}:{}: {}: name another port, or 0 for any that is free",
         in_url(address), port, errno == 0 ? "no such address" : std::strerror(errno)));
   }
   url_ = fmt::format("http://{}:{}/", in_url(address), bound);
-  thread_ = thread_without_signals([this] { server_->listen_after_bind(); });
-  // A server that does not run yet cannot be stopped.
-  while (!server_->is_running()) std::this_thread::yield();
+  thread_ = thread_without_signals([this] { server_->serve(kThreads); });
 }
 
 WatchServer::~WatchServer() {
@@ -123,9 +112,9 @@ WatchServer::~WatchServer() {
     std::unique_lock lock(mutex_);
     ends_ = true;
     changed_.notify_all();
-    changed_.wait_for(lock, kWriteTimeout, [&] { return pages_ == 0; });
+    changed_.wait_for(lock, HeadFirstServer::kWriteTimeout, [&] { return pages_ == 0; });
   }
-  server_->stop();
+  server_->end();
   thread_.join();
 }
 

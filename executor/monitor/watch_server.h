@@ -10,19 +10,20 @@
 #include "executor/monitor/points.h"
 
 namespace httplib {
-class Server;
-struct Request;
 struct Response;
 }  // namespace httplib
 
 namespace metronome::executor {
+
+class HeadFirstServer;
 
 /// GET / is the page, GET /events the news of points twice a second, as server-sent events.
 /// Requests must name this server as their host, so that no other site's page reads it in the name
 /// of a visitor (DNS rebinding).
 ///
 /// Threads of its own serve, and none of them holds what `Points::add` needs while it writes: a
-/// page that does not read slows nobody.
+/// page that does not read slows nobody, and is dropped after 2 s. Requests that are not whole
+/// after 2 s are dropped, too (head_first_server.h).
 class WatchServer {
  public:
   /// At most so many pages at once; more are refused.
@@ -53,7 +54,7 @@ class WatchServer {
   int pages_ = 0;
   bool ends_ = false;
 
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<HeadFirstServer> server_;
   std::thread thread_;
 };
 

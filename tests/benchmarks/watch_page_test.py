@@ -180,6 +180,59 @@ class Watched(unittest.TestCase):
         self.assertEqual((last["state"], last["step"]), ("finished", last["steps"]))
         self.assertEqual(process.wait(timeout=20), 0)
 
+    def connected(self, port, count):
+        sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+        for one in sockets:
+            self.addCleanup(one.close)
+        return sockets
+
+    def dropped(self, sockets):
+        """Those that the server has left."""
+        left = []
+        for one in select.select(sockets, [], [], 0)[0]:
+            try:
+                if one.recv(1) == b"":
+                    left.append(one)
+            except ConnectionResetError:  # a byte came later
+                left.append(one)
+        return left
+
+    def test_half_requests_keep_nobody_out_and_are_dropped(self):
+        _, port = self.train("--epochs", "100000")
+        half = self.connected(port, 60)
+        for one in half:
+            one.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        begin = time.monotonic()
+        self.assertEqual(self.ask(port).status, 200)
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertEqual(self.dropped(half), [])
+        time.sleep(2.5)
+        self.assertEqual(self.dropped(half), half)
+
+    def test_requests_that_trickle_in_keep_nobody_out_and_are_dropped(self):
+        _, port = self.train("--epochs", "100000")
+        slow = self.connected(port, 20)
+        begin = time.monotonic()
+        while time.monotonic() - begin < 3:
+            for one in slow:
+                try:
+                    one.sendall(b"G")
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # dropped
+            asked = time.monotonic()
+            self.assertEqual(self.ask(port).status, 200)
+            self.assertLess(time.monotonic() - asked, 2)
+            time.sleep(0.2)
+        self.assertEqual(self.dropped(slow), slow)
+
+    def test_a_request_may_come_in_parts(self):
+        _, port = self.train("--epochs", "100000")
+        (one,) = self.connected(port, 1)
+        for part in (b"GET / HTTP/1.1\r\nHost: local", b"host\r\n\r", b"\n"):
+            one.sendall(part)
+            time.sleep(0.1)
+        self.assertEqual(one.recv(15), b"HTTP/1.1 200 OK")
+
     def test_others_are_refused(self):
         _, port = self.train("--epochs", "100000")
         for host in ("example.com", f"example.com:{port}", "127.0.0.1.example.com", "localhost.example.com", ""):
