@@ -99,11 +99,13 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
         biggest_bytes(expanded) > std::max(kBytesToTime, kTimesToTime * biggest_bytes(whole))) {
       return true;
     }
+    const LoadWatch watch;
+    steady_ = true;
     // A difference within the noise leaves the op whole.
     const double enough = 0.97 * seconds_of(whole, std::numeric_limits<double>::infinity());
     choice = seconds_of(expanded, enough) < enough ? "expanded" : "whole";
     how = "timed";
-    const bool loaded = on_host_ && timed_under_load(report_.timed_under_load);
+    const bool loaded = on_host_ && timed_under_load(watch, steady_, report_.timed_under_load);
     if (loaded) how = "timed under load";
     file.add(key, choice, loaded);
     try {
@@ -153,6 +155,7 @@ double KeepWhole::seconds_of(const ir::Graph& graph, double enough) {
     all.push_back({node.op.get(), inputs, fastest.seconds});
     seconds += fastest.seconds;
     on_host_ = fastest.by == TimedBy::host_clock;
+    steady_ = steady_ && fastest.steady;
   }
   return seconds;
 }

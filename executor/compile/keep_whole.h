@@ -41,6 +41,7 @@ class KeepWhole {
   const CompileOptions& options_;
   Report& report_;
   bool on_host_ = true;  ///< whose clock timed last
+  bool steady_ = true;   ///< `Kernels::Fastest`, of all that was timed for one decision
   std::map<std::pair<std::string, std::type_index>, bool> decided_;
 };
 

@@ -90,6 +90,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
         how = "tuning file";
       } else if (options.tune == Tune::measure &&
                  (!free || bench_bytes(inputs, node, candidates) <= free->bytes)) {
+        const LoadWatch watch;
         const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
         chosen = fastest.index;
         for (std::size_t k = 0; k < fastest.of_each.size(); ++k) {
@@ -97,8 +98,8 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
         }
         how = fastest.by == TimedBy::launches ? "timed by launches" : "timed";
         // On a device the host's cores say nothing of a kernel.
-        const bool loaded =
-            fastest.by == TimedBy::host_clock && timed_under_load(report.timed_under_load);
+        const bool loaded = fastest.by == TimedBy::host_clock &&
+                            timed_under_load(watch, fastest.steady, report.timed_under_load);
         if (loaded) how = "timed under load";
         file->add(key, name_of(candidates[chosen]), loaded);
       }

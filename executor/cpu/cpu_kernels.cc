@@ -93,7 +93,9 @@ class Race {
     for (const Candidate& candidate : work_.candidates) {
       Runner& runner = runners_.emplace_back(Runner{bench_.bind(candidate)});
       runner.best = seconds(runner, 1);  // first touch, just-in-time code
-      if (runner.best > kHopelessAtFirst * fastest_) continue;
+      // Another program, or a library that makes itself ready, may have taken all of that time.
+      if (is_hopeless_at_first(runner) && runner.best < kLong) runner.best = seconds(runner, 1);
+      if (is_hopeless_at_first(runner)) continue;
       runner.best = kNever;
       time(runner, 1);
       if (runner.best > kHopeless * fastest_) time(runner, 1);
@@ -102,7 +104,8 @@ class Race {
     const auto begin = Clock::now();
     for (int round = 0; round < kRounds; ++round) {
       for (Runner& runner : runners_) {
-        if (runner.best <= kHopeless * fastest_) time(runner, runner.calls);
+        if (runner.best > kHopeless * fastest_) continue;
+        runner.rounds.push_back(time(runner, runner.calls));
       }
       if (round > 0 && seconds_since(begin) > kLong) break;
     }
@@ -118,6 +121,7 @@ class Race {
   // it is allowed more.
   static constexpr double kHopeless = 1.5;
   static constexpr double kHopelessAtFirst = 5;
+  static constexpr double kAlike = 1.25;  // rounds of one candidate that nothing disturbed
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   struct Runner {
@@ -125,11 +129,27 @@ class Race {
     int calls = 1;         // in a round
     double best = kNever;  // seconds of a call
     bool fails = false;
+    std::vector<double> rounds = {};  // seconds of a call in each
   };
 
-  void time(Runner& runner, int calls) {
-    runner.best = std::min(runner.best, seconds(runner, calls));
+  double time(Runner& runner, int calls) {
+    const double taken = seconds(runner, calls);
+    runner.best = std::min(runner.best, taken);
     fastest_ = std::min(fastest_, runner.best);
+    return taken;
+  }
+
+  bool is_hopeless_at_first(const Runner& runner) const {
+    return runner.best > kHopelessAtFirst * fastest_;
+  }
+
+  /// Two rounds agree on what is the least. One that was disturbed says nothing, where others were
+  /// not.
+  static bool is_steady(const Runner& runner) {
+    std::vector<double> rounds = runner.rounds;
+    if (runner.fails || rounds.size() < 2) return true;
+    std::ranges::partial_sort(rounds, rounds.begin() + 2);
+    return rounds[1] < kAlike * rounds[0];
   }
 
   double seconds(Runner& runner, int calls) {
@@ -159,7 +179,8 @@ class Race {
       throw RunError(fmt::format(
           "{}: all its kernels fail where they are timed; the warnings say why", describe(node_)));
     }
-    return {*winner, TimedBy::host_clock, of_each[*winner], of_each};
+    return {*winner, TimedBy::host_clock, of_each[*winner], of_each,
+            std::ranges::all_of(runners_, is_steady)};
   }
 
   const Node& node_;

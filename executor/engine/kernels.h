@@ -30,6 +30,9 @@ class Kernels {
     TimedBy by = TimedBy::host_clock;  ///< all of them alike
     double seconds = 0;
     std::vector<double> of_each = {};  ///< [candidate] seconds; 0 of one that fails
+    /// The two shortest runs of each candidate that might win differ by less than a quarter: what
+    /// is the least was not luck.
+    bool steady = true;
   };
   /// The fastest candidate, timed on scratch memory.
   virtual Fastest fastest(const Node& node, std::span<const Type> inputs,

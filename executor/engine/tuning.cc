@@ -146,7 +146,8 @@ std::optional<std::string> TuningFile::find(const std::string& key, bool anew) c
   const auto found = choices_.under_load.find(key);
   if (found == choices_.under_load.end()) return std::nullopt;
   bool told = true;
-  const bool holds = !anew || is_used_here(path_, key, false) || timed_under_load(told);
+  const bool holds =
+      !anew || is_used_here(path_, key, false) || timed_under_load(LoadWatch(), true, told);
   return holds && is_used_here(path_, key, true) ? std::optional(found->second) : std::nullopt;
 }
 
@@ -189,17 +190,9 @@ std::string machine_key(int threads) {
                      cpu_library_versions());
 }
 
-LoadMeter& load_meter() {
-  static LoadMeter meter;
-  return meter;
-}
-
-bool timed_under_load(bool& told) {
-  constexpr double kMuch = 0.2;
-  static std::mutex mutex;
-  const std::scoped_lock lock(mutex);
-  const double share = load_meter().share();
-  if (share <= kMuch) return false;
+bool timed_under_load(const LoadWatch& watch, bool steady, bool& told) {
+  const double share = watch.share();
+  if (share <= (steady ? kMuchLoad : kSomeLoad)) return false;
   if (!std::exchange(told, true)) {
     logger().warn(
         "kernels are timed while other programs take {:.0f} % of the cores; a later program times "

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "executor/support/load.h"
+#include "executor/support/load_watch.h"
 
 namespace metronome::executor {
 
@@ -48,11 +48,10 @@ class TuningFile {
   TunedChoices choices_, added_;
 };
 
-/// True while others take so much of the cores, a fifth, that what is timed says little. Tells of
-/// it once where `told` is kept.
-bool timed_under_load(bool& told);
-/// The meter that tells of load; tests put another in its place.
-LoadMeter& load_meter();
+/// True if others took so much of the cores since `watch` was made that what was timed says little:
+/// a fifth, or a twentieth if what was timed is not `steady` (`Kernels::Fastest`). Logs it once
+/// where `told` is kept.
+bool timed_under_load(const LoadWatch& watch, bool steady, bool& told);
 
 /// CPU model, instruction set, threads and library versions: the first part of a key.
 std::string machine_key(int threads);

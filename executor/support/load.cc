@@ -11,13 +11,13 @@
 #include <iterator>
 #include <sstream>
 #include <string_view>
-#include <utility>
+#include <thread>
 
 namespace metronome::executor {
 namespace {
 
 constexpr double kShortest = 0.1;  // seconds: ten ticks
-constexpr double kLongest = 10;    // seconds: what was before says nothing of now
+constexpr double kRecent = 1;      // seconds: what was before says nothing of now
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -49,27 +49,14 @@ LoadSources sources_of_process() {
                 const auto now = std::chrono::steady_clock::now().time_since_epoch();
                 return std::chrono::duration<double>(now).count();
               },
+          .wait =
+              [](double seconds) {
+                std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+              },
           .ticks_a_second = static_cast<double>(sysconf(_SC_CLK_TCK))};
 }
 
-LoadMeter::LoadMeter(LoadSources sources) : sources_(std::move(sources)), last_(sample()) {}
-
-double LoadMeter::share() {
-  const std::optional<Sample> now = sample();
-  const bool follows = now && last_ && now->cores == last_->cores;
-  if (!follows || now->now - last_->now > kLongest) {
-    last_ = now;
-    return share_ = 0;
-  }
-  const double seconds = now->now - last_->now;
-  if (seconds < kShortest) return share_;
-  const double others = (now->busy - last_->busy) - (now->own - last_->own);
-  share_ = std::clamp(others / (seconds * now->cores), 0.0, 1.0);
-  last_ = now;
-  return share_;
-}
-
-std::optional<LoadMeter::Sample> LoadMeter::sample() const {
+LoadMeter::Sample LoadMeter::sample() {
   Sample result{.now = sources_.now(), .own = sources_.own_seconds()};
   std::istringstream lines(sources_.stat());
   for (std::string line; std::getline(lines, line);) {
@@ -85,8 +72,26 @@ std::optional<LoadMeter::Sample> LoadMeter::sample() const {
     result.busy += static_cast<double>(busy) / sources_.ticks_a_second;
     ++result.cores;
   }
-  if (result.cores == 0) return std::nullopt;
+  while (!recent_.empty() && recent_.front().now < result.now - kRecent) recent_.pop_front();
+  recent_.push_back(result);
   return result;
+}
+
+double LoadMeter::share_since(Sample begin) {
+  Sample end = sample();
+  if (end.now - begin.now < kShortest) {
+    const auto is_enough = [&](const Sample& early) { return end.now - early.now >= kShortest; };
+    const auto early = std::find_if(recent_.rbegin(), recent_.rend(), is_enough);
+    if (early != recent_.rend()) {
+      begin = *early;
+    } else {
+      sources_.wait(kShortest - (end.now - begin.now));
+      end = sample();
+    }
+  }
+  if (end.cores == 0 || end.cores != begin.cores || end.now <= begin.now) return 0;
+  const double others = (end.busy - begin.busy) - (end.own - begin.own);
+  return std::clamp(others / ((end.now - begin.now) * end.cores), 0.0, 1.0);
 }
 
 }  // namespace metronome::executor

@@ -15,6 +15,7 @@ import unittest.mock
 from pathlib import Path
 
 METRONOME = Path("benchmarks/metronome").resolve()
+os.environ["METRONOME_LOG"] = "error"  # beside other programs it warns that kernels are timed under load
 READER = os.environ.get("METRONOME_TENSORBOARD", "")
 sys.path.insert(0, READER)
 try:

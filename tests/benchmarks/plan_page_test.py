@@ -14,6 +14,7 @@ from pathlib import Path
 from chromium import CHROMIUM, WHY, dom_of
 
 METRONOME = Path("benchmarks/metronome").resolve()
+os.environ["METRONOME_LOG"] = "error"  # beside other programs it warns that kernels are timed under load
 # Ahead of the page's own script, and behind it.
 WATCHING = "<script>window.onerror = (text) => { document.documentElement.dataset.error = text; };</script>"
 MOST_BYTES, MOST_MS = 8 << 20, 2000

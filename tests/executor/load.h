@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "executor/engine/tuning.h"
+#include "executor/support/load_watch.h"
 
 namespace metronome::tests {
 
@@ -28,6 +28,7 @@ class Load {
                                 .may_use = [](int) { return true; },
                                 .own_seconds = [] { return 0.0; },
                                 .now = [now] { return *now += 1; },
+                                .wait = {},
                                 .ticks_a_second = 1e6});
   }
 };

@@ -19,6 +19,7 @@
 #include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/executor/load.h"
 #include "tests/executor/logged.h"
 #include "tests/executor/run_error.h"
 #include "tests/executor/temporary_folder.h"
@@ -289,6 +290,7 @@ TEST_CASE("a candidate that fails where it is timed is left out, with a warning"
   options.threads = 1;
   options.tuning_file = folder.file("tuning.json");
   const Failing failing(dnnl_runtime_error, 0, INT_MAX);
+  const tests::Load quiet(0);
   const Logged logged;
   const Executable e = compile(g, cpu_replay(), options);
   CHECK(planted.calls == 1);
