@@ -134,10 +134,11 @@ std::vector<ProfilePart> by_scope(const Profile& profile, int depth) {
 
 std::string to_string(const Profile& profile) {
   const double total = profile.microseconds();
-  std::string text =
-      fmt::format("graph \"{}\", {} step{} to {} on {}: {:.1f} us a step in kernels, by {}\n",
-                  profile.graph, profile.steps, profile.steps == 1 ? "" : "s",
-                  name_of(profile.mode), profile.where, total, ways_of(profile));
+  std::string text = fmt::format(
+      "graph \"{}\", {} step{} to {} on {}: {:.1f} us a step in kernels, each the "
+      "median of its runs, by {}{}\n",
+      profile.graph, profile.steps, profile.steps == 1 ? "" : "s", name_of(profile.mode),
+      profile.where, total, ways_of(profile), profile.under_load ? ", under load" : "");
   text += table("part of the step", by_phase(profile), total);
   text += table("scope", by_scope(profile), total);
   text += table("op", by_op(profile), total);

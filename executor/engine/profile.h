@@ -27,10 +27,12 @@ struct KernelTime {
   std::string op;  ///< "layer_norm"; of a fused group "group"
   std::string path = {};  ///< "tower/3/layer_norm"; of gradients "tower/3/layer_norm.grad/..."
   Phase phase = Phase::executor;
-  double microseconds = 0;  ///< a step
-  double runs = 1;          ///< a step: what data decide may run in some steps only
-  double bytes = 0;         ///< a run: of its operands and its results, each once
-  double flops = 0;         ///< a run, as `Op::flops` counts them
+  /// A step: the median of its runs, times `runs`. A mean would show what other programs took from
+  /// a few runs, and the least would be that of the least data.
+  double microseconds = 0;
+  double runs = 1;   ///< a step: what data decide may run in some steps only
+  double bytes = 0;  ///< a run: of its operands and its results, each once
+  double flops = 0;  ///< a run, as `Op::flops` counts them
   TimedBy by = TimedBy::host_clock;
 
   bool operator==(const KernelTime&) const = default;
@@ -48,6 +50,9 @@ struct Profile {
   Mode mode = Mode::train;
   int steps = 0;
   std::vector<KernelTime> kernels;  ///< each once, in the order in which they first ran
+  /// Other programs took more than a fifth of the cores meanwhile, so that medians are too long,
+  /// too. False where the host's clock timed no kernel.
+  bool under_load = false;
 
   double microseconds() const;  ///< a step, in all kernels
 };

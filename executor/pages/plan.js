@@ -351,7 +351,7 @@ function bars(rows) {
 }
 
 function showTime() {
-  const {kernels, steps} = record.times;
+  const {kernels, steps, under_load: underLoad} = record.times;
   if (steps === 0) return at('time').replaceChildren(none('This record is of a plan alone. With --profile it also has times.'));
   if (!isTimed()) return at('time').replaceChildren(none('The plan that trains was timed, not this one.'));
   const sums = (key) => {
@@ -360,8 +360,8 @@ function showTime() {
     return [...all].sort((a, b) => b[1] - a[1]).slice(0, 20);
   };
   const clean = (path) => partsOf(path)[0].replace(/\.grad$/, '');
-  at('time').replaceChildren(make('p', micros(record.times.step_microseconds) + ' a step; mean of ' + steps + ' steps, kernel by kernel, by ' +
-    [...new Set(kernels.map((kernel) => kernel.by))].join(', ') + '.', {className: 'hint'}),
+  at('time').replaceChildren(make('p', micros(record.times.step_microseconds) + ' a step. Each kernel: the median of its runs in ' + steps + ' steps, by ' +
+    [...new Set(kernels.map((kernel) => kernel.by))].join(', ') + (underLoad ? ', under load: other programs took more than a fifth of the cores' : '') + '.', {className: 'hint'}),
     make('h3', 'By scope'), bars(sums((kernel) => clean(kernel.path))), make('h3', 'By op'), bars(sums((kernel) => kernel.op)),
     make('h3', 'Longest kernels'), bars(sums((kernel) => kernel.kernel)));
 }

@@ -93,6 +93,7 @@ struct RecordedTimes {
   int steps = 0;
   double step_microseconds = 0;  ///< a replayed step whose loss is read
   std::vector<KernelTime> kernels = {};
+  bool under_load = false;  ///< other programs took more than a fifth of the cores (`Profile`)
 
   bool operator==(const RecordedTimes&) const = default;
 };

@@ -74,7 +74,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedNode, op, attributes, path, line, pha
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedStorage, path, type, kind, line, bytes, trainable)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedAssignment, storage, value, in_place)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedPlan, nodes, assignments, peak)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedTimes, steps, step_microseconds, kernels)
+// Older records have fewer members.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RecordedTimes, steps, step_microseconds, kernels,
+                                                under_load)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanRecord, report, storages, plans, times)
 
 std::string to_json(const PlanRecord& record) {

@@ -60,7 +60,7 @@ struct EvaluateOptions {
 };
 
 struct ProfileOptions {
-  int steps = 1;  ///< times are means over these
+  int steps = 1;  ///< times are medians over these
   Mode mode = Mode::train;
   GraphChoice graph = {};
 };

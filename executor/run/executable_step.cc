@@ -9,6 +9,7 @@
 
 #include "executor/engine/ranks.h"
 #include "executor/run/executable_impl.h"
+#include "executor/support/load_watch.h"
 #include "graph/ir/error.h"
 
 namespace metronome {
@@ -32,6 +33,13 @@ class Busy {
  private:
   std::atomic_flag& flag_;
 };
+
+/// The lower one of two.
+double median(std::vector<double>& numbers) {
+  const auto middle = numbers.begin() + (std::ssize(numbers) - 1) / 2;
+  std::ranges::nth_element(numbers, middle);
+  return *middle;
+}
 
 }  // namespace
 
@@ -106,24 +114,26 @@ Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds
   Profile profile{
       .graph = first().name(), .where = where(), .mode = kind.mode, .steps = steps, .kernels = {}};
   std::unordered_map<std::string, std::size_t> known;
+  std::vector<std::vector<double>> of_each;  // [kernel] microseconds of each run
+  const executor::LoadWatch watch;
   for (int step = 0; step < steps; ++step) {
     std::vector<KernelRun> runs;
     this->step(kind, feeds, choice, &runs);
     for (auto& [time, begin] : runs) {
       const auto [place, added] = known.emplace(time.kernel, profile.kernels.size());
-      if (added) {
-        profile.kernels.push_back(std::move(time));
-        continue;
-      }
-      KernelTime& sum = profile.kernels[place->second];
-      sum.microseconds += time.microseconds;
-      sum.runs += 1;
+      if (added) of_each.emplace_back();
+      of_each[place->second].push_back(time.microseconds);
+      if (added) profile.kernels.push_back(std::move(time));
     }
   }
-  for (KernelTime& kernel : profile.kernels) {
-    kernel.microseconds /= steps;
-    kernel.runs /= steps;
+  for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
+    KernelTime& kernel = profile.kernels[i];
+    kernel.runs = static_cast<double>(of_each[i].size()) / steps;
+    kernel.microseconds = median(of_each[i]) * kernel.runs;
   }
+  const auto by_host = [](const KernelTime& kernel) { return kernel.by == TimedBy::host_clock; };
+  profile.under_load =
+      std::ranges::any_of(profile.kernels, by_host) && watch.share() > executor::kMuchLoad;
   return profile;
 }
 

@@ -90,6 +90,16 @@ class Pages(unittest.TestCase):
                 for choice in report["choices"]:
                     self.assertIn(f"<td>{html.escape(choice['what'], quote=False)}</td><td>{choice['chosen']}</td>", dom)
                 self.assertEqual("With measured times." in self.text(dom, "about"), "--profile" in arguments)
+                self.assertEqual(", under load:" in self.text(dom, "time"), record["times"]["under_load"])
+
+    @unittest.skipIf(CHROMIUM is None, WHY)
+    def test_times_that_were_taken_under_load_say_so(self):
+        _, page = self.plan("mlp", "--profile")
+        for told, said in (("true", True), ("false", False)):
+            dom = self.drawn(re.sub(r'"under_load":(?:true|false)', f'"under_load":{told}', page))
+            text = self.text(dom, "time")
+            self.assertIn(" us a step. Each kernel: the median of its runs in 20 steps, by the host's clock", text)
+            self.assertEqual(", under load: other programs took more than a fifth of the cores." in text, said)
 
     @unittest.skipIf(CHROMIUM is None, WHY)
     def test_keys_scopes_and_the_search_find_what_is_there(self):

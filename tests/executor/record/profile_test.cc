@@ -2,13 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "executor/metronome/op.h"
 #include "graph/ir/error.h"
+#include "ops/own/own_ops.h"
 #include "tests/aten.h"
+#include "tests/executor/load.h"
 #include "tests/executor/targets.h"
 
 namespace metronome {
@@ -243,6 +248,46 @@ TEST_CASE("evaluations are profiled, too") {
   }
 }
 
+// Takes a millisecond, but for every fifth run.
+struct Stumble {
+  static constexpr std::string_view name = "stumble";
+  static constexpr bool differentiable = false;
+  bool operator==(const Stumble&) const = default;
+  Types infer(std::span<const Type> in) const { return {in[0]}; }
+};
+CpuKernel bind(const Stumble&, const CpuLaunch&) {
+  return CpuKernel([runs = std::make_shared<int>(0)] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(++*runs % 5 == 0 ? 100 : 1));
+  });
+}
+Tensors reference(const Stumble&, const Tensors& in) { return in; }
+
+TEST_CASE("a kernel's time is the median of its runs, which few long ones leave as it is") {
+  Graph g("g");
+  const Value x = g.input("x", f64, {4});
+  g.output("y", apply(Stumble{}, {x}, Line::here()));
+  CompileOptions options = plain_options();
+  options.ops = own_ops<Stumble>();
+  Executable step = compile(g, cpu_replay(), options);
+  const Profile profile = step.profile({{x, at::ones({4}, at::kDouble)}}, {.steps = 10});
+  const auto stumble = std::ranges::find(profile.kernels, "stumble", &KernelTime::op);
+  REQUIRE(stumble != profile.kernels.end());
+  CHECK(stumble->runs == 1);
+  CHECK(stumble->microseconds < 15e3);  // the mean is 21 ms
+}
+
+TEST_CASE("a profile says if other programs took a fifth of the cores, where that matters") {
+  const Small model;
+  for (const double others : {0.1, 0.3}) {
+    const tests::Load load(others);
+    Executable step = compile(model.g, cpu_replay(), plain_options());
+    const Profile profile = step.profile(model.feeds(0, 0));
+    CHECK(profile.under_load == (others > 0.2));
+    Executable on_device = compile(model.g, device_of_host(), plain_options());
+    CHECK_FALSE(on_device.profile(model.feeds(0, 0)).under_load);
+  }
+}
+
 // Two steps; one branch of two ran in each.
 Profile two_steps() {
   const auto kernel = [](const char* op, const char* path, Phase phase, double us, double runs) {
@@ -270,8 +315,8 @@ Profile two_steps() {
 
 TEST_CASE("a profile is tables, each longest first") {
   CHECK(to_string(two_steps()) ==
-        "graph \"net\", 2 steps to train on 2 threads: 10.0 us a step in kernels, by the host's "
-        "clock\n"
+        "graph \"net\", 2 steps to train on 2 threads: 10.0 us a step in kernels, each the median "
+        "of its runs, by the host's clock\n"
         "   us a step    share     runs     GB/s  GFLOP/s  part of the step\n"
         "         5.0   50.0 %      2.0      1.0      2.0  forward\n"
         "         3.0   30.0 %      1.0      1.0      2.0  backward\n"
@@ -297,6 +342,14 @@ TEST_CASE("a profile is tables, each longest first") {
         "\"optimizer/tower/linear/weight/adam_update\" (a.cc:1)\n"
         "         1.0   10.0 %      1.0      0.0      0.0  store_reads\n"
         "         0.5    5.0 %      0.5      1.0      2.0  exp \"choose/0/exp\" (a.cc:1)\n");
+}
+
+TEST_CASE("tables of a profile under load say so") {
+  Profile profile = two_steps();
+  profile.under_load = true;
+  CHECK(to_string(profile).starts_with(
+      "graph \"net\", 2 steps to train on 2 threads: 10.0 us a step in kernels, each the median of "
+      "its runs, by the host's clock, under load\n"));
 }
 
 TEST_CASE("a scope of the user's that begins like the optimizer's is one of its own") {
@@ -326,8 +379,8 @@ TEST_CASE("only the ten longest kernels are shown; several ways of timing are co
     CHECK((text.find(name) != std::string::npos) == (i >= 2));
   }
   CHECK(text.starts_with(
-      "graph \"net\", 1 step to train on a GPU: 78.0 us a step in kernels, by copies in a graph "
-      "(11), launches (1)\n"));
+      "graph \"net\", 1 step to train on a GPU: 78.0 us a step in kernels, each the median of its "
+      "runs, by copies in a graph (11), launches (1)\n"));
 }
 
 TEST_CASE("a report lists all values at the fullest moment, with their lines") {
