@@ -103,11 +103,8 @@ int plan(const PlanArguments& arguments) {
   }
   if (arguments.trace) write_whole(*arguments.trace, to_json(trace_of(executable)));
   if (!arguments.json && !arguments.html) return 0;
-  PlanRecord record = executable.plan_record();
-  if (step) {
-    record.times = {step->kernels.steps, step->microseconds, step->kernels.kernels,
-                    step->kernels.under_load};
-  }
+  PlanRecord record = step ? executable.plan_record(step->kernels) : executable.plan_record();
+  if (step) record.times.step_microseconds = step->microseconds;
   if (arguments.json) write_whole(*arguments.json, to_json(record));
   if (arguments.html) {
     write_whole(*arguments.html, before ? to_html(record, *before) : to_html(record));

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
+#include <utility>
+#include <vector>
 
+#include "graph/ir/group.h"
 #include "graph/ir/structural.h"
 
 namespace metronome::executor {
@@ -49,6 +53,25 @@ Phase phase_of(const Node& node) {
   return packed || path.find(".grad/") != path.npos ? Phase::backward : Phase::forward;
 }
 
+/// "mul (2), add": the ops of a group, each once, in the order in which they come first.
+std::string members_of(const Node& node) {
+  const Group* group = node.op->as<Group>();
+  if (group == nullptr) return "";
+  std::vector<std::pair<std::string, int>> counts;
+  std::istringstream names(group->names());
+  for (std::string name; names >> name;) {
+    auto known = std::ranges::find(counts, name, &std::pair<std::string, int>::first);
+    if (known == counts.end()) known = counts.insert(counts.end(), {name, 0});
+    ++known->second;
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    if (!text.empty()) text += ", ";
+    text += count == 1 ? name : fmt::format("{} ({})", name, count);
+  }
+  return text;
+}
+
 }  // namespace
 
 KernelTime kernel_of(const ir::Graph& graph, const Node& node) {
@@ -58,7 +81,9 @@ KernelTime kernel_of(const ir::Graph& graph, const Node& node) {
   for (const Type& type : node.types) bytes += static_cast<double>(type.bytes());
   return {.kernel = describe(node),
           .op = std::string(node.op->name()),
+          .members = members_of(node),
           .path = node.path,
+          .line = to_string(node.line),
           .phase = phase_of(node),
           .bytes = bytes,
           .flops = node.op->flops(operands, node.types)};
@@ -69,6 +94,7 @@ KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assign
   return {.kernel = fmt::format("assign \"{}\"", storage.path),
           .op = "assign",
           .path = storage.path,
+          .line = to_string(storage.line),
           .phase = Phase::update,
           .bytes = 2.0 * static_cast<double>(storage.kept().bytes())};
 }

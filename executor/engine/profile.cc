@@ -11,13 +11,14 @@
 namespace metronome {
 namespace {
 
-constexpr std::size_t kLongest = 10;
+constexpr std::size_t kLongestKernels = 10;
+constexpr std::size_t kLongestParts = 20;  // of lines, of ops
 
-void add(ProfilePart& part, const KernelTime& kernel) {
-  part.microseconds += kernel.microseconds;
-  part.runs += kernel.runs;
-  part.bytes += kernel.runs * kernel.bytes;
-  part.flops += kernel.runs * kernel.flops;
+void add(ProfilePart& part, const ProfilePart& more) {
+  part.microseconds += more.microseconds;
+  part.runs += more.runs;
+  part.bytes += more.bytes;
+  part.flops += more.flops;
 }
 
 template <class Name>
@@ -27,7 +28,11 @@ std::vector<ProfilePart> grouped(const Profile& profile, const Name& name_of_ker
     const std::string name(name_of_kernel(kernel));
     auto found = std::ranges::find(parts, name, &ProfilePart::name);
     if (found == parts.end()) found = parts.insert(parts.end(), ProfilePart{name});
-    add(*found, kernel);
+    add(*found, {.name = name,
+                 .microseconds = kernel.microseconds,
+                 .runs = kernel.runs,
+                 .bytes = kernel.runs * kernel.bytes,
+                 .flops = kernel.runs * kernel.flops});
   }
   std::ranges::stable_sort(parts, std::greater<>(), &ProfilePart::microseconds);
   return parts;
@@ -57,6 +62,16 @@ std::string scope_of(const KernelTime& kernel, int depth) {
     if (ends) break;
   }
   return scope.empty() ? kernel.op : scope;
+}
+
+/// The others as one part: "12 others".
+std::vector<ProfilePart> longest(std::vector<ProfilePart> parts, std::size_t most) {
+  if (parts.size() <= most) return parts;
+  ProfilePart others{.name = fmt::format("{} others", parts.size() - most)};
+  for (std::size_t i = most; i < parts.size(); ++i) add(others, parts[i]);
+  parts.resize(most);
+  parts.push_back(std::move(others));
+  return parts;
 }
 
 /// 1e9 a second; one a microsecond is a thousandth of it.
@@ -122,7 +137,14 @@ double Profile::microseconds() const {
 }
 
 std::vector<ProfilePart> by_op(const Profile& profile) {
-  return grouped(profile, [](const KernelTime& kernel) { return kernel.op; });
+  return grouped(profile, [](const KernelTime& kernel) {
+    return kernel.members.empty() ? kernel.op : fmt::format("group of {}", kernel.members);
+  });
+}
+std::vector<ProfilePart> by_line(const Profile& profile) {
+  return grouped(profile, [](const KernelTime& kernel) {
+    return kernel.line.empty() ? std::string("(no line)") : kernel.line;
+  });
 }
 std::vector<ProfilePart> by_phase(const Profile& profile) {
   return grouped(profile, [](const KernelTime& kernel) { return name_of(kernel.phase); });
@@ -141,11 +163,12 @@ std::string to_string(const Profile& profile) {
       profile.where, total, ways_of(profile), profile.under_load ? ", under load" : "");
   text += table("part of the step", by_phase(profile), total);
   text += table("scope", by_scope(profile), total);
-  text += table("op", by_op(profile), total);
-  std::vector<ProfilePart> longest =
+  text += table("line", longest(by_line(profile), kLongestParts), total);
+  text += table("op", longest(by_op(profile), kLongestParts), total);
+  std::vector<ProfilePart> kernels =
       grouped(profile, [](const KernelTime& kernel) { return kernel.kernel; });
-  if (longest.size() > kLongest) longest.resize(kLongest);
-  text += table("the longest kernels", longest, total);
+  if (kernels.size() > kLongestKernels) kernels.resize(kLongestKernels);
+  text += table("the longest kernels", kernels, total);
   return text;
 }
 

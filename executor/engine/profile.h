@@ -1,6 +1,7 @@
 // The time that the kernels of steps take, each and added up.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,7 +26,11 @@ struct KernelTime {
   std::string
       kernel;      ///< `layer_norm "tower/3/layer_norm" (tower.cc:50)`, or what the executor does
   std::string op;  ///< "layer_norm"; of a fused group "group"
-  std::string path = {};  ///< "tower/3/layer_norm"; of gradients "tower/3/layer_norm.grad/..."
+  std::string members = {};  ///< of a fused group its ops: "mul (2), add, layer_norm"
+  std::string path = {};     ///< "tower/3/layer_norm"; of gradients "tower/3/layer_norm.grad/..."
+  /// The line of the user's that asked for it, "tower.cc:50"; of a group that of its reduction or
+  /// of its last member. Empty where nobody knows.
+  std::string line = {};
   Phase phase = Phase::executor;
   /// A step: the median of its runs, times `runs`. A mean would show what other programs took from
   /// a few runs, and the least would be that of the least data.
@@ -49,6 +54,7 @@ struct Profile {
   std::string where;  ///< "2 threads", or the device's name
   Mode mode = Mode::train;
   int steps = 0;
+  std::size_t plan = 0;             ///< the one that ran, among `Report::plans`
   std::vector<KernelTime> kernels;  ///< each once, in the order in which they first ran
   /// Other programs took more than a fifth of the cores meanwhile, so that medians are too long,
   /// too. False where the host's clock timed no kernel.
@@ -66,13 +72,15 @@ struct ProfilePart {
   double flops = 0;
 };
 
-/// By op, by part of the step, and by scope (the first `depth` parts of the paths of the forward
-/// pass, to which gradients and updates are counted): each longest first.
+/// By op (groups by their members), by the user's line, by part of the step, and by scope (the
+/// first `depth` parts of the paths of the forward pass, to which gradients and updates are
+/// counted): each longest first. Code that is unrolled has one scope at depth 1 and few lines.
 std::vector<ProfilePart> by_op(const Profile& profile);
+std::vector<ProfilePart> by_line(const Profile& profile);
 std::vector<ProfilePart> by_phase(const Profile& profile);
 std::vector<ProfilePart> by_scope(const Profile& profile, int depth = 1);
 
-/// Tables by part of the step, by scope, by op, and of the longest kernels.
+/// Tables by part of the step, by scope (of depth 1), of the longest lines, ops and kernels.
 std::string to_string(const Profile& profile);
 
 }  // namespace metronome

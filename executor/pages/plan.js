@@ -54,7 +54,7 @@ function choosePlan(i) {
   const facts = [['kernels', totals.kernels], ['before passes', totals.kernels_declared], ['nodes', plan.nodes.length],
     ['arena', bytes(totals.arena_bytes)], ['its lower bound', bytes(totals.lower_bound)], ['never shared', bytes(totals.unshared_bytes)],
     ['copies of results', totals.copies], ['parameters', record.report.parameter_count.toLocaleString('en')]];
-  if (record.times.steps > 0 && isTimed()) facts.push(['a step', micros(record.times.step_microseconds)]);
+  if (record.times.step_microseconds > 0 && isTimed()) facts.push(['a step', micros(record.times.step_microseconds)]);
   at('totals').replaceChildren(...facts.map(([name, fact]) => {
     const box = make('div');
     box.append(make('dt', name), make('dd', fact));
@@ -104,7 +104,7 @@ function showBeside() {
     ['arena', old.arena_bytes, totals.arena_bytes, bytes], ['its lower bound', old.lower_bound, totals.lower_bound, bytes],
     ['never shared', old.unshared_bytes, totals.unshared_bytes, bytes], ['copies of results', old.copies, totals.copies, count],
     ['parameters', before.report.parameter_count, record.report.parameter_count, count]];
-  if (timed) rows.push(['a step', before.times.step_microseconds, record.times.step_microseconds, micros]);
+  if (timed && before.times.step_microseconds > 0 && record.times.step_microseconds > 0) rows.push(['a step', before.times.step_microseconds, record.times.step_microseconds, micros]);
   at('beside-totals').replaceChildren(table(['', '#before', '#now', '#difference'],
     rows.map(([name, a, b, text]) => [name, text(a), text(b), signed(b - a, text)])));
   const held = (node) => node.values.reduce((sum, value) => sum + (value.is_view ? 0 : value.bytes), 0);
@@ -336,8 +336,7 @@ function chooseNode(item) {
 
 // ---- time, passes, choices, nodes -------------------------------------------------------------
 
-const isTimed = () => record.report.plans.findIndex((each) => each.mode === 'train') === number ||
-  (number === 0 && !record.report.plans.some((each) => each.mode === 'train'));
+const isTimed = () => record.times.plan === number;
 
 function bars(rows) {
   const most = Math.max(...rows.map((row) => row[1]), 1e-9);
@@ -353,16 +352,18 @@ function bars(rows) {
 function showTime() {
   const {kernels, steps, under_load: underLoad} = record.times;
   if (steps === 0) return at('time').replaceChildren(none('This record is of a plan alone. With --profile it also has times.'));
-  if (!isTimed()) return at('time').replaceChildren(none('The plan that trains was timed, not this one.'));
+  if (!isTimed()) return at('time').replaceChildren(none('Another plan was timed, not this one.'));
   const sums = (key) => {
     const all = new Map();
     for (const kernel of kernels) all.set(key(kernel), (all.get(key(kernel)) || 0) + kernel.microseconds);
     return [...all].sort((a, b) => b[1] - a[1]).slice(0, 20);
   };
   const clean = (path) => partsOf(path)[0].replace(/\.grad$/, '');
-  at('time').replaceChildren(make('p', micros(record.times.step_microseconds) + ' a step. Each kernel: the median of its runs in ' + steps + ' steps, by ' +
+  const step = record.times.step_microseconds, opOf = (kernel) => kernel.members ? 'group of ' + kernel.members : kernel.op;
+  at('time').replaceChildren(make('p', (step > 0 ? micros(step) + ' a step. ' : '') + 'Each kernel: the median of its runs in ' + steps + ' steps, by ' +
     [...new Set(kernels.map((kernel) => kernel.by))].join(', ') + (underLoad ? ', under load: other programs took more than a fifth of the cores' : '') + '.', {className: 'hint'}),
-    make('h3', 'By scope'), bars(sums((kernel) => clean(kernel.path))), make('h3', 'By op'), bars(sums((kernel) => kernel.op)),
+    make('h3', 'By scope'), bars(sums((kernel) => clean(kernel.path))), make('h3', 'By line'), bars(sums((kernel) => kernel.line || '(no line)')),
+    make('h3', 'By op'), bars(sums(opOf)),
     make('h3', 'Longest kernels'), bars(sums((kernel) => kernel.kernel)));
 }
 

@@ -91,7 +91,8 @@ struct RecordedPlan {
 /// Steps that were timed kernel by kernel; `steps` is 0 where none were.
 struct RecordedTimes {
   int steps = 0;
-  double step_microseconds = 0;  ///< a replayed step whose loss is read
+  std::size_t plan = 0;          ///< the one that was timed, among the record's plans
+  double step_microseconds = 0;  ///< a replayed step whose loss is read; 0 where none was timed
   std::vector<KernelTime> kernels = {};
   bool under_load = false;  ///< other programs took more than a fifth of the cores (`Profile`)
 
@@ -104,7 +105,7 @@ struct PlanRecord {
   Report report = {};
   std::vector<RecordedStorage> storages = {};  ///< of the first plan that has it, each once
   std::vector<RecordedPlan> plans = {};
-  RecordedTimes times = {};  ///< of the first plan that trains
+  RecordedTimes times = {};
 
   bool operator==(const PlanRecord&) const = default;
 };

@@ -52,8 +52,9 @@ void from_json(const Json& json, RecordedId& id) {
   json.at(1).get_to(id.output);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelTime, kernel, op, path, phase, microseconds, runs, bytes,
-                                   flops, by)
+// Older records have fewer members.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(KernelTime, kernel, op, members, path, line, phase,
+                                                microseconds, runs, bytes, flops, by)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimedCandidate, name, microseconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelChoice, what, chosen, how, candidates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OpCount, op, before, after)
@@ -74,9 +75,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedNode, op, attributes, path, line, pha
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedStorage, path, type, kind, line, bytes, trainable)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedAssignment, storage, value, in_place)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedPlan, nodes, assignments, peak)
-// Older records have fewer members.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RecordedTimes, steps, step_microseconds, kernels,
-                                                under_load)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RecordedTimes, steps, plan, step_microseconds,
+                                                kernels, under_load)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanRecord, report, storages, plans, times)
 
 std::string to_json(const PlanRecord& record) {

@@ -151,5 +151,13 @@ std::vector<std::string> Executable::load(const Snapshot& snapshot) {
 const Report& Executable::report() const { return own().report; }
 
 PlanRecord Executable::plan_record() const { return own().plan_record(); }
+PlanRecord Executable::plan_record(const Profile& profile) const {
+  PlanRecord record = plan_record();
+  record.times = {.steps = profile.steps,
+                  .plan = profile.plan,
+                  .kernels = profile.kernels,
+                  .under_load = profile.under_load};
+  return record;
+}
 
 }  // namespace metronome

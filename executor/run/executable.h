@@ -194,6 +194,9 @@ class Executable {
   /// Everything that compile decided, as data (executor/record/plan_record.h); without times of
   /// kernels, which `profile` takes. Throws RunError for `eager`, which runs no plan.
   PlanRecord plan_record() const;
+  /// The same with the times of a profile that this executable took: `to_html` of it is a page with
+  /// them.
+  PlanRecord plan_record(const Profile& profile) const;
 
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);

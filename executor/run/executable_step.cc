@@ -111,8 +111,12 @@ Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds
     throw RunError(
         fmt::format("{}: profile cannot take {} steps; give 1 or more", prefix(), steps));
   }
-  Profile profile{
-      .graph = first().name(), .where = where(), .mode = kind.mode, .steps = steps, .kernels = {}};
+  Profile profile{.graph = first().name(),
+                  .where = where(),
+                  .mode = kind.mode,
+                  .steps = steps,
+                  .plan = 0,
+                  .kernels = {}};
   std::unordered_map<std::string, std::size_t> known;
   std::vector<std::vector<double>> of_each;  // [kernel] microseconds of each run
   const executor::LoadWatch watch;
@@ -126,6 +130,8 @@ Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds
       if (added) profile.kernels.push_back(std::move(time));
     }
   }
+  const auto last = static_cast<std::size_t>(engine->steps() - 1);
+  profile.plan = static_cast<std::size_t>(recent[last % recent.size()].index);
   for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
     KernelTime& kernel = profile.kernels[i];
     kernel.runs = static_cast<double>(of_each[i].size()) / steps;

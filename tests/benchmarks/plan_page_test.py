@@ -93,6 +93,14 @@ class Pages(unittest.TestCase):
                 self.assertEqual(", under load:" in self.text(dom, "time"), record["times"]["under_load"])
 
     @unittest.skipIf(CHROMIUM is None, WHY)
+    def test_times_are_told_by_line_and_by_the_members_of_groups(self):
+        record, page = self.plan("residual_tower", "--profile")
+        dom = self.drawn(page)
+        kernels = record["times"]["kernels"]
+        for name in [kernels[0]["line"], *(f"group of {each['members']}" for each in kernels if each["members"])][:2]:
+            self.assertIn(f"<td>{html.escape(name, quote=False)}</td>", dom)
+
+    @unittest.skipIf(CHROMIUM is None, WHY)
     def test_times_that_were_taken_under_load_say_so(self):
         _, page = self.plan("mlp", "--profile")
         for told, said in (("true", True), ("false", False)):

@@ -294,6 +294,7 @@ Profile two_steps() {
     return KernelTime{.kernel = fmt::format("{} \"{}\" (a.cc:1)", op, path),
                       .op = op,
                       .path = path,
+                      .line = "a.cc:1",
                       .phase = phase,
                       .microseconds = us,
                       .runs = runs,
@@ -326,6 +327,9 @@ TEST_CASE("a profile is tables, each longest first") {
         "         7.0   70.0 %      3.0      1.0      2.0  tower\n"
         "         2.0   20.0 %      1.0      1.0      2.0  choose\n"
         "         1.0   10.0 %      1.0      0.0      0.0  (the executor's own)\n"
+        "   us a step    share     runs     GB/s  GFLOP/s  line\n"
+        "         9.0   90.0 %      4.0      1.0      2.0  a.cc:1\n"
+        "         1.0   10.0 %      1.0      0.0      0.0  (no line)\n"
         "   us a step    share     runs     GB/s  GFLOP/s  op\n"
         "         3.0   30.0 %      1.0      1.0      2.0  linear\n"
         "         3.0   30.0 %      1.0      1.0      2.0  matmul\n"
@@ -360,6 +364,53 @@ TEST_CASE("a scope of the user's that begins like the optimizer's is one of its 
   std::vector<std::string> scopes;
   for (const ProfilePart& part : by_scope(profile)) scopes.push_back(part.name);
   CHECK(scopes == std::vector<std::string>{"optimizers", "optimizer", "net"});
+}
+
+TEST_CASE("unrolled code is told apart by its lines, and all lines add up") {
+  Profile profile{.graph = "net", .where = "2 threads", .steps = 1, .kernels = {}};
+  for (int i = 0; i < 1000; ++i) {
+    const int line = i % 25;
+    profile.kernels.push_back({.kernel = fmt::format("exp \"repeat/{}/exp\"", i),
+                               .op = "exp",
+                               .path = fmt::format("repeat/{}/exp", i),
+                               .line = fmt::format("net.cc:{}", line),
+                               .microseconds = line == 7 ? 1 : 0.5});
+  }
+  const std::string text = to_string(profile);
+  CHECK(text.find("       520.0  100.0 %   1000.0      0.0      0.0  repeat\n") != text.npos);
+  CHECK(text.find("        40.0    7.7 %     40.0      0.0      0.0  net.cc:7\n") != text.npos);
+  CHECK(text.find("       100.0   19.2 %    200.0      0.0      0.0  5 others\n") != text.npos);
+  CHECK(by_line(profile).size() == 25);
+}
+
+TEST_CASE("a fused group tells its members, and a kernel its line") {
+  Graph g("net");
+  const Value x = g.input("x", f32, {64, 64});
+  g.output("y", exp(x) * x + x * 2.0);
+  Executable step = compile(g, cpu_replay(), plain_options());
+  const Profile profile = step.profile({{x, at::ones({64, 64})}});
+  const auto group = std::ranges::find(profile.kernels, "group", &KernelTime::op);
+  REQUIRE(group != profile.kernels.end());
+  CHECK(group->members == "exp, mul (2), add");
+  CHECK(group->line.find("profile_test.cc:") != std::string::npos);
+  const auto ops = by_op(profile);
+  CHECK(std::ranges::find(ops, "group of exp, mul (2), add", &ProfilePart::name) != ops.end());
+}
+
+TEST_CASE("a plan's record takes the times of a profile, of the plan that ran") {
+  const Small model;
+  CompileOptions options = plain_options();
+  options.modes = {train, evaluate};
+  Executable step = compile(model.g, cpu_replay(), options);
+  CHECK((step.plan_record().times == RecordedTimes()));
+  for (const Mode mode : {train, evaluate}) {
+    const Profile profile = step.profile(model.feeds(0, 0), {.steps = 2, .mode = mode});
+    const RecordedTimes times = step.plan_record(profile).times;
+    CHECK(times.steps == 2);
+    CHECK((times.kernels == profile.kernels));
+    CHECK(step.report().plans.at(times.plan).mode == mode);
+    CHECK(times.step_microseconds == 0);
+  }
 }
 
 TEST_CASE("only the ten longest kernels are shown; several ways of timing are counted") {

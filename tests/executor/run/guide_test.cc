@@ -55,7 +55,8 @@ TEST_CASE("a model, its data, a checkpoint, a page of its plan") {
   CHECK(at::equal(other.get("linear/weight"), step.get("linear/weight")));
 
   fmt::print("{}\n", mt::to_string(step.report()));
-  std::ofstream(page) << mt::to_html(step.plan_record());
+  const mt::Profile profile = step.profile({}, {.steps = 20});  // 20 more steps
+  std::ofstream(page) << mt::to_html(step.plan_record(profile));
   CHECK(std::ifstream(page).good());
 }
 
