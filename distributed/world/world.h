@@ -57,8 +57,10 @@ class World {
   /// The same for an environment that was read elsewhere.
   World(const distributed::Environment& environment, const WorldOptions& options);
 
+  /// This rank's number, and how many ranks there are.
   int rank() const;
   int size() const;
+  /// The same among the ranks of this machine.
   int local_rank() const;
   int local_size() const;
   /// How often a launcher started the ranks anew.

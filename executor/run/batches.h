@@ -30,6 +30,7 @@ class BatchOrder {
   /// over (seed, epoch): every order is equally likely, and it is the same on every machine. Throws
   /// RunError if `epoch` is negative.
   std::vector<std::int64_t> epoch(std::int64_t epoch) const;
+  /// Batches of one epoch, with a short or filled last one.
   std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
   /// Examples of the batch at a position of an epoch: `batch`, but for a short last one.
   std::int64_t size(std::int64_t position) const;

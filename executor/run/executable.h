@@ -154,6 +154,7 @@ class Executable {
   at::Tensor get(std::string_view path) const;
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
+  /// The paths of all storages.
   std::vector<std::string> storages() const;
   /// Puts states back at their initial values, as before the first step: all of them, or those at
   /// `path` or below it; `path` may be a glob, as in Graph::freeze. All other storages stay.
@@ -190,6 +191,7 @@ class Executable {
   /// Does what `load` of a file does, from a snapshot of this executable or of another one.
   std::vector<std::string> load(const Snapshot& snapshot);
 
+  /// Decisions of compile for people: `to_string` of it is text.
   const Report& report() const;
   /// Everything that compile decided, as data (executor/record/plan_record.h); without times of
   /// kernels, which `profile` takes. Throws RunError for `eager`, which runs no plan.

@@ -162,10 +162,12 @@ class Graph {
   /// The graph for graphviz.
   std::string dot() const;
 
+  /// Its name, by which messages call it.
   const std::string& name() const;
   /// The identity by which its values and executables know the graph.
   const std::shared_ptr<GraphIdentity>& identity() const;
-  Value loss() const;  ///< absent before `minimize`
+  /// The loss, to be read after a step; absent before `minimize`.
+  Value loss() const;
   /// The parameters of all layers, in the order in which they were made.
   std::vector<DeclaredParameter> parameters() const;
 

@@ -40,8 +40,11 @@ class Value {
   Value() = default;  ///< absent: no graph
   Value(Emitter* emitter, ValueId id);
 
+  /// True if it refers to a value of a graph: false of a default-made one.
   bool present() const { return identity_ != nullptr; }
+  /// True if a mistake kept it from being made.
   bool poisoned() const { return present() && !id_.present(); }
+  /// Its place in its graph: two handles of one graph name one value if their ids are equal.
   ValueId id() const { return id_; }
   /// The emitter of its graph, null if the value is absent. Throws GraphError if that graph was
   /// destroyed, with the line if one is given.
@@ -209,6 +212,7 @@ class Layer {
     }
   }
 
+  /// The layer's value at x.
   Value operator()(Value x, Line line = Line::here()) const { return at(x, 0, line); }
   Value at(Value x, int index, Line line) const;
   /// True for a layer of `rowwise`, and if the callable's type has a static member `rowwise` that
@@ -273,6 +277,7 @@ class Join {
 class Branches {
  public:
   explicit Branches(Values values) : values_(std::move(values)) {}
+  /// The branches as one value.
   Value merge(const Join& how, Line line = Line::here()) const;
   const Values& values() const { return values_; }
 

@@ -25,6 +25,7 @@ namespace metronome {
 
 // ---- operators ---------------------------------------------------------------------------------
 
+/// Element by element; comparisons give bool.
 Value operator+(Operand x, Operand y);
 Value operator-(Operand x, Operand y);
 Value operator*(Operand x, Operand y);
@@ -65,7 +66,7 @@ inline constexpr UnaryFunction trunc{Function::trunc};  ///< toward zero
 
 /// PyTorch's functions of these names.
 inline constexpr UnaryFunction sin{Function::sin};  ///< of radians
-inline constexpr UnaryFunction cos{Function::cos};
+inline constexpr UnaryFunction cos{Function::cos};  ///< of radians
 inline constexpr UnaryFunction sqrt{Function::sqrt};
 inline constexpr UnaryFunction rsqrt{Function::rsqrt};
 inline constexpr UnaryFunction reciprocal{Function::reciprocal};

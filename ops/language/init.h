@@ -22,8 +22,8 @@ Init uniform(double low, double high);
 /// N(mean, deviation^2).
 Init normal(double mean = 0, double deviation = 1);
 
-/// The four below need a fan of 1 or more and a gain of 0 or more, all finite: else the storage is
-/// refused.
+/// All of `kaiming_*` and `xavier_*` need a fan of 1 or more and a gain of 0 or more, all finite:
+/// else the storage is refused.
 ///
 /// He et al., "Delving deep into rectifiers" (2015), for a leaky ReLU of slope `a`:
 /// U(-b, b), b = sqrt(6 / ((1 + a^2) fan_in)). With a = sqrt(5), which is how PyTorch begins the

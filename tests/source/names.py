@@ -1,58 +1,114 @@
-"""docs/names.md: every name that a model is written with, from the comments of the public headers.
+"""docs/names.md: every name that a program is written with, from the comments of the public headers.
 
     python3 tests/source/names.py    writes the page anew
 """
 
+import dataclasses
 import re
 from pathlib import Path
 
 PAGE = Path("docs/names.md")
-FRONT = Path("executor/metronome.h")
+FRONTS = (Path("executor/metronome.h"), Path("distributed/distributed.h"))
 HEAD = """# All names
 
-These are the functions, layers, losses, optimizers and their options, with what the headers say of them. Tensors are named by their shapes:
-`[batch, 8]`. The page is made from the headers: `python3 tests/source/names.py` writes it anew after a change there.
+These are all names of a program: functions, layers, losses, optimizers, the graph, `compile`, the executable and their options. The meanings
+are what the headers say. Tensors are named by their shapes: `[batch, 8]`.
+The page is made from the headers: `python3 tests/source/names.py` writes it anew after a change there.
 [reference.md](reference.md) groups the most used names, and links their tests.
 """
 
-SKIPPED = ("require_", "initialise")  # they are no words of a model
-ALSO = ("ops/optimizers/schedules.h",)  # which optimizers.h includes
+# Headers that those of the front doors include, each behind the one whose names need it.
+ALSO = {
+    "executor/compile/compile.h": ("graph/ir/mode.h",),
+    "executor/compile/targets.h": ("executor/options/target.h",),
+    "executor/run/executable.h": (
+        "executor/checkpoint/snapshot.h",
+        "executor/engine/profile.h",
+        "executor/engine/report.h",
+    ),
+    "ops/optimizers/optimizers.h": ("ops/optimizers/schedules.h",),
+}
+# Functions that are no words of a program: rules of ops, and those for layers of one's own.
+SKIPPED = re.compile(r"require_\w+|initialise\w*|cannot_be_called|bind|record|reference|candidates")
+INTERNAL = re.compile(r"\b(?:Emitter|GraphIdentity|Impl|Contents)\b|\bir::Graph\b|\bat\(Value x, int index")
+
+
+@dataclasses.dataclass
+class Declared:
+    """A declaration, the comment before it, the comment behind it, and whether the first is its own: a declaration
+    that follows another one at once shares its comment."""
+
+    comment: str
+    code: str
+    behind: str
+    own: bool
+    prefix: str = ""
 
 
 def headers(front):
-    """Those that the front door includes and a model is written with."""
-    return re.findall(r'^#include "(ops/(?:expr|language|layers|losses|optimizers)/\S+)"', front, re.M) + list(ALSO)
+    """Those that a front door includes, and those behind them; how ranks are launched is no word of a program."""
+    included = re.findall(r'^#include "((?!distributed/launch/)\S+)"', front, re.M)
+    return [path for each in included for path in (each, *ALSO.get(each, ()))]
 
 
-def statements(text):
-    """Each declaration as (prefix, comment, code, whether the comment is its own), in order: the prefix is that of
-    a namespace inside. A declaration that follows another one at once shares its comment."""
-    text = text[text.index("\nnamespace metronome {") :]
-    found, comment, code, depth, prefix, fresh = [], [], "", 0, "", True
-    for line in text.split("\n")[2:]:
+def sentences(comment):
+    """A comment's lines as one; lines of code in it, which are indented, are quoted."""
+    said, is_code = [], False
+    for line in filter(str.strip, comment):
+        text = " ".join(line.split())
+        if is_code and line.startswith("   "):
+            said[-1] = f"{said[-1][:-1]} {text}`"
+        else:
+            is_code = line.startswith("   ")
+            said.append(f"`{text}`" if is_code else text)
+    return " ".join(said)
+
+
+def declarations(lines):
+    """The declarations of a namespace or of a class's body, in order."""
+    found, comment, code, behind, depth, prefix, fresh = [], [], "", [], 0, "", True
+    for line in lines:
         stripped = line.strip()
-        if depth == 0 and not code and (not stripped or stripped.startswith("// ")):
-            comment, fresh = [], True
-            continue
-        if depth == 0 and not code and stripped.startswith("///"):
-            if not fresh:
-                comment = []
-            comment.append(stripped[3:].strip())
-            fresh = True
-            continue
-        own = fresh if not code else own
+        if depth == 0 and not code:
+            if more := re.match(r"///< ?(.*)", stripped):  # a longer comment behind the last one
+                found[-1].behind += " " + more.group(1)
+                continue
+            if not stripped or re.match(r"// |\w+:$", stripped):
+                comment, fresh = [], True
+                continue
+            if stripped.startswith("///"):
+                comment = ([] if not fresh else comment) + [stripped[3:]]
+                fresh = True
+                continue
+            own, behind = fresh, []
         fresh = False
-        code += line + "\n"
-        bare = re.sub(r"//.*", "", line)
-        depth += bare.count("{") - bare.count("}")
-        if inside := re.match(r"namespace (\w+) \{|\}  // namespace", code):
+        bare, _, said = line.partition("///<")
+        bare = re.sub(r"\s*//.*", "", bare)
+        if said and depth == 0:
+            behind.append(said.strip())
+        code += (bare if depth == 0 else line) + "\n"
+        depth += bare.count("{") - bare.count("}") + bare.count("(") - bare.count(")")
+        if inside := re.match(r"namespace (\w+) \{|\}\s*$", code):
             prefix = f"{inside.group(1)}::" if inside.group(1) else ""
             comment, code, depth, fresh = [], "", 0, True
             continue
-        if depth == 0 and re.search(r"[;}]$", re.sub(r"\s*//.*", "", line).rstrip()):
-            found.append((prefix, " ".join(" ".join(comment).split()), code, own))
+        if depth == 0 and re.search(r"[;}]$", bare.rstrip()):
+            found.append(Declared(sentences(comment), code.strip(), " ".join(behind), own, prefix))
             code = ""
     return found
+
+
+def public(code):
+    """The lines of a class's body that everyone may use."""
+    inside = code[code.index("{") + 1 : code.rindex("}")].split("\n")
+    shown, lines = not re.match(r"(?:template [^\n]*\n)?class ", code), []
+    for line in inside:
+        if label := re.match(r" (public|private|protected):", line):
+            shown = label.group(1) == "public"
+            line = ""
+        if shown:
+            lines.append(line)
+    return lines
 
 
 def split_at_commas(text):
@@ -66,41 +122,79 @@ def split_at_commas(text):
     return [part.strip() for part in parts if part.strip()]
 
 
-def call_of(code):
-    """`huber_loss(prediction, target, options)`; None for what is no function."""
-    code = re.sub(r"^(?:template <[^;{]*?>\n|requires [^\n]*\n)*", "", re.sub(r"//.*", "", code))
-    found = re.match(r"(?:inline |constexpr |explicit )*[\w:]+(?:<.*?>)?[ &*]+(\w+)\((.*?)\)(?: const)?\s*[;{]", code, re.S)
+def with_default(name, default):
+    """`name = default`; an empty default is none."""
+    default = re.sub(r"^\{(.*)\}$", r"\1", default) if re.fullmatch(r"\{[\w'.]*\}", default) else default
+    return name + (f" = {default}" if default not in ("", "{}") else "")
+
+
+def arguments_of(text):
+    """`x, axes, keep = false`; None where one has no name."""
+    arguments = []
+    for argument in split_at_commas(" ".join(text.split())):
+        declared, _, default = argument.partition(" = ")
+        if re.fullmatch(r"(?:Line|L) \w+", declared):
+            continue
+        name = re.search(r"[\w>)&*] [&*]?(\w+)$|\(.*\)> ?&? ?(\w+)$", declared)
+        if not name:
+            return None
+        arguments.append(with_default(name.group(1) or name.group(2), default))
+    return ", ".join(arguments)
+
+
+SYMBOL = r"operator([-+*/<>]|[<>=!]=)"
+CONSTRUCTOR = r"^(?:explicit )?(?:requires [^;]*? )?{}\((.*?)\)(?: noexcept)?\s*[:;{{]"
+
+
+def call_of(code, of=""):
+    """`huber_loss(prediction, target, options)`, `x + y`; of a class `BatchOrder::epoch(epoch)`. None for what is no
+    function."""
+    code = re.sub(r"^(?:template <[^;{]*?>\n\s*|requires [^\n]*\n\s*)*", "", code)
+    made = r"\)(?: const)?(?: noexcept)?\s*[;{]"
+    if of and (constructor := re.match(CONSTRUCTOR.format(of), code, re.S)):
+        arguments = arguments_of(constructor.group(1))
+        return None if arguments is None else f"{of}({arguments})"
+    if of and re.match(rf"(?:virtual )?~{of}\(\)", code):
+        return f"~{of}()"
+    found = re.match(
+        rf"(?:inline |constexpr |static |const )*(?!explicit |operator )[\w:]+(?:<.*?>)?[ &*]+(operator\(\)|{SYMBOL}|\w+)\((.*?){made}",
+        code,
+        re.S,
+    )
     if not found:
         return None
-    arguments = []
-    for argument in split_at_commas(" ".join(found.group(2).split())):
-        declared, _, default = argument.partition(" = ")
-        if declared == "Line line":
-            continue
-        name = re.search(r"(\w+)$", declared).group(1)
-        arguments.append(name + (f" = {default}" if default not in ("", "{}") else ""))
-    return found.group(1), f"{found.group(1)}({', '.join(arguments)})"
+    name, symbol, text = found.groups()
+    if (arguments := arguments_of(text)) is None:
+        return None
+    if symbol:
+        names = arguments.split(", ")
+        return f"{names[0]} {symbol} {names[1]}" if len(names) == 2 else f"{symbol}{names[0]}"
+    return (f"{of}::" if of else "") + f"{name}({arguments})"
+
+
+def members(code):
+    return declarations(public(code))
+
+
+def field_of(code):
+    """`.delta = 1`; None for what is no data member."""
+    code = " ".join(code.split())
+    found = re.match(r"(?!using |static |friend |struct |enum |class |operator )[\w:]+(?:<.*>)? (\w+(?:[ ={,].*)?);$", code)
+    if not found or re.search(r"\boperator\b", code):
+        return None
+    names = []
+    for each in split_at_commas(found.group(1)):
+        name, default = re.match(r"(\w+)(?: = )?(.*)$", each).groups()
+        names.append("." + with_default(name, default))
+    return ", ".join(names)
 
 
 def fields_of(code):
-    """Of a struct without member functions: `.delta = 1`, and what is said of it."""
-    inside = code[code.index("{") + 1 : code.rindex("}")]
-    fields, comment = [], []
-    for line in inside.split("\n"):
-        stripped = line.strip()
-        if stripped.startswith("///") and not stripped.startswith("///<"):
-            comment.append(stripped[3:].strip())
-            continue
-        behind = re.match(r"\s*///< (.*)", line)
-        if behind and fields:
-            fields[-1][1] += " " + behind.group(1)
-            continue
-        found = re.match(r"(?!using|static|friend)[\w:]+(?:<.*>)?\s+(\w+[^;()]*);(?:\s*///< (.*))?$", stripped)
-        if found:
-            names, said = found.groups()
-            name = ", ".join("." + each.replace(" = {}", "") for each in split_at_commas(names))
-            fields.append([name, " ".join(comment + ([said] if said else []))])
-        comment = []
+    """Of a struct or class: `.delta = 1`, and what is said of it."""
+    fields = []
+    for member in members(code):
+        if name := field_of(member.code):
+            fields.append([name, " ".join(filter(None, (member.comment if member.own else "", member.behind)))])
     return fields
 
 
@@ -118,41 +212,86 @@ def cases_of(code):
     return cases
 
 
-def rows_of(text):
-    """(code, meaning) of each row of a header's table."""
+def without_stop(text):
+    return text if text.endswith("...") else text.rstrip(".")
+
+
+def listed(named):
+    return "; ".join(f"`{name}`" + (f": {without_stop(text)}" if text else "") for name, text in named)
+
+
+def type_rows(declared):
+    """Of a struct, class or enum: its own row, and one for each comment on member functions."""
+    about, code = declared.comment if declared.own else "", declared.code
+    name = re.match(r"(?:template [^\n]*\n)?(?:struct|class|enum class) (\w+)", code).group(1)
+    if re.match("enum", code):
+        return [[[name], f"{about} {listed(cases_of(code))}".strip()]]
+    if re.search(r"\binfer\(std::span<const Type>", code):  # an op, which is no word of a program
+        return []
+    fields = fields_of(code)
     rows = []
-    for prefix, comment, code, own in statements(text):
-        plain = code.strip()
-        constant = re.match(r"inline constexpr \w+ (\w+)(?:\{.*?\})?;(?:\s*///< (.*))?", plain)
-        struct = re.match(r"(?:struct|enum class) (\w+)[^;{]*\{", plain)
+    if about or fields:
+        rows.append([[name], f"{about} {listed(fields)}".strip()])
+    return rows + function_rows(members(code), of=name)
+
+
+def function_rows(declared, of=""):
+    """A row for each comment: the functions and constants that share it, then what stands behind single ones."""
+    rows, group = [], []
+
+    def close():
+        if group:
+            names = list(dict.fromkeys(name for name, _ in group))
+            notes = list(dict.fromkeys((name, said) for name, said in group if said))
+            if len(names) == 1 and notes:
+                said = "; ".join(filter(None, (without_stop(comment), notes[0][1])))
+            else:
+                said = " ".join(filter(None, (comment, listed(notes))))
+            rows.append([names, said])
+            group.clear()
+
+    comment = ""
+    for each in declared:
+        if each.own or each.comment == "":
+            close()
+            comment = each.comment
+        if re.match(r"(?:template [^\n]*\n)?(?:struct|class|enum class) \w+[^;{]*\{", each.code):
+            if not of:
+                close()
+                rows += type_rows(each)
+            continue
+        constant = re.match(r"(?:inline )?constexpr \w+ (\w+)(?:\{.*?\})?;$|constexpr \w+ (\w+) = \w+::\w+;$", each.code)
         if constant:
-            name, said = constant.groups()
-            if not own and not said and rows:
-                rows[-1][0].append(name)
-            else:
-                rows.append([[name], "; ".join(filter(None, (comment.rstrip("." if said else ""), said)))])
-        elif struct and plain.startswith("enum"):
-            said = "; ".join(f"`{name}`" + (f": {text.rstrip('.')}" if text else "") for name, text in cases_of(plain))
-            rows.append([[struct.group(1)], f"{comment if own else ''} {said}".strip()])
-        elif struct:
-            fields = fields_of(plain)
-            about = comment if own else ""
-            if struct.group(1).endswith(("Options", "Arguments")) or (fields and about):
-                said = "; ".join(f"`{name}`" + (f": {text.rstrip('.')}" if text else "") for name, text in fields)
-                rows.append([[struct.group(1)], f"{about} {said}".strip()])
-        elif found := call_of(plain):
-            name, call = found
-            if name.startswith(SKIPPED):
-                continue
-            if not own and rows and comment:
-                rows[-1][0].append(prefix + call)
-            else:
-                rows.append([[prefix + call], comment])
+            name = constant.group(1) or constant.group(2)
+        elif INTERNAL.search(each.code.partition("{")[0]):
+            continue
+        else:
+            name = call_of(each.code, of)
+        if not name or SKIPPED.fullmatch(re.match(r"[\w~: ]*", name).group(0)):
+            continue
+        if of and not each.comment and not each.behind:  # said by the class
+            continue
+        if name.startswith("~") and not each.own:
+            continue
+        group.append((each.prefix + name, each.behind))
+    close()
     return rows
 
 
+def rows_of(text):
+    """(names, meaning) of each row of a header's table."""
+    lines = text[text.index("\nnamespace metronome {") :].split("\n")[2:]
+    return function_rows([each for each in declarations(lines) if each.prefix not in INNER])
+
+
+INNER = ("at::", "executor::", "distributed::", "ir::")  # declared there, defined elsewhere
+
+
 def cell(text):
-    return text.replace("|", "\\|")
+    """Text of a table's cell: outside of code neither experts[e](x) is a link nor l<k> a tag."""
+    parts = re.split(r"(`[^`]*`)", text.replace("|", "\\|"))
+    parts[::2] = [re.sub(r"(?<=\])\(|<(?=\w)", r"\\\g<0>", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def section(path, text):
@@ -165,8 +304,8 @@ def section(path, text):
 
 
 def page(root=Path(".")):
-    front = (root / FRONT).read_text(encoding="utf-8")
-    return "\n".join([HEAD, *(section(path, (root / path).read_text(encoding="utf-8")) for path in headers(front))])
+    paths = [path for front in FRONTS for path in headers((root / front).read_text(encoding="utf-8"))]
+    return "\n".join([HEAD, *(section(path, (root / path).read_text(encoding="utf-8")) for path in paths)])
 
 
 if __name__ == "__main__":
