@@ -32,7 +32,7 @@ std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs)
   if (lookup->ignored) stray = stray.logical_and(index.ne(*lookup->ignored));
   const at::Tensor all = index.masked_select(stray);
   if (all.numel() == 0) return std::nullopt;
-  return fmt::format("{}: {}", describe(node), describe(*lookup, all.min().item<std::int64_t>()));
+  return describe(node, *lookup, all.min().item<std::int64_t>());
 }
 
 NonFinite non_finite_in(const at::Tensor& tensor) {

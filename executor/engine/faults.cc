@@ -117,6 +117,12 @@ std::string describe(const Indexing& lookup, std::int64_t index) {
   return text;
 }
 
+std::string describe(const Node& node, const Indexing& lookup, std::int64_t index) {
+  std::string text = describe(node);
+  if (!lookup.by.empty()) text.replace(0, node.op->name().size(), lookup.by);
+  return fmt::format("{}: {}", text, describe(lookup, index));
+}
+
 std::string describe_number(std::int64_t value, const Memory& memory) {
   if (value == blame::kMadeNan) return "made a NaN";
   if (value == blame::kMadeInfinity) return "made an infinity";
@@ -146,7 +152,7 @@ std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const>
                          made && node.op->effects() ? ", of numbers of all ranks" : "");
     }
     const Types types = plan->graph.operands(node);
-    return fmt::format("{}: {}", describe(node), describe(*node.op->indexing(types), fault.value));
+    return describe(node, *node.op->indexing(types), fault.value);
   }
   throw InternalError(fmt::format("a fault at {}, which is in no plan", fault.place));
 }

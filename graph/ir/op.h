@@ -100,6 +100,7 @@ struct Indexing {
   std::int64_t count = 0;                    ///< of what can be read: the last is count - 1
   std::string_view what = "index";           ///< how reports call an element
   std::optional<std::int64_t> ignored = {};  ///< stands for "none", and is no mistake
+  std::string_view by = {};  ///< the verb that reports name; empty: the op's own name
 };
 
 /// How an op may be computed together with others, element by element.

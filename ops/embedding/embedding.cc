@@ -20,7 +20,7 @@ Types Embedding::infer(std::span<const Type> in) const {
 }
 
 std::optional<Indexing> Embedding::indexing(std::span<const Type> in) const {
-  return Indexing{.operand = 1, .count = in[0].shape[0]};
+  return Indexing{.operand = 1, .count = in[0].shape[0], .by = verb};
 }
 
 Values Embedding::vjp(const Vjp& v) const {

@@ -19,6 +19,8 @@ namespace metronome {
 /// is reported (`Executable::fault`); `eager` throws RunError for it.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
+  std::string_view verb = name;  ///< the function whose lookup it is, by which reports name it
+
   bool operator==(const Embedding&) const = default;
   bool moves() const { return true; }
   std::optional<Indexing> indexing(std::span<const Type> in) const;

@@ -9,6 +9,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/cumsum/cumsum.h"
+#include "ops/embedding/embedding.h"
 #include "ops/expr/functions.h"
 #include "ops/gather/gather.h"
 #include "ops/rules/require.h"
@@ -51,7 +52,8 @@ Value selected(const Value& x, std::int64_t axis, const Value& index) {
   shape[static_cast<std::size_t>(moves ? 0 : axis)] = index.size(0);
   slice.erase(slice.begin() + (moves ? 0 : axis));
   const Value table = front.reshape({x.size(axis), numel(slice)});
-  const Value result = embedding_lookup(table, index).reshape(std::move(shape));
+  const Value result =
+      apply(Embedding{"index_select"}, {table, index}, {}).reshape(std::move(shape));
   return moves ? permute(result, order) : result;
 }
 
@@ -88,7 +90,8 @@ Value index_select(Value x, std::int64_t axis, Value index, Line line) {
   if (index.rank() != 1 || (index.element() != i32 && index.element() != i64)) {
     return refuse({fmt::format("an index i64[n] or i32[n], but {}", to_string(index.type()))});
   }
-  LineScope scope(x.emitter(), line);
+  const LineScope scope(x.emitter(), line);
+  const PathScope place(x.emitter(), "index_select", PathScope::Kind::layer);
   return selected(x, from_front(x, axis, line), index);
 }
 
