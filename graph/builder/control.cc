@@ -30,7 +30,7 @@ namespace {
 /// A loop as all forms of it see it.
 struct LoopBody {
   std::function<Values(const Values&, int, Line)> run;
-  std::function<Value(const Values&, Line)> condition;  ///< absent: a fixed number of iterations
+  std::function<Value(const Values&, int, Line)> condition;  ///< absent: a fixed number of them
 };
 
 class Unroller {
@@ -103,7 +103,7 @@ class Unroller {
       std::optional<GuardScope> region;
       if (parent.present()) region.emplace(emitter_, parent);
       const std::size_t mistakes = emitter_->mistakes.size();
-      decided = body_.condition(xs, line_);
+      decided = body_.condition(xs, static_cast<int>(k), line_);
       if (emitter_->mistakes.size() > mistakes) return nothing_after_mistake(xs)[0];
       if (const auto wrong = wrong_result(emitter_, decided, "condition")) {
         return mistake(emitter_, line_, "loop cannot be decided", xs, *wrong);
@@ -183,7 +183,9 @@ LoopBody body_of(const Layer& layer, const Layer* condition) {
     return Values{layer.at(xs[0], k, line)};
   };
   if (condition != nullptr) {
-    body.condition = [condition](const Values& xs, Line line) { return (*condition)(xs[0], line); };
+    body.condition = [condition](const Values& xs, int k, Line line) {
+      return condition->at(xs[0], k, line);
+    };
   }
   return body;
 }
@@ -191,12 +193,19 @@ LoopBody body_of(const Layer& layer, const Layer* condition) {
 LoopBody body_of(const Loops::Body& function, const Loops::Condition* condition) {
   LoopBody body;
   if (function != nullptr) {
-    body.run = [&function](const Values& xs, int, Line) { return function(xs); };
+    body.run = [&function](const Values& xs, int k, Line) { return function(xs, k); };
   }
   if (condition != nullptr && *condition != nullptr) {
-    body.condition = [condition](const Values& xs, Line) { return (*condition)(xs); };
+    body.condition = [condition](const Values& xs, int k, Line) { return (*condition)(xs, k); };
   }
   return body;
+}
+
+/// A function of values as one that also takes the iteration's number; null if it is null.
+template <class Result>
+std::function<Result(const Values&, int)> with_number(std::function<Result(const Values&)> f) {
+  if (f == nullptr) return nullptr;
+  return [f = std::move(f)](const Values& xs, int) { return f(xs); };
 }
 
 }  // namespace
@@ -214,6 +223,9 @@ Value Loop::while_true(const Layer& condition, std::int64_t max, Line line) cons
 }
 
 Loops loop(Values xs, Loops::Body body) { return Loops(std::move(xs), std::move(body)); }
+Loops loop(Values xs, const std::function<Values(const Values&)>& body) {
+  return loop(std::move(xs), with_number(body));
+}
 
 Values Loops::times(std::int64_t n, Line line) const {
   return run_loop(xs_, body_of(body_, nullptr), LoopForm::times, n, line);
@@ -221,8 +233,16 @@ Values Loops::times(std::int64_t n, Line line) const {
 Values Loops::until(const Condition& halt, std::int64_t max, Line line) const {
   return run_loop(xs_, body_of(body_, &halt), LoopForm::until, max, line);
 }
+Values Loops::until(const std::function<Value(const Values&)>& halt, std::int64_t max,
+                    Line line) const {
+  return until(with_number(halt), max, line);
+}
 Values Loops::while_true(const Condition& condition, std::int64_t max, Line line) const {
   return run_loop(xs_, body_of(body_, &condition), LoopForm::while_true, max, line);
+}
+Values Loops::while_true(const std::function<Value(const Values&)>& condition, std::int64_t max,
+                         Line line) const {
+  return while_true(with_number(condition), max, line);
 }
 
 // ---- choose --------------------------------------------------------------------------------

@@ -286,7 +286,9 @@ class Branches {
 };
 
 /// The result of `loop`: a body with the same weights at every iteration. Storages made inside lie
-/// under `loop/`, nodes under `loop/<k>/`. The body must return its input's type.
+/// under `loop/`, nodes under `loop/<k>/`. The body must return its input's type. It may take the
+/// iteration's number, from 0: `x.loop([](Value h, int k) { ... })`. A loop is unrolled when it is
+/// declared, up to `max` if data end it, so the number is known there.
 class Loop {
  public:
   Loop(Value x, Layer body) : x_(x), body_(std::move(body)) {}
@@ -294,9 +296,11 @@ class Loop {
   Value times(std::int64_t n, Line line = Line::here()) const;
   /// Applies the body, then asks `halt` whether to stop, at most `max` times in all. `halt` makes
   /// one boolean from what the body made; after iteration `max` it is not asked. Runs on the
-  /// device; gradients flow through the iterations that ran. max >= 1.
+  /// device; gradients flow through the iterations that ran. max >= 1. `halt` may take the number
+  /// of the iteration that the body has just made.
   Value until(const Layer& halt, std::int64_t max, Line line = Line::here()) const;
   /// Asks `condition` whether to go on, then applies the body, at most `max` times. max >= 1.
+  /// `condition` may take the number of the iteration that it lets begin.
   Value while_true(const Layer& condition, std::int64_t max, Line line = Line::here()) const;
 
  private:
@@ -307,22 +311,28 @@ class Loop {
 /// A loop that carries several values: `mt::loop({h, p}, body).until(halt, 10)`.
 class Loops {
  public:
-  using Body = std::function<Values(const Values&)>;
-  using Condition = std::function<Value(const Values&)>;
+  using Body = std::function<Values(const Values&, int iteration)>;
+  using Condition = std::function<Value(const Values&, int iteration)>;
 
   Loops(Values xs, Body body) : xs_(std::move(xs)), body_(std::move(body)) {}
   /// As in `Loop`; one result for each value that is carried.
   Values times(std::int64_t n, Line line = Line::here()) const;
   Values until(const Condition& halt, std::int64_t max, Line line = Line::here()) const;
+  Values until(const std::function<Value(const Values&)>& halt, std::int64_t max,
+               Line line = Line::here()) const;
   Values while_true(const Condition& condition, std::int64_t max, Line line = Line::here()) const;
+  Values while_true(const std::function<Value(const Values&)>& condition, std::int64_t max,
+                    Line line = Line::here()) const;
 
  private:
   Values xs_;
   Body body_;
 };
 
-/// The body gives as many values as it takes, of the same types.
+/// The body gives as many values as it takes, of the same types. It may take the iteration's
+/// number, as in `Loop`, and so may conditions.
 Loops loop(Values xs, Loops::Body body);
+Loops loop(Values xs, const std::function<Values(const Values&)>& body);
 
 /// A buffer's handle and its value at this place of the step: the value that the previous `assign`
 /// of the step left, or the storage's old value.

@@ -1,4 +1,6 @@
 // Loops and branches that data decide: the same by every executor, and what is skipped is skipped.
+#include <array>
+
 #include "executor/metronome.h"
 #include "graph/emit/scope.h"
 #include "tests/aten.h"
@@ -98,6 +100,34 @@ TEST_CASE("while_true: the condition is asked, then the body runs, perhaps never
       CHECK(e.read_scalar(count) == runs.executables[2].read_scalar(count));
     }
     runs.check_storages();
+  }
+}
+
+TEST_CASE("the number of an iteration: a schedule over a loop that data end") {
+  // x / 1, then / 2, ... until it is below 1: one set of weights, of one begin at 1.
+  Graph g("numbers");
+  const Value x = g.input("x", f64, {2});
+  const auto body = [](Value h, int k) {
+    const Value one = make_parameter(h.emitter(), "one", {f64, {2}}, mt::constant(1), Line::here());
+    return h * one / (k + 1.0);
+  };
+  const auto small = [](Value h, int k) { return k == 3 ? max(h) < 100.0 : max(h) < 1.0; };
+  const Value y = x.loop(body).until(small, 6), count = iterations(y);
+  const Value fixed = x.loop(body).times(4);
+  g.output("iterations", count);
+  g.output("y", y);
+  g.output("fixed", fixed);
+  g.minimize(mean(y) + mean(fixed), Sgd{.lr = 0});
+  Runs runs(g);
+  const std::vector<std::array<double, 3>> cases = {{0.5, 0.5, 1}, {1.5, 0.75, 2}, {30, 1.25, 4}};
+  for (const auto& [start, left, ran] : cases) {
+    runs.step({{x, vector_of({start, start / 2})}});
+    runs.check_storages();
+    for (Executable& e : runs.executables) {
+      CHECK(e.read_scalar(count) == ran);
+      CHECK(e.read(y)[0].item<double>() == left);
+      CHECK(e.read(fixed)[0].item<double>() == doctest::Approx(start / 24));
+    }
   }
 }
 

@@ -81,6 +81,58 @@ TEST_CASE("while_true: every iteration under a guard") {
         "  \"y\" is %9\n");
 }
 
+/// The body's number is the factor, the condition's that of a node of its own.
+Value by_number(Value h, int k) { return scale(h, k); }
+Value decide_by_number(Value h, int k) { return decide(scale(h, 10 + k)); }
+
+TEST_CASE("bodies and conditions may take the iteration's number") {
+  const auto declared = [](const std::function<Value(Value)>& of) {
+    Graph g("g");
+    g.output("y", of(g.input("x", f32, {2}, at(1))));
+    g.validate();
+    std::string text = printed(g);
+    const std::string first = "graph \"g\"\n  %0 = input x : f32[2]\n";
+    return text.starts_with(first) ? text.substr(first.size()) : text;
+  };
+  const std::string times =
+      "  %1 = scale(%0) {factor=0} : f32[2]  \"loop/0/scale\"\n"
+      "  %2 = scale(%1) {factor=1} : f32[2]  \"loop/1/scale\"\n"
+      "  %3 = scale(%2) {factor=2} : f32[2]  \"loop/2/scale\"\n"
+      "  \"y\" is %3\n";
+  const std::string until =
+      "  %1 = scale(%0) {factor=0} : f32[2]  \"loop/0/scale\"\n"
+      "  %2 = scale(%1) {factor=10} : f32[2]  \"loop/0/halt/scale\"\n"
+      "  %3 = decide(%2) : bool[]  \"loop/0/halt/decide\"\n"
+      "  %4 = guard(%3) {when=0} : bool[]  \"loop/guard\"\n"
+      "  %5 = scale(%1) {factor=1} if %4 : f32[2]  \"loop/1/scale\"\n"
+      "  %6 = merge(%4, %5, %1) : f32[2]  \"loop/merge\"\n"
+      "  \"y\" is %6\n";
+  const std::string while_true =
+      "  %1 = scale(%0) {factor=10} : f32[2]  \"loop/0/condition/scale\"\n"
+      "  %2 = decide(%1) : bool[]  \"loop/0/condition/decide\"\n"
+      "  %3 = guard(%2) {when=1} : bool[]  \"loop/guard\"\n"
+      "  %4 = scale(%0) {factor=0} if %3 : f32[2]  \"loop/0/scale\"\n"
+      "  %5 = merge(%3, %4, %0) : f32[2]  \"loop/merge\"\n"
+      "  %6 = scale(%4) {factor=11} if %3 : f32[2]  \"loop/1/condition/scale\"\n"
+      "  %7 = decide(%6) if %3 : bool[]  \"loop/1/condition/decide\"\n"
+      "  %8 = guard(%7, %3) {when=1} : bool[]  \"loop/guard_1\"\n"
+      "  %9 = scale(%4) {factor=1} if %8 : f32[2]  \"loop/1/scale\"\n"
+      "  %10 = merge(%8, %9, %5) : f32[2]  \"loop/merge_1\"\n"
+      "  \"y\" is %10\n";
+  const auto loop_of = [](Value x) { return x.loop(by_number); };
+  CHECK(declared([&](Value x) { return loop_of(x).times(3); }) == times);
+  CHECK(declared([&](Value x) { return loop_of(x).until(decide_by_number, 2); }) == until);
+  CHECK(declared([&](Value x) { return loop_of(x).while_true(decide_by_number, 2); }) ==
+        while_true);
+  const auto loops_of = [](Value x) {
+    return loop({x}, [](const Values& s, int k) { return Values{by_number(s[0], k)}; });
+  };
+  const auto decided = [](const Values& s, int k) { return decide_by_number(s[0], k); };
+  CHECK(declared([&](Value x) { return loops_of(x).times(3)[0]; }) == times);
+  CHECK(declared([&](Value x) { return loops_of(x).until(decided, 2)[0]; }) == until);
+  CHECK(declared([&](Value x) { return loops_of(x).while_true(decided, 2)[0]; }) == while_true);
+}
+
 TEST_CASE("choose: a guard for each branch, one merge") {
   Graph g("g");
   const Value x = g.input("x", f32, {2}, at(1));
@@ -300,6 +352,38 @@ TEST_CASE("a loop that cannot be") {
         "  requires   as many results as the 1 values that it takes, but 2");
 }
 
+TEST_CASE("a body that makes something else in a later iteration") {
+  const auto shorter = [](Value h, int k) { return head(h, 0, k == 0 ? 4 : 2, at(5)); };
+  const std::string text =
+      "tower.cc:7: loop cannot feed its body's result back\n"
+      "  operand 0  f32[4]  \"loop/0/head\"  tower.cc:5\n"
+      "  operand 1  f32[2]  \"loop/1/head\"  tower.cc:5\n"
+      "  requires   a body that keeps the type, but f32[4] becomes f32[2]";
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(shorter).times(3, at(7)); }) == text);
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(shorter).until(decide, 3, at(7)); }) == text);
+  const auto shorter_of_all = [&](const Values& s, int k) { return Values{shorter(s[0], k)}; };
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, shorter_of_all).times(3, at(7)); }) == text);
+  const auto fewer = [](const Values& s, int k) { return k == 0 ? s : Values{}; };
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, fewer).times(3, at(7)); }) ==
+        "tower.cc:7: loop cannot feed its body's results back\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
+        "  requires   as many results as the 1 values that it takes, but 0");
+  const auto other_weight = [](Value h, int k) {
+    make_parameter(h.emitter(), "w", floats(4 - k), {}, at(5));
+    return h;
+  };
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(other_weight).times(2, at(7)); }) ==
+        "tower.cc:5: parameter \"loop/w\" cannot be made\n"
+        "  requires   the shared parameter f32[4] of tower.cc:5, but parameter f32[3]\n"
+        "  way out    inputs of one shape at each use of shared weights");
+  const auto undecided = [](Value h, int k) { return k == 0 ? decide(h) : h; };
+  CHECK(mistake_of([&](Graph&, Value x) { x.loop(same).until(undecided, 3, at(7)); }) ==
+        "tower.cc:7: loop cannot be decided\n"
+        "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
+        "  requires   one boolean bool[] from its halt, but f32[4]\n"
+        "  way out    compare a reduction, as mt::mean(x) > 0.0");
+}
+
 TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
   const auto nothing = [](Value) { return Value(); };
   const std::string operand = "  operand 0  f32[4]  \"x\"  tower.cc:1\n";
@@ -338,14 +422,23 @@ TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
 TEST_CASE("a loop of several values whose body or condition cannot be called") {
   const auto body = [](const Values& s) { return s; };
   const std::string operand = "  operand 0  f32[4]  \"x\"  tower.cc:1\n";
-  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, nullptr).times(2, at(7)); }) ==
-        "tower.cc:7: loop cannot call its body\n" + operand +
-            "  requires   a body that can be called, but it is a null pointer or an empty "
-            "std::function");
-  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, body).until(nullptr, 2, at(7)); }) ==
-        "tower.cc:7: loop cannot call its condition\n" + operand +
-            "  requires   a condition that can be called, but it is a null pointer or an empty "
-            "std::function");
+  const std::string no_body =
+      "tower.cc:7: loop cannot call its body\n" + operand +
+      "  requires   a body that can be called, but it is a null pointer or an empty "
+      "std::function";
+  const std::function<Values(const Values&)> plain;
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, plain).times(2, at(7)); }) == no_body);
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, Loops::Body()).times(2, at(7)); }) == no_body);
+  const std::string no_condition =
+      "tower.cc:7: loop cannot call its condition\n" + operand +
+      "  requires   a condition that can be called, but it is a null pointer or an empty "
+      "std::function";
+  const std::function<Value(const Values&)> decides;
+  CHECK(mistake_of([&](Graph&, Value x) { loop({x}, body).until(decides, 2, at(7)); }) ==
+        no_condition);
+  CHECK(mistake_of([&](Graph&, Value x) {
+          loop({x}, body).while_true(Loops::Condition(), 2, at(7));
+        }) == no_condition);
 }
 
 TEST_CASE("a loop of more iterations than a graph can hold") {
