@@ -12,6 +12,7 @@ int main() {
   g.minimize(mt::mse_loss(y, target), mt::Adam{.lr = 1e-3});
 
   mt::Executable step = mt::compile(g);
+  at::manual_seed(1);
   const at::Tensor data = at::randn({64, 16}), sums = data.sum(1, true);
   for (int i = 0; i < 1000; ++i) step.run({{x, data}, {target, sums}});
   fmt::print("loss {:.6f} after {} steps\n", step.read_scalar(g.loss()), step.updates());
