@@ -182,7 +182,9 @@ Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
   }
   auto& [plan, told] = made;
   report = std::move(told);
-  if (!fits(made)) require_within(plan.report, *options.memory_budget, declared.graph.name());
+  if (!fits(made)) {
+    require_within(plan.report, *options.memory_budget, !paths.empty(), declared.graph.name());
+  }
   report.arena_bytes = std::max(report.arena_bytes, plan.report.arena_bytes);
   report.plans.push_back(plan.report);
   return std::move(plan);
@@ -287,6 +289,7 @@ namespace metronome {
 Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptions options) {
   using namespace executor;
   std::vector<GraphInModes> parts = compile::check_arguments(graphs, target, options);
+  options.recompute = compile::recomputed_paths(parts, options.recompute);
   const std::vector<ir::Graph> own = compile::join_ranks(parts, options);
   compile::take_own_device(target, options);
   if (options.threads == 0) options.threads = at::get_num_threads();

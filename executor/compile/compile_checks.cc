@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
 #include "executor/engine/plan_nodes.h"
 #include "executor/engine/tuning.h"
 #include "executor/run/batch_shapes.h"
+#include "graph/builder/glob.h"
 #include "graph/ir/error.h"
 
 namespace metronome::executor::compile {
@@ -128,21 +130,13 @@ void check_evaluate_outputs(std::span<const GraphInModes> parts, const CompileOp
   }
 }
 
-/// Requires that each path of `CompileOptions::recompute` has a node at or below it.
-void check_recompute(std::span<const GraphInModes> parts, const CompileOptions& options) {
-  for (const std::string& path : options.recompute) {
-    const auto lies_there = [&](const Node& node) {
-      const std::string& at = node.path.get();
-      return at.starts_with(path) && (at.size() == path.size() || at[path.size()] == '/');
-    };
-    const bool found = std::ranges::any_of(parts, [&](const GraphInModes& part) {
-      return !path.empty() && std::ranges::any_of(part.graph->nodes(), lies_there);
-    });
-    if (found) continue;
-    throw RunError(fmt::format(
-        "graph \"{}\": CompileOptions::recompute names \"{}\", but no node lies there; name paths "
-        "as Graph::print shows them",
-        parts[0].graph->name(), path));
+/// The shortest path at or above `path` that the glob finds, if any: "tower/0" for "tower/*" and
+/// "tower/0/linear".
+std::optional<std::string> found_at_or_above(const std::string& glob, const std::string& path) {
+  for (std::size_t end = path.find('/');; end = path.find('/', end + 1)) {
+    const std::string above = path.substr(0, end);
+    if (glob_finds(glob, above)) return above;
+    if (end == path.npos) return std::nullopt;
   }
 }
 
@@ -202,8 +196,30 @@ std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, cons
   }
   check_threads(name, options.threads);
   check_evaluate_outputs(parts, options);
-  check_recompute(parts, options);
   return parts;
+}
+
+std::vector<std::string> recomputed_paths(std::span<const GraphInModes> parts,
+                                          const std::vector<std::string>& globs) {
+  std::vector<std::string> paths;
+  for (const std::string& glob : globs) {
+    bool found = false;
+    for (const GraphInModes& part : parts) {
+      for (const Node& node : part.graph->nodes()) {
+        if (node.inputs.empty()) continue;
+        const auto path = found_at_or_above(glob, node.path.get());
+        if (!path) continue;
+        found = true;
+        if (std::ranges::find(paths, *path) == paths.end()) paths.push_back(*path);
+      }
+    }
+    if (found) continue;
+    throw RunError(fmt::format(
+        "graph \"{}\": CompileOptions::recompute names \"{}\", but no node lies there; name paths "
+        "as Graph::print shows them",
+        parts[0].graph->name(), glob));
+  }
+  return paths;
 }
 
 void require_backend(const Backend& backend, std::span<const GraphInModes> parts,

@@ -22,6 +22,10 @@ namespace metronome::executor::compile {
 /// met.
 std::vector<GraphInModes> check_arguments(std::span<const GraphFor> graphs, const Target& target,
                                           const CompileOptions& options);
+/// Returns the paths that `CompileOptions::recompute` names, each once: for a glob every scope or
+/// node that it finds, in the order of the graph. Throws RunError for one that finds no node.
+std::vector<std::string> recomputed_paths(std::span<const GraphInModes> parts,
+                                          const std::vector<std::string>& globs);
 std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts);
 
 /// Throws RunError where the back end cannot run the graphs in their modes, or shows no observer.

@@ -57,14 +57,18 @@ void summarize(Plan& plan) {
   report.held = described(plan.graph, plan.memory.holders);
 }
 
-void require_within(const PlanReport& plan, std::size_t budget, const std::string& graph) {
+void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
+                    const std::string& graph) {
   if (plan.arena_bytes <= budget) return;
   std::string how = plan.average.empty() ? "" : fmt::format(" with \"{}\"", plan.average);
   if (!plan.batch.empty()) how += fmt::format(" at batch shape {}", plan.batch);
+  const std::string_view less = plan.mode != Mode::train ? ""
+                                : recomputes ? " with the paths of CompileOptions::recompute"
+                                             : ", or less with CompileOptions::recompute";
   throw RunError(fmt::format(
       "graph \"{}\": the plan to {}{} needs an arena of {} bytes, but the budget is "
-      "{}; the smallest that is feasible is {}; largest at its fullest moment are\n  {}",
-      graph, name_of(plan.mode), how, plan.arena_bytes, budget, plan.arena_bytes,
+      "{}; the smallest that is feasible is {}{}; largest at its fullest moment are\n  {}",
+      graph, name_of(plan.mode), how, plan.arena_bytes, budget, plan.arena_bytes, less,
       fmt::join(plan.largest(), "\n  ")));
 }
 

@@ -18,6 +18,8 @@ Report begun(const std::string& graph, const Backend& backend, const CompileOpti
 void summarize(Plan& plan);
 
 /// Throws RunError, which lists the largest values, where the plan of the graph takes more.
-void require_within(const PlanReport& plan, std::size_t budget, const std::string& graph);
+/// `recomputes`: with all paths of `CompileOptions::recompute`.
+void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
+                    const std::string& graph);
 
 }  // namespace metronome::executor::compile

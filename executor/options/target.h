@@ -73,9 +73,11 @@ struct CompileOptions {
   /// Most bytes of the arena; compile says the smallest that is feasible if it is exceeded.
   std::optional<std::size_t> memory_budget = {};
   /// Paths of nodes, or above nodes, that training computes once more for the gradients that read
-  /// them, in place of keeping what they made: `{"tower/0", "tower/1"}`. Less memory for more time,
-  /// the same bits (activation checkpointing; Chen et al., 2016). With a memory budget only as many
-  /// of them, from the first on, as it takes to keep to it. `eager` keeps all.
+  /// them, in place of keeping what they made: `{"tower/0", "tower/1"}`. A path may be a glob, as
+  /// in Graph::freeze: `{"tower/*"}`. Each scope that it finds is computed again as one. Less
+  /// memory for more time, the same bits (activation checkpointing; Chen et al., 2016). With a
+  /// memory budget only as many of them, from the first on, as it takes to keep to it. `eager`
+  /// keeps all.
   std::vector<std::string> recompute = {};
   Tune tune = Tune::measure;
   /// The tuning file; empty: METRONOME_TUNING, else `metronome/tuning.json` in the user's cache.

@@ -160,8 +160,8 @@ TEST_CASE("one arena, as large as the largest plan's") {
   CHECK_THROWS_WITH_AS(
       compile({&small.g, &large.g}, cpu_replay(), options),
       fmt::format("graph \"net\": the plan to train at batch shape x [64, 6], t [64, 3] needs an "
-                  "arena of {} bytes, but the budget is {}; the smallest that is feasible is {}; "
-                  "largest at its fullest moment are\n  {}",
+                  "arena of {} bytes, but the budget is {}; the smallest that is feasible is {}, "
+                  "or less with CompileOptions::recompute; largest at its fullest moment are\n  {}",
                   need, *options.memory_budget, need,
                   fmt::join(both.report().plan(train, 1).largest(), "\n  "))
           .c_str(),

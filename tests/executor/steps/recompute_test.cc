@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/compile/compile_checks.h"
 #include "executor/compile/make_plan.h"
 #include "executor/cuda/driver/null_driver.h"
 #include "executor/cuda/program/kept_constants.h"
@@ -122,16 +123,41 @@ TEST_CASE("compile computes again what is named, and under a budget as little as
   CHECK(run_error([&] { arena(options); })
             .starts_with(fmt::format("graph \"chain\": the plan to train needs an arena of {} "
                                      "bytes, but the budget is {}; "
-                                     "the smallest that is feasible is {};",
+                                     "the smallest that is feasible is {} with the paths of "
+                                     "CompileOptions::recompute; largest",
                                      least, least - 1, least)));
   options.memory_budget = {};
-  for (const std::string wrong : {"", "bl", "nowhere/2"}) {
+  for (const std::string wrong : {"", "bl", "nowhere/2", "block?/nowhere", "x"}) {
     options.recompute = {wrong};
     CHECK(run_error([&] { arena(options); }) ==
           fmt::format("graph \"{}\": CompileOptions::recompute names \"{}\", but no node lies "
                       "there; name paths as Graph::print shows them",
                       model.g.name(), wrong));
   }
+}
+
+TEST_CASE("a glob names each scope that it finds, as one segment each") {
+  const Model model;
+  const auto paths = [&](std::vector<std::string> globs) {
+    const executor::GraphInModes part{&model.g.data(), {Mode::train}};
+    return executor::compile::recomputed_paths({&part, 1}, globs);
+  };
+  using Paths = std::vector<std::string>;
+  CHECK(paths({"block*"}) == blocks());
+  CHECK(paths({"block4", "block?"}) ==
+        Paths{"block4", "block0", "block1", "block2", "block3", "block5"});
+  CHECK(paths({"block?/linear_1"}).size() == blocks().size());
+  CHECK(paths({"**/dropout"}).front() == "block0/dropout");
+  CompileOptions by_glob = plain_options(), by_path = plain_options();
+  by_glob.recompute = {"block*"};
+  by_path.recompute = blocks();
+  const auto arena = [&](const CompileOptions& options) {
+    return compile(model.g, cpu_replay(), options).report().arena_bytes;
+  };
+  const std::size_t again = arena(by_glob);
+  CHECK(again == arena(by_path));
+  by_glob.memory_budget = again;
+  CHECK(arena(by_glob) <= again);
 }
 
 TEST_CASE("clones keep their key and stay apart from what they are clones of") {
