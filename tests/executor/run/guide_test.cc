@@ -2,13 +2,17 @@
 // (tests/source/documents_test.py).
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
+#include <torch/csrc/jit/serialization/pickle.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "executor/metronome.h"
+#include "executor/metronome/op.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
 #include "tests/executor/temporary_folder.h"
@@ -58,6 +62,36 @@ TEST_CASE("a model, its data, a checkpoint, a page of its plan") {
   const mt::Profile profile = step.profile({}, {.steps = 20});  // 20 more steps
   std::ofstream(page) << mt::to_html(step.plan_record(profile));
   CHECK(std::ifstream(page).good());
+}
+
+// x times one factor for each channel: `scaled/factor`, then `scaled_1/factor`.
+mt::Value scaled(mt::Value x, mt::Line line) {
+  if (!x.usable(line)) return x;  // a mistake was reported before
+  const mt::LineScope caller(x.emitter(), line);
+  const mt::PathScope scope(x.emitter(), "scaled", mt::PathScope::Kind::layer);
+  const mt::Type type{x.element(), {x.size(-1)}};
+  return x * mt::make_parameter(x.emitter(), "factor", type, mt::ones(), line);
+}
+
+TEST_CASE("a layer makes parameters of its own, in a loop and shared too") {
+  mt::Graph g("factors");
+  const mt::Value x = g.input("x", mt::f32, {4, 8});
+  const mt::Layer once = mt::shared(scaled);
+  const mt::Value h = x.through(scaled).through(scaled).loop(scaled).times(3);
+  g.output("y", h.through(once).through(once));
+  std::vector<std::string> paths;
+  for (const mt::DeclaredParameter& parameter : g.parameters()) paths.push_back(parameter.path);
+  CHECK(paths == std::vector<std::string>{"scaled/factor", "scaled_1/factor", "loop/scaled/factor",
+                                          "shared/scaled/factor"});
+  h.through(mt::shared(mt::linear(2)));  // the third call of a shared layer
+  CHECK(g.parameters().back().path == "shared_2/linear/bias");
+  h.scope("encoder", mt::shared(mt::linear(2)));
+  CHECK(g.parameters().back().path == "encoder/shared/linear/bias");
+  h.scope("by hand", [&](mt::Value v) {
+    return v * g.parameter("factor", {mt::f32, {8}}, mt::ones());
+  });
+  CHECK(g.parameters().back().path == "by hand/factor");
+  g.validate();
 }
 
 TEST_CASE("one function declares several batch shapes") {
@@ -151,6 +185,122 @@ TEST_CASE("a state is what a step leaves for the next") {
   CHECK(step.get("last").abs().sum().item<float>() > 0);
   step.reset("last");  // a new sequence begins
   CHECK(step.get("last").abs().sum().item<float>() == 0);
+}
+
+TEST_CASE("a scan carries a value and keeps what each step makes") {
+  mt::Graph g("scan");
+  const mt::Value sequence = g.input("sequence", mt::f32, {5, 4, 8});
+  const mt::Value start = g.input("start", mt::f32, {4, 8});
+  mt::Values outputs;
+  const auto turn = [&](mt::Value h, int t) {
+    const mt::Value now = sequence.slice(0, t, t + 1).reshape({4, 8});  // sequence is [5, 4, 8]
+    const mt::Value in = now.through(mt::linear(8)), kept = h.through(mt::linear(8));
+    outputs.push_back(mt::tanh(in + kept));
+    return outputs.back();
+  };
+  mt::Value last_one = start.loop(turn).times(5);
+  mt::Value all = mt::stack(outputs, 0);  // [5, 4, 8]
+  g.output("last", last_one);
+  g.output("all", all);
+  mt::Executable step = mt::compile(g);
+  const at::Tensor fed = at::randn({5, 4, 8});
+  step.run({{sequence, fed}, {start, at::zeros({4, 8})}});
+  CHECK(at::equal(step.read(all)[4], step.read(last_one)));
+  const at::Tensor now = at::linear(fed[0], step.get("loop/linear/weight")) +
+                         step.get("loop/linear/bias") + step.get("loop/linear_1/bias");
+  CHECK(at::allclose(step.read(all)[0], at::tanh(now), 1e-4, 1e-4));
+}
+
+// A linear layer read with the weights at `path`, which get no gradient here.
+mt::Value frozen(mt::Graph& g, const std::string& path, mt::Value x) {
+  const mt::Value weight = mt::stop_gradient(g.parameter(path + "/weight"));
+  return mt::linear(x, weight, mt::stop_gradient(g.parameter(path + "/bias")));
+}
+
+TEST_CASE("one summed loss trains an actor and a critic, each by its own part") {
+  mt::Graph g("both"), alone("critic");
+  mt::Value seen = g.input("seen", mt::f32, {64, 8}), done = g.input("done", mt::f32, {64, 2});
+  mt::Value noise = g.input("noise", mt::f32, {64, 2});
+  mt::Value returned = g.input("returned", mt::f32, {64, 1});
+
+  mt::Value action = mt::tanh(seen.scope("actor", mt::linear(2))) + noise;  // noise is an input
+  mt::Value value = mt::concat({seen, done}, 1).scope("critic", mt::linear(1));
+  mt::Value critic_loss = mt::mse_loss(value, returned);
+  mt::Value actor_loss = -mt::mean(frozen(g, "critic/linear", mt::concat({seen, action}, 1)));
+  g.minimize(critic_loss + actor_loss, mt::Sgd{.lr = 0.1});
+  g.scale_learning_rate("actor", 0.5);
+
+  mt::Value both = alone.input("both", mt::f32, {64, 10}),
+            aim = alone.input("aim", mt::f32, {64, 1});
+  alone.minimize(mt::mse_loss(both.scope("critic", mt::linear(1)), aim), mt::Sgd{.lr = 0.1});
+  mt::Executable step = mt::compile(g), critic = mt::compile(alone);
+  for (const std::string& path : critic.storages()) critic.set(path, step.get(path));
+  const at::Tensor actor_before = step.get("actor/linear/weight");
+  const at::Tensor states = at::randn({64, 8}), actions = at::randn({64, 2});
+  const at::Tensor returns = at::randn({64, 1});
+  step.run({{seen, states}, {done, actions}, {noise, at::randn({64, 2})}, {returned, returns}});
+  critic.run({{both, at::cat({states, actions}, 1)}, {aim, returns}});
+  CHECK_FALSE(at::equal(step.get("actor/linear/weight"), actor_before));
+  CHECK(at::allclose(step.get("critic/linear/weight"), critic.get("critic/linear/weight")));
+}
+
+TEST_CASE("a policy loads what a training saved, also where it has only a part of it") {
+  const TemporaryFolder temporary;
+  const std::string file = temporary.file("trained.safetensors");
+  const auto act = [](mt::Graph& g, std::int64_t rows) {
+    const mt::Value seen = g.input("seen", mt::f32, {rows, 8});
+    g.output("action", mt::tanh(seen.scope("actor", mt::linear(1))));
+    return seen;
+  };
+  const auto judge = [](mt::Value seen) { return seen.scope("critic", mt::linear(1)); };
+  mt::Graph whole("net"), policy("net"), actor("net");
+  const mt::Value seen = act(whole, 64);
+  whole.minimize(mt::mean(mt::square(judge(seen))), mt::Adam{});
+  mt::Executable step = mt::compile(whole);
+  step.run({{seen, at::randn({64, 8})}});
+  step.save(file);
+
+  const mt::Value observation = act(policy, 1), actor_observation = act(actor, 1);
+  policy.output("value", judge(observation));
+  mt::Executable acts = mt::compile(policy, mt::cpu_replay(), {.modes = {mt::evaluate}});
+  for (const std::string& line : acts.load(file)) fmt::print("{}\n", line);
+  acts.evaluate({{observation, at::ones({1, 8})}});
+  fmt::print("{}\n", acts.read("action").item<double>());
+
+  mt::Executable part = mt::compile({{&actor, {mt::evaluate}}, {&whole, {mt::evaluate}}});
+  part.load(file);
+  part.evaluate({{actor_observation, at::ones({1, 8})}});
+  CHECK(at::equal(part.read("action"), acts.read("action")));
+
+  mt::Executable small = mt::compile(actor, mt::cpu_replay(), {.modes = {mt::evaluate}});
+  CHECK_THROWS_AS(small.load(file), mt::RunError);
+  for (const std::string& path : small.storages()) small.set(path, step.get(path));
+  small.evaluate({{actor_observation, at::ones({1, 8})}});
+  CHECK(at::equal(small.read("action"), acts.read("action")));
+}
+
+TEST_CASE("weights that torch.save wrote are set by name") {
+  const TemporaryFolder temporary;
+  const std::string file = temporary.file("weights.pt");
+  const at::Tensor weight = at::randn({3, 2}), bias = at::randn({3});
+  c10::Dict<std::string, at::Tensor> saved;
+  saved.insert("linear.weight", weight);
+  saved.insert("linear.bias", bias);
+  const std::vector<char> written = torch::jit::pickle_save(saved);
+  std::ofstream(file, std::ios::binary).write(written.data(), std::ssize(written));
+
+  mt::Graph g("net");
+  g.output("y", g.input("x", mt::f32, {1, 2}).through(mt::linear(3)));
+  mt::Executable step = mt::compile(g);
+  std::ifstream from(file, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(from), {}};  // of a std::ifstream
+  for (const auto& entry : torch::jit::pickle_load(bytes).toGenericDict()) {
+    std::string path = entry.key().toStringRef();  // "linear.weight"
+    std::ranges::replace(path, '.', '/');
+    step.set(path, entry.value().toTensor());
+  }
+  CHECK(at::equal(step.get("linear/weight"), weight));
+  CHECK(at::equal(step.get("linear/bias"), bias));
 }
 
 TEST_CASE("a fault names the node that made a NaN") {
