@@ -29,7 +29,7 @@ LoadSources sources_of_process();
 /// Not for several threads at once.
 class LoadMeter {
  public:
-  /// What the system told at one moment, in seconds.
+  /// The numbers of one moment, in seconds.
   struct Sample {
     double now = 0;
     double own = 0;   ///< CPU time of this process

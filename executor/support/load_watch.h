@@ -1,4 +1,4 @@
-// What other programs do while this one times something.
+// The load that other programs make while this one times something.
 #pragma once
 
 #include "executor/support/load.h"

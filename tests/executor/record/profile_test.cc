@@ -386,7 +386,8 @@ TEST_CASE("unrolled code is told apart by its lines, and all lines add up") {
 TEST_CASE("a fused group tells its members, and a kernel its line") {
   Graph g("net");
   const Value x = g.input("x", f32, {64, 64});
-  g.output("y", exp(x) * x + x * 2.0);
+  const Value product = exp(x) * x;
+  g.output("y", product + x * 2.0);
   Executable step = compile(g, cpu_replay(), plain_options());
   const Profile profile = step.profile({{x, at::ones({64, 64})}});
   const auto group = std::ranges::find(profile.kernels, "group", &KernelTime::op);

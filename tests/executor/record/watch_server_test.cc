@@ -1,4 +1,4 @@
-// What a page that does not read costs others.
+// A page that does not read, and its cost to others.
 #include "executor/monitor/watch_server.h"
 
 #include <arpa/inet.h>
