@@ -52,11 +52,32 @@ Term condition(Builder& b, const Step& step, const Term& h, std::uint32_t number
 
 // ---- loops -----------------------------------------------------------------------------------
 
+/// One loop in three: its body and its condition take the number of the iteration.
+bool is_numbered(const Step& s) { return s.numbers[2] % 3 == 1; }
+
+std::string loop_lambda(const Builder& b, const Step& s) {
+  if (!is_numbered(s)) return b.lambda(s);
+  return fmt::format("[&](Value {0}, int k) {{ {0} = {0} * (1.0 - 0.2 * k);", b.parameter(s));
+}
+
+Layer loop_layer(Builder& b, const Step& s, std::size_t index, const Builder::Body& options) {
+  if (!is_numbered(s)) return b.layer(s, index, options);
+  return [&b, &s, f = b.body(s, index, options)](Value v, int k) {
+    Value scaled;
+    {
+      const LineScope scope(v.emitter(), b.line(s));
+      scaled = v * (1.0 - 0.2 * k);
+    }
+    return f(scaled).value;
+  };
+}
+
 Term loop_times(Builder& b, const Step& s, const Term& h) {
   const int n = times(b, s.numbers[0], 4);
   const Shape keep = h.value.shape();
-  b.opens(s, fmt::format("{}.loop({}", h.text, b.lambda(s)), "", fmt::format("}}).times({})", n));
-  const Layer body = b.layer(s, 0, {.keep = &keep, .repeated = true, .runs = n});
+  b.opens(s, fmt::format("{}.loop({}", h.text, loop_lambda(b, s)), "",
+          fmt::format("}}).times({})", n));
+  const Layer body = loop_layer(b, s, 0, {.keep = &keep, .repeated = true, .runs = n});
   return {h.value.loop(body).times(n, b.line(s)), ""};
 }
 
@@ -70,13 +91,14 @@ void ended(Builder& b, const Step& s, const Value& result, const std::string& va
 Term loop_data(Builder& b, const Step& s, const Term& h, bool until) {
   const int max = times(b, s.numbers[0], 4);
   const Shape keep = h.value.shape();
-  const Layer decider =
-      b.layer(s, 1, {.guarded = true, .repeated = true, .runs = max, .then = [&](const Term& made) {
-                       return condition(b, s, made, s.numbers[1]);
-                     }});
-  const Layer body = b.layer(s, 0, {.keep = &keep, .guarded = true, .repeated = true, .runs = max});
-  b.opens(s, fmt::format("{}.loop({}", h.text, b.lambda(s)),
-          fmt::format("}}).{}({}", until ? "until" : "while_true", b.lambda(s)),
+  const Layer decider = loop_layer(
+      b, s, 1, {.guarded = true, .repeated = true, .runs = max, .then = [&](const Term& made) {
+                  return condition(b, s, made, s.numbers[1]);
+                }});
+  const Layer body =
+      loop_layer(b, s, 0, {.keep = &keep, .guarded = true, .repeated = true, .runs = max});
+  b.opens(s, fmt::format("{}.loop({}", h.text, loop_lambda(b, s)),
+          fmt::format("}}).{}({}", until ? "until" : "while_true", loop_lambda(b, s)),
           fmt::format("}}, {})", max));
   const auto loop = h.value.loop(body);
   const Value result =
@@ -87,45 +109,6 @@ Term loop_data(Builder& b, const Step& s, const Term& h, bool until) {
 
 Term loop_until(Builder& b, const Step& s, const Term& h) { return loop_data(b, s, h, true); }
 Term loop_while(Builder& b, const Step& s, const Term& h) { return loop_data(b, s, h, false); }
-
-/// Body and condition take the iteration's number.
-Term loop_numbered(Builder& b, const Step& s, const Term& h, bool until) {
-  const int max = times(b, s.numbers[0], 4);
-  const double c = kThresholds[s.numbers[1] % std::size(kThresholds)];
-  const Shape keep = h.value.shape();
-  const std::string x = b.parameter(s);
-  b.opens(
-      s, fmt::format("{0}.loop([&](Value {1}, int k) {{ {1} = {1} * (1.0 - 0.2 * k);", h.text, x),
-      "",
-      until ? fmt::format("}}).until([](Value h, int k) {{ return mean(h) > {} + 0.1 * k; }}, {})",
-                          c, max)
-            : fmt::format("}}).times({})", max));
-  const auto f = b.body(s, 0, {.keep = &keep, .guarded = until, .repeated = true, .runs = max});
-  const Line line = b.line(s);
-  const auto body = [&](Value v, int k) {
-    Value scaled;
-    {
-      const LineScope scope(v.emitter(), line);
-      scaled = v * (1.0 - 0.2 * k);
-    }
-    return f(scaled).value;
-  };
-  const auto halt = [&](Value v, int k) {
-    const LineScope scope(v.emitter(), line);
-    return mean(v) > c + 0.1 * k;
-  };
-  if (!until) return {h.value.loop(body).times(max, line), ""};
-  const Value result = h.value.loop(body).until(halt, max, line);
-  ended(b, s, result, fmt::format("h{}", b.line_of(s)));
-  return {result, ""};
-}
-
-Term loop_times_numbered(Builder& b, const Step& s, const Term& h) {
-  return loop_numbered(b, s, h, false);
-}
-Term loop_until_numbered(Builder& b, const Step& s, const Term& h) {
-  return loop_numbered(b, s, h, true);
-}
 
 /// A second value is carried, as a halting probability is (Graves, "Adaptive computation time for
 /// recurrent neural networks", 2016), and ends the loop.
@@ -230,14 +213,9 @@ Term choose_if(Builder& b, const Step& s, const Term& h) {
 }
 
 constexpr std::array kControlVerbs = {
-    Verb{"loop_times", 5, 1, 1, loop_times},
-    Verb{"loop_until", 10, 2, 2, loop_until, true},
-    Verb{"loop_while", 8, 2, 2, loop_while, true},
-    Verb{"loop_ponder", 5, 1, 1, loop_ponder, true},
-    Verb{"loop_times_numbered", 2, 1, 1, loop_times_numbered},
-    Verb{"loop_until_numbered", 3, 1, 1, loop_until_numbered, true},
-    Verb{"count_used", 3, 0, 0, count_used},
-    Verb{"choose", 8, 2, 3, choose, true},
+    Verb{"loop_times", 5, 1, 1, loop_times},       Verb{"loop_until", 10, 2, 2, loop_until, true},
+    Verb{"loop_while", 8, 2, 2, loop_while, true}, Verb{"loop_ponder", 5, 1, 1, loop_ponder, true},
+    Verb{"count_used", 3, 0, 0, count_used},       Verb{"choose", 8, 2, 3, choose, true},
     Verb{"choose_if", 8, 2, 2, choose_if, true},
 };
 
