@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/emit/emitter.h"
+#include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 
@@ -20,6 +21,8 @@ std::optional<Bytes> known(const Node& node, const Settings& settings) {
 std::optional<Bytes> evaluated(const Copier& copier, const Node& node, const Settings& settings) {
   if (!settings.evaluate || node.inputs.empty() || node.types.size() != 1) return std::nullopt;
   if (node.guard.present() || node.op->as<Read>() != nullptr) return std::nullopt;
+  // Regions read off the ops of guards which of them imply or exclude each other.
+  if (node.op->as<Guard>() != nullptr) return std::nullopt;
   Types types;
   std::vector<Bytes> inputs;
   std::size_t operand_bytes = 0;

@@ -169,6 +169,27 @@ TEST_CASE("choose: one branch runs; a selector out of range is clamped and repor
   }
 }
 
+TEST_CASE("decisions that are known when the graph is declared are made as any other") {
+  for (const int chosen : {0, 1, 2}) {
+    for (const bool halts : {false, true}) {
+      CAPTURE(chosen);
+      CAPTURE(halts);
+      Graph g("known");
+      const Value x = g.input("x", f64, {2});
+      const auto branch = [](int i) { return Layer([i](Value h) { return h * (i + 2.0); }); };
+      const auto halt = [&](Value) { return g.constant(halts, i32) > 0; };
+      const Value y = x.choose(g.constant(chosen, i64), Layers(branch, 3));
+      g.output("y", y.loop([](Value h) { return h * 10.0; }).until(halt, 3));
+      Runs runs(g);
+      runs.step({{x, vector_of({1, -2})}});
+      const double factor = (chosen + 2) * (halts ? 10 : 1000);
+      for (Executable& e : runs.executables) {
+        CHECK(e.read("y").equal(vector_of({factor, -2 * factor})));
+      }
+    }
+  }
+}
+
 TEST_CASE("a loop inside of a branch inside of a loop") {
   Graph g("nested");
   const Value x = g.input("x", f64, {3});
