@@ -79,7 +79,7 @@ TunedChoices read_choices(const std::string& path) {
   } catch (const Wrong& wrong) {
     throw RunError(
         fmt::format("{}: cannot be used as a tuning file: {}; delete it, or name another "
-                    "one with METRONOME_TUNING",
+                    "one with CompileOptions::tuning_file or, if that is empty, METRONOME_TUNING",
                     path, wrong.why));
   }
 }
@@ -120,9 +120,11 @@ std::string TuningFile::usable(const std::string& path) {
     }
     // Another process may have set it aside meanwhile.
     if (error == std::errc::no_such_file_or_directory) return path;
-    logger().warn("the tuning file {} is not used: {}{}; name another one with METRONOME_TUNING",
-                  path, wrong.why,
-                  error ? fmt::format(", and cannot be set aside: {}", error.message()) : "");
+    logger().warn(
+        "the tuning file {} is not used: {}{}; name another one with CompileOptions::tuning_file "
+        "or, if that is empty, METRONOME_TUNING",
+        path, wrong.why,
+        error ? fmt::format(", and cannot be set aside: {}", error.message()) : "");
     return "";
   }
 }

@@ -42,6 +42,7 @@ std::optional<Element> element_of(const at::Tensor& tensor) {
 /// Describes a tensor that is no tensor of Metronome.
 std::string instead_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
+  if (tensor.is_meta()) return "on meta, which holds no numbers";
   if (!tensor.device().is_cpu()) {
     return fmt::format("on {}; move it with tensor.cpu()", tensor.device().str());
   }

@@ -65,7 +65,9 @@ bool are_last(const Value& logits, const Value& targets, std::optional<std::int6
               Line line) {
   if (axis == -1 || !logits.usable(line) || !targets.usable(line)) return true;
   if (axis) return *axis == logits.rank() - 1;
-  return logits.rank() <= 2 || targets.shape() != rows_of(logits.type(), 1);
+  if (logits.rank() <= 2) return true;
+  const Shape rows_1 = rows_of(logits.type(), 1);
+  return targets.shape() != rows_1 && rows_of(logits.type(), -1) != rows_1;
 }
 
 Value smoothed(Value logits, Value targets, const CrossEntropyOptions& options) {

@@ -30,7 +30,8 @@ void require_targets(const Type& x, const Type& targets, std::optional<std::int6
                                                : "cast them: targets.cast(mt::i64)"};
   }
   const Shape rows = rows_of(x, axis.value_or(-1));
-  const bool fits_1 = !axis && x.rank() > 2 && targets.shape == rows_of(x, 1);
+  const Shape rows_1 = !axis && x.rank() > 2 ? rows_of(x, 1) : Shape();
+  const bool fits_1 = !rows_1.empty() && targets.shape == rows_1;
   if (targets.shape == rows && !fits_1) return;
   if (targets.shape == rows) {
     throw Requirement{
@@ -43,8 +44,9 @@ void require_targets(const Type& x, const Type& targets, std::optional<std::int6
   if (fits_1) {
     way_out = "if classes lie in dimension 1, as PyTorch has them: {.axis = 1}";
   } else if (targets.numel() == numel(rows)) {  // flattened, as other frameworks ask for it
-    way_out = fmt::format("nothing has to be flattened; here: targets.reshape({{{}}})",
-                          fmt::join(rows, ", "));
+    way_out = fmt::format("nothing has to be flattened; here: targets.reshape({{{}}}){}",
+                          fmt::join(rows, ", "),
+                          !rows_1.empty() && rows == rows_1 ? " and {.axis = -1}" : "");
   }
   throw Requirement{fmt::format("one target for each row of logits, {}, but {}", to_string(rows),
                                 to_string(targets.shape)),

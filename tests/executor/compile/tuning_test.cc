@@ -66,7 +66,9 @@ TEST_CASE("a damaged file is refused with its name and the reason") {
   };
   const auto whole = [&](const std::string& why) {
     return path + ": cannot be used as a tuning file: " + why +
-           "; delete it, or name another one with METRONOME_TUNING";
+           "; delete it, or name another one with CompileOptions::tuning_file or, if that is "
+           "empty, "
+           "METRONOME_TUNING";
   };
   CHECK(refusal("{") == whole("it is not JSON"));
   CHECK(refusal("") == whole("it is empty"));
@@ -116,7 +118,8 @@ TEST_CASE("a file that cannot be read is left alone with one line, and compile g
   const TemporaryFolder folder;
   const auto line = [](const std::string& path, const std::string& why) {
     return "warning the tuning file " + path + " is not used: " + why +
-           "; name another one with METRONOME_TUNING\n";
+           "; name another one with CompileOptions::tuning_file or, if that is empty, "
+           "METRONOME_TUNING\n";
   };
   const std::string directory = folder.file("directory"), loop = folder.file("loop");
   std::filesystem::create_directory(directory);

@@ -161,7 +161,7 @@ TEST_CASE("what is no tensor of Metronome is told in words") {
   refused(at::Tensor(), "undefined");
   refused(ones.to_sparse(), "Sparse; give tensor.to_dense()");
   refused(ones.to_sparse_csr(), "SparseCsr; give tensor.to_dense()");
-  refused(at::empty({2}, at::TensorOptions(at::kMeta)), "on meta; move it with tensor.cpu()");
+  refused(at::empty({2}, at::TensorOptions(at::kMeta)), "on meta, which holds no numbers");
   refused(at::quantize_per_tensor(ones, 0.1, 0, at::kQUInt8), "QUInt8[2, 2]");
   refused(at::complex(ones, ones), "ComplexFloat[2, 2]");
   refused(at::ones({2}, at::kComplexDouble), "ComplexDouble[2]");
