@@ -6,7 +6,7 @@
 //   h -- linear 4 -- soft_cap 5 -- cross_entropy_loss(target) ---- Adam
 #include "model.h"
 
-#include <ATen/Functions.h>
+#include <random>
 
 #include "soft_cap.h"
 
@@ -28,12 +28,15 @@ Model make_model() {
 }
 
 Batch batch_of(std::int64_t step) {
-  at::manual_seed(static_cast<std::uint64_t>(step));
-  const at::Tensor x = at::randn({kRows, kWidth});
-  const auto sign_of = [&](std::int64_t a, std::int64_t b) {
-    return x.select(1, a).mul(x.select(1, b)).gt(0).to(at::kLong);
-  };
-  return {x, sign_of(0, 1).mul(2).add(sign_of(2, 3))};
+  std::mt19937_64 random(static_cast<std::uint64_t>(step));
+  std::normal_distribution<float> normal;
+  Batch batch;
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    float x[kWidth];
+    for (float& number : x) batch.x.push_back(number = normal(random));
+    batch.target.push_back((x[0] * x[1] > 0 ? 2 : 0) + (x[2] * x[3] > 0 ? 1 : 0));
+  }
+  return batch;
 }
 
 }  // namespace example

@@ -1,9 +1,8 @@
 // A residual tower that tells four quadrants apart, and the points that it learns from.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+#include <vector>
 
 #include "executor/metronome.h"
 
@@ -23,7 +22,8 @@ struct Model {
 Model make_model();
 
 struct Batch {
-  at::Tensor x, target;
+  std::vector<float> x;
+  std::vector<std::int64_t> target;
 };
 
 /// Fresh points in each step, the same ones in every run. A point's class is told by the signs of

@@ -24,7 +24,8 @@ constexpr double kEnough = 0.9;      // of the points right at the end; guessing
 double step_of(mt::Executable& step, const Model& model, std::int64_t index) {
   const Batch batch = batch_of(index);
   const auto begin = std::chrono::steady_clock::now();
-  step.run({{model.x, batch.x}, {model.target, batch.target}});
+  step.run({{model.x, mt::from_span(batch.x, {kRows, kWidth})},
+            {model.target, mt::from_span(batch.target, {kRows})}});
   const auto end = std::chrono::steady_clock::now();
   return std::chrono::duration<double, std::micro>(end - begin).count();
 }

@@ -1,5 +1,7 @@
-#include <ATen/ATen.h>
 #include <fmt/core.h>
+
+#include <random>
+#include <vector>
 
 #include "executor/metronome.h"
 namespace mt = metronome;
@@ -12,8 +14,11 @@ int main() {
   g.minimize(mt::mse_loss(y, target), mt::Adam{.lr = 1e-3});
 
   mt::Executable step = mt::compile(g);
-  at::manual_seed(1);
-  const at::Tensor data = at::randn({64, 16}), sums = data.sum(1, true);
-  for (int i = 0; i < 1000; ++i) step.run({{x, data}, {target, sums}});
+  std::vector<float> data(64 * 16), sums(64);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 64 * 16; ++i) sums[i / 16] += data[i] = normal(random);
+  const mt::Tensor rows = mt::from_span(data, {64, 16}), wanted = mt::from_span(sums, {64, 1});
+  for (int i = 0; i < 1000; ++i) step.run({{x, rows}, {target, wanted}});
   fmt::print("loss {:.6f} after {} steps\n", step.read_scalar(g.loss()), step.updates());
 }

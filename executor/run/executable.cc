@@ -16,6 +16,19 @@
 namespace metronome {
 namespace {
 
+/// A tensor of the caller's own making, which may be none.
+void offer(const Tensor& tensor, Offered& as) {
+  as.of_other_element = false;
+  as.instead.clear();
+  as.tensor = tensor;
+  if (tensor.sizes.size() != tensor.strides.size()) {
+    as.instead =
+        fmt::format("of {} sizes and {} strides", tensor.sizes.size(), tensor.strides.size());
+  } else if (tensor.data == nullptr && tensor.numel() > 0) {
+    as.instead = fmt::format("{} without numbers", to_string(tensor.type()));
+  }
+}
+
 class FeedsOfTorch final : public executor::OfferedFeeds {
  public:
   explicit FeedsOfTorch(std::span<const Feed> feeds) : feeds_(feeds) {}
@@ -24,6 +37,7 @@ class FeedsOfTorch final : public executor::OfferedFeeds {
     const Feed& feed = feeds_[index];
     as.input = &feed.input;
     as.name = feed.name;
+    if (feed.own() != nullptr) return offer(*feed.own(), as.offered);
     metronome::show(feed.tensor(), as.offered);
   }
 
@@ -89,6 +103,10 @@ at::Tensor Executable::read(Value value) const {
 at::Tensor Executable::read(std::string_view name) const {
   return to_torch(own().read(own().readable_of(name)));
 }
+Tensor Executable::read_tensor(Value value) const { return own().read(own().readable_of(value)); }
+Tensor Executable::read_tensor(std::string_view name) const {
+  return own().read(own().readable_of(name));
+}
 double Executable::read_scalar(Value value) const {
   return own().read_scalar(own().readable_of(value));
 }
@@ -98,6 +116,14 @@ double Executable::read_scalar(Value value, std::int64_t step) const {
 
 at::Tensor Executable::get(std::string_view path) const {
   return to_torch(own().storage_tensor(own().storage_of(path)));
+}
+Tensor Executable::get_tensor(std::string_view path) const {
+  return own().storage_tensor(own().storage_of(path));
+}
+void Executable::set(std::string_view path, const Tensor& tensor) {
+  Offered offered;
+  offer(tensor, offered);
+  own().set_storage(own().storage_of(path), offered);
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
   Offered offered;

@@ -14,6 +14,7 @@
 #include "executor/engine/profile.h"
 #include "executor/engine/report.h"
 #include "executor/options/target.h"
+#include "executor/support/tensor.h"
 #include "graph/builder/graph.h"
 
 namespace at {
@@ -140,6 +141,9 @@ class Executable {
   /// first time, then at every k-th read (executor/run/nan_lookout.h).
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
+  /// The same without a header of libtorch: `to_span<float>(step.read_tensor(y))`.
+  Tensor read_tensor(Value value) const;
+  Tensor read_tensor(std::string_view name) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
   /// alone, whatever else is in flight.
   double read_scalar(Value value) const;
@@ -152,8 +156,10 @@ class Executable {
   /// "tower/3/linear/weight", "optimizer/exp_avg/...", "replay". Written to, it changes the storage
   /// only when it is given to `set`.
   at::Tensor get(std::string_view path) const;
+  Tensor get_tensor(std::string_view path) const;
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
+  void set(std::string_view path, const Tensor& tensor);
   /// The paths of all storages.
   std::vector<std::string> storages() const;
   /// Puts states back at their initial values, as before the first step: all of them, or those at

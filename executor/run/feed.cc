@@ -15,10 +15,23 @@ Feed::Feed(Value input, at::Tensor tensor) : input(std::move(input)) {
 Feed::Feed(std::string name, at::Tensor tensor) : name(std::move(name)) {
   new (bytes_) at::Tensor(std::move(tensor));
 }
-Feed::Feed(const Feed& other) : input(other.input), name(other.name) {
+Feed::Feed(Value input, Tensor tensor)
+    : input(std::move(input)), is_own_(true), own_(std::move(tensor)) {
+  new (bytes_) at::Tensor();
+}
+Feed::Feed(std::string name, Tensor tensor)
+    : name(std::move(name)), is_own_(true), own_(std::move(tensor)) {
+  new (bytes_) at::Tensor();
+}
+Feed::Feed(const Feed& other)
+    : input(other.input), name(other.name), is_own_(other.is_own_), own_(other.own_) {
   new (bytes_) at::Tensor(other.tensor());
 }
-Feed::Feed(Feed&& other) noexcept : input(std::move(other.input)), name(std::move(other.name)) {
+Feed::Feed(Feed&& other) noexcept
+    : input(std::move(other.input)),
+      name(std::move(other.name)),
+      is_own_(other.is_own_),
+      own_(std::move(other.own_)) {
   new (bytes_) at::Tensor(std::move(other.tensor()));
 }
 Feed& Feed::operator=(const Feed& other) {
@@ -28,6 +41,8 @@ Feed& Feed::operator=(const Feed& other) {
 Feed& Feed::operator=(Feed&& other) noexcept {
   input = std::move(other.input);
   name = std::move(other.name);
+  is_own_ = other.is_own_;
+  own_ = std::move(other.own_);
   tensor() = std::move(other.tensor());
   return *this;
 }

@@ -1,8 +1,11 @@
 #include "executor/support/tensor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -139,6 +142,27 @@ Extent extent_of(const Tensor& tensor) {
   }
   const auto element = static_cast<std::int64_t>(size_of(tensor.element));
   return {tensor.data + least * element, tensor.data + (most + 1) * element};
+}
+
+Tensor tensor_over(const void* numbers, std::size_t count, const Type& type) {
+  if (static_cast<std::int64_t>(count) != type.numel()) {
+    throw RunError(fmt::format("a tensor {} has {} numbers, but {} are given", to_string(type),
+                               type.numel(), count));
+  }
+  // Feeds are copied, so that nothing is written here.
+  auto* const data = static_cast<std::byte*>(const_cast<void*>(numbers));
+  return contiguous_tensor(nullptr, data, type);
+}
+
+const std::byte* numbers_of(const Tensor& tensor, Element element) {
+  const auto refuse = [&](std::string_view what) {
+    throw RunError(fmt::format("a span of {} is asked for, but the tensor is {}{}",
+                               name_of(element), to_string(tensor.type()), what));
+  };
+  if (tensor.element != element) refuse("");
+  if (tensor.device.kind != Device::Kind::cpu) refuse(" on a device");
+  if (!tensor.is_contiguous()) refuse(", not contiguous");
+  return tensor.data;
 }
 
 }  // namespace metronome

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ranges>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "executor/support/device.h"
 #include "graph/ir/type.h"
@@ -29,6 +32,49 @@ struct Tensor {
   /// True where the elements lie row-major, one after the other.
   bool is_contiguous() const;
 };
+
+/// The element type of numbers in C++; there is none for others.
+template <class T>
+struct ElementOf;
+template <>
+struct ElementOf<float> {
+  static constexpr Element value = f32;
+};
+template <>
+struct ElementOf<double> {
+  static constexpr Element value = f64;
+};
+template <>
+struct ElementOf<std::int32_t> {
+  static constexpr Element value = i32;
+};
+template <>
+struct ElementOf<std::int64_t> {
+  static constexpr Element value = i64;
+};
+template <>
+struct ElementOf<bool> {
+  static constexpr Element value = bool_;
+};
+
+/// Row-major numbers that the caller keeps (a span, a vector, an array), as a tensor of that shape,
+/// to be fed or set: when the call has returned, the caller may change them or let them go. Throws
+/// RunError if there are more or fewer than the sizes say.
+Tensor tensor_over(const void* numbers, std::size_t count, const Type& type);
+template <std::ranges::contiguous_range Numbers>
+Tensor from_span(const Numbers& numbers, Shape sizes) {
+  constexpr Element kElement = ElementOf<std::ranges::range_value_t<Numbers>>::value;
+  return tensor_over(std::ranges::data(numbers), std::ranges::size(numbers),
+                     {kElement, std::move(sizes)});
+}
+/// The numbers of a contiguous tensor on the host, as long as it is kept. Throws RunError for one
+/// of another element type, on a device, or with strides.
+const std::byte* numbers_of(const Tensor& tensor, Element element);
+template <class T>
+std::span<const T> to_span(const Tensor& tensor) {
+  return {reinterpret_cast<const T*>(numbers_of(tensor, ElementOf<T>::value)),
+          static_cast<std::size_t>(tensor.numel())};
+}
 
 /// Those of elements that lie row-major, one after the other: {12, 4, 1} for [2, 3, 4].
 Shape contiguous_strides(const Shape& sizes);
