@@ -27,6 +27,14 @@ constexpr Algorithm kWinograd{{std::uint64_t{3} << 60}};  // "own 3"
 /// image once for each output, may be the fastest.
 bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
 
+/// The weight's gradient of a pointwise kernel as a sum of so many terms that oneDNN's own way,
+/// which adds them in one chain, is more than twice as far from f64 as libtorch's product.
+bool sums_many_places(const ConvolutionTask& task) {
+  constexpr std::int64_t kMany = 1024;
+  const ConvolutionSizes& s = task.sizes;
+  return task.result == Result::weight && s.taps() == 1 && s.images * s.places() >= kMany;
+}
+
 std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) {
   const ConvolutionSizes& s = task.sizes;
   const Candidate direct{.threads = threads};
@@ -93,6 +101,9 @@ std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int t
   std::vector<Candidate> candidates;
   if (task.element == f32 && task.sizes.flops() >= kOnednnFlops) {
     candidates = onednn_convolution_candidates(task, team);
+    if (sums_many_places(task)) {
+      std::erase_if(candidates, [](const Candidate& c) { return !c.algorithm; });
+    }
   }
   const std::vector<Candidate> own = own_candidates(task, team);
   candidates.insert(candidates.end(), own.begin(), own.end());

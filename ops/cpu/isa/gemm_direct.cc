@@ -111,10 +111,7 @@ struct Direct {
       t.a = a;
       t.c = c + p.column;
       if (bias) t.start = bias + p.column;
-      if (addend) {
-        t.start = addend + p.column;
-        t.start_stride = g.ldc;
-      }
+      if (addend) t.more = addend + p.column;
       const std::int64_t a_step = g.transpose_a ? 1 : g.lda;
       std::int64_t rows = p.rows;
       for (std::int64_t i = 0; i < p.tiles; ++i) {
@@ -122,7 +119,7 @@ struct Direct {
         (i < p.tall ? p.tile : p.lower)(t);
         t.a += rows * a_step;
         t.c += rows * g.ldc;
-        t.start += rows * t.start_stride;
+        if (addend) t.more += rows * g.ldc;
       }
     }
   }

@@ -1,4 +1,5 @@
-// The inner loops of the own matrix product: one tile of C stays in registers over all of k.
+// The inner loops of the own matrix product: one tile of C stays in registers over kTogether terms
+// of k. Sums of more terms are made of such parts: rounding grows with the length of a chain.
 //
 //             v = 0        V-1          R rows and V registers of columns; the last register is
 //          [ acc acc ... acc ]          cut to the columns that exist by a mask
@@ -21,9 +22,8 @@ struct Tile {
   const T* b = nullptr;  ///< [k, columns]
   std::int64_t ldb = 0;
   std::int64_t k = 0;
-  const T* start = nullptr;  ///< what sums begin with: a bias (stride 0) or the addend; or null
-  std::int64_t start_stride = 0;
-  const T* more = nullptr;  ///< what the whole sums are added to, lying as C does; or null
+  const T* start = nullptr;  ///< what the sums of each row begin with, a bias; or null
+  const T* more = nullptr;   ///< what the whole sums are added to, lying as C does; or null
   T* c = nullptr;
   std::int64_t ldc = 0;
   typename Simd<T>::Mask last{};
@@ -31,6 +31,9 @@ struct Tile {
 
 template <class T>
 using TileKernel = void (*)(const Tile<T>&);
+
+/// Terms of k that are added up in registers before their sum is added to those of others.
+constexpr std::int64_t kTermsTogether = 256;
 
 /// Widest tile in registers, and most rows of a tile V registers wide: the sums, one row of B and
 /// one broadcast must fit the register file.
@@ -49,52 +52,59 @@ void tile(const Tile<T>& t) {
     return S::load(p + v * S::kWidth);
   };
 
-  Reg sums[U][R][V];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      sums[0][r][v] = t.start ? load(t.start + r * t.start_stride, v) : S::zero();
-      if constexpr (U == 2) sums[U - 1][r][v] = S::zero();
-    }
-  }
   const T* a = t.a;
   const T* b = t.b;
   const std::int64_t lda = t.lda, ldb = t.ldb;
-  const auto step = [&](Reg(&into)[R][V]) __attribute__((always_inline)) {
-    Reg row[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) row[v] = load(b, v);
+  const T* start = t.start;
+  const T* more = t.more;
+  for (std::int64_t left = t.k;; left -= kTermsTogether) {
+    Reg sums[U][R][V];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const Reg x = S::set(TransposeA ? a[r] : a[r * lda]);
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) into[r][v] = S::fma(x, row[v], into[r][v]);
-    }
-    a += TransposeA ? lda : 1;
-    b += ldb;
-  };
-  std::int64_t p = t.k;
-  for (; p >= U; p -= U) {
-    step(sums[0]);
-    if constexpr (U == 2) step(sums[U - 1]);
-  }
-  if (U == 2 && p > 0) step(sums[0]);
-
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    T* c = t.c + r * t.ldc;
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      Reg sum = sums[0][r][v];
-      if constexpr (U == 2) sum = sum + sums[U - 1][r][v];
-      if (t.more) sum = sum + load(t.more + r * t.ldc, v);
-      if (Cut && v == V - 1) {
-        S::store(c + v * S::kWidth, t.last, sum);
-      } else {
-        S::store(c + v * S::kWidth, sum);
+      for (int v = 0; v < V; ++v) {
+        sums[0][r][v] = start ? load(start, v) : S::zero();
+        if constexpr (U == 2) sums[U - 1][r][v] = S::zero();
       }
     }
+    const auto step = [&](Reg(&into)[R][V]) __attribute__((always_inline)) {
+      Reg row[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) row[v] = load(b, v);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const Reg x = S::set(TransposeA ? a[r] : a[r * lda]);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) into[r][v] = S::fma(x, row[v], into[r][v]);
+      }
+      a += TransposeA ? lda : 1;
+      b += ldb;
+    };
+    std::int64_t p = std::min(left, kTermsTogether);
+    for (; p >= U; p -= U) {
+      step(sums[0]);
+      if constexpr (U == 2) step(sums[U - 1]);
+    }
+    if (U == 2 && p > 0) step(sums[0]);
+
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      T* c = t.c + r * t.ldc;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        Reg sum = sums[0][r][v];
+        if constexpr (U == 2) sum = sum + sums[U - 1][r][v];
+        if (more) sum = sum + load(more + r * t.ldc, v);
+        if (Cut && v == V - 1) {
+          S::store(c + v * S::kWidth, t.last, sum);
+        } else {
+          S::store(c + v * S::kWidth, sum);
+        }
+      }
+    }
+    if (left <= kTermsTogether) return;
+    start = nullptr;
+    more = t.c;
   }
 }
 
