@@ -138,6 +138,27 @@ Masked masked(Value scores, Value mask, bool causal, Line line) {
   return {scores + where(empty, 0.0, mask, line), empty};
 }
 
+/// True where any query sees the key: bool [..., S, 1] for a mask of bool [..., L, S]; absent where
+/// the mask does not tell keys apart.
+Value seen_keys(Value mask, std::int64_t group, Line line) {
+  if (!mask.present() || mask.element() != bool_ || mask.rank() == 0) return {};
+  if (mask.rank() == 1) mask = mask.reshape({1, mask.size(0)}, line);
+  if (mask.size(-1) == 1) return {};
+  Shape shape = mask.shape();
+  if (group > 1 && mask.rank() > 2 && mask.size(-3) > 1) {  // the heads that share a key
+    shape = joined(leading(shape, 3), {mask.size(-3) / group, group * mask.size(-2), shape.back()});
+  }
+  const Value any = max(mask.reshape(shape, line).cast(f32, line), {-2}, false, line);
+  return (any > 0.0).reshape(joined(any.shape(), {1}), line);
+}
+
+/// Rows of keys or values that no query sees become zeros: what they hold is not looked at, but a
+/// weight of 0 times an infinity or a NaN would be.
+Value seen_rows(Value x, const Value& mask, std::int64_t group, Line line) {
+  const Value seen = seen_keys(mask, group, line);
+  return seen.present() ? where(seen, x, 0.0, line) : x;
+}
+
 }  // namespace
 
 std::string Attention::attributes() const {
@@ -174,13 +195,15 @@ Types Attention::infer(std::span<const Type> in) const {
 }
 
 Value Attention::composed(std::span<const Value> in, double dropout_p, Line line) const {
-  const Value &query = in[0], &key = in[1], &value = in[2];
-  const std::int64_t of_key = group_of(query, key, enable_gqa);
-  const std::int64_t of_value = group_of(query, value, enable_gqa);
+  const Value& query = in[0];
+  const std::int64_t of_key = group_of(query, in[1], enable_gqa);
+  const std::int64_t of_value = group_of(query, in[2], enable_gqa);
+  const Value mask = in.size() > 3 ? in[3] : Value();
+  const Value key = seen_rows(in[1], mask, of_key, line);
+  const Value value = seen_rows(in[2], mask, of_value, line);
   const Value products =
       apply(Matmul{.transpose_b = true}, {grouped(query * scale, of_key), key}, line);
-  const auto [scores, empty] =
-      masked(ungrouped(products, of_key), in.size() > 3 ? in[3] : Value(), is_causal, line);
+  const auto [scores, empty] = masked(ungrouped(products, of_key), mask, is_causal, line);
   Value weights = apply(Softmax{}, {scores}, line);
   if (dropout_p > 0) {
     Emitter* const graph = query.emitter();

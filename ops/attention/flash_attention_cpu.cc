@@ -14,6 +14,10 @@
 //                  dV += P^T G,   dK += dS^T Q,   dQ += dS K
 //              Items of one head write their dQ apart, and these are added in their order. How many
 //              there are follows from the sizes, so bits do not depend on the number of threads.
+//
+// What a query does not see has a weight of 0, which times an infinity or a NaN is a NaN. So blocks
+// of keys and values are scanned before they are multiplied by weights; one that is not finite is
+// multiplied row by row, without the pairs that are not seen.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -174,6 +178,37 @@ struct FlashScores {
   }
 
   static Reg exponential(Reg x) { return exp(Vector<T>(x)); }
+
+  bool sees(const FlashBlock& b, std::int64_t i, std::int64_t j) const {
+    if (b.key + j >= sizes.seen_by(b.query + i)) return false;
+    return mask.data == nullptr || mask.data[mask.heads[static_cast<std::size_t>(b.head)] +
+                                             (b.query + i) * mask.row + (b.key + j) * mask.column];
+  }
+  bool hides() const { return sizes.is_causal || mask.data != nullptr; }
+
+  /// to[queries, width] += weights[queries, kKeys] rows[keys, width], by `product` if the rows are
+  /// finite or all is seen.
+  void add_weighted(const FlashBlock& b, const OwnProduct& product, const T* weights, const T* rows,
+                    std::int64_t width, T* to) const {
+    if (!hides() || all_finite(rows, b.keys * width)) return product(weights, rows, to, to);
+    for (std::int64_t i = 0; i < b.queries; ++i) {
+      for (std::int64_t j = 0; j < b.keys; ++j) {
+        if (!sees(b, i, j)) continue;
+        for (std::int64_t k = 0; k < width; ++k) {
+          to[i * width + k] += weights[i * kKeys + j] * rows[j * width + k];
+        }
+      }
+    }
+  }
+  /// x - x is 0 for what is finite, and else NaN.
+  static bool all_finite(const T* x, std::int64_t n) {
+    Reg found = S::zero();
+    for_registers<T>(n, [&](const auto& load, const auto&, const auto&) {
+      const Reg v = load(x);
+      found = found + (v - v);
+    });
+    return S::sum(found) == T(0);
+  }
 };
 
 /// f(i) for each register that holds some of n elements, of which i is its first.
@@ -241,7 +276,8 @@ struct FlashForward : FlashScores<T> {
       for (std::int64_t i = 0; i < b.queries; ++i) {
         add_row(b, scores + i * kKeys, largest[i], factor[i], total[i], to + i * sizes.value_width);
       }
-      this->of(results, b)(scores, this->values_of(b), to, to);
+      this->add_weighted(b, this->of(results, b), scores, this->values_of(b), sizes.value_width,
+                         to);
     }
     finish(b, largest, total, any, to);
   }
@@ -413,7 +449,8 @@ struct FlashBackward : FlashScores<T> {
           this->of(values, b)(scores, g, value_to, value_to);
           this->of(keys, b)(changes, this->queries_of(b), key_to, key_to);
           T* const query_to = this->row(to, b, sizes.width);
-          this->of(queries, b)(changes, this->keys_of(b), query_to, query_to);
+          this->add_weighted(b, this->of(queries, b), changes, this->keys_of(b), sizes.width,
+                             query_to);
         }
       }
       multiply(key_to, b.keys * sizes.width, this->scale);

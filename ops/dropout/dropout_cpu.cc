@@ -67,8 +67,9 @@ void drop(T* to, const T* from, PhiloxKey key, std::uint64_t replay, std::uint64
     const std::int64_t count = std::min(kBlock - lead, end - i);
 #pragma GCC ivdep
     for (std::int64_t j = 0; j < count; ++j) {
-      const T factor = uniform(words[lead + j]) >= p ? scale : T(0);
-      to[i + j] = from[i + j] * factor;
+      // Chosen, not multiplied by 0: what is dropped may be infinite.
+      const T kept = from[i + j] * scale;
+      to[i + j] = uniform(words[lead + j]) >= p ? kept : T(0);
     }
     i += count;
   }

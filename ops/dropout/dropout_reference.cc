@@ -1,6 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
 
 #include "ops/dropout/dropout.h"
 #include "ops/rules/random.h"
@@ -32,7 +33,8 @@ Tensors reference(const Dropout& op, const Tensors& in) {
   } else {
     fill_mask<double>(op, mask, seed, replay);
   }
-  return {in[2] * mask.to(in[2].device())};
+  const at::Tensor factor = mask.to(in[2].device());
+  return {(in[2] * factor).masked_fill(at::eq(factor, 0), 0)};
 }
 
 }  // namespace metronome

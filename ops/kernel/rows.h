@@ -30,7 +30,7 @@ METRONOME_DEVICE T dropped(long long seed, long long replay, unsigned long long 
   const auto place = static_cast<unsigned long long>(i);
   const unsigned bits = philox(static_cast<unsigned long long>(seed),
                                static_cast<unsigned long long>(replay), key, place / 4)[place % 4];
-  return x * (uniform(bits) >= p ? scale : T(0));
+  return uniform(bits) >= p ? x * scale : T(0);  // what is dropped may be infinite
 }
 
 /// kCount neighbouring elements, where their address is a multiple of their bytes together.

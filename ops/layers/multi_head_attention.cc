@@ -109,6 +109,22 @@ Three heads_of(const Three& streams, const HeadSizes& sizes,
   return result;
 }
 
+/// Keys and values that are padding become zeros before they are projected: whatever they hold, the
+/// gradient of a projection is of the others alone. The query's own stream stays as it is, as its
+/// rows ask, too.
+Three without_padding(const Three& streams, const MultiHeadAttentionOptions& options, Line line) {
+  const Value& padding = options.key_padding_mask;
+  if (!padding.present() || padding.element() != bool_) return streams;
+  const Value hidden = padding.reshape({padding.size(0), padding.size(1), 1}, line);
+  Three result = streams;
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    if (streams[i].id() == streams[0].id()) continue;
+    const bool as_before = i == 2 && streams[2].id() == streams[1].id();
+    result[i] = as_before ? result[1] : where(hidden, 0.0, streams[i], line);
+  }
+  return result;
+}
+
 Value attended(Three streams, const HeadSizes& sizes, const MultiHeadAttentionOptions& options,
                Line line) {
   if (!options.batch_first) {
@@ -118,6 +134,7 @@ Value attended(Three streams, const HeadSizes& sizes, const MultiHeadAttentionOp
     streams[1] = one_key ? streams[0] : streams[1].transpose(0, 1, line);
     streams[2] = one_value ? streams[1] : streams[2].transpose(0, 1, line);
   }
+  streams = without_padding(streams, options, line);
   auto [query, key, value] = heads_of(streams, sizes, options, line);
   if (query.poisoned()) return query;
   if (options.rotary) {

@@ -90,6 +90,8 @@ Values UnrolledSequence::run() const {
     runs = mask();
     if (runs.poisoned()) return {};
     masks = steps_apart(runs, steps(), line);
+    // Not a number of a step that is not looked at may reach a gradient.
+    stream = where(runs, stream, 0.0, line);
   }
   for (std::int64_t layer = 0; layer < layers(); ++layer) {
     Values streams;
