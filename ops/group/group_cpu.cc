@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/runs.h"
 #include "ops/group/strip_plan_cpu.h"
 #include "ops/rules/by_element.h"
 
@@ -100,7 +102,14 @@ struct Walk {
     const RowData& spread = loads ? step.from[0] : step.to;
     char* strip = address(loads ? step.to : step.from[0], part, own);
     const std::int64_t still = loads ? 1 : step.from[0].step;
-    const std::int64_t moves = plan.strides[static_cast<std::size_t>(spread.index)].back();
+    const Shape& strides = plan.strides[static_cast<std::size_t>(spread.index)];
+    const std::int64_t moves = strides.back();
+    const std::span outer(strides.data(), plan.sizes.size());
+    if (loads && outer.size() <= RunWalk::kMostLoops) {
+      const char* const base = spread.base + part.begin * moves * spread.bytes;
+      return gather_runs({base, outer, moves, spread.bytes}, plan.sizes, part.run, part.runs,
+                         part.count, strip);
+    }
     for (std::int64_t k = 0; k < part.runs; ++k) {
       char* const memory = spread.base + offset(spread, part.run + k, part) * spread.bytes;
       if (loads) {

@@ -6,16 +6,20 @@
 //   [], [] and []                    none       RowRun: a run of one element
 //   [8, 4], [8, 4] and [8, 4]        32         RowRun, or ParallelRun on several threads
 //   [8, 4], [8, 4] and [4]           8, 4       Matrix: 8 rows of 4, pointers advance row by row
-//   [2, 3, 4], same and [2, 1, 4]    2, 3, 4    NestedRuns: 6 rows of 4, each divides its number
+//   [2, 3, 40], same and [2, 1, 40]  2, 3, 40   NestedRuns: 6 rows of 40, each divides its number
 //                                               by the sizes to find its operands
+//   [900, 4], [900, 4] and [4]       900, 4     ShortRuns: strips of 256 rows of 4, whose operands
+//                                               are gathered (ops/cpu/runs.h)
 //
 // An operand that is repeated along a loop moves by 0 there. Each thread's share but the last is a
 // multiple of kGrain elements (ops/cpu/parallel.h), or of the rows that hold so many at least.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows.h"
+#include "ops/cpu/runs.h"
 #include "ops/expr/nest.h"
 #include "ops/rules/by_element.h"
 
@@ -113,6 +117,51 @@ struct NestedRuns {
   }
 };
 
+/// Rows of few elements, many to a call.
+struct ShortRuns {
+  static constexpr std::int64_t kStrip = 1024;  ///< elements
+  static constexpr std::int64_t kLongest = 32;  ///< of a run: a call costs as much as so many
+  static constexpr std::int64_t kLeastRows = 16;
+  static constexpr std::int64_t kWidest = 8;  ///< bytes of an element
+
+  RowRun run;  ///< of the first row
+  std::vector<std::int64_t> sizes;
+  std::array<std::vector<std::int64_t>, kOperands> strides;  ///< [operand][loop]
+  std::array<bool, kOperands> dense{};                       ///< lies as the result does
+  std::array<std::int64_t, kOperands> bytes{};
+  std::size_t count;  ///< of operands
+  std::int64_t rows;
+  std::int64_t out_bytes;  ///< of an element
+  int threads;
+
+  void operator()() const {
+    const std::int64_t together = kStrip / run.n, strips = (rows + together - 1) / together;
+    parallel_for(threads, strips, (kGrain + kStrip - 1) / kStrip,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t s = begin; s < end; ++s) {
+                     const std::int64_t first = s * together;
+                     compute(first, std::min(together, rows - first));
+                   }
+                 });
+  }
+
+  void compute(std::int64_t first, std::int64_t runs) const {
+    alignas(64) char strips[kOperands][kStrip * kWidest];
+    std::array<const void*, kOperands> from{};
+    std::array<std::int64_t, kOperands> steps{};
+    for (std::size_t k = 0; k < count; ++k) {
+      steps[k] = 1;
+      from[k] = run.in[k] + first * run.n * bytes[k];
+      if (dense[k]) continue;
+      from[k] = strips[k];
+      gather_runs({run.in[k], strides[k], run.steps[k], bytes[k]}, sizes, first, runs, run.n,
+                  strips[k]);
+    }
+    run.row(run.numbers, run.out + first * run.n * out_bytes, from.data(), steps.data(),
+            runs * run.n);
+  }
+};
+
 template <class T>
 void copy_elements(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
                    std::int64_t n) {
@@ -157,6 +206,16 @@ CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, v
     if (threads <= 1) return CpuKernel(run);
     for (std::size_t k = 0; k < count; ++k) bytes[k] *= run.steps[k];
     return CpuKernel(ParallelRun{run, element, bytes, threads});
+  }
+  const bool short_runs = run.n <= ShortRuns::kLongest && rows >= ShortRuns::kLeastRows;
+  if (short_runs && outer <= RunWalk::kMostLoops) {
+    const std::vector<std::int64_t> sizes(nest.sizes.begin(), nest.sizes.end() - 1);
+    ShortRuns runs{run, sizes, {}, {}, bytes, count, rows, element, threads};
+    for (std::size_t k = 0; k < count; ++k) {
+      runs.dense[k] = nest.strides[k + 1] == nest.strides[0];
+      runs.strides[k].assign(nest.strides[k + 1].begin(), nest.strides[k + 1].end() - 1);
+    }
+    return CpuKernel(std::move(runs));
   }
   if (outer == 1) return CpuKernel(Matrix{run, rows, run.n * element, moves[0], grain, threads});
   nest.sizes.pop_back();
