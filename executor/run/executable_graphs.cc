@@ -1,4 +1,4 @@
-// Which of the graphs that were compiled together a step runs.
+// The graph that a step runs, of those that were compiled together.
 //
 //   explore  obs [1, 3], noise [1, 1] --.
 //   policy   obs [1, 3] ----------------+-- {{"obs", o}} fits both: refused

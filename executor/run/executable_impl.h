@@ -96,7 +96,7 @@ struct Executable::Impl {
   Fed fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   mutable bool warned = false;  ///< of a fault
-  /// Of readables and, behind them, storages; absent with a watch.
+  /// It looks at readables and, behind them, storages; absent with a watch.
   mutable std::optional<executor::NanLookout> nan_lookout;
   std::string half_changed;  ///< the error of the step that left storages so; empty: none did
   std::optional<executor::Tracing> tracing;  ///< absent unless `start_trace` was called

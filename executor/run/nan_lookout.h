@@ -10,7 +10,7 @@
 
 namespace metronome::executor {
 
-/// What warnings of a NaN advise.
+/// The advice of warnings of a NaN.
 inline constexpr const char* kWatchAdvice =
     "compile with CompileOptions::watch to be told of the node that made the first one";
 

@@ -19,6 +19,7 @@ template <ReduceKind kKind, class T>
 struct Fold {
   using V = Vector<T>;
   using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+  using Part = T;  ///< of columns
   static constexpr bool kMax = kKind == ReduceKind::max;
   static constexpr bool kMin = kKind == ReduceKind::min;
   static constexpr std::int64_t kBlock = 4096;
@@ -64,6 +65,11 @@ struct Fold {
     } else {
       return x;
     }
+  }
+  /// The same of one element.
+  static Part part_of(T x) {
+    if constexpr (kKind == ReduceKind::sum_squares) return static_cast<T>(x * x);
+    return x;
   }
   /// `count` elements, fewer than a vector; the other lanes change nothing.
   static V part(const T* p, std::int64_t n) {
@@ -207,5 +213,56 @@ struct Fold {
     }
   }
 };
+
+/// Sums of squares in f64 throughout, as the square of an f32 may leave its range; the root is
+/// taken of the whole.
+template <>
+struct Fold<ReduceKind::norm, float> {
+  using Total = double;
+  using Part = double;
+  static constexpr std::int64_t kBlock = 4096;
+  static constexpr std::int64_t kStrip = 4 * kLanes<float>;
+  static constexpr bool kWidens = false;
+
+  template <class S>
+  static constexpr S start() {
+    return S(0);
+  }
+  static double join_one(double a, double b) { return a + b; }
+  static double part_of(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+
+  static double run(const float* p, std::int64_t n) {
+    using S = Simd<float>;
+    using D = Simd<double>;
+    constexpr std::int64_t kStep = S::kWidth;
+    D::Reg low[2] = {D::zero(), D::zero()}, high[2] = {D::zero(), D::zero()};
+    const auto add = [&](S::Reg x, int k) {
+      const D::Reg a = low_half(x), b = high_half(x);
+      low[k] = D::fma(a, a, low[k]);
+      high[k] = D::fma(b, b, high[k]);
+    };
+    std::int64_t i = 0;
+    for (; i + 2 * kStep <= n; i += 2 * kStep) {
+      add(S::load(p + i), 0);
+      add(S::load(p + i + kStep), 1);
+    }
+    if (i + kStep <= n) add(S::load(p + i), 0), i += kStep;
+    if (i < n) add(S::load(p + i, S::mask(n - i)), 1);
+    return D::sum((low[0] + high[0]) + (low[1] + high[1]));
+  }
+
+  static void columns(double* total, const float* p, std::int64_t rows, std::int64_t step,
+                      std::int64_t width) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < width; ++c) {
+        const auto x = static_cast<double>(p[r * step + c]);
+        total[c] += x * x;
+      }
+    }
+  }
+};
+
+template <>
+struct Fold<ReduceKind::norm, double> : Fold<ReduceKind::sum_squares, double> {};
 
 }  // namespace metronome::METRONOME_ISA

@@ -18,6 +18,12 @@ inline Vector<T> select(const Vector<T>& mask, const Vector<T>& yes, const Vecto
   return Vector<T>::blendv(no, yes, mask);
 }
 
+/// 0 where `gradient` is 0, else `product`, of which it is a factor.
+template <class T>
+inline Vector<T> unless_0(const Vector<T>& gradient, const Vector<T>& product) {
+  return select(gradient == Vector<T>(T(0)), Vector<T>(T(0)), product);
+}
+
 /// The same of bits, without a branch, so that the compiler makes vectors of it.
 template <std::unsigned_integral U>
 inline U select(std::uint8_t mask, U yes, U no) {
@@ -97,16 +103,21 @@ inline Vector<T> sigmoid(const Vector<T>& x) {
   const Vector<T> e = exp(neg(x.abs()));
   return if_less(x, Vector<T>(0), e, Vector<T>(1)) / (Vector<T>(1) + e);
 }
+/// x, but -1000 below it: a factor of what is 0 there, as -inf times 0 is no number.
+template <class T>
+inline Vector<T> above_nothing(const Vector<T>& x) {
+  return if_less(x, Vector<T>(T(-1000)), Vector<T>(T(-1000)), x);
+}
 /// x * sigmoid(x), rounded once less.
 template <class T>
 inline Vector<T> silu(const Vector<T>& x) {
   const Vector<T> e = exp(neg(x.abs()));
-  return x * if_less(x, Vector<T>(0), e, Vector<T>(1)) / (Vector<T>(1) + e);
+  return above_nothing(x) * if_less(x, Vector<T>(0), e, Vector<T>(1)) / (Vector<T>(1) + e);
 }
 /// x * Phi(x), Phi the normal distribution function.
 template <class T>
 inline Vector<T> gelu(const Vector<T>& x) {
-  return x * normal(x).below;
+  return above_nothing(x) * normal(x).below;
 }
 /// Phi(x) + x * phi(x), phi the density.
 template <class T>
@@ -115,10 +126,19 @@ inline Vector<T> gelu_slope(const Vector<T>& x) {
   const Vector<T> inside = at::vec::clamp(x, Vector<T>(-kNormalEnd<T>), Vector<T>(kNormalEnd<T>));
   return at_x.below + inside * (Vector<T>(0.39894228040143267794) * at_x.bell);
 }
+/// g (sigmoid(x) - target); where the target is 1, -g sigmoid(-x), which keeps its digits.
+template <class T>
+inline Vector<T> bce_gradient(const Vector<T>& g, const Vector<T>& x, const Vector<T>& target) {
+  const Vector<T> zero(T(0)), one(T(1)), e = exp(neg(x.abs())), is_one = target == one;
+  const Vector<T> of_x = if_less(x, zero, e, one), of_minus_x = if_less(x, zero, one, e);
+  const Vector<T> s = select(is_one, of_minus_x, of_x) / (one + e);
+  return select(is_one, neg(g) * s, g * (s - target));
+}
 template <class T>
 inline Vector<T> silu_slope(const Vector<T>& x) {
-  const Vector<T> s = sigmoid(x);
-  return s * (Vector<T>(1) + x * (Vector<T>(1) - s));
+  const Vector<T> s = sigmoid(x), end(T(1000));
+  const Vector<T> inside = if_less(end, x, end, above_nothing(x));
+  return s * (Vector<T>(1) + inside * (Vector<T>(1) - s));
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -83,9 +83,24 @@ struct NormForward {
       }
     });
     std::array<T, 4> s = sums<T, R>(squares[0]);
-    for (T& each : s) each = T(1) / std::sqrt(each / static_cast<T>(width) + eps);
-    for (std::size_t r = 0; r < R; ++r) lines.scale[r] = S::set(s[r]);
+    for (std::size_t r = 0; r < R; ++r) {
+      const bool beyond = !(s[r] < std::numeric_limits<T>::infinity());
+      s[r] = beyond ? scale_again(from + static_cast<std::int64_t>(r) * width)
+                    : T(1) / std::sqrt(s[r] / static_cast<T>(width) + eps);
+      lines.scale[r] = S::set(s[r]);
+    }
     if (rstd) std::copy(s.begin(), s.begin() + R, rstd + row);
+  }
+
+  // rstd of a row whose squares are beyond T's range, from smaller numbers.
+  T scale_again(const T* from) const {
+    constexpr double kSmaller = sizeof(T) == 4 ? 1 : 0x1p-600;
+    double squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const double x = static_cast<double>(from[i]) * kSmaller;
+      squares += x * x;
+    }
+    return static_cast<T>(kSmaller / std::sqrt(squares / static_cast<double>(width)));
   }
 
   // Mean first, then the squares of what differs from it: no cancellation. A mean far from zero,

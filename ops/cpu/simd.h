@@ -70,6 +70,14 @@ struct Simd<double> {
   static double maximum(Reg x) { return _mm512_reduce_max_pd(x); }
 };
 
+/// The halves of a register in f64.
+inline Simd<double>::Reg low_half(Simd<float>::Reg x) {
+  return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+inline Simd<double>::Reg high_half(Simd<float>::Reg x) {
+  return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+}
+
 #else
 
 constexpr int kRegisters = 16;
@@ -138,6 +146,14 @@ struct Simd<double> {
     return _mm_cvtsd_f64(_mm_max_sd(s, _mm_unpackhi_pd(s, s)));
   }
 };
+
+/// The halves of a register in f64.
+inline Simd<double>::Reg low_half(Simd<float>::Reg x) {
+  return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+inline Simd<double>::Reg high_half(Simd<float>::Reg x) {
+  return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
 
 #endif
 

@@ -100,6 +100,8 @@ Value unchanged_operand(const Elementwise& op, std::span<const Value> in) {
       return is(1, 0) ? in[0] : Value();
     case Function::mul:
       return is(1, 1) ? in[0] : is(0, 1) ? in[1] : Value();
+    case Function::mul_grad:
+    case Function::quotient_grad:
     case Function::div:
       return is(1, 1) ? in[0] : Value();
     case Function::pow_scalar:

@@ -26,8 +26,10 @@ Fillings filling(Function function, int operand) {
     case Function::reciprocal_grad:
       return {.low = 0.5, .high = 2};
     case Function::div:
+    case Function::quotient_grad:
     case Function::fmod:
       return operand == 1 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
+    case Function::norm_grad:
     case Function::div_grad:
       return operand == 2 ? Fillings{.low = 0.5, .high = 2} : Fillings{};
     case Function::tanh_grad:
@@ -41,6 +43,7 @@ Fillings filling(Function function, int operand) {
     case Function::tanh:
     case Function::sigmoid:
     case Function::softplus:
+    case Function::softsign:
       return {.low = -6, .high = 6};
     default:
       return {};

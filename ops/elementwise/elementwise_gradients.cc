@@ -1,7 +1,11 @@
 // The gradients of the table's rows, in the language of the table.
+#include <cmath>
+#include <optional>
+
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/number_of.h"
 #include "ops/expr/functions.h"
 #include "ops/expr/sums.h"
 
@@ -24,6 +28,16 @@ const Value none;
 Value undefined() { throw InternalError("a gradient is not differentiated again"); }
 
 Value zero(const Value& g) { return make_constant(g.emitter(), 0, {g.element(), {}}, Line{}); }
+
+/// g * y and g / y, 0 where g is. A number needs no look.
+Value times(const Value& g, const Value& y) {
+  const std::optional<double> number = number_of(y);
+  return number && std::isfinite(*number) ? g * y : mul_grad({g, y});
+}
+Value over(const Value& g, const Value& y) {
+  const std::optional<double> number = number_of(y);
+  return number && *number != 0 && !std::isnan(*number) ? g / y : quotient_grad({g, y});
+}
 
 Values gradients(const Elementwise& op, const Vjp& v) {
   [[maybe_unused]] const double a = op.a, b = op.b;

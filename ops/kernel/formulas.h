@@ -67,6 +67,11 @@ template <class T>
 METRONOME_DEVICE T select(bool which, T yes, T no) {
   return which ? yes : no;
 }
+/// 0 where `gradient` is 0, else `product`, of which it is a factor.
+template <class T>
+METRONOME_DEVICE T unless_0(T gradient, T product) {
+  return gradient == T(0) ? T(0) : product;
+}
 /// A NaN operand is the result.
 template <class T>
 METRONOME_DEVICE T minimum(T x, T y) {
@@ -83,11 +88,16 @@ METRONOME_DEVICE T sigmoid(T x) {
   const T e = exp(-abs(x));
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
+/// x, but -1000 below it: a factor of what is 0 there, as -inf times 0 is no number.
+template <class T>
+METRONOME_DEVICE T above_nothing(T x) {
+  return x < T(-1000) ? T(-1000) : x;
+}
 /// x * sigmoid(x), rounded once less.
 template <class T>
 METRONOME_DEVICE T silu(T x) {
   const T e = exp(-abs(x));
-  return x * (x < T(0) ? e : T(1)) / (T(1) + e);
+  return above_nothing(x) * (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 /// Beyond +-kNormalEnd the normal distribution is cut off, at 8e-24 in f32 and 6e-300 in f64: its
 /// tail would sink into subnormal numbers.
@@ -101,7 +111,7 @@ METRONOME_DEVICE T normal_below(T x) {
 }
 template <class T>
 METRONOME_DEVICE T gelu(T x) {
-  return x * normal_below(x);
+  return above_nothing(x) * normal_below(x);
 }
 /// Phi(x) + x * phi(x), phi the density.
 template <class T>
@@ -109,10 +119,18 @@ METRONOME_DEVICE T gelu_slope(T x) {
   if (x <= -kNormalEnd<T> || x >= kNormalEnd<T>) return x < T(0) ? T(0) : T(1);
   return normal_below(x) + x * (T(0.39894228040143267794) * exp(T(-0.5) * x * x));
 }
+/// g (sigmoid(x) - target); where the target is 1, -g sigmoid(-x), which keeps its digits.
+template <class T>
+METRONOME_DEVICE T bce_gradient(T g, T x, T target) {
+  const T e = exp(-abs(x));
+  const bool is_one = target == T(1), takes_e = (x < T(0)) != is_one;
+  const T s = (takes_e ? e : T(1)) / (T(1) + e);
+  return is_one ? -g * s : g * (s - target);
+}
 template <class T>
 METRONOME_DEVICE T silu_slope(T x) {
-  const T s = sigmoid(x);
-  return s * (T(1) + x * (T(1) - s));
+  const T s = sigmoid(x), inside = x > T(1000) ? T(1000) : above_nothing(x);
+  return s * (T(1) + inside * (T(1) - s));
 }
 
 }  // namespace metronome::cuda::formula

@@ -11,6 +11,10 @@ METRONOME_DEVICE float exp_of(float x) { return ::expf(x); }
 METRONOME_DEVICE double exp_of(double x) { return ::exp(x); }
 METRONOME_DEVICE float log_of(float x) { return ::logf(x); }
 METRONOME_DEVICE double log_of(double x) { return ::log(x); }
+METRONOME_DEVICE float log1p_of(float x) { return ::log1pf(x); }
+METRONOME_DEVICE double log1p_of(double x) { return ::log1p(x); }
+METRONOME_DEVICE float expm1_of(float x) { return ::expm1f(x); }
+METRONOME_DEVICE double expm1_of(double x) { return ::expm1(x); }
 METRONOME_DEVICE float sqrt_of(float x) { return ::sqrtf(x); }
 METRONOME_DEVICE double sqrt_of(double x) { return ::sqrt(x); }
 METRONOME_DEVICE float fma_of(float x, float y, float z) { return ::fmaf(x, y, z); }
@@ -21,6 +25,10 @@ METRONOME_DEVICE float exp_of(float x) { return __builtin_expf(x); }
 METRONOME_DEVICE double exp_of(double x) { return __builtin_exp(x); }
 METRONOME_DEVICE float log_of(float x) { return __builtin_logf(x); }
 METRONOME_DEVICE double log_of(double x) { return __builtin_log(x); }
+METRONOME_DEVICE float log1p_of(float x) { return __builtin_log1pf(x); }
+METRONOME_DEVICE double log1p_of(double x) { return __builtin_log1p(x); }
+METRONOME_DEVICE float expm1_of(float x) { return __builtin_expm1f(x); }
+METRONOME_DEVICE double expm1_of(double x) { return __builtin_expm1(x); }
 METRONOME_DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 METRONOME_DEVICE double sqrt_of(double x) { return __builtin_sqrt(x); }
 METRONOME_DEVICE float fma_of(float x, float y, float z) { return __builtin_fmaf(x, y, z); }

@@ -101,6 +101,11 @@ struct NormForward {
       line = {average, scale, -rest * scale};
     } else {
       line.scale = T(1) / sqrt_of(average + eps);
+      const bool beyond = !(average < Range<T>::highest());
+      if (c.ballot(beyond) != 0) {
+        const T found_again = scale_again(c, team, count, T(0), element);
+        if (beyond) line.scale = found_again;
+      }
     }
     walk<Loaded>(
         team.rank, team.size, count,

@@ -9,6 +9,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/expr/functions.h"
 #include "ops/language/composed.h"
 #include "ops/language/init.h"
@@ -32,6 +33,10 @@ Value elu_of(Value x, double alpha) {
   return where(above, x, expm1(where(above, 0.0, x)) * alpha);
 }
 
+/// Below it exp(x) is 0 in f64 too: what is multiplied by that ends here, as -inf times 0 is no
+/// number.
+constexpr double kNothing = -1000;
+
 Value hardsigmoid_of(Value x) {
   return where(x <= -3.0, 0.0, where(x >= 3.0, 1.0, (x + 3.0) / 6.0));
 }
@@ -40,7 +45,14 @@ Value gelu_tanh_of(Value x) {
   constexpr double kTwice = 1.59576912160573071176;  // 2 sqrt(2 / pi)
   constexpr double kEnd = 30;  // sigmoid is 0 or 1 well before, and the cube overflows well behind
   const Value near = clamp(x, -kEnd, kEnd);
-  return x * sigmoid((near + square(near) * near * 0.044715) * kTwice);
+  return maximum(x, kNothing) * sigmoid((near + square(near) * near * 0.044715) * kTwice);
+}
+
+/// Above 50 it is x in f64 too.
+Value mish_of(Value x) {
+  constexpr double kEnd = 50;
+  const Value near = clamp(x, kNothing, kEnd);
+  return where(x > kEnd, x, near * tanh(softplus(near)));
 }
 
 /// The weights lie along the axis of channels.
@@ -59,13 +71,13 @@ Value formula(Activation::Kind kind, Value x) {
     case Activation::Kind::relu6:
       return between(x, 0, 6);
     case Activation::Kind::mish:
-      return x * tanh(softplus(x));
+      return mish_of(x);
     case Activation::Kind::hardswish:
-      return x * hardsigmoid_of(x);
+      return maximum(x, -3.0) * hardsigmoid_of(x);
     case Activation::Kind::hardsigmoid:
       return hardsigmoid_of(x);
     case Activation::Kind::softsign:
-      return x / (abs(x) + 1.0);
+      return elementwise(Function::softsign, {x});
     case Activation::Kind::logsigmoid:
       return -softplus(-x);
     case Activation::Kind::gelu_tanh:

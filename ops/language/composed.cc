@@ -70,11 +70,6 @@ void require_axis(const Value& x, std::int64_t axis) {
                     : fmt::format("an axis from {} to {}, but {}", -x.rank(), x.rank() - 1, axis)};
 }
 
-Value sqrt_flat_at_0(Value x) {
-  const Value is_0 = equal(x, 0.0);
-  return where(is_0, 0.0, sqrt(where(is_0, 1.0, x)));
-}
-
 Value above_0(Value x) { return where(x < 0.0, 0.0, x); }
 
 Value at_least(Value x, double least) {

@@ -23,8 +23,6 @@ void require_alike(std::initializer_list<Value> operands);
 /// Throws where the axis is none of x; a negative one counts from the end.
 void require_axis(const Value& x, std::int64_t axis);
 
-/// sqrt(x), but no gradient where x is 0, where its slope is infinite.
-Value sqrt_flat_at_0(Value x);
 /// max(x, 0) whose gradient at 0 is whole, as that of PyTorch's clamp_min.
 Value above_0(Value x);
 /// max(x, least), through which gradients flow as if it were x.

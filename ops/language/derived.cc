@@ -42,11 +42,17 @@ std::int64_t reduced_count(const Value& x, const Axes& axes) {
 }
 
 Value norm_of(Value x, double p, const Axes& axes, bool keep) {
-  if (p == 2) return sqrt_flat_at_0(sum_squares(x, axes, keep));
+  if (p == 2) return Reduction{ReduceKind::norm}(x, axes, keep);
   if (p == 1) return sum(abs(x), axes, keep);
   if (std::isinf(p)) return max(abs(x), axes, keep);
-  const Value total = sum(pow(abs(x), p), axes, keep), is_0 = equal(total, 0.0);
-  return where(is_0, 0.0, pow(where(is_0, 1.0, total), 1 / p));
+  if (reduced_count(x, axes) == 0) return sum(x, axes, keep);
+  // Powers of parts of the largest, which neither overflow nor all sink to 0.
+  const Value largest = stop_gradient(max(abs(x), axes, true));
+  const Value none = logical_or(equal(largest, 0.0), not_equal(largest - largest, 0.0));
+  const Value scale = where(none, 1.0, largest);
+  const Value total = sum(pow(abs(x / scale), p), axes, keep), is_0 = equal(total, 0.0);
+  const Value root = where(is_0, 0.0, pow(where(is_0, 1.0, total), 1 / p));
+  return root * scale.reshape(root.shape());
 }
 
 Value var_of(Value x, const Axes& axes, const VarOptions& options) {
@@ -132,8 +138,10 @@ Value logsumexp(Value x, Axes axes, bool keep, Line line) {
         // An infinity stays where it is: less itself it would be no number.
         const Value largest = stop_gradient(max(x, axes, true));
         const Value base = where(equal(largest - largest, 0.0), largest, 0.0);
-        const Value result = log(sum(exp(x - base), axes, keep));
-        return result + base.reshape(result.shape());
+        // Nothing is left of -inf alone to divide a gradient by: it is 0.
+        const Value total = sum(exp(x - base), axes, keep), none = equal(total, 0.0);
+        const Value result = log(where(none, 1.0, total)) + base.reshape(total.shape());
+        return where(none, -std::numeric_limits<double>::infinity(), result);
       });
 }
 
@@ -146,7 +154,10 @@ Value var(Value x, Axes axes, VarOptions options, Line line) {
 Value stddev(Value x, Axes axes, VarOptions options, Line line) {
   return composed(
       "stddev", {x}, line, [&] { require_variance(x, axes, options); },
-      [&] { return sqrt_flat_at_0(var_of(x, axes, options)); });
+      [&] {
+        const double count = static_cast<double>(reduced_count(x, axes)) - options.correction;
+        return norm_of(x - mean(x, axes, true), 2, axes, options.keep) * (1 / std::sqrt(count));
+      });
 }
 
 Value norm(Value x, double p, Axes axes, bool keep, Line line) {

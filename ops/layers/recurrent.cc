@@ -50,6 +50,8 @@ struct Sequence {
   void check() const;
   std::vector<Weights> make_weights() const;
   bool as_one_call() const;
+  /// The results of a sequence of no steps.
+  Recurrent first_states() const;
   Recurrent run() const;
 };
 
@@ -74,8 +76,8 @@ void Sequence::check() const {
                       "for a dropout behind the last layer: through(mt::dropout(p))"};
   }
   require_floating(x.type());
-  if (x.rank() != 3 || std::ranges::min(x.shape()) < 1) {
-    throw Requirement{fmt::format("an operand {} of 1 or more each, but {}",
+  if (x.rank() != 3 || rows() < 1 || x.size(-1) < 1) {
+    throw Requirement{fmt::format("an operand {} of 1 or more rows and numbers, but {}",
                                   options.batch_first ? "[N, T, in]" : "[T, N, in]",
                                   to_string(x.type()))};
   }
@@ -115,10 +117,23 @@ bool Sequence::as_one_call() const {
          !start.lengths.present();
 }
 
+Recurrent Sequence::first_states() const {
+  const std::int64_t width = directions() * hidden;
+  const auto zeros_of = [&](Shape shape) {
+    return make_constant(emitter(), 0, {x.element(), std::move(shape)}, line);
+  };
+  const auto state = [&](const Value& given) {
+    return given.present() ? given : zeros_of({options.layers * directions(), rows(), hidden});
+  };
+  return {zeros_of(options.batch_first ? Shape{rows(), 0, width} : Shape{0, rows(), width}),
+          state(start.hidden), keeps_cell() ? state(start.cell) : Value()};
+}
+
 Recurrent Sequence::run() const {
   const PathScope scope(emitter(), name(), PathScope::Kind::layer);
   const std::vector<Weights> weights = make_weights();
   if (weights.back().poisoned()) return nothing();
+  if (steps() == 0) return first_states();
   Values results;
   if (as_one_call()) {
     const RecurrentSequence op{

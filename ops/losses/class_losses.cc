@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <limits>
 #include <string_view>
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/expr/functions.h"
 #include "ops/language/composed.h"
 #include "ops/language/layers.h"
@@ -19,6 +21,8 @@
 
 namespace metronome {
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Picks from each row of [..., classes] the element of its target; 0 if the target is ignored.
 Value of_target(Value rows, Value targets, std::int64_t ignored) {
@@ -122,12 +126,13 @@ Value kl_div(Value log_probabilities, Value target, KlDivOptions options, Line l
     require_some(target, options.reduction);
   };
   return composed("kl_div", {log_probabilities, target}, line, check, [&] {
-    if (options.log_target) {
-      return reduced(exp(target) * (target - log_probabilities), options.reduction);
-    }
-    const Value none = equal(target, 0.0);
-    const Value entropy = where(none, 0.0, target * log(where(none, 1.0, target)));
-    return reduced(entropy - target * log_probabilities, options.reduction);
+    // A class of no probability adds nothing, whatever is predicted: 0 times infinity is 0 here.
+    const Value none = equal(target, options.log_target ? -kInfinity : 0.0);
+    const Value some = where(none, options.log_target ? 0.0 : 1.0, target);
+    const Value apart =
+        (options.log_target ? some : log(some)) - where(none, 0.0, log_probabilities);
+    return reduced(where(none, 0.0, (options.log_target ? exp(some) : some) * apart),
+                   options.reduction);
   });
 }
 
@@ -162,10 +167,9 @@ Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions opti
   const auto build = [&] {
     Value each;
     if (options.pos_weight.present()) {
-      const Value factor = (options.pos_weight - 1.0) * target + 1.0;
-      each = (1.0 - target) * logits + factor * softplus(-logits);
+      each = (1.0 - target) * softplus(logits) + options.pos_weight * target * softplus(-logits);
     } else {
-      each = softplus(logits) - target * logits;
+      each = elementwise(Function::bce_with_logits, {logits, target});
     }
     if (options.weight.present()) each = each * options.weight;
     return reduced(each, options.reduction);
@@ -187,8 +191,11 @@ Value sigmoid_focal_loss(Value logits, Value target, FocalOptions options, Line 
     require_some(target, options.reduction);
   };
   return composed("sigmoid_focal_loss", {logits, target}, line, check, [&] {
-    const Value missed = sigmoid(logits) * (1.0 - target) + sigmoid(-logits) * target;
-    Value each = (softplus(logits) - target * logits) * pow(missed, options.gamma);
+    // Not 0, of which a power below 1 has an infinite slope, to be multiplied by a loss of 0.
+    const Value missed =
+        at_least(sigmoid(logits) * (1.0 - target) + sigmoid(-logits) * target, 1e-37);
+    Value each =
+        elementwise(Function::bce_with_logits, {logits, target}) * pow(missed, options.gamma);
     if (options.alpha >= 0) {
       each = each * (target * options.alpha + (1.0 - target) * (1 - options.alpha));
     }

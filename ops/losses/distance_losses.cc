@@ -115,8 +115,13 @@ Value cosine_embedding_loss(Value a, Value b, Value y, MarginOptions options, Li
   };
   return composed("cosine_embedding_loss", {a, b, y}, line, check, [&] {
     constexpr double kLeast = 1e-12;  // PyTorch's
-    const Value sizes = (sum_squares(a, -1) + kLeast) * (sum_squares(b, -1) + kLeast);
-    const Value cosine = sum(a * b, -1) / sqrt(sizes);
+    // x / sqrt(|x|^2 + kLeast), without the square of a large |x|.
+    const auto direction = [](const Value& x) {
+      const Value size = norm(x, 2, -1, true), least = maximum(size, std::sqrt(kLeast));
+      const Value apart = size / least, floor = std::sqrt(kLeast) / least;
+      return x / (least * sqrt(square(apart) + square(floor)));
+    };
+    const Value cosine = sum(direction(a) * direction(b), -1);
     const Value alike = where(equal(y, 1.0), 1.0 - cosine, 0.0);
     const Value apart = where(equal(y, -1.0), above_0(cosine - options.margin), 0.0);
     return reduced(alike + apart, options.reduction);
@@ -150,8 +155,11 @@ Value poisson_nll_loss(Value prediction, Value target, PoissonNllOptions options
     require_numbers({prediction, target}, options.reduction);
   };
   return composed("poisson_nll_loss", {prediction, target}, line, check, [&] {
-    Value each = options.log_input ? exp(prediction) - target * prediction
-                                   : prediction - target * log(prediction + options.eps);
+    // A target of 0 counts nothing, also where the logarithm is infinite.
+    const Value none = equal(target, 0.0);
+    const Value rate = options.log_input ? exp(prediction) : prediction;
+    const Value logarithm = options.log_input ? prediction : log(prediction + options.eps);
+    Value each = rate - target * where(none, 0.0, logarithm);
     if (options.full) {
       const Value few = target <= 1.0, many = where(few, 2.0, target);
       const Value stirling = many * log(many) - many + log(many * (2 * std::numbers::pi)) * 0.5;

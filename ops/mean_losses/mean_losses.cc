@@ -4,6 +4,7 @@
 
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/expr/functions.h"
 #include "ops/mean_losses/targets.h"
 #include "ops/pick/pick.h"
@@ -91,7 +92,7 @@ Values CrossEntropyLoss::lower(std::span<const Value> in) const {
 Types BceWithLogitsLoss::infer(std::span<const Type> in) const { return scalar_of_equal(in); }
 
 Values BceWithLogitsLoss::lower(std::span<const Value> in) const {
-  return {mean(softplus(in[0]) - in[1] * in[0])};
+  return {mean(elementwise(Function::bce_with_logits, {in[0], in[1]}))};
 }
 
 }  // namespace metronome

@@ -66,8 +66,8 @@ struct CrossEntropyLoss {
 };
 METRONOME_COMPOSITE(CrossEntropyLoss);
 
-/// Mean of -(target log s + (1 - target) log(1 - s)), s = sigmoid(logits), as log(1 + exp(logits))
-/// - target * logits, which neither overflows nor loses digits. Operands of one floating type.
+/// Mean of -(target log s + (1 - target) log(1 - s)), s = sigmoid(logits), which neither overflows
+/// nor loses digits in either tail, as its slope does not. Operands of one floating type.
 struct BceWithLogitsLoss {
   static constexpr std::string_view name = "bce_with_logits_loss";
   bool operator==(const BceWithLogitsLoss&) const = default;

@@ -153,7 +153,8 @@ std::optional<Requirement> adam_mistake(const T& rule) {
 Value gradient_norm(const Values& gradients) {
   Value total;
   for (const Value& gradient : gradients) {
-    const Value squares = sum_squares(gradient).cast(f64);
+    // The squares of an f32 may leave its range.
+    const Value squares = square(Reduction{ReduceKind::norm}(gradient).cast(f64));
     total = total.present() ? total + squares : squares;
   }
   return sqrt(total);
@@ -180,7 +181,8 @@ Value update_ratio(Value parameter, Line line) {
   const LineScope scope(emitter, line);
   const Value after = emitter->source(make_op(AfterUpdate{read->storage, parameter.type()}),
                                       parameter.node().path, line);
-  return sqrt(sum_squares(after - parameter).cast(f64) / sum_squares(parameter).cast(f64));
+  const Reduction norm{ReduceKind::norm};
+  return norm(after - parameter).cast(f64) / norm(parameter).cast(f64);
 }
 
 std::string Adam::attributes() const { return adam_attributes(*this) + (lazy ? " lazy" : ""); }

@@ -33,6 +33,7 @@ Types Reduce::infer(std::span<const Type> in) const {
       break;
     case Kind::mean:
     case Kind::sum_squares:
+    case Kind::norm:
       require_floating(in[0]);
       break;
   }
@@ -44,7 +45,7 @@ Types Reduce::infer(std::span<const Type> in) const {
     reduced[d] = true;
     elements *= in[0].shape[d];
   }
-  if (elements == 0 && kind != Kind::sum && kind != Kind::sum_squares) {
+  if (elements == 0 && (kind == Kind::max || kind == Kind::min)) {
     throw Requirement{"one element or more along the axes, but 0"};
   }
   Type result{in[0].element, {}};
@@ -68,6 +69,8 @@ Values Reduce::vjp(const Vjp& v) const {
       return {expand(g * (1.0 / static_cast<double>(elements)), x.shape())};
     case Kind::sum_squares:
       return {elementwise(Function::square_grad, {g, x})};
+    case Kind::norm:
+      return {elementwise(Function::norm_grad, {g, x, v.out(0).reshape(kept)})};
     case Kind::max:
     case Kind::min: {
       const Value out = v.out(0).reshape(kept), hit = equal(x, out);
@@ -80,7 +83,7 @@ Values Reduce::vjp(const Vjp& v) const {
 }
 
 Value Reduce::fold(std::span<const Value> in) const {
-  if (kind == Kind::sum_squares) return {};
+  if (kind == Kind::sum_squares || kind == Kind::norm) return {};
   for (const std::int64_t axis : axes) {
     if (in[0].shape()[axis] != 1) return {};
   }
@@ -162,7 +165,8 @@ std::vector<Case> Reduce::cases() {
       {"few columns, for threads", {40000, 5}, {0}},
   };
   std::vector<Case> cases;
-  for (const Kind kind : {Kind::sum, Kind::mean, Kind::max, Kind::min, Kind::sum_squares}) {
+  for (const Kind kind :
+       {Kind::sum, Kind::mean, Kind::max, Kind::min, Kind::sum_squares, Kind::norm}) {
     for (const Form& form : forms) {
       Reduce op{kind, form.axes, form.keep};
       cases.push_back({.name = fmt::format("{} {}", op.name, form.name),
@@ -189,6 +193,11 @@ std::vector<Case> Reduce::cases() {
                    .op = make_op(Reduce{Kind::sum, {0}}),
                    .inputs = {{{f32, {0, 3}}}},
                    .sums = true});
+  cases.push_back({.name = "mean of no rows",
+                   .op = make_op(Reduce{Kind::mean, {0}}),
+                   .inputs = {{{f32, {0, 3}}}},
+                   .sums = true,
+                   .gradient = false});
   cases.push_back({.name = "mean to no element",
                    .op = make_op(Reduce{Kind::mean, {0}}),
                    .inputs = {{{f32, {4, 0}}}},

@@ -18,6 +18,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/error.h"
@@ -59,9 +61,9 @@ struct ReduceLoops {
   std::int64_t kept_count = 1, reduced_count = 1;
 
   /// Few long columns: rows are split among threads, parts of the result lie in scratch.
-  bool split() const {
-    return !runs && kept_count == 1 && reduced.size() == 1 && reduced_count >= kSplitRows &&
-           last.size <= 256;
+  bool split(Reduce::Kind kind) const {
+    return kind != Reduce::Kind::norm && !runs && kept_count == 1 && reduced.size() == 1 &&
+           reduced_count >= kSplitRows && last.size <= 256;
   }
 };
 
@@ -99,8 +101,9 @@ struct Kernel {
 
   void operator()() const { walk(*this); }
 
-  template <class Total>
+  template <Reduce::Kind kKind, class Total>
   T finished(Total total) const {
+    if constexpr (kKind == Reduce::Kind::norm) return static_cast<T>(std::sqrt(total));
     return static_cast<T>(divisor == 1 ? total : total / static_cast<Total>(divisor));
   }
 };
@@ -118,9 +121,50 @@ void runs(const Kernel<T>& kernel) {
       for (std::int64_t r = 1; r < l.reduced_count; ++r) {
         total = F::join_one(total, F::run(p + offset(l.reduced, r), l.last.size));
       }
-      kernel.to[k] = kernel.finished(total);
+      kernel.to[k] = kernel.template finished<kKind>(total);
     }
   });
+}
+
+/// Rows of 2 to kShort elements that lie one after the other: a row's loop is unrolled, as a call
+/// for each would cost more than its elements.
+constexpr std::int64_t kShort = 16;
+
+template <Reduce::Kind kKind, class T, int kCount>
+void rows_of(const Kernel<T>& kernel, std::int64_t begin, std::int64_t end) {
+  using F = Fold<kKind, T>;
+  using Part = typename F::Part;
+  const T* p = kernel.from + begin * kCount;
+  for (std::int64_t k = begin; k < end; ++k, p += kCount) {
+    Part parts[kCount];
+    for (int i = 0; i < kCount; ++i) parts[i] = F::part_of(p[i]);
+    // In pairs, so that additions need not wait for each other.
+    for (int step = 1; step < kCount; step *= 2) {
+      for (int i = 0; i + step < kCount; i += 2 * step) {
+        parts[i] = F::join_one(parts[i], parts[i + step]);
+      }
+    }
+    auto total = static_cast<typename F::Total>(parts[0]);
+    if constexpr (F::kWidens) {
+      if (!std::isfinite(parts[0])) total = F::again(p, kCount, 1);
+    }
+    kernel.to[k] = kernel.template finished<kKind>(total);
+  }
+}
+
+template <Reduce::Kind kKind, class T, int... kCounts>
+auto rows_of_sizes(std::integer_sequence<int, kCounts...>) {
+  using Rows = void (*)(const Kernel<T>&, std::int64_t, std::int64_t);
+  return std::array<Rows, sizeof...(kCounts)>{rows_of<kKind, T, kCounts + 1>...};
+}
+
+template <Reduce::Kind kKind, class T>
+void short_runs(const Kernel<T>& kernel) {
+  static const auto kRows = rows_of_sizes<kKind, T>(std::make_integer_sequence<int, kShort>());
+  const auto rows = kRows[static_cast<std::size_t>(kernel.l.last.size - 1)];
+  const std::int64_t grain = 4096 / kernel.l.last.size + 1;
+  parallel_for(kernel.threads, kernel.l.kept_count, grain,
+               [&](std::int64_t begin, std::int64_t end) { rows(kernel, begin, end); });
 }
 
 /// One result of one long run, in chunks.
@@ -139,7 +183,7 @@ void long_run(const Kernel<T>& kernel) {
   });
   auto total = parts[0];
   for (std::int64_t c = 1; c < chunks; ++c) total = F::join_one(total, parts[c]);
-  *kernel.to = kernel.finished(total);
+  *kernel.to = kernel.template finished<kKind>(total);
 }
 
 bool all_finite(const float* x, std::int64_t n) {
@@ -160,8 +204,9 @@ void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
   const ReduceLoops& l = kernel.l;
   const std::int64_t column = index * F::kStrip;
   const std::int64_t width = std::min(F::kStrip, l.last.size - column);
-  alignas(64) T total[F::kStrip];
-  std::fill_n(total, width, F::template start<T>());
+  using Part = typename F::Part;
+  alignas(64) Part total[F::kStrip];
+  std::fill_n(total, width, F::template start<Part>());
   const T* p = kernel.from + offset(l.kept, kept) + column;
   // The innermost of the reduced loops runs inside `columns`.
   const ReduceLoop rows = l.reduced.empty() ? ReduceLoop{1, 0} : l.reduced.back();
@@ -170,7 +215,7 @@ void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
   }
   T* to = kernel.to + kept * l.last.size + column;
   for (std::int64_t c = 0; c < width; ++c) {
-    to[c] = kernel.finished(static_cast<typename F::Total>(total[c]));
+    to[c] = kernel.template finished<kKind>(static_cast<typename F::Total>(total[c]));
   }
   if constexpr (F::kWidens) {
     if (all_finite(total, width)) return;
@@ -180,7 +225,7 @@ void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
       for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
         again += F::again(p + c + offset(l.reduced, r), rows.size, rows.step);
       }
-      to[c] = kernel.finished(again);
+      to[c] = kernel.template finished<kKind>(again);
     }
   }
 }
@@ -228,14 +273,22 @@ void split(const Kernel<T>& kernel) {
     if constexpr (F::kWidens) {
       if (!std::isfinite(total)) total = F::again(kernel.from + column, rows.size, rows.step);
     }
-    kernel.to[column] = kernel.finished(total);
+    kernel.to[column] = kernel.template finished<kKind>(total);
   }
 }
 
 /// The choice depends on the shape alone, as the order of additions does.
 template <Reduce::Kind kKind, class T>
 auto walk_over(const ReduceLoops& l, std::int64_t results) -> void (*)(const Kernel<T>&) {
-  if (!l.runs) return l.split() ? split<kKind, T> : columns<kKind, T>;
+  if (!l.runs) {
+    if constexpr (kKind != Reduce::Kind::norm) {
+      if (l.split(kKind)) return split<kKind, T>;
+    }
+    return columns<kKind, T>;
+  }
+  const bool dense = l.reduced.empty() && l.last.step == 1 &&
+                     (l.kept.empty() || (l.kept.size() == 1 && l.kept[0].step == l.last.size));
+  if (dense && l.last.size <= kShort) return short_runs<kKind, T>;
   const bool one_long_run = results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom;
   return one_long_run ? long_run<kKind, T> : runs<kKind, T>;
 }
@@ -253,9 +306,13 @@ auto walk_of(Reduce::Kind kind, const ReduceLoops& l, std::int64_t results)
     case Kind::min:
       return walk_over<Kind::min, T>(l, results);
     case Kind::sum_squares:
+    case Kind::norm:
       break;
   }
-  if constexpr (std::is_floating_point_v<T>) return walk_over<Kind::sum_squares, T>(l, results);
+  if constexpr (std::is_floating_point_v<T>) {
+    return kind == Kind::norm ? walk_over<Kind::norm, T>(l, results)
+                              : walk_over<Kind::sum_squares, T>(l, results);
+  }
   throw InternalError("a reduction without a kernel for its type");
 }
 
@@ -267,8 +324,10 @@ CpuKernel reduce(const Reduce& op, const CpuLaunch& launch) {
     throw InternalError("a reduction without a kernel for its type");
   }
   const std::int64_t results = launch.outputs[0].numel();
-  if (in.numel() == 0) {  // a sum of nothing
-    return CpuKernel([to = launch.out<T>(0), results] { std::fill_n(to, results, T(0)); });
+  if (in.numel() == 0) {
+    const T of_nothing = mean ? std::numeric_limits<T>::quiet_NaN() : T(0);
+    return CpuKernel(
+        [to = launch.out<T>(0), results, of_nothing] { std::fill_n(to, results, of_nothing); });
   }
   Kernel<T> kernel{launch.out<T>(0),
                    launch.in<T>(0),
@@ -289,7 +348,7 @@ std::int64_t threads_for(const CpuQuery& query) {
 std::vector<Candidate> candidates(const Reduce& op, const CpuQuery& query) {
   Candidate direct{.threads = static_cast<int>(threads_for(query))};
   const ReduceLoops layout = layout_of(query.inputs[0].shape, op.axes);
-  if (layout.split()) {
+  if (layout.split(op.kind)) {
     direct.scratch_bytes =
         static_cast<std::size_t>(kChunks * layout.last.size) * size_of(query.inputs[0].element);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reduce_kernels.h"
 #include "ops/rules/axis.h"
+#include "ops/structural/structural_rules.h"
 
 namespace metronome {
 namespace {
@@ -161,9 +163,11 @@ void record_kind(const Reduce& op, const CudaLaunch& launch) {
     case Reduce::Kind::min:
       return record_fold<cuda::MinFold<T>>(op, launch);
     case Reduce::Kind::sum_squares:
+    case Reduce::Kind::norm:
       break;
   }
   if constexpr (std::is_floating_point_v<T>) {
+    if (op.kind == Reduce::Kind::norm) return record_fold<cuda::NormFold<T>>(op, launch);
     return record_fold<cuda::SquaresFold<T>>(op, launch);
   }
   throw InternalError("a reduction without a kernel for its type");
@@ -196,6 +200,9 @@ std::vector<Candidate> candidates(const Reduce& op, const CudaQuery& query) {
 
 void record(const Reduce& op, const CudaLaunch& launch) {
   if (launch.inputs[0].numel() == 0) {  // sums of nothing
+    if (op.kind == Reduce::Kind::mean) {
+      return record(Fill{std::numeric_limits<double>::quiet_NaN(), launch.outputs[0]}, launch);
+    }
     return launch.commands.zero(launch.output_data[0], launch.outputs[0].bytes());
   }
   with_number(launch.inputs[0].element, [&](auto* of_type) {

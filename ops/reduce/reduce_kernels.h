@@ -55,6 +55,12 @@ struct SquaresFold {
 };
 
 template <class T>
+struct NormFold : SquaresFold<T> {
+  static constexpr const char* name = "norm";
+  static METRONOME_DEVICE T result(double total, double) { return static_cast<T>(sqrt_of(total)); }
+};
+
+template <class T>
 struct MaxFold {
   static constexpr const char* name = "max";
   using Element = T;
@@ -278,8 +284,8 @@ using KernelsOfFolds =
 
 using ReduceKernels =
     KernelsOfFolds<AddFold<float>, AddFold<double>, AddFold<int>, AddFold<long long>,
-                   SquaresFold<float>, SquaresFold<double>, MaxFold<float>, MaxFold<double>,
-                   MaxFold<int>, MaxFold<long long>, MinFold<float>, MinFold<double>, MinFold<int>,
-                   MinFold<long long>>;
+                   SquaresFold<float>, SquaresFold<double>, NormFold<float>, NormFold<double>,
+                   MaxFold<float>, MaxFold<double>, MaxFold<int>, MaxFold<long long>,
+                   MinFold<float>, MinFold<double>, MinFold<int>, MinFold<long long>>;
 
 }  // namespace metronome::cuda

@@ -1,7 +1,9 @@
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/square.h>
 #include <ATen/ops/sum.h>
@@ -14,11 +16,16 @@ namespace metronome {
 Tensors reference(const Reduce& op, const Tensors& in) {
   const bool squares = op.kind == Reduce::Kind::sum_squares;
   const at::Tensor x = squares ? at::square(in[0]) : in[0];
-  if (op.axes.empty()) return {x};  // libtorch takes no axes for all axes
+  if (op.axes.empty()) {  // libtorch takes no axes for all axes
+    return {op.kind == Reduce::Kind::norm ? at::abs(x) : x};
+  }
   switch (op.kind) {
     case Reduce::Kind::sum:
     case Reduce::Kind::sum_squares:
       return {at::sum(x, op.axes, op.keep, x.scalar_type())};
+    case Reduce::Kind::norm:
+      // It is 0 for a row without elements.
+      return {at::linalg_vector_norm(x, 2, op.axes, op.keep)};
     case Reduce::Kind::mean:
       return {at::mean(x, op.axes, op.keep)};
     case Reduce::Kind::max:

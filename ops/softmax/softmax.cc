@@ -19,7 +19,10 @@ std::string Softmax::attributes() const { return text(axis, log); }
 
 Types Softmax::infer(std::span<const Type> in) const {
   require_floating(in[0]);
-  normalized_axis(axis, in[0].rank());
+  const std::int64_t along = normalized_axis(axis, in[0].rank());
+  if (in[0].shape[static_cast<std::size_t>(along)] == 0) {
+    throw Requirement{"one element or more along the axis, but 0"};
+  }
   return {in[0]};
 }
 

@@ -29,6 +29,41 @@ Reg<T> log_of(Reg<T> x) {
   return Vector<T>(x).log();
 }
 
+/// The two parts of the sum in a logarithm: the largest elements, which add 1 each and are counted,
+/// and the rest. The sum less 1 so keeps its digits where one element is far above all others, and
+/// with it log(sum).
+template <class T>
+struct TopAndRest {
+  Reg<T> tops = Simd<T>::zero(), rest = Simd<T>::zero();
+
+  void add(Reg<T> x, Reg<T> max, Reg<T> e, const auto& cut) {
+    const Reg<T> one = Simd<T>::set(1), none = Simd<T>::zero();
+    tops = tops + cut(Simd<T>::if_less(x, max, none, one));
+    rest = rest + cut(Simd<T>::if_less(x, max, e, e - one));  // NaN stays
+  }
+  void add(const TopAndRest& part) { tops = tops + part.tops, rest = rest + part.rest; }
+};
+
+/// g - exp(y) sum, y the logarithm of a probability. Where that is near 1, 1 - exp(y) has its
+/// digits by expm1 alone.
+template <class T>
+Reg<T> log_gradient(Reg<T> g, Reg<T> y, Reg<T> sum) {
+  using S = Simd<T>;
+  const Reg<T> p = exp_of<T>(y), plain = g - p * sum, half = S::set(T(-0.7));
+  if (Vector<T>(S::if_less(half, y, S::zero(), S::set(1))).zero_mask() == 0) return plain;
+  const Reg<T> less = Vector<T>(y).expm1();  // p - 1
+  return S::if_less(half, y, S::zero() - g * less - p * (sum - g), plain);
+}
+
+/// The same, but 0 where neither the element nor the sum has a gradient, whatever y is: so a row
+/// whose target is ignored may hold anything.
+template <class T>
+Reg<T> log_gradient_or_0(Reg<T> g, Reg<T> y, Reg<T> sum) {
+  const Vector<T> zero(T(0));
+  const Vector<T> none = (Vector<T>(g) == zero) & (Vector<T>(sum) == zero);
+  return Vector<T>::blendv(log_gradient<T>(g, y, sum), zero, none);
+}
+
 template <class T>
 void forward_row(const T* x, T* y, std::int64_t n, bool log) {
   using S = Simd<T>;
@@ -40,26 +75,36 @@ void forward_row(const T* x, T* y, std::int64_t n, bool log) {
   if (i < n) top = S::max(S::select(mask, S::load(x + i, mask), lowest), top);
   const Reg<T> max = S::set(S::maximum(top));
 
+  if (log) {
+    TopAndRest<T> total;
+    for_parts(n, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
+      TopAndRest<T> part;
+      for_registers<T>(count, [&](const auto& load, const auto&, const auto& cut) {
+        const Reg<T> v = load(x + begin);
+        part.add(v, max, exp_of<T>(v - max), cut);
+      });
+      total.add(part);
+    });
+    const T tops = S::sum(total.tops);
+    const Reg<T> shift = S::set(std::log(tops) + std::log1p(S::sum(total.rest) / tops));
+    for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
+      store(y, load(x) - max - shift);
+    });
+    return;
+  }
   Reg<T> total = S::zero();
   for_parts(n, kElementsTogether, [&](std::int64_t begin, std::int64_t count) {
     Reg<T> part = S::zero();
     for_registers<T>(count, [&](const auto& load, const auto& store, const auto& cut) {
       const Reg<T> e = exp_of<T>(load(x + begin) - max);
       part = part + cut(e);
-      if (!log) store(y + begin, e);
+      store(y + begin, e);
     });
     total = total + part;
   });
-  if (log) {
-    const Reg<T> shift = S::set(std::log(S::sum(total)));
-    for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
-      store(y, load(x) - max - shift);
-    });
-  } else {
-    const Reg<T> sum = S::set(S::sum(total));
-    for_registers<T>(
-        n, [&](const auto& load, const auto& store, const auto&) { store(y, load(y) / sum); });
-  }
+  const Reg<T> sum = S::set(S::sum(total));
+  for_registers<T>(
+      n, [&](const auto& load, const auto& store, const auto&) { store(y, load(y) / sum); });
 }
 
 template <class T>
@@ -74,8 +119,14 @@ void backward_row(const T* g, const T* y, T* dx, std::int64_t n, bool log) {
     total = total + part;
   });
   const Reg<T> sum = S::set(S::sum(total));
+  if (log && S::sum(total) == T(0)) {
+    for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
+      store(dx, log_gradient_or_0<T>(load(g), load(y), sum));
+    });
+    return;
+  }
   for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
-    store(dx, log ? load(g) - exp_of<T>(load(y)) * sum : load(y) * (load(g) - sum));
+    store(dx, log ? log_gradient<T>(load(g), load(y), sum) : load(y) * (load(g) - sum));
   });
 }
 
@@ -86,20 +137,35 @@ void forward_column(std::int64_t n, std::int64_t step, bool log_form, const T* x
   using S = Simd<T>;
   Reg<T> max = load(x);
   for (std::int64_t i = 1; i < n; ++i) max = S::max(load(x + i * step), max);
+  if (log_form) {
+    const auto whole = [](Reg<T> e) { return e; };
+    TopAndRest<T> total;
+    for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
+      TopAndRest<T> part;
+      for (std::int64_t i = begin; i < begin + count; ++i) {
+        const Reg<T> v = load(x + i * step);
+        part.add(v, max, exp_of<T>(v - max), whole);
+      }
+      total.add(part);
+    });
+    const Reg<T> more = Vector<T>(total.rest / total.tops).log1p();
+    const Reg<T> shift = log_of<T>(total.tops) + more;
+    for (std::int64_t i = 0; i < n; ++i) store(y + i * step, load(x + i * step) - max - shift);
+    return;
+  }
   Reg<T> total = S::zero();
   for_parts(n, kRowsTogether, [&](std::int64_t begin, std::int64_t count) {
     Reg<T> part = S::zero();
     for (std::int64_t i = begin; i < begin + count; ++i) {
       const Reg<T> e = exp_of<T>(load(x + i * step) - max);
       part = part + e;
-      if (!log_form) store(y + i * step, e);
+      store(y + i * step, e);
     }
     total = total + part;
   });
-  const Reg<T> last = log_form ? log_of<T>(total) : total;
   for (std::int64_t i = 0; i < n; ++i) {
     T* const to = y + i * step;
-    store(to, log_form ? load(x + i * step) - max - last : load(to) / last);
+    store(to, load(to) / total);
   }
 }
 
@@ -118,7 +184,8 @@ void backward_column(std::int64_t n, std::int64_t step, bool log_form, const T* 
   });
   for (std::int64_t i = 0; i < n; ++i) {
     const Reg<T> grad = load(g + i * step), result = load(y + i * step);
-    store(dx + i * step, log_form ? grad - exp_of<T>(result) * total : result * (grad - total));
+    store(dx + i * step,
+          log_form ? log_gradient_or_0<T>(grad, result, total) : result * (grad - total));
   }
 }
 

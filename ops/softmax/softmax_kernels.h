@@ -58,7 +58,8 @@ METRONOME_DEVICE void for_lines(Context& c, const SoftmaxLines& lines, const Ker
   }
 }
 
-/// exp(x - max) / sum(exp(x - max)), or its logarithm.
+/// exp(x - max) / sum(exp(x - max)), or its logarithm. For that the largest elements, which add 1
+/// each to the sum, are counted, and the rest are added: the sum less 1 so keeps its digits.
 template <class T, class X = Load<T>, class Y = Store<T>>
 struct SoftmaxForward {
   static constexpr const char* name = "softmax";
@@ -76,10 +77,10 @@ struct SoftmaxForward {
   template <class Context, class Threads>
   METRONOME_DEVICE void line(Context& c, Threads& threads, const SoftmaxLine<T>& l) const {
     const int rank = threads.rank, size = threads.size;
-    T top[kTogether], total[kTogether];
+    T top[kTogether], total[kTogether], tops[kTogether];
     for (int k = 0; k < kTogether; ++k) {
       top[k] = Max::none<T>();
-      total[k] = T(0);
+      total[k] = tops[k] = T(0);
     }
     walk<T>(
         rank, size, l.count, [&](Index i) { return x.first(c, l.offset + i * l.step); },
@@ -94,11 +95,19 @@ struct SoftmaxForward {
     };
     walk<T>(rank, size, l.count, element, [&](int k, Index i, T v) {
       const T e = exp_of(v - max);
-      total[k] += e;
+      const bool counted = log && !(v < max);
+      total[k] += counted ? e - T(1) : e;  // NaN stays
+      tops[k] += counted ? T(1) : T(0);
       if (l.kept && !log) l.kept[i * l.kept_step] = e;
     });
     const T sum = reduce<Sum>(c, threads, joined<Sum>(total));
-    const T last = log ? log_of(sum) : T(1) / sum;
+    T last;
+    if (log) {
+      const T largest = reduce<Sum>(c, threads, joined<Sum>(tops));
+      last = log_of(largest) + log1p_of(sum / largest);
+    } else {
+      last = T(1) / sum;
+    }
     walk<T>(rank, size, l.count, element, [&](int, Index i, T v) {
       const T e = log ? v - max - last : (l.kept ? v : exp_of(v - max)) * last;
       y(c, l.offset + i * l.step, e);
@@ -106,7 +115,8 @@ struct SoftmaxForward {
   }
 };
 
-/// y (g - sum(g y)), or g - exp(y) sum(g) with `log`.
+/// y (g - sum(g y)), or g - exp(y) sum(g) with `log`: where exp(y) is near 1, 1 - exp(y) has its
+/// digits by expm1 alone.
 template <class T, class G = Load<T>, class Y = Load<T>, class D = Store<T>>
 struct SoftmaxBackward {
   static constexpr const char* name = "softmax_grad";
@@ -151,7 +161,17 @@ struct SoftmaxBackward {
           return Kept{g(at), late ? y.first(c, at) : y(at)};
         },
         [&](int, Index i, Kept v) {
-          dx(c, l.offset + i * l.step, log ? v.g - exp_of(v.y) * sum : v.y * (v.g - sum));
+          T d;
+          if (!log) {
+            d = v.y * (v.g - sum);
+          } else if (v.g == T(0) && sum == T(0)) {
+            d = T(0);  // of a row whose target is ignored, which may hold anything
+          } else if (v.y > T(-0.7)) {
+            d = -(v.g * expm1_of(v.y)) - exp_of(v.y) * (sum - v.g);
+          } else {
+            d = v.g - exp_of(v.y) * sum;
+          }
+          dx(c, l.offset + i * l.step, d);
         });
   }
 };

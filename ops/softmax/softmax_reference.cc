@@ -1,7 +1,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/softmax.h>
 
 #include "ops/softmax/softmax.h"
@@ -14,8 +16,11 @@ Tensors reference(const Softmax& op, const Tensors& in) {
 
 Tensors reference(const SoftmaxGrad& op, const Tensors& in) {
   const at::ScalarType type = in[0].scalar_type();
-  return {op.log ? at::_log_softmax_backward_data(in[0], in[1], op.axis, type)
-                 : at::_softmax_backward_data(in[0], in[1], op.axis, type)};
+  if (!op.log) return {at::_softmax_backward_data(in[0], in[1], op.axis, type)};
+  const at::Tensor gradient = at::_log_softmax_backward_data(in[0], in[1], op.axis, type);
+  // It is 0 where neither the element nor the row has a gradient, whatever the row holds.
+  const at::Tensor none = at::logical_and(at::eq(in[0], 0), at::eq(in[0].sum(op.axis, true), 0));
+  return {gradient.masked_fill(none, 0)};
 }
 
 }  // namespace metronome

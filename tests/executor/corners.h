@@ -30,7 +30,7 @@ struct Numbers {
   std::int64_t numbers_size() const { return static_cast<std::int64_t>(numbers.size()); }
 };
 
-/// What a function of parameters gives, and the gradient of the sum of it.
+/// A function of parameters, its value, and the gradient of the sum of it.
 struct Corner {
   std::function<Value(Graph&, const Values&)> function;
   std::vector<Numbers> operands;
@@ -46,7 +46,7 @@ inline bool is_near(double found, double expected, double tolerance) {
   return std::abs(found - expected) <= tolerance * std::abs(expected);
 }
 
-/// What differs, a line for each; empty if all is right.
+/// The differences, a line for each; empty if all is right.
 inline std::string differences(const char* what, const at::Tensor& found,
                                const std::vector<double>& expected, double tolerance) {
   const at::Tensor all = found.to(at::kDouble).contiguous().reshape({-1});
@@ -59,7 +59,7 @@ inline std::string differences(const char* what, const at::Tensor& found,
   return equal ? "" : fmt::format("{} is {}, not {}\n", what, list, expected);
 }
 
-/// What is wrong at a corner on a CPU, and on a device made of the host.
+/// The differences at a corner on a CPU, and on a device made of the host.
 inline std::string wrong_at(const Corner& corner) {
   Graph g("corner");
   Values parameters;

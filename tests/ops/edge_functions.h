@@ -115,7 +115,9 @@ std::vector<ExactRow<R>> exact_rows() {
       {sin, VALUE(std::sin(x)), SLOPE(g * std::cos(x))},
       {cos, VALUE(std::cos(x)), SLOPE(-g * std::sin(x))},
       {pow, VALUE(std::pow(x, y)), SLOPE(y == 0 ? 0 : g * (y * std::pow(x, y - 1))),
-       SLOPE(x == 0 && y >= 0 ? g * 0 : g * (std::pow(x, y) * std::log(x)))},
+       SLOPE((x == 0 && y >= 0) || (std::isinf(x) && x > 0 && y < 0)
+                 ? g * 0
+                 : g * (std::pow(x, y) * std::log(x)))},
       {pow_scalar, VALUE(std::pow(x, a)), SLOPE(g * (a * std::pow(x, a - 1))), nullptr, 3},
       {pow_scalar, VALUE(std::pow(x, a)), SLOPE(g * (a * std::pow(x, a - 1))), nullptr, 0.5},
       {pow_scalar, VALUE(std::pow(x, a)), SLOPE(g * (a * std::pow(x, a - 1))), nullptr, -1},
@@ -128,6 +130,11 @@ std::vector<ExactRow<R>> exact_rows() {
        nullptr, 0, 0, 0x1p-6},
       {silu, VALUE(std::isinf(x) && x < 0 ? 0 : x * exact::sigmoid(x)),
        SLOPE(g * exact::silu_slope(x)), nullptr, 0, 0, 0x1p-6},
+      {softsign, VALUE(x / (std::abs(x) + 1)), SLOPE(g / (std::abs(x) + 1) / (std::abs(x) + 1))},
+      {bce_with_logits,
+       VALUE((y == 1 ? 0 : (1 - y) * larger(x, R(0))) + (y == 0 ? 0 : y * larger(-x, R(0))) +
+             std::log1p(std::exp(-std::abs(x)))),
+       SLOPE(g * ((1 - y) * exact::sigmoid(x) - y * exact::sigmoid(-x))), SLOPE(-g * x), 0, 0, 1},
       {softplus, VALUE(larger(x, R(0)) + std::log1p(std::exp(-std::abs(x)))),
        SLOPE(g * exact::sigmoid(x))},
   };

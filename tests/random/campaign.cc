@@ -16,6 +16,9 @@ std::optional<Failure> check_program(const Program& program, std::uint32_t seed,
   if (kind == Kind::on_device) return check_on_device(program, tally);
   if (kind == Kind::misfed) return check_misfed(program, tally);
   if (auto failure = check_valid(program, tally)) return failure;
+  if (seed % kCornersEvery == 0) {
+    if (auto failure = check_corners(program, tally)) return failure;
+  }
   return seed % kGradientsEvery == 0 ? check_gradients(program, tally) : std::nullopt;
 }
 
@@ -122,6 +125,7 @@ std::string to_string(const Tally& t) {
         t.programs, t.nodes / t.programs, t.with_regions, t.varying_loops, t.loops, t.faults,
         t.evaluated, t.largest_difference, t.sensitive, t.diverged, t.gradient_programs,
         t.gradients, t.largest_slope_difference, t.kinks);
+    text += fmt::format("{} programs were fed with corners\n", t.corner_programs);
   }
   if (t.device_programs > 0) {
     text += fmt::format(

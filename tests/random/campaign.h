@@ -14,6 +14,9 @@ namespace metronome::random_programs {
 /// One program in so many has its gradients checked.
 constexpr std::uint32_t kGradientsEvery = 4;
 
+/// And one in so many is fed with corners, too.
+constexpr std::uint32_t kCornersEvery = 10;
+
 /// The properties that are checked of a seed's program.
 enum class Kind : std::uint8_t {
   valid,      ///< all properties of a valid program on the CPU

@@ -28,6 +28,7 @@ struct Tally {
   std::int64_t kinks = 0;              ///< those left out: the loss has a kink or a jump there
   double largest_difference = 0;       ///< from eager, relative to the largest magnitude
   double largest_slope_difference = 0;
+  std::int64_t corner_programs = 0;  ///< fed with corners
   std::int64_t device_programs = 0;  ///< run on a device made of the host
   std::int64_t device_regions = 0;   ///< of them: those with conditional nodes
   std::int64_t device_nested = 0;    ///< with conditional nodes in others
@@ -56,6 +57,10 @@ std::optional<Failure> caught(const std::function<std::optional<Failure>()>& che
 /// replay agrees with eager within 1e-9 of the largest magnitude of its kind (outputs, parameters,
 /// moments, ...), over three steps, and in evaluation for some. Null tally: nothing is counted.
 std::optional<Failure> check_valid(const Program& program, Tally* tally = nullptr);
+
+/// With infinities, NaN, zeros, 1e30 and 1e-30 among what is fed, each node makes what the
+/// reference of its rule makes of the same operands: not a number, infinite, or finite.
+std::optional<Failure> check_corners(const Program& program, Tally* tally = nullptr);
 
 /// Gradients of all parameters and of "x" equal finite differences of the loss within 1e-6.
 /// Programs that stop gradients or round to other element types are passed over.

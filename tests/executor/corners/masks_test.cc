@@ -1,4 +1,4 @@
-// What a mask hides is not looked at: a NaN or an infinity there changes neither results nor
+// Nothing that a mask hides is looked at: a NaN or an infinity there changes neither results nor
 // gradients.
 //
 //   lengths 2, 3     [ a  b  ? ]      keys that no query sees, rows whose target is ignored,

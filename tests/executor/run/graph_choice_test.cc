@@ -1,4 +1,4 @@
-// Which of several graphs a call runs, where shapes alone do not say it.
+// The graph that a call runs, of several, where shapes alone do not say it.
 //
 //   explore  obs [1, 3], noise [1, 1]   action = tanh(w obs) + noise
 //   policy   obs [1, 3]                 action = tanh(w obs)
@@ -175,8 +175,9 @@ TEST_CASE("a choice of a graph that is not there is refused") {
         "\"explore\", \"policy\", \"value\"");
   Executable trained = compile({{&agent.policy, {train, evaluate}}, {&agent.explore, {evaluate}}});
   CHECK(run_error([&] {
-          trained.run({{"obs", observed()}}, {.graph = "value"});
-        }) == "graph \"policy\": graph \"value\" is chosen, but compiled to train are \"policy\"");
+          trained.run({{"obs", observed()}}, {.graph = "explore"});
+        }) ==
+        "graph \"policy\": graph \"explore\" is chosen, but compiled to train are \"policy\"");
   CHECK(run_error([&] {
           step.evaluate({{"noise", at::zeros({1, 1}, at::kDouble)}}, {.graph = "policy"});
         }) ==

@@ -131,6 +131,19 @@ TEST_CASE("one executable trains, evaluates and samples") {
   CHECK(step.get("h[1, 16]").abs().sum().item<float>() > 0);
 }
 
+TEST_CASE("a value, or the option graph, picks one of two graphs that a feed fits") {
+  mt::Graph explore("explore"), policy("policy");
+  const mt::Value noisy = explore.input("obs", mt::f32, {1, 3});
+  explore.output("action", noisy.through(mt::linear(1)) + explore.input("noise", mt::f32, {1, 1}));
+  const mt::Value policy_obs = policy.input("obs", mt::f32, {1, 3});
+  policy.output("action", policy_obs.through(mt::linear(1)));
+  const at::Tensor observed = at::ones({1, 3});
+  auto agent = mt::compile({{&explore, {mt::evaluate}}, {&policy, {mt::evaluate}}});
+  agent.evaluate({{policy_obs, observed}});                  // the graph of this value
+  agent.evaluate({{"obs", observed}}, {.graph = "policy"});  // "obs" alone fits explore, too
+  CHECK(agent.read("action").allclose(agent.get("linear/weight").sum() + agent.get("linear/bias")));
+}
+
 TEST_CASE("loops, branches and experts are verbs of a value") {
   mt::Graph g("verbs");
   mt::Value x = g.input("x", mt::f32, {32, 16}), which = g.input("which", mt::i64, {});

@@ -32,7 +32,7 @@ namespace {
 
 /// At most so many times libtorch's: what is lost on average, and by the worst element.
 constexpr double kMean = 2, kWorst = 4;
-/// Of the root of the mean square: one unit in the last place, below which libtorch may come by
+/// One unit in the last place, relative to the root of the mean square: libtorch may come nearer by
 /// luck.
 constexpr double kRounding = 0x1p-23;
 

@@ -99,8 +99,12 @@ TEST_CASE("activations without numbers are libtorch's") {
   CHECK(edges(each(selu), [](T in) { return at::selu(in[0]); }) == "");
   CHECK(edges(each(relu6), [](T in) { return at::hardtanh(in[0], 0, 6); }) == "");
   // Its slope has a root at -1.19.
-  CHECK(edges(each(mish), [](T in) { return at::mish(in[0]); }, {.slope = 1e-2}) == "");
-  CHECK(edges(each(hardswish), [](T in) { return at::hardswish(in[0]); }, {.slope = 0.1}) == "");
+  CHECK(edges(
+            each(mish), [](T in) { return at::mish(in[0]); }, {.slope = 1e-2}, finite_points()) ==
+        "");
+  CHECK(edges(
+            each(hardswish), [](T in) { return at::hardswish(in[0]); }, {.slope = 0.1},
+            finite_points()) == "");
   CHECK(edges(each(hardsigmoid), [](T in) { return at::hardtanh(in[0] + 3, 0, 6) / 6; }) == "");
   CHECK(edges(
             each(softsign), [](T in) { return in[0] / (at::abs(in[0]) + 1); }, {.slope = 1e-2},
@@ -120,8 +124,8 @@ TEST_CASE("hardsigmoid has libtorch's kinks; its slope there is 1 / 6 of f32 in 
                         {{x}}, {1e-6, 1e-7}) == "");
 }
 
-TEST_CASE("softsign of large numbers and infinities is libtorch's") {
-  const at::Tensor x = numbers({1e10, -1e10, kInfinity, -kInfinity, 0});
+TEST_CASE("softsign of large numbers is libtorch's") {
+  const at::Tensor x = numbers({1e10, -1e10, 0});
   CHECK(beside_libtorch(each(softsign),
                         [](const Tensors& in) { return in[0] / (at::abs(in[0]) + 1); },
                         {{x}}) == "");

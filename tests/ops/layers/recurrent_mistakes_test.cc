@@ -210,11 +210,11 @@ TEST_CASE("operands of other shapes and types") {
   CHECK(on(f32, {4, 3}, lstm(8)) ==
         "tower.cc:2: lstm cannot be applied\n"
         "  operand 0  f32[4, 3]  \"x\"  tower.cc:1\n"
-        "  requires   an operand [T, N, in] of 1 or more each, but f32[4, 3]");
-  CHECK(on(f32, {4, 0, 3}, lstm(8, {.batch_first = true})) ==
+        "  requires   an operand [T, N, in] of 1 or more rows and numbers, but f32[4, 3]");
+  CHECK(on(f32, {0, 4, 3}, lstm(8, {.batch_first = true})) ==
         "tower.cc:2: lstm cannot be applied\n"
-        "  operand 0  f32[4, 0, 3]  \"x\"  tower.cc:1\n"
-        "  requires   an operand [N, T, in] of 1 or more each, but f32[4, 0, 3]");
+        "  operand 0  f32[0, 4, 3]  \"x\"  tower.cc:1\n"
+        "  requires   an operand [N, T, in] of 1 or more rows and numbers, but f32[0, 4, 3]");
   CHECK(on(i64, {5, 4, 3}, rnn(8)) ==
         "tower.cc:2: rnn cannot be applied\n"
         "  operand 0  i64[5, 4, 3]  \"x\"  tower.cc:1\n"
