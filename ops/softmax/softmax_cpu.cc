@@ -44,8 +44,8 @@ struct TopAndRest {
   void add(const TopAndRest& part) { tops = tops + part.tops, rest = rest + part.rest; }
 };
 
-/// g - exp(y) sum, y the logarithm of a probability. Where that is near 1, 1 - exp(y) has its
-/// digits by expm1 alone.
+/// g - exp(y) sum, y the logarithm of a probability. expm1 alone gives 1 - exp(y) its digits if the
+/// probability is near 1.
 template <class T>
 Reg<T> log_gradient(Reg<T> g, Reg<T> y, Reg<T> sum) {
   using S = Simd<T>;
