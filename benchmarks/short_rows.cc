@@ -14,6 +14,7 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/memory.h"
 #include "benchmarks/statistics.h"
+#include "benchmarks/table.h"
 #include "executor/metronome.h"
 
 namespace mt = metronome;

@@ -48,9 +48,9 @@ struct Fold {
   template <class S>
   static S join_one(S a, S b) {
     if constexpr (kMax) {
-      return a > b || a != a ? a : b;  // NaN stays
+      return (a > b) | (a != a) ? a : b;  // NaN stays; without a branch
     } else if constexpr (kMin) {
-      return a < b || a != a ? a : b;
+      return (a < b) | (a != a) ? a : b;
     } else if constexpr (std::is_integral_v<S>) {
       return static_cast<S>(static_cast<std::make_unsigned_t<S>>(a) +
                             static_cast<std::make_unsigned_t<S>>(b));  // wraps around

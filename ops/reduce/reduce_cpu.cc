@@ -129,6 +129,9 @@ void runs(const Kernel<T>& kernel) {
 /// Rows of 2 to kShort elements that lie one after the other: a row's loop is unrolled, as a call
 /// for each would cost more than its elements.
 constexpr std::int64_t kShort = 16;
+/// The same of a largest or smallest element: a NaN is looked for at each, so that a call for a row
+/// is the faster from 7 elements on (a step over rows of 8: 611 us in place of 530).
+constexpr std::int64_t kShortLargest = 6;
 
 template <Reduce::Kind kKind, class T, int kCount>
 void rows_of(const Kernel<T>& kernel, std::int64_t begin, std::int64_t end) {
@@ -288,7 +291,8 @@ auto walk_over(const ReduceLoops& l, std::int64_t results) -> void (*)(const Ker
   }
   const bool dense = l.reduced.empty() && l.last.step == 1 &&
                      (l.kept.empty() || (l.kept.size() == 1 && l.kept[0].step == l.last.size));
-  if (dense && l.last.size <= kShort) return short_runs<kKind, T>;
+  constexpr bool kLargest = kKind == Reduce::Kind::max || kKind == Reduce::Kind::min;
+  if (dense && l.last.size <= (kLargest ? kShortLargest : kShort)) return short_runs<kKind, T>;
   const bool one_long_run = results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom;
   return one_long_run ? long_run<kKind, T> : runs<kKind, T>;
 }
