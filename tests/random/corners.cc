@@ -68,8 +68,9 @@ std::string describe(const Node& node) {
 
 /// True for ops that differ from libtorch's calls at corners: a convolution leaves out its padding,
 /// attention the keys that a query does not see, silu and gelu their tail at -inf, and the slope of
-/// bce_with_logits what an infinite target is multiplied by; a norm of f64 is not scaled.
-/// tests/executor/corners holds them to numbers written by hand.
+/// bce_with_logits what an infinite target is multiplied by; a norm of f64 is not scaled. Nothing
+/// here looks at what they compute at corners: tests/executor/corners does for all but a
+/// convolution's padding.
 bool is_unlike_libtorch(std::string_view name) {
   constexpr std::string_view kSome[] = {"convolution", "flash_attention", "silu", "gelu",
                                         "bce_with_logits_grad"};
@@ -140,6 +141,11 @@ std::optional<Failure> run_corners(const Program& program, Tally* tally) {
     if (!observer->wrong.empty()) {
       return Failure{"each node is its reference at corners",
                      fmt::format("in step {}: {}", step, observer->wrong)};
+    }
+    const auto wrong = difference_of_bits(left_by(replay, graph), left_by(walk, graph));
+    if (!wrong.empty()) {
+      return Failure{"replay equals stepwise at corners",
+                     fmt::format("after step {}: {}", step + 1, wrong)};
     }
   }
   if (tally != nullptr) ++tally->corner_programs;
