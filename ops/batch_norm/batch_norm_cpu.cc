@@ -284,12 +284,16 @@ struct BatchNormBackward {
     if (!std::isfinite(s.product + s.rest)) s = in_double(c);
     const auto count = static_cast<double>(e.each());
     const double rest = left_of_mean(s.rest / count, mean[c]);
-    const double product = (s.product - rest * s.g) * rstd[c], slope = product / count * rstd[c];
+    const double product = (s.product - times(rest, s.g)) * rstd[c],
+                 slope = product / count * rstd[c];
     dbeta[c] = static_cast<T>(s.g);
     dgamma[c] = static_cast<T>(product);
     return {static_cast<T>(static_cast<double>(gamma[c]) * rstd[c]), static_cast<T>(slope),
-            static_cast<T>(s.g / count - rest * slope)};
+            static_cast<T>(s.g / count - times(rest, slope))};
   }
+
+  // What is left of a mean, times a sum. It changes nothing of an infinite one.
+  static double times(double rest, double sum) { return std::isfinite(sum) ? rest * sum : 0; }
 
   // For sums beyond T's range.
   Sums in_double(std::int64_t c) const {
@@ -363,7 +367,7 @@ struct BatchNormBackward {
       base[v] = sums[0][v] / size - rest * slope[v];
       store(dgamma + c, v, product);
       store(dbeta + c, v, sums[0][v]);
-      beyond = beyond + (sums[1][v] + sums[2][v]) * S::zero();
+      beyond = beyond + (sums[1][v] + sums[2][v] + slope[v]) * S::zero();
     }
     if (S::sum(beyond) != T(0)) return one_by_one(c, count);
     for (std::int64_t i = 0; i < e.n; ++i) {
@@ -376,7 +380,7 @@ struct BatchNormBackward {
     }
   }
 
-  // Channels of [N, C] of which some have sums beyond T's range.
+  // Channels of [N, C] of which some have sums or slopes beyond T's range.
   void one_by_one(std::int64_t c, std::int64_t count) const {
     for (const std::int64_t end = c + count; c < end; ++c) {
       const Coefficients k = finish(c, in_double(c));

@@ -285,20 +285,25 @@ struct BatchNormGradTensors {
     return total;
   }
 
+  /// What is left of a mean, times a sum. It changes nothing of an infinite one.
+  METRONOME_DEVICE static double times(double rest, double sum) {
+    return sum - sum == 0 ? rest * sum : 0;
+  }
+
   template <class Context>
   METRONOME_DEVICE void write(Context& c, const Tile& tile, const Channels& e,
                               const ChannelSlice& w, const ChannelSums& s) const {
     if (w.channel >= e.channels) return;
     const T center = mean[w.channel], scale = rstd[w.channel];
     const double count = double(e.each() * kPack), rest = left_of_mean(s.of[2] / count, center);
-    const double product = (s.of[1] - rest * s.of[0]) * double(scale);
+    const double product = (s.of[1] - times(rest, s.of[0])) * double(scale);
     if (tile.rank == 0 && w.place == 0) {
       dgamma[w.channel] = watched(c, watch, T(product));
       dbeta[w.channel] = watched(c, watch, T(s.of[0]));
     }
     const double steep = product / count * double(scale);
     const T factor = gamma[w.channel] * scale, slope = T(steep);
-    const T base = T(s.of[0] / count - rest * steep);
+    const T base = T(s.of[0] / count - times(rest, steep));
     walk_slice<Pair>(
         e, tile, w,
         [&](Index at) {

@@ -155,6 +155,33 @@ TEST_CASE("poisson_nll_loss of a rate of 0 that was right") {
                   .gradients = {{0, 0}}}) == "");
 }
 
+TEST_CASE("an infinite gradient through batch norm leaves its sign in the weight's gradient") {
+  for (const Element element : {f32, f64}) {
+    const auto type = element == f32 ? at::kFloat : at::kDouble;
+    for (const Shape& shape : {Shape{3, 1}, Shape{1, 1, 3}}) {
+      for (const Target& target : {cpu_replay(), tests::device_of_host()}) {
+        Graph g("normalized");
+        const Value x = g.input("x", element, shape), slope = g.input("slope", element, shape);
+        g.minimize(sum(x.through(batch_norm({.eps = 0.1})) * slope), Sgd{});
+        const std::string weight = "batch_norm/weight";
+        g.output("gradient", g.gradient(g.parameter(weight)));
+        Executable step = compile(g, target, tests::plain_options());
+        const at::Tensor numbers =
+            at::tensor({-0.1507832, -0.6834547, -0.0417119}, type).view(shape);
+        for (const int place : {0, 1, 2}) {
+          at::Tensor slopes = at::full(shape, -0.05, type);
+          slopes.view({-1})[place] = -kInfinity;
+          step.set(weight, at::ones({1}, type));
+          step.run({{x, numbers}, {slope, slopes}});
+          CAPTURE(step.report().target);
+          CAPTURE(place);
+          CHECK(step.read("gradient").item<double>() == (place == 1 ? kInfinity : -kInfinity));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a NaN with a gradient is not hidden") {
   CHECK(wrong_at(of_one(sqrt, {-1}, {kNan}, {kNan})) == "");
   CHECK(wrong_at(of_one([](Value x) { return x * log(x); }, {0}, {kNan}, {-kInfinity})) == "");
