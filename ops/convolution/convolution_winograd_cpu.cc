@@ -429,12 +429,16 @@ auto with_filtering(const ConvolutionTask& task, const F& f) {
 
 bool offers_winograd_convolution(const ConvolutionTask& task) {
   constexpr std::int64_t kLeastChannels = 16;
+  // Tiles of fewer are mostly padding: nothing is won, and one image of 5 x 5 lost 4 times as many
+  // digits as by libtorch.
+  constexpr std::int64_t kLeastPoints = 64;
   using Each = ConvolutionSizes::Each;
   const ConvolutionSizes& s = task.sizes;
   const bool three = s.kernel == Each{1, 3, 3} && s.stride == Each{1, 1, 1};
   const bool four = s.kernel == Each{1, 4, 4} && s.stride == Each{1, 2, 2};
   return task.element == f32 && s.spatial == 2 && s.groups == 1 && (three || four) &&
-         s.dilation == Each{1, 1, 1} && s.images > 0 && std::min(s.in, s.out) >= kLeastChannels;
+         s.dilation == Each{1, 1, 1} && s.images * s.points() >= kLeastPoints &&
+         std::min(s.in, s.out) >= kLeastChannels;
 }
 
 std::size_t winograd_convolution_scratch(const ConvolutionTask& task, int threads) {

@@ -4,12 +4,19 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -105,7 +112,8 @@ struct Ratio {
 
 using Ratios = std::map<std::string, Ratio>;  // [what, by which way]
 
-void measure(const Problem& p, Ratios& ratios, std::vector<std::string>& wrong) {
+/// A convolution of x, a sum of its result times g, and both gradients.
+ir::Graph graph_of(const Problem& p) {
   Graph graph("convolution");
   const Value x = graph.parameter("x", {f32, {p.images, p.in, p.size, p.size}}, zeros());
   const Value w = graph.parameter("w", {f32, {p.out, p.in, p.kernel, p.kernel}}, zeros());
@@ -117,18 +125,24 @@ void measure(const Problem& p, Ratios& ratios, std::vector<std::string>& wrong) 
   graph.output("y", y);
   graph.minimize(sum(y * graph.input("g", f32, y.shape())), Sgd{});
   graph.validate();
-  const ir::Graph whole = passes::differentiate(passes::lower(graph, {}), {});
+  return passes::differentiate(passes::lower(graph, {}), {});
+}
 
-  const at::Tensor x_of = at::randn(x.shape()), w_of = at::randn(w.shape()) * 0.1,
-                   g_of = at::randn(y.shape());
-  const Three exact =
-      by_libtorch(p, x_of.to(at::kDouble), w_of.to(at::kDouble), g_of.to(at::kDouble));
-  const Three theirs = by_libtorch(p, x_of, w_of, g_of);
+at::Tensor drawn_result(const Problem& p) {
+  const std::int64_t places = (p.size + 2 * p.padding - p.kernel) / p.stride + 1;
+  return at::randn({p.images, p.out, places, places});
+}
+
+/// f(output and gradients, which way each of them was made) for each way to compute them.
+template <class F>
+void for_ways(const Problem& p, const at::Tensor& x, const at::Tensor& w, const at::Tensor& g,
+              const F& f) {
+  const ir::Graph whole = graph_of(p);
   std::size_t ways = 1;
   for (std::size_t way = 0; way < ways; ++way) {
     std::map<std::string, std::string> taken;  // [op]
     Interpreter run(whole, 1);
-    run.set("x", x_of), run.set("w", w_of), run.set("g", g_of);
+    run.set("x", x), run.set("w", w), run.set("g", g);
     run.run([&](std::int32_t node, const std::vector<Candidate>& candidates) {
       const std::string name(whole.nodes()[static_cast<std::size_t>(node)].op->name());
       if (name.find("conv") == std::string::npos) return std::size_t{0};
@@ -137,18 +151,26 @@ void measure(const Problem& p, Ratios& ratios, std::vector<std::string>& wrong) 
       taken[name] = name_of(candidates[choice]);
       return choice;
     });
-    std::array<at::Tensor, 3> ours;
+    Three ours;
     for (const Readable& r : whole.readables()) {
       if (r.name == "y") ours[0] = run.tensor(r.value);
     }
-    for (const ParameterGradient& g : parameter_gradients(whole)) {
-      ours[whole.storage(g.parameter).path == "x" ? 1 : 2] = run.tensor(g.value);
+    for (const ParameterGradient& gradient : parameter_gradients(whole)) {
+      ours[whole.storage(gradient.parameter).path == "x" ? 1 : 2] = run.tensor(gradient.value);
     }
+    f(ours, std::array{taken["convolution"], taken["transposed_convolution"],
+                       taken["convolution_weight_grad"]});
+  }
+}
+
+void measure(const Problem& p, Ratios& ratios, std::vector<std::string>& wrong) {
+  const at::Tensor x = at::randn({p.images, p.in, p.size, p.size}),
+                   w = at::randn({p.out, p.in, p.kernel, p.kernel}) * 0.1, g = drawn_result(p);
+  const Three exact = by_libtorch(p, x.to(at::kDouble), w.to(at::kDouble), g.to(at::kDouble));
+  const Three theirs = by_libtorch(p, x, w, g);
+  for_ways(p, x, w, g, [&](const Three& ours, const auto& taken) {
     for (std::size_t k = 0; k < 3; ++k) {
-      const char* const op_name = k == 0   ? "convolution"
-                                  : k == 1 ? "transposed_convolution"
-                                           : "convolution_weight_grad";
-      const std::string by = fmt::format("{} by {}", kNames[k], taken[op_name]);
+      const std::string by = fmt::format("{} by {}", kNames[k], taken[k]);
       const Distance found = distance(ours[k], exact[k]), lib = distance(theirs[k], exact[k]);
       ratios[by].add(found, lib, p.text());
       Ratio one;
@@ -157,6 +179,31 @@ void measure(const Problem& p, Ratios& ratios, std::vector<std::string>& wrong) 
       wrong.push_back(fmt::format("{}: {:.2f} times in the mean, {:.2f} times in the worst; {}", by,
                                   one.mean, one.worst, p.text()));
     }
+  });
+}
+
+/// Results are infinite where their window holds an infinity, and finite elsewhere.
+void check_windows(const Problem& p, std::int64_t row) {
+  const std::vector<std::int64_t> image = {p.images, p.in, p.size, p.size};
+  const at::Tensor g = at::ones({p.images, p.out, p.size, p.size});
+  at::Tensor x = at::ones(image), holds = at::zeros(g.sizes(), at::kBool);
+  x[1][3][row][p.size - 1] = std::numeric_limits<float>::infinity();
+  const std::int64_t first = std::max<std::int64_t>(row - 1, 0);
+  holds[1].slice(1, first, row + 2).slice(2, p.size - 2, p.size).fill_(true);
+  for_ways(p, x, at::ones({p.out, p.in, 3, 3}), g, [&](const Three& ours, const auto& taken) {
+    CAPTURE(p.text());
+    CAPTURE(row);
+    CAPTURE(taken[0]);
+    CHECK(at::equal(at::isinf(ours[0]), holds));
+    CHECK(at::isfinite(ours[0]).logical_or(holds).all().item<bool>());
+    CAPTURE(taken[1]);
+    CHECK(at::isfinite(ours[1]).all().item<bool>());
+  });
+}
+
+TEST_CASE("an infinity spoils the windows that hold it, and none else") {
+  for (const Problem& p : {Problem{2, 16, 16, 8, 3, 1, 1}, Problem{2, 64, 64, 16, 3, 1, 1}}) {
+    for (const std::int64_t row : {0, 6}) check_windows(p, row);
   }
 }
 
