@@ -8,11 +8,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "ops/cpu/simd.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {
@@ -55,6 +57,54 @@ class RunWalk {
   std::int64_t offset_ = 0;
 };
 
+/// Repeats each of `rows` elements `count` times, at most kMost: a vector of elements makes `count`
+/// vectors, whose lanes are chosen by a table.
+template <class Unit>
+class Repeats {
+ public:
+  static constexpr std::int64_t kMost = 32;
+  /// x86 moves single bytes and halves across a register with some processors alone.
+  static constexpr bool kPossible = sizeof(Unit) >= 4;
+
+  static void write(const Unit* in, std::int64_t rows, std::int64_t count, Unit* out) {
+    const Lanes* const lanes = kLanesOf.data() + count * (count - 1) / 2;
+    for (; rows >= kWidth; rows -= kWidth, in += kWidth) {
+      Reg x;
+      std::memcpy(&x, in, sizeof(x));
+      for (std::int64_t v = 0; v < count; ++v, out += kWidth) {
+        Reg from;
+        std::memcpy(&from, lanes[v].data(), sizeof(from));
+        const Reg y = __builtin_shuffle(x, from);
+        std::memcpy(out, &y, sizeof(y));
+      }
+    }
+    for (; rows > 0; --rows, ++in) out = std::fill_n(out, count, *in);
+  }
+
+ private:
+  static constexpr std::int64_t kBytes = Simd<float>::kWidth * 4;  ///< of a register
+  static constexpr std::int64_t kWidth = kBytes / static_cast<std::int64_t>(sizeof(Unit));
+  using Reg [[gnu::vector_size(kBytes)]] = Unit;
+  using Lanes = std::array<Unit, static_cast<std::size_t>(kWidth)>;
+
+  /// For 1, 2, 3, ... repeats, as many vectors each.
+  static constexpr auto kLanesOf = [] {
+    std::array<Lanes, kMost*(kMost + 1) / 2> table{};
+    std::size_t first = 0;
+    for (std::int64_t count = 1; count <= kMost; ++count) {
+      for (std::int64_t i = 0; i < count * kWidth; ++i) {
+        table[first + static_cast<std::size_t>(i / kWidth)][static_cast<std::size_t>(i % kWidth)] =
+            static_cast<Unit>(i / count);
+      }
+      first += static_cast<std::size_t>(count);
+    }
+    return table;
+  }();
+};
+
+/// Bytes behind what `gather_runs` fills that it may write, too.
+inline constexpr std::int64_t kGatherSlack = 64;
+
 /// Copies `runs` runs of `count` elements, from run `first` on, to `to`, one after the other.
 inline void gather_runs(const RunOperand& from, std::span<const std::int64_t> sizes,
                         std::int64_t first, std::int64_t runs, std::int64_t count, char* to) {
@@ -73,11 +123,20 @@ inline void gather_runs(const RunOperand& from, std::span<const std::int64_t> si
       }
       return;
     }
+    if constexpr (Repeats<Unit>::kPossible) {
+      const bool side_by_side = sizes.size() == 1 && from.strides[0] == 1;
+      if (from.step == 0 && side_by_side && count <= Repeats<Unit>::kMost) {
+        return Repeats<Unit>::write(base + first, runs, count, out);
+      }
+    }
     for (std::int64_t r = 0; r < runs; ++r, walk.next(), out += count) {
       const Unit* const in = base + walk.offset();
-      if (from.step == 0) {
+      if (from.step == 0) {  // in whole vectors: the next run lies over what is too much
+        constexpr std::int64_t kBlock = kGatherSlack / static_cast<std::int64_t>(sizeof(Unit));
         const Unit x = *in;
-        for (std::int64_t i = 0; i < count; ++i) out[i] = x;
+        for (std::int64_t i = 0; i < count; i += kBlock) {
+          for (std::int64_t b = 0; b < kBlock; ++b) out[i + b] = x;
+        }
       } else if (from.step == 1) {
         for (std::int64_t i = 0; i < count; ++i) out[i] = in[i];
       } else {

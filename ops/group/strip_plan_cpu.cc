@@ -7,6 +7,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "ops/concat/concat.h"
+#include "ops/cpu/runs.h"
 #include "ops/elementwise/elementwise_cpu.h"
 #include "ops/expand/expand.h"
 #include "ops/expr/nest.h"
@@ -19,8 +20,9 @@ namespace {
 /// Runs of so many elements and more are computed one by one, where they lie; of shorter ones,
 /// which cost a call each, those that do not lie side by side are copied to a strip first.
 constexpr std::int64_t kRunAlone = 128;
-/// Bytes behind each strip, so that not all lie in the same sets of a cache.
-constexpr std::size_t kLine = 64;
+/// Bytes behind each strip, which gathered runs may write over. They also keep strips from lying in
+/// the same sets of a cache.
+constexpr std::size_t kSlack = kGatherSlack;
 
 StripStep row_of(const Group& group, const Group::Member& member) {
   StripStep step{.operands = member.inputs.size()};
@@ -64,7 +66,7 @@ class StripPlanner {
     dense_ = nest.strides[0];
     plan_.strides = {nest.strides.begin() + 1, nest.strides.end()};
     make();
-    plan_.strip_bytes = static_cast<std::size_t>(kStrip * element_bytes_) + kLine;
+    plan_.strip_bytes = static_cast<std::size_t>(kStrip * element_bytes_) + kSlack;
     return std::move(plan_);
   }
 

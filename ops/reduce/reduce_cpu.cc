@@ -26,6 +26,7 @@
 #include "ops/cpu/fold.h"
 #include "ops/cpu/launch.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/short_rows.h"
 #include "ops/expr/nest.h"
 #include "ops/rules/axis.h"
 #include "ops/rules/by_element.h"
@@ -126,48 +127,47 @@ void runs(const Kernel<T>& kernel) {
   });
 }
 
-/// Rows of 2 to kShort elements that lie one after the other: a row's loop is unrolled, as a call
-/// for each would cost more than its elements.
-constexpr std::int64_t kShort = 16;
-/// The same of a largest or smallest element: a NaN is looked for at each, so that a call for a row
-/// is the faster from 7 elements on (a step over rows of 8: 611 us in place of 530).
-constexpr std::int64_t kShortLargest = 6;
+bool all_finite(const float* x, std::int64_t n) {
+  std::uint32_t found = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    // The bits of an f32's exponent: all are set in infinities and NaNs alone.
+    constexpr std::uint32_t kExponent = 0x7F800000;
+    found |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
+  }
+  return found == 0;
+}
 
-template <Reduce::Kind kKind, class T, int kCount>
-void rows_of(const Kernel<T>& kernel, std::int64_t begin, std::int64_t end) {
+/// Writes the results of `count` rows from `first` on, of whose elements `parts` are folded.
+template <Reduce::Kind kKind, class T, class Part>
+void finish_rows(const Kernel<T>& kernel, std::int64_t first, std::int64_t count,
+                 const Part* parts) {
   using F = Fold<kKind, T>;
-  using Part = typename F::Part;
-  const T* p = kernel.from + begin * kCount;
-  for (std::int64_t k = begin; k < end; ++k, p += kCount) {
-    Part parts[kCount];
-    for (int i = 0; i < kCount; ++i) parts[i] = F::part_of(p[i]);
-    // In pairs, so that additions need not wait for each other.
-    for (int step = 1; step < kCount; step *= 2) {
-      for (int i = 0; i + step < kCount; i += 2 * step) {
-        parts[i] = F::join_one(parts[i], parts[i + step]);
-      }
+  T* const to = kernel.to + first;
+  for (std::int64_t r = 0; r < count; ++r) {
+    to[r] = kernel.template finished<kKind>(static_cast<typename F::Total>(parts[r]));
+  }
+  if constexpr (F::kWidens) {
+    if (all_finite(parts, count)) return;
+    const std::int64_t n = kernel.l.last.size;
+    for (std::int64_t r = 0; r < count; ++r) {
+      if (std::isfinite(parts[r])) continue;
+      to[r] = kernel.template finished<kKind>(F::again(kernel.from + (first + r) * n, n, 1));
     }
-    auto total = static_cast<typename F::Total>(parts[0]);
-    if constexpr (F::kWidens) {
-      if (!std::isfinite(parts[0])) total = F::again(p, kCount, 1);
-    }
-    kernel.to[k] = kernel.template finished<kKind>(total);
   }
 }
 
-template <Reduce::Kind kKind, class T, int... kCounts>
-auto rows_of_sizes(std::integer_sequence<int, kCounts...>) {
-  using Rows = void (*)(const Kernel<T>&, std::int64_t, std::int64_t);
-  return std::array<Rows, sizeof...(kCounts)>{rows_of<kKind, T, kCounts + 1>...};
-}
-
+/// Rows of a few elements that lie one after the other.
 template <Reduce::Kind kKind, class T>
 void short_runs(const Kernel<T>& kernel) {
-  static const auto kRows = rows_of_sizes<kKind, T>(std::make_integer_sequence<int, kShort>());
-  const auto rows = kRows[static_cast<std::size_t>(kernel.l.last.size - 1)];
-  const std::int64_t grain = 4096 / kernel.l.last.size + 1;
-  parallel_for(kernel.threads, kernel.l.kept_count, grain,
-               [&](std::int64_t begin, std::int64_t end) { rows(kernel, begin, end); });
+  const std::int64_t n = kernel.l.last.size, grain = 4096 / n + 1;
+  parallel_for(
+      kernel.threads, kernel.l.kept_count, grain, [&](std::int64_t begin, std::int64_t end) {
+        ShortRows<kKind, T>::fold(kernel.from + begin * n, end - begin, n,
+                                  [&](std::int64_t row, std::int64_t count, const auto* parts) {
+                                    finish_rows<kKind>(kernel, begin + row, count, parts);
+                                  });
+      });
 }
 
 /// One result of one long run, in chunks.
@@ -187,17 +187,6 @@ void long_run(const Kernel<T>& kernel) {
   auto total = parts[0];
   for (std::int64_t c = 1; c < chunks; ++c) total = F::join_one(total, parts[c]);
   *kernel.to = kernel.template finished<kKind>(total);
-}
-
-bool all_finite(const float* x, std::int64_t n) {
-  std::uint32_t found = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    // The bits of an f32's exponent: all are set in infinities and NaNs alone.
-    constexpr std::uint32_t kExponent = 0x7F800000;
-    found |=
-        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent);
-  }
-  return found == 0;
 }
 
 /// A strip of results that lie side by side, as rows of them are folded.
@@ -247,6 +236,26 @@ void columns(const Kernel<T>& kernel) {
                });
 }
 
+/// Few columns, of rows that lie side by side, as many: several rows are taken for one.
+///
+///   a0 b0   a1 b1   a2 b2   a3 b3   as   a0 b0 a1 b1
+///                                        a2 b2 a3 b3
+template <class F, class T>
+void fold_few_columns(const T* p, std::int64_t rows, std::int64_t width, T* to) {
+  const std::int64_t together = F::kStrip / width, wide = together * width;
+  alignas(64) T total[F::kStrip];
+  std::fill_n(total, wide, F::template start<T>());
+  F::columns(total, p, rows / together, wide, wide);
+  const std::int64_t done = rows / together * wide;
+  for (std::int64_t i = 0; i < rows * width - done; ++i) {
+    total[i] = F::join_one(total[i], F::part_of(p[done + i]));
+  }
+  for (std::int64_t c = 0; c < width; ++c) {
+    to[c] = total[c];
+    for (std::int64_t r = 1; r < together; ++r) to[c] = F::join_one(to[c], total[r * width + c]);
+  }
+}
+
 /// The same where columns are few and long: parts of the rows are folded into scratch.
 template <Reduce::Kind kKind, class T>
 void split(const Kernel<T>& kernel) {
@@ -258,9 +267,13 @@ void split(const Kernel<T>& kernel) {
   parallel_for(kernel.threads, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
       T* part = kernel.scratch + c * width;
-      std::fill_n(part, width, F::template start<T>());
       const T* p = kernel.from + c * chunk * rows.step;
       const std::int64_t count = std::min(chunk, rows.size - c * chunk);
+      if (rows.step == width && 2 * width <= F::kStrip) {
+        fold_few_columns<F>(p, count, width, part);
+        continue;
+      }
+      std::fill_n(part, width, F::template start<T>());
       for (std::int64_t column = 0; column < width; column += F::kStrip) {
         F::columns(part + column, p + column, count, rows.step,
                    std::min(F::kStrip, width - column));
@@ -291,8 +304,7 @@ auto walk_over(const ReduceLoops& l, std::int64_t results) -> void (*)(const Ker
   }
   const bool dense = l.reduced.empty() && l.last.step == 1 &&
                      (l.kept.empty() || (l.kept.size() == 1 && l.kept[0].step == l.last.size));
-  constexpr bool kLargest = kKind == Reduce::Kind::max || kKind == Reduce::Kind::min;
-  if (dense && l.last.size <= (kLargest ? kShortLargest : kShort)) return short_runs<kKind, T>;
+  if (dense && l.last.size <= ShortRows<kKind, T>::kLongest) return short_runs<kKind, T>;
   const bool one_long_run = results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom;
   return one_long_run ? long_run<kKind, T> : runs<kKind, T>;
 }

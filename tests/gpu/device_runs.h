@@ -39,8 +39,8 @@ Tensors run_on(DevicePools pools, const ir::Graph& graph, const Feeds& feeds, co
 /// would be launched.
 bool compute(DevicePools pools);
 
-/// Returns how the bits differ if a pass made `after` of `before`, both on aligned operands and both
-/// on operands that are views: a library's convolution may add up in another order on a view.
+/// Returns how the bits differ if a pass made `after` of `before`, both on aligned operands and
+/// both on operands that are views: a library's convolution may add up in another order on a view.
 /// Results of `after` are written beside operands and over them.
 Trouble other_bits(DevicePools pools, const ir::Graph& before, const ir::Graph& after,
                    const Feeds& feeds);

@@ -146,7 +146,7 @@ struct ShortRuns {
   }
 
   void compute(std::int64_t first, std::int64_t runs) const {
-    alignas(64) char strips[kOperands][kStrip * kWidest];
+    alignas(64) char strips[kOperands][kStrip * kWidest + kGatherSlack];
     std::array<const void*, kOperands> from{};
     std::array<std::int64_t, kOperands> steps{};
     for (std::size_t k = 0; k < count; ++k) {

@@ -1,0 +1,138 @@
+// Rows of 1 to 34 elements, which are computed many at once: folded, and added to what is repeated
+// along them.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "graph/passes/lower.h"
+#include "ops/expr/functions.h"
+#include "ops/language/derived.h"
+#include "ops/reduce/reduce.h"
+#include "tests/doctest.h"
+#include "tests/ops/interpreter.h"
+
+namespace metronome::short_rows_test {
+namespace {
+
+constexpr std::int64_t kLongest = 34;
+
+at::Tensor numbers(Element element, const Shape& shape) {
+  if (!is_floating(element)) return at::randint(-1000, 1000, shape, to_torch(element));
+  return at::randn(shape, to_torch(element));
+}
+
+/// The kinds of reductions over the last dimension, each by its name.
+void declare(Graph& g, Value x) {
+  g.output("sum", sum(x, {-1}));
+  g.output("max", max(x, {-1}));
+  g.output("min", min(x, {-1}));
+  if (!is_floating(x.element())) return;
+  g.output("mean", mean(x, {-1}));
+  g.output("squares", sum(square(x), {-1}));
+  g.output("norm", norm(x, 2, {-1}));
+}
+
+at::Tensor expected(const std::string& name, const at::Tensor& x) {
+  const at::Tensor wide = x.is_floating_point() ? x.to(at::kDouble) : x;
+  if (name == "sum") return wide.sum(-1);
+  if (name == "max") return wide.amax(-1);
+  if (name == "min") return wide.amin(-1);
+  if (name == "mean") return wide.mean(-1);
+  if (name == "squares") return wide.square().sum(-1);
+  return at::linalg_vector_norm(wide, 2, -1);
+}
+
+/// What differs from libtorch's f64, or from the same whole numbers.
+std::string difference(const at::Tensor& found, const at::Tensor& right) {
+  if (!found.is_floating_point())
+    return at::equal(found, right.to(found.scalar_type())) ? "" : "other numbers";
+  const double epsilon = found.scalar_type() == at::kFloat ? 0x1p-23 : 0x1p-52;
+  const at::Tensor apart = (found.to(at::kDouble) - right).abs();
+  const double most = apart.max().item<double>();
+  // A sum may cancel; its terms are of size 1.
+  return most <= 64 * epsilon ? "" : fmt::format("{} apart", most);
+}
+
+TEST_CASE("reductions of short rows, whole blocks of them and rests") {
+  at::manual_seed(3);
+  for (const Element element : {f32, f64, i32, i64}) {
+    for (std::int64_t n = 1; n <= kLongest; ++n) {
+      for (const std::int64_t rows : {1, 7, 16, 17, 67}) {
+        Graph g("rows");
+        declare(g, g.input("x", element, {rows, n}));
+        g.validate();
+        const ir::Graph graph = passes::lower(g, {});
+        const at::Tensor x = numbers(element, {rows, n});
+        for (const bool views : {false, true}) {
+          Interpreter run(graph, 1, views);
+          run.set("x", x);
+          run.run();
+          for (const Readable& r : graph.readables()) {
+            CAPTURE(fmt::format("{} of {} [{}, {}]", r.name, name_of(element), rows, n));
+            CHECK(difference(run.tensor(r.value), expected(r.name, x)) == "");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a NaN, an infinity and what leaves f32 stay in their row") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (std::int64_t n = 2; n <= kLongest; ++n) {
+    Graph g("rows");
+    declare(g, g.input("x", f32, {40, n}));
+    g.validate();
+    const ir::Graph graph = passes::lower(g, {});
+    at::Tensor x = at::randn({40, n});
+    x[3][n - 1] = std::numeric_limits<float>::quiet_NaN();
+    x[21][0] = infinity;
+    x[22][n / 2] = -infinity;
+    x[38].fill_(3e38F);  // whose sum leaves f32, and whose mean does not
+    Interpreter run(graph);
+    run.set("x", x);
+    run.run();
+    for (const Readable& r : graph.readables()) {
+      CAPTURE(fmt::format("{} of rows of {}", r.name, n));
+      const at::Tensor found = run.tensor(r.value);
+      const at::Tensor right = expected(r.name, x).to(at::kFloat);
+      CHECK(at::equal(found.isnan(), right.isnan()));
+      CHECK(at::equal(found.isinf(), right.isinf()));
+      CHECK(at::equal(found.sign().nan_to_num(0), right.sign().nan_to_num(0)));
+    }
+  }
+}
+
+TEST_CASE("elementwise functions of what is repeated along short rows") {
+  at::manual_seed(4);
+  for (const Element element : {f32, f64, i32, i64}) {
+    for (std::int64_t n = 1; n <= kLongest; ++n) {
+      for (const std::int64_t rows : {1, 15, 16, 67, 1100}) {
+        Graph g("rows");
+        const Value x = g.input("x", element, {rows, n}), y = g.input("y", element, {rows, 1});
+        g.output("sum", x + y);
+        g.validate();
+        const ir::Graph graph = passes::lower(g, {});
+        const at::Tensor of_x = numbers(element, {rows, n}), of_y = numbers(element, {rows, 1});
+        for (const int threads : {1, 3}) {
+          Interpreter run(graph, threads, true);
+          run.set("x", of_x);
+          run.set("y", of_y);
+          run.run();
+          CAPTURE(fmt::format("{} [{}, {}]", name_of(element), rows, n));
+          CHECK(at::equal(run.tensor(graph.readables()[0].value), of_x + of_y));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace metronome::short_rows_test
