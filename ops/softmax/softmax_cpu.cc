@@ -44,13 +44,23 @@ struct TopAndRest {
   void add(const TopAndRest& part) { tops = tops + part.tops, rest = rest + part.rest; }
 };
 
+/// log(tops + rest). Where the rest is small, log1p alone keeps its digits; it takes longer.
+template <class T>
+T log_of_sum(T tops, T rest) {
+  if (rest > tops / 2) return std::log(tops + rest);
+  return std::log(tops) + std::log1p(rest / tops);
+}
+
 /// g - exp(y) sum, y the logarithm of a probability. expm1 alone gives 1 - exp(y) its digits if the
 /// probability is near 1.
 template <class T>
 Reg<T> log_gradient(Reg<T> g, Reg<T> y, Reg<T> sum) {
   using S = Simd<T>;
   const Reg<T> p = exp_of<T>(y), plain = g - p * sum, half = S::set(T(-0.7));
-  if (Vector<T>(S::if_less(half, y, S::zero(), S::set(1))).zero_mask() == 0) return plain;
+  // 1 where p is from a half to 1; at 1 both forms are equal, as in lanes beyond a row.
+  const Reg<T> near =
+      S::if_less(half, y, S::if_less(y, S::zero(), S::set(1), S::zero()), S::zero());
+  if (S::maximum(near) == T(0)) return plain;
   const Reg<T> less = Vector<T>(y).expm1();  // p - 1
   return S::if_less(half, y, S::zero() - g * less - p * (sum - g), plain);
 }
@@ -85,8 +95,7 @@ void forward_row(const T* x, T* y, std::int64_t n, bool log) {
       });
       total.add(part);
     });
-    const T tops = S::sum(total.tops);
-    const Reg<T> shift = S::set(std::log(tops) + std::log1p(S::sum(total.rest) / tops));
+    const Reg<T> shift = S::set(log_of_sum(S::sum(total.tops), S::sum(total.rest)));
     for_registers<T>(n, [&](const auto& load, const auto& store, const auto&) {
       store(y, load(x) - max - shift);
     });
