@@ -19,6 +19,7 @@ enum class Phase : std::uint8_t {
   update,    ///< clipping, the optimizer, averages, counters, copies of assigned values
   executor,  ///< its own work: on a device inputs that it loads, numbers that it stores
 };
+/// "forward", "backward", "update" or "executor".
 std::string_view name_of(Phase phase);
 
 /// One kernel of steps that were timed kernel by kernel.

@@ -36,6 +36,7 @@ class Feed {
   std::string name;
   /// Null if it is libtorch's.
   const Tensor* own() const { return is_own_ ? &own_ : nullptr; }
+  /// libtorch's tensor; undefined unless `own()` is null.
   at::Tensor& tensor() { return *reinterpret_cast<at::Tensor*>(bytes_); }
   const at::Tensor& tensor() const { return *reinterpret_cast<const at::Tensor*>(bytes_); }
 

@@ -80,8 +80,8 @@ struct Sgd {
   std::vector<Slot> slots() const;
   Values clip(const Values& gradients) const;
   Value norm(const Values& gradients) const;
-  /// rate lr and, with momentum, the gradient's weight; f64[].
-  Values scalars(Value update, double rate) const;
+  Values scalars(Value update, double rate) const;  ///< rate lr and, with momentum, the
+                                                    ///< gradient's weight; f64[]
   Values update(Value parameter, Value gradient, std::span<const Value> slots,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;

@@ -64,8 +64,28 @@ def sentences(comment):
     return " ".join(said)
 
 
+LITERAL = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\''
+
+
+def masked(text):
+    """The text with "_" in place of each character of a string or character."""
+    return re.sub(LITERAL, lambda literal: "_" * len(literal.group()), text)
+
+
+def code_and_comment(line):
+    """A line without its comment, and the comment if it stands behind code for the page's sake: `///<`."""
+    begin = masked(line).find("//")
+    if begin < 0:
+        return line, ""
+    return line[:begin].rstrip(), line[begin + 4 :].strip() if line.startswith("///<", begin) else ""
+
+
+TYPE = re.compile(r"(?:template <[^;{]*?>\s+|requires[ (][^\n]*\s+)*(struct|class|enum class) (\w+)[^;{]*\{")
+
+
 def declarations(lines):
-    """The declarations of a namespace or of a class's body, in order."""
+    """The declarations of a namespace or of a class's body, in order. A comment behind a line is said of the declaration
+    that the line is of; those in the body of a type stay there, for its members."""
     found, comment, code, behind, depth, prefix, fresh = [], [], "", [], 0, "", True
     for line in lines:
         stripped = line.strip()
@@ -82,12 +102,13 @@ def declarations(lines):
                 continue
             own, behind = fresh, []
         fresh = False
-        bare, _, said = line.partition("///<")
-        bare = re.sub(r"\s*//.*", "", bare)
-        if said and depth == 0:
-            behind.append(said.strip())
-        code += (bare if depth == 0 else line) + "\n"
-        depth += bare.count("{") - bare.count("}") + bare.count("(") - bare.count(")")
+        bare, said = code_and_comment(line)
+        of_body = depth > 0 and TYPE.match(code)
+        if said and not of_body:
+            behind.append(said)
+        code += (line if of_body else bare) + "\n"
+        brackets = masked(bare)
+        depth += sum(brackets.count(c) for c in "{(") - sum(brackets.count(c) for c in "})")
         if inside := re.match(r"namespace (\w+) \{|\}\s*$", code):
             prefix = f"{inside.group(1)}::" if inside.group(1) else ""
             comment, code, depth, fresh = [], "", 0, True
@@ -101,7 +122,7 @@ def declarations(lines):
 def public(code):
     """The lines of a class's body that everyone may use."""
     inside = code[code.index("{") + 1 : code.rindex("}")].split("\n")
-    shown, lines = not re.match(r"(?:template [^\n]*\n)?class ", code), []
+    shown, lines = TYPE.match(code).group(1) != "class", []
     for line in inside:
         if label := re.match(r" (public|private|protected):", line):
             shown = label.group(1) == "public"
@@ -113,9 +134,9 @@ def public(code):
 
 def split_at_commas(text):
     parts, depth = [""], 0
-    for c in text:
-        depth += (c in "(<{[") - (c in ")>}]")
-        if c == "," and depth == 0:
+    for c, bracket in zip(text, masked(text)):
+        depth += (bracket in "(<{[") - (bracket in ")>}]")
+        if bracket == "," and depth == 0:
             parts.append("")
         else:
             parts[-1] += c
@@ -143,7 +164,7 @@ def arguments_of(text):
 
 
 SYMBOL = r"operator([-+*/<>]|[<>=!]=)"
-CONSTRUCTOR = r"^(?:explicit )?(?:requires [^;]*? )?{}\((.*?)\)(?: noexcept)?\s*[:;{{]"
+CONSTRUCTOR = r"^(?:explicit )?(?:requires [^;]*? )?{}\((.*?)\)(?: noexcept)?(?: = default)?\s*[:;{{]"
 
 
 def call_of(code, of=""):
@@ -178,13 +199,17 @@ def members(code):
 
 def field_of(code):
     """`.delta = 1`; None for what is no data member."""
-    code = " ".join(code.split())
-    found = re.match(r"(?!using |static |friend |struct |enum |class |operator )[\w:]+(?:<.*>)? (\w+(?:[ ={,].*)?);$", code)
-    if not found or re.search(r"\boperator\b", code):
+    code = re.sub(r"(?<=[{(]) |,? (?=[})])", "", " ".join(code.split()))
+    found = re.match(
+        r"(?!using |static |friend |struct |enum |class |operator )"
+        r"(?:const |unsigned )*[\w:]+(?:<.*>)?[ &*]+(\w+(?:\[\w*\])*(?:[ ={,].*)?);$",
+        code,
+    )
+    if not found or re.search(r"\boperator\b", masked(code)):
         return None
     names = []
     for each in split_at_commas(found.group(1)):
-        name, default = re.match(r"(\w+)(?: = )?(.*)$", each).groups()
+        name, default = re.match(r"[&*]*(\w+)(?:\[\w*\])*(?: = )?(.*)$", each).groups()
         names.append("." + with_default(name, default))
     return ", ".join(names)
 
@@ -223,8 +248,8 @@ def listed(named):
 def type_rows(declared):
     """Of a struct, class or enum: its own row, and one for each comment on member functions."""
     about, code = declared.comment if declared.own else "", declared.code
-    name = re.match(r"(?:template [^\n]*\n)?(?:struct|class|enum class) (\w+)", code).group(1)
-    if re.match("enum", code):
+    kind, name = TYPE.match(code).groups()
+    if kind == "enum class":
         return [[[name], f"{about} {listed(cases_of(code))}".strip()]]
     if re.search(r"\binfer\(std::span<const Type>", code):  # an op, which is no word of a program
         return []
@@ -250,12 +275,13 @@ def function_rows(declared, of=""):
             rows.append([names, said])
             group.clear()
 
-    comment = ""
+    comment, of_type = "", False
     for each in declared:
         if each.own or each.comment == "":
             close()
-            comment = each.comment
-        if re.match(r"(?:template [^\n]*\n)?(?:struct|class|enum class) \w+[^;{]*\{", each.code):
+            comment, of_type = each.comment, False
+        if TYPE.match(each.code):
+            of_type = True
             if not of:
                 close()
                 rows += type_rows(each)
@@ -267,6 +293,8 @@ def function_rows(declared, of=""):
             continue
         else:
             name = call_of(each.code, of)
+        if of_type and not constant:  # a value shares its type's comment, a function does not
+            comment = ""
         if not name or SKIPPED.fullmatch(re.match(r"[\w~: ]*", name).group(0)):
             continue
         if of and not each.comment and not each.behind:  # said by the class

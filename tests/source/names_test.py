@@ -127,6 +127,70 @@ class Names(unittest.TestCase):
         expected = TABLE.replace("| `Kind` | Who chooses. ", "| `Kind` | ")
         self.assertEqual(names.section("ops/x.h", HEADER), expected)
 
+    def rows(self, declared):
+        return names.rows_of(f"// X.\n\nnamespace metronome {{\n{declared}\n}}  // namespace metronome\n")
+
+    def test_a_comment_behind_a_line_is_said_of_its_declaration_alone(self):
+        rows = self.rows("""
+/// Functions of these names.
+inline constexpr UnaryFunction sin{Function::sin};  ///< of radians
+inline constexpr UnaryFunction cos{Function::cos};  ///< of radians
+inline constexpr UnaryFunction sqrt{Function::sqrt};
+inline constexpr UnaryFunction relu{Function::relu};
+
+/// How far.
+Value near(Value x,
+           Value y = {});  ///< no further
+Value far(Value x);
+""")
+        of_radians = "`sin`: of radians; `cos`: of radians"
+        self.assertEqual(rows[0], [["sin", "cos", "sqrt", "relu"], f"Functions of these names. {of_radians}"])
+        self.assertEqual(rows[1:], [[["near(x, y)", "far(x)"], "How far. `near(x, y)`: no further"]])
+
+    def test_a_function_behind_a_type_has_no_comment_of_it(self):
+        rows = self.rows("/// A part.\nenum class Part {\n  first,\n};\nstd::string name_of(Part part);\n")
+        self.assertEqual(rows, [[["Part"], "A part. `first`"], [["name_of(part)"], ""]])
+
+    def test_members_of_declarations_over_several_lines(self):
+        rows = self.rows("""
+/// All of it.
+template <class T>
+requires(sizeof(T) > 1)
+struct Wide
+    : public Base {
+  const Graph* graph = nullptr;  ///< not owned
+  std::vector<Mode> modes = {
+      Mode::train,
+      Mode::evaluate,
+  };  ///< in this order
+  std::function<Value(Value x,
+                      int k)>
+      body;  ///< of one step
+  std::int64_t sizes[2] = {1,
+                           2};  ///< of both sides
+  std::string text =
+      "; // {";  ///< as it is
+  struct Inner {
+    int depth = 1;  ///< of Inner
+  };
+  Inner inner{.depth = 2};
+  int first  ///< before it is
+      = 1;   ///< begun
+  Value last;
+};
+""")
+        self.assertEqual(
+            rows,
+            [
+                [
+                    ["Wide"],
+                    "All of it. `.graph = nullptr`: not owned; `.modes = {Mode::train, Mode::evaluate}`: in this order; "
+                    '`.body`: of one step; `.sizes = {1, 2}`: of both sides; `.text = "; // {"`: as it is; '
+                    "`.inner = {.depth = 2}`; `.first = 1`: before it is begun; `.last`",
+                ]
+            ],
+        )
+
     def test_headers_of_the_front_door(self):
         front = '#include <span>\n#include "executor/run/feed.h"  // Feed\n#include "executor/compile/targets.h"\n'
         behind = names.ALSO["executor/compile/targets.h"]
