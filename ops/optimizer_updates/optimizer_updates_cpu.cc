@@ -15,7 +15,6 @@ namespace metronome::METRONOME_ISA {
 
 namespace {
 
-// Below this many elements starting threads costs more than it saves.
 // A thread's share is a multiple of this many elements: no two threads write one cache line.
 constexpr std::int64_t kUpdateGrain = 64;
 
