@@ -39,7 +39,8 @@ struct TimedCandidate {
 struct KernelChoice {
   std::string what;         ///< "linear f32[4, 1024] x f32[2048, 1024]"
   std::string chosen = {};  ///< "onednn"
-  std::string how = {};  ///< "timed", "timed under load", "tuning file", "fixed rule", "asked for"
+  /// "timed", "timed under load", "timed by launches", "tuning file", "fixed rule" or "asked for".
+  std::string how = {};
   std::vector<TimedCandidate> candidates = {};
 
   bool operator==(const KernelChoice&) const = default;
@@ -103,8 +104,9 @@ struct Report {
   std::size_t mapped_bytes = 0;        ///< host memory that the device reads inputs from
   std::size_t parameter_count = 0;     ///< elements of all parameters
   std::vector<PlanReport> plans;
-  std::vector<std::string>
-      choices;  ///< "linear [4,1024]x[2048,1024] -> onednn (tuned)", one per distinct op and shape
+  /// One for each distinct op and shape that several kernels can run, as `KernelChoice` has them:
+  /// "linear f32[4, 1024] x f32[2048, 1024] -> onednn (timed)".
+  std::vector<std::string> choices;
   bool timed_under_load = false;       ///< some of these
   std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat if it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
