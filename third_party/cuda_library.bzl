@@ -108,6 +108,8 @@ def cuda_library(name, srcs, stub = [], cc_srcs = [], hdrs = [], deps = [], **kw
             name = name + "_compiled",
             srcs = srcs,
             hdrs = hdrs,
+            # "//..." would build it in its own configuration, besides that of `_once`.
+            tags = ["manual"],
             visibility = ["//visibility:private"],
             deps = deps,
         )

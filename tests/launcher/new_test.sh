@@ -69,7 +69,7 @@ says 0 "$(printf '%-56s %s\n' //:one_test 'PASSED in 0.1s')
   measured: it has 3 MiB
 5 passed, 0 failed" test
 [[ $(<"$place/asked") == "$clone: build "*" --build_tests_only --keep_going -- //...
-$clone: test "*" --keep_going --test_summary=short -- //..." ]] || fail "test asked for: $(<"$place/asked")"
+$clone: test "*" --build_tests_only --keep_going --test_summary=short -- //..." ]] || fail "test asked for: $(<"$place/asked")"
 export ONE=FAILED CASES='3 passed | 2'
 says 1 "$(told PASSED FAILED)
 4 passed, 2 failed" test example
