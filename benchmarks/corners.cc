@@ -63,7 +63,7 @@ void recurrent(Case& c, std::int64_t width) {
 
 void labels(Case& c, std::int64_t rows) {
   const mt::Value x = c.weight("x", {rows, 64});
-  c.train(mt::cross_entropy_loss(x, c.fed("labels", mt::i64, whole(66, {rows}) - 2),
+  c.train(mt::cross_entropy_loss(x, c.fed("labels", mt::i64, whole(65, {rows}) - 1),
                                  {.ignore_index = -1}));
 }
 

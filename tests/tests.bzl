@@ -14,7 +14,6 @@ _ALONE = [
     "executor/compile/tuning_test.cc",
     "gpu/control_test.cc",
     "models/allocations_test.cc",
-    "models/command_line_test.cc",
     "models/compare_test.cc",
     "models/profile_test.cc",
 ]

@@ -304,7 +304,10 @@ auto walk_over(const ReduceLoops& l, std::int64_t results) -> void (*)(const Ker
   }
   const bool dense = l.reduced.empty() && l.last.step == 1 &&
                      (l.kept.empty() || (l.kept.size() == 1 && l.kept[0].step == l.last.size));
-  if (dense && l.last.size <= ShortRows<kKind, T>::kLongest) return short_runs<kKind, T>;
+  constexpr std::int64_t kFew = 8;  // a call for each is the faster
+  if (dense && results >= kFew && l.last.size <= ShortRows<kKind, T>::kLongest) {
+    return short_runs<kKind, T>;
+  }
   const bool one_long_run = results == 1 && l.reduced_count == 1 && l.last.size >= kParallelFrom;
   return one_long_run ? long_run<kKind, T> : runs<kKind, T>;
 }

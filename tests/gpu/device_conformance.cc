@@ -81,12 +81,14 @@ Trouble check_gradients(const Case& c, Element element, const Settings& form, De
   return std::nullopt;
 }
 
-OpConformance check_cases(const std::vector<Case>& cases, DevicePools pools) {
+OpConformance check_cases(const std::vector<Case>& cases, DevicePools pools,
+                          const CaseLimits& limits) {
   OpConformance result;
+  const DevicePools of_f64 = pools.first(std::min(pools.size(), limits.pools_of_f64));
   for (const Case& c : cases) {
     for (const Element element : {f32, f64}) {
       ++result.cases;
-      if (const Trouble trouble = check_on_device(c, element, pools)) {
+      if (const Trouble trouble = check_on_device(c, element, element == f64 ? of_f64 : pools)) {
         result.troubles.push_back(fmt::format("{}({}) \"{}\" {}: {}", c.op->name(),
                                               c.op->attributes(), c.name, name_of(element),
                                               *trouble));
@@ -116,8 +118,8 @@ void add_checks_of(const CaseLimits& limits, std::vector<OpCheck>& checks) {
   if (named.empty()) throw InternalError(fmt::format("{} has no cases", typeid(Op).name()));
   for (auto& [name, cases] : named) {
     limit(cases, limits);
-    checks.push_back({name, [cases = std::move(cases)](DevicePools pools) {
-                        return check_cases(cases, pools);
+    checks.push_back({name, [cases = std::move(cases), limits](DevicePools pools) {
+                        return check_cases(cases, pools, limits);
                       }});
   }
 }

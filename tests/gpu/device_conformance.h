@@ -1,6 +1,7 @@
 // Every op's kernels on a device beside libtorch's on the CPU.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,6 +28,9 @@ struct OpConformance {
 /// Limits on the cases that are checked.
 struct CaseLimits {
   std::int64_t elements = INT64_MAX;  ///< that an operand of a case may have
+  /// Of these pools f64 runs on the first ones. What depends on the order of threads shows in f32,
+  /// whose kernels are the same.
+  std::size_t pools_of_f64 = SIZE_MAX;
 
   bool hold(const Case& c) const;
 };
