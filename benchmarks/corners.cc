@@ -26,8 +26,8 @@ namespace {
 constexpr int kRounds = 15;
 constexpr double kRoundSeconds = 0.02;
 
-/// A graph to train, with what is fed to it once.
-struct Case {
+/// A graph to train, and what is fed to it once.
+struct CornerStep {
   mt::Graph g{"corner"};
   std::vector<mt::Feed> feeds;
 
@@ -46,7 +46,7 @@ at::Tensor whole(std::int64_t below, mt::Shape shape) {
   return at::randint(below, shape, at::TensorOptions(at::kLong));
 }
 
-void attention(Case& c, std::int64_t rows, bool causal, bool masked) {
+void attention(CornerStep& c, std::int64_t rows, bool causal, bool masked) {
   const mt::Shape shape = {4, 4, rows, 32};
   const mt::Value q = c.weight("q", shape), k = c.weight("k", shape), v = c.weight("v", shape);
   mt::AttentionOptions options;
@@ -55,48 +55,49 @@ void attention(Case& c, std::int64_t rows, bool causal, bool masked) {
   c.train(mt::mean(mt::square(mt::scaled_dot_product_attention(q, k, v, options))));
 }
 
-void recurrent(Case& c, std::int64_t width) {
+void recurrent(CornerStep& c, std::int64_t width) {
   const mt::Value x = c.weight("x", {24, 32, width});
   const mt::Value lengths = c.fed("lengths", mt::i64, whole(24, {32}) + 1);
   c.train(mt::mean(mt::square(mt::gru(width)(x, {.lengths = lengths}).output)));
 }
 
-void labels(Case& c, std::int64_t rows) {
+void labels(CornerStep& c, std::int64_t rows) {
   const mt::Value x = c.weight("x", {rows, 64});
   c.train(mt::cross_entropy_loss(x, c.fed("labels", mt::i64, whole(65, {rows}) - 1),
                                  {.ignore_index = -1}));
 }
 
-void dropped(Case& c, std::int64_t rows) {
+void dropped(CornerStep& c, std::int64_t rows) {
   c.train(mt::mean(mt::square(c.weight("x", {rows, 64}).through(mt::dropout(0.1)))));
 }
 
-void guarded(Case& c, std::int64_t rows) {
+void guarded(CornerStep& c, std::int64_t rows) {
   const mt::Value x = c.weight("x", {rows, 64});
   c.train(mt::mean(mt::where(x > 0.0, mt::sqrt(x), x)));
 }
 
-void logits(Case& c, std::int64_t rows) {
+void logits(CornerStep& c, std::int64_t rows) {
   const mt::Value x = c.weight("x", {rows, 64}), t = c.weight("t", {rows, 64});
   c.train(mt::bce_with_logits_loss(x, mt::sigmoid(t)));
 }
 
-void norms(Case& c, std::int64_t rows) {
+void norms(CornerStep& c, std::int64_t rows) {
   c.train(mt::mean(mt::norm(c.weight("x", {rows, 64}), 2, {-1})));
 }
 
-void normalized(Case& c, std::int64_t rows) {
+void normalized(CornerStep& c, std::int64_t rows) {
   c.train(mt::mean(mt::square(c.weight("x", {rows, 64}).through(mt::layer_norm()))));
 }
 
-void clipped(Case& c, std::int64_t rows) {
+void clipped(CornerStep& c, std::int64_t rows) {
   const mt::Value x = c.weight("x", {rows, 64});
   c.g.minimize(mt::mean(mt::square(x)), mt::Sgd{.lr = 1e-3, .clip_norm = 1.0});
 }
 
-void measure(const std::string& name, const char* size, const std::function<void(Case&)>& declare) {
+void measure(const std::string& name, const char* size,
+             const std::function<void(CornerStep&)>& declare) {
   at::manual_seed(1);
-  Case c;
+  CornerStep c;
   declare(c);
   mt::Executable step = mt::compile(c.g, mt::cpu_replay(), {.threads = 1});
   step.run(c.feeds);
@@ -121,15 +122,17 @@ int main() {
   for (const bool large : {false, true}) {
     const char* const size = large ? "large" : "small";
     const auto rows = [&](std::int64_t small, std::int64_t many) { return large ? many : small; };
-    measure("attention, causal", size, [&](Case& c) { attention(c, rows(16, 512), true, false); });
-    measure("attention, masked", size, [&](Case& c) { attention(c, rows(16, 512), false, true); });
-    measure("gru with lengths", size, [&](Case& c) { recurrent(c, rows(8, 128)); });
-    measure("cross entropy, ignored rows", size, [&](Case& c) { labels(c, rows(8, 4096)); });
-    measure("dropout", size, [&](Case& c) { dropped(c, rows(8, 4096)); });
-    measure("where beside a root", size, [&](Case& c) { guarded(c, rows(8, 4096)); });
-    measure("binary cross entropy", size, [&](Case& c) { logits(c, rows(8, 4096)); });
-    measure("norms of rows", size, [&](Case& c) { norms(c, rows(8, 4096)); });
-    measure("layer norm", size, [&](Case& c) { normalized(c, rows(8, 4096)); });
-    measure("clipping by norm", size, [&](Case& c) { clipped(c, rows(8, 4096)); });
+    measure("attention, causal", size,
+            [&](CornerStep& c) { attention(c, rows(16, 512), true, false); });
+    measure("attention, masked", size,
+            [&](CornerStep& c) { attention(c, rows(16, 512), false, true); });
+    measure("gru with lengths", size, [&](CornerStep& c) { recurrent(c, rows(8, 128)); });
+    measure("cross entropy, ignored rows", size, [&](CornerStep& c) { labels(c, rows(8, 4096)); });
+    measure("dropout", size, [&](CornerStep& c) { dropped(c, rows(8, 4096)); });
+    measure("where beside a root", size, [&](CornerStep& c) { guarded(c, rows(8, 4096)); });
+    measure("binary cross entropy", size, [&](CornerStep& c) { logits(c, rows(8, 4096)); });
+    measure("norms of rows", size, [&](CornerStep& c) { norms(c, rows(8, 4096)); });
+    measure("layer norm", size, [&](CornerStep& c) { normalized(c, rows(8, 4096)); });
+    measure("clipping by norm", size, [&](CornerStep& c) { clipped(c, rows(8, 4096)); });
   }
 }

@@ -292,7 +292,7 @@ struct BatchNormBackward {
             static_cast<T>(s.g / count - times(rest, slope))};
   }
 
-  // What is left of a mean, times a sum. It changes nothing of an infinite one.
+  // The rest of a rounded mean times a sum. It changes no infinite sum.
   static double times(double rest, double sum) { return std::isfinite(sum) ? rest * sum : 0; }
 
   // For sums beyond T's range.

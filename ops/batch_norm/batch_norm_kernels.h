@@ -285,7 +285,7 @@ struct BatchNormGradTensors {
     return total;
   }
 
-  /// What is left of a mean, times a sum. It changes nothing of an infinite one.
+  /// The rest of a rounded mean times a sum. It changes no infinite sum.
   METRONOME_DEVICE static double times(double rest, double sum) {
     return sum - sum == 0 ? rest * sum : 0;
   }

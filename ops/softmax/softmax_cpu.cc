@@ -44,7 +44,7 @@ struct TopAndRest {
   void add(const TopAndRest& part) { tops = tops + part.tops, rest = rest + part.rest; }
 };
 
-/// log(tops + rest). Where the rest is small, log1p alone keeps its digits; it takes longer.
+/// log(tops + rest). Only log1p keeps the digits of a small rest; it takes longer.
 template <class T>
 T log_of_sum(T tops, T rest) {
   if (rest > tops / 2) return std::log(tops + rest);
