@@ -28,8 +28,8 @@ struct OpConformance {
 /// Limits on the cases that are checked.
 struct CaseLimits {
   std::int64_t elements = INT64_MAX;  ///< that an operand of a case may have
-  /// Of these pools f64 runs on the first ones. What depends on the order of threads shows in f32,
-  /// whose kernels are the same.
+  /// The number of pools that f64 runs on, the first ones. f32 has the same kernels, and shows what
+  /// depends on the order of threads.
   std::size_t pools_of_f64 = SIZE_MAX;
 
   bool hold(const Case& c) const;
