@@ -49,7 +49,8 @@ at::Tensor expected(const std::string& name, const at::Tensor& x) {
   return at::linalg_vector_norm(wide, 2, -1);
 }
 
-/// What differs from libtorch's f64, or from the same whole numbers.
+/// Says how far numbers lie from libtorch's f64, or that whole ones are others; empty: all is
+/// right.
 std::string difference(const at::Tensor& found, const at::Tensor& right) {
   if (!found.is_floating_point())
     return at::equal(found, right.to(found.scalar_type())) ? "" : "other numbers";
