@@ -66,7 +66,7 @@ std::string describe(const Node& node) {
   return fmt::format("{} {{{}}} \"{}\"", node.op->name(), node.op->attributes(), node.path.get());
 }
 
-/// What libtorch's call for an op gives at corners in place of the rule's number.
+/// An op for which libtorch's call gives another number at corners than the rule.
 struct Unlike {
   std::string_view op;  ///< a part of its name
   bool (*allowed)(double found, double expected);
