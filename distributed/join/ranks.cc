@@ -50,7 +50,7 @@ class Joined final : public executor::Ranks {
 
   void begin_step(std::int64_t step) const override { communicator_->begin_step(step); }
 
-  Averages averages(std::size_t bytes) const override {
+  MeanOps averages(std::size_t bytes) const override {
     const std::size_t bucket =
         bucket_bytes_ ? *bucket_bytes_ : best_bucket_bytes(*communicator_, bytes);
     return {make_op(AllReduce{ReduceOp::mean, communicator_}), make_op(BeginMean{communicator_}),

@@ -203,7 +203,7 @@ const ir::Graph& leading(std::span<const GraphInModes> declared) {
 /// Each graph in each of its modes, then with each average in the place of parameters. Plans point
 /// at what they are made of, which is added to `graphs`.
 Planned plan_all(std::span<const GraphInModes> parts, const BatchShapes& shapes,
-                 const std::optional<Averages>& averages, const Backend& backend,
+                 const std::optional<MeanOps>& averages, const Backend& backend,
                  const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
   Planned planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
@@ -254,7 +254,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   std::shared_ptr<SpinLimiter> spin_limiter = limit_spinning(options.threads);
 
   // Together, before rank 0 makes its plans while others wait for its choices.
-  const std::optional<Averages> averages = averages_of(leading(parts), options);
+  const std::optional<MeanOps> averages = averages_of(leading(parts), options);
   FirstChoices first_choices(options, report);
   const BatchShapes shapes(declared);
   std::deque<ir::Graph> graphs;

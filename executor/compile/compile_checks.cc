@@ -165,7 +165,7 @@ std::size_t add_inputs(std::span<const ir::Graph* const> graphs, Needs& needs) {
 std::size_t add_storages(std::span<const Storage> storages, Needs& needs) {
   std::size_t bytes = 0;
   for (const Storage& s : storages) {
-    bytes += s.kept().bytes() + (s.layout.plain() ? 0 : s.type.bytes());
+    bytes += s.stored_type().bytes() + (s.layout.plain() ? 0 : s.type.bytes());
     add_value(needs, s.type, fmt::format("\"{}\", a {}", s.path, name_of(s.kind)));
   }
   return bytes;

@@ -56,7 +56,7 @@ void take_own_device(Target& target, const CompileOptions& options) {
   }
 }
 
-std::optional<Averages> averages_of(const ir::Graph& graph, const CompileOptions& options) {
+std::optional<MeanOps> averages_of(const ir::Graph& graph, const CompileOptions& options) {
   if (!options.data_parallel) return std::nullopt;
   std::size_t bytes = 0;
   for (const Storage& storage : graph.storages()) {

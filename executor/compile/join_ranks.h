@@ -22,7 +22,7 @@ void take_own_device(Target& target, const CompileOptions& options);
 
 /// How gradients become means over the ranks, for the graph that says how all train. A loss may
 /// reach some of the parameters alone.
-std::optional<Averages> averages_of(const ir::Graph& graph, const CompileOptions& options);
+std::optional<MeanOps> averages_of(const ir::Graph& graph, const CompileOptions& options);
 
 /// Storages as rank 0 has them.
 void begin_as_first(const Ranks& ranks, Executable::Impl& step);

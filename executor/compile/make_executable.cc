@@ -99,7 +99,7 @@ Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Stora
   Memory memory;
   memory.storages = std::move(storages);
   for (const Storage& s : memory.storages) {
-    memory.storage_blocks.emplace_back(s.kept().bytes());
+    memory.storage_blocks.emplace_back(s.stored_type().bytes());
     memory.plain_blocks.push_back(s.layout.plain() ? Block() : Block(s.type.bytes()));
     const std::size_t storage = memory.storage_blocks.size() - 1;
     initialise(s, seed, memory.plain(storage).data());
@@ -126,7 +126,7 @@ Memory make_memory(std::span<const ir::Graph* const> declared, std::vector<Stora
 
 void add_sizes(const Memory& memory, Report& report) {
   for (const Storage& s : memory.storages) {
-    report.storage_bytes += s.kept().bytes();
+    report.storage_bytes += s.stored_type().bytes();
     if (s.kind == StorageKind::parameter) {
       report.parameter_count += static_cast<std::size_t>(s.type.numel());
     }

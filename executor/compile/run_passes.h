@@ -21,7 +21,7 @@ struct Declared {
   /// By path, how plans made before keep storages.
   std::map<std::string, Layout> kept = {};
   /// `Settings::averages`.
-  std::optional<Averages> averages = {};
+  std::optional<MeanOps> averages = {};
 };
 
 /// The declared graph after those passes of one mode that come before any that reads

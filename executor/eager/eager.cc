@@ -95,7 +95,7 @@ class Interpreter {
     find_last_uses();
     if (trains()) {
       find_wanted();
-      collect_slots();
+      collect_moments();
       find_reached(declared.updated);
     }
     readables_.resize(graph_.readables().size());
@@ -265,8 +265,8 @@ class Interpreter {
     }
   }
 
-  void collect_slots() {
-    for (const Slot& slot : graph_.objectives()[0].optimizer->slots()) {
+  void collect_moments() {
+    for (const Moment& slot : graph_.objectives()[0].optimizer->moments()) {
       Tensors moments;
       for (const StorageId p : parameters_) {
         const std::string path = "optimizer/" + slot.name + "/" + graph_.storage(p).path;
@@ -280,7 +280,7 @@ class Interpreter {
         moments.push_back(
             tensors_.storage(static_cast<std::size_t>(found - memory_.storages.begin())));
       }
-      slots_.push_back(std::move(moments));
+      moments_.push_back(std::move(moments));
     }
   }
 
@@ -438,7 +438,7 @@ class Interpreter {
 
   void step() {
     Tensors parameters, gradients;
-    std::vector<Tensors> slots(slots_.size());
+    std::vector<Tensors> slots(moments_.size());
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
       at::Tensor& leaf = leaves_[i];
       if (!reached_[i]) {  // no update
@@ -448,7 +448,7 @@ class Interpreter {
       parameters.push_back(leaf.detach());
       // In this step all its uses may have been skipped.
       gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf.detach()));
-      for (std::size_t k = 0; k < slots_.size(); ++k) slots[k].push_back(slots_[k][i]);
+      for (std::size_t k = 0; k < moments_.size(); ++k) slots[k].push_back(moments_[k][i]);
       leaf.mutable_grad() = at::Tensor();
     }
     std::int64_t& updates = counter(graph_.counters().update);
@@ -494,7 +494,7 @@ class Interpreter {
   std::vector<bool> reached_;   // [parameter]
   std::vector<Scales> scales_;  // [reached parameter]; empty where all are 1
   std::vector<bool> wanted_;    // [node]; empty where no gradient flows
-  std::vector<Tensors> slots_;
+  std::vector<Tensors> moments_;
   Tensors readables_;
   std::optional<EagerWatch> watch_;
   std::optional<std::string> fault_;

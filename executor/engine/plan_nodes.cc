@@ -96,7 +96,7 @@ KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assign
           .path = storage.path,
           .line = to_string(storage.line),
           .phase = Phase::update,
-          .bytes = 2.0 * static_cast<double>(storage.kept().bytes())};
+          .bytes = 2.0 * static_cast<double>(storage.stored_type().bytes())};
 }
 
 KernelTime kernel_of(std::string own_work) { return {.kernel = own_work, .op = own_work}; }

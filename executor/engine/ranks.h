@@ -41,7 +41,7 @@ class Ranks {
 
   /// The ops that make of a tensor of each rank their mean, element by element, for steps with so
   /// many bytes of gradients. May measure what exchanges cost, on all ranks together.
-  virtual Averages averages(std::size_t bytes) const = 0;
+  virtual MeanOps averages(std::size_t bytes) const = 0;
   /// Rank 0's bytes come to all.
   virtual void broadcast(std::span<std::byte> bytes) const = 0;
   /// [rank] What each rank says here.

@@ -172,7 +172,7 @@ PlanRecord record_of(const Report& report, std::span<const Plan* const> plans) {
                                  .type = to_string(storage.type),
                                  .kind = std::string(name_of(storage.kind)),
                                  .line = to_string(storage.line),
-                                 .bytes = storage.kept().bytes(),
+                                 .bytes = storage.stored_type().bytes(),
                                  .trainable = storage.trainable});
     }
   }

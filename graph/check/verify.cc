@@ -105,9 +105,10 @@ void verify(const ir::Graph& graph, std::string_view pass) {
       fail(fmt::format("\"{}\" is assigned a value that does not exist", path));
     always(a.value, "value assigned to", path);
     if (!assigned.insert(a.storage).second) fail(fmt::format("\"{}\" is assigned twice", path));
-    if (graph.type(a.value) != graph.storage(a.storage).kept()) {
+    if (graph.type(a.value) != graph.storage(a.storage).stored_type()) {
       fail(fmt::format("\"{}\" of type {} is assigned {}", path,
-                       to_string(graph.storage(a.storage).kept()), to_string(graph.type(a.value))));
+                       to_string(graph.storage(a.storage).stored_type()),
+                       to_string(graph.type(a.value))));
     }
   }
   for (const Readable& r : graph.readables()) {

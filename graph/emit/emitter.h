@@ -73,7 +73,7 @@ struct Emitter {
   Line line;  ///< what LineScope set
 
   /// The line of what is made now by a call at line `given`.
-  Line effective(Line given) const { return owned(line_scopes > 0 ? line : given); }
+  Line effective(Line given) const { return intern_line(line_scopes > 0 ? line : given); }
   Value value(ValueId id) { return Value(this, id); }
   /// The storage's old value.
   Value read(StorageId storage) { return value(graph.read(storage)); }

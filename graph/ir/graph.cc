@@ -21,7 +21,7 @@ Graph::Graph(std::string name) : name_(std::move(name)) {
 
 Graph Graph::like(const Graph& source) {
   Graph graph;
-  graph.written();
+  graph.bump_version();
   graph.nodes_.reserve(source.nodes_.size());
   graph.name_ = source.name_;
   graph.storages_ = source.storages_;
@@ -37,7 +37,7 @@ Graph Graph::like(const Graph& source) {
   return graph;
 }
 
-void Graph::written() {
+void Graph::bump_version() {
   static std::atomic<std::uint64_t> versions = 0;
   version_ = versions.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -83,7 +83,7 @@ ValueId Graph::append(Node node) {
 }
 
 ValueId Graph::append_typed(Node node) {
-  written();
+  bump_version();
   require_earlier(node);
   const ValueId made{static_cast<std::int32_t>(nodes_.size()), 0};
   if (const Read* read = node.op->as<Read>()) reads_[read->storage] = made;
@@ -103,7 +103,7 @@ void Graph::require_earlier(const Node& node) const {
 }
 
 StorageId Graph::append_storage(Storage storage) {
-  written();
+  bump_version();
   if (storage_by_path_.contains(storage.path)) {
     throw InternalError(fmt::format("storage \"{}\" exists", storage.path));
   }
@@ -114,7 +114,7 @@ StorageId Graph::append_storage(Storage storage) {
 }
 
 void Graph::set_path(StorageId id, std::string path) {
-  written();
+  bump_version();
   if (storage_by_path_.contains(path)) {
     throw InternalError(fmt::format("storage \"{}\" exists", path));
   }
@@ -127,11 +127,11 @@ void Graph::set_path(StorageId id, std::string path) {
 ValueId Graph::read(StorageId id) {
   if (const auto found = find_read(id)) return *found;
   const Storage& of = storage(id);
-  return append({.op = make_op(Read{id, of.kept()}), .path = of.path, .line = of.line});
+  return append({.op = make_op(Read{id, of.stored_type()}), .path = of.path, .line = of.line});
 }
 
 void Graph::set_layout(StorageId storage, Layout layout) {
-  written();
+  bump_version();
   if (find_read(storage)) {
     throw InternalError(fmt::format("storage \"{}\" is read before its layout is set",
                                     storages_[storage.index].path));
@@ -140,22 +140,22 @@ void Graph::set_layout(StorageId storage, Layout layout) {
 }
 
 void Graph::set_trainable(StorageId parameter, bool trainable) {
-  written();
+  bump_version();
   storages_[parameter.index].trainable = trainable;
 }
 
 void Graph::set_rate(StorageId parameter, double rate) {
-  written();
+  bump_version();
   storages_[parameter.index].rate = rate;
 }
 
 void Graph::set_decay(StorageId parameter, double decay) {
-  written();
+  bump_version();
   storages_[parameter.index].decay = decay;
 }
 
 void Graph::set_beginning(StorageId storage, StorageId as) {
-  written();
+  bump_version();
   const Storage& source = storages_[as.index];
   Storage& target = storages_[storage.index];
   target.init = source.init;
@@ -163,37 +163,37 @@ void Graph::set_beginning(StorageId storage, StorageId as) {
 }
 
 void Graph::append_readable(Readable readable) {
-  written();
+  bump_version();
   readables_.push_back(std::move(readable));
 }
 
 void Graph::set_readable(std::size_t index, ValueId value) {
-  written();
+  bump_version();
   readables_[index].value = value;
 }
 
 void Graph::append_objective(Objective objective) {
-  written();
+  bump_version();
   objectives_.push_back(std::move(objective));
 }
 
 void Graph::erase_objective(std::size_t objective) {
-  written();
+  bump_version();
   objectives_.erase(objectives_.begin() + static_cast<std::ptrdiff_t>(objective));
 }
 
 void Graph::set_loss(std::size_t objective, ValueId loss) {
-  written();
+  bump_version();
   objectives_[objective].loss = loss;
 }
 
 void Graph::set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients) {
-  written();
+  bump_version();
   objectives_[objective].gradients = std::move(gradients);
 }
 
 void Graph::assign(StorageId storage, ValueId value, Line line) {
-  written();
+  bump_version();
   const auto same = std::ranges::find(assignments_, storage, &Assignment::storage);
   if (same != assignments_.end()) {
     same->value = value;
@@ -203,7 +203,7 @@ void Graph::assign(StorageId storage, ValueId value, Line line) {
 }
 
 void Graph::set_assignments(std::vector<Assignment> assignments) {
-  written();
+  bump_version();
   assignments_ = std::move(assignments);
 }
 

@@ -104,7 +104,7 @@ class Graph {
  private:
   Graph() = default;
   void require_earlier(const Node& node) const;
-  void written();
+  void bump_version();
 
   std::uint64_t version_ = 0;
   std::string name_;

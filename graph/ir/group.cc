@@ -135,7 +135,7 @@ class Reads {
   std::vector<std::vector<int>> feeds_;  // [member] operands of the reduction that it helps to make
 };
 
-std::string joined(const std::vector<Group::Member>& members, bool attributes) {
+std::string list_members(const std::vector<Group::Member>& members, bool attributes) {
   std::string text;
   for (const Group::Member& member : members) {
     if (member.op->as<Fill>() != nullptr) continue;
@@ -189,8 +189,8 @@ std::vector<bool> Group::after_reduction() const {
   return after;
 }
 
-std::string Group::names() const { return joined(members, false); }
-std::string Group::attributes() const { return joined(members, true); }
+std::string Group::names() const { return list_members(members, false); }
+std::string Group::attributes() const { return list_members(members, true); }
 
 Types Group::infer(std::span<const Type> in) const {
   if (!std::equal(in.begin(), in.end(), inputs.begin(), inputs.end())) {

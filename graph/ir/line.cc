@@ -8,7 +8,7 @@
 
 namespace metronome {
 
-Line owned(const Line& line) {
+Line intern_line(const Line& line) {
   if (line.file == nullptr || *line.file == '\0') return {"", line.number};
   // Most lines of a graph are of one file.
   thread_local const char* last = "";

@@ -21,7 +21,7 @@ struct Line {
 /// The same line, with its file's name in memory of Metronome's own: what the caller's pointed to
 /// may go (a string, a library that is unloaded). A name is kept once, for as long as the process
 /// runs.
-Line owned(const Line& line);
+Line intern_line(const Line& line);
 
 /// "models/tower.cc:50".
 std::string to_string(const Line& line);

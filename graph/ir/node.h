@@ -70,7 +70,7 @@ struct Storage {
   std::string begins_as = {};
 
   /// The type of the tensor that holds it in a step.
-  Type kept() const { return stored(layout, type); }
+  Type stored_type() const { return stored(layout, type); }
 };
 
 /// At the end of the step `storage` holds `value`. At most one for each storage.

@@ -79,7 +79,7 @@ using OpPtr = std::shared_ptr<const Op>;
 
 /// An op over tensors in other layouts: the op to run over the tensors that store them, the layouts
 /// of its operands, and those of its results.
-struct LaidOut {
+struct LaidOutOp {
   OpPtr op;
   std::vector<Layout> operands;
   std::vector<Layout> results;
@@ -171,8 +171,8 @@ class Op {
   /// The same op where its largest operands are stored in `layout`; absent where it cannot be. The
   /// last block of an operand may be filled up with any numbers. An op whose `fusion` is a map
   /// needs no such rule, unless its attributes hold a shape.
-  virtual std::optional<LaidOut> laid_out(std::span<const Type> inputs,
-                                          const Layout& layout) const = 0;
+  virtual std::optional<LaidOutOp> laid_out(std::span<const Type> inputs,
+                                            const Layout& layout) const = 0;
   virtual bool has_laid_out() const = 0;
   /// The inputs that may be made where they are to lie in an output. `Alias` is the other way
   /// round: there the output takes no bytes of its own, here the inputs take none.

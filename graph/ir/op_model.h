@@ -74,8 +74,8 @@ class OpModel final : public Op {
     if constexpr (op_rules::has_in_place<T>) return op_.in_place();
     return {};
   }
-  std::optional<LaidOut> laid_out(std::span<const Type> inputs,
-                                  const Layout& layout) const override {
+  std::optional<LaidOutOp> laid_out(std::span<const Type> inputs,
+                                    const Layout& layout) const override {
     if constexpr (op_rules::has_laid_out<T>) return op_.laid_out(inputs, layout);
     return std::nullopt;
   }

@@ -14,39 +14,39 @@
 
 // RULE(name, result, operands in parentheses): a const member function.
 // CONSTANT(name, type): a static constexpr member.
-#define METRONOME_OP_RULES(RULE, CONSTANT)                                       \
-  /* Shape: what it makes, and of what. `infer` is the one that all have. */     \
-  RULE(infer, Types, (std::span<const Type>))                                    \
-  RULE(attributes, std::string, ())                                              \
-  RULE(halves, bool, ())                                                         \
-  RULE(require_training, void, (std::span<const Type>))                          \
-  RULE(flops, double, (std::span<const Type>, std::span<const Type>))            \
-  RULE(evaluate, Values, (std::span<const Value>))                               \
-  /* Gradient: `vjp`, `lower`, both, or differentiable = false. */               \
-  RULE(vjp, Values, (const Vjp&))                                                \
-  RULE(lower, Values, (std::span<const Value>))                                  \
-  CONSTANT(differentiable, bool)                                                 \
-  CONSTANT(saved, int)                                                           \
-  /* Memory: where results may lie. */                                           \
-  RULE(alias, std::optional<Alias>, (std::span<const Type>))                     \
-  RULE(in_place, std::vector<InPlace>, ())                                       \
-  RULE(inside, std::vector<Inside>, (std::span<const Type>))                     \
-  RULE(laid_out, std::optional<LaidOut>, (std::span<const Type>, const Layout&)) \
-  /* Fusion: how it is computed with others, or as others. */                    \
-  RULE(fold, Value, (std::span<const Value>))                                    \
-  RULE(fusion, std::optional<Fusion>, (std::span<const Type>))                   \
-  RULE(loosen, Value, (std::span<const Value>))                                  \
-  RULE(absorb, OpPtr, (const Op&, std::size_t))                                  \
-  RULE(gathered, Value, (std::span<const Addend>))                               \
-  RULE(gathers_with, bool, (const Op&))                                          \
-  CONSTANT(batches, bool)                                                        \
-  /* Control: when it runs, what it reads, what it tells. */                     \
-  RULE(read_if, std::vector<Condition>, (std::size_t))                           \
-  RULE(idle_unless, int, (InPlace))                                              \
-  RULE(indexing, std::optional<Indexing>, (std::span<const Type>))               \
-  RULE(moves, bool, ())                                                          \
-  RULE(on_rank, OpPtr, (std::span<const Type>, int))                             \
-  CONSTANT(effects, bool)                                                        \
+#define METRONOME_OP_RULES(RULE, CONSTANT)                                         \
+  /* Shape: what it makes, and of what. `infer` is the one that all have. */       \
+  RULE(infer, Types, (std::span<const Type>))                                      \
+  RULE(attributes, std::string, ())                                                \
+  RULE(halves, bool, ())                                                           \
+  RULE(require_training, void, (std::span<const Type>))                            \
+  RULE(flops, double, (std::span<const Type>, std::span<const Type>))              \
+  RULE(evaluate, Values, (std::span<const Value>))                                 \
+  /* Gradient: `vjp`, `lower`, both, or differentiable = false. */                 \
+  RULE(vjp, Values, (const Vjp&))                                                  \
+  RULE(lower, Values, (std::span<const Value>))                                    \
+  CONSTANT(differentiable, bool)                                                   \
+  CONSTANT(saved, int)                                                             \
+  /* Memory: where results may lie. */                                             \
+  RULE(alias, std::optional<Alias>, (std::span<const Type>))                       \
+  RULE(in_place, std::vector<InPlace>, ())                                         \
+  RULE(inside, std::vector<Inside>, (std::span<const Type>))                       \
+  RULE(laid_out, std::optional<LaidOutOp>, (std::span<const Type>, const Layout&)) \
+  /* Fusion: how it is computed with others, or as others. */                      \
+  RULE(fold, Value, (std::span<const Value>))                                      \
+  RULE(fusion, std::optional<Fusion>, (std::span<const Type>))                     \
+  RULE(loosen, Value, (std::span<const Value>))                                    \
+  RULE(absorb, OpPtr, (const Op&, std::size_t))                                    \
+  RULE(gathered, Value, (std::span<const Addend>))                                 \
+  RULE(gathers_with, bool, (const Op&))                                            \
+  CONSTANT(batches, bool)                                                          \
+  /* Control: when it runs, what it reads, what it tells. */                       \
+  RULE(read_if, std::vector<Condition>, (std::size_t))                             \
+  RULE(idle_unless, int, (InPlace))                                                \
+  RULE(indexing, std::optional<Indexing>, (std::span<const Type>))                 \
+  RULE(moves, bool, ())                                                            \
+  RULE(on_rank, OpPtr, (std::span<const Type>, int))                               \
+  CONSTANT(effects, bool)                                                          \
   CONSTANT(prompt, bool)
 
 namespace metronome::op_rules {

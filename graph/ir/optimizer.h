@@ -5,13 +5,13 @@
 //     static constexpr std::string_view name = "sgd";
 //     bool operator==(const Sgd&) const = default;
 //     std::string attributes() const;
-//     std::vector<Slot> slots() const;                         // moments, of the parameter's type
-//     Values clip(const Values& gradients) const;              // optional
+//     std::vector<Moment> moments() const;                         // moments, of the parameter's
+//     type Values clip(const Values& gradients) const;              // optional
 //     std::optional<Requirement> mistake() const;              // optional: of its members
 //     Values scalars(Value update, double rate) const;         // once a step and `rate`, which
 //                                                              // multiplies the learning rate
-//     Values update(Value parameter, Value gradient, std::span<const Value> slots,
-//                   std::span<const Value> scalars) const;     // next parameter, next slots...
+//     Values update(Value parameter, Value gradient, std::span<const Value> moments,
+//                   std::span<const Value> scalars) const;     // next parameter, next moments...
 //     double weight_decay;                                     // optional; `update` alone reads it
 //     bool lazy;                                               // optional: `OptimizerRule::lazy`
 //     LearningRate lr;                                         // optional: Graph::learning_rate
@@ -34,7 +34,7 @@
 namespace metronome {
 
 /// One moment of the optimizer, kept under `optimizer/<name>/<parameter's path>`.
-struct Slot {
+struct Moment {
   std::string name;  ///< "exp_avg"
   Init init;
 };
@@ -46,13 +46,13 @@ class OptimizerRule {
   virtual std::type_index kind() const = 0;
   virtual const void* rules() const = 0;
   virtual std::string attributes() const = 0;
-  virtual std::vector<Slot> slots() const = 0;
+  virtual std::vector<Moment> moments() const = 0;
   /// The requirement that a member does not meet ("a learning rate of 0 or more, but -1"), or
   /// nothing.
   virtual std::optional<Requirement> mistake() const = 0;
   virtual Values clip(const Values& gradients) const = 0;
   virtual Values scalars(Value update, double rate) const = 0;
-  virtual Values update(Value parameter, Value gradient, std::span<const Value> slots,
+  virtual Values update(Value parameter, Value gradient, std::span<const Value> moments,
                         std::span<const Value> scalars) const = 0;
   /// True if rows of a table that a step does not look up keep their values and moments.
   virtual bool lazy() const = 0;
@@ -72,7 +72,7 @@ template <class T>
 concept OptimizerRules = requires(const T& t, Value v, std::span<const Value> s) {
   {std::string_view(t.name)};
   { t.attributes() } -> std::same_as<std::string>;
-  { t.slots() } -> std::same_as<std::vector<Slot>>;
+  { t.moments() } -> std::same_as<std::vector<Moment>>;
   { t.scalars(v, 1.0) } -> std::same_as<Values>;
   { t.update(v, v, s, s) } -> std::same_as<Values>;
 };
@@ -85,7 +85,7 @@ class OptimizerModel final : public OptimizerRule {
   std::type_index kind() const override { return typeid(T); }
   const void* rules() const override { return &rule_; }
   std::string attributes() const override { return rule_.attributes(); }
-  std::vector<Slot> slots() const override { return rule_.slots(); }
+  std::vector<Moment> moments() const override { return rule_.moments(); }
   std::optional<Requirement> mistake() const override {
     if constexpr (requires { rule_.mistake(); }) return rule_.mistake();
     return std::nullopt;
@@ -95,9 +95,9 @@ class OptimizerModel final : public OptimizerRule {
     return gradients;
   }
   Values scalars(Value update, double rate) const override { return rule_.scalars(update, rate); }
-  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+  Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const override {
-    return rule_.update(parameter, gradient, slots, scalars);
+    return rule_.update(parameter, gradient, moments, scalars);
   }
   bool lazy() const override {
     if constexpr (requires { bool(rule_.lazy); }) return rule_.lazy;

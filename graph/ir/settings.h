@@ -20,7 +20,7 @@ namespace metronome {
 using Bytes = std::vector<std::byte>;
 
 /// The ops that make the mean of one vector from each rank.
-struct Averages {
+struct MeanOps {
   OpPtr whole;
   /// The same in two halves, between which the step goes on: `begin` of the vector, `finish` of all
   /// that `begin` gives.
@@ -53,7 +53,7 @@ struct Settings {
   bool packs_gradients = false;
   /// Over the ranks: gradients are then packed, the loss with them, and averaged. Absent: they stay
   /// this process's own.
-  std::optional<Averages> averages = {};
+  std::optional<MeanOps> averages = {};
   /// The number of this rank among those that train together (pass `on_rank`).
   int rank = 0;
   /// The layout in which an op wants its largest operands, though they are plain; absent where it

@@ -134,10 +134,10 @@ Types AverageUpdate::infer(std::span<const Type> in) const {
   }
   return {in[0]};
 }
-std::optional<LaidOut> AverageUpdate::laid_out(std::span<const Type> in,
-                                               const Layout& layout) const {
+std::optional<LaidOutOp> AverageUpdate::laid_out(std::span<const Type> in,
+                                                 const Layout& layout) const {
   const Layout own = in[0].rank() > 0 ? layout : Layout{};
-  return LaidOut{make_op(*this), {own, own, {}}, {own}};
+  return LaidOutOp{make_op(*this), {own, own, {}}, {own}};
 }
 
 bool stands_for_training(const Op& op) {

@@ -25,13 +25,13 @@ namespace metronome::passes {
 namespace {
 
 /// An op that maps elements, over stored tensors: the same op, element by element.
-std::optional<LaidOut> laid_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
+std::optional<LaidOutOp> laid_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
   const auto fusion = op->fusion(types);
   // Random numbers depend on an element's place.
   if (!fusion || fusion->kind != Fusion::Kind::map || op->key()) return std::nullopt;
   const Types results = op->infer(types);
   if (results.size() != 1) return std::nullopt;
-  LaidOut laid{op, {}, {layout}};
+  LaidOutOp laid{op, {}, {layout}};
   for (const Type& type : types) {
     const auto own = type.shape == results[0].shape
                          ? layout
@@ -42,7 +42,7 @@ std::optional<LaidOut> laid_out_map(const OpPtr& op, const Types& types, const L
   return laid;
 }
 
-std::optional<LaidOut> laid_out(const OpPtr& op, const Types& types, const Layout& layout) {
+std::optional<LaidOutOp> laid_out(const OpPtr& op, const Types& types, const Layout& layout) {
   if (op->has_laid_out()) return op->laid_out(types, layout);
   return laid_out_map(op, types, layout);
 }
@@ -135,7 +135,7 @@ class LayOut {
     versions_[index].resize(node.types.size());
     if (const Read* read = node.op->as<Read>()) {
       const Storage& storage = to_.storage(read->storage);
-      node.op = make_op(Read{read->storage, storage.kept()});
+      node.op = make_op(Read{read->storage, storage.stored_type()});
       append(index, std::move(node), {}, {storage.layout});
       return;
     }
@@ -150,11 +150,11 @@ class LayOut {
   }
 
   /// How a node is stored; absent: plain.
-  std::optional<LaidOut> chosen(const Node& node, const Types& types) {
+  std::optional<LaidOutOp> chosen(const Node& node, const Types& types) {
     if (const auto wanted = settings_.wants(*node.op, types)) {
       return laid_out(node.op, types, *wanted);
     }
-    std::optional<LaidOut> best;
+    std::optional<LaidOutOp> best;
     for (std::size_t i = 0; i < node.inputs.size() && !best; ++i) {
       const Layout& layout = first(node.inputs[i]).layout;
       if (layout.plain()) continue;
@@ -166,7 +166,7 @@ class LayOut {
 
   /// Whether at least as many of the operands' bytes are in that layout as would have to be copied
   /// into it.
-  bool pays(const Node& node, const LaidOut& laid) const {
+  bool pays(const Node& node, const LaidOutOp& laid) const {
     std::size_t there = 0, copied = 0;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const std::size_t bytes = from_.type(node.inputs[i]).bytes();

@@ -63,16 +63,17 @@ Types AdamUpdate::infer(std::span<const Type> in) const {
 }
 
 /// The same where tensors are stored in a layout; scalars stay as they are.
-static LaidOut laid_out_update(OpPtr op, std::span<const Type> in, std::size_t results,
-                               const Layout& layout) {
-  LaidOut laid{std::move(op), {}, std::vector<Layout>(results, layout)};
+static LaidOutOp laid_out_update(OpPtr op, std::span<const Type> in, std::size_t results,
+                                 const Layout& layout) {
+  LaidOutOp laid{std::move(op), {}, std::vector<Layout>(results, layout)};
   for (const Type& type : in) {
     laid.operands.push_back(type.shape == in[0].shape && type.rank() > 0 ? layout : Layout{});
   }
   return laid;
 }
 
-std::optional<LaidOut> AdamUpdate::laid_out(std::span<const Type> in, const Layout& layout) const {
+std::optional<LaidOutOp> AdamUpdate::laid_out(std::span<const Type> in,
+                                              const Layout& layout) const {
   return laid_out_update(make_op(*this), in, 3, layout);
 }
 
@@ -151,7 +152,7 @@ std::vector<InPlace> SgdUpdate::in_place() const {
   return has_momentum() ? std::vector<InPlace>{{0, 0}, {1, 2}} : std::vector<InPlace>{{0, 0}};
 }
 
-std::optional<LaidOut> SgdUpdate::laid_out(std::span<const Type> in, const Layout& layout) const {
+std::optional<LaidOutOp> SgdUpdate::laid_out(std::span<const Type> in, const Layout& layout) const {
   return laid_out_update(make_op(*this), in, has_momentum() ? 2 : 1, layout);
 }
 

@@ -41,7 +41,7 @@ std::string adam_attributes(const T& rule) {
                      clip_text(rule.clip_norm));
 }
 
-std::vector<Slot> adam_slots() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
+std::vector<Moment> adam_moments() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
 
 Value scaled(const LearningRate& lr, Value update, double rate) {
   return rate == 1 ? lr.at(update) : lr.at(update) * rate;
@@ -70,16 +70,16 @@ std::optional<std::pair<Value, Value>> factored(const Value& gradient) {
 }
 
 template <OpRules T>
-Values step(T op, Value parameter, Value gradient, std::span<const Value> slots,
+Values step(T op, Value parameter, Value gradient, std::span<const Value> moments,
             std::span<const Value> scalars) {
   Values in = {parameter, gradient};
-  in.insert(in.end(), slots.begin(), slots.end());
+  in.insert(in.end(), moments.begin(), moments.end());
   in.insert(in.end(), scalars.begin(), scalars.end());
   if (const auto parts = factored(gradient)) {
     in[1] = parts->first;
     in.push_back(parts->second);
   }
-  return apply(make_op(std::move(op)), in, Line{}, 1 + slots.size());
+  return apply(make_op(std::move(op)), in, Line{}, 1 + moments.size());
 }
 
 /// The gradient of a table that is made of one lookup's; clipped, it is multiplied by `factor`.
@@ -99,10 +99,10 @@ std::optional<TableGradient> table_gradient(const Value& gradient) {
 
 /// The same step of the rows that were looked up, each once; the others keep their values.
 template <OpRules T>
-Values row_step(T op, Value parameter, const TableGradient& gradient, std::span<const Value> slots,
-                std::span<const Value> scalars) {
+Values row_step(T op, Value parameter, const TableGradient& gradient,
+                std::span<const Value> moments, std::span<const Value> scalars) {
   Values tables = {parameter};
-  tables.insert(tables.end(), slots.begin(), slots.end());
+  tables.insert(tables.end(), moments.begin(), moments.end());
   const auto [row, position] = sort(gradient.index.reshape({gradient.index.type().numel()}));
   Values in;
   for (const Value& table : tables) in.push_back(apply(Embedding{}, {table, row}, Line{}));
@@ -118,15 +118,15 @@ Values row_step(T op, Value parameter, const TableGradient& gradient, std::span<
 
 /// A step of Adam. A large table of which few rows are looked up gets no gradient of its size.
 Values adam_step(const AdamUpdate& op, Value parameter, Value gradient,
-                 std::span<const Value> slots, std::span<const Value> scalars) {
+                 std::span<const Value> moments, std::span<const Value> scalars) {
   constexpr std::int64_t kLarge = 1 << 20;  // elements; below, the sort takes what it saves
   const auto table = table_gradient(gradient);
   if (!table || table->factor.present() || parameter.type().numel() < kLarge ||
       16 * table->index.type().numel() > parameter.size(0)) {
-    return step(op, parameter, gradient, slots, scalars);
+    return step(op, parameter, gradient, moments, scalars);
   }
   const auto [row, position] = sort(table->index.reshape({table->index.type().numel()}));
-  Values in = {parameter, slots[0], slots[1]};
+  Values in = {parameter, moments[0], moments[1]};
   in.push_back(apply(RunSum{}, {table->rows, row, position}, Line{}));
   in.push_back(row);
   in.insert(in.end(), scalars.begin(), scalars.end());
@@ -186,17 +186,17 @@ Value update_ratio(Value parameter, Line line) {
 }
 
 std::string Adam::attributes() const { return adam_attributes(*this) + (lazy ? " lazy" : ""); }
-std::vector<Slot> Adam::slots() const { return adam_slots(); }
+std::vector<Moment> Adam::moments() const { return adam_moments(); }
 Value Adam::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values Adam::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
 Values Adam::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
-Values Adam::update(Value parameter, Value gradient, std::span<const Value> slots,
+Values Adam::update(Value parameter, Value gradient, std::span<const Value> moments,
                     std::span<const Value> scalars) const {
   const auto table = lazy ? table_gradient(gradient) : std::nullopt;
-  if (table) return row_step(update_op(*this), parameter, *table, slots, scalars);
-  return adam_step(update_op(*this), parameter, gradient, slots, scalars);
+  if (table) return row_step(update_op(*this), parameter, *table, moments, scalars);
+  return adam_step(update_op(*this), parameter, gradient, moments, scalars);
 }
 std::optional<Requirement> Adam::mistake() const {
   if (lazy && weight_decay != 0) {
@@ -207,15 +207,15 @@ std::optional<Requirement> Adam::mistake() const {
 }
 
 std::string AdamW::attributes() const { return adam_attributes(*this); }
-std::vector<Slot> AdamW::slots() const { return adam_slots(); }
+std::vector<Moment> AdamW::moments() const { return adam_moments(); }
 Value AdamW::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values AdamW::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
 Values AdamW::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
-Values AdamW::update(Value parameter, Value gradient, std::span<const Value> slots,
+Values AdamW::update(Value parameter, Value gradient, std::span<const Value> moments,
                      std::span<const Value> scalars) const {
-  return adam_step(update_op(*this), parameter, gradient, slots, scalars);
+  return adam_step(update_op(*this), parameter, gradient, moments, scalars);
 }
 std::optional<Requirement> AdamW::mistake() const { return adam_mistake(*this); }
 
@@ -223,8 +223,8 @@ std::string Sgd::attributes() const {
   return fmt::format("lr={} momentum={} dampening={} weight_decay={}{}{}", to_string(lr), momentum,
                      dampening, weight_decay, nesterov ? " nesterov" : "", clip_text(clip_norm));
 }
-std::vector<Slot> Sgd::slots() const {
-  return momentum != 0 ? std::vector<Slot>{{"momentum_buffer", zeros()}} : std::vector<Slot>{};
+std::vector<Moment> Sgd::moments() const {
+  return momentum != 0 ? std::vector<Moment>{{"momentum_buffer", zeros()}} : std::vector<Moment>{};
 }
 Value Sgd::norm(const Values& gradients) const { return gradient_norm(gradients); }
 Values Sgd::clip(const Values& gradients) const {
@@ -237,7 +237,7 @@ Values Sgd::scalars(Value update, double rate) const {
   if (dampening == 0) return {step, later};
   return {step, where(update.cast(f64) < 1.0, 1.0, later)};
 }
-Values Sgd::update(Value parameter, Value gradient, std::span<const Value> slots,
+Values Sgd::update(Value parameter, Value gradient, std::span<const Value> moments,
                    std::span<const Value> scalars) const {
   const SgdUpdate op{momentum, weight_decay, nesterov};
   // Rows that are not looked up stay as they are, as their gradient is 0. Half of a table costs
@@ -245,9 +245,9 @@ Values Sgd::update(Value parameter, Value gradient, std::span<const Value> slots
   const auto table = table_gradient(gradient);
   if (table && momentum == 0 && weight_decay == 0 && !table->factor.present() &&
       2 * table->index.type().numel() <= parameter.size(0)) {
-    return row_step(op, parameter, *table, slots, scalars);
+    return row_step(op, parameter, *table, moments, scalars);
   }
-  return step(op, parameter, gradient, slots, scalars);
+  return step(op, parameter, gradient, moments, scalars);
 }
 std::optional<Requirement> Sgd::mistake() const {
   std::optional<Requirement> nesterov_mistake;

@@ -31,11 +31,11 @@ struct Adam {
   bool operator==(const Adam&) const = default;
 
   std::string attributes() const;
-  std::vector<Slot> slots() const;
+  std::vector<Moment> moments() const;
   Values clip(const Values& gradients) const;
   Value norm(const Values& gradients) const;
   Values scalars(Value update, double rate) const;  ///< rate lr, 1 - beta1^t, 1 - beta2^t; f64[]
-  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+  Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   /// Why no training can use these numbers, or nothing.
   std::optional<Requirement> mistake() const;
@@ -54,11 +54,11 @@ struct AdamW {
   bool operator==(const AdamW&) const = default;
 
   std::string attributes() const;
-  std::vector<Slot> slots() const;
+  std::vector<Moment> moments() const;
   Values clip(const Values& gradients) const;
   Value norm(const Values& gradients) const;
   Values scalars(Value update, double rate) const;
-  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+  Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
 };
@@ -77,12 +77,12 @@ struct Sgd {
   bool operator==(const Sgd&) const = default;
 
   std::string attributes() const;
-  std::vector<Slot> slots() const;
+  std::vector<Moment> moments() const;
   Values clip(const Values& gradients) const;
   Value norm(const Values& gradients) const;
   Values scalars(Value update, double rate) const;  ///< rate lr and, with momentum, the
                                                     ///< gradient's weight; f64[]
-  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+  Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
 };

@@ -91,7 +91,7 @@ Value Reduce::fold(std::span<const Value> in) const {
   return in[0].reshape(infer({&type, 1})[0].shape);
 }
 
-std::optional<LaidOut> Reduce::laid_out(std::span<const Type> in, const Layout& layout) const {
+std::optional<LaidOutOp> Reduce::laid_out(std::span<const Type> in, const Layout& layout) const {
   const auto rank = static_cast<std::int32_t>(in[0].rank());
   std::vector<bool> reduced(rank);
   for (const std::int64_t axis : axes) reduced[normalized_axis(axis, rank)] = true;
@@ -114,7 +114,7 @@ std::optional<LaidOut> Reduce::laid_out(std::span<const Type> in, const Layout& 
   if (std::ranges::is_sorted(result.order)) result.order.clear();
   if (layout.blocked >= 0) result.blocked = left[layout.blocked];
   if (result.blocked >= 0) result.block = over_blocks ? 1 : layout.block;
-  return LaidOut{make_op(over_stored), {layout}, {result}};
+  return LaidOutOp{make_op(over_stored), {layout}, {result}};
 }
 
 std::optional<Fusion> Reduce::fusion(std::span<const Type> in) const {

@@ -15,7 +15,7 @@ struct PlainOptimizer {
   static constexpr std::string_view name = "plain";
   bool operator==(const PlainOptimizer&) const = default;
   std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {}; }
+  std::vector<Moment> moments() const { return {}; }
   Values scalars(Value, double) const { return {}; }
   Values update(Value parameter, Value gradient, std::span<const Value>,
                 std::span<const Value>) const {

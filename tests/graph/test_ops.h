@@ -198,7 +198,7 @@ inline Value accumulate(Value sum, Value term) {
 struct Descent {
   static constexpr std::string_view name = "descent";
   std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {}; }
+  std::vector<Moment> moments() const { return {}; }
   Values scalars(Value, double) const { return {}; }
   Values update(Value parameter, Value gradient, std::span<const Value>,
                 std::span<const Value>) const {

@@ -129,8 +129,8 @@ void DeviceFaults::restore(std::span<const std::byte> snapshot) {
 
 void DeviceFaults::stored(std::size_t storage) {
   if (!watches()) return;
-  const NonFinite found =
-      non_finite_in(memory_.storage_blocks[storage].data(), memory_.storages[storage].kept());
+  const NonFinite found = non_finite_in(memory_.storage_blocks[storage].data(),
+                                        memory_.storages[storage].stored_type());
   const int holds[2] = {found.nan, found.infinity};
   upload(storages_ + 2 * storage, holds, sizeof holds);
   const int any = -1;

@@ -31,7 +31,7 @@ DeviceState::DeviceState(CudaDriver& driver, CudaStream stream, const Memory& me
   std::size_t end = 0;
   for (const Storage& storage : memory.storages) {
     storage_offsets_.push_back(end);
-    end += device_aligned(std::max<std::size_t>(storage.kept().bytes(), 1));
+    end += device_aligned(std::max<std::size_t>(storage.stored_type().bytes(), 1));
   }
   storages_ = DeviceBlock(driver, end);
   end = 0;
@@ -54,7 +54,7 @@ Bases DeviceState::bases(const ir::Graph& graph) const {
 
 void DeviceState::fetch(std::size_t storage) const {
   const Block& block = memory_.storage_blocks[storage];
-  const std::size_t bytes = memory_.storages[storage].kept().bytes();
+  const std::size_t bytes = memory_.storages[storage].stored_type().bytes();
   if (bytes == 0) return;
   driver_.download(block.data(), storages_.data() + storage_offsets_[storage], bytes, stream_);
 }
@@ -67,7 +67,7 @@ void DeviceState::fetch_input(std::size_t index) const {
 
 void DeviceState::push(std::size_t storage) {
   const Block& block = memory_.storage_blocks[storage];
-  const std::size_t bytes = memory_.storages[storage].kept().bytes();
+  const std::size_t bytes = memory_.storages[storage].stored_type().bytes();
   if (bytes == 0) return;
   driver_.upload(storages_.data() + storage_offsets_[storage], block.data(), bytes, stream_);
   driver_.synchronize(stream_);

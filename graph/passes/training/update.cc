@@ -40,7 +40,7 @@ class Updates {
         graph_(emitter.graph),
         optimizer_(*objective.optimizer),
         line_(objective.line) {
-    check_slots();
+    check_moments();
   }
 
   /// Gradients clipped.
@@ -94,9 +94,9 @@ class Updates {
     const Storage parameter = graph_.storage(id);
     const std::string what = "update parameter " + quoted(parameter);
     PassScope place(emitter_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
-    Values slots;
+    Values moments;
     std::vector<StorageId> storages = {id};
-    for (const Slot& slot : slots_) {
+    for (const Moment& slot : moments_) {
       if (const auto wrong = wrong_init(slot.init, parameter.type, false)) {
         refuse(fmt::format("begin moment \"{}\" of {}", slot.name, quoted(parameter)),
                wrong->requires_);
@@ -104,20 +104,20 @@ class Updates {
       storages.push_back(graph_.append_storage(
           {fmt::format("{}/{}/{}", kMomentsRoot, slot.name, parameter.path), parameter.type,
            StorageKind::moment, slot.init, parameter.line, false}));
-      slots.push_back(emitter_.read(storages.back()));
+      moments.push_back(emitter_.read(storages.back()));
     }
     const OptimizerRule& rule = parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
     const Values next =
-        rule.update(emitter_.read(id), gradient, slots, scalars_.at(parameter.rate));
+        rule.update(emitter_.read(id), gradient, moments, scalars_.at(parameter.rate));
     check_recorded(what);
     if (next.size() != storages.size()) {
       refuse(what, fmt::format("its next value and those of {} moments, {} in all, but {}",
-                               slots.size(), storages.size(), next.size()));
+                               moments.size(), storages.size(), next.size()));
     }
     std::vector<Assignment> assignments;
     for (std::size_t k = 0; k < next.size(); ++k) {
       check(what,
-            k == 0 ? "its next value" : fmt::format("that of moment \"{}\"", slots_[k - 1].name),
+            k == 0 ? "its next value" : fmt::format("that of moment \"{}\"", moments_[k - 1].name),
             parameter.type, next[k]);
       assignments.push_back({storages[k], next[k].id(), line_});
     }
@@ -147,9 +147,9 @@ class Updates {
            "an optimizer with a member `weight_decay`");
   }
 
-  void check_slots() {
+  void check_moments() {
     std::set<std::string> names;
-    for (const Slot& slot : slots_) {
+    for (const Moment& slot : moments_) {
       if (slot.name.empty() || slot.name.find('/') != std::string::npos ||
           !names.insert(slot.name).second) {
         refuse("keep its moments",
@@ -188,7 +188,7 @@ class Updates {
   ir::Graph& graph_;
   const OptimizerRule& optimizer_;
   Line line_;
-  std::vector<Slot> slots_ = optimizer_.slots();
+  std::vector<Moment> moments_ = optimizer_.moments();
   std::map<double, Values> scalars_;                                // by rate
   std::map<double, std::shared_ptr<const OptimizerRule>> decayed_;  // by factor, other than 1
 };

@@ -250,7 +250,7 @@ struct SignSgd {
   double lr = 0.5;
   bool operator==(const SignSgd&) const = default;
   std::string attributes() const { return fmt::format("lr={}", lr); }
-  std::vector<Slot> slots() const { return {}; }
+  std::vector<Moment> moments() const { return {}; }
   Values scalars(Value, double) const { return {}; }
   Values update(Value parameter, Value gradient, std::span<const Value>,
                 std::span<const Value>) const {

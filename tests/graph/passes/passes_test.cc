@@ -44,11 +44,11 @@ struct Moody {
 struct HeavyBall {
   static constexpr std::string_view name = "heavy_ball";
   std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return {{"velocity", {}}}; }
+  std::vector<Moment> moments() const { return {{"velocity", {}}}; }
   Values scalars(Value, double) const { return {}; }
-  Values update(Value parameter, Value gradient, std::span<const Value> slots,
+  Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value>) const {
-    const Value velocity = plus(slots[0], gradient);
+    const Value velocity = plus(moments[0], gradient);
     return {plus(parameter, velocity), velocity};
   }
 };

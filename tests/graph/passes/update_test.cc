@@ -18,11 +18,11 @@ struct Own {
   static constexpr std::string_view name = "own";
   using Update = std::function<Values(Value parameter, Value gradient, Values slots)>;
   Update step;
-  std::vector<Slot> moments = {};
+  std::vector<Moment> kept_moments = {};
   std::function<Values(const Values&)> clipping = [](const Values& g) { return g; };
 
   std::string attributes() const { return ""; }
-  std::vector<Slot> slots() const { return moments; }
+  std::vector<Moment> moments() const { return kept_moments; }
   Values clip(const Values& gradients) const { return clipping(gradients); }
   Values scalars(Value, double) const { return {}; }
   Values update(Value p, Value g, std::span<const Value> s, std::span<const Value>) const {
@@ -47,20 +47,20 @@ TEST_CASE("an optimizer that keeps to its contract") {
                      [](Value p, Value g, Values s) {
                        return Values{plus(p, s[0]), g};
                      },
-                 .moments = {{"velocity", {}}}}) == "nothing");
+                 .kept_moments = {{"velocity", {}}}}) == "nothing");
 }
 
 TEST_CASE("another number of updates than of parameter and moments") {
   const std::string begin = "tower.cc:7: own cannot update parameter \"tower/w\"\n  requires   ";
   CHECK(refused({.step = [](Value, Value, Values) { return Values{}; }}) ==
         begin + "its next value and those of 0 moments, 1 in all, but 0");
-  CHECK(refused({.step = plain, .moments = {{"velocity", {}}}}) ==
+  CHECK(refused({.step = plain, .kept_moments = {{"velocity", {}}}}) ==
         begin + "its next value and those of 1 moments, 2 in all, but 1");
   CHECK(refused({.step =
                      [](Value p, Value g, Values) {
                        return Values{p, g, g};
                      },
-                 .moments = {{"velocity", {}}}}) ==
+                 .kept_moments = {{"velocity", {}}}}) ==
         begin + "its next value and those of 1 moments, 2 in all, but 3");
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("updates that cannot be the next values") {
                      [&](Value p, Value, Values) {
                        return Values{p, blend(p)};
                      },
-                 .moments = {{"velocity", {}}}}) ==
+                 .kept_moments = {{"velocity", {}}}}) ==
         begin + "that of moment \"velocity\" of type f32[], but f64[3]");
   CHECK(refused({.step = [](Value, Value, Values) { return Values{Value()}; }}) ==
         begin + "its next value of type f32[], but an absent one (a default-made Value)");
@@ -106,10 +106,10 @@ TEST_CASE("clipping that loses or changes gradients") {
 }
 
 TEST_CASE("moments that cannot be kept") {
-  CHECK(refused({.step = plain, .moments = {{"a", {}}, {"a", {}}}}) ==
+  CHECK(refused({.step = plain, .kept_moments = {{"a", {}}, {"a", {}}}}) ==
         "tower.cc:7: own cannot keep its moments\n"
         "  requires   moments of names of their own, of one letter or more without '/', but \"a\"");
-  CHECK(refused({.step = plain, .moments = {{"a", {Init::Kind::values, 0, 0, {1, 2}}}}}) ==
+  CHECK(refused({.step = plain, .kept_moments = {{"a", {Init::Kind::values, 0, 0, {1, 2}}}}}) ==
         "tower.cc:7: own cannot begin moment \"a\" of \"tower/w\"\n"
         "  requires   1 initial values for f32[], but 2");
 }

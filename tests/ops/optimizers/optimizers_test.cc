@@ -112,7 +112,7 @@ Step fused(const Optimizer& optimizer) {
   auto slots = std::make_shared<std::vector<Tensors>>();
   return [=](const Tensors& parameters, int update) {
     if (update == 0) {
-      for (std::size_t k = 0; k < optimizer->slots().size(); ++k) {
+      for (std::size_t k = 0; k < optimizer->moments().size(); ++k) {
         slots->push_back({at::zeros_like(parameters[0]), at::zeros_like(parameters[1])});
         for (at::Tensor& slot : slots->back()) slot = slot.detach();
       }
