@@ -1,5 +1,5 @@
-// `HeaviestHeld` splits the guards that weigh anything into parts, the parts into parts, and so on,
-// by two kinds of split in turn:
+// `HeaviestGuards` splits the guards that weigh anything into parts, the parts into parts, and so
+// on, by two kinds of split in turn:
 //
 //   add_up    no pair lies between two parts: the sum of the parts' weights
 //   exclude   every two guards of two parts are a pair: the largest of them
@@ -36,14 +36,14 @@ void Exclusions::add(std::int32_t a, std::int32_t b) {
   if (from != to) std::ranges::replace(tied_, from, to);
 }
 
-HeaviestHeld::HeaviestHeld(const Exclusions& excludes)
+HeaviestGuards::HeaviestGuards(const Exclusions& excludes)
     : excludes_(excludes), weights_(excludes.guards()), tied_(excludes.guards()) {}
 
-void HeaviestHeld::add(std::int32_t guard, std::size_t weight) {
+void HeaviestGuards::add(std::int32_t guard, std::size_t weight) {
   const std::size_t before = weights_[guard];
   weights_[guard] += weight;
   const std::int32_t number = excludes_.tied(guard);
-  Tied& tied = tied_[number];
+  TiedGuards& tied = tied_[number];
   if (before == 0 && weight != 0) {
     tied.held.insert(std::ranges::lower_bound(tied.held, guard), guard);
   }
@@ -51,9 +51,9 @@ void HeaviestHeld::add(std::int32_t guard, std::size_t weight) {
   if (!std::exchange(tied.changed, true)) changed_.push_back(number);
 }
 
-std::size_t HeaviestHeld::weight() {
+std::size_t HeaviestGuards::weight() {
   for (const std::int32_t number : std::exchange(changed_, {})) {
-    Tied& tied = tied_[number];
+    TiedGuards& tied = tied_[number];
     weight_ -= tied.chosen.weight;
     tied.chosen = choose(tied.held, Parts::add_up);
     weight_ += tied.chosen.weight;
@@ -62,10 +62,10 @@ std::size_t HeaviestHeld::weight() {
   return weight_;
 }
 
-std::vector<std::int32_t> HeaviestHeld::guards() {
+std::vector<std::int32_t> HeaviestGuards::guards() {
   static_cast<void>(weight());
   std::vector<std::int32_t> all;
-  for (const Tied& tied : tied_) {
+  for (const TiedGuards& tied : tied_) {
     all.insert(all.end(), tied.chosen.guards.begin(), tied.chosen.guards.end());
   }
   std::ranges::sort(all);
@@ -74,8 +74,8 @@ std::vector<std::int32_t> HeaviestHeld::guards() {
 
 /// Those of each part are linked: if parts are to add up, by exclusions; if they are to exclude
 /// each other wholly, by pairs that do not. In ascending order, as `held` is.
-std::vector<std::vector<std::int32_t>> HeaviestHeld::parts_of(std::vector<std::int32_t> held,
-                                                              Parts parts) const {
+std::vector<std::vector<std::int32_t>> HeaviestGuards::parts_of(std::vector<std::int32_t> held,
+                                                                Parts parts) const {
   std::vector<std::vector<std::int32_t>> found;
   while (!held.empty()) {
     std::vector<std::int32_t> part = {held.front()};
@@ -95,15 +95,15 @@ std::vector<std::vector<std::int32_t>> HeaviestHeld::parts_of(std::vector<std::i
 
 /// Splits into parts of the one kind, these into parts of the other kind, and so on. Guards of
 /// choices in choices and in loops always come apart.
-HeaviestHeld::Chosen HeaviestHeld::choose(const std::vector<std::int32_t>& held, Parts parts,
-                                          bool whole) const {
+HeaviestGuards::GuardSet HeaviestGuards::choose(const std::vector<std::int32_t>& held, Parts parts,
+                                                bool whole) const {
   if (held.size() == 1) return {weights_[held[0]], held};
   const Parts other = parts == Parts::add_up ? Parts::exclude : Parts::add_up;
   const std::vector<std::vector<std::int32_t>> found = parts_of(held, parts);
   if (found.size() == 1) return whole ? with_or_without(held) : choose(held, other, true);
-  Chosen chosen;
+  GuardSet chosen;
   for (const std::vector<std::int32_t>& part : found) {
-    Chosen of_part = choose(part, other);
+    GuardSet of_part = choose(part, other);
     if (parts == Parts::add_up) {
       chosen.weight += of_part.weight;
       chosen.guards.insert(chosen.guards.end(), of_part.guards.begin(), of_part.guards.end());
@@ -115,15 +115,15 @@ HeaviestHeld::Chosen HeaviestHeld::choose(const std::vector<std::int32_t>& held,
 }
 
 /// The guard that excludes most others is either chosen or not.
-HeaviestHeld::Chosen HeaviestHeld::with_or_without(std::vector<std::int32_t> held) const {
+HeaviestGuards::GuardSet HeaviestGuards::with_or_without(std::vector<std::int32_t> held) const {
   const auto excluded = [&](std::int32_t guard) {
     return std::ranges::count_if(held, [&](std::int32_t other) { return excludes_(guard, other); });
   };
   const std::int32_t most = *std::ranges::max_element(held, {}, excluded);
   std::erase(held, most);
-  Chosen without = choose(held, Parts::add_up);
+  GuardSet without = choose(held, Parts::add_up);
   std::erase_if(held, [&](std::int32_t other) { return excludes_(most, other); });
-  Chosen with = choose(held, Parts::add_up);
+  GuardSet with = choose(held, Parts::add_up);
   with.weight += weights_[most];
   with.guards.push_back(most);
   return without.weight > with.weight ? without : with;
@@ -132,13 +132,13 @@ HeaviestHeld::Chosen HeaviestHeld::with_or_without(std::vector<std::int32_t> hel
 namespace {
 
 /// The regions to which some regions lead, themselves included, and the deciders of all of them.
-struct Below {
+struct RegionsBelow {
   std::set<Region> regions;
   std::set<std::int32_t> deciders;
 };
 
-Below below(const Regions& regions, std::vector<Region> open) {
-  Below found;
+RegionsBelow find_regions_below(const Regions& regions, std::vector<Region> open) {
+  RegionsBelow found;
   while (!open.empty()) {
     const Region region = open.back();
     open.pop_back();
@@ -153,7 +153,7 @@ Below below(const Regions& regions, std::vector<Region> open) {
 /// [region] What is left of it without the steps that tell none of the regions from another: those
 /// whose deciders come out in one way for all of them. Nothing is left of most loops' guards.
 std::map<Region, Region> essences(const Regions& regions, const std::vector<Region>& asked) {
-  const std::set<Region> all = below(regions, asked).regions;
+  const std::set<Region> all = find_regions_below(regions, asked).regions;
   std::map<std::int32_t, std::set<std::vector<bool>>> ways;  // [decider] the cases that are open
   for (const Region region : all) {
     const Decision& decision = regions.decision(region);
@@ -186,7 +186,7 @@ Exclusions excluding(const Regions& regions, const std::vector<Region>& of) {
   std::vector<std::int32_t> asked(of.size(), -1);              // by which index last
   for (std::int32_t i = 0; i < pairs.guards(); ++i) {
     if (of[0] == kNever) pairs.add(0, i);
-    for (const std::int32_t decider : below(regions, {of[i]}).deciders) {
+    for (const std::int32_t decider : find_regions_below(regions, {of[i]}).deciders) {
       for (const std::int32_t earlier : deciding[decider]) {
         if (std::exchange(asked[earlier], i) == i) continue;
         if (!regions.meet(of[earlier], of[i])) pairs.add(earlier, i);

@@ -33,9 +33,9 @@ class Exclusions {
 
 /// The heaviest set of guards that do not exclude each other, while weights change guard by guard.
 /// A change takes the time of the guards that are tied to the changed one.
-class HeaviestHeld {
+class HeaviestGuards {
  public:
-  explicit HeaviestHeld(const Exclusions& excludes);
+  explicit HeaviestGuards(const Exclusions& excludes);
 
   /// So much more under a guard; wraps where it is less, but no weight falls below zero.
   void add(std::int32_t guard, std::size_t weight);
@@ -44,26 +44,26 @@ class HeaviestHeld {
   std::vector<std::int32_t> guards();
 
  private:
-  struct Chosen {
+  struct GuardSet {
     std::size_t weight = 0;
     std::vector<std::int32_t> guards = {};
   };
   /// Some guards of which those that are tied together are chosen apart.
-  struct Tied {
+  struct TiedGuards {
     std::vector<std::int32_t> held = {};  ///< those that weigh anything
-    Chosen chosen = {};
+    GuardSet chosen = {};
     bool changed = false;
   };
   enum class Parts { add_up, exclude };
 
   std::vector<std::vector<std::int32_t>> parts_of(std::vector<std::int32_t> held,
                                                   Parts parts) const;
-  Chosen choose(const std::vector<std::int32_t>& held, Parts parts, bool whole = false) const;
-  Chosen with_or_without(std::vector<std::int32_t> held) const;
+  GuardSet choose(const std::vector<std::int32_t>& held, Parts parts, bool whole = false) const;
+  GuardSet with_or_without(std::vector<std::int32_t> held) const;
 
   const Exclusions& excludes_;
   std::vector<std::size_t> weights_;   // [guard]
-  std::vector<Tied> tied_;             // [Exclusions::tied]
+  std::vector<TiedGuards> tied_;       // [Exclusions::tied]
   std::vector<std::int32_t> changed_;  // of them, since the last `weight`
   std::size_t weight_ = 0;
 };

@@ -5,11 +5,11 @@
 //
 //   at_once   answers for a pair of regions without a look at their deciders, if it can
 //   by_case   else one pair for each case of the newest decider of the two
-//   joined    makes the decision of what the cases give; keeps it in `joined_`
+//   join      makes the decision of what the cases give; keeps it in `joined_`
 //   meet      makes none: the first case in which both run ends it; kept in `met_`
 //
 // The last guard of a loop lies one step down for each iteration that may be skipped. `leads_to`
-// climbs by jumps, in the logarithm of the steps. `joined` keeps a stack of its own, and `meet`
+// climbs by jumps, in the logarithm of the steps. `join` keeps a stack of its own, and `meet`
 // takes the longest look in a loop, so that neither recurses as deep.
 #include "graph/control/regions.h"
 
@@ -36,7 +36,7 @@ Region Regions::region(ValueId guard) const {
   if (!guard.present()) return kAlways;
   while (of_node_.size() <= static_cast<std::size_t>(guard.node)) {
     const Node& node = (*nodes_)[of_node_.size()];
-    of_node_.push_back(node.op->as<Guard>() == nullptr ? kNone : made(node));
+    of_node_.push_back(node.op->as<Guard>() == nullptr ? kNone : region_of_guard(node));
   }
   if (of_node_[guard.node] != kNone) return of_node_[guard.node];
   const auto [found, is_new] = others_.try_emplace(guard, kNever);
@@ -44,13 +44,13 @@ Region Regions::region(ValueId guard) const {
   return found->second;
 }
 
-Region Regions::made(const Node& guard) const {
+Region Regions::region_of_guard(const Node& guard) const {
   const Guard& rule = *guard.op->as<Guard>();
   const Region parent = rule.nested ? region(guard.inputs[1]) : kAlways;
   const ValueId decider = guard.inputs[0];
   const bool by_guard = (*nodes_)[decider.node].op->as<Guard>() != nullptr;
-  return by_guard ? joined({parent, region(decider), rule.when == 1})
-                  : joined({parent, literal(decider, rule.when, rule.cases), true});
+  return by_guard ? join({parent, region(decider), rule.when == 1})
+                  : join({parent, literal(decider, rule.when, rule.cases), true});
 }
 
 Region Regions::literal(ValueId decider, std::int64_t k, std::int64_t cases) const {
@@ -126,7 +126,7 @@ std::vector<Regions::Pair> Regions::by_case(const Pair& pair) const {
 }
 
 /// Returns the region in which `a` runs, and `b` runs or does not.
-Region Regions::joined(const Pair& asked) const {
+Region Regions::join(const Pair& asked) const {
   const auto known = [&](const Pair& pair) {
     std::optional<Region> both = at_once(pair);
     if (both) return both;
@@ -154,7 +154,7 @@ Region Regions::joined(const Pair& asked) const {
   return *known(asked);
 }
 
-/// As `joined(pair) != kNever`, but makes nothing, and ends at the first case that serves.
+/// As `join(pair) != kNever`, but makes nothing, and ends at the first case that serves.
 bool Regions::meet(const Pair& asked) const {
   if (const auto both = at_once(asked)) return *both != kNever;
   if (!asked.b_runs && leads_to(asked.b, asked.a)) return true;  // it runs in fewer steps than `a`
@@ -180,7 +180,7 @@ bool Regions::meet(const Pair& asked) const {
 
 Region Regions::all(std::span<const GuardFact> facts) const {
   Region all = kAlways;
-  for (const auto& [guard, holds] : facts) all = joined({all, region(guard), holds});
+  for (const auto& [guard, holds] : facts) all = join({all, region(guard), holds});
   return all;
 }
 
@@ -211,7 +211,7 @@ bool Regions::exclude(ValueId a, ValueId b) const {
 
 bool Regions::covered(ValueId outer, std::span<const std::vector<GuardFact>> parts) const {
   Region left = region(outer);
-  for (const std::vector<GuardFact>& part : parts) left = joined({left, all(part), false});
+  for (const std::vector<GuardFact>& part : parts) left = join({left, all(part), false});
   return left == kNever;
 }
 

@@ -90,7 +90,7 @@ class Regions {
     }
   };
 
-  Region made(const Node& guard) const;
+  Region region_of_guard(const Node& guard) const;
   Region literal(ValueId decider, std::int64_t k, std::int64_t cases) const;
   Region unique(std::int32_t decider, std::vector<Region> cases) const;
   /// Whether `b` is `a` or lies on the way up from it.
@@ -98,7 +98,7 @@ class Regions {
   std::optional<Region> at_once(const Pair& pair) const;
   std::vector<Pair> by_case(const Pair& pair) const;
   std::int32_t newest(const Pair& pair) const;
-  Region joined(const Pair& pair) const;
+  Region join(const Pair& pair) const;
   bool meet(const Pair& pair) const;
   Region all(std::span<const GuardFact> facts) const;
 

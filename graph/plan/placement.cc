@@ -83,7 +83,7 @@ void each_step(std::span<const HeldBlock> blocks, const control::Exclusions& exc
                Visit visit) {
   std::vector<Change> changes;
   const std::vector<std::size_t> always = held_in_any_case(blocks, changes);
-  control::HeaviestHeld heaviest(excludes);
+  control::HeaviestGuards heaviest(excludes);
   auto change = changes.begin();
   for (std::size_t step = 0; step < always.size(); ++step) {
     for (; change != changes.end() && change->step == static_cast<std::int32_t>(step); ++change) {
@@ -97,8 +97,9 @@ void each_step(std::span<const HeldBlock> blocks, const control::Exclusions& exc
 std::vector<std::size_t> held_bytes(std::span<const HeldBlock> blocks,
                                     const control::Exclusions& excludes) {
   std::vector<std::size_t> held;
-  each_step(blocks, excludes,
-            [&](std::size_t, std::size_t bytes, control::HeaviestHeld&) { held.push_back(bytes); });
+  each_step(blocks, excludes, [&](std::size_t, std::size_t bytes, control::HeaviestGuards&) {
+    held.push_back(bytes);
+  });
   return held;
 }
 
@@ -236,7 +237,7 @@ bool meet(const HeldBlock& a, const HeldBlock& b, const control::Exclusions& exc
 Peak peak_of(std::span<const HeldBlock> blocks, const control::Exclusions& excludes) {
   Peak peak;
   each_step(blocks, excludes,
-            [&](std::size_t step, std::size_t bytes, control::HeaviestHeld& heaviest) {
+            [&](std::size_t step, std::size_t bytes, control::HeaviestGuards& heaviest) {
               if (bytes > peak.bytes)
                 peak = {bytes, static_cast<std::int32_t>(step), heaviest.guards()};
             });

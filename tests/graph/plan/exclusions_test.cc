@@ -28,7 +28,7 @@ struct Heaviest {
 };
 
 Heaviest heaviest(const control::Exclusions& excludes, const Weights& weights) {
-  control::HeaviestHeld held(excludes);
+  control::HeaviestGuards held(excludes);
   for (std::size_t i = 0; i < weights.size(); ++i) held.add(static_cast<int>(i), weights[i]);
   return {held.weight(), held.guards()};
 }
@@ -81,7 +81,7 @@ TEST_CASE("the heaviest of random exclusions is that of all their subsets") {
       if (together) most = std::max(most, weight);
     }
     // As they come and go: each weight is something else first.
-    control::HeaviestHeld held(excludes);
+    control::HeaviestGuards held(excludes);
     Weights before(weights.size());
     for (int change = 0; change < 40; ++change) {
       const int guard = below(weights.size());
