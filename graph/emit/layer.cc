@@ -10,7 +10,7 @@ namespace metronome {
 namespace {
 
 /// "layer", or where a verb called it "layer of "split/1"".
-std::string named(std::string_view what, Emitter* emitter) {
+std::string layer_name(std::string_view what, Emitter* emitter) {
   const std::string path = current_path(emitter);
   return path.empty() ? std::string(what) : fmt::format("{} of \"{}\"", what, path);
 }
@@ -23,8 +23,8 @@ Value cannot_call(Emitter* emitter, std::string_view what, std::span<const Value
     throw GraphError({fmt::format("{}: a {} cannot be called\n  requires   {}", to_string(line),
                                   what, requirement.requires_)});
   }
-  return mistake(emitter, line, fmt::format("{} cannot be called", named(what, emitter)), operands,
-                 requirement);
+  return mistake(emitter, line, fmt::format("{} cannot be called", layer_name(what, emitter)),
+                 operands, requirement);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Value Layer::at(Value x, int index, Line line) const {
   if (!wrong) return result;
   if (x.poisoned()) return x;  // which the layer may not have expected
   return mistake(emitter, line,
-                 fmt::format("{} gives nothing to go on with", named("layer", emitter)), {{x}},
+                 fmt::format("{} gives nothing to go on with", layer_name("layer", emitter)), {{x}},
                  *wrong);
 }
 
@@ -70,8 +70,8 @@ Value Join::operator()(const Values& branches, Line line) const {
   const auto wrong = wrong_result(emitter, result, "join");
   if (!wrong) return result;
   return mistake(emitter, line,
-                 fmt::format("{} gives nothing to go on with", named("join", emitter)), branches,
-                 *wrong);
+                 fmt::format("{} gives nothing to go on with", layer_name("join", emitter)),
+                 branches, *wrong);
 }
 
 }  // namespace metronome
