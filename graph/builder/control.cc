@@ -44,7 +44,7 @@ class Unroller {
   }
 
   /// `first` is the first iteration that may be skipped; `when` the outcome that goes on.
-  Values guarded(Values xs, std::int64_t max, int first, int when) const {
+  Values run_guarded(Values xs, std::int64_t max, int first, int when) const {
     Values results = xs, carried = xs;
     Value guard = outer_.id().present() ? outer_ : Value();
     std::vector<ValueId> guards;
@@ -75,13 +75,13 @@ class Unroller {
     Values next = body_.run(xs, static_cast<int>(k), line_);
     if (emitter_->mistakes.size() > mistakes) return nothing_after_mistake(xs);
     if (next.size() != xs.size()) {
-      return poisoned(xs, "loop cannot feed its body's results back",
-                      {fmt::format("as many results as the {} values that it takes, but {}",
-                                   xs.size(), next.size())});
+      return poison(xs, "loop cannot feed its body's results back",
+                    {fmt::format("as many results as the {} values that it takes, but {}",
+                                 xs.size(), next.size())});
     }
     for (std::size_t i = 0; i < xs.size(); ++i) {
       if (const auto wrong = wrong_result(emitter_, next[i], "body")) {
-        return poisoned(xs, "loop cannot feed its body's result back", *wrong);
+        return poison(xs, "loop cannot feed its body's result back", *wrong);
       }
       if (next[i].poisoned()) return Values(xs.size(), next[i]);
       if (next[i].type() != xs[i].type()) {
@@ -132,7 +132,7 @@ class Unroller {
     return nothing(xs);
   }
 
-  Values poisoned(const Values& xs, const std::string& what, const Requirement& requirement) const {
+  Values poison(const Values& xs, const std::string& what, const Requirement& requirement) const {
     return Values(xs.size(), mistake(emitter_, line_, what, xs, requirement));
   }
 
@@ -173,8 +173,8 @@ Values run_loop(const Values& xs, const LoopBody& body, LoopForm form, std::int6
   PathScope verb(emitter, "loop", PathScope::Kind::verb);
   const Unroller unroller(emitter, body, line);
   if (form == LoopForm::times) return unroller.times(xs, count);
-  return form == LoopForm::until ? unroller.guarded(xs, count, 1, 0)
-                                 : unroller.guarded(xs, count, 0, 1);
+  return form == LoopForm::until ? unroller.run_guarded(xs, count, 1, 0)
+                                 : unroller.run_guarded(xs, count, 0, 1);
 }
 
 LoopBody body_of(const Layer& layer, const Layer* condition) {

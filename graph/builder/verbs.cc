@@ -117,11 +117,11 @@ Layer rowwise(Layer layer) {
 }
 
 Layer shared(Layer layer) {
-  struct Made {
+  struct FirstCall {
     std::shared_ptr<GraphIdentity> graph;  // of the first call
     std::string storage_path;
   };
-  auto made = std::make_shared<Made>();
+  auto made = std::make_shared<FirstCall>();
   const bool is_rowwise = layer.is_rowwise();
   Layer once = [layer = std::move(layer), made](Value x, Line line) -> Value {
     if (!x.usable(line)) return x;
