@@ -30,7 +30,7 @@ class Absorber {
   bool any() const { return !changed_.empty(); }
   bool gone(std::int32_t node) const { return gone_[node]; }
   /// The node with what it has taken in; null where that is nothing.
-  const Node* changed(std::int32_t node) const {
+  const Node* find_changed(std::int32_t node) const {
     const auto found = changed_.find(node);
     return found == changed_.end() ? nullptr : &found->second;
   }
@@ -41,7 +41,8 @@ class Absorber {
     const Node& reader = graph_.nodes()[at];
     for (std::size_t i = reader.inputs.size(); i-- > 0;) {
       const std::int32_t index = reader.inputs[i].node;
-      const Node& made = changed(index) != nullptr ? *changed(index) : graph_.nodes()[index];
+      const Node& made =
+          find_changed(index) != nullptr ? *find_changed(index) : graph_.nodes()[index];
       if (made.types.size() != 1 || uses_[index] != 1 || made.guard != reader.guard) continue;
       OpPtr both = made.op->absorb(*reader.op, i);
       if (both == nullptr) continue;
@@ -75,7 +76,7 @@ ir::Graph absorb(ir::Graph graph, const Settings&) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     if (absorber.gone(i)) continue;
-    if (const Node* changed = absorber.changed(i)) {
+    if (const Node* changed = absorber.find_changed(i)) {
       copier.append(i, *changed);
     } else {
       copier.copy(i);

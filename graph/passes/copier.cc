@@ -69,13 +69,15 @@ std::vector<std::int32_t> Copier::waits_of(std::span<const std::int32_t> nodes) 
   return waits_of(all);
 }
 
-void Copier::copy(std::int32_t index) { place(index, to.append_typed(moved(from.nodes()[index]))); }
-
-void Copier::append(std::int32_t index, Node node) {
-  place(index, to.append(moved(std::move(node))));
+void Copier::copy(std::int32_t index) {
+  place(index, to.append_typed(rewire(from.nodes()[index])));
 }
 
-Node Copier::moved(Node node) const {
+void Copier::append(std::int32_t index, Node node) {
+  place(index, to.append(rewire(std::move(node))));
+}
+
+Node Copier::rewire(Node node) const {
   for (ValueId& input : node.inputs) input = at(input);
   node.guard = guard_of(node);
   if (!node.waits_for.empty()) node.waits_for = waits_of(node);

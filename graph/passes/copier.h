@@ -52,7 +52,7 @@ class Copier {
     return first_[old.node] + static_cast<std::size_t>(old.output);
   }
   /// Returns a changed node with the values that its inputs and its guard have become.
-  Node moved(Node node) const;
+  Node rewire(Node node) const;
   /// The outputs of a node of `from` have become those of `made`.
   void place(std::int32_t node, ValueId made);
 

@@ -11,14 +11,15 @@ namespace metronome::passes {
 namespace {
 
 /// The elements of a small constant, or nothing.
-std::optional<Bytes> known(const Node& node, const Settings& settings) {
+std::optional<Bytes> constant_bytes(const Node& node, const Settings& settings) {
   if (const Constant* constant = node.op->as<Constant>()) return constant->bytes;
   if (node.op->as<Fill>() == nullptr || node.types[0].numel() != 1) return std::nullopt;
   return settings.evaluate(*node.op, {}, {})[0];
 }
 
 /// A node's one result where it depends on constants alone and is no larger than they are.
-std::optional<Bytes> evaluated(const Copier& copier, const Node& node, const Settings& settings) {
+std::optional<Bytes> evaluate_node(const Copier& copier, const Node& node,
+                                   const Settings& settings) {
   if (!settings.evaluate || node.inputs.empty() || node.types.size() != 1) return std::nullopt;
   if (node.guard.present() || node.op->as<Read>() != nullptr) return std::nullopt;
   // Regions read off the ops of guards which of them imply or exclude each other.
@@ -29,7 +30,7 @@ std::optional<Bytes> evaluated(const Copier& copier, const Node& node, const Set
   for (const ValueId input : node.inputs) {
     const ValueId id = copier.at(input);
     if (id.output != 0) return std::nullopt;
-    auto bytes = known(copier.to.node(id), settings);
+    auto bytes = constant_bytes(copier.to.node(id), settings);
     if (!bytes) return std::nullopt;
     types.push_back(copier.to.type(id));
     operand_bytes += bytes->size();
@@ -59,7 +60,7 @@ ir::Graph fold(ir::Graph graph, const Settings& settings) {
       copier.replace(i, {simpler});
       continue;
     }
-    if (auto bytes = evaluated(copier, node, settings)) {
+    if (auto bytes = evaluate_node(copier, node, settings)) {
       Node constant = node;
       constant.op = make_op(Constant{std::move(*bytes), node.types[0]});
       constant.inputs.clear();

@@ -42,7 +42,7 @@ void require_training(const ir::Graph& graph) {
 }
 
 /// Returns the assignments of an evaluation.
-std::vector<Assignment> assigned(const ir::Graph& graph, Mode mode) {
+std::vector<Assignment> assignments_of_evaluation(const ir::Graph& graph, Mode mode) {
   std::vector<Assignment> kept;
   for (const Assignment& a : graph.assignments()) {
     const bool state = graph.storage(a.storage).kind == StorageKind::state;
@@ -58,7 +58,7 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
     require_training(graph);
     return graph;
   }
-  graph.set_assignments(assigned(graph, settings.mode));
+  graph.set_assignments(assignments_of_evaluation(graph, settings.mode));
   Copier copier(graph);
   const std::vector<bool> by_training = ir::made_by_training(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {

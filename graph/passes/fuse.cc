@@ -5,11 +5,11 @@
 //   join_producers            a node and the makers of its operands: no memory need lie between
 //   join_readers              readers of the same elements, which are then loaded once
 //   join_scalars              nodes of one element, related or not: each costs a launch
-//   rebuilt                   groups become nodes; `prune` drops what each reader makes itself
+//   rebuild                   groups become nodes; `prune` drops what each reader makes itself
 //
 //   c = slice(x)              y = group(x) {slice tanh fill mul softmax}
 //   a = tanh(c)
-//   b = mul(a, 2)             the slice and the 2 are `Inner`: each group that reads them makes
+//   b = mul(a, 2)             the slice and the 2 are `InnerOp`: each group that reads them makes
 //   y = softmax(b)            them for itself; a and b take no memory
 #include "graph/passes/fuse.h"
 
@@ -37,8 +37,8 @@ namespace {
 /// arguments take at most 4 KiB, and a reduction's own ones and random keys are among them. Fewer
 /// addresses make more groups, and so more nodes.
 constexpr std::ptrdiff_t kAddresses = 32;
-/// Nodes of one group; what it makes itself (`Inner`) does not count. The more members a group has,
-/// the more registers its kernel needs; fewer make more groups.
+/// Nodes of one group; what it makes itself (`InnerOp`) does not count. The more members a group
+/// has, the more registers its kernel needs; fewer make more groups.
 constexpr std::size_t kMembers = 48;
 
 /// Elements of a domain from which on groups are made where launches cost little: on a CPU cells of
@@ -77,20 +77,20 @@ class Fuser {
       join_readers();
       join_scalars();
     }
-    return rebuilt();
+    return rebuild();
   }
 
  private:
   /// An op that a group computes itself in place of reading an operand: a constant, or a slice of
   /// another value.
-  struct Inner {
+  struct InnerOp {
     OpPtr op = nullptr;  ///< null: the operand is read as it is
     ValueId of = {};     ///< absent of a constant
   };
   struct Rule {
     Fusion fusion;
     Shape domain;
-    std::vector<Inner> inner = {};  ///< [operand]
+    std::vector<InnerOp> inner = {};  ///< [operand]
   };
 
   const Node& node(std::int32_t index) const { return graph_.nodes()[index]; }
@@ -260,7 +260,7 @@ class Fuser {
       for (const std::int32_t n : groups_.members(group)) {
         const Node& member = node(n);
         for (std::size_t i = 0; i < member.inputs.size(); ++i) {
-          const Inner& inner = fusions_[n]->inner[i];
+          const InnerOp& inner = fusions_[n]->inner[i];
           const ValueId id = inner.op == nullptr ? member.inputs[i] : inner.of;
           if (!id.present()) continue;
           const std::int32_t maker = groups_.of(id.node);
@@ -345,7 +345,7 @@ class Fuser {
 
   // ---- the graph of groups -------------------------------------------------------------------
 
-  ir::Graph rebuilt() {
+  ir::Graph rebuild() {
     Copier copier(graph_);
     for (const std::int32_t group : groups_.order()) {
       const std::vector<std::int32_t>& members = groups_.members(group);
@@ -360,9 +360,9 @@ class Fuser {
 
   bool makes_operands(std::int32_t n) const {
     if (!fusions_[n]) return false;
-    const std::vector<Inner>& inner = fusions_[n]->inner;
+    const std::vector<InnerOp>& inner = fusions_[n]->inner;
     return std::any_of(inner.begin(), inner.end(),
-                       [](const Inner& made) { return made.op != nullptr; });
+                       [](const InnerOp& made) { return made.op != nullptr; });
   }
 
   void append_group(Copier& copier, std::int32_t index) const {
@@ -382,7 +382,7 @@ class Fuser {
       made.inputs.push_back(copier.at(id));
       return sources[id] = {-1, static_cast<int>(group.inputs.size()) - 1};
     };
-    const auto inner_source = [&](const Inner& inner) -> Group::Source {
+    const auto inner_source = [&](const InnerOp& inner) -> Group::Source {
       std::vector<Group::Source> inputs;
       if (inner.of.present()) inputs.push_back(source_of(inner.of));
       for (std::size_t m = 0; m < group.members.size(); ++m) {
@@ -399,7 +399,7 @@ class Fuser {
       const Node& member = node(n);
       std::vector<Group::Source> inputs;
       for (std::size_t i = 0; i < member.inputs.size(); ++i) {
-        const Inner& inner = fusions_[n]->inner[i];
+        const InnerOp& inner = fusions_[n]->inner[i];
         inputs.push_back(inner.op == nullptr ? source_of(member.inputs[i]) : inner_source(inner));
       }
       const int m = add(member.op, std::move(inputs), member.types);

@@ -7,8 +7,8 @@
 //                   becomes    s3 = w + b
 //
 // An addend is a part of its own if something else reads it, if a guard may skip it, if it or one
-// of its operands waits, or if its op has no rule `gathered`. If no part becomes one node, the sum
-// stays as it is. Old addends and inner sums are copied all the same, for `prune` to drop.
+// of its operands waits, or if its op has no rule `gather_part`. If no part becomes one node, the
+// sum stays as it is. Old addends and inner sums are copied all the same, for `prune` to drop.
 #include "graph/passes/gather.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Sums {
     }
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
       if (!adds(graph.nodes()[i]) || inner[i]) continue;
-      std::vector<Part> parts = parts_of(added(i));
+      std::vector<Part> parts = parts_of(addends_of(i));
       const auto many = [](const Part& part) { return part.size() > 1; };
       if (std::ranges::any_of(parts, many)) sums_.emplace(i, std::move(parts));
     }
@@ -61,7 +61,7 @@ class Sums {
   bool joins(ValueId id) const { return uses_[id.node] == 1 && adds(graph_.node(id)); }
 
   /// All that a sum adds, in the order in which it is made.
-  std::vector<ValueId> added(std::int32_t sum) const {
+  std::vector<ValueId> addends_of(std::int32_t sum) const {
     std::vector<ValueId> all, open = graph_.nodes()[sum].inputs;
     while (!open.empty()) {
       const ValueId id = open.back();
@@ -118,7 +118,7 @@ class Sums {
 };
 
 /// The part as one node; absent where it is a single one, or the op's rule has none for it.
-Value gathered(const Part& part, Copier& copier) {
+Value gather_part(const Part& part, Copier& copier) {
   if (part.size() < 2) return {};
   std::vector<Values> inputs;
   for (const ValueId id : part) inputs.push_back(copier.inputs_of(copier.from.node(id)));
@@ -132,11 +132,11 @@ Value gathered(const Part& part, Copier& copier) {
 }
 
 /// Returns the values to add in place of the parts; nothing if no part becomes one node.
-Values gathered(const std::vector<Part>& parts, Copier& copier) {
+Values gather_part(const std::vector<Part>& parts, Copier& copier) {
   Values added;
   bool any = false;
   for (const Part& part : parts) {
-    const Value whole = gathered(part, copier);
+    const Value whole = gather_part(part, copier);
     any = any || whole.present();
     if (whole.present()) {
       added.push_back(whole);
@@ -156,7 +156,7 @@ ir::Graph gather(ir::Graph graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const std::vector<Part>* parts = sums.find(i);
-    const Values added = parts == nullptr ? Values{} : gathered(*parts, copier);
+    const Values added = parts == nullptr ? Values{} : gather_part(*parts, copier);
     if (added.empty()) {
       copier.copy(i);
       continue;

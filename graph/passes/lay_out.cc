@@ -2,7 +2,7 @@
 // each in a layout; the first is the one in which it is made.
 //
 //   storage_layouts   before the walk: those decided already, parameters, moments, averages
-//   chosen            a node's layouts: as its op wants, else as the first operand that pays
+//   choose            a node's layouts: as its op wants, else as the first operand that pays
 //   append            takes each operand in its layout, from `at`, and notes the results
 //   at                the version in a layout; a missing one is made by a relayout and kept
 //   finish            losses and readables plain, assignments as their storage is
@@ -25,7 +25,7 @@ namespace metronome::passes {
 namespace {
 
 /// An op that maps elements, over stored tensors: the same op, element by element.
-std::optional<LaidOutOp> laid_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
+std::optional<LaidOutOp> lay_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
   const auto fusion = op->fusion(types);
   // Random numbers depend on an element's place.
   if (!fusion || fusion->kind != Fusion::Kind::map || op->key()) return std::nullopt;
@@ -42,9 +42,9 @@ std::optional<LaidOutOp> laid_out_map(const OpPtr& op, const Types& types, const
   return laid;
 }
 
-std::optional<LaidOutOp> laid_out(const OpPtr& op, const Types& types, const Layout& layout) {
+std::optional<LaidOutOp> lay_out_op(const OpPtr& op, const Types& types, const Layout& layout) {
   if (op->has_laid_out()) return op->laid_out(types, layout);
-  return laid_out_map(op, types, layout);
+  return lay_out_map(op, types, layout);
 }
 
 /// The layouts of storages: those that are decided already, and of parameters what ops want, with
@@ -62,7 +62,7 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
   for (const Node& node : graph.nodes()) {
     const Types types = graph.operands(node);
     const auto layout = settings.wants(*node.op, types);
-    const auto laid = layout ? laid_out(node.op, types, *layout) : std::nullopt;
+    const auto laid = layout ? lay_out_op(node.op, types, *layout) : std::nullopt;
     for (std::size_t i = 0; laid && i < node.inputs.size(); ++i) {
       const Read* read = graph.node(node.inputs[i]).op->as<Read>();
       if (read == nullptr || !free(read->storage) ||
@@ -103,9 +103,9 @@ std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settin
 }
 
 /// The graph as it is written: each value of the old one in one layout or several.
-class LayOut {
+class LayoutWriter {
  public:
-  LayOut(const ir::Graph& from, const Settings& settings)
+  LayoutWriter(const ir::Graph& from, const Settings& settings)
       : from_(from),
         settings_(settings),
         to_(ir::Graph::like(from)),
@@ -140,7 +140,7 @@ class LayOut {
       return;
     }
     const Types types = from_.operands(node);
-    if (const auto laid = chosen(node, types)) {
+    if (const auto laid = choose(node, types)) {
       node.op = laid->op;
       append(index, std::move(node), laid->operands, laid->results);
     } else {
@@ -150,15 +150,15 @@ class LayOut {
   }
 
   /// How a node is stored; absent: plain.
-  std::optional<LaidOutOp> chosen(const Node& node, const Types& types) {
+  std::optional<LaidOutOp> choose(const Node& node, const Types& types) {
     if (const auto wanted = settings_.wants(*node.op, types)) {
-      return laid_out(node.op, types, *wanted);
+      return lay_out_op(node.op, types, *wanted);
     }
     std::optional<LaidOutOp> best;
     for (std::size_t i = 0; i < node.inputs.size() && !best; ++i) {
       const Layout& layout = first(node.inputs[i]).layout;
       if (layout.plain()) continue;
-      auto laid = laid_out(node.op, types, layout);
+      auto laid = lay_out_op(node.op, types, layout);
       if (laid && pays(node, *laid)) best = std::move(laid);
     }
     return best;
@@ -246,7 +246,7 @@ ir::Graph lay_out(ir::Graph graph, const Settings& settings) {
   if (!asked.wants) {
     asked.wants = [](const Op&, std::span<const Type>) { return std::optional<Layout>(); };
   }
-  return LayOut(graph, asked).run();
+  return LayoutWriter(graph, asked).run();
 }
 
 }  // namespace metronome::passes

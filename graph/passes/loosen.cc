@@ -114,7 +114,7 @@ class SlicedMaps {
 
 /// [node] Whether one of its readers under the same guard fuses with an elementwise op. Readers
 /// that are split do not count: they read slices, which lie in memory.
-std::vector<bool> found_by_readers(const ir::Graph& graph, const SlicedMaps& maps,
+std::vector<bool> fused_by_readers(const ir::Graph& graph, const SlicedMaps& maps,
                                    const Settings& settings) {
   std::vector<bool> found(graph.nodes().size());
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
@@ -133,7 +133,7 @@ std::vector<bool> found_by_readers(const ir::Graph& graph, const SlicedMaps& map
 ir::Graph loosen(ir::Graph graph, const Settings& settings) {
   if (!settings.fuses) return graph;
   const SlicedMaps maps(graph, settings);
-  const std::vector<bool> found = found_by_readers(graph, maps, settings);
+  const std::vector<bool> found = fused_by_readers(graph, maps, settings);
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
