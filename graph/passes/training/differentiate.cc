@@ -37,9 +37,9 @@ std::vector<bool> active_nodes(const ir::Graph& graph) {
 }
 
 /// The reverse walk over the forward nodes of one graph.
-class Reverse {
+class ReverseWalk {
  public:
-  Reverse(ir::Graph& graph, const std::vector<bool>& active)
+  ReverseWalk(ir::Graph& graph, const std::vector<bool>& active)
       : graph_(graph), active_(active), emitter_(graph), sums_(emitter_) {}
 
   void run(ValueId loss) {
@@ -93,11 +93,11 @@ class Reverse {
   /// would be more than one contribution for an operand, they are joined first: else a choice after
   /// a loop would be told apart again at each iteration.
   void pass_on(const Node& merge, ValueId result) {
-    struct Passed {
+    struct PassedGradient {
       ValueId target;
       GradientSums::Contribution what;
     };
-    std::vector<Passed> passed;
+    std::vector<PassedGradient> passed;
     std::vector<std::size_t> operands;
     for (std::size_t k = 0; k < merge.inputs.size(); ++k) {
       if (active_[merge.inputs[k].node]) operands.push_back(k);
@@ -112,7 +112,7 @@ class Reverse {
     }
     PassScope scope(emitter_, merge.path.get() + ".grad", merge.line, merge.guard);
     if (passed.size() <= operands.size()) {
-      for (Passed& p : passed) add(p.target, p.what.value, std::move(p.what.when));
+      for (PassedGradient& p : passed) add(p.target, p.what.value, std::move(p.what.when));
       return;
     }
     const Value joined = of(result);
@@ -157,7 +157,7 @@ ir::Graph differentiate(ir::Graph graph, const Settings& settings) {
   std::vector<std::vector<ParameterGradient>> gradients;
   std::map<std::int32_t, ValueId> asked;  // by the node that stands for it
   for (const ir::Objective& objective : graph.objectives()) {
-    Reverse reverse(copier.to, active);
+    ReverseWalk reverse(copier.to, active);
     reverse.run(copier.at(objective.loss));
     const auto gradient = [&](ValueId of) { return reverse.of(copier.at(of)); };
     const bool first = gradients.empty();

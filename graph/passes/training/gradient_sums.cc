@@ -8,7 +8,7 @@
 //   y = x.loop(f(w)).until(halt, 3)    of w: d2 {g2}, d1 {g1}, d0 {}          g2 implies g1
 //     d2 and d1 may both count:  accumulate_if(d2 if g2, else zero; d1; g1) + d0
 //
-// The last operand of a merge has no guard, so `merged` puts there the contribution with the most
+// The last operand of a merge has no guard, so `merge` puts there the contribution with the most
 // facts to deny, as each of those takes a node.
 #include "graph/passes/training/gradient_sums.h"
 
@@ -30,7 +30,7 @@ bool GradientSums::counts(ValueId target, std::vector<control::GuardFact> when) 
 void GradientSums::add(ValueId target, Value contribution, std::vector<control::GuardFact> when) {
   if (!counts(target, when)) return;
   const ValueId outer = graph_.node(target).guard;
-  when = reduced(target, std::move(when));
+  when = drop_implied(target, std::move(when));
   std::vector<Contribution>& parts = pending_[target];
   const auto same = std::find_if(parts.begin(), parts.end(),
                                  [&](const Contribution& part) { return part.when == when; });
@@ -62,16 +62,16 @@ Value GradientSums::of(ValueId target) {
   if (conditional.empty()) {
     sum = always;
   } else if (conditional.size() > 1 && partition(node.guard, conditional)) {
-    sum = merged(node.guard, std::move(conditional));
+    sum = merge(node.guard, std::move(conditional));
     if (always.present()) sum = apply(Accumulate{}, {sum, always}, Line{});
   } else {
-    sum = summed(node.guard, parts);
+    sum = accumulate(node.guard, parts);
   }
   return done_[target] = sum;
 }
 
-std::vector<control::GuardFact> GradientSums::reduced(ValueId target,
-                                                      std::vector<control::GuardFact> facts) const {
+std::vector<control::GuardFact> GradientSums::drop_implied(
+    ValueId target, std::vector<control::GuardFact> facts) const {
   std::sort(facts.begin(), facts.end());
   facts.erase(std::unique(facts.begin(), facts.end()), facts.end());
   const ValueId outer = graph_.node(target).guard;
@@ -119,7 +119,7 @@ bool GradientSums::partition(ValueId outer, const std::vector<Contribution>& par
   return regions_.covered(outer, facts);
 }
 
-Value GradientSums::merged(ValueId outer, std::vector<Contribution> parts) const {
+Value GradientSums::merge(ValueId outer, std::vector<Contribution> parts) const {
   // The last contribution, which is left where no other holds, needs no guard of its own. It is the
   // one whose guard would cost most: each guard that is denied takes a node.
   const auto cost = [](const Contribution& part) {
@@ -139,7 +139,7 @@ Value GradientSums::merged(ValueId outer, std::vector<Contribution> parts) const
   return apply(make_op(Merge{static_cast<int>(parts.size()) - 1, true}), operands, Line{})[0];
 }
 
-Value GradientSums::summed(ValueId outer, const std::vector<Contribution>& parts) const {
+Value GradientSums::accumulate(ValueId outer, const std::vector<Contribution>& parts) const {
   Value sum;
   for (const Contribution& part : parts) {
     const Value guard = part.when.empty() ? Value() : guard_of(outer, part.when);

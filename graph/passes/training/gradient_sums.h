@@ -37,13 +37,13 @@ class GradientSums {
   Value of(ValueId target);
 
  private:
-  std::vector<control::GuardFact> reduced(ValueId target,
-                                          std::vector<control::GuardFact> facts) const;
+  std::vector<control::GuardFact> drop_implied(ValueId target,
+                                               std::vector<control::GuardFact> facts) const;
   /// A guard that is true where `outer` and all facts hold.
   Value guard_of(ValueId outer, const std::vector<control::GuardFact>& facts) const;
   bool partition(ValueId outer, const std::vector<Contribution>& parts) const;
-  Value merged(ValueId outer, std::vector<Contribution> parts) const;
-  Value summed(ValueId outer, const std::vector<Contribution>& parts) const;
+  Value merge(ValueId outer, std::vector<Contribution> parts) const;
+  Value accumulate(ValueId outer, const std::vector<Contribution>& parts) const;
 
   Emitter& emitter_;
   const ir::Graph& graph_;

@@ -109,7 +109,7 @@ class Packing {
 
 /// The graph with means over the ranks in the place of what they are of, where users read them or
 /// what is made of gradients does.
-ir::Graph redirected(const ir::Graph& graph, const std::map<ValueId, ValueId>& become) {
+ir::Graph redirect_to_means(const ir::Graph& graph, const std::map<ValueId, ValueId>& become) {
   const std::vector<bool> by_training = ir::made_by_training(graph);
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(by_training.size()); ++i) {
@@ -165,7 +165,7 @@ ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
     packed.set_gradients(i, std::move(gradients));
     packed.set_loss(i, loss);
   }
-  return settings.averages ? redirected(packed, become) : packed;
+  return settings.averages ? redirect_to_means(packed, become) : packed;
 }
 
 }  // namespace metronome::passes

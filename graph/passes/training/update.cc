@@ -3,7 +3,7 @@
 //
 //   copy      all nodes but those of `ir::made_by_training`
 //   advance   the counter of replays                          -> an assignment
-//   clipped   all gradients                                   -> read by the optimizer's rule
+//   clip      all gradients                                   -> read by the optimizer's rule
 //   number    the learning rate and norms that are asked for  -> in place of each OfUpdate
 //   scalars   once for each factor of the learning rate       -> read by the optimizer's rule
 //   of        a parameter, with storages for its moments      -> assignments of their next values
@@ -44,10 +44,10 @@ class Updates {
   }
 
   /// Gradients clipped.
-  Values clipped(const std::vector<ParameterGradient>& gradients) {
+  Values clip(const std::vector<ParameterGradient>& gradients) {
     const Values given = values_of(gradients);
     const Values made = optimizer_.clip(given);
-    check_recorded("clip the gradients");
+    refuse_mistakes("clip the gradients");
     if (made.size() != given.size()) {
       refuse("clip the gradients", fmt::format("as many gradients as it is given, {}, but {}",
                                                given.size(), made.size()));
@@ -73,7 +73,7 @@ class Updates {
       result = optimizer_.norm(before ? values_of(gradients) : clipped);
       if (!result.present()) refuse(what, "an optimizer with a member function `norm`");
     }
-    check_recorded(what);
+    refuse_mistakes(what);
     check(what, "it", Type{f64, {}}, result);
     return result;
   }
@@ -86,7 +86,7 @@ class Updates {
         scalars_[rate] = optimizer_.scalars(emitter_.read(graph_.counters().update), rate);
       scale_decay(graph_.storage(g.parameter));
     }
-    check_recorded("make its scalars");
+    refuse_mistakes("make its scalars");
   }
 
   /// The next value of the parameter and of its moments, which it makes.
@@ -109,7 +109,7 @@ class Updates {
     const OptimizerRule& rule = parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
     const Values next =
         rule.update(emitter_.read(id), gradient, moments, scalars_.at(parameter.rate));
-    check_recorded(what);
+    refuse_mistakes(what);
     if (next.size() != storages.size()) {
       refuse(what, fmt::format("its next value and those of {} moments, {} in all, but {}",
                                moments.size(), storages.size(), next.size()));
@@ -173,7 +173,7 @@ class Updates {
   }
 
   /// Refuses the rule if its own expressions made mistakes, each a line indented under the header.
-  void check_recorded(const std::string& what) const {
+  void refuse_mistakes(const std::string& what) const {
     const std::vector<std::string>& mistakes = emitter_.mistakes;
     if (mistakes.empty()) return;
     std::string text = "expressions without a mistake, but";
@@ -234,7 +234,7 @@ class Step {
     std::vector<ParameterGradient> gradients = objective.gradients;
     for (ParameterGradient& g : gradients) g.value = copier_.at(g.value);
     Updates updates(copier_.emitter, objective);
-    const Values clipped = updates.clipped(gradients);
+    const Values clipped = updates.clip(gradients);
     for (std::int32_t i = 0; i < count(); ++i) {
       const OfUpdate* asked = graph_.nodes()[i].op->as<OfUpdate>();
       if (asked != nullptr) copier_.replace(i, {updates.number(asked->number, gradients, clipped)});
@@ -254,14 +254,14 @@ class Step {
     if (node.op->as<GradientOf>() != nullptr) {
       copier_.replace({index, 0}, copier_.at(node.inputs[0]));
     } else if (const AfterUpdate* after = node.op->as<AfterUpdate>()) {
-      copier_.replace({index, 0}, held(after->storage));
+      copier_.replace({index, 0}, value_after_update(after->storage));
     } else {
       copier_.copy(index);
     }
   }
 
   /// Returns the value that the storage holds after the update.
-  ValueId held(StorageId storage) {
+  ValueId value_after_update(StorageId storage) {
     const auto of = [&](const Assignment& a) { return a.storage == storage; };
     const auto found = std::ranges::find_if(made_, of);
     return found != made_.end() ? found->value : copier_.to.read(storage);
