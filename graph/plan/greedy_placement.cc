@@ -5,7 +5,7 @@
 
 namespace metronome::plan {
 
-Placement Greedy::run(const Order& order, Fit fit) {
+Placement GreedyPlacer::run(const Order& order, Fit fit) {
   placed_.clear();
   begins_.clear();
   ends_.clear();
@@ -28,7 +28,8 @@ Placement Greedy::run(const Order& order, Fit fit) {
   return result;
 }
 
-std::size_t Greedy::find(const HeldBlock& block, Fit fit, std::span<const std::size_t> offsets) {
+std::size_t GreedyPlacer::find(const HeldBlock& block, Fit fit,
+                               std::span<const std::size_t> offsets) {
   std::size_t floor = 0;
   std::size_t best_gap = SIZE_MAX;
   std::size_t best = 0;
@@ -49,7 +50,7 @@ std::size_t Greedy::find(const HeldBlock& block, Fit fit, std::span<const std::s
 }
 
 // Without a branch for each of them: mispredicted branches would make it several times as slow.
-void Greedy::find_beside(const HeldBlock& block) {
+void GreedyPlacer::find_beside(const HeldBlock& block) {
   const std::size_t count = placed_.size();
   meets_.resize((count + 7) / 8 * 8);
   std::uint8_t* const meets = meets_.data();

@@ -23,9 +23,9 @@ using Order = std::vector<std::int32_t>;
 
 /// Places blocks one by one. The placed ones are kept by offset, each property in a vector of its
 /// own, so that one instruction compares several of them.
-class Greedy {
+class GreedyPlacer {
  public:
-  Greedy(std::span<const HeldBlock> blocks, const control::Exclusions& excludes)
+  GreedyPlacer(std::span<const HeldBlock> blocks, const control::Exclusions& excludes)
       : blocks_(blocks), excludes_(excludes) {}
 
   bool exhausted() const { return compared_ >= kBudget; }

@@ -20,10 +20,10 @@ std::size_t round_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-class Walk {
+class LifetimeWalk {
  public:
-  Walk(const ir::Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
-       const control::NumberedGuards& guards, std::size_t alignment, Takeover takeover)
+  LifetimeWalk(const ir::Graph& graph, const Uses& uses, const std::vector<std::int32_t>& order,
+               const control::NumberedGuards& guards, std::size_t alignment, Takeover takeover)
       : graph_(graph),
         uses_(uses),
         order_(order),
@@ -205,7 +205,7 @@ Lifetimes lifetimes_of(const ir::Graph& graph, const Uses& uses,
                        const std::vector<std::int32_t>& order, const std::vector<bool>& in_place,
                        const control::NumberedGuards& guards, std::size_t alignment,
                        Takeover takeover) {
-  return Walk(graph, uses, order, guards, alignment, takeover).run(in_place);
+  return LifetimeWalk(graph, uses, order, guards, alignment, takeover).run(in_place);
 }
 
 }  // namespace metronome::plan

@@ -6,14 +6,14 @@
 //   search               from the best kSearches attempts, at least one; ends near the bound
 //   search_large_first   from the same attempts, the large blocks alone first, then all
 //
-// The trick: an attempt is an order of blocks and a fit, and `Greedy` makes the offsets from them.
-// A search only moves blocks in the order, so each attempt is a valid placement:
+// The trick: an attempt is an order of blocks and a fit, and `GreedyPlacer` makes the offsets from
+// them. A search only moves blocks in the order, so each attempt is a valid placement:
 //
 //   order a b c    c ends too high: it moves to a place before, drawn at random
 //   order c a b    all are placed anew; no more bytes than the best: it is the best from here on
 //
-// All stages behind the second share the budget of one `Greedy`. Random numbers begin at one fixed
-// seed, so equal blocks get equal offsets.
+// All stages behind the second share the budget of one `GreedyPlacer`. Random numbers begin at one
+// fixed seed, so equal blocks get equal offsets.
 #include "graph/plan/placement.h"
 
 #include <algorithm>
@@ -105,9 +105,9 @@ std::vector<std::size_t> held_bytes(std::span<const HeldBlock> blocks,
 
 /// The largest of any range of numbers: the larger maximum of two ranges of 2^k numbers that
 /// together cover it.
-class LargestOf {
+class RangeMaximum {
  public:
-  explicit LargestOf(std::vector<std::size_t> numbers) : of_{std::move(numbers)} {
+  explicit RangeMaximum(std::vector<std::size_t> numbers) : of_{std::move(numbers)} {
     for (std::size_t width = 2; width <= of_[0].size(); width *= 2) {
       const std::vector<std::size_t>& half = of_.back();
       std::vector<std::size_t> whole(of_[0].size() - width + 1);
@@ -129,7 +129,7 @@ class LargestOf {
 
 /// Blocks of the fullest step first, largest first, then those of the next fullest.
 Order by_fullest_step(std::span<const HeldBlock> blocks, const control::Exclusions& excludes) {
-  const LargestOf held(held_bytes(blocks, excludes));
+  const RangeMaximum held(held_bytes(blocks, excludes));
   std::vector<std::size_t> fullest(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     fullest[i] = held(blocks[i].begin, blocks[i].end);
@@ -184,7 +184,7 @@ void move_one_above(std::size_t line, std::span<const HeldBlock> blocks, std::mi
 /// rounds it returns to the best attempt so far, each second time with the other fit: by one fit
 /// alone some placements of the bound's size cannot be found. Returns the best one.
 Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt best, int rounds,
-               Greedy& greedy) {
+               GreedyPlacer& greedy) {
   std::minstd_rand random;
   Attempt now = best;
   for (int round = 0; round < rounds && best.placement.bytes > bound; ++round) {
@@ -205,7 +205,7 @@ Attempt search(std::span<const HeldBlock> blocks, std::size_t bound, Attempt bes
 /// A search in two parts: of an order for the large blocks alone, then for all, the others last.
 /// Among many small blocks the large ones, which decide, are seldom moved.
 Attempt search_large_first(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
-                           std::size_t bound, const Attempt& begin, Greedy& greedy) {
+                           std::size_t bound, const Attempt& begin, GreedyPlacer& greedy) {
   const auto is_large = [&](std::int32_t block) { return blocks[block].bytes * kLarge >= bound; };
   Attempt attempt{{}, begin.fit, {}};
   std::vector<HeldBlock> large;
@@ -252,7 +252,7 @@ Placement place(std::span<const HeldBlock> blocks, const control::Exclusions& ex
     best = best_as_steps_pass(blocks, bound);
     if (near_peak(best.bytes, bound) || effort == Effort::greedy) return best;
   }
-  Greedy greedy(blocks, excludes);
+  GreedyPlacer greedy(blocks, excludes);
   std::vector<Attempt> attempts;
   for (const Order& order : greedy_orders(blocks, excludes)) {
     for (const Fit fit : {Fit::best, Fit::first}) {

@@ -76,7 +76,7 @@ class Planner {
       for (const Uses& uses : uses_) {
         for (const Takeover takeover : {Takeover::any, Takeover::same_guard}) {
           if (takeover == Takeover::same_guard && guards_.excludes.guards() == 0) continue;
-          Draft draft = drafted(s, uses, takeover);
+          Draft draft = make_draft(s, uses, takeover);
           bound = std::min(bound, draft.peak.bytes);
           if (draft.peak.bytes >= least) continue;
           draft.placement = place(draft.blocks, guards_.excludes, Effort::greedy);
@@ -104,13 +104,13 @@ class Planner {
       if (inside == nullptr || draft.placement.bytes < inside->placement.bytes) inside = &draft;
     }
     if (inside != nullptr) best = inside;
-    StepPlan plan{*best->schedule, finished(*best)};
+    StepPlan plan{*best->schedule, make_memory_plan(*best)};
     plan.memory.lower_bound = bound;
     return plan;
   }
 
  private:
-  Draft drafted(const Schedule& schedule, const Uses& uses, Takeover takeover) const {
+  Draft make_draft(const Schedule& schedule, const Uses& uses, Takeover takeover) const {
     Draft draft{&schedule, &uses, {}, {}, {}, {}, {}};
     draft.lifetimes = lifetimes_of(graph_, uses, schedule.order, schedule.in_place, guards_,
                                    alignment_, takeover);
@@ -134,7 +134,7 @@ class Planner {
     }
   }
 
-  MemoryPlan finished(const Draft& draft) const {
+  MemoryPlan make_memory_plan(const Draft& draft) const {
     const auto& [schedule, uses_of_draft, lifetimes, scratch_nodes, blocks, peak, placement] =
         draft;
     const Uses& uses = *uses_of_draft;

@@ -102,11 +102,11 @@ class Zones {
     }
   }
 
-  struct Found {
+  struct ZoneOffset {
     std::size_t zone, offset;
   };
   /// In the narrowest gap of a zone that no large block takes while this one is held.
-  Found take(const HeldBlock& block) {
+  ZoneOffset take(const HeldBlock& block) {
     std::size_t best = zones_.size() - 1, narrowest = SIZE_MAX;
     for (std::size_t i = 0; i + 1 < zones_.size(); ++i) {
       const bool taken = std::ranges::any_of(zones_[i].taken, [&](const auto& steps) {
@@ -117,7 +117,7 @@ class Zones {
     }
     return {best, zones_[best].gaps.take(block.bytes)};
   }
-  void give(const Found& found, std::size_t bytes) {
+  void give(const ZoneOffset& found, std::size_t bytes) {
     zones_[found.zone].gaps.give(found.offset, found.offset + bytes);
   }
 
@@ -140,25 +140,25 @@ Order large_blocks(std::span<const HeldBlock> blocks, std::size_t peak) {
 }
 
 /// The block to place first among those that begin together.
-enum class Among { largest, longest };
+enum class FirstPlaced { largest, longest };
 
 /// The `large` ones first, each beside all others; then each block where it begins, in the
 /// narrowest gap that is free then: for so many blocks that comparing each with each takes too
 /// long. No block is under a guard.
-Placement as_steps_pass(std::span<const HeldBlock> blocks, const Order& large, Among first) {
+Placement as_steps_pass(std::span<const HeldBlock> blocks, const Order& large, FirstPlaced first) {
   const control::Exclusions none;
-  Placement result = Greedy(blocks, none).run(large, Fit::best);
+  Placement result = GreedyPlacer(blocks, none).run(large, Fit::best);
   std::vector<bool> placed(blocks.size());
   for (const std::int32_t i : large) placed[i] = true;
-  struct Held {
+  struct PlacedBlock {
     std::int32_t last, block;
-    Zones::Found at;
-    bool operator>(const Held& other) const { return last > other.last; }
+    Zones::ZoneOffset at;
+    bool operator>(const PlacedBlock& other) const { return last > other.last; }
   };
-  std::priority_queue<Held, std::vector<Held>, std::greater<>> held;
+  std::priority_queue<PlacedBlock, std::vector<PlacedBlock>, std::greater<>> held;
   Zones zones(blocks, large, result.offsets);
   const auto key = [&](const HeldBlock& b) {
-    return std::tuple(b.begin, first == Among::longest ? -b.end : 0, SIZE_MAX - b.bytes);
+    return std::tuple(b.begin, first == FirstPlaced::longest ? -b.end : 0, SIZE_MAX - b.bytes);
   };
   for (const std::int32_t index : sorted(blocks, key)) {
     const HeldBlock& block = blocks[index];
@@ -166,7 +166,7 @@ Placement as_steps_pass(std::span<const HeldBlock> blocks, const Order& large, A
     for (; !held.empty() && held.top().last < block.begin; held.pop()) {
       zones.give(held.top().at, blocks[held.top().block].bytes);
     }
-    const Zones::Found at = zones.take(block);
+    const Zones::ZoneOffset at = zones.take(block);
     held.push({block.end, index, at});
     result.offsets[index] = at.offset;
     result.bytes = std::max(result.bytes, at.offset + block.bytes);
@@ -196,7 +196,7 @@ Placement best_as_steps_pass(std::span<const HeldBlock> blocks, std::size_t peak
   const Order large = large_blocks(blocks, peak);
   for (const Order& before : {Order{}, large}) {
     for (const std::vector<HeldBlock>* const way : {&forwards, &backwards}) {
-      for (const Among first : {Among::largest, Among::longest}) {
+      for (const FirstPlaced first : {FirstPlaced::largest, FirstPlaced::longest}) {
         Placement placement = as_steps_pass(*way, before, first);
         if (placement.bytes < best.bytes) best = std::move(placement);
         if (near_peak(best.bytes, peak)) return best;

@@ -189,7 +189,7 @@ void find_homes(const ir::Graph& graph, Uses& uses) {
 
 }  // namespace
 
-static Uses found(const ir::Graph& graph, std::size_t alignment, bool packs_alone) {
+static Uses find_uses(const ir::Graph& graph, std::size_t alignment, bool packs_alone) {
   Uses uses;
   number_values(graph, uses);
   find_roots(graph, uses);
@@ -200,11 +200,11 @@ static Uses found(const ir::Graph& graph, std::size_t alignment, bool packs_alon
 }
 
 Uses uses_of(const ir::Graph& graph, std::size_t alignment) {
-  return found(graph, alignment, false);
+  return find_uses(graph, alignment, false);
 }
 
 Uses uses_apart(const ir::Graph& graph, std::size_t alignment) {
-  return found(graph, alignment, true);
+  return find_uses(graph, alignment, true);
 }
 
 bool has_insides(const Uses& uses) {
