@@ -46,7 +46,7 @@ bool Insides::contains(ValueId part, ValueId whole) const {
   return found != wholes_.end() && found->second == whole;
 }
 
-const ValueLife& Insides::held(ValueId id) const {
+const ValueLife& Insides::life_of(ValueId id) const {
   const auto found = held_.find(id);
   return found == held_.end() ? (*lives_)[id] : found->second;
 }

@@ -24,7 +24,7 @@ class Insides {
   bool contains(ValueId part) const { return wholes_.contains(part); }
   bool contains(ValueId part, ValueId whole) const;
   /// Returns the life of a root, with the lives of the values inside it as part of its own.
-  const ValueLife& held(ValueId id) const;
+  const ValueLife& life_of(ValueId id) const;
 
  private:
   const ValueLives* lives_ = nullptr;

@@ -13,8 +13,8 @@ namespace {
 bool is_view(const ir::Graph& graph, const Node& node) { return graph.alias(node).has_value(); }
 
 /// Each node runs once: `step_of` becomes the step of each.
-Fault find_steps(const ir::Graph& graph, const plan::Schedule& schedule,
-                 std::vector<std::int32_t>& step_of) {
+Mistake find_steps(const ir::Graph& graph, const plan::Schedule& schedule,
+                   std::vector<std::int32_t>& step_of) {
   const auto nodes = static_cast<std::int32_t>(graph.nodes().size());
   step_of.assign(graph.nodes().size(), -1);
   for (std::int32_t step = 0; step < nodes; ++step) {
@@ -30,8 +30,8 @@ Fault find_steps(const ir::Graph& graph, const plan::Schedule& schedule,
 }
 
 /// Checks that a node's operands are made before it runs.
-Fault check_reads(const ir::Graph& graph, const plan::Schedule& schedule,
-                  const std::vector<std::int32_t>& step_of) {
+Mistake check_reads(const ir::Graph& graph, const plan::Schedule& schedule,
+                    const std::vector<std::int32_t>& step_of) {
   for (std::int32_t index : schedule.order) {
     const Node& node = graph.nodes()[index];
     // A view asks no guard: it is there with what it views.
@@ -46,7 +46,7 @@ Fault check_reads(const ir::Graph& graph, const plan::Schedule& schedule,
 }
 
 /// Nodes with effects run as they were declared.
-Fault check_effects(const ir::Graph& graph, const std::vector<std::int32_t>& step_of) {
+Mistake check_effects(const ir::Graph& graph, const std::vector<std::int32_t>& step_of) {
   std::int32_t last = -1;
   for (std::int32_t index = 0; index < static_cast<std::int32_t>(step_of.size()); ++index) {
     if (!graph.nodes()[index].op->effects()) continue;
@@ -62,11 +62,11 @@ Fault check_effects(const ir::Graph& graph, const std::vector<std::int32_t>& ste
 
 }  // namespace
 
-Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
+Mistake check_order(const ir::Graph& graph, const plan::Schedule& schedule) {
   std::vector<std::int32_t> step_of;
-  if (Fault fault = find_steps(graph, schedule, step_of)) return fault;
-  if (Fault fault = check_reads(graph, schedule, step_of)) return fault;
-  if (Fault fault = check_effects(graph, step_of)) return fault;
+  if (Mistake fault = find_steps(graph, schedule, step_of)) return fault;
+  if (Mistake fault = check_reads(graph, schedule, step_of)) return fault;
+  if (Mistake fault = check_effects(graph, step_of)) return fault;
   return check_waits(graph, step_of);
 }
 

@@ -7,6 +7,6 @@ namespace metronome::check {
 
 /// Each node runs once, after those whose values it reads and those that it waits for; those with
 /// effects as they were declared. `schedule` has a step for each node.
-Fault check_order(const ir::Graph& graph, const plan::Schedule& schedule);
+Mistake check_order(const ir::Graph& graph, const plan::Schedule& schedule);
 
 }  // namespace metronome::check

@@ -11,7 +11,7 @@
 namespace metronome::check {
 namespace {
 
-Fault find_readables(Checked& c) {
+Mistake find_readables(CheckedPlan& c) {
   for (std::size_t i = 0; i < c.graph.readables().size(); ++i) {
     const Readable& readable = c.graph.readables()[i];
     std::size_t bytes = 0;
@@ -30,7 +30,7 @@ Fault find_readables(Checked& c) {
   return std::nullopt;
 }
 
-Fault find_assigned(Checked& c) {
+Mistake find_assigned(CheckedPlan& c) {
   for (std::size_t i = 0; i < c.graph.assignments().size(); ++i) {
     const auto& [storage, value, line] = c.graph.assignments()[i];
     const std::string& path = c.graph.storage(storage).path;
@@ -52,7 +52,7 @@ Fault find_assigned(Checked& c) {
   return std::nullopt;
 }
 
-std::optional<plan::Place> fixed_place(const Checked& c, ValueId id, const ValueLife& life) {
+std::optional<plan::Place> fixed_place(const CheckedPlan& c, ValueId id, const ValueLife& life) {
   if (c.graph.node(id).op->as<Input>() != nullptr)
     return plan::Place{plan::Place::In::input, id.node, 0};
   if (const Read* read = c.graph.node(id).op->as<Read>()) {
@@ -67,8 +67,8 @@ std::optional<plan::Place> fixed_place(const Checked& c, ValueId id, const Value
   return found == c.fixed.end() ? std::nullopt : std::optional(found->second);
 }
 
-Fault check_in_arena(const Checked& c, const std::string& what, std::size_t offset,
-                     std::size_t bytes) {
+Mistake check_in_arena(const CheckedPlan& c, const std::string& what, std::size_t offset,
+                       std::size_t bytes) {
   if (offset % c.alignment != 0) {
     return fmt::format("{} lies at arena byte {}, which is no multiple of {}", what, offset,
                        c.alignment);
@@ -82,12 +82,12 @@ Fault check_in_arena(const Checked& c, const std::string& what, std::size_t offs
 
 }  // namespace
 
-Fault find_fixed(Checked& c) {
-  if (Fault fault = find_readables(c)) return fault;
+Mistake find_fixed(CheckedPlan& c) {
+  if (Mistake fault = find_readables(c)) return fault;
   return find_assigned(c);
 }
 
-Fault check_places(const Checked& c) {
+Mistake check_places(const CheckedPlan& c) {
   for (const auto& [id, life] : c.lives.all()) {
     const plan::Place& place = c.place_of(id);
     const std::optional<plan::Place> fixed = fixed_place(c, id, life);

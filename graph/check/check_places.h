@@ -7,9 +7,9 @@ namespace metronome::check {
 
 /// Finds which roots must lie beside the arena: in a readable block, or in the storage that they
 /// are assigned to in place.
-Fault find_fixed(Checked& c);
+Mistake find_fixed(CheckedPlan& c);
 /// Each value lies where it must, or somewhere in the arena; so does scratch. After `find_fixed`,
 /// and with the values that lie inside others.
-Fault check_places(const Checked& c);
+Mistake check_places(const CheckedPlan& c);
 
 }  // namespace metronome::check

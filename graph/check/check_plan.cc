@@ -13,8 +13,8 @@ namespace metronome::check {
 namespace {
 
 /// The plan has one entry for each thing of the graph.
-Fault check_form(const ir::Graph& graph, const plan::Schedule& schedule, const Sizes& scratch,
-                 const plan::MemoryPlan& plan) {
+Mistake check_form(const ir::Graph& graph, const plan::Schedule& schedule, const Sizes& scratch,
+                   const plan::MemoryPlan& plan) {
   const std::size_t nodes = graph.nodes().size();
   struct Count {
     std::string what;
@@ -42,14 +42,15 @@ Fault check_form(const ir::Graph& graph, const plan::Schedule& schedule, const S
 
 }  // namespace
 
-Fault check_plan(const ir::Graph& graph, const plan::Schedule& schedule, const Sizes& scratch_bytes,
-                 const plan::MemoryPlan& plan, const Settings& settings) {
-  if (Fault fault = check_form(graph, schedule, scratch_bytes, plan)) return fault;
-  if (Fault fault = check_order(graph, schedule)) return fault;
-  Checked c(graph, schedule, scratch_bytes, plan, settings);
-  if (Fault fault = find_fixed(c)) return fault;
+Mistake check_plan(const ir::Graph& graph, const plan::Schedule& schedule,
+                   const Sizes& scratch_bytes, const plan::MemoryPlan& plan,
+                   const Settings& settings) {
+  if (Mistake fault = check_form(graph, schedule, scratch_bytes, plan)) return fault;
+  if (Mistake fault = check_order(graph, schedule)) return fault;
+  CheckedPlan c(graph, schedule, scratch_bytes, plan, settings);
+  if (Mistake fault = find_fixed(c)) return fault;
   c.insides = Insides(graph, c.lives, plan, [&c](ValueId id) { return c.fixed.contains(id); });
-  if (Fault fault = check_places(c)) return fault;
+  if (Mistake fault = check_places(c)) return fault;
   return check_writes(c);
 }
 

@@ -49,9 +49,9 @@ class Owners {
 
 class Writes {
  public:
-  explicit Writes(Checked& checked) : c_(checked) {}
+  explicit Writes(CheckedPlan& checked) : c_(checked) {}
 
-  Fault check() {
+  Mistake check() {
     for (const auto& [storage, value] : c_.lives.old_values()) {
       const std::size_t bytes = c_.graph.type(value).bytes();
       if (bytes > 0)
@@ -70,7 +70,7 @@ class Writes {
 
  private:
   // Scratch touches neither what lives on, nor what the node reads, nor what it writes.
-  Fault check_scratch(std::int32_t index, int step) {
+  Mistake check_scratch(std::int32_t index, int step) {
     if (c_.scratch.empty() || c_.scratch[index] == 0) return std::nullopt;
     const std::size_t begin = c_.plan.scratch_offsets[index];
     const std::size_t end = begin + c_.scratch[index];
@@ -85,7 +85,7 @@ class Writes {
       const plan::Place& place = c_.place_of(id);
       const std::size_t bytes = c_.graph.type(id).bytes();
       if (place.in != plan::Place::In::arena || !c_.lives[id].written || bytes == 0) continue;
-      owners.push_back({place.offset, {place.offset + bytes, id, c_.insides.held(id).last}});
+      owners.push_back({place.offset, {place.offset + bytes, id, c_.insides.life_of(id).last}});
     }
     for (const auto& [first, owner] : owners) {
       if (first >= end || owner.end <= begin || owner.last < step ||
@@ -99,14 +99,14 @@ class Writes {
     return std::nullopt;
   }
 
-  Fault check_write(ValueId id, int step) {
+  Mistake check_write(ValueId id, int step) {
     const plan::Place& place = c_.place_of(id);
     const std::size_t begin = place.offset;
     const std::size_t end = begin + c_.graph.type(id).bytes();
     if (!c_.lives[id].written || place.in == plan::Place::In::none || begin == end)
       return std::nullopt;
     Owners& owners = owners_[{place.in, place.index}];
-    Fault fault;
+    Mistake fault;
     owners.among(begin, end, [&](std::size_t first, const Owner& owner) {
       const bool dead = owner.last < step;
       const bool apart = owner.end <= begin || (!dead && c_.exclude(id.node, owner.value.node));
@@ -117,13 +117,13 @@ class Writes {
       return !dead && apart;
     });
     if (fault) return fault;
-    owners.add(begin, Owner{end, id, c_.insides.held(id).last});
+    owners.add(begin, Owner{end, id, c_.insides.life_of(id).last});
     return std::nullopt;
   }
 
   // At `step` value `id` is written over bytes [first, last) of `old`.
-  Fault check_overwrite(ValueId id, ValueId old, int step, std::size_t first, std::size_t last) {
-    const ValueLife& life = c_.insides.held(old);
+  Mistake check_overwrite(ValueId id, ValueId old, int step, std::size_t first, std::size_t last) {
+    const ValueLife& life = c_.insides.life_of(old);
     const bool read_now = life.last == step && c_.lives[old].made != step;
     const plan::Place& place = c_.place_of(old);
     if (!read_now && place.in == plan::Place::In::storage) {
@@ -159,12 +159,12 @@ class Writes {
     return true;
   }
 
-  Checked& c_;
+  CheckedPlan& c_;
   std::map<Piece, Owners> owners_;
 };
 
 }  // namespace
 
-Fault check_writes(Checked& c) { return Writes(c).check(); }
+Mistake check_writes(CheckedPlan& c) { return Writes(c).check(); }
 
 }  // namespace metronome::check

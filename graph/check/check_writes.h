@@ -7,6 +7,6 @@ namespace metronome::check {
 
 /// Replays the order and keeps account of who owns which bytes. Finds `taken_over`. After
 /// `check_places`.
-Fault check_writes(Checked& c);
+Mistake check_writes(CheckedPlan& c);
 
 }  // namespace metronome::check

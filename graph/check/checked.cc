@@ -4,8 +4,8 @@
 
 namespace metronome::check {
 
-Checked::Checked(const ir::Graph& g, const plan::Schedule& s, const Sizes& scratch_bytes,
-                 const plan::MemoryPlan& p, const Settings& settings)
+CheckedPlan::CheckedPlan(const ir::Graph& g, const plan::Schedule& s, const Sizes& scratch_bytes,
+                         const plan::MemoryPlan& p, const Settings& settings)
     : graph(g),
       schedule(s),
       scratch(scratch_bytes),
@@ -14,24 +14,24 @@ Checked::Checked(const ir::Graph& g, const plan::Schedule& s, const Sizes& scrat
       lives(g, s),
       guards(g, settings.skips) {}
 
-std::int32_t Checked::outputs(std::int32_t node) const {
+std::int32_t CheckedPlan::outputs(std::int32_t node) const {
   return static_cast<std::int32_t>(graph.nodes()[node].types.size());
 }
 
-bool Checked::is_saved(ValueId id) const {
+bool CheckedPlan::is_saved(ValueId id) const {
   return id.output >= outputs(id.node) - graph.node(id).op->saved();
 }
 
-bool Checked::exclude(std::int32_t a, std::int32_t b) const {
+bool CheckedPlan::exclude(std::int32_t a, std::int32_t b) const {
   return guards.exclude(guards.of(a), guards.of(b));
 }
 
-std::string Checked::name(const plan::Place& place) const {
+std::string CheckedPlan::name(const plan::Place& place) const {
   if (place.in == plan::Place::In::none) return "no place";
   return fmt::format("{} byte {}", memory_name(place), place.offset);
 }
 
-std::string Checked::memory_name(const plan::Place& place) const {
+std::string CheckedPlan::memory_name(const plan::Place& place) const {
   switch (place.in) {
     case plan::Place::In::none:
       break;
@@ -47,7 +47,7 @@ std::string Checked::memory_name(const plan::Place& place) const {
   return "no";
 }
 
-std::string Checked::scratch_name(std::int32_t node) const {
+std::string CheckedPlan::scratch_name(std::int32_t node) const {
   return fmt::format("scratch of \"{}\"", graph.nodes()[node].path);
 }
 

@@ -20,17 +20,17 @@
 namespace metronome::check {
 
 /// A mistake, in words; nothing if all is well.
-using Fault = std::optional<std::string>;
+using Mistake = std::optional<std::string>;
 /// Bytes of scratch [node], or empty if no node needs any.
 using Sizes = std::vector<std::size_t>;
 
 /// A plan under check. The references must outlive it; it stays where it was made.
-struct Checked {
+struct CheckedPlan {
   /// The order must have passed `check_order`.
-  Checked(const ir::Graph& g, const plan::Schedule& s, const Sizes& scratch_bytes,
-          const plan::MemoryPlan& p, const Settings& settings);
-  Checked(const Checked&) = delete;
-  Checked& operator=(const Checked&) = delete;
+  CheckedPlan(const ir::Graph& g, const plan::Schedule& s, const Sizes& scratch_bytes,
+              const plan::MemoryPlan& p, const Settings& settings);
+  CheckedPlan(const CheckedPlan&) = delete;
+  CheckedPlan& operator=(const CheckedPlan&) = delete;
 
   int steps() const { return static_cast<int>(schedule.order.size()); }
   std::int32_t outputs(std::int32_t node) const;

@@ -73,7 +73,7 @@ struct Change {
   std::size_t bytes;
 };
 
-inline std::vector<Change> changes(const check::Checked& c) {
+inline std::vector<Change> changes(const check::CheckedPlan& c) {
   std::vector<Change> changes;
   const auto hold = [&](std::size_t bytes, ValueId guard, int first, int last) {
     const std::size_t rounded = (bytes + c.alignment - 1) / c.alignment * c.alignment;
@@ -85,7 +85,7 @@ inline std::vector<Change> changes(const check::Checked& c) {
     const bool apart = own.root == id && !c.insides.contains(id);
     if (!apart || c.place_of(id).in != plan::Place::In::arena) continue;
     const auto taken = c.taken_over.find(id);
-    const check::ValueLife& life = c.insides.held(id);
+    const check::ValueLife& life = c.insides.life_of(id);
     hold(c.graph.type(id).bytes(), c.guards.of(id.node), life.made,
          taken == c.taken_over.end() ? life.last : taken->second - 1);
   }
@@ -100,7 +100,7 @@ inline std::vector<Change> changes(const check::Checked& c) {
 
 /// The most that is held at any step. Exclusions cost time, so they are counted only for steps
 /// that without them would hold more than the most so far, the fullest such step first.
-inline std::size_t most_held(const check::Checked& c) {
+inline std::size_t most_held(const check::CheckedPlan& c) {
   const std::vector<Change> all = changes(c);
   const auto walk = [&](const auto& visit) {  // visit(step, sum, what is held by guard)
     std::map<ValueId, std::size_t> held;
@@ -144,12 +144,12 @@ inline std::size_t most_held(const check::Checked& c) {
 
 /// As `check::check_plan`; besides, `held_bytes` is the most that is held at any step, and the
 /// plan's lower bound is no more.
-inline check::Fault check_plan(const ir::Graph& graph, const plan::Schedule& schedule,
-                               const check::Sizes& scratch, const plan::MemoryPlan& plan,
-                               const Settings& settings) {
-  if (check::Fault fault = check::check_plan(graph, schedule, scratch, plan, settings))
+inline check::Mistake check_plan(const ir::Graph& graph, const plan::Schedule& schedule,
+                                 const check::Sizes& scratch, const plan::MemoryPlan& plan,
+                                 const Settings& settings) {
+  if (check::Mistake fault = check::check_plan(graph, schedule, scratch, plan, settings))
     return fault;
-  check::Checked c(graph, schedule, scratch, plan, settings);
+  check::CheckedPlan c(graph, schedule, scratch, plan, settings);
   static_cast<void>(check::find_fixed(c));
   c.insides =
       check::Insides(graph, c.lives, plan, [&c](ValueId id) { return c.fixed.contains(id); });
