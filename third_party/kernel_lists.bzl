@@ -40,7 +40,7 @@ def _kernel_lists_impl(ctx):
         "",
         "namespace metronome::cuda {",
         "",
-        "using AllKernels = typename Joined<{}>::type;".format(
+        "using AllKernels = typename JoinedList<{}>::type;".format(
             ", ".join([_list_of(header) for header in ctx.files.hdrs]),
         ),
         "",

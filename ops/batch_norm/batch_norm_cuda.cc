@@ -71,7 +71,7 @@ cuda::Channels in_packs(const ChannelPlan& plan, std::size_t pack) {
   e.plane /= static_cast<Index>(pack);
   e.slice = ceil_div(e.slice, static_cast<Index>(pack));
   const Index plane = std::max<Index>(e.plane, 1);  // of no elements as well
-  e.strided = cuda::strided(plan.shape.threads / e.width, plane, e.channels * plane, 1);
+  e.strided = cuda::make_strided(plan.shape.threads / e.width, plane, e.channels * plane, 1);
   return e;
 }
 

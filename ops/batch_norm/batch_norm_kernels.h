@@ -23,10 +23,10 @@ struct Channels {
   Index images = 0;
   Index channels = 0;
   Index plane = 1;
-  int width = 1;     ///< channels of a tile
-  Index slices = 1;  ///< parts of each channel
-  Index slice = 0;   ///< packs of a part, but the last; fewer than 2^31: memory ends before
-  Strided strided;   ///< a channel's planes, as the threads of a slice walk them
+  int width = 1;         ///< channels of a tile
+  Index slices = 1;      ///< parts of each channel
+  Index slice = 0;       ///< packs of a part, but the last; fewer than 2^31: memory ends before
+  StridedLoops strided;  ///< a channel's planes, as the threads of a slice walk them
 
   METRONOME_DEVICE Index each() const { return images * plane; }
   METRONOME_DEVICE Index tiles() const { return (channels + width - 1) / width; }
@@ -415,7 +415,7 @@ using BatchNormKernelsOf =
                BatchNormGradSums<T, Elements>, BatchNormGradApply<T, Elements>,
                BatchNormFixed<T, Elements>>;
 
-using BatchNormKernels = typename Joined<
+using BatchNormKernels = typename JoinedList<
     BatchNormKernelsOf<float, Pack<float, 1>>, BatchNormKernelsOf<float, Pack<float, 4>>,
     BatchNormKernelsOf<float, LoosePack<float, 4>>, BatchNormKernelsOf<double, Pack<double, 1>>,
     BatchNormKernelsOf<double, Pack<double, 2>>,

@@ -339,7 +339,7 @@ struct ConvolutionWeightGrad {
       const Index i = begin + team.index;
       T total[kTogether] = {};
       if (i < count) add(team, i, total);
-      const T sum = reduce<Sum>(c, team, joined<Sum>(total));
+      const T sum = reduce<Sum>(c, team, join_all<Sum>(total));
       if (team.rank == 0 && i < count) weight[i] = watched(c, watch, sum);
     }
   }

@@ -139,7 +139,7 @@ template <class... Ts>
 using ScattersOf = KernelList<ScatterAddLines<Ts, int>..., ScatterAddLines<Ts, long long>...,
                               ScatterAddPlaces<Ts, int>..., ScatterAddPlaces<Ts, long long>...>;
 
-using GatherKernels = typename Joined<
+using GatherKernels = typename JoinedList<
     KernelList<Gather<Unit1, int>, Gather<Unit1, long long>, Gather<Unit2, int>,
                Gather<Unit2, long long>, Gather<Unit4, int>, Gather<Unit4, long long>,
                Gather<Unit8, int>, Gather<Unit8, long long>>,

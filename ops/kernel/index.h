@@ -30,7 +30,7 @@ METRONOME_DEVICE int lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
 #endif
 
 /// Two loops, one inside the other and counted row-major, walked `stride` elements at a time.
-struct Strided {
+struct StridedLoops {
   Index size = 1;  ///< of the inner loop
   Index outer_step = 0, inner_step = 0;
   Index inners = 0;  ///< what an index of the inner loop moves by
@@ -38,7 +38,8 @@ struct Strided {
   Index carry = 0;   ///< and besides where the inner loop ends
 };
 
-METRONOME_DEVICE Strided strided(Index stride, Index size, Index outer_step, Index inner_step) {
+METRONOME_DEVICE StridedLoops make_strided(Index stride, Index size, Index outer_step,
+                                           Index inner_step) {
   const Index outers = stride / size, inners = stride - outers * size;
   return {size,
           outer_step,
@@ -51,10 +52,10 @@ METRONOME_DEVICE Strided strided(Index stride, Index size, Index outer_step, Ind
 /// Gives the places of elements begin, begin + stride, ..., one after the other, without a division
 /// but at the beginning.
 struct Steps {
-  const Strided& by;
+  const StridedLoops& by;
   Index inner, place;  ///< the next one's
 
-  METRONOME_DEVICE Steps(const Strided& by, Index begin) : by(by) {
+  METRONOME_DEVICE Steps(const StridedLoops& by, Index begin) : by(by) {
     const Index outer = quotient(begin, by.size);
     inner = begin - outer * by.size;
     place = outer * by.outer_step + inner * by.inner_step;

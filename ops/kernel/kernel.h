@@ -116,14 +116,14 @@ struct KernelList {};
 
 /// Several lists as one.
 template <class... Lists>
-struct Joined;
+struct JoinedList;
 template <class... Kernels>
-struct Joined<KernelList<Kernels...>> {
+struct JoinedList<KernelList<Kernels...>> {
   using type = KernelList<Kernels...>;
 };
 template <class... First, class... Second, class... Rest>
-struct Joined<KernelList<First...>, KernelList<Second...>, Rest...> {
-  using type = typename Joined<KernelList<First..., Second...>, Rest...>::type;
+struct JoinedList<KernelList<First...>, KernelList<Second...>, Rest...> {
+  using type = typename JoinedList<KernelList<First..., Second...>, Rest...>::type;
 };
 
 }  // namespace metronome::cuda

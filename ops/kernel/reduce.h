@@ -196,7 +196,7 @@ METRONOME_DEVICE void walk(int rank, int size, Count count, const LoadOne& load,
 
 /// One number from those of `walk`'s turns: a tree of fixed form.
 template <class How, class T>
-METRONOME_DEVICE T joined(const T (&v)[kTogether]) {
+METRONOME_DEVICE T join_all(const T (&v)[kTogether]) {
   static_assert(kTogether == 4);
   return How::join(How::join(v[0], v[1]), How::join(v[2], v[3]));
 }
@@ -260,7 +260,7 @@ METRONOME_DEVICE void reduce(Context& c, Tile& tile, T (&v)[N]) {
         sums[k] = How::join(sums[k], partials[(n * warps + w + k) * tile.width + tile.column]);
       }
     }
-    v[n] = joined<How>(sums);
+    v[n] = join_all<How>(sums);
   }
 }
 

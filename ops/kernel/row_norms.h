@@ -47,7 +47,7 @@ struct NormForward {
   NormRows rows;
   T eps;
 
-  struct Loaded {
+  struct RowNumbers {
     T x, gamma, beta;
   };
 
@@ -75,7 +75,7 @@ struct NormForward {
           total[k] = Norm::centered ? total[k] + v : fma_of(v, v, total[k]);
           if (rows.kept) kept[i] = v;
         });
-    const T average = reduce<Sum>(c, team, joined<Sum>(total)) / width;
+    const T average = reduce<Sum>(c, team, join_all<Sum>(total)) / width;
 
     const auto element = [&](Index i) { return rows.kept ? kept[i] : x(offset + i); };
     NormLine<Norm, T> line{};
@@ -88,7 +88,7 @@ struct NormForward {
         squares[k] = fma_of(d, d, squares[k]);
         rests[k] += d;
       });
-      T found[2] = {joined<Sum>(squares), joined<Sum>(rests)};
+      T found[2] = {join_all<Sum>(squares), join_all<Sum>(rests)};
       reduce<Sum, 2>(c, team, found);
       rest = found[1] / width;
       const T left = found[0] / width - rest * rest;
@@ -107,12 +107,12 @@ struct NormForward {
         if (beyond) line.scale = found_again;
       }
     }
-    walk<Loaded>(
+    walk<RowNumbers>(
         team.rank, team.size, count,
         [&](Index i) {
-          return Loaded{element(i), gamma[i], Norm::centered ? beta[i] : T(0)};
+          return RowNumbers{element(i), gamma[i], Norm::centered ? beta[i] : T(0)};
         },
-        [&](int, Index i, Loaded v) {
+        [&](int, Index i, RowNumbers v) {
           const T n = line(v.x);
           y(c, offset + i, Norm::centered ? fma_of(n, v.gamma, v.beta) : n * v.gamma);
         });
@@ -133,7 +133,7 @@ struct NormForward {
       const T d = (v - center) * smaller;
       squares[k] = fma_of(d, d, squares[k]);
     });
-    return smaller / sqrt_of(reduce<Sum>(c, team, joined<Sum>(squares)) / T(rows.width));
+    return smaller / sqrt_of(reduce<Sum>(c, team, join_all<Sum>(squares)) / T(rows.width));
   }
 };
 
@@ -168,12 +168,12 @@ struct NormBackward {
   struct Pair {
     T g, x;
   };
-  struct Loaded {
+  struct RowNumbers {
     T gamma;
     Pair of[kRows];
   };
   // The rows that a team works on, from `first` up to `last`.
-  struct Own {
+  struct TeamRows {
     Index first, last;
     Pair* kept;
     T* dgamma;
@@ -194,7 +194,7 @@ struct NormBackward {
     T* const block_dgamma = dgamma + c.block() * columns;
     T* const block_dbeta = Norm::centered ? dbeta + c.block() * columns : nullptr;
 
-    Own own{};
+    TeamRows own{};
     own.last = end;
     own.kept = reinterpret_cast<Pair*>(free) + (rows.kept ? team.index * kRows * rows.width : 0);
     own.dgamma = sums_kept ? sums + team.index * columns : block_dgamma;
@@ -218,7 +218,7 @@ struct NormBackward {
   }
 
   template <class Context>
-  METRONOME_DEVICE void add_rows(Context& c, Team& team, const Own& own) const {
+  METRONOME_DEVICE void add_rows(Context& c, Team& team, const TeamRows& own) const {
     NormLine<Norm, T> line[kRows];
     METRONOME_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -228,10 +228,10 @@ struct NormBackward {
     }
     // Rows beyond the last are zeros.
     T total[kSums] = {};
-    walk<Loaded>(
+    walk<RowNumbers>(
         team.rank, team.size, rows.width,
         [&](Index i) {
-          Loaded v;
+          RowNumbers v;
           v.gamma = gamma[i];
           METRONOME_UNROLL
           for (int r = 0; r < kRows; ++r) {
@@ -240,7 +240,7 @@ struct NormBackward {
           }
           return v;
         },
-        [&](int, Index i, const Loaded& v) {
+        [&](int, Index i, const RowNumbers& v) {
           METRONOME_UNROLL
           for (int r = 0; r < kRows; ++r) {
             T* const sums = total + kOfRow * r;
@@ -269,10 +269,10 @@ struct NormBackward {
         slope[r] = sums[0] / width * line[r].scale;
       }
     }
-    walk<Loaded>(
+    walk<RowNumbers>(
         team.rank, team.size, rows.width,
         [&](Index i) {
-          Loaded v;
+          RowNumbers v;
           v.gamma = gamma[i];
           METRONOME_UNROLL
           for (int r = 0; r < kRows; ++r) {
@@ -285,7 +285,7 @@ struct NormBackward {
           }
           return v;
         },
-        [&](int, Index i, const Loaded& v) {
+        [&](int, Index i, const RowNumbers& v) {
           T of_gamma = own.begins ? T(0) : own.dgamma[i];
           T of_beta = own.begins || !Norm::centered ? T(0) : own.dbeta[i];
           METRONOME_UNROLL
@@ -328,7 +328,7 @@ struct NormSums {
           threads.rank, threads.size, column < columns ? parts : 0,
           [&](Index p) { return from[p * columns + column]; },
           [&](int k, Index, T v) { total[k] += v; });
-      const T sum = reduce<Sum>(c, threads, joined<Sum>(total));
+      const T sum = reduce<Sum>(c, threads, join_all<Sum>(total));
       if (threads.rank == 0 && column < columns) {
         (column < width ? dgamma[column] : dbeta[column - width]) = watched(c, watch, sum);
       }

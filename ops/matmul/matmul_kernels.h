@@ -80,7 +80,7 @@ struct SmallProduct {
             return Factors{from_a[i * of_a.along], from_b[i * of_b.along]};
           },
           [&](int each, Index, Factors v) { total[each] = fma_of(v.a, v.b, total[each]); });
-      T product = joined<Sum>(total);
+      T product = join_all<Sum>(total);
       for (int mask = lanes / 2; mask > 0; mask /= 2) product += c.shuffle_xor(product, mask);
       if (!there || rank != 0) continue;
       const Index to = index * matrix + (row * n + column);

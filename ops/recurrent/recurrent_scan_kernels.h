@@ -285,6 +285,6 @@ using ScansOf = KernelList<ScanForward<T, kWidths>..., ScanBackward<T, kWidths>.
 
 /// f64 is for checks: one width serves all.
 using RecurrentScanKernels =
-    typename Joined<ScansOf<float, 16, 32, kWidestState>, ScansOf<double, kWidestState>>::type;
+    typename JoinedList<ScansOf<float, 16, 32, kWidestState>, ScansOf<double, kWidestState>>::type;
 
 }  // namespace metronome::cuda

@@ -125,9 +125,9 @@ void record_fold(const Reduce& op, const CudaLaunch& launch) {
                                      launch.watch};
   const cuda::Loops& loops = plan.reduced;
   const int together = plan.runs ? plan.sharing : plan.threads / plan.sharing;
-  const cuda::Strided strided =
-      loops.count == 2 ? cuda::strided(together, loops.size[1], loops.step[0], loops.step[1])
-                       : cuda::Strided{};
+  const cuda::StridedLoops strided =
+      loops.count == 2 ? cuda::make_strided(together, loops.size[1], loops.step[0], loops.step[1])
+                       : cuda::StridedLoops{};
   const cuda::Reduction<Fold> reduction = {target,     plan.kept,    plan.reduced,
                                            plan.width, plan.count,   plan.part,
                                            plan.parts, plan.sharing, strided};

@@ -110,8 +110,9 @@ struct Reduction {
   Index count;    ///< elements of a result
   Index part;     ///< of them at most so many at a time, fewer than 2^31: memory ends before
   Index parts;
-  int sharing;      ///< runs: threads of a team; columns: columns of a tile
-  Strided strided;  ///< where two loops are reduced: they, as the threads of a result walk them
+  int sharing;  ///< runs: threads of a team; columns: columns of a tile
+  StridedLoops
+      strided;  ///< where two loops are reduced: they, as the threads of a result walk them
 };
 
 /// The elements [begin, begin + count) of a result, of which the first lies at `origin`, by
@@ -137,7 +138,7 @@ METRONOME_DEVICE typename Fold::Total reduce_part(Context& c, const X& x, Thread
         threads.rank, threads.size, int(count),
         [&](Index i) { return x.first(c, origin + r.reduced.offset(begin + i)); }, use);
   }
-  return reduce<How>(c, threads, joined<How>(totals));
+  return reduce<How>(c, threads, join_all<How>(totals));
 }
 
 /// The last loop is reduced. Each element is read once, by `first`.
@@ -218,7 +219,7 @@ struct ReduceParts {
           threads.rank, threads.size, there ? parts : 0,
           [&](Index p) { return partials[p * target.results + result]; },
           [&](int k, Index, Total v) { totals[k] = How::join(totals[k], v); });
-      const Total total = reduce<How>(c, threads, joined<How>(totals));
+      const Total total = reduce<How>(c, threads, join_all<How>(totals));
       if (there && threads.rank == 0) target.store(c, 0, result, total);
     }
   }

@@ -88,7 +88,7 @@ struct SoftmaxForward {
           top[k] = Max::join(top[k], v);
           if (l.kept) l.kept[i * l.kept_step] = v;
         });
-    const T max = reduce<Max>(c, threads, joined<Max>(top));
+    const T max = reduce<Max>(c, threads, join_all<Max>(top));
 
     const auto element = [&](Index i) {
       return l.kept ? l.kept[i * l.kept_step] : x(l.offset + i * l.step);
@@ -100,10 +100,10 @@ struct SoftmaxForward {
       tops[k] += counted ? T(1) : T(0);
       if (l.kept && !log) l.kept[i * l.kept_step] = e;
     });
-    const T sum = reduce<Sum>(c, threads, joined<Sum>(total));
+    const T sum = reduce<Sum>(c, threads, join_all<Sum>(total));
     T last;
     if (log) {
-      const T largest = reduce<Sum>(c, threads, joined<Sum>(tops));
+      const T largest = reduce<Sum>(c, threads, join_all<Sum>(tops));
       last = log_of(largest) + log1p_of(sum / largest);
     } else {
       last = T(1) / sum;
@@ -152,7 +152,7 @@ struct SoftmaxBackward {
           total[k] = log ? total[k] + v.g : fma_of(v.g, v.y, total[k]);
           if (l.kept) l.kept[i * l.kept_step] = v;
         });
-    const T sum = reduce<Sum>(c, threads, joined<Sum>(total));
+    const T sum = reduce<Sum>(c, threads, join_all<Sum>(total));
     walk<Kept>(
         rank, size, l.count,
         [&](Index i) {
