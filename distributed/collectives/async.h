@@ -31,7 +31,7 @@ class AsyncCommunicator final : public Communicator {
   int size() const override { return ranks_->size(); }
   int local_rank() const override { return ranks_->local_rank(); }
   CollectiveLimits limits() const override { return ranks_->limits(); }
-  std::optional<std::string> lost(bool waits) override { return ranks_->lost(waits); }
+  std::optional<std::string> lost_rank(bool waits) override { return ranks_->lost_rank(waits); }
   void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
     ranks_->transfer(sent, received);
   }

@@ -47,7 +47,7 @@ class Gloo final : public Communicator {
   int size() const override { return own_.size; }
   int local_rank() const override { return own_.local_rank; }
   CollectiveLimits limits() const override { return {limits_.watch.connect, limits_.call}; }
-  std::optional<std::string> lost(bool waits) override { return watch_.lost(waits); }
+  std::optional<std::string> lost_rank(bool waits) override { return watch_.lost_rank(waits); }
 
   void begin(const char* collective, std::size_t bytes) override {
     collective_ = collective, bytes_ = bytes;

@@ -104,7 +104,7 @@ class Simulated final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return hall_->size(); }
   CollectiveLimits limits() const override { return {hall_->limit() / 2, hall_->limit()}; }
-  std::optional<std::string> lost(bool waits) override {
+  std::optional<std::string> lost_rank(bool waits) override {
     return waits ? hall_->closed() : std::nullopt;
   }
 

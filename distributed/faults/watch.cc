@@ -62,7 +62,7 @@ std::optional<std::string> Watch::fault(Milliseconds within) {
   return told();
 }
 
-std::optional<std::string> Watch::lost(bool waits) {
+std::optional<std::string> Watch::lost_rank(bool waits) {
   waits_elsewhere_ = waits;
   const std::lock_guard lock(mutex_);
   if (!waits || !lost_) return std::nullopt;

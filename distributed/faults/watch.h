@@ -51,7 +51,7 @@ class Watch {
   void leave() { waiting_ = false; }
   /// "rank 1 of 3 died", if that has shown and this rank `waits` for others elsewhere than in a
   /// call of `enter`; whoever asks then tells of it. Any thread may call.
-  std::optional<std::string> lost(bool waits);
+  std::optional<std::string> lost_rank(bool waits);
   /// "rank 1 of 3 died, while rank 0 was in step 41, collective 2 (broadcast of 8 bytes)", if that
   /// shows within the time.
   std::optional<std::string> fault(Milliseconds within);

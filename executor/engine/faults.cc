@@ -136,7 +136,7 @@ std::string describe_number(std::int64_t value, const Memory& memory) {
   return fmt::format("read a NaN from \"{}\"", memory.storages.at(place).path);
 }
 
-std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const> plans,
+std::string describe(const FaultSlot::Fault& fault, std::span<const Plan* const> plans,
                      const Memory& memory) {
   auto place = static_cast<std::size_t>(fault.place / kFaultKinds);
   for (const Plan* plan : plans) {

@@ -35,7 +35,7 @@ std::string describe(const Indexing& lookup, std::int64_t index);
 std::string describe(const Node& node, const Indexing& lookup, std::int64_t index);
 /// The same of a fault, or
 /// `log "log" (train.cc:9): made a NaN`. Plans in the order in which their places count.
-std::string describe(const FaultSlot::Found& fault, std::span<const Plan* const> plans,
+std::string describe(const FaultSlot::Fault& fault, std::span<const Plan* const> plans,
                      const Memory& memory);
 /// Nodes of all plans' graphs.
 std::size_t node_count(std::span<const Plan> plans);

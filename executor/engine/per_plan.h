@@ -30,7 +30,7 @@ class PerPlan : public Engine {
   }
   bool faulted() const override { return faults_.any(); }
   std::optional<std::string> fault() const override {
-    const auto found = faults_.found();
+    const auto found = faults_.fault();
     if (!found) return std::nullopt;
     std::vector<const Plan*> plans;
     for (const auto& runner : runners_) plans.push_back(&runner->plan());

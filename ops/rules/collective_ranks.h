@@ -48,7 +48,7 @@ class CollectiveRanks {
 
   /// "rank 1 of 3 died", if that is known and this rank's device `waits` for others, which whoever
   /// asks then ends, and tells of. Any thread may call.
-  virtual std::optional<std::string> lost(bool waits) {
+  virtual std::optional<std::string> lost_rank(bool waits) {
     static_cast<void>(waits);
     return std::nullopt;
   }

@@ -12,9 +12,9 @@ void FaultSlot::report(int place, std::int64_t value) noexcept {
   }
 }
 
-std::optional<FaultSlot::Found> FaultSlot::found() const {
+std::optional<FaultSlot::Fault> FaultSlot::fault() const {
   if (!any()) return std::nullopt;
-  return Found{place_.load(std::memory_order_relaxed), value_};
+  return Fault{place_.load(std::memory_order_relaxed), value_};
 }
 
 }  // namespace metronome

@@ -14,10 +14,10 @@ namespace metronome {
 /// and values stand for.
 class FaultSlot {
  public:
-  struct Found {
+  struct Fault {
     int place = 0;
     std::int64_t value = 0;
-    bool operator==(const Found&) const = default;
+    bool operator==(const Fault&) const = default;
   };
 
   /// From any thread of a step's kernels. Nothing once a step that met a fault is over.
@@ -26,7 +26,7 @@ class FaultSlot {
   void end_step() noexcept { over_ = any(); }
 
   bool any() const noexcept { return place_.load(std::memory_order_relaxed) != INT_MAX; }
-  std::optional<Found> found() const;
+  std::optional<Fault> fault() const;
 
  private:
   std::mutex mutex_;  // of value_

@@ -451,7 +451,7 @@ class CudaReplay final : public Engine {
   const CudaPlanReplay& of(PlanId plan) const { return *replays_[plan.index]; }
 
   /// Returns the kept fault, as far as steps that are over have written it. Waits for nothing.
-  std::optional<FaultSlot::Found> told() const {
+  std::optional<FaultSlot::Fault> told() const {
     for (std::size_t slot = 0; slot < ran_.size(); ++slot) {
       if (!ran_[slot].present()) continue;
       if (const auto found = of(ran_[slot]).reads().fault(static_cast<int>(slot))) return found;

@@ -171,7 +171,7 @@ class CudaWalk {
   }
   const Plan& plan() const { return plan_; }
   std::size_t shape() const { return plan_.shape; }
-  std::optional<FaultSlot::Found> fault() const { return end_.fault(0); }
+  std::optional<FaultSlot::Fault> fault() const { return end_.fault(0); }
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
@@ -258,7 +258,7 @@ class CudaStepwise final : public Engine {
   program::DeviceConstants constants_;
   program::DeviceFaults faults_;
   std::vector<std::unique_ptr<CudaWalk>> walks_;
-  std::optional<FaultSlot::Found> found_;
+  std::optional<FaultSlot::Fault> found_;
   std::int64_t steps_ = 0;
 };
 

@@ -62,7 +62,7 @@ std::string NcclWatchdog::fault() {
     since_ = now;
   }
   const bool waits = place_ && now > since_;
-  std::optional<std::string> why = ranks_.lost(waits);
+  std::optional<std::string> why = ranks_.lost_rank(waits);
   if (!waits) return "";
   for (NcclCommunicator* communicator : {&captured_, &others_}) {
     if (!why) why = communicator->error();

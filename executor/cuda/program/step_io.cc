@@ -203,7 +203,7 @@ bool ReadSlots::arrived(std::size_t readable, int slot, std::int64_t step, void*
   return true;
 }
 
-std::optional<FaultSlot::Found> ReadSlots::fault(int slot) const {
+std::optional<FaultSlot::Fault> ReadSlots::fault(int slot) const {
   const cuda::Stamped *place = slot_at(slot) + count_, *value = place + 1;
   const auto stamp = [](const cuda::Stamped* of) {
     return std::atomic_ref(const_cast<cuda::Stamped*>(of)->step).load(std::memory_order_acquire);
@@ -211,7 +211,7 @@ std::optional<FaultSlot::Found> ReadSlots::fault(int slot) const {
   // Once one is kept it stays, so two entries of one step belong together.
   if (stamp(place) < 0 || stamp(place) != stamp(value)) return std::nullopt;
   if (place->bits == cuda::Control::kNone) return std::nullopt;
-  return FaultSlot::Found{static_cast<int>(place->bits), value->bits};
+  return FaultSlot::Fault{static_cast<int>(place->bits), value->bits};
 }
 
 void ReadSlots::clear() {

@@ -109,7 +109,7 @@ class ReadSlots {
   bool arrived(std::size_t readable, int slot, std::int64_t step, void* bytes) const;
   /// The fault that is kept, where a step of this plan that used the slot has written one. Waits
   /// for nothing.
-  std::optional<FaultSlot::Found> fault(int slot) const;
+  std::optional<FaultSlot::Fault> fault(int slot) const;
   /// Forgets all numbers.
   void clear();
 
