@@ -11,14 +11,14 @@
 namespace metronome::METRONOME_ISA {
 
 /// Attributes of a row.
-struct Numbers {
+struct RowAttributes {
   double a = 0;
   double b = 0;
 };
 
 /// n elements of the result from operands that move by 0 or 1 element a step. An operand that does
 /// not move is read before anything is written.
-using RowFunction = void (*)(const Numbers& numbers, void* out, const void* const* in,
+using RowFunction = void (*)(const RowAttributes& numbers, void* out, const void* const* in,
                              const std::int64_t* steps, std::int64_t n);
 
 /// A row function's operands.
@@ -29,7 +29,7 @@ struct RowOperands {
 
 /// The kernel that applies `row` to every element of `out`, whose operands (three at most) are
 /// broadcast to it.
-CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, void* out,
+CpuKernel bind_rows(RowFunction row, const RowAttributes& numbers, const Type& type, void* out,
                     const RowOperands& operands, int threads);
 
 /// Copies elements of so many bytes.

@@ -43,8 +43,8 @@ T saturated(double x) {
 
 /// Operands and result of one type, in vectors.
 template <Function F, class T>
-void vector_row(const Numbers& numbers, void* out, const void* const* in, const std::int64_t* steps,
-                std::int64_t n) {
+void vector_row(const RowAttributes& numbers, void* out, const void* const* in,
+                const std::int64_t* steps, std::int64_t n) {
   constexpr int kOperands = row_of(F).operands;
   constexpr std::int64_t kStep = kLanes<T>;
   // An operand that does not move is spread over a vector that is read again and again.
@@ -86,7 +86,7 @@ using Long = std::uint64_t;
 
 /// Functions that round nothing, element by element, for the compiler to vectorise.
 template <Function F, class Out, class X, class V>
-void exact_row(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
+void exact_row(const RowAttributes&, void* out, const void* const* in, const std::int64_t* steps,
                std::int64_t n) {
   constexpr int kOperands = row_of(F).operands;
   constexpr std::int64_t kStep = 64;
@@ -165,7 +165,7 @@ static_assert(static_cast<int>(Element::bool_) == 4 && static_cast<int>(Element:
 
 /// Sums of two bytes, of f32 and rounded.
 template <class T>
-void half_sums(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
+void half_sums(const RowAttributes&, void* out, const void* const* in, const std::int64_t* steps,
                std::int64_t n) {
   const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
   T* to = static_cast<T*>(out);

@@ -52,7 +52,7 @@ struct StripStep {
   enum class Kind : std::uint8_t { row, load, store };
   Kind kind = Kind::row;
   RowFunction row = nullptr;
-  Numbers numbers = {};
+  RowAttributes numbers = {};
   std::size_t operands = 0;
   std::array<RowData, kMostOperands> from = {};
   RowData to = {};

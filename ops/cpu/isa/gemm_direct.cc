@@ -88,7 +88,7 @@ std::int64_t pack_elements(const Gemm& g) {
 }
 
 template <class T>
-struct Direct {
+struct DirectGemm {
   Gemm g;
   std::vector<Panel<T>> panels;
   const T* bias = nullptr;
@@ -128,7 +128,7 @@ struct Direct {
 template <class T>
 CpuKernel bind_direct(const Gemm& g, const GemmData& data, int threads) {
   if (g.m == 0 || g.n == 0 || g.batches() == 0) return CpuKernel([] {});
-  const Direct<T> direct{g, panels<T>(g), static_cast<const T*>(data.bias)};
+  const DirectGemm<T> direct{g, panels<T>(g), static_cast<const T*>(data.bias)};
   const T* a = static_cast<const T*>(data.a);
   const T* b = static_cast<const T*>(data.b);
   const T* addend = static_cast<const T*>(data.addend);
@@ -149,14 +149,14 @@ CpuKernel bind_direct(const Gemm& g, const GemmData& data, int threads) {
 
 template <class T>
 std::shared_ptr<const void> own_product(const Gemm& g) {
-  return std::make_shared<const Direct<T>>(Direct<T>{g, panels<T>(g)});
+  return std::make_shared<const DirectGemm<T>>(DirectGemm<T>{g, panels<T>(g)});
 }
 
 template <class T>
 void run_own_product(const void* self, const void* a, const void* b, const void* addend, void* c) {
-  (*static_cast<const Direct<T>*>(self))(static_cast<const T*>(a), static_cast<const T*>(b),
-                                         static_cast<const T*>(addend), static_cast<T*>(c),
-                                         nullptr);
+  (*static_cast<const DirectGemm<T>*>(self))(static_cast<const T*>(a), static_cast<const T*>(b),
+                                             static_cast<const T*>(addend), static_cast<T*>(c),
+                                             nullptr);
 }
 
 }  // namespace

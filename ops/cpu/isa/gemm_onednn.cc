@@ -5,7 +5,7 @@
 //                 strides: a transposed operand has its last two exchanged, and an operand that
 //                 all products of the batch share has the size 1 there
 //   describe      sizes, strides and threads -> a primitive, or nothing where oneDNN has none
-//   bind          primitive + planned addresses -> Bound: memory objects and arguments
+//   bind          primitive + planned addresses -> BoundGemm: memory objects and arguments
 //   run           [copy the addend to C]   C := A B (+ bias) (+ C)
 //
 // An addend is oneDNN's post-op "sum", which adds to what C holds: so it is copied to C first,
@@ -76,7 +76,7 @@ std::optional<dnnl::matmul::primitive_desc> describe(const dnnl::engine& engine,
 }
 
 // The objects and numbers that a bound primitive owns; `addend` and `c` are the caller's.
-struct Bound {
+struct BoundGemm {
   dnnl::engine engine;
   dnnl::stream stream;
   dnnl::matmul primitive;
@@ -116,7 +116,7 @@ std::vector<Candidate> onednn_gemm_candidates(const Gemm& g, int threads) {
 
 CpuKernel bind_onednn_gemm(const Gemm& g, const GemmData& data, int threads) {
   const OmpThreads scope(threads);
-  auto bound = std::make_shared<Bound>();
+  auto bound = std::make_shared<BoundGemm>();
   bound->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
   bound->stream = dnnl::stream(bound->engine);
   const auto description = describe(bound->engine, g);
@@ -141,7 +141,7 @@ CpuKernel bind_onednn_gemm(const Gemm& g, const GemmData& data, int threads) {
     bound->n = g.n;
     bound->ldc = g.ldc;
   }
-  return CpuKernel([bound = std::shared_ptr<const Bound>(std::move(bound))] { bound->run(); });
+  return CpuKernel([bound = std::shared_ptr<const BoundGemm>(std::move(bound))] { bound->run(); });
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -35,7 +35,7 @@ using Pointers = std::array<const char*, kOperands>;
 /// One run of elements.
 struct RowRun {
   RowFunction row;
-  Numbers numbers;
+  RowAttributes numbers;
   char* out;
   Pointers in;
   std::array<std::int64_t, kOperands> steps;
@@ -163,8 +163,8 @@ struct ShortRuns {
 };
 
 template <class T>
-void copy_elements(const Numbers&, void* out, const void* const* in, const std::int64_t* steps,
-                   std::int64_t n) {
+void copy_elements(const RowAttributes&, void* out, const void* const* in,
+                   const std::int64_t* steps, std::int64_t n) {
   if (steps[0] != 0) {
     std::memcpy(out, in[0], static_cast<std::size_t>(n) * sizeof(T));
     return;
@@ -181,7 +181,7 @@ RowFunction copy_row(std::size_t element_bytes) {
                    [](auto unit) -> RowFunction { return copy_elements<decltype(unit)>; });
 }
 
-CpuKernel bind_rows(RowFunction row, const Numbers& numbers, const Type& type, void* out,
+CpuKernel bind_rows(RowFunction row, const RowAttributes& numbers, const Type& type, void* out,
                     const RowOperands& operands, int threads) {
   if (type.numel() == 0) return CpuKernel([] {});
   Nest nest = broadcast_nest(type.shape, operands.types);
