@@ -9,7 +9,7 @@
 namespace metronome {
 namespace {
 
-std::string stored(std::int64_t rows, std::int64_t columns, bool transposed) {
+std::string matrix_text(std::int64_t rows, std::int64_t columns, bool transposed) {
   return transposed ? fmt::format("[{}, {}]^T", columns, rows)
                     : fmt::format("[{}, {}]", rows, columns);
 }
@@ -25,8 +25,9 @@ struct Name {
 }  // namespace
 
 std::string to_string(const GemmProblem& p) {
-  std::string text = fmt::format("{} {} x {}", name_of(p.element), stored(p.m, p.k, p.transpose_a),
-                                 stored(p.k, p.n, p.transpose_b));
+  std::string text =
+      fmt::format("{} {} x {}", name_of(p.element), matrix_text(p.m, p.k, p.transpose_a),
+                  matrix_text(p.k, p.n, p.transpose_b));
   if (p.accumulate) text += " + d";
   if (p.bias) text += " + bias";
   if (p.batch != 1) {

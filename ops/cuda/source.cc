@@ -65,7 +65,7 @@ std::string floating_text(T number, std::string_view suffix) {
 
 /// Elements of a tensor in memory, one for each place of the domain: loops over the domain, and how
 /// far the tensor moves in a step of each.
-struct Walk {
+struct ElementWalk {
   Shape sizes, strides;
   std::int64_t offset = 0;
 
@@ -87,14 +87,14 @@ struct Walk {
   }
 };
 
-Walk broadcast_walk(const Shape& domain, const Type& operand) {
+ElementWalk broadcast_walk(const Shape& domain, const Type& operand) {
   const Nest nest = broadcast_nest(domain, {&operand, 1});
   return {nest.sizes, nest.strides[1]};
 }
 
 /// The range `part` of `whole` along an axis, from `begin` on, broadcast to the domain.
-Walk range_walk(const Shape& domain, const Shape& part, const Shape& whole, std::int64_t axis,
-                std::int64_t begin) {
+ElementWalk range_walk(const Shape& domain, const Shape& part, const Shape& whole,
+                       std::int64_t axis, std::int64_t begin) {
   const Shape dense = dense_strides(whole);
   Shape strides(domain.size(), 0);
   for (std::size_t d = 0; d < part.size(); ++d) {
@@ -106,7 +106,7 @@ Walk range_walk(const Shape& domain, const Shape& part, const Shape& whole, std:
 
 /// Returns an element's offset in memory, written with its place in the domain: `i`, or `u` in 32
 /// bits.
-std::string place_text(const Shape& domain, const Walk& walk) {
+std::string place_text(const Shape& domain, const ElementWalk& walk) {
   if (walk.dense()) return "i";
   const bool narrow =
       std::max(numel(domain) - 1, walk.last()) <= std::numeric_limits<std::uint32_t>::max();
@@ -132,7 +132,7 @@ struct Access {
   int of;
   Element element;
   std::string value;
-  Walk walk;
+  ElementWalk walk;
 };
 
 std::vector<Access> loads_of(const Group& group, const GroupPart& part) {
@@ -210,7 +210,7 @@ std::string member_text(const Group& group, int m) {
 }
 
 /// Returns the value to store; a floating one that is not finite is reported.
-std::string stored_text(const Access& store) {
+std::string store_text(const Access& store) {
   return is_floating(store.element) ? fmt::format("watched(c, watch, {})", store.value)
                                     : store.value;
 }
@@ -353,7 +353,7 @@ std::string element_text(const Group& group, const GroupPart& part, bool stores)
   if (!stores) return text;
   for (const Access& store : stores_of(group, part)) {
     text += fmt::format("out{}[{}] = {};\n", store.of, place_text(group.domain, store.walk),
-                        stored_text(store));
+                        store_text(store));
   }
   return text;
 }
@@ -395,7 +395,7 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack,
     int packs = 0;
     for (const Access& store : stores_of(group, part)) {
       loads += fmt::format("Pack<{}, {}> r{};\n", type_text(store.element), pack, packs);
-      elements += fmt::format("r{}.v[k] = {};\n", packs, stored_text(store));
+      elements += fmt::format("r{}.v[k] = {};\n", packs, store_text(store));
       stores += fmt::format("store_pack(out{} + {}, r{});\n", store.of,
                             place_text(group.domain, store.walk), packs++);
     }
