@@ -118,12 +118,12 @@ Value lower_triangle(Emitter* graph, std::int64_t queries, std::int64_t keys, Li
 
 /// Scores with a mask, and the rows in which it leaves nothing: those are as if there were no mask,
 /// so that nothing of them is NaN, in either direction; their results become zeros.
-struct Masked {
+struct MaskedScores {
   Value scores;
   Value empty;  ///< bool [..., L, 1]; absent: there is none
 };
 
-Masked masked(Value scores, Value mask, bool causal, Line line) {
+MaskedScores mask_scores(Value scores, Value mask, bool causal, Line line) {
   Value sees;
   if (causal) sees = lower_triangle(scores.emitter(), scores.size(-2), scores.size(-1), line);
   if (!mask.present()) return {causal ? where(sees, scores, kExcluded, line) : scores, {}};
@@ -154,7 +154,7 @@ Value seen_keys(Value mask, std::int64_t group, Line line) {
 
 /// Rows of keys or values that no query sees become zeros: what they hold is not looked at, but a
 /// weight of 0 times an infinity or a NaN would be.
-Value seen_rows(Value x, const Value& mask, std::int64_t group, Line line) {
+Value zero_unseen_rows(Value x, const Value& mask, std::int64_t group, Line line) {
   const Value seen = seen_keys(mask, group, line);
   return seen.present() ? where(seen, x, 0.0, line) : x;
 }
@@ -199,11 +199,11 @@ Value Attention::composed(std::span<const Value> in, double dropout_p, Line line
   const std::int64_t of_key = group_of(query, in[1], enable_gqa);
   const std::int64_t of_value = group_of(query, in[2], enable_gqa);
   const Value mask = in.size() > 3 ? in[3] : Value();
-  const Value key = seen_rows(in[1], mask, of_key, line);
-  const Value value = seen_rows(in[2], mask, of_value, line);
+  const Value key = zero_unseen_rows(in[1], mask, of_key, line);
+  const Value value = zero_unseen_rows(in[2], mask, of_value, line);
   const Value products =
       apply(Matmul{.transpose_b = true}, {grouped(query * scale, of_key), key}, line);
-  const auto [scores, empty] = masked(ungrouped(products, of_key), mask, is_causal, line);
+  const auto [scores, empty] = mask_scores(ungrouped(products, of_key), mask, is_causal, line);
   Value weights = apply(Softmax{}, {scores}, line);
   if (dropout_p > 0) {
     Emitter* const graph = query.emitter();

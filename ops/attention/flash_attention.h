@@ -71,7 +71,7 @@ struct FlashSizes {
 
   std::int64_t group() const { return heads / key_heads; }
   /// Returns how many of the keys the query sees, which are the first ones.
-  std::int64_t seen_by(std::int64_t query) const {
+  std::int64_t count_seen_keys(std::int64_t query) const {
     return is_causal && query < keys ? query + 1 : keys;
   }
   /// Pairs of a query and a key that it sees, in all heads.

@@ -50,7 +50,7 @@ constexpr std::int64_t last_of(std::int64_t n, std::int64_t size) {
   return n == 0 ? size : (n - 1) % size + 1;
 }
 /// A multiple of a cache line.
-constexpr std::int64_t lined(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+constexpr std::int64_t round_to_line(std::int64_t elements) { return (elements + 15) / 16 * 16; }
 
 /// A mask of bool, broadcast to [heads, L, S].
 struct SeenMask {
@@ -160,7 +160,7 @@ struct FlashScores {
   bool finish_row(const FlashBlock& b, std::int64_t i, T* row) const {
     const Reg unseen = S::set(-std::numeric_limits<T>::infinity()), by = S::set(scale);
     const std::int64_t seen =
-        std::clamp<std::int64_t>(sizes.seen_by(b.query + i) - b.key, 0, b.keys);
+        std::clamp<std::int64_t>(sizes.count_seen_keys(b.query + i) - b.key, 0, b.keys);
     for (std::int64_t j = 0; j < b.keys; j += S::kWidth) {
       const auto lanes = S::mask(std::clamp<std::int64_t>(seen - j, 0, S::kWidth));
       S::store(row + j, S::select(lanes, S::load(row + j) * by, unseen));
@@ -180,7 +180,7 @@ struct FlashScores {
   static Reg exponential(Reg x) { return exp(Vector<T>(x)); }
 
   bool sees(const FlashBlock& b, std::int64_t i, std::int64_t j) const {
-    if (b.key + j >= sizes.seen_by(b.query + i)) return false;
+    if (b.key + j >= sizes.count_seen_keys(b.query + i)) return false;
     return mask.data == nullptr || mask.data[mask.heads[static_cast<std::size_t>(b.head)] +
                                              (b.query + i) * mask.row + (b.key + j) * mask.column];
   }
@@ -247,7 +247,7 @@ struct FlashForward : FlashScores<T> {
 
   /// A thread's own: packed keys, scores, and three numbers of each query.
   std::int64_t thread_elements() const {
-    return lined(sizes.width * kKeys) + kQueries * kKeys + 3 * kQueries;
+    return round_to_line(sizes.width * kKeys) + kQueries * kKeys + 3 * kQueries;
   }
   std::int64_t items() const { return sizes.heads * this->query_blocks(); }
 
@@ -256,7 +256,7 @@ struct FlashForward : FlashScores<T> {
     const std::int64_t blocks = this->query_blocks(), place = item % blocks;
     const std::int64_t queries = place % 2 == 0 ? place / 2 : blocks - 1 - place / 2;
     T* const packed = own;
-    T* const scores = packed + lined(sizes.width * kKeys);
+    T* const scores = packed + round_to_line(sizes.width * kKeys);
     T* const largest = scores + kQueries * kKeys;
     T* const total = largest + kQueries;
     T* const factor = total + kQueries;
@@ -267,7 +267,7 @@ struct FlashForward : FlashScores<T> {
     FlashBlock b = this->block(item / blocks, queries, 0);
     T* const to = this->row(result, b, sizes.value_width);
     std::fill(to, to + b.queries * sizes.value_width, T(0));
-    const std::int64_t seen = sizes.seen_by(b.query + b.queries - 1);
+    const std::int64_t seen = sizes.count_seen_keys(b.query + b.queries - 1);
     for (std::int64_t keys = 0; keys < blocks_in(seen, kKeys); ++keys) {
       b = this->block(b.head, queries, keys);
       this->transpose(this->keys_of(b), sizes.width, b.keys, packed);
@@ -372,7 +372,7 @@ struct FlashBackward : FlashScores<T> {
 
   /// A thread's own: packed keys and values, scores, and their gradients.
   std::int64_t thread_elements() const {
-    return lined((sizes.width + sizes.value_width) * kKeys) + 2 * kQueries * kKeys;
+    return round_to_line((sizes.width + sizes.value_width) * kKeys) + 2 * kQueries * kKeys;
   }
   std::int64_t parts() const {
     return std::min(this->key_blocks(),
@@ -381,7 +381,8 @@ struct FlashBackward : FlashScores<T> {
   std::int64_t items() const { return sizes.key_heads * parts(); }
   /// D, and the shares of the queries' gradient if a head has several parts.
   std::int64_t shared_elements() const {
-    return lined(query_rows()) + (parts() > 1 ? lined(parts() * query_rows() * sizes.width) : 0);
+    return round_to_line(query_rows()) +
+           (parts() > 1 ? round_to_line(parts() * query_rows() * sizes.width) : 0);
   }
 
   void run(int threads) const {
@@ -401,7 +402,7 @@ struct FlashBackward : FlashScores<T> {
   /// The share of the queries' gradient that a part writes.
   T* queries_to(std::int64_t part) const {
     if (parts() == 1) return grad_query;
-    return scratch + lined(query_rows()) + part * query_rows() * sizes.width;
+    return scratch + round_to_line(query_rows()) + part * query_rows() * sizes.width;
   }
   Products into_keys(std::int64_t width) const {
     return this->products(
@@ -423,7 +424,7 @@ struct FlashBackward : FlashScores<T> {
     const std::int64_t key_head = item / parts(), part = item % parts();
     T* const packed_keys = own;
     T* const packed_values = packed_keys + sizes.width * kKeys;
-    T* const scores = own + lined((sizes.width + sizes.value_width) * kKeys);
+    T* const scores = own + round_to_line((sizes.width + sizes.value_width) * kKeys);
     T* const changes = scores + kQueries * kKeys;
     const std::int64_t first = key_head * sizes.group();
     T* const to = queries_to(part);

@@ -19,8 +19,8 @@ at::Tensor grouped(const at::Tensor& x, std::int64_t key_heads) {
 }
 
 /// bool [L, S], or with the mask's leading dimensions; absent: all is seen.
-std::optional<at::Tensor> seen(bool is_causal, const at::Tensor& query, const at::Tensor& key,
-                               const std::optional<at::Tensor>& mask) {
+std::optional<at::Tensor> seen_mask(bool is_causal, const at::Tensor& query, const at::Tensor& key,
+                                    const std::optional<at::Tensor>& mask) {
   if (!is_causal) return mask;
   const at::Tensor causal =
       at::ones({query.size(-2), key.size(-2)}, query.options().dtype(at::kBool)).tril();
@@ -34,7 +34,7 @@ Tensors reference(const FlashAttention& op, const Tensors& in) {
   if (in.size() > 3) mask = in[3];
   const bool gqa = in[0].dim() > 2 && in[0].size(-3) != in[1].size(-3);
   return {at::scaled_dot_product_attention(
-      in[0], in[1], in[2], seen(op.is_causal, in[0], in[1], mask), 0, false, op.scale, gqa)};
+      in[0], in[1], in[2], seen_mask(op.is_causal, in[0], in[1], mask), 0, false, op.scale, gqa)};
 }
 
 /// With P = exp(scale Q K^T - logarithms) and D the sums of gradient and result along each row:
@@ -50,7 +50,7 @@ Tensors reference(const FlashAttentionGrad& op, const Tensors& in) {
                    v = shared(in[3]), y = grouped(in[4], key_heads);
   const at::Tensor logarithms = grouped(in[5].unsqueeze(-1), key_heads);
   at::Tensor p = (op.scale * at::matmul(q, k.transpose(-2, -1)) - logarithms).exp();
-  if (const auto sees = seen(op.is_causal, in[1], in[2], mask)) {
+  if (const auto sees = seen_mask(op.is_causal, in[1], in[2], mask)) {
     std::vector<std::int64_t> all(in[1].sizes().begin(), in[1].sizes().end());
     all.back() = in[2].size(-2);
     p = p * grouped(sees->expand(all), key_heads);
