@@ -11,7 +11,7 @@ namespace metronome {
 namespace {
 
 template <class T>
-const T* kept(const std::vector<T>& table, const CudaLaunch& launch) {
+const T* keep_table(const std::vector<T>& table, const CudaLaunch& launch) {
   return static_cast<const T*>(launch.constants.keep(std::as_bytes(std::span(table))));
 }
 
@@ -19,10 +19,10 @@ cuda::BandTable table_of(const Bands& bands, const CudaLaunch& launch) {
   return {bands.in,
           bands.out(),
           bands.step,
-          kept(bands.begin, launch),
-          kept(bands.count, launch),
-          kept(bands.at, launch),
-          kept(bands.weight, launch)};
+          keep_table(bands.begin, launch),
+          keep_table(bands.count, launch),
+          keep_table(bands.at, launch),
+          keep_table(bands.weight, launch)};
 }
 
 template <class T>

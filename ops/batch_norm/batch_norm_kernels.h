@@ -62,7 +62,7 @@ METRONOME_DEVICE void for_slices(Context& c, const Channels& x, const Kernel& ke
 
 /// Loaded elements, and their place in x.
 template <class V>
-struct Placed {
+struct PlacedElements {
   Index at;
   V v;
 };
@@ -73,13 +73,13 @@ METRONOME_DEVICE void walk_slice(const Channels& x, const Tile& tile, const Chan
                                  const LoadOne& load, const UseOne& use) {
   Steps steps(x.strided, w.first + tile.rank);
   const Index origin = w.channel * x.plane;
-  walk<Placed<V>>(
+  walk<PlacedElements<V>>(
       tile.rank, tile.size, int(w.last - w.first),
       [&](Index) {
         const Index at = origin + steps.next();
-        return Placed<V>{at, load(at)};
+        return PlacedElements<V>{at, load(at)};
       },
-      [&](int, Index, const Placed<V>& placed) { use(placed.at, placed.v); });
+      [&](int, Index, const PlacedElements<V>& placed) { use(placed.at, placed.v); });
 }
 
 /// Sums over a slice, or over a channel once all slices are added up.

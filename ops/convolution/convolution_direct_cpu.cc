@@ -14,20 +14,20 @@ namespace {
 
 /// The places [begin, end) along one dimension at which an element of the kernel lies on the input,
 /// and where the first of them does.
-struct Covered {
+struct CoveredPlaces {
   std::int64_t begin = 0, end = 0, first = 0;
   std::int64_t count() const { return end - begin; }
 };
 
 /// The places that each element of the kernel covers, in dimension d.
-std::vector<Covered> covered(const ConvolutionSizes& s, std::size_t d) {
-  std::vector<Covered> all;
+std::vector<CoveredPlaces> find_covered_places(const ConvolutionSizes& s, std::size_t d) {
+  std::vector<CoveredPlaces> all;
   for (std::int64_t j = 0; j < s.kernel[d]; ++j) {
     const std::int64_t shift = j * s.dilation[d] - s.low[d], step = s.stride[d];
     const std::int64_t begin = shift < 0 ? (-shift + step - 1) / step : 0;
     const std::int64_t behind = s.input[d] - shift;  // places o with o step < behind
     const std::int64_t end = behind > 0 ? (behind + step - 1) / step : 0;
-    Covered c{std::min(begin, s.output[d]), std::min(end, s.output[d]), begin * step + shift};
+    CoveredPlaces c{std::min(begin, s.output[d]), std::min(end, s.output[d]), begin * step + shift};
     c.end = std::max(c.begin, c.end);
     all.push_back(c);
   }
@@ -37,7 +37,7 @@ std::vector<Covered> covered(const ConvolutionSizes& s, std::size_t d) {
 template <class T>
 struct DirectConvolution {
   ConvolutionSizes s;
-  std::array<std::vector<Covered>, 3> at;
+  std::array<std::vector<CoveredPlaces>, 3> at;
   T* input;
   T* weight;
   T* output;
@@ -48,9 +48,9 @@ struct DirectConvolution {
   template <class F>
   void rows(const F& f) const {
     std::int64_t tap = 0;
-    for (const Covered& a : at[0]) {
-      for (const Covered& b : at[1]) {
-        for (const Covered& c : at[2]) {
+    for (const CoveredPlaces& a : at[0]) {
+      for (const CoveredPlaces& b : at[1]) {
+        for (const CoveredPlaces& c : at[2]) {
           each_row(a, b, c, tap++, f);
         }
       }
@@ -58,8 +58,8 @@ struct DirectConvolution {
   }
 
   template <class F>
-  void each_row(const Covered& a, const Covered& b, const Covered& c, std::int64_t tap,
-                const F& f) const {
+  void each_row(const CoveredPlaces& a, const CoveredPlaces& b, const CoveredPlaces& c,
+                std::int64_t tap, const F& f) const {
     if (c.count() == 0) return;
     for (std::int64_t i = 0; i < a.count(); ++i) {
       const std::int64_t plane = (a.first + i * s.stride[0]) * s.input[1];
@@ -125,9 +125,9 @@ struct DirectConvolution {
     const std::int64_t k = pair / s.in, c = pair % s.in, group = k / s.out, step = s.stride[2];
     T* const w = weight + pair * s.taps();
     std::int64_t tap = 0;
-    for (const Covered& a : at[0]) {
-      for (const Covered& b : at[1]) {
-        for (const Covered& e : at[2]) {
+    for (const CoveredPlaces& a : at[0]) {
+      for (const CoveredPlaces& b : at[1]) {
+        for (const CoveredPlaces& e : at[2]) {
           double total = 0;
           for (std::int64_t image = 0; image < s.images; ++image) {
             const T* const x = input + ((image * s.groups + group) * s.in + c) * s.points();
@@ -158,12 +158,13 @@ struct DirectConvolution {
 template <class T>
 CpuKernel bind_direct(const ConvolutionTask& task, const ConvolutionData& data, int threads) {
   const ConvolutionSizes& s = task.sizes;
-  DirectConvolution<T> direct{s,
-                              {covered(s, 0), covered(s, 1), covered(s, 2)},
-                              static_cast<T*>(data.input),
-                              static_cast<T*>(data.weight),
-                              static_cast<T*>(data.output),
-                              static_cast<const T*>(data.bias)};
+  DirectConvolution<T> direct{
+      s,
+      {find_covered_places(s, 0), find_covered_places(s, 1), find_covered_places(s, 2)},
+      static_cast<T*>(data.input),
+      static_cast<T*>(data.weight),
+      static_cast<T*>(data.output),
+      static_cast<const T*>(data.bias)};
   const auto kernel = [&](std::int64_t count, auto part) {
     return CpuKernel([direct = std::move(direct), threads, count, part] {
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
