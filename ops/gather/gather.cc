@@ -74,7 +74,7 @@ Values ScatterAdd::vjp(const Vjp& v) const {
 
 namespace {
 
-CaseInput filled(Element element, Shape shape) {
+CaseInput make_case_input(Element element, Shape shape) {
   CaseInput input{{element, std::move(shape)}};
   if (element == i32 || element == i64) {
     input.fill = {.kind = Fillings::Kind::integers, .low = -50, .high = 50};
@@ -116,14 +116,14 @@ std::vector<Case> Gather::cases() {
   for (const Form& form : forms()) {
     cases.push_back({.name = form.name,
                      .op = make_op(Gather{form.axis}),
-                     .inputs = {filled(f32, form.x),
+                     .inputs = {make_case_input(f32, form.x),
                                 indices(form.index, form.x[form.axis], form.index_element)},
                      .sums = true});
   }
   for (const Element element : {bf16, f16, i32, i64, bool_}) {
     cases.push_back({.name = std::string(name_of(element)),
                      .op = make_op(Gather{1}),
-                     .inputs = {filled(element, {5, 4}), indices({5, 3}, 4)},
+                     .inputs = {make_case_input(element, {5, 4}), indices({5, 3}, 4)},
                      .gradient = false});
   }
   return cases;
@@ -134,9 +134,9 @@ std::vector<Case> ScatterAdd::cases() {
   const auto add = [&](const Form& form, Element element) {
     cases.push_back({.name = form.name,
                      .op = make_op(ScatterAdd{form.axis}),
-                     .inputs = {filled(element, form.x),
+                     .inputs = {make_case_input(element, form.x),
                                 indices(form.index, form.x[form.axis], form.index_element),
-                                filled(element, form.index)},
+                                make_case_input(element, form.index)},
                      .sums = true,
                      .gradient = element == f32});
   };

@@ -50,7 +50,7 @@ CpuKernel gather(const Gather& op, const CpuLaunch& launch) {
 
 /// Integers wrap around.
 template <class T>
-T added(T a, T b) {
+T add_wrapping(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     using Unsigned = std::make_unsigned_t<T>;
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
@@ -100,7 +100,7 @@ struct ScatterAddKernel {
         const std::int64_t at = index[row + j];
         if (at >= 0 && at < walk.size) {
           T& sum = sums[at * walk.step + offset(walk.after, j)];
-          sum = added(sum, source[row + j]);
+          sum = add_wrapping(sum, source[row + j]);
         } else {
           fault.report(at);
         }

@@ -22,8 +22,8 @@ namespace metronome::METRONOME_ISA {
 namespace {
 
 /// The state that a bound kernel owns.
-struct Walk {
-  explicit Walk(const Group& group, const CpuLaunch& launch)
+struct StripWalk {
+  explicit StripWalk(const Group& group, const CpuLaunch& launch)
       : plan(plan_strips(group, &launch)),
         scratch(static_cast<char*>(launch.scratch)),
         threads(launch.choice.threads),
@@ -154,7 +154,7 @@ std::vector<Candidate> candidates(const Group& group, const CpuQuery& query) {
 }
 
 CpuKernel bind(const Group& group, const CpuLaunch& launch) {
-  const auto walk = std::make_shared<const Walk>(group, launch);
+  const auto walk = std::make_shared<const StripWalk>(group, launch);
   return CpuKernel([walk] { (*walk)(); });
 }
 

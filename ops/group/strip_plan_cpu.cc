@@ -41,7 +41,7 @@ StripStep row_of(const Group& group, const Group::Member& member) {
 }
 
 /// An operand or result in memory, and how its place moves with the loops of the domain.
-struct InMemory {
+struct MemoryOperand {
   char* base = nullptr;    ///< null while strips are counted
   Shape strides;           ///< of the domain's dimensions, in elements
   std::int64_t bytes = 0;  ///< of an element
@@ -54,7 +54,7 @@ class StripPlanner {
   StripPlan run() && {
     find_memory();
     Nest nest{group_.domain, {dense_strides(group_.domain)}};
-    for (const InMemory& memory : memory_) nest.strides.push_back(memory.strides);
+    for (const MemoryOperand& memory : memory_) nest.strides.push_back(memory.strides);
     nest = coalesced(nest);
     if (nest.rank() == 0) {  // one element
       nest.sizes = {1};
@@ -233,7 +233,7 @@ class StripPlanner {
     for (const auto& [loaded, place] : loaded_) {
       if (loaded == memory) return place;
     }
-    const InMemory& in = memory_[memory];
+    const MemoryOperand& in = memory_[memory];
     RowData place{RowData::Kind::spread, memory, in.base, 1, in.bytes, {}};
     const Shape& strides = plan_.strides[memory];
     const auto still = [](std::int64_t stride) { return stride == 0; };
@@ -259,7 +259,7 @@ class StripPlanner {
   }
 
   void store(const RowData& from, int memory) {
-    const InMemory& there = memory_[memory];
+    const MemoryOperand& there = memory_[memory];
     const RowData to{RowData::Kind::spread, memory, there.base, 1, there.bytes, {}};
     plan_.steps.push_back(
         {.kind = StripStep::Kind::store, .operands = 1, .from = {from}, .to = to});
@@ -308,7 +308,7 @@ class StripPlanner {
 
   const Group& group_;
   const CpuLaunch* launch_;
-  std::vector<InMemory> memory_;          // operands, outputs, slices, ranges of concats
+  std::vector<MemoryOperand> memory_;     // operands, outputs, slices, ranges of concats
   std::vector<int> slices_;               // [member] in `memory_`, or -1
   std::vector<std::vector<int>> ranges_;  // [member][operand] of a concat, in `memory_`
   Shape dense_;                           // [loop] the domain's strides

@@ -139,7 +139,7 @@ bool sums_nothing(const Type& a, const Type& b, const Type& d) {
 }
 
 /// Throws RunError where the library offers nothing.
-std::vector<Candidate> offered(const Libraries& libraries, const GemmProblem& problem) {
+std::vector<Candidate> require_candidates(const Libraries& libraries, const GemmProblem& problem) {
   std::vector<Candidate> candidates = libraries.candidates(GemmCommand{.problem = problem});
   if (candidates.empty()) {
     throw RunError("the library of matrix products offers none for " + to_string(problem));
@@ -235,7 +235,7 @@ std::vector<Candidate> candidates(const Matmul& op, const CudaQuery& query) {
   const auto& in = query.inputs;
   if (sums_nothing(in[0], in[1], query.outputs[0])) return {Candidate{}};
   const GemmProblem problem = products_of(op, in, query.outputs[0], query.tf32).problem;
-  std::vector<Candidate> result = offered(query.libraries, problem);
+  std::vector<Candidate> result = require_candidates(query.libraries, problem);
   add_own(problem, result);
   return result;
 }
@@ -269,7 +269,7 @@ std::vector<Candidate> candidates(const Linear& op, const CudaQuery& query) {
     result = query.libraries.candidates(GemmCommand{.problem = problem});
     problem.bias = false;
   }
-  for (Candidate& candidate : offered(query.libraries, problem)) {
+  for (Candidate& candidate : require_candidates(query.libraries, problem)) {
     candidate.epilogue_apart = bias;
     result.push_back(std::move(candidate));
   }

@@ -22,7 +22,7 @@ constexpr std::int64_t kSmallChunk = 1024;
 constexpr std::int64_t kLargeFrom = 512 * kChunk;
 
 template <class T>
-const T* kept(const CudaLaunch& launch, const std::vector<T>& table) {
+const T* keep_table(const CudaLaunch& launch, const std::vector<T>& table) {
   return static_cast<const T*>(launch.constants.keep(std::as_bytes(std::span(table))));
 }
 
@@ -31,12 +31,12 @@ template <class T, class Rule>
 void record_updates(const Rule& rule, std::size_t count, Element element,
                     const CudaLaunch& launch) {
   const std::size_t arity = launch.inputs.size() / count;
-  std::vector<cuda::Updated<T>> parameters;
+  std::vector<cuda::UpdateTensors<T>> parameters;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t in = i * arity, out = i * Rule::kOut;
     if (launch.inputs[in].element != element || launch.inputs[in].numel() == 0) continue;
-    cuda::Updated<T> u = {};
+    cuda::UpdateTensors<T> u = {};
     u.count = launch.inputs[in].numel();
     std::int64_t addresses = 0;
     for (int k = 0; k < Rule::kIn; ++k) addresses |= address(u.in[k] = launch.in<T>(in + k));
@@ -57,8 +57,8 @@ void record_updates(const Rule& rule, std::size_t count, Element element,
       chunks.push_back({static_cast<int>(p), static_cast<int>(i)});
     }
   }
-  launch.commands.launch(cuda::Update<T, Rule>{rule, kept(launch, parameters), kept(launch, chunks),
-                                               size, launch.watch},
+  launch.commands.launch(cuda::Update<T, Rule>{rule, keep_table(launch, parameters),
+                                               keep_table(launch, chunks), size, launch.watch},
                          {static_cast<std::int64_t>(chunks.size()), kThreads});
 }
 
@@ -78,7 +78,7 @@ void record_several(const AdamUpdate& op, std::size_t count, const CudaLaunch& l
 
 template <class T>
 void record_table(const AdamUpdate& op, const CudaLaunch& launch) {
-  cuda::Updated<T> table = {};
+  cuda::UpdateTensors<T> table = {};
   table.count = launch.outputs[0].numel();
   table.in[0] = launch.in<T>(0);
   for (std::size_t k = 1; k < 3; ++k) table.in[k + 1] = launch.in<T>(k);

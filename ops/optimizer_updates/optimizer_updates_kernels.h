@@ -14,7 +14,7 @@ namespace metronome::cuda {
 /// A parameter's tensors of equal size and its f64 scalars. A result may lie over the operand of
 /// the same elements.
 template <class T>
-struct Updated {
+struct UpdateTensors {
   const T* in[4];           ///< param, grad, then what the rule keeps between steps
   T* out[3];                ///< param', then the same
   const double* scalar[4];  ///< lr, the rule's others, factor of grad; null where there is none
@@ -40,7 +40,7 @@ struct AdamRule {
     T weight1, beta2, weight2, eps, step, scale, factor, decay;
     bool scales, decays, decoupled;
 
-    METRONOME_DEVICE Step(const AdamRule& rule, const Updated<T>& u)
+    METRONOME_DEVICE Step(const AdamRule& rule, const UpdateTensors<T>& u)
         : weight1(T(1 - rule.beta1)),
           beta2(T(rule.beta2)),
           weight2(T(1 - rule.beta2)),
@@ -80,7 +80,7 @@ struct SgdRule {
     T step, decay, momentum, weight, factor;
     bool scales, decays, nesterov;
 
-    METRONOME_DEVICE Step(const SgdRule& rule, const Updated<T>& u)
+    METRONOME_DEVICE Step(const SgdRule& rule, const UpdateTensors<T>& u)
         : step(T(-*u.scalar[0])),
           decay(T(rule.weight_decay)),
           momentum(T(rule.momentum)),
@@ -112,7 +112,7 @@ struct AverageRule {
     T step;
     bool near;
 
-    METRONOME_DEVICE Step(const AverageRule&, const Updated<T>& u) {
+    METRONOME_DEVICE Step(const AverageRule&, const UpdateTensors<T>& u) {
       const T weight = T(*u.scalar[0]);
       near = weight < T(0.5);
       step = near ? weight : weight - T(1);
@@ -131,7 +131,7 @@ struct Update {
   static constexpr int kIn = Rule::kIn, kOut = Rule::kOut;
   static constexpr int kWide = 16 / sizeof(T);
   Rule rule;
-  const Updated<T>* parameters;
+  const UpdateTensors<T>* parameters;
   const Chunk* chunks;  ///< one for each block
   Index size;           ///< of a chunk: elements, a multiple of kWide
   Watch watch;
@@ -139,7 +139,7 @@ struct Update {
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     const Chunk chunk = chunks[c.block()];
-    const Updated<T> u = parameters[chunk.parameter];
+    const UpdateTensors<T> u = parameters[chunk.parameter];
     const typename Rule::template Step<T> step(rule, u);
     const Index begin = chunk.index * size;
     const Index end = begin + size < u.count ? begin + size : u.count;
@@ -153,7 +153,8 @@ struct Update {
  private:
   /// Elements [i, i + kCount): all are read before one is written.
   template <int kCount, class Context, class Step>
-  METRONOME_DEVICE void several(Context& c, const Step& step, const Updated<T>& u, Index i) const {
+  METRONOME_DEVICE void several(Context& c, const Step& step, const UpdateTensors<T>& u,
+                                Index i) const {
     using P = Pack<T, kCount>;
     P x[kIn], y[kOut];
     METRONOME_UNROLL
@@ -177,7 +178,7 @@ template <class T, class I>
 struct UpdateTable {
   static constexpr const char* name = "adam_table_update";
   AdamRule rule;
-  Updated<T> table;
+  UpdateTensors<T> table;
   const T* sums;
   const I* index;  ///< ascending
   Index n, width;

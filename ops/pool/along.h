@@ -11,7 +11,7 @@
 namespace metronome::METRONOME_ISA {
 
 /// Windows along one dimension; one that is not there is one element and one window.
-struct Along {
+struct WindowLine {
   std::int64_t in = 1, out = 1;
   std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
 
@@ -36,7 +36,7 @@ struct Along {
   }
 };
 
-using Along3 = std::array<Along, 3>;
+using Along3 = std::array<WindowLine, 3>;
 
 inline Along3 along_of(const Windows& w, const Shape& in, const Shape& out) {
   Along3 result;

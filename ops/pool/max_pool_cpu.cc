@@ -119,7 +119,7 @@ struct MaxPoolBackward {
 /// True for windows of 2 by 2 that lie side by side, at least `least` in a row: enough for loops
 /// along it to be faster than a table of the plane.
 bool halves(const Along3& along, std::int64_t least) {
-  const auto halved = [](const Along& a) {
+  const auto halved = [](const WindowLine& a) {
     return a.kernel == 2 && a.stride == 2 && a.padding == 0 && a.dilation == 1 && a.out == a.in / 2;
   };
   const auto& [depth, height, width] = along;
@@ -130,7 +130,7 @@ bool halves(const Along3& along, std::int64_t least) {
 /// Such windows, all four elements of one at once.
 template <class T>
 struct HalvesForward {
-  Along height, width;
+  WindowLine height, width;
   const T* x;
   T* y;
   std::int32_t* winner;  ///< or null
@@ -165,7 +165,7 @@ struct HalvesForward {
 
 template <class T>
 struct HalvesBackward {
-  Along height, width;
+  WindowLine height, width;
   const T* g;
   const std::int32_t* winner;
   T* dx;

@@ -22,7 +22,7 @@ struct PoolTable {
   std::vector<std::vector<std::int32_t>> taps;  ///< the same: which of the kernel lies there
 
   PoolTable(const Along3& along, bool turned) {
-    for (const Along& a : along) points *= a.in, windows *= a.out;
+    for (const WindowLine& a : along) points *= a.in, windows *= a.out;
     std::vector<std::size_t> counts(static_cast<std::size_t>(turned ? points : windows));
     const auto add = [&](std::int64_t one, std::int64_t other, std::int64_t tap) {
       const std::size_t k = counts[one]++;
@@ -49,7 +49,7 @@ struct PoolTable {
   }
 
   template <class F>
-  static void each(const Along& along, std::int64_t window, const F& f) {
+  static void each(const WindowLine& along, std::int64_t window, const F& f) {
     for (std::int64_t tap = 0; tap < along.kernel; ++tap) {
       const std::int64_t at = along.place(window, tap);
       if (at >= 0 && at < along.in) f(at, tap);
@@ -129,7 +129,7 @@ struct PlaneMaxPoolBackward {
 inline bool by_planes(const Along3& along) {
   constexpr std::int64_t kMost = 1 << 14;
   std::int64_t points = 1, pairs = 1;
-  for (const Along& a : along) {
+  for (const WindowLine& a : along) {
     points *= a.in;
     if (points > kMost) return false;
     pairs *= a.out * a.kernel;

@@ -24,11 +24,11 @@ namespace metronome {
 namespace {
 
 /// One spatial dimension is two for libtorch's calls, the first of one element.
-at::Tensor raised(const at::Tensor& x) { return x.dim() == 3 ? x.unsqueeze(2) : x; }
-Tensors lowered(const at::Tensor& y, std::size_t dimensions) {
+at::Tensor add_dimension(const at::Tensor& x) { return x.dim() == 3 ? x.unsqueeze(2) : x; }
+Tensors drop_dimension(const at::Tensor& y, std::size_t dimensions) {
   return {dimensions == 1 ? y.squeeze(2) : y};
 }
-Spatial raised(const Spatial& numbers, std::int64_t one) {
+Spatial add_dimension(const Spatial& numbers, std::int64_t one) {
   return numbers.size() == 1 ? Spatial{one, numbers[0]} : numbers;
 }
 
@@ -59,9 +59,10 @@ Tensors reference(const MaxPool& op, const Tensors& in) {
   if (n == 3) {
     return {at::max_pool3d(in[0], w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode)};
   }
-  return lowered(at::max_pool2d(raised(in[0]), raised(w.kernel, 1), raised(w.stride, 1),
-                                raised(w.padding, 0), raised(w.dilation, 1), w.ceil_mode),
-                 n);
+  return drop_dimension(
+      at::max_pool2d(add_dimension(in[0]), add_dimension(w.kernel, 1), add_dimension(w.stride, 1),
+                     add_dimension(w.padding, 0), add_dimension(w.dilation, 1), w.ceil_mode),
+      n);
 }
 
 Tensors reference(const MaxPoolGrad& op, const Tensors& in) {
@@ -83,9 +84,10 @@ Tensors reference(const AvgPool& op, const Tensors& in) {
     return {at::avg_pool3d(in[0], w.kernel, w.stride, w.padding, w.ceil_mode, counts,
                            op.averaging.divisor)};
   }
-  return lowered(at::avg_pool2d(raised(in[0]), raised(w.kernel, 1), raised(w.stride, 1),
-                                raised(w.padding, 0), w.ceil_mode, counts, op.averaging.divisor),
-                 n);
+  return drop_dimension(
+      at::avg_pool2d(add_dimension(in[0]), add_dimension(w.kernel, 1), add_dimension(w.stride, 1),
+                     add_dimension(w.padding, 0), w.ceil_mode, counts, op.averaging.divisor),
+      n);
 }
 
 Tensors reference(const AvgPoolGrad& op, const Tensors& in) {
@@ -99,15 +101,17 @@ Tensors reference(const AvgPoolGrad& op, const Tensors& in) {
     return {at::avg_pool3d_backward(in[0], x, w.kernel, w.stride, w.padding, w.ceil_mode, counts,
                                     op.averaging.divisor)};
   }
-  return lowered(
-      at::avg_pool2d_backward(raised(in[0]), raised(x), raised(w.kernel, 1), raised(w.stride, 1),
-                              raised(w.padding, 0), w.ceil_mode, counts, op.averaging.divisor),
+  return drop_dimension(
+      at::avg_pool2d_backward(add_dimension(in[0]), add_dimension(x), add_dimension(w.kernel, 1),
+                              add_dimension(w.stride, 1), add_dimension(w.padding, 0), w.ceil_mode,
+                              counts, op.averaging.divisor),
       n);
 }
 
 Tensors reference(const AdaptiveAvgPool& op, const Tensors& in) {
   if (op.out.size() == 3) return {at::adaptive_avg_pool3d(in[0], op.out)};
-  return lowered(at::adaptive_avg_pool2d(raised(in[0]), raised(op.out, 1)), op.out.size());
+  return drop_dimension(at::adaptive_avg_pool2d(add_dimension(in[0]), add_dimension(op.out, 1)),
+                        op.out.size());
 }
 
 Tensors reference(const AdaptiveAvgPoolGrad& op, const Tensors& in) {
@@ -115,7 +119,8 @@ Tensors reference(const AdaptiveAvgPoolGrad& op, const Tensors& in) {
   shape.insert(shape.end(), op.size.begin(), op.size.end());
   const at::Tensor x = at::zeros(shape, in[0].options());
   if (op.size.size() == 3) return {at::_adaptive_avg_pool3d_backward(in[0], x)};
-  return lowered(at::_adaptive_avg_pool2d_backward(raised(in[0]), raised(x)), op.size.size());
+  return drop_dimension(at::_adaptive_avg_pool2d_backward(add_dimension(in[0]), add_dimension(x)),
+                        op.size.size());
 }
 
 }  // namespace metronome

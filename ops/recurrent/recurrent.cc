@@ -120,7 +120,7 @@ Values RecurrentSequence::lower(std::span<const Value> in) const {
   while (next < in.size()) {
     sequence.weights.push_back({take(true), take(true), take(bias), take(bias)});
   }
-  return recurrent::unrolled(sequence, {});
+  return recurrent::unroll(sequence, {});
 }
 
 std::vector<Case> RecurrentSequence::cases() {

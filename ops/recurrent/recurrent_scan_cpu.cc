@@ -45,7 +45,7 @@ void for_row_blocks(std::int64_t begin, std::int64_t end, const F& f) {
 
 /// Numbers that are fetched to the second-level cache, line by line, while others are computed.
 template <class T>
-class Ahead {
+class Prefetcher {
  public:
   void add(const T* begin, std::int64_t count) {
     if (begin != nullptr) pieces_[size_++] = {begin, begin + count};
@@ -72,7 +72,7 @@ template <class T, int R, int V>
 inline __attribute__((always_inline)) void add_products(const T* x, std::int64_t stride,
                                                         const T* panel, std::int64_t count,
                                                         typename Simd<T>::Reg (&sums)[R][V],
-                                                        Ahead<T>& ahead) {
+                                                        Prefetcher<T>& ahead) {
   using S = Simd<T>;
   for (std::int64_t k = 0; k < count; ++k, panel += V * S::kWidth) {
     ahead.fetch_line();
@@ -193,7 +193,7 @@ struct ScanForward : ScanMemory<T> {
   template <int kGates>
   void step_of_rows(std::int64_t k, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t reg = 0; reg < this->state_registers(); ++reg) {
-      Ahead<T> ahead;
+      Prefetcher<T> ahead;
       const std::int64_t next = reg + 1 < this->state_registers() ? reg + 1 : 0;
       ahead.add(scratch + next * panel_elements(), panel_elements());
       for_row_blocks<most_rows(kGates)>(begin, end, [&](auto count, std::int64_t row) {
@@ -204,7 +204,8 @@ struct ScanForward : ScanMemory<T> {
 
   /// One register of the states of R rows, from `first` on.
   template <int R, int kGates>
-  void step_of_block(std::int64_t k, std::int64_t first, std::int64_t reg, Ahead<T>& ahead) const {
+  void step_of_block(std::int64_t k, std::int64_t first, std::int64_t reg,
+                     Prefetcher<T>& ahead) const {
     const ScanSizes& s = this->sizes;
     const StateLanes<T> lanes = this->lanes(reg);
     const T* const before = this->before(states, first_hidden, k, first);
@@ -322,7 +323,7 @@ struct ScanBackward : ScanMemory<T> {
           }
         }
         const T* const changes = this->at(of_products, this->step(k), 0, s.width());
-        Ahead<T> ahead;
+        Prefetcher<T> ahead;
         if (k > 0) {
           const std::int64_t next = this->step(k - 1), rows = end - begin;
           ahead.add(this->at(gates, next, begin, s.width()), rows * s.width());
@@ -359,9 +360,9 @@ struct ScanBackward : ScanMemory<T> {
   /// with the last panel, so that no later one displaces it.
   template <int V>
   void add_through_weight(const T* changes, std::int64_t begin, std::int64_t end,
-                          Ahead<T>& ahead) const {
+                          Prefetcher<T>& ahead) const {
     const std::int64_t width = this->sizes.width();
-    Ahead<T> nothing;
+    Prefetcher<T> nothing;
     for (std::int64_t panel = 0; panel < panels(); ++panel) {
       for (std::int64_t from = 0; from < width; from += kPanelRows) {
         const T* const rows = scratch + (panel * width + from) * V * kWidth;
@@ -376,7 +377,7 @@ struct ScanBackward : ScanMemory<T> {
 
   template <int R, int V>
   void add_block(const T* changes, const T* rows, std::int64_t count, std::int64_t first,
-                 std::int64_t reg, Ahead<T>& ahead) const {
+                 std::int64_t reg, Prefetcher<T>& ahead) const {
     const ScanSizes& s = this->sizes;
     T* const to = this->at(of_first_hidden, 0, first, s.hidden);
     // Apart from what they are added to, which may be much larger.

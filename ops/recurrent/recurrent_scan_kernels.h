@@ -163,7 +163,7 @@ struct ScanBackward {
   Watch watch;
 
   /// One step's numbers of one element.
-  struct Loaded {
+  struct StepNumbers {
     T grad, state, before, keep;
     T gate[kLstmGates];
   };
@@ -186,15 +186,15 @@ struct ScanBackward {
       T change = has_state && of_last != nullptr ? of_last[row * hidden + j] : T(0);
       T cell = has_state && of_cell != nullptr ? of_cell[row * hidden + j] : T(0);
       ScanPlace place(shape, shape.steps - 1, row);
-      Loaded now{};
-      if (has_state) now = loaded(place, shape.steps > 1, row, j);
+      StepNumbers now{};
+      if (has_state) now = load_step(place, shape.steps > 1, row, j);
       c.barrier();
       for (Index k = shape.steps - 1; k >= 0; --k) {
         // On its way while this step is computed.
         ScanPlace earlier = place;
         earlier.go_back();
-        Loaded next{};
-        if (has_state && k > 0) next = loaded(earlier, k > 1, row, j);
+        StepNumbers next{};
+        if (has_state && k > 0) next = load_step(earlier, k > 1, row, j);
         T beside = T(0);
         if (has_state) {
           beside = step(c, now, changes, j, change + now.grad, cell, place.gate);
@@ -218,10 +218,11 @@ struct ScanBackward {
 
  private:
   /// `preceded`: whether a step comes before that of `place`.
-  METRONOME_DEVICE Loaded loaded(const ScanPlace& place, bool preceded, Index row, int j) const {
+  METRONOME_DEVICE StepNumbers load_step(const ScanPlace& place, bool preceded, Index row,
+                                         int j) const {
     const int hidden = shape.hidden;
     const Index at = place.state + j;
-    Loaded l{};
+    StepNumbers l{};
     if (of_states != nullptr) l.grad = of_states[at];
     if (shape.gates == kRnnGates) {
       l.state = states[at];
@@ -242,7 +243,7 @@ struct ScanBackward {
   /// Gradients of element j of all gates, before their nonlinearity; returns what of the state's
   /// gradient passes them by, and leaves the cell's in `cell`.
   template <class Context>
-  METRONOME_DEVICE T step(Context& c, const Loaded& now, T* changes, int j, T change, T& cell,
+  METRONOME_DEVICE T step(Context& c, const StepNumbers& now, T* changes, int j, T change, T& cell,
                           Index place) const {
     const int hidden = shape.hidden;
     const T one = T(1);

@@ -144,7 +144,7 @@ Values run_steps(const OneDirection& steps, const Value& part, State& state, Lin
   return outputs;
 }
 
-Values unrolled(const Unrolling& sequence, Line line) {
+Values unroll(const Unrolling& sequence, Line line) {
   return UnrolledSequence{sequence, line}.run();
 }
 

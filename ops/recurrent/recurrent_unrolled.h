@@ -44,6 +44,6 @@ struct Unrolling {
 /// The output, the last hidden states and an lstm's last cells; nothing if an operand cannot be
 /// computed with, which is recorded. Nodes lie under `l<k>/`, or
 /// `l<k>_reverse/`.
-Values unrolled(const Unrolling& sequence, Line line);
+Values unroll(const Unrolling& sequence, Line line);
 
 }  // namespace metronome::recurrent

@@ -103,7 +103,7 @@ struct Kernel {
   void operator()() const { walk(*this); }
 
   template <Reduce::Kind kKind, class Total>
-  T finished(Total total) const {
+  T finish(Total total) const {
     if constexpr (kKind == Reduce::Kind::norm) return static_cast<T>(std::sqrt(total));
     return static_cast<T>(divisor == 1 ? total : total / static_cast<Total>(divisor));
   }
@@ -122,7 +122,7 @@ void runs(const Kernel<T>& kernel) {
       for (std::int64_t r = 1; r < l.reduced_count; ++r) {
         total = F::join_one(total, F::run(p + offset(l.reduced, r), l.last.size));
       }
-      kernel.to[k] = kernel.template finished<kKind>(total);
+      kernel.to[k] = kernel.template finish<kKind>(total);
     }
   });
 }
@@ -145,14 +145,14 @@ void finish_rows(const Kernel<T>& kernel, std::int64_t first, std::int64_t count
   using F = Fold<kKind, T>;
   T* const to = kernel.to + first;
   for (std::int64_t r = 0; r < count; ++r) {
-    to[r] = kernel.template finished<kKind>(static_cast<typename F::Total>(parts[r]));
+    to[r] = kernel.template finish<kKind>(static_cast<typename F::Total>(parts[r]));
   }
   if constexpr (F::kWidens) {
     if (all_finite(parts, count)) return;
     const std::int64_t n = kernel.l.last.size;
     for (std::int64_t r = 0; r < count; ++r) {
       if (std::isfinite(parts[r])) continue;
-      to[r] = kernel.template finished<kKind>(F::again(kernel.from + (first + r) * n, n, 1));
+      to[r] = kernel.template finish<kKind>(F::again(kernel.from + (first + r) * n, n, 1));
     }
   }
 }
@@ -186,7 +186,7 @@ void long_run(const Kernel<T>& kernel) {
   });
   auto total = parts[0];
   for (std::int64_t c = 1; c < chunks; ++c) total = F::join_one(total, parts[c]);
-  *kernel.to = kernel.template finished<kKind>(total);
+  *kernel.to = kernel.template finish<kKind>(total);
 }
 
 /// A strip of results that lie side by side, as rows of them are folded.
@@ -207,7 +207,7 @@ void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
   }
   T* to = kernel.to + kept * l.last.size + column;
   for (std::int64_t c = 0; c < width; ++c) {
-    to[c] = kernel.template finished<kKind>(static_cast<typename F::Total>(total[c]));
+    to[c] = kernel.template finish<kKind>(static_cast<typename F::Total>(total[c]));
   }
   if constexpr (F::kWidens) {
     if (all_finite(total, width)) return;
@@ -217,7 +217,7 @@ void strip(const Kernel<T>& kernel, std::int64_t kept, std::int64_t index) {
       for (std::int64_t r = 0; r < l.reduced_count; r += rows.size) {
         again += F::again(p + c + offset(l.reduced, r), rows.size, rows.step);
       }
-      to[c] = kernel.template finished<kKind>(again);
+      to[c] = kernel.template finish<kKind>(again);
     }
   }
 }
@@ -289,7 +289,7 @@ void split(const Kernel<T>& kernel) {
     if constexpr (F::kWidens) {
       if (!std::isfinite(total)) total = F::again(kernel.from + column, rows.size, rows.step);
     }
-    kernel.to[column] = kernel.template finished<kKind>(total);
+    kernel.to[column] = kernel.template finish<kKind>(total);
   }
 }
 

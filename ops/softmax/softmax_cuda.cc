@@ -67,7 +67,7 @@ template <class T>
 void record_softmax_backward(const SoftmaxGrad& op, const CudaLaunch& l) {
   using Kernel = cuda::SoftmaxBackward<T>;
   const SoftmaxPlan plan =
-      plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(typename Kernel::Kept));
+      plan_lines(l.inputs[0], op.axis, sizeof(T), sizeof(typename Kernel::GradAndResult));
   l.commands.launch(Kernel{{l.in<T>(0)}, {l.in<T>(1)}, {l.out<T>(0), l.watch}, plan.lines, op.log},
                     plan.shape, fixed_lines(plan.lines, op.log));
 }

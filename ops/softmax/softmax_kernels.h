@@ -127,40 +127,41 @@ struct SoftmaxBackward {
   SoftmaxLines lines;
   bool log;
 
-  struct Kept {
+  struct GradAndResult {
     T g, y;
   };
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    for_lines<T, Kept>(c, lines, *this);
+    for_lines<T, GradAndResult>(c, lines, *this);
   }
 
   template <class Context, class Threads>
-  METRONOME_DEVICE void line(Context& c, Threads& threads, const SoftmaxLine<Kept>& l) const {
+  METRONOME_DEVICE void line(Context& c, Threads& threads,
+                             const SoftmaxLine<GradAndResult>& l) const {
     const int rank = threads.rank, size = threads.size;
     const bool late = log && l.kept == nullptr;  // y is of no use to the sum: it is read after it
     T total[kTogether];
     for (int k = 0; k < kTogether; ++k) total[k] = T(0);
-    walk<Kept>(
+    walk<GradAndResult>(
         rank, size, l.count,
         [&](Index i) {
           const Index at = l.offset + i * l.step;
-          return Kept{g.first(c, at), late ? T(0) : y.first(c, at)};
+          return GradAndResult{g.first(c, at), late ? T(0) : y.first(c, at)};
         },
-        [&](int k, Index i, Kept v) {
+        [&](int k, Index i, GradAndResult v) {
           total[k] = log ? total[k] + v.g : fma_of(v.g, v.y, total[k]);
           if (l.kept) l.kept[i * l.kept_step] = v;
         });
     const T sum = reduce<Sum>(c, threads, join_all<Sum>(total));
-    walk<Kept>(
+    walk<GradAndResult>(
         rank, size, l.count,
         [&](Index i) {
           const Index at = l.offset + i * l.step;
           if (l.kept) return l.kept[i * l.kept_step];
-          return Kept{g(at), late ? y.first(c, at) : y(at)};
+          return GradAndResult{g(at), late ? y.first(c, at) : y(at)};
         },
-        [&](int, Index i, Kept v) {
+        [&](int, Index i, GradAndResult v) {
           T d;
           if (!log) {
             d = v.y * (v.g - sum);

@@ -16,15 +16,15 @@ constexpr std::int64_t kSortedForThreads =
 
 /// An element and its index, by which equal ones are told apart: so any sort is stable.
 template <class T>
-struct Placed {
+struct IndexedElement {
   T value;
   std::int64_t index;
 };
 
 template <class T>
-struct Before {
+struct SortOrder {
   bool descending;
-  bool operator()(const Placed<T>& a, const Placed<T>& b) const {
+  bool operator()(const IndexedElement<T>& a, const IndexedElement<T>& b) const {
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     if (a.value == b.value || (a_nan && b_nan)) return a.index < b.index;
     const bool below = b_nan || (!a_nan && a.value < b.value);
@@ -38,7 +38,7 @@ struct SortKernel {
   T* values;
   std::int64_t* indices;
   const T* x;
-  Placed<T>* scratch;  ///< `count` for each thread
+  IndexedElement<T>* scratch;  ///< `count` for each thread
   std::int64_t outer, count, inner, kept;
   bool descending;
   int threads;
@@ -50,10 +50,10 @@ struct SortKernel {
                  });
   }
 
-  void line(std::int64_t i, Placed<T>* all) const {
+  void line(std::int64_t i, IndexedElement<T>* all) const {
     const std::int64_t o = i / inner, j = i - o * inner;
     for (std::int64_t k = 0; k < count; ++k) all[k] = {x[(o * count + k) * inner + j], k};
-    const Before<T> before{descending};
+    const SortOrder<T> before{descending};
     if (kept < count) std::nth_element(all, all + kept, all + count, before);
     std::sort(all, all + kept, before);
     for (std::int64_t k = 0; k < kept; ++k) {
@@ -71,7 +71,7 @@ CpuKernel sort(const Sort& op, const CpuLaunch& launch) {
   SortKernel<T> kernel{launch.out<T>(0),
                        launch.out<std::int64_t>(1),
                        launch.in<T>(0),
-                       static_cast<Placed<T>*>(launch.scratch),
+                       static_cast<IndexedElement<T>*>(launch.scratch),
                        1,
                        shape[op.axis],
                        1,
@@ -91,8 +91,8 @@ std::vector<Candidate> candidates(const Sort& op, const CpuQuery& query) {
   const std::int64_t threads = x.numel() >= kSortedForThreads ? query.threads : 1;
   Candidate own{.threads = static_cast<int>(threads)};
   with_element(x.element, [&](auto element) {
-    own.scratch_bytes =
-        static_cast<std::size_t>(threads * x.shape[op.axis]) * sizeof(Placed<decltype(element)>);
+    own.scratch_bytes = static_cast<std::size_t>(threads * x.shape[op.axis]) *
+                        sizeof(IndexedElement<decltype(element)>);
   });
   return {own};
 }

@@ -117,18 +117,18 @@ TEST_CASE("the first of equal elements gets the gradient") {
 
 // Outside of the kernels' builds METRONOME_ISA is no macro, and so the namespace's name.
 TEST_CASE("planes are walked by a table where it is small") {
-  const auto by_planes = [](METRONOME_ISA::Along height, METRONOME_ISA::Along width) {
-    return METRONOME_ISA::by_planes({METRONOME_ISA::Along{}, height, width});
+  const auto by_planes = [](METRONOME_ISA::WindowLine height, METRONOME_ISA::WindowLine width) {
+    return METRONOME_ISA::by_planes({METRONOME_ISA::WindowLine{}, height, width});
   };
-  const METRONOME_ISA::Along halved{.in = 8, .out = 4, .kernel = 2, .stride = 2};
+  const METRONOME_ISA::WindowLine halved{.in = 8, .out = 4, .kernel = 2, .stride = 2};
   CHECK(by_planes(halved, halved));
-  const METRONOME_ISA::Along wide{.in = 1024, .out = 512, .kernel = 2, .stride = 2};
+  const METRONOME_ISA::WindowLine wide{.in = 1024, .out = 512, .kernel = 2, .stride = 2};
   CHECK(by_planes(wide, halved));
   CHECK_FALSE(by_planes(halved, wide));
-  const METRONOME_ISA::Along overlapping{.in = 64, .out = 8, .kernel = 57};
+  const METRONOME_ISA::WindowLine overlapping{.in = 64, .out = 8, .kernel = 57};
   CHECK_FALSE(by_planes(overlapping, overlapping));
   // 64 windows of one element, but a table for the gradient would have 2^32 entries.
-  const METRONOME_ISA::Along sparse{.in = 65536, .out = 8, .kernel = 1, .stride = 8192};
+  const METRONOME_ISA::WindowLine sparse{.in = 65536, .out = 8, .kernel = 1, .stride = 8192};
   CHECK_FALSE(by_planes(sparse, sparse));
 }
 
