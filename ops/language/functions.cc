@@ -63,7 +63,7 @@ Value call(Function function, std::initializer_list<Operand> operands, Line line
 }
 
 /// The branches of `split` joined one after the other.
-Value joined(Function function, const Values& branches, Line line) {
+Value join_branches(Function function, const Values& branches, Line line) {
   if (branches.empty()) return apply(make_op(Elementwise{function}), branches, line)[0];
   Value result = branches[0];
   for (std::size_t i = 1; i < branches.size(); ++i) {
@@ -126,20 +126,20 @@ Value Reduction::operator()(Value x, Axes axes, bool keep, Line line) const {
 Value BranchReduction::operator()(const Values& branches, Line line) const {
   switch (kind) {
     case Reduce::Kind::max:
-      return joined(Function::maximum, branches, line);
+      return join_branches(Function::maximum, branches, line);
     case Reduce::Kind::min:
-      return joined(Function::minimum, branches, line);
+      return join_branches(Function::minimum, branches, line);
     default:
       break;
   }
-  const Value total = joined(Function::add, branches, line);
+  const Value total = join_branches(Function::add, branches, line);
   if (kind == Reduce::Kind::sum) return total;
   const double share = 1.0 / static_cast<double>(branches.size());
   return call(Function::mul, {Operand(total, line), Operand(share, line)}, line);
 }
 
 Value Product::operator()(const Values& branches, Line line) const {
-  return joined(Function::mul, branches, line);
+  return join_branches(Function::mul, branches, line);
 }
 
 Value argmax(Value x, std::int64_t axis, Line line) {

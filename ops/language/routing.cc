@@ -31,7 +31,7 @@ namespace metronome {
 namespace {
 
 /// The record that `route` leaves with its result.
-struct Routed {
+struct RouteRecord {
   ValueId weights;  ///< the router's [rows, experts]
   ValueId load;     ///< i64[experts]: choices that fell on each expert; absent where experts choose
   ValueId row;      ///< i64[experts * slots]: where experts choose, the rows that they took
@@ -126,7 +126,7 @@ Value routed_rows(Value x, const Layer& router, const Layers& experts, const Rou
   if (y.poisoned()) return y;
   whole.insert(whole.end(), y.shape().begin() + 1, y.shape().end());
   const Value result = y.reshape(std::move(whole), line);
-  keep_note(result, *note_of<Routed>(y));
+  keep_note(result, *note_of<RouteRecord>(y));
   return result;
 }
 
@@ -177,7 +177,7 @@ Value routed(const Value& x, const Layer& router, const Layers& experts,
   const Value y = experts_choose ? combined(results, chosen, x.size(0), line)
                                  : combined(results, weights, routes[0], routes[1], line);
   if (y.poisoned()) return y;
-  Routed note{weights.id(), {}, {}, options.top, slots};
+  RouteRecord note{weights.id(), {}, {}, options.top, slots};
   (experts_choose ? note.row : note.load) = (experts_choose ? row : routes[3]).id();
   keep_note(y, note);
   return y;
@@ -185,7 +185,7 @@ Value routed(const Value& x, const Layer& router, const Layers& experts,
 
 Value dropped(Value result, Line line) {
   if (!result.usable(line)) return result;
-  const auto* route = note_of<Routed>(result);
+  const auto* route = note_of<RouteRecord>(result);
   if (route == nullptr) {
     return mistake(result.emitter(), line, "dropped rows cannot be counted", {{result}},
                    {"what route(...) gave"});
@@ -201,7 +201,7 @@ Value dropped(Value result, Line line) {
 
 Value balance_loss(Value result, Line line) {
   if (!result.usable(line)) return result;
-  const auto* route = note_of<Routed>(result);
+  const auto* route = note_of<RouteRecord>(result);
   if (route == nullptr) {
     return mistake(result.emitter(), line, "balance_loss cannot find the router", {{result}},
                    {"what route(...) gave"});

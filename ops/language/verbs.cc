@@ -19,13 +19,13 @@
 namespace metronome {
 namespace {
 
-Value joined(const Value& skip, const Value& main, Line line) {
+Value add_skip(const Value& skip, const Value& main, Line line) {
   LineScope scope(skip.emitter(), line);
   return skip + main;
 }
 
 /// A verb at work on `x`, whose parts messages call `part`.
-struct Over {
+struct VerbCall {
   std::string_view verb;
   std::string_view part;
   Value x;
@@ -45,7 +45,7 @@ struct Over {
 
   /// layer(make(i)) for each i < n, nodes under `<i>/`; one poisoned value where one fails.
   template <class Make>
-  Values unrolled(std::int64_t n, const Layer& layer, const Make& make) const {
+  Values unroll(std::int64_t n, const Layer& layer, const Make& make) const {
     Values results;
     for (int i = 0; i < n; ++i) {
       const PathScope copy(x.emitter(), i, true);
@@ -125,13 +125,13 @@ Value Value::slice(std::int64_t axis, std::int64_t begin, std::int64_t end, Line
 Value Value::also(const Layer& layer, Line line) const {
   if (!usable(line)) return *this;
   const Value made = layer(*this, line);
-  return made.poisoned() ? made : joined(*this, made, line);
+  return made.poisoned() ? made : add_skip(*this, made, line);
 }
 
 Value Value::also(const Layer& main, const Layer& skip, Line line) const {
   if (!usable(line)) return *this;
   const Value through_main = main(*this, line);
-  return joined(skip(*this, line), through_main, line);
+  return add_skip(skip(*this, line), through_main, line);
 }
 
 Value iterations(Value result, Line line) {
@@ -197,7 +197,7 @@ Value Value::gate(const Layer& router, const Layers& experts, Line line) const {
 
 Value Value::each(const Layer& layer, Line line) const {
   if (!usable(line)) return *this;
-  const Over over{"each", "row", *this, line};
+  const VerbCall over{"each", "row", *this, line};
   if (rank() < 1 || size(0) < 1) {
     return over.refuse("take the value apart", {*this},
                        {fmt::format("a first dimension of 1 or more, but {}", to_string(shape()))});
@@ -208,13 +208,13 @@ Value Value::each(const Layer& layer, Line line) const {
   const Shape rest(shape().begin() + 1, shape().end());
   const Values rows = chunk(*this, size(0), 0, line);
   const Values results =
-      over.unrolled(size(0), layer, [&](int i) { return rows[i].reshape(rest, line); });
+      over.unroll(size(0), layer, [&](int i) { return rows[i].reshape(rest, line); });
   return results[0].poisoned() ? results[0] : stack(results, 0, line);
 }
 
 Value Value::slices(std::int64_t n, const Layer& layer, Line line) const {
   if (!usable(line)) return *this;
-  const Over over{"slices", "slice", *this, line};
+  const VerbCall over{"slices", "slice", *this, line};
   if (n < 1 || rank() < 1 || size(-1) % n != 0) {
     return over.refuse(
         fmt::format("cut the value into {}", n), {*this},
@@ -233,7 +233,7 @@ Value Value::slices(std::int64_t n, const Layer& layer, Line line) const {
     return result.reshape(cut, line);
   }
   const Values parts = chunk(*this, n, -1, line);
-  const Values results = over.unrolled(n, layer, [&](int i) { return parts[i]; });
+  const Values results = over.unroll(n, layer, [&](int i) { return parts[i]; });
   if (results[0].poisoned()) return results[0];
   if (results[0].rank() == 0) {
     return over.refuse_result(*this, results[0],
