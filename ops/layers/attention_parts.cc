@@ -13,7 +13,7 @@ void require_at_least_one(std::string_view what, std::int64_t count) {
   if (count < 1) throw Requirement{fmt::format("{} of 1 or more, but {}", what, count)};
 }
 
-Value LinearAs::operator()(Value x, std::int64_t out, Line line) const {
+Value NamedLinear::operator()(Value x, std::int64_t out, Line line) const {
   if (x.poisoned()) return x;
   const PathScope scope(x.emitter(), name, PathScope::Kind::layer);
   const std::int64_t in = x.size(-1);
@@ -37,7 +37,7 @@ Value layer_norm_as(std::string_view name, Value x, double eps, Line line) {
   return apply_all(LayerNorm{eps}, {x, weight, bias}, 3, line)[0];
 }
 
-Value dropped_out(Value x, double p, Line line) {
+Value apply_dropout(Value x, double p, Line line) {
   return p > 0 && !x.poisoned() ? dropout(p)(x, line) : x;
 }
 

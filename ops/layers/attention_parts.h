@@ -20,8 +20,8 @@ namespace metronome::attention {
 /// build() if check() throws no Requirement, else a poisoned value and the mistake recorded with
 /// all operands. The first operand is the stream; where one is poisoned the result is, too.
 template <class Check, class Build>
-Value checked(std::string_view name, const Values& operands, Line line, const Check& check,
-              const Build& build) {
+Value build_checked(std::string_view name, const Values& operands, Line line, const Check& check,
+                    const Build& build) {
   const Value& x = operands.front();
   if (!x.present()) {
     throw GraphError(
@@ -50,7 +50,7 @@ void require_at_least_one(std::string_view what, std::int64_t count);
 
 /// x W^T + bias with the parameters `<name>/weight` [out, in] and `<name>/bias`. Without an init
 /// both begin as those of `linear`.
-struct LinearAs {
+struct NamedLinear {
   std::string_view name;
   bool bias = true;
   std::optional<Init> weight_init = {};
@@ -62,6 +62,6 @@ struct LinearAs {
 Value layer_norm_as(std::string_view name, Value x, double eps, Line line);
 
 /// `dropout(p)`; x itself where p is 0.
-Value dropped_out(Value x, double p, Line line);
+Value apply_dropout(Value x, double p, Line line);
 
 }  // namespace metronome::attention

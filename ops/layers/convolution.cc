@@ -115,14 +115,14 @@ Type weight_of(const Arguments& a, const Value& x, std::int64_t out, const Shape
 }
 
 /// How the parameters begin.
-struct Begin {
+struct ParameterInits {
   bool bias = true;
   std::optional<Init> weight_init, bias_init;
 };
 
 template <class Arguments>
 Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
-               Arguments arguments, Begin begin) {
+               Arguments arguments, ParameterInits begin) {
   return [=](Value x, Line line) {
     const std::string name = fmt::format("{}{}d", stem_of(arguments), dimensions);
     if (!x.present()) {
@@ -164,15 +164,15 @@ Layer layer_of(std::size_t dimensions, std::int64_t out, SpatialNumbers numbers,
 Layer conv(std::size_t dimensions, std::int64_t out, SpatialNumbers kernel, ConvOptions o) {
   return layer_of(dimensions, out, std::move(kernel),
                   ConvArguments{o.stride, o.padding, o.dilation, o.groups},
-                  Begin{o.bias, o.weight_init, o.bias_init});
+                  ParameterInits{o.bias, o.weight_init, o.bias_init});
 }
 
-Layer transposed(std::size_t dimensions, std::int64_t out, SpatialNumbers kernel,
-                 ConvTransposeOptions o) {
+Layer conv_transpose(std::size_t dimensions, std::int64_t out, SpatialNumbers kernel,
+                     ConvTransposeOptions o) {
   return layer_of(
       dimensions, out, std::move(kernel),
       ConvTransposeArguments{o.stride, o.padding, o.output_padding, o.dilation, o.groups},
-      Begin{o.bias, o.weight_init, o.bias_init});
+      ParameterInits{o.bias, o.weight_init, o.bias_init});
 }
 
 /// `operands`: x, weight and, if there is one, a bias.
@@ -213,7 +213,7 @@ Value value_of(std::size_t dimensions, const Values& operands, const Arguments& 
   }                                                                                            \
   Layer conv_transpose##dimensions##d(std::int64_t out, SpatialNumbers kernel,                 \
                                       ConvTransposeOptions options) {                          \
-    return transposed(dimensions, out, std::move(kernel), std::move(options));                 \
+    return conv_transpose(dimensions, out, std::move(kernel), std::move(options));             \
   }                                                                                            \
   Value conv_transpose##dimensions##d(Value x, Value weight, ConvTransposeArguments arguments, \
                                       Line line) {                                             \

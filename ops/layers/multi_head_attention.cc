@@ -13,7 +13,7 @@ namespace metronome {
 namespace {
 
 using attention::HeadSizes;
-using Three = std::array<Value, 3>;  // query, key and value, or what is made of each
+using Streams = std::array<Value, 3>;  // query, key and value, or what is made of each
 
 /// x W^T + bias; an absent bias is none.
 Value linear_of(Value x, Value weight, Value bias, Line line) {
@@ -42,10 +42,10 @@ struct Rows {
 };
 
 /// Self-attention: one product, and where all have as many heads one copy that puts heads first.
-Three projected_at_once(Value x, Value weight, Value bias, const HeadSizes& sizes, Line line) {
+Streams project_at_once(Value x, Value weight, Value bias, const HeadSizes& sizes, Line line) {
   const Value sum = linear_of(x, weight, bias, line);
   const std::int64_t n = x.size(0), length = x.size(1), width = sizes.width();
-  Three result;
+  Streams result;
   if (sizes.kv_heads == sizes.heads) {
     const Value parts =
         permute(sum.reshape({n, length, 3, sizes.heads, width}), {2, 0, 3, 1, 4}, line);
@@ -63,8 +63,8 @@ Three projected_at_once(Value x, Value weight, Value bias, const HeadSizes& size
 }
 
 /// `in_proj_weight`, or a weight for each where key or value have widths of their own.
-Three make_weights(const Three& streams, const HeadSizes& sizes, const std::optional<Init>& init,
-                   Line line) {
+Streams make_weights(const Streams& streams, const HeadSizes& sizes,
+                     const std::optional<Init>& init, Line line) {
   Emitter* const graph = streams[0].emitter();
   const Element element = streams[0].element();
   const auto make = [&](const char* name, std::int64_t out, std::int64_t in) {
@@ -82,11 +82,11 @@ Three make_weights(const Three& streams, const HeadSizes& sizes, const std::opti
 }
 
 /// [N, heads, L, width] of queries, keys and values.
-Three heads_of(const Three& streams, const HeadSizes& sizes,
-               const MultiHeadAttentionOptions& options, Line line) {
+Streams heads_of(const Streams& streams, const HeadSizes& sizes,
+                 const MultiHeadAttentionOptions& options, Line line) {
   const Rows rows(sizes);
   const bool biased = options.bias;
-  const Three weights = make_weights(streams, sizes, options.weight_init, line);
+  const Streams weights = make_weights(streams, sizes, options.weight_init, line);
   for (const Value& weight : weights) {
     if (weight.poisoned()) return {weight, weight, weight};
   }
@@ -98,9 +98,9 @@ Three heads_of(const Three& streams, const HeadSizes& sizes,
     if (bias.poisoned()) return {bias, bias, bias};
   }
   const bool self = streams[1].id() == streams[0].id() && streams[2].id() == streams[0].id();
-  if (self) return projected_at_once(streams[0], weights[0], bias, sizes, line);
+  if (self) return project_at_once(streams[0], weights[0], bias, sizes, line);
   const bool packed = weights[0].id() == weights[1].id();
-  Three result;
+  Streams result;
   for (std::size_t i = 0; i < 3; ++i) {
     const Value weight = packed ? rows.of(i, weights[i], 0, line) : weights[i];
     const Value addend = biased ? rows.of(i, bias, 0, line) : Value();
@@ -112,11 +112,12 @@ Three heads_of(const Three& streams, const HeadSizes& sizes,
 /// Keys and values that are padding become zeros before they are projected: whatever they hold, the
 /// gradient of a projection is of the others alone. The query's own stream stays as it is, as its
 /// rows ask, too.
-Three without_padding(const Three& streams, const MultiHeadAttentionOptions& options, Line line) {
+Streams without_padding(const Streams& streams, const MultiHeadAttentionOptions& options,
+                        Line line) {
   const Value& padding = options.key_padding_mask;
   if (!padding.present() || padding.element() != bool_) return streams;
   const Value hidden = padding.reshape({padding.size(0), padding.size(1), 1}, line);
-  Three result = streams;
+  Streams result = streams;
   for (std::size_t i = 1; i < streams.size(); ++i) {
     if (streams[i].id() == streams[0].id()) continue;
     const bool as_before = i == 2 && streams[2].id() == streams[1].id();
@@ -125,8 +126,8 @@ Three without_padding(const Three& streams, const MultiHeadAttentionOptions& opt
   return result;
 }
 
-Value attended(Three streams, const HeadSizes& sizes, const MultiHeadAttentionOptions& options,
-               Line line) {
+Value attend_streams(Streams streams, const HeadSizes& sizes,
+                     const MultiHeadAttentionOptions& options, Line line) {
   if (!options.batch_first) {
     const bool one_key = streams[1].id() == streams[0].id();
     const bool one_value = streams[2].id() == streams[1].id();
@@ -149,10 +150,10 @@ Value attended(Three streams, const HeadSizes& sizes, const MultiHeadAttentionOp
        .enable_gqa = sizes.kv_heads != sizes.heads},
       line);
   const Value rows = heads.transpose(1, 2, line).reshape(streams[0].shape());
-  const attention::LinearAs out{.name = "out_proj",
-                                .bias = options.bias,
-                                .weight_init = options.out_init,
-                                .bias_init = options.bias_init.value_or(zeros())};
+  const attention::NamedLinear out{.name = "out_proj",
+                                   .bias = options.bias,
+                                   .weight_init = options.out_init,
+                                   .bias_init = options.bias_init.value_or(zeros())};
   const Value result = out(rows, sizes.embed, line);
   return options.batch_first ? result : result.transpose(0, 1, line);
 }
@@ -172,9 +173,9 @@ Value multi_head_as(std::string_view path, std::string_view called, Value x, std
     if (given.present()) operands.push_back(given);
   }
   const auto check = [&] { require_multi_head(x, key, value, sizes, options); };
-  return checked(called, operands, line, check, [&] {
+  return build_checked(called, operands, line, check, [&] {
     const PathScope scope(x.emitter(), path, PathScope::Kind::layer);
-    return attended({x, key, value}, sizes, options, line);
+    return attend_streams({x, key, value}, sizes, options, line);
   });
 }
 

@@ -64,7 +64,7 @@ Value rotated(Value x, const RotaryOptions& options, Line line) {
 }  // namespace
 
 Value rotary(Value x, RotaryOptions options, Line line) {
-  return attention::checked(
+  return attention::build_checked(
       "rotary", {x}, line, [&] { require_pairs(x, options.base); },
       [&] {
         const PathScope scope(x.emitter(), "rotary", PathScope::Kind::layer);
@@ -85,7 +85,7 @@ Layer positions(std::int64_t length, PositionsOptions options) {
         throw Requirement{fmt::format("rows for at most {} positions, but {}", length, x.size(1))};
       }
     };
-    return attention::checked("positions", {x}, line, check, [&] {
+    return attention::build_checked("positions", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "positions", PathScope::Kind::layer);
       const Value table =
           make_parameter(x.emitter(), "weight", {x.element(), {1, length, x.size(-1)}},
@@ -99,7 +99,7 @@ Layer positions(std::int64_t length, PositionsOptions options) {
 Layer sinusoidal_positions(SinusoidalOptions options) {
   return [=](Value x, Line line) {
     const auto check = [&] { require_pairs(x, options.base); };
-    return attention::checked("sinusoidal_positions", {x}, line, check, [&] {
+    return attention::build_checked("sinusoidal_positions", {x}, line, check, [&] {
       const PathScope scope(x.emitter(), "sinusoidal_positions", PathScope::Kind::layer);
       const Value waves = stack(
           {angles(x, options.base, sine, line), angles(x, options.base, cosine, line)}, -1, line);

@@ -155,10 +155,10 @@ Recurrent Sequence::run() const {
   } else {
     std::optional<Layer> between;
     if (options.dropout > 0) between = dropout(options.dropout);
-    results = recurrent::unrolled(
-        {kind, hidden, options.bidirectional, options.batch_first, nonlinearity, std::move(between),
-         x, start.hidden, start.cell, start.lengths, weights},
-        line);
+    results =
+        recurrent::unroll({kind, hidden, options.bidirectional, options.batch_first, nonlinearity,
+                           std::move(between), x, start.hidden, start.cell, start.lengths, weights},
+                          line);
   }
   if (results.empty()) return nothing();
   return {results[0], results[1], keeps_cell() ? results[2] : Value()};

@@ -22,7 +22,7 @@ namespace {
 /// `build()`; where it throws a Requirement, that is a mistake. Verbs on a value that is absent or
 /// poisoned say so themselves.
 template <class Build>
-Value built(std::string_view name, const Value& x, Line line, const Build& build) {
+Value build_or_refuse(std::string_view name, const Value& x, Line line, const Build& build) {
   if (!x.usable(line)) return x.reshape({}, line);
   const LineScope scope(x.emitter(line), line);
   try {
@@ -111,7 +111,7 @@ Value rearranged(const Value& x, const Shape& leading, const Shape& from,
 }  // namespace
 
 Value flatten(Value x, std::int64_t start, std::int64_t end, Line line) {
-  return built("flatten", x, line, [&] {
+  return build_or_refuse("flatten", x, line, [&] {
     const std::int64_t rank = x.rank();
     if (rank == 0) return x.reshape({1});
     const std::int64_t first = normalized_axis(start, rank);
@@ -129,7 +129,7 @@ Value flatten(Value x, std::int64_t start, std::int64_t end, Line line) {
 }
 
 Value pad(Value x, std::vector<std::int64_t> widths, double value, Line line) {
-  return built("pad", x, line, [&] {
+  return build_or_refuse("pad", x, line, [&] {
     const auto rank = static_cast<std::size_t>(x.rank());
     if (widths.size() % 2 != 0 || widths.size() / 2 > rank) {
       throw Requirement{
@@ -145,12 +145,13 @@ Value pad(Value x, std::vector<std::int64_t> widths, double value, Line line) {
 }
 
 Value interpolate(Value x, InterpolateOptions options, Line line) {
-  return built("interpolate", x, line,
-               [&] { return apply(Upsample{resizing_of(options, x.shape())}, {x}, line); });
+  return build_or_refuse("interpolate", x, line, [&] {
+    return apply(Upsample{resizing_of(options, x.shape())}, {x}, line);
+  });
 }
 
 Value pixel_shuffle(Value x, std::int64_t r, Line line) {
-  return built("pixel_shuffle", x, line, [&] {
+  return build_or_refuse("pixel_shuffle", x, line, [&] {
     const auto [leading, c, h, w] = image_of(x, r);
     if (c % (r * r) != 0) {
       throw Requirement{fmt::format("channels that {} divides, but {}", r * r, c)};
@@ -161,7 +162,7 @@ Value pixel_shuffle(Value x, std::int64_t r, Line line) {
 }
 
 Value pixel_unshuffle(Value x, std::int64_t r, Line line) {
-  return built("pixel_unshuffle", x, line, [&] {
+  return build_or_refuse("pixel_unshuffle", x, line, [&] {
     const auto [leading, c, h, w] = image_of(x, r);
     if (h % r != 0 || w % r != 0) {
       throw Requirement{

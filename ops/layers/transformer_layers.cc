@@ -8,8 +8,8 @@
 namespace metronome {
 namespace {
 
-using attention::dropped_out;
-using attention::LinearAs;
+using attention::apply_dropout;
+using attention::NamedLinear;
 
 void require_options(const TransformerLayerOptions& options) {
   attention::require_at_least_one("a dim_feedforward", options.dim_feedforward);
@@ -68,7 +68,7 @@ struct Stack {
       x = change;
       return;
     }
-    const Value sum = x + dropped_out(change, options.dropout, line);
+    const Value sum = x + apply_dropout(change, options.dropout, line);
     x = options.norm_first ? sum : normed(sum);
   }
 
@@ -83,13 +83,13 @@ struct Stack {
   void feed_forward(std::string_view norm) {
     const std::int64_t width = x.size(-1);
     add(norm, [&](Value y) {
-      const LinearAs first{
+      const NamedLinear first{
           .name = "linear1", .weight_init = options.weight_init, .bias_init = options.bias_init};
-      const LinearAs second{
+      const NamedLinear second{
           .name = "linear2", .weight_init = out_init(options), .bias_init = options.bias_init};
       const Value h = first(y, options.dim_feedforward, line);
       if (h.poisoned()) return h;
-      return second(dropped_out(options.activation(h, line), options.dropout, line), width, line);
+      return second(apply_dropout(options.activation(h, line), options.dropout, line), width, line);
     });
   }
 };
@@ -114,7 +114,7 @@ Layer transformer_encoder_layer(std::int64_t width, std::int64_t heads,
       require_width(x, width);
     };
     constexpr std::string_view kName = "transformer_encoder_layer";
-    return attention::checked(kName, {x}, line, check, [&] {
+    return attention::build_checked(kName, {x}, line, check, [&] {
       const PathScope scope(x.emitter(), kName, PathScope::Kind::layer);
       Stack stack{kName, options, line, x};
       stack.attend("norm1", "self_attn", heads, self_attention(options));
@@ -132,7 +132,7 @@ Layer transformer_decoder_layer(std::int64_t width, std::int64_t heads, Transfor
       require_width(x, width);
     };
     constexpr std::string_view kName = "transformer_decoder_layer";
-    return attention::checked(kName, {x, memory.stream}, line, check, [&] {
+    return attention::build_checked(kName, {x, memory.stream}, line, check, [&] {
       const PathScope scope(x.emitter(), kName, PathScope::Kind::layer);
       Stack stack{kName, options, line, x};
       stack.attend("norm1", "self_attn", heads, self_attention(options));
