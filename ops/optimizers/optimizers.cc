@@ -55,7 +55,7 @@ Values adam_scalars(const T& rule, Value update, double rate) {
 
 // A clipped gradient is the gradient times a factor: the update multiplies in its own pass, to the
 // same bits, and the product, which nothing else reads, is pruned.
-std::optional<std::pair<Value, Value>> factored(const Value& gradient) {
+std::optional<std::pair<Value, Value>> split_factor(const Value& gradient) {
   const auto* product = gradient.node().op->as<Elementwise>();
   if (product == nullptr || product->function != Function::mul) return std::nullopt;
   const auto operand = [](const Value& v, int i) { return Value(v.emitter(), v.node().inputs[i]); };
@@ -75,7 +75,7 @@ Values step(T op, Value parameter, Value gradient, std::span<const Value> moment
   Values in = {parameter, gradient};
   in.insert(in.end(), moments.begin(), moments.end());
   in.insert(in.end(), scalars.begin(), scalars.end());
-  if (const auto parts = factored(gradient)) {
+  if (const auto parts = split_factor(gradient)) {
     in[1] = parts->first;
     in.push_back(parts->second);
   }
@@ -90,7 +90,7 @@ struct TableGradient {
 };
 
 std::optional<TableGradient> table_gradient(const Value& gradient) {
-  const auto parts = factored(gradient);
+  const auto parts = split_factor(gradient);
   const Node& sum = (parts ? parts->first : gradient).node();
   if (sum.op->as<EmbeddingGrad>() == nullptr || sum.guard.present()) return std::nullopt;
   const auto operand = [&](int i) { return Value(gradient.emitter(), sum.inputs[i]); };

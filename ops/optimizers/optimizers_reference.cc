@@ -61,7 +61,8 @@ void sgd_step(const Sgd& rule, const Tensors& parameters, const Tensors& gradien
 }
 
 /// Those of `all` whose parameter has these scales.
-Tensors chosen(const Tensors& all, const std::vector<Scales>& scales, const Scales& these) {
+Tensors select_by_scales(const Tensors& all, const std::vector<Scales>& scales,
+                         const Scales& these) {
   Tensors tensors;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (scales[i] == these) tensors.push_back(all[i]);
@@ -115,9 +116,9 @@ void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, T
     if (scales.empty()) return step(rule, parameters, gradients, slots, update, Scales{});
     for (const Scales& these : std::set<Scales>(scales.begin(), scales.end())) {
       std::vector<Tensors> moments;
-      for (const Tensors& slot : slots) moments.push_back(chosen(slot, scales, these));
-      step(rule, chosen(parameters, scales, these), chosen(gradients, scales, these), moments,
-           update, these);
+      for (const Tensors& slot : slots) moments.push_back(select_by_scales(slot, scales, these));
+      step(rule, select_by_scales(parameters, scales, these),
+           select_by_scales(gradients, scales, these), moments, update, these);
     }
   };
   if (with_step(optimizer, run)) return;

@@ -21,7 +21,7 @@ Value number(Value like, double x) {
   return make_constant(like.emitter(), x, Type{f64, {}}, Line{});
 }
 
-Value counted(Value update) { return update.cast(f64); }
+Value update_as_f64(Value update) { return update.cast(f64); }
 
 std::string text(const ConstantRate& r) {
   if (r.steps == 0 || r.factor == 1) return fmt::format("{}", r.lr);
@@ -66,13 +66,14 @@ std::optional<Requirement> wrong(const StepDecay& r) {
 Value ConstantRate::at(Value update) const {
   const Value later = number(update, lr);
   if (steps == 0 || factor == 1) return later;
-  return where(counted(update) < static_cast<double>(steps), number(update, lr * factor), later);
+  return where(update_as_f64(update) < static_cast<double>(steps), number(update, lr * factor),
+               later);
 }
 double ConstantRate::at(std::int64_t update) const { return update < steps ? lr * factor : lr; }
 
 Value LinearWarmup::at(Value update) const {
   const auto n = static_cast<double>(steps);
-  return lr * (start + (end - start) * (minimum(counted(update), n) / n));
+  return lr * (start + (end - start) * (minimum(update_as_f64(update), n) / n));
 }
 double LinearWarmup::at(std::int64_t update) const {
   const auto n = static_cast<double>(steps);
@@ -81,7 +82,7 @@ double LinearWarmup::at(std::int64_t update) const {
 
 Value Cosine::at(Value update) const {
   const double turn = std::numbers::pi / static_cast<double>(steps);
-  return minimum + (lr - minimum) * 0.5 * (1 + cos(counted(update) * turn));
+  return minimum + (lr - minimum) * 0.5 * (1 + cos(update_as_f64(update) * turn));
 }
 double Cosine::at(std::int64_t update) const {
   const double turn = std::numbers::pi / static_cast<double>(steps);
@@ -90,7 +91,7 @@ double Cosine::at(std::int64_t update) const {
 
 Value StepDecay::at(Value update) const {
   // A cast to an integer is the floor of what is not negative.
-  const Value decays = (counted(update) / static_cast<double>(every)).cast(i64).cast(f64);
+  const Value decays = (update_as_f64(update) / static_cast<double>(every)).cast(i64).cast(f64);
   return lr * pow(gamma, decays);
 }
 double StepDecay::at(std::int64_t update) const {
@@ -110,13 +111,14 @@ Value LearningRate::at(Value update) const {
   const auto at_part = [&](const Part& part) {
     // A part that has not begun yet is evaluated, too, and then not chosen: keep it in its range.
     const Value own =
-        part.from == 0 ? update
-                       : maximum(counted(update) - static_cast<double>(part.from), 0.0).cast(i64);
+        part.from == 0
+            ? update
+            : maximum(update_as_f64(update) - static_cast<double>(part.from), 0.0).cast(i64);
     return std::visit([&](const auto& rate) { return rate.at(own); }, part.rate);
   };
   Value result = at_part(parts_[0]);
   for (std::size_t i = 1; i < parts_.size(); ++i) {
-    const Value begun = counted(update) >= static_cast<double>(parts_[i].from);
+    const Value begun = update_as_f64(update) >= static_cast<double>(parts_[i].from);
     result = where(begun, at_part(parts_[i]), result);
   }
   return result;
