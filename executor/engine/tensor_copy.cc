@@ -13,13 +13,13 @@
 
 namespace metronome::executor {
 
-bool fits(const Offered& offered, const Type& type) {
+bool fits(const CallerTensor& offered, const Type& type) {
   const Tensor& tensor = offered.tensor;
   return offered.instead.empty() && tensor.device == metronome::cpu &&
          tensor.element == type.element && tensor.sizes == type.shape;
 }
 
-void refuse(const Offered& offered, const std::string& required, const std::string& what,
+void refuse(const CallerTensor& offered, const std::string& required, const std::string& what,
             std::string_view way_out) {
   const std::string requires_ = fmt::format("{}: requires {}, but the tensor is", what, required);
   const Tensor& tensor = offered.tensor;
@@ -65,7 +65,7 @@ Shape order_to(const Shape& from, const Shape& to) {
 
 }  // namespace
 
-std::string given_as(const Offered& offered, const Type& type) {
+std::string given_as(const CallerTensor& offered, const Type& type) {
   if (!offered.instead.empty() && !offered.of_other_element) return "";
   const Tensor& tensor = offered.tensor;
   std::string way;

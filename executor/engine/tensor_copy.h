@@ -11,17 +11,17 @@
 namespace metronome::executor {
 
 /// A tensor, on the host, and of this type.
-bool fits(const Offered& offered, const Type& type);
+bool fits(const CallerTensor& offered, const Type& type);
 
 /// Says why the tensor cannot be copied into a place of type `required`: "graph "net": feed of "x":
 /// requires f32[2], but the tensor is f32[3]". Throws RunError.
 /// `way_out` stands behind it if the tensor is on the host and of an element type of Metronome's.
-[[noreturn]] void refuse(const Offered& offered, const std::string& required,
+[[noreturn]] void refuse(const CallerTensor& offered, const std::string& required,
                          const std::string& what, std::string_view way_out = "");
 
 /// How the tensor becomes one of this type, if it has the same numbers in another order or element
 /// type: "; give tensor.permute({0, 3, 1, 2}).to(at::kFloat)". Empty if it has not.
-std::string given_as(const Offered& offered, const Type& type);
+std::string given_as(const CallerTensor& offered, const Type& type);
 
 /// True if two shapes differ in their first sizes alone: those of a batch.
 bool differs_in_batch(const Shape& a, const Shape& b);

@@ -54,7 +54,7 @@ std::string instead_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-void show(const at::Tensor& from, Offered& as) {
+void show(const at::Tensor& from, CallerTensor& as) {
   as.instead.clear();
   as.of_other_element = false;
   as.tensor.owner.reset();
@@ -81,7 +81,7 @@ void show(const at::Tensor& from, Offered& as) {
 }
 
 Tensor from_torch(const at::Tensor& from) {
-  Offered offered;
+  CallerTensor offered;
   show(from, offered);
   if (!offered.instead.empty()) {
     throw RunError(

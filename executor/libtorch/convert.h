@@ -11,7 +11,7 @@ namespace metronome {
 /// to be read as long as `from` keeps them; a negated view or a zero tensor, which has no such
 /// bytes, is copied, and `as.tensor` owns the copy. `as` is written over: its vectors are used
 /// again, so that a feed of the same rank allocates nothing.
-void show(const at::Tensor& from, Offered& as);
+void show(const at::Tensor& from, CallerTensor& as);
 
 /// The tensor itself, whose bytes the result keeps. Throws RunError where `show` finds something
 /// else: "requires a dense tensor of f32, f64, i32, i64, bool, bf16 or f16 on the CPU, but the

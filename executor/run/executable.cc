@@ -17,7 +17,7 @@ namespace metronome {
 namespace {
 
 /// A tensor of the caller's own making, which may be none.
-void offer(const Tensor& tensor, Offered& as) {
+void offer(const Tensor& tensor, CallerTensor& as) {
   as.of_other_element = false;
   as.instead.clear();
   as.tensor = tensor;
@@ -121,12 +121,12 @@ Tensor Executable::get_tensor(std::string_view path) const {
   return own().storage_tensor(own().storage_of(path));
 }
 void Executable::set(std::string_view path, const Tensor& tensor) {
-  Offered offered;
+  CallerTensor offered;
   offer(tensor, offered);
   own().set_storage(own().storage_of(path), offered);
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
-  Offered offered;
+  CallerTensor offered;
   show(tensor, offered);
   own().set_storage(own().storage_of(path), offered);
 }

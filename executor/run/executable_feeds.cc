@@ -86,7 +86,7 @@ void Executable::Impl::refuse_feeds(Kind kind, const GraphChoice& choice) const 
 }
 
 void Executable::Impl::check_feed(Kind kind, const GraphChoice& choice, std::size_t index) const {
-  const Offered& offered = fed.feeds[index].offered;
+  const CallerTensor& offered = fed.feeds[index].offered;
   const Shape& sizes = offered.tensor.sizes;
   const std::size_t input = fed.inputs[index];
   std::vector<std::string> types;  // one for each shape of this input

@@ -274,7 +274,7 @@ Tensor Executable::Impl::fill(InputPlace place) {
   return executor::tensor_in({&input.block}, input.type);
 }
 
-void Executable::Impl::set_storage(std::size_t storage, const Offered& offered) {
+void Executable::Impl::set_storage(std::size_t storage, const CallerTensor& offered) {
   const Type& type = memory.storages[storage].type;
   if (!executor::fits(offered, type)) {
     executor::refuse(offered, to_string(type),

@@ -137,7 +137,7 @@ struct Executable::Impl {
   double read_scalar(std::size_t readable, std::int64_t step) const;
   /// A tensor over an input's memory; picks its shape.
   Tensor fill(InputPlace place);
-  void set_storage(std::size_t storage, const Offered& offered);
+  void set_storage(std::size_t storage, const CallerTensor& offered);
   /// Resets the states that `path` finds, or all of them if it is absent.
   void reset_states(std::optional<std::string_view> path);
   Tensor storage_tensor(std::size_t storage) const;

@@ -13,7 +13,7 @@ namespace metronome::executor {
 struct OfferedFeed {
   const Value* input = nullptr;  ///< absent if the input is given by name
   std::string_view name;
-  Offered offered;
+  CallerTensor offered;
 };
 
 /// The feeds of one call, as its library has them.

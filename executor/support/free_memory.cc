@@ -124,7 +124,7 @@ void look_at_limits(const std::string& proc, std::optional<FreeMemory>& free) {
   look(RLIMIT_DATA, "RLIMIT_DATA (ulimit -d)", "VmData");
 }
 
-std::string listed(std::vector<Needs::Part> parts) {
+std::string list_parts(std::vector<Needs::Part> parts) {
   std::size_t width = 0;
   for (const Needs::Part& part : parts) width = std::max(width, in_units(part.bytes).size());
   std::string text;
@@ -144,8 +144,8 @@ std::string listed(std::vector<Needs::Part> parts) {
   throw RunError(
       fmt::format("graph \"{}\" needs {} of memory, but {}{}{}{}\n"
                   "give it smaller shapes or a smaller batch, or more memory",
-                  graph, in_units(needs.bytes()), why, listed(needs.parts),
-                  values.empty() ? "" : "\nthe biggest values are", listed(values)));
+                  graph, in_units(needs.bytes()), why, list_parts(needs.parts),
+                  values.empty() ? "" : "\nthe biggest values are", list_parts(values)));
 }
 
 }  // namespace

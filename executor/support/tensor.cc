@@ -21,7 +21,7 @@ struct Dimension {
 
 /// The dimensions but those of one element, and with those made one that follow each other in
 /// memory.
-std::vector<Dimension> merged(const Tensor& tensor) {
+std::vector<Dimension> merge_dimensions(const Tensor& tensor) {
   const auto element = static_cast<std::int64_t>(size_of(tensor.element));
   std::vector<Dimension> dims;
   for (std::size_t d = 0; d < tensor.sizes.size(); ++d) {
@@ -115,7 +115,7 @@ Tensor contiguous_tensor(std::shared_ptr<void> owner, std::byte* data, const Typ
 
 void copy_row_major(std::byte* to, const Tensor& from) {
   if (from.numel() == 0) return;
-  const std::vector<Dimension> dims = merged(from);
+  const std::vector<Dimension> dims = merge_dimensions(from);
   switch (size_of(from.element)) {
     case 1:
       copy<1>(to, from.data, dims);

@@ -95,7 +95,7 @@ struct Extent {
 Extent extent_of(const Tensor& tensor);
 
 /// Another library's tensor, as Metronome sees it.
-struct Offered {
+struct CallerTensor {
   Tensor tensor = {};
   /// A description of it if it is no `Tensor`: "undefined", "Byte[2]", "Sparse; give
   /// tensor.to_dense()". Empty if it is one.

@@ -154,13 +154,13 @@ TEST_CASE("the last of all tensors over some bytes frees them, once") {
 TEST_CASE("what does not fit is refused, in words") {
   auto numbers = counted<float>(6);
   const Type required = {f32, {3, 2}};
-  const auto refused = [&](const Offered& offered, const char* message) {
+  const auto refused = [&](const CallerTensor& offered, const char* message) {
     CHECK_FALSE(executor::fits(offered, required));
     CHECK_THROWS_WITH_AS(
         executor::refuse(offered, to_string(required), "feed of \"x\"", "; pad it"), message,
         RunError);
   };
-  Offered offered = {over(numbers, f32, {3, 2}, {2, 1})};
+  CallerTensor offered = {over(numbers, f32, {3, 2}, {2, 1})};
   CHECK(executor::fits(offered, required));
   offered.tensor.device = cuda_device(1);
   refused(offered,

@@ -18,8 +18,8 @@
 namespace metronome::torch_test {
 namespace {
 
-Offered shown(const at::Tensor& tensor) {
-  Offered offered;
+CallerTensor shown(const at::Tensor& tensor) {
+  CallerTensor offered;
   show(tensor, offered);
   return offered;
 }
@@ -29,7 +29,7 @@ TEST_CASE("a tensor of libtorch is shown where it lies, with its strides") {
   for (const at::Tensor& tensor :
        {counted, counted.transpose(0, 2), counted.select(1, 2), counted.slice(2, 1, 4, 2),
         counted.select(0, 0).expand({5, 3, 4}), counted.flatten()[3], counted.slice(0, 1, 1)}) {
-    const Offered offered = shown(tensor);
+    const CallerTensor offered = shown(tensor);
     CHECK(offered.instead.empty());
     CHECK(offered.tensor.owner == nullptr);
     CHECK(offered.tensor.data == tensor.const_data_ptr());
@@ -60,17 +60,17 @@ TEST_CASE("each element type goes there and back") {
 
 TEST_CASE("numbers that libtorch keeps without their bytes are copied, and the copy kept") {
   const at::Tensor counted = at::arange(4, at::kFloat);
-  const Offered negated = shown(at::_neg_view(counted));
+  const CallerTensor negated = shown(at::_neg_view(counted));
   CHECK(negated.tensor.owner != nullptr);
   CHECK(to_torch(negated.tensor).equal(-counted));
-  const Offered zero = shown(at::_efficientzerotensor({2, 2}, at::kFloat));
+  const CallerTensor zero = shown(at::_efficientzerotensor({2, 2}, at::kFloat));
   CHECK(zero.tensor.owner != nullptr);
   CHECK(to_torch(zero.tensor).equal(at::zeros({2, 2})));
   CHECK(to_torch(from_torch(at::_neg_view(counted))).equal(-counted));
 }
 
 TEST_CASE("what is shown again is written over") {
-  Offered offered = shown(at::_neg_view(at::ones({4})));
+  CallerTensor offered = shown(at::_neg_view(at::ones({4})));
   show(at::Tensor(), offered);
   CHECK(offered.instead == "undefined");
   CHECK(offered.tensor.owner == nullptr);
@@ -140,7 +140,7 @@ TEST_CASE("the bytes are freed with the last tensor of either library") {
 TEST_CASE("empty tensors, with and without memory") {
   for (const Shape& sizes : {Shape{0}, Shape{3, 0}, Shape{0, 2}}) {
     const at::Tensor none = at::empty(sizes, at::kDouble);
-    const Offered offered = shown(none);
+    const CallerTensor offered = shown(none);
     CHECK(offered.tensor.type() == Type{f64, sizes});
     CHECK(offered.tensor.is_contiguous());
     CHECK(to_torch(offered.tensor).equal(none));
