@@ -202,10 +202,10 @@ const ir::Graph& leading(std::span<const GraphInModes> declared) {
 
 /// Each graph in each of its modes, then with each average in the place of parameters. Plans point
 /// at what they are made of, which is added to `graphs`.
-Planned plan_all(std::span<const GraphInModes> parts, const BatchShapes& shapes,
-                 const std::optional<MeanOps>& averages, const Backend& backend,
-                 const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
-  Planned planned;
+EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& shapes,
+                     const std::optional<MeanOps>& averages, const Backend& backend,
+                     const CompileOptions& options, std::deque<ir::Graph>& graphs, Report& report) {
+  EngineInput planned;
   std::map<std::string, Layout> kept;  // as the first plan of a storage keeps it
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,
                         const std::string& average) {
@@ -258,7 +258,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   FirstChoices first_choices(options, report);
   const BatchShapes shapes(declared);
   std::deque<ir::Graph> graphs;
-  Planned planned = plan_all(parts, shapes, averages, *backend, options, graphs, report);
+  EngineInput planned = plan_all(parts, shapes, averages, *backend, options, graphs, report);
   first_choices.tell();
 
   // The memory that all plans share.

@@ -150,7 +150,7 @@ double KeepWhole::seconds_of(const ir::Graph& graph, double enough) {
       seconds += known->seconds;
       continue;
     }
-    const Kernels::Fastest fastest =
+    const Kernels::FastestCandidate fastest =
         kernels_.fastest(node, inputs, kernels_.candidates(node, inputs));
     all.push_back({node.op.get(), inputs, fastest.seconds});
     seconds += fastest.seconds;

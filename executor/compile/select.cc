@@ -91,7 +91,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
       } else if (options.tune == Tune::measure &&
                  (!free || bench_bytes(inputs, node, candidates) <= free->bytes)) {
         const LoadWatch watch;
-        const Kernels::Fastest fastest = kernels.fastest(node, inputs, candidates);
+        const Kernels::FastestCandidate fastest = kernels.fastest(node, inputs, candidates);
         chosen = fastest.index;
         for (std::size_t k = 0; k < fastest.of_each.size(); ++k) {
           choice.candidates[k].microseconds = fastest.of_each[k] * 1e6;

@@ -3,7 +3,7 @@
 namespace metronome::executor::cpu {
 
 CpuKernel bind_node(const CpuTable& table, const Plan& plan, std::int32_t index,
-                    const Locate& locate, std::byte* scratch, CpuFault fault) {
+                    const Locator& locate, std::byte* scratch, CpuFault fault) {
   const Node& node = plan.graph.nodes()[index];
   const Types inputs = plan.graph.operands(node);
   std::vector<void*> input_data, output_data;

@@ -14,6 +14,6 @@ namespace metronome::executor::cpu {
 /// The kernel of one node over the memory that `locate` gives. `scratch` is 64-byte aligned and
 /// holds what the chosen candidate asked for.
 CpuKernel bind_node(const CpuTable& table, const Plan& plan, std::int32_t node,
-                    const Locate& locate, std::byte* scratch, CpuFault fault = {});
+                    const Locator& locate, std::byte* scratch, CpuFault fault = {});
 
 }  // namespace metronome::executor::cpu

@@ -60,7 +60,7 @@ class ReplayBackend final : public CpuBackend {
   Needs host_needs(std::span<const Plan> plans, std::size_t) const override {
     return needs_of_arena(plans);
   }
-  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+  std::unique_ptr<Engine> engine(EngineInput planned, const Memory& memory, Report&) override {
     return make_cpu_replay(std::move(planned.plans), memory, table(),
                            {.poison = options().poison, .watch = options().watch});
   }
@@ -80,7 +80,7 @@ class StepwiseBackend final : public CpuBackend {
     add_biggest(plans, needs);
     return needs;
   }
-  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+  std::unique_ptr<Engine> engine(EngineInput planned, const Memory& memory, Report&) override {
     return make_stepwise(std::move(planned.plans), memory, table(),
                          {.watch = options().watch, .observer = options().observer});
   }

@@ -89,7 +89,7 @@ class Race {
   Race(const CpuTable& table, const Node& node, const TimedWork& work)
       : node_(node), work_(work), bench_(table, *node.op, work) {}
 
-  Kernels::Fastest run() {
+  Kernels::FastestCandidate run() {
     for (const Candidate& candidate : work_.candidates) {
       Runner& runner = runners_.emplace_back(Runner{bench_.bind(candidate)});
       runner.best = seconds(runner, 1);  // first touch, just-in-time code
@@ -165,7 +165,7 @@ class Race {
     }
   }
 
-  Kernels::Fastest fastest() const {
+  Kernels::FastestCandidate fastest() const {
     std::optional<std::size_t> winner;
     std::vector<double> of_each(runners_.size());
     for (std::size_t i = 0; i < runners_.size(); ++i) {
@@ -200,8 +200,8 @@ class CpuKernels final : public Kernels {
   std::vector<Candidate> candidates(const Node& node, std::span<const Type> inputs) const override {
     return table_.of(*node.op).candidates(*node.op, {inputs, node.types, options_.threads});
   }
-  Fastest fastest(const Node& node, std::span<const Type> inputs,
-                  std::span<const Candidate> candidates) const override {
+  FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
+                           std::span<const Candidate> candidates) const override {
     TimedWork work{.inputs = {inputs.begin(), inputs.end()},
                    .outputs = node.types,
                    .candidates = {candidates.begin(), candidates.end()}};

@@ -51,7 +51,7 @@ class CpuPlanReplay {
     }
     bases_.input = [&memory](const Input& input) { return memory.input(input); };
     for (const Block& block : readable_blocks_) bases_.readables.push_back(block.data());
-    const Locate locate = [this](ValueId id) { return address(id); };
+    const Locator locate = [this](ValueId id) { return address(id); };
     std::vector<Poison> poisons;
     if (checks.poison) poisons = poison_after_each();
     std::optional<CpuWatch> watch;
@@ -137,7 +137,7 @@ class CpuPlanReplay {
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
-  InBlock readable(std::size_t index) const {
+  BlockPlace readable(std::size_t index) const {
     const ValueId value = plan_.graph.readables()[index].value;
     const plan::Place& place = plan_.memory.places[value.node][value.output];
     if (place.in != plan::Place::In::readable) throw InternalError("a readable value in the arena");
@@ -239,11 +239,11 @@ class CpuPlanReplay {
   std::size_t first_write_ = std::numeric_limits<std::size_t>::max();  // step that writes a storage
 };
 
-class CpuReplay final : public PerPlan<CpuPlanReplay> {
+class CpuReplay final : public RunnerEngine<CpuPlanReplay> {
  public:
   CpuReplay(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
             const CpuChecks& checks)
-      : PerPlan(memory) {
+      : RunnerEngine(memory) {
     std::size_t bytes = 0;
     for (const Plan& plan : plans) bytes = std::max(bytes, plan.memory.arena_bytes);
     arena_ = Block(bytes);

@@ -24,7 +24,7 @@ struct CpuWatch::State {
   static bool has(const NonFinite& found, int k) { return k == 0 ? found.nan : found.infinity; }
 };
 
-CpuWatch::CpuWatch(const Plan& plan, const Memory& memory, const Locate& locate, FaultSlot& faults,
+CpuWatch::CpuWatch(const Plan& plan, const Memory& memory, const Locator& locate, FaultSlot& faults,
                    std::size_t base)
     : plan_(plan),
       locate_(locate),

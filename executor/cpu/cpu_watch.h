@@ -17,7 +17,7 @@ namespace metronome::executor::cpu {
 class CpuWatch {
  public:
   /// The plan's nodes count from `base` on. Its arguments must outlive it.
-  CpuWatch(const Plan& plan, const Memory& memory, const Locate& locate, FaultSlot& faults,
+  CpuWatch(const Plan& plan, const Memory& memory, const Locator& locate, FaultSlot& faults,
            std::size_t base);
 
   /// Runs before a step's kernels.
@@ -28,7 +28,7 @@ class CpuWatch {
  private:
   struct State;
   const Plan& plan_;
-  Locate locate_;
+  Locator locate_;
   CpuFault fault_;
   std::size_t base_;
   std::shared_ptr<State> state_;

@@ -34,7 +34,7 @@ class Walk {
         values_[i].push_back(absent ? Block() : Block(node.types[k].bytes()));
       }
     }
-    const Locate locate = [this](ValueId id) { return address(id); };
+    const Locator locate = [this](ValueId id) { return address(id); };
     std::optional<CpuWatch> watch;
     if (checks.watch) add(watch.emplace(plan_, memory, locate, faults, base).begin(), nullptr, -1);
     for (std::size_t step = 0; step < plan_.schedule.order.size(); ++step) {
@@ -55,7 +55,7 @@ class Walk {
           {storages_[a.storage.index], address(a.value), graph.type(a.value).bytes()});
     }
     for (const Readable& r : graph.readables()) {
-      readables_.push_back(r.value.present() ? in_block(r.value) : InBlock{});
+      readables_.push_back(r.value.present() ? in_block(r.value) : BlockPlace{});
     }
   }
 
@@ -77,7 +77,7 @@ class Walk {
   const Type& readable_type(std::size_t index) const {
     return plan_.graph.type(plan_.graph.readables()[index].value);
   }
-  InBlock readable(std::size_t index) const { return readables_[index]; }
+  BlockPlace readable(std::size_t index) const { return readables_[index]; }
 
  private:
   struct Copied {
@@ -86,7 +86,7 @@ class Walk {
     std::size_t bytes;
   };
 
-  InBlock in_block(ValueId value) const {
+  BlockPlace in_block(ValueId value) const {
     std::size_t offset = 0;
     while (const auto view = view_of(plan_.graph, value)) {
       value = view->of;
@@ -128,19 +128,19 @@ class Walk {
   std::vector<std::byte*> storages_;        // [StorageId of the graph]
   std::vector<std::vector<Block>> values_;  // [node][output]
   std::vector<Block> scratch_;
-  std::vector<Copied> assigned_;    // at the end of a step
-  std::vector<InBlock> readables_;  // no block where the plan does not compute it
+  std::vector<Copied> assigned_;       // at the end of a step
+  std::vector<BlockPlace> readables_;  // no block where the plan does not compute it
   std::vector<CpuKernel> kernels_;
   std::vector<const bool*> guards_;  // [kernel] null: always
   std::vector<std::int32_t> nodes_;  // [kernel] below zero: a look of `watch`
   std::shared_ptr<Observer> observer_;
 };
 
-class Stepwise final : public PerPlan<Walk> {
+class Stepwise final : public RunnerEngine<Walk> {
  public:
   Stepwise(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
            const StepwiseChecks& checks)
-      : PerPlan(memory) {
+      : RunnerEngine(memory) {
     for (Plan& plan : plans) {
       add(std::make_unique<Walk>(std::move(plan), memory, table, checks, faults(), next_place()));
     }

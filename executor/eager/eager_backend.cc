@@ -63,7 +63,7 @@ class EagerBackend final : public Backend {
     return on_host() ? cpu::needs_of_arena(plans) : Needs{};
   }
 
-  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+  std::unique_ptr<Engine> engine(EngineInput planned, const Memory& memory, Report&) override {
     std::vector<EagerPlan> plans;
     const OpPtr averages = ranks_ ? ranks_->averages(0).whole : nullptr;
     for (std::size_t i = 0; i < planned.plans.size(); ++i) {

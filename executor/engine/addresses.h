@@ -11,7 +11,7 @@
 namespace metronome::executor {
 
 /// Returns the address of a value of the plan's graph; null for a saved output that nothing reads.
-using Locate = std::function<std::byte*(ValueId)>;
+using Locator = std::function<std::byte*(ValueId)>;
 
 /// The addresses at which a plan's memory begins, on the host or on a device.
 struct Bases {

@@ -21,7 +21,7 @@
 namespace metronome::executor {
 
 /// The parts of which an engine is made, plan by plan.
-struct Planned {
+struct EngineInput {
   std::vector<Plan> plans;
   /// [plan] The declaration from which it was made, limited to the results asked of its mode. Valid
   /// only while the engine is made.
@@ -61,7 +61,8 @@ class Backend {
   /// Steps that may be in flight: a value can be read as each of these left it.
   virtual int slots() const { return 1; }
   /// `memory` outlives the engine. `report` gains what the engine measured.
-  virtual std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report& report) = 0;
+  virtual std::unique_ptr<Engine> engine(EngineInput planned, const Memory& memory,
+                                         Report& report) = 0;
 };
 
 }  // namespace metronome::executor

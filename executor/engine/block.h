@@ -65,7 +65,7 @@ class Block {
 };
 
 /// The place of a value in a block.
-struct InBlock {
+struct BlockPlace {
   const Block* block = nullptr;
   std::size_t offset = 0;  ///< bytes
 

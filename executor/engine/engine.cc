@@ -19,7 +19,7 @@ double Engine::scalar(PlanId plan, std::size_t index, std::int64_t step) const {
   return scalar(plan, index);
 }
 
-Tensor tensor_in(const InBlock& place, const Type& type) {
+Tensor tensor_in(const BlockPlace& place, const Type& type) {
   return contiguous_tensor(place.block->owner(), place.data(), type);
 }
 

@@ -67,7 +67,7 @@ class Engine {
   virtual std::byte* feed(std::size_t index) = 0;
   /// The first `bytes` of that memory hold what is fed: the engine may begin to carry them away.
   /// Called behind each part of a large feed and at its end, with more bytes each time.
-  virtual void fed(std::size_t index, std::size_t bytes) {
+  virtual void advance_feed(std::size_t index, std::size_t bytes) {
     static_cast<void>(index);
     static_cast<void>(bytes);
   }
@@ -100,7 +100,7 @@ class Engine {
 };
 
 /// A tensor that shows bytes of a block and keeps the block's bytes, alone, as long as it lives.
-Tensor tensor_in(const InBlock& place, const Type& type);
+Tensor tensor_in(const BlockPlace& place, const Type& type);
 /// The number at `data`.
 double number_at(const void* data, Element element);
 

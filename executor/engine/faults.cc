@@ -42,12 +42,12 @@ class Makers {
   /// Whose numbers a floating value holds.
   const std::vector<int>& of(ValueId id) {
     auto& known = behind_[id.node];
-    if (!known) known = found(id);
+    if (!known) known = find(id);
     return *known;
   }
 
  private:
-  std::vector<int> found(ValueId id) {
+  std::vector<int> find(ValueId id) {
     const Node& node = graph_.node(id);
     if (const Input* input = node.op->as<Input>()) {
       return {-1 - source_of_input(memory_.find(*input))};
@@ -86,7 +86,7 @@ class Makers {
 /// into the sign's place, which all other bits are cleared for. Blocks of a constant size let the
 /// compiler take vectors.
 template <class Bits, Bits kExponent, Bits kLowest>
-NonFinite examined(const std::byte* data, std::int64_t count) {
+NonFinite examine(const std::byte* data, std::int64_t count) {
   constexpr std::int64_t kBlock = 64;
   constexpr Bits kSign = kExponent + kLowest;
   NonFinite found;
@@ -194,16 +194,16 @@ std::vector<int> makers_of(const ir::Graph& graph, ValueId value, const Memory& 
 NonFinite non_finite_in(const void* data, const Type& type) {
   const auto* bytes = static_cast<const std::byte*>(data);
   if (type.element == f32) {
-    return examined<std::uint32_t, 0x7F800000u, 0x00800000u>(bytes, type.numel());
+    return examine<std::uint32_t, 0x7F800000u, 0x00800000u>(bytes, type.numel());
   }
   if (type.element == f64) {
-    return examined<std::uint64_t, 0x7FF0000000000000u, 0x0010000000000000u>(bytes, type.numel());
+    return examine<std::uint64_t, 0x7FF0000000000000u, 0x0010000000000000u>(bytes, type.numel());
   }
   if (type.element == bf16) {
-    return examined<std::uint16_t, 0x7F80u, 0x0080u>(bytes, type.numel());
+    return examine<std::uint16_t, 0x7F80u, 0x0080u>(bytes, type.numel());
   }
   if (type.element == f16) {
-    return examined<std::uint16_t, 0x7C00u, 0x0400u>(bytes, type.numel());
+    return examine<std::uint16_t, 0x7C00u, 0x0400u>(bytes, type.numel());
   }
   return {};
 }

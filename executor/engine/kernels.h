@@ -25,7 +25,7 @@ class Kernels {
   /// kernels of an op that has an expansion do not take such operands.
   virtual std::vector<Candidate> candidates(const Node& node,
                                             std::span<const Type> inputs) const = 0;
-  struct Fastest {
+  struct FastestCandidate {
     std::size_t index = 0;
     TimedBy by = TimedBy::host_clock;  ///< all of them alike
     double seconds = 0;
@@ -35,8 +35,8 @@ class Kernels {
     bool steady = true;
   };
   /// The fastest candidate, timed on scratch memory.
-  virtual Fastest fastest(const Node& node, std::span<const Type> inputs,
-                          std::span<const Candidate> candidates) const = 0;
+  virtual FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
+                                   std::span<const Candidate> candidates) const = 0;
 
   /// False if no choice is worth looking up or timing, as its kernels do not run: the fixed rule
   /// decides.

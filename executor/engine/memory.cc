@@ -20,7 +20,7 @@ void Memory::hand_out(std::size_t input) {
   const std::byte* begin = inputs[input].block.data();
   const std::size_t bytes = inputs[input].type.bytes();
   if (bytes == 0) return;
-  const auto after = std::ranges::upper_bound(handed_out, begin, {}, &HandedOut::begin);
+  const auto after = std::ranges::upper_bound(handed_out, begin, {}, &HandedOutMemory::begin);
   handed_out.insert(after, {begin, begin + bytes, input});
 }
 

@@ -23,7 +23,7 @@ struct InputMemory {
 };
 
 /// The memory of an input that users have tensors over.
-struct HandedOut {
+struct HandedOutMemory {
   const std::byte* begin = nullptr;
   const std::byte* end = nullptr;
   std::size_t input = 0;  ///< index into `Memory::inputs`
@@ -40,7 +40,7 @@ struct Memory {
   std::vector<InputMemory> inputs;
   /// [declared graph][input that it declares, in its own order]: index into `inputs`.
   std::vector<std::vector<std::size_t>> inputs_of;
-  std::vector<HandedOut> handed_out;  ///< by address; those of no bytes are left out
+  std::vector<HandedOutMemory> handed_out;  ///< by address; those of no bytes are left out
 
   /// The block that users see. If plans keep the storage in a layout, they have a block of their
   /// own: `show` copies theirs to this one, `keep` this one to theirs.

@@ -14,9 +14,9 @@ namespace metronome::executor {
 /// `Runner` has run(), plan(), readable(index) (an InBlock) and readable_type(index); its kernels
 /// report to `faults()`, from `next_place()` on.
 template <class Runner>
-class PerPlan : public Engine {
+class RunnerEngine : public Engine {
  public:
-  explicit PerPlan(const Memory& memory) : memory_(memory) {}
+  explicit RunnerEngine(const Memory& memory) : memory_(memory) {}
 
   void run(PlanId plan) override {
     of(plan).run();

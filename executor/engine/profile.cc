@@ -22,7 +22,7 @@ void add(ProfilePart& part, const ProfilePart& more) {
 }
 
 template <class Name>
-std::vector<ProfilePart> grouped(const Profile& profile, const Name& name_of_kernel) {
+std::vector<ProfilePart> group_kernels(const Profile& profile, const Name& name_of_kernel) {
   std::vector<ProfilePart> parts;
   for (const KernelTime& kernel : profile.kernels) {
     const std::string name(name_of_kernel(kernel));
@@ -137,21 +137,21 @@ double Profile::microseconds() const {
 }
 
 std::vector<ProfilePart> by_op(const Profile& profile) {
-  return grouped(profile, [](const KernelTime& kernel) {
+  return group_kernels(profile, [](const KernelTime& kernel) {
     return kernel.members.empty() ? kernel.op : fmt::format("group of {}", kernel.members);
   });
 }
 std::vector<ProfilePart> by_line(const Profile& profile) {
-  return grouped(profile, [](const KernelTime& kernel) {
+  return group_kernels(profile, [](const KernelTime& kernel) {
     return kernel.line.empty() ? std::string("(no line)") : kernel.line;
   });
 }
 std::vector<ProfilePart> by_phase(const Profile& profile) {
-  return grouped(profile, [](const KernelTime& kernel) { return name_of(kernel.phase); });
+  return group_kernels(profile, [](const KernelTime& kernel) { return name_of(kernel.phase); });
 }
 std::vector<ProfilePart> by_scope(const Profile& profile, int depth) {
-  return grouped(profile,
-                 [&](const KernelTime& kernel) { return scope_of(kernel, std::max(depth, 1)); });
+  return group_kernels(
+      profile, [&](const KernelTime& kernel) { return scope_of(kernel, std::max(depth, 1)); });
 }
 
 std::string to_string(const Profile& profile) {
@@ -166,7 +166,7 @@ std::string to_string(const Profile& profile) {
   text += table("line", longest(by_line(profile), kLongestParts), total);
   text += table("op", longest(by_op(profile), kLongestParts), total);
   std::vector<ProfilePart> kernels =
-      grouped(profile, [](const KernelTime& kernel) { return kernel.kernel; });
+      group_kernels(profile, [](const KernelTime& kernel) { return kernel.kernel; });
   if (kernels.size() > kLongestKernels) kernels.resize(kLongestKernels);
   text += table("the longest kernels", kernels, total);
   return text;

@@ -65,7 +65,7 @@ Shape order_to(const Shape& from, const Shape& to) {
 
 }  // namespace
 
-std::string given_as(const CallerTensor& offered, const Type& type) {
+std::string describe_conversion(const CallerTensor& offered, const Type& type) {
   if (!offered.instead.empty() && !offered.of_other_element) return "";
   const Tensor& tensor = offered.tensor;
   std::string way;

@@ -21,7 +21,7 @@ bool fits(const CallerTensor& offered, const Type& type);
 
 /// How the tensor becomes one of this type, if it has the same numbers in another order or element
 /// type: "; give tensor.permute({0, 3, 1, 2}).to(at::kFloat)". Empty if it has not.
-std::string given_as(const CallerTensor& offered, const Type& type);
+std::string describe_conversion(const CallerTensor& offered, const Type& type);
 
 /// True if two shapes differ in their first sizes alone: those of a batch.
 bool differs_in_batch(const Shape& a, const Shape& b);

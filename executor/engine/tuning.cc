@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kFormat = "metronome-tuning-1";
 
 /// Why a file cannot be used.
-struct Wrong {
+struct FileRefusal {
   std::string why;
   bool damaged = false;  ///< it was read, and makes no sense
 };
@@ -33,14 +33,15 @@ struct Wrong {
 /// The file's bytes; nothing where there is no such file.
 std::optional<std::string> text_of(const std::string& path) {
   const auto unreadable = [](int error) {
-    return Wrong{fmt::format("it cannot be read: {}", std::generic_category().message(error))};
+    return FileRefusal{
+        fmt::format("it cannot be read: {}", std::generic_category().message(error))};
   };
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
   if (error) throw unreadable(error.value());
-  if (std::filesystem::is_directory(status)) throw Wrong{"it is a directory"};
-  if (!std::filesystem::is_regular_file(status)) throw Wrong{"it is not a regular file"};
+  if (std::filesystem::is_directory(status)) throw FileRefusal{"it is a directory"};
+  if (!std::filesystem::is_regular_file(status)) throw FileRefusal{"it is not a regular file"};
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
@@ -49,12 +50,12 @@ std::optional<std::string> text_of(const std::string& path) {
   return text.str();
 }
 
-/// Throws Wrong.
+/// Throws FileRefusal.
 TunedChoices choices_in(const std::string& path) {
   if (path.empty()) return {};
   const std::optional<std::string> text = text_of(path);
   if (!text) return {};
-  const auto refuse = [](std::string why) { throw Wrong{std::move(why), true}; };
+  const auto refuse = [](std::string why) { throw FileRefusal{std::move(why), true}; };
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
   if (text->empty()) refuse("it is empty");
   if (json.is_discarded()) refuse("it is not JSON");
@@ -76,7 +77,7 @@ TunedChoices choices_in(const std::string& path) {
 TunedChoices read_choices(const std::string& path) {
   try {
     return choices_in(path);
-  } catch (const Wrong& wrong) {
+  } catch (const FileRefusal& wrong) {
     throw RunError(
         fmt::format("{}: cannot be used as a tuning file: {}; delete it, or name another "
                     "one with CompileOptions::tuning_file or, if that is empty, METRONOME_TUNING",
@@ -109,7 +110,7 @@ std::string TuningFile::usable(const std::string& path) {
   try {
     choices_in(path);
     return path;
-  } catch (const Wrong& wrong) {
+  } catch (const FileRefusal& wrong) {
     const std::string aside = path + ".damaged";
     std::error_code error;
     if (wrong.damaged) std::filesystem::rename(path, aside, error);

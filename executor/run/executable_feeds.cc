@@ -110,7 +110,8 @@ void Executable::Impl::check_feed(Kind kind, const GraphChoice& choice, std::siz
         "together: compile({&a, &b})";
   }
   for (const std::size_t k : having) {
-    if (way_out.empty()) way_out = executor::given_as(offered, input_memory({k, input}).type);
+    if (way_out.empty())
+      way_out = executor::describe_conversion(offered, input_memory({k, input}).type);
   }
   executor::refuse(offered, fmt::format("{}", fmt::join(types, " or ")),
                    fmt::format("{}: feed of \"{}\"", prefix(), any.name), way_out);
@@ -159,8 +160,9 @@ std::vector<Tensor> Executable::Impl::set_aside(std::size_t k) const {
   for (std::size_t f = 0; f < fed.feeds.size(); ++f) {
     const Tensor& tensor = fed.feeds[f].offered.tensor;
     const Extent bytes = extent_of(tensor);
-    auto place = std::ranges::upper_bound(memory.handed_out, bytes.begin, {},
-                                          [&](const executor::HandedOut& h) { return h.end; });
+    auto place =
+        std::ranges::upper_bound(memory.handed_out, bytes.begin, {},
+                                 [&](const executor::HandedOutMemory& h) { return h.end; });
     for (; place != memory.handed_out.end() && place->begin < bytes.end; ++place) {
       const auto& own = declared[k].inputs;
       const auto written = std::ranges::find(own, place->input);
@@ -185,12 +187,12 @@ void Executable::Impl::copy_feed(std::size_t index, const Tensor& from) {
   const bool apart = stored != nullptr && (to + bytes <= stored || stored + bytes <= to);
   if (!apart) {
     executor::copy_into(to, from);
-    return engine->fed(index, bytes);
+    return engine->advance_feed(index, bytes);
   }
   for (std::size_t at = 0; at < bytes; at += kPart) {
     const std::size_t part = std::min(kPart, bytes - at);
     std::memcpy(to + at, stored + at, part);
-    engine->fed(index, at + part);
+    engine->advance_feed(index, at + part);
   }
 }
 

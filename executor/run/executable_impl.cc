@@ -279,7 +279,7 @@ void Executable::Impl::set_storage(std::size_t storage, const CallerTensor& offe
   if (!executor::fits(offered, type)) {
     executor::refuse(offered, to_string(type),
                      fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path),
-                     executor::given_as(offered, type));
+                     executor::describe_conversion(offered, type));
   }
   executor::copy_into(memory.plain(storage).data(), offered.tensor);
   push(storage);

@@ -47,7 +47,7 @@ class ChangedSettings final : public executor::Backend {
     return base_->host_needs(plans, inputs);
   }
   int slots() const override { return base_->slots(); }
-  std::unique_ptr<executor::Engine> engine(executor::Planned planned,
+  std::unique_ptr<executor::Engine> engine(executor::EngineInput planned,
                                            const executor::Memory& memory,
                                            Report& report) override {
     return base_->engine(std::move(planned), memory, report);

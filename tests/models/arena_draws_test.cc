@@ -31,7 +31,8 @@ class Drawn final : public executor::Kernels {
     const std::string key = fmt::format("{} {}", seed_, executor::describe(node, in));
     return {all[hash_of(key) % all.size()]};
   }
-  Fastest fastest(const Node&, std::span<const Type>, std::span<const Candidate>) const override {
+  FastestCandidate fastest(const Node&, std::span<const Type>,
+                           std::span<const Candidate>) const override {
     return {};
   }
 

@@ -100,7 +100,8 @@ class GraphBackend final : public CudaBackend {
   using CudaBackend::CudaBackend;
 
   std::string name() const override { return driver_->computes() ? "cuda_graph" : "null"; }
-  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report& report) override {
+  std::unique_ptr<Engine> engine(EngineInput planned, const Memory& memory,
+                                 Report& report) override {
     return make_cuda_replay(std::move(planned.plans), memory, driver_, table_, cuda_, watches_,
                             world_.get(), report);
   }
@@ -124,7 +125,7 @@ class StepwiseBackend final : public CudaBackend {
     if (observer_ != nullptr) return {0};
     return CudaBackend::buckets(mode);
   }
-  std::unique_ptr<Engine> engine(Planned planned, const Memory& memory, Report&) override {
+  std::unique_ptr<Engine> engine(EngineInput planned, const Memory& memory, Report&) override {
     return make_cuda_stepwise(std::move(planned.plans), memory, driver_, table_, cuda_, watches_,
                               observer_);
   }

@@ -395,8 +395,9 @@ class CudaReplay final : public Engine {
     const InputMemory& input = shared_.memory.inputs[index];
     return input.handed_out ? input.block.data() : shared_.inputs.feed(begin_step(), index);
   }
-  void fed(std::size_t index, std::size_t bytes) override {
-    if (!shared_.memory.inputs[index].handed_out) shared_.inputs.fed(begin_step(), index, bytes);
+  void advance_feed(std::size_t index, std::size_t bytes) override {
+    if (!shared_.memory.inputs[index].handed_out)
+      shared_.inputs.advance_feed(begin_step(), index, bytes);
   }
   bool feed_from(std::size_t index, const std::byte* from) override {
     if (shared_.memory.inputs[index].handed_out) return false;

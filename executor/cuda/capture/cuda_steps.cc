@@ -75,7 +75,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
       places_[i].push_back(absent ? nullptr : values_.data() + offsets[i][k]);
     }
   }
-  const Locate locate = [this](ValueId id) { return address(id); };
+  const Locator locate = [this](ValueId id) { return address(id); };
   const program::CudaBinding binding{table, driver.properties(), constants_, faults, base, tf32};
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];

@@ -250,8 +250,8 @@ class CudaKernels final : public Kernels {
   /// is noise, but against our own kernel, which may begin early. Libraries' candidates that fail,
   /// give other bits in a second run, another result than our own kernel, or a much less exact one
   /// than the others are left out. Throws RunError where none is left.
-  Fastest fastest(const Node& node, std::span<const Type> inputs,
-                  std::span<const Candidate> candidates) const override {
+  FastestCandidate fastest(const Node& node, std::span<const Type> inputs,
+                           std::span<const Candidate> candidates) const override {
     Bench bench(driver_, stream_, table_, node, inputs, tf32_);
     bench.make_scratch(candidates);
     struct Run {
@@ -308,8 +308,8 @@ class CudaKernels final : public Kernels {
                      name_of(run.repeated.by()));
       if (cost(run) < 0.97 * cost(*found)) found = &run;
     }
-    Fastest fastest{found->candidate, found->repeated.by(), found->best * 1e-3,
-                    std::vector<double>(candidates.size())};
+    FastestCandidate fastest{found->candidate, found->repeated.by(), found->best * 1e-3,
+                             std::vector<double>(candidates.size())};
     for (const Run& run : runs) fastest.of_each[run.candidate] = run.best * 1e-3;
     return fastest;
   }

@@ -50,7 +50,7 @@ void examine_silent(const Node& node, const std::vector<void*>& outputs, const C
 
 }  // namespace
 
-Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,
+Task task_of(const Plan& plan, std::size_t step, const Locator& locate, std::byte* scratch,
              const CudaBinding& binding) {
   const std::int32_t index = plan.schedule.order[step];
   const Node& node = plan.graph.nodes()[index];
@@ -126,7 +126,7 @@ class Waits {
 std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBinding& binding) {
   std::vector<Task> all;
   const KeptConstants constants(plan.graph, binding.constants);
-  const Locate locate = [&](ValueId id) {
+  const Locator locate = [&](ValueId id) {
     const std::byte* kept = constants.find(id);
     // Nobody writes to a constant.
     return kept == nullptr ? address_of(plan, bases, id) : const_cast<std::byte*>(kept);

@@ -42,7 +42,7 @@ struct CudaBinding {
 };
 
 /// The commands of the node at place `step` of the plan's order. `scratch` is 256-byte aligned.
-Task task_of(const Plan& plan, std::size_t step, const Locate& locate, std::byte* scratch,
+Task task_of(const Plan& plan, std::size_t step, const Locator& locate, std::byte* scratch,
              const CudaBinding& binding);
 
 /// A whole step over planned memory: the nodes in the plan's order, then the copies of assigned

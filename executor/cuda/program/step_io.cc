@@ -104,7 +104,7 @@ std::byte* InputSlots::feed(int slot, std::size_t index) {
   return mapped_.host + slot_begin(slot) + place.begin;
 }
 
-void InputSlots::fed(int slot, std::size_t index, std::size_t bytes) {
+void InputSlots::advance_feed(int slot, std::size_t index, std::size_t bytes) {
   Place& place = places_[index];
   place.written = bytes;
   if (!place.large() || place.written - place.sent < kAhead) return;

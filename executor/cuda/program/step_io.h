@@ -32,7 +32,7 @@ class InputSlots {
   std::byte* feed(int slot, std::size_t index);
   /// The first `bytes` of it are written. Those of a large input begin to go up once there are
   /// kAhead of them, while the host writes the rest.
-  void fed(int slot, std::size_t index, std::size_t bytes);
+  void advance_feed(int slot, std::size_t index, std::size_t bytes);
   /// In place of `feed`, for memory that users fill in place and `CudaDriver::page_locked_memory`
   /// gave where the input is large: it goes up from there. A small input is copied at once.
   void take(int slot, std::size_t index, const std::byte* from);

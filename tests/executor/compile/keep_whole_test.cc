@@ -29,8 +29,8 @@ struct Told final : executor::Kernels {
   std::vector<Candidate> candidates(const Node&, std::span<const Type>) const override {
     return std::vector<Candidate>(takes ? 1 : 0);
   }
-  Fastest fastest(const Node& node, std::span<const Type>,
-                  std::span<const Candidate>) const override {
+  FastestCandidate fastest(const Node& node, std::span<const Type>,
+                           std::span<const Candidate>) const override {
     ++timed;
     return {0, TimedBy::host_clock, seconds_of(node.op->name())};
   }
