@@ -37,8 +37,8 @@ class Bench {
  public:
   Bench(const CpuTable& table, const Op& op, const TimedWork& work)
       : table_(table), op_(op), work_(work) {
-    for (const Type& t : work.inputs) input_data_.push_back(filled(t));
-    for (const Type& t : work.outputs) output_data_.push_back(filled(t));
+    for (const Type& t : work.inputs) input_data_.push_back(allocate_filled(t));
+    for (const Type& t : work.outputs) output_data_.push_back(allocate_filled(t));
   }
 
   CpuKernel bind(const Candidate& candidate) {
@@ -48,7 +48,7 @@ class Bench {
   }
 
  private:
-  void* filled(const Type& type) {
+  void* allocate_filled(const Type& type) {
     blocks_.emplace_back(type.bytes());
     // Ordinary magnitudes: zeros or denormals would flatter or slow some kernels.
     if (type.element == f32) fill<float>(type);

@@ -104,11 +104,11 @@ class CpuPlanReplay {
   /// The same, each kernel timed.
   std::vector<KernelRun> profile() const {
     using Clock = std::chrono::steady_clock;
-    struct Timed {
+    struct TimedStep {
       std::size_t step;
       Clock::time_point begin, end;
     };
-    std::vector<Timed> timed;  // what it tells of them is copied behind the last
+    std::vector<TimedStep> timed;  // what it tells of them is copied behind the last
     timed.reserve(steps_.size());
     std::size_t i = 0;
     try {
@@ -126,7 +126,7 @@ class CpuPlanReplay {
     using Microseconds = std::chrono::duration<double, std::micro>;
     std::vector<KernelRun> runs;
     runs.reserve(timed.size());
-    for (const Timed& each : timed) {
+    for (const TimedStep& each : timed) {
       runs.push_back({timed_[each.step], Microseconds(each.begin - timed[0].begin).count()});
       runs.back().kernel.microseconds = Microseconds(each.end - each.begin).count();
     }

@@ -15,10 +15,10 @@ namespace metronome::executor::cpu {
 namespace {
 
 /// One plan: every value keeps memory of its own, so no plan can be wrong here.
-class Walk {
+class PlanWalk {
  public:
-  Walk(Plan plan, const Memory& memory, const CpuTable& table, const StepwiseChecks& checks,
-       FaultSlot& faults, std::size_t base)
+  PlanWalk(Plan plan, const Memory& memory, const CpuTable& table, const StepwiseChecks& checks,
+           FaultSlot& faults, std::size_t base)
       : plan_(std::move(plan)), memory_(memory), observer_(checks.observer) {
     const ir::Graph& graph = plan_.graph;
     for (const std::size_t storage : memory.storages_of(graph)) {
@@ -63,14 +63,14 @@ class Walk {
     std::size_t i = 0;
     try {
       for (; i < kernels_.size(); ++i) {
-        if (guards_[i] == nullptr || *guards_[i]) observer_ ? observed(i) : kernels_[i]();
+        if (guards_[i] == nullptr || *guards_[i]) observer_ ? run_observed(i) : kernels_[i]();
       }
     } catch (const std::exception& failure) {
       // Storages are written below.
       throw BrokenStep(nodes_[i] < 0 ? "watch" : describe(plan_.graph.nodes()[nodes_[i]]),
                        failure.what(), false);
     }
-    for (const Copied& c : assigned_) std::memcpy(c.to, c.from, c.bytes);
+    for (const StorageCopy& c : assigned_) std::memcpy(c.to, c.from, c.bytes);
   }
 
   const Plan& plan() const { return plan_; }
@@ -80,7 +80,7 @@ class Walk {
   BlockPlace readable(std::size_t index) const { return readables_[index]; }
 
  private:
-  struct Copied {
+  struct StorageCopy {
     std::byte* to;
     const std::byte* from;
     std::size_t bytes;
@@ -99,7 +99,7 @@ class Walk {
     guards_.push_back(guard);
     nodes_.push_back(node);
   }
-  void observed(std::size_t kernel) const {
+  void run_observed(std::size_t kernel) const {
     if (nodes_[kernel] < 0) return kernels_[kernel]();
     ObservedNode seen{.graph = plan_.graph, .index = nodes_[kernel], .operands = {}, .results = {}};
     const Node& node = seen.node();
@@ -128,7 +128,7 @@ class Walk {
   std::vector<std::byte*> storages_;        // [StorageId of the graph]
   std::vector<std::vector<Block>> values_;  // [node][output]
   std::vector<Block> scratch_;
-  std::vector<Copied> assigned_;       // at the end of a step
+  std::vector<StorageCopy> assigned_;  // at the end of a step
   std::vector<BlockPlace> readables_;  // no block where the plan does not compute it
   std::vector<CpuKernel> kernels_;
   std::vector<const bool*> guards_;  // [kernel] null: always
@@ -136,13 +136,14 @@ class Walk {
   std::shared_ptr<Observer> observer_;
 };
 
-class Stepwise final : public RunnerEngine<Walk> {
+class Stepwise final : public RunnerEngine<PlanWalk> {
  public:
   Stepwise(std::vector<Plan> plans, const Memory& memory, const CpuTable& table,
            const StepwiseChecks& checks)
       : RunnerEngine(memory) {
     for (Plan& plan : plans) {
-      add(std::make_unique<Walk>(std::move(plan), memory, table, checks, faults(), next_place()));
+      add(std::make_unique<PlanWalk>(std::move(plan), memory, table, checks, faults(),
+                                     next_place()));
     }
   }
 };

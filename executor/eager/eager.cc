@@ -142,15 +142,15 @@ class Interpreter {
       if (averages_) average();
       look_at_gradients();
     }
-    follow(Phase::gradients);
-    keep_readables({Phase::forward, Phase::gradients});
+    follow(ComputePhase::gradients);
+    keep_readables({ComputePhase::forward, ComputePhase::gradients});
     keep_old_values();
     changed = true;
-    assign({Phase::forward, Phase::gradients});
+    assign({ComputePhase::forward, ComputePhase::gradients});
     if (training) step();
-    follow(Phase::update);
-    keep_readables({Phase::update});
-    assign({Phase::update});
+    follow(ComputePhase::update);
+    keep_readables({ComputePhase::update});
+    assign({ComputePhase::update});
     if (mode_ == Mode::train) ++counter(graph_.counters().replay);
     for (const std::int32_t node : held_) values_[node].clear();
   }
@@ -181,8 +181,8 @@ class Interpreter {
   bool constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
 
   /// When a node can be computed: what is made of gradients, and of the update, comes later.
-  enum class Phase : std::uint8_t { forward, gradients, update };
-  using Phases = std::initializer_list<Phase>;
+  enum class ComputePhase : std::uint8_t { forward, gradients, update };
+  using Phases = std::initializer_list<ComputePhase>;
 
   bool is_in(Phases phases, ValueId id) const {
     return std::ranges::find(phases, phases_[id.node]) != phases.end();
@@ -192,10 +192,10 @@ class Interpreter {
     const std::vector<bool> by_training = ir::made_by_training(graph_);
     for (std::size_t i = 0; i < by_training.size(); ++i) {
       const Node& node = graph_.nodes()[i];
-      Phase phase = by_training[i] ? Phase::gradients : Phase::forward;
+      ComputePhase phase = by_training[i] ? ComputePhase::gradients : ComputePhase::forward;
       for (const ValueId input : node.inputs) phase = std::max(phase, phases_[input.node]);
       if (const auto* after = node.op->as<AfterUpdate>()) {
-        phase = Phase::update;
+        phase = ComputePhase::update;
         lasting_.insert(storage_of(storage(after->storage)));
       }
       phases_.push_back(phase);
@@ -221,7 +221,7 @@ class Interpreter {
     for (const ir::Objective& objective : graph_.objectives()) hold(objective.loss);
     for (const Readable& r : graph_.readables()) hold(r.value);
     for (std::int32_t i = 0; i < count; ++i) {
-      if (phases_[i] == Phase::forward) continue;
+      if (phases_[i] == ComputePhase::forward) continue;
       hold({i, 0});
       for (const ValueId id : graph_.nodes()[i].inputs) hold(id);
     }
@@ -295,7 +295,7 @@ class Interpreter {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph_.nodes().size()); ++i) {
       const Node& node = graph_.nodes()[i];
       running_ = i;
-      if (phases_[i] != Phase::forward) {
+      if (phases_[i] != ComputePhase::forward) {
         if (node.op->as<GradientOf>() != nullptr && value(node.inputs[0]).requires_grad())
           value(node.inputs[0]).retain_grad();
       } else if (skips(node)) {
@@ -303,7 +303,7 @@ class Interpreter {
       } else if (!constant(i)) {
         inputs.clear();
         for (const ValueId id : node.inputs) inputs.push_back(value(id));
-        values_[i] = computed(i, inputs);
+        values_[i] = compute(i, inputs);
       }
       if (!wanted_.empty() && wanted_[i]) watch(i);
       for (const std::int32_t dead : releases_[i]) values_[dead].clear();
@@ -313,7 +313,7 @@ class Interpreter {
 
   /// A node's results. An index out of range is libtorch's to refuse, but in Metronome's words;
   /// only a guard's selector is clamped, and told of.
-  Tensors computed(std::int32_t index, const Tensors& inputs) {
+  Tensors compute(std::int32_t index, const Tensors& inputs) {
     const Node& node = graph_.nodes()[index];
     Tensors made;
     try {
@@ -323,7 +323,7 @@ class Interpreter {
       if (!stray) throw;
       throw RunError(fmt::format("graph \"{}\": {}", graph_.name(), *stray));
     }
-    if (observer_) observer_->after(seen(index, inputs, made));
+    if (observer_) observer_->after(make_observed_node(index, inputs, made));
     if (fault_) return made;
     if (const Guard* guard = node.op->as<Guard>()) {
       if (clamps(*guard, inputs)) fault_ = stray_lookup(node, inputs);
@@ -334,7 +334,8 @@ class Interpreter {
   }
 
   /// Returns a node as an observer sees it: tensors on the CPU with their data, others without.
-  ObservedNode seen(std::int32_t index, const Tensors& inputs, const Tensors& made) const {
+  ObservedNode make_observed_node(std::int32_t index, const Tensors& inputs,
+                                  const Tensors& made) const {
     ObservedNode node{.graph = graph_, .index = index, .operands = {}, .results = {}};
     const auto show = [](const at::Tensor& tensor) {
       return tensor.defined() && tensor.is_cpu() ? from_torch(tensor.detach()) : Tensor{};
@@ -368,7 +369,7 @@ class Interpreter {
   }
 
   /// Computes what has to wait for this phase.
-  void follow(Phase phase) {
+  void follow(ComputePhase phase) {
     Tensors inputs;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(phases_.size()); ++i) {
       if (phases_[i] != phase) continue;
@@ -387,7 +388,7 @@ class Interpreter {
           const auto old = old_.find(id);
           inputs.push_back(old == old_.end() ? value(id) : old->second);
         }
-        values_[i] = computed(i, inputs);
+        values_[i] = compute(i, inputs);
       }
     }
     running_ = -1;
@@ -397,9 +398,9 @@ class Interpreter {
   void keep_old_values() {
     old_.clear();
     for (std::size_t i = 0; i < phases_.size(); ++i) {
-      if (phases_[i] != Phase::update) continue;
+      if (phases_[i] != ComputePhase::update) continue;
       for (const ValueId id : graph_.nodes()[i].inputs) {
-        if (phases_[id.node] == Phase::update) continue;
+        if (phases_[id.node] == ComputePhase::update) continue;
         const at::Tensor of = value(id).detach();
         if (lasting_.contains(storage_of(of))) old_[id] = of.clone();
       }
@@ -483,7 +484,7 @@ class Interpreter {
   std::vector<std::size_t> storages_;  // [StorageId of the graph]
   std::vector<std::size_t> inputs_;    // of `Memory`
   std::vector<Image> images_;
-  std::vector<Phase> phases_;                        // [node]
+  std::vector<ComputePhase> phases_;                 // [node]
   std::vector<Tensors> values_;                      // [node][output]
   std::map<ValueId, at::Tensor> old_;                // of storages, while they change
   std::unordered_set<const void*> lasting_;          // libtorch's storages that outlive a step

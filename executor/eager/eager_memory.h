@@ -78,11 +78,11 @@ class EagerMemory {
   at::Device device_;
   Tensors storages_, inputs_;
 
-  struct Staged {
+  struct StagedTensor {
     at::Tensor tensor;
     bool fed = false;
   };
-  std::vector<Staged> staged_;  ///< [input], on a device
+  std::vector<StagedTensor> staged_;  ///< [input], on a device
 };
 
 }  // namespace metronome::executor::eager
