@@ -27,7 +27,7 @@ class Bench {
 
   double milliseconds(const Command& command) {
     constexpr int kRounds = 5;
-    return Repeated(watch_, std::span(&command, 1)).milliseconds(kRounds);
+    return RepeatedCommands(watch_, std::span(&command, 1)).milliseconds(kRounds);
   }
 
   double milliseconds(GemmProblem problem) {

@@ -39,7 +39,7 @@ class Compiling final : public NullDriver {
       : cache_(cache), architectures_(architectures) {}
 
   bool computes() const override { return true; }
-  CapturedAs prepare(const Command& command) override {
+  CapturedNodes prepare(const Command& command) override {
     if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
       if (sources_.insert(*generated->source).second) {
         for (const std::string& each : architectures_)

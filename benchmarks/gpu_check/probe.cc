@@ -164,7 +164,7 @@ void memset_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks) {
 /// A library's call, made alone and then in a conditional node's body: the same bits.
 void call_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks, const LibraryCommand& call,
                     const std::byte* result, std::size_t bytes) {
-  const CapturedAs captured = driver.prepare(call);
+  const CapturedNodes captured = driver.prepare(call);
   const auto read = [&] {
     std::vector<std::byte> found(bytes);
     driver.download(found.data(), result, bytes, marks.stream());
@@ -393,7 +393,7 @@ void probe_after_records(Outcomes& outcomes, CudaDriver& driver) {
     const std::vector<Command> work = {ZeroCommand{block.data(), 256}};
     driver.prepare(work[0]);
     const std::span<const Command> all[] = {work};
-    const bool records = driver.recorded(all, marks.stream()).has_value();
+    const bool records = driver.measure_by_records(all, marks.stream()).has_value();
     if_runs(o, marks);
     o.detail += records ? "; there are records" : "; there are no records";
   });

@@ -263,7 +263,7 @@ void HostDriver::download(void* to, const void* from, std::size_t bytes, CudaStr
 
 // --- Commands ---
 
-CapturedAs HostDriver::prepare(const Command& command) {
+CapturedNodes HostDriver::prepare(const Command& command) {
   forbid_in_capture("a command is prepared");
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     kernels_.find(*kernel);
@@ -300,7 +300,7 @@ void HostDriver::enqueue(const Command& command, CudaStream stream) {
   put(command, stream);
 }
 
-std::optional<std::vector<double>> HostDriver::recorded(
+std::optional<std::vector<double>> HostDriver::measure_by_records(
     std::span<const std::span<const Command>> work, CudaStream stream) {
   forbid_in_capture("what is done is recorded");
   if (!settings_.records) return std::nullopt;

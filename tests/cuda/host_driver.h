@@ -103,7 +103,7 @@ class HostDriver final : public CudaDriver {
   double milliseconds(CudaEvent begin, CudaEvent end) override;
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
-  CapturedAs prepare(const Command& command) override;
+  CapturedNodes prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   bool begins_early() const override { return settings_.begins_early; }
@@ -115,8 +115,8 @@ class HostDriver final : public CudaDriver {
   void launch(CudaGraphExec graph, CudaStream stream) override;
   /// Throws nothing: `check` tells what is wrong with the release.
   void release(CudaGraphExec graph) noexcept override;
-  std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
-                                              CudaStream stream) override;
+  std::optional<std::vector<double>> measure_by_records(
+      std::span<const std::span<const Command>> work, CudaStream stream) override;
   std::size_t other_bytes() const override { return 0; }
   std::vector<Candidate> candidates(const LibraryCommand& call) const override {
     return libraries_.candidates(call);

@@ -24,7 +24,7 @@ struct Bench {
 
 TEST_CASE("a short command is timed in a graph of many copies, which hides its launch") {
   Bench bench({.alone_us = 6, .in_graph_us = 1.5});
-  const Repeated run(bench.watch, bench.commands);
+  const RepeatedCommands run(bench.watch, bench.commands);
   CHECK(run.by() == TimedBy::copies);
   CHECK(run.milliseconds() == doctest::Approx(1.5e-3));
   CHECK(run.milliseconds(5) == doctest::Approx(1.5e-3));
@@ -38,13 +38,13 @@ TEST_CASE("a short command is timed in a graph of many copies, which hides its l
 TEST_CASE("a time is of all commands in a row, and of all their nodes") {
   Bench bench({.alone_us = 6, .in_graph_us = 2});
   bench.commands = {bench.zero(), bench.zero(), bench.zero()};
-  const Repeated run(bench.watch, bench.commands);
+  const RepeatedCommands run(bench.watch, bench.commands);
   CHECK(run.milliseconds() == doctest::Approx(6e-3));
 }
 
 TEST_CASE("a long command has a graph of its own; so many runs as a round needs") {
   Bench bench({.alone_us = 5000, .in_graph_us = 4990});
-  const Repeated run(bench.watch, bench.commands);
+  const RepeatedCommands run(bench.watch, bench.commands);
   CHECK(bench.driver.counts().captured == 1);
   const int before = bench.driver.counts().launches;
   CHECK(run.milliseconds() == doctest::Approx(4.99));
@@ -54,7 +54,7 @@ TEST_CASE("a long command has a graph of its own; so many runs as a round needs"
 TEST_CASE("no commands take no time") {
   Bench bench({});
   bench.commands.clear();
-  const Repeated run(bench.watch, bench.commands);
+  const RepeatedCommands run(bench.watch, bench.commands);
   CHECK(run.milliseconds(3) == 0);
   CHECK(run.by() == TimedBy::copies);
   CHECK(bench.driver.counts().graphs == 0);
@@ -70,7 +70,7 @@ void refuse_a_capture(HostDriver& driver) {
 TEST_CASE("what cannot be captured is timed by launches, and says so") {
   Bench bench({.strict = false, .alone_us = 6, .in_graph_us = 1.5});
   refuse_a_capture(bench.driver);
-  const Repeated run(bench.watch, bench.commands);
+  const RepeatedCommands run(bench.watch, bench.commands);
   CHECK(run.by() == TimedBy::launches);
   CHECK(run.milliseconds() == doctest::Approx(6e-3));
   CHECK(bench.driver.counts().graphs == 0);
@@ -80,14 +80,15 @@ TEST_CASE("what cannot be captured is timed by launches, and says so") {
 TEST_CASE("a strict driver lets no capture fail") {
   Bench bench({});
   refuse_a_capture(bench.driver);
-  CHECK_THROWS_WITH_AS(Repeated(bench.watch, bench.commands), "this may not be captured", RunError);
+  CHECK_THROWS_WITH_AS(RepeatedCommands(bench.watch, bench.commands), "this may not be captured",
+                       RunError);
 }
 
 TEST_CASE("its graph is given back with it, or when launches are asked for") {
   Bench bench({.alone_us = 200, .in_graph_us = 200});
   {
-    Repeated first(bench.watch, bench.commands), second(bench.watch, bench.commands);
-    const Repeated third(std::move(first));
+    RepeatedCommands first(bench.watch, bench.commands), second(bench.watch, bench.commands);
+    const RepeatedCommands third(std::move(first));
     CHECK(third.by() == TimedBy::copies);
     CHECK(first.by() == TimedBy::launches);  // moved from
     second.use_launches();

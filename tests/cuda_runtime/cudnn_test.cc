@@ -175,7 +175,7 @@ class PlanningDriver final : public NullDriver {
     for (const Candidate& c : all) of.workspace = std::max(of.workspace, c.scratch_bytes);
     return all;
   }
-  CapturedAs prepare(const Command& command) override {
+  CapturedNodes prepare(const Command& command) override {
     if (const auto* call = std::get_if<LibraryCommand>(&command); call && library_.makes(*call)) {
       library_.prepare(*call);
       ++prepared[call->text()];

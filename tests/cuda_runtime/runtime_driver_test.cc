@@ -66,7 +66,7 @@ std::size_t use(RuntimeDriver& driver) {
   const Command commands[] = {kernel(), CopyCommand{y, x, 64}, ZeroCommand{x, 64}, product(x, y)};
   int nodes = 0;
   for (const Command& command : commands) {
-    const CapturedAs captured = driver.prepare(command);
+    const CapturedNodes captured = driver.prepare(command);
     CHECK(captured.conditional);
     nodes += captured.nodes;
     driver.enqueue(command, main);

@@ -21,7 +21,7 @@ void note(Map& map, const Key& key, const std::string& name, int bound, const Ke
 
 }  // namespace
 
-CapturedAs LaunchListener::prepare(const Command& command) {
+CapturedNodes LaunchListener::prepare(const Command& command) {
   if (const auto* source = std::get_if<GeneratedCommand>(&command)) {
     note(generated, *source->source, source->name, bound_of(*source->source), source->shape);
   } else if (const auto* kernel = std::get_if<KernelCommand>(&command)) {

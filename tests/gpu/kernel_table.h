@@ -14,7 +14,7 @@ namespace metronome {
 /// Keeps what launches ask for.
 class LaunchListener final : public NullDriver {
  public:
-  CapturedAs prepare(const Command& command) override;
+  CapturedNodes prepare(const Command& command) override;
 
   std::map<std::string, Launched> generated;     ///< by source
   std::map<std::type_index, Launched> compiled;  ///< ahead, by type; bounds are not known here

@@ -47,7 +47,7 @@ class Rank {
     return {.problem = problem, .ranks = own_, .from = from_, .to = to_};
   }
   void run(const CollectiveCommand& command) {
-    const CapturedAs captured = driver_.prepare(command);
+    const CapturedNodes captured = driver_.prepare(command);
     CHECK(captured.nodes == 1);
     CHECK_FALSE(captured.conditional);
     driver_.enqueue(command, stream_);

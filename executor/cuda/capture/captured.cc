@@ -172,7 +172,7 @@ int prepare(CudaDriver& driver, std::span<program::Task> tasks) {
   for (program::Task& task : tasks) {
     naming(task, "binding", [&] {
       for (const Command& command : task.commands) {
-        const CapturedAs captured = driver.prepare(command);
+        const CapturedNodes captured = driver.prepare(command);
         nodes += captured.nodes;
         task.conditional = task.conditional && captured.conditional;
       }

@@ -112,7 +112,7 @@ class CudaPlanReplay {
   std::vector<KernelTime> profile() {
     std::vector<std::span<const Command>> work;
     for (const program::Task& task : tasks_) work.emplace_back(task.commands);
-    if (const auto recorded = shared_.driver->recorded(work, shared_.streams[0])) {
+    if (const auto recorded = shared_.driver->measure_by_records(work, shared_.streams[0])) {
       std::vector<KernelTime> times;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
         times.push_back(tasks_[i].kernel);

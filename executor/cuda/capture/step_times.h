@@ -32,7 +32,8 @@ class StepTimes {
   program::DeviceState& state_;
   program::DeviceFaults& faults_;
   std::vector<const program::Task*> tasks_;
-  std::vector<Repeated> runs_;  ///< [task]; made by the first `measure`, as they run what they time
+  std::vector<RepeatedCommands>
+      runs_;  ///< [task]; made by the first `measure`, as they run what they time
 };
 
 }  // namespace metronome::executor::capture

@@ -28,7 +28,7 @@ struct CudaGraphExec {
 };
 
 /// The graph nodes that a command becomes when it is captured.
-struct CapturedAs {
+struct CapturedNodes {
   int nodes = 1;
   bool conditional = true;  ///< whether all of them may stand in a conditional node
 };
@@ -90,7 +90,7 @@ class CudaDriver : public Libraries {
 
   /// Loads what a command needs: finds its kernel, compiles its source, makes the library's plan.
   /// Before the first enqueue.
-  virtual CapturedAs prepare(const Command& command) = 0;
+  virtual CapturedNodes prepare(const Command& command) = 0;
   virtual void enqueue(const Command& command, CudaStream stream) = 0;
 
   /// Work that is enqueued on the stream, and on streams that wait for its events, until
@@ -129,7 +129,7 @@ class CudaDriver : public Libraries {
   /// Enqueues pieces of work, whose commands are prepared, one after the other on the stream, and
   /// waits: the microseconds that each took by the device's own records, 0 where one has no record.
   /// Nothing where the device tells of none: then nothing was enqueued.
-  virtual std::optional<std::vector<double>> recorded(
+  virtual std::optional<std::vector<double>> measure_by_records(
       std::span<const std::span<const Command>> work, CudaStream stream) {
     static_cast<void>(work);
     static_cast<void>(stream);

@@ -11,7 +11,7 @@
 namespace metronome {
 namespace {
 
-std::string described(const Command& command) {
+std::string describe(const Command& command) {
   if (const auto* k = std::get_if<KernelCommand>(&command)) {
     return fmt::format("{} <<<{}, {}, {}>>>", k->name, k->shape.blocks, k->shape.threads,
                        k->shape.shared_bytes);
@@ -128,7 +128,7 @@ void NullDriver::download(void* to, const void*, std::size_t bytes, CudaStream s
   write(fmt::format("download {} bytes on stream {}", bytes, stream.index));
 }
 
-CapturedAs NullDriver::prepare(const Command& command) {
+CapturedNodes NullDriver::prepare(const Command& command) {
   outside_capture("a command was prepared");
   const auto* call = std::get_if<LibraryCommand>(&command);
   return {.conditional = call == nullptr || call->conditional()};
@@ -138,13 +138,13 @@ void NullDriver::enqueue(const Command& command, CudaStream stream) {
   if (!capturing_.empty() && !captures(stream)) {
     throw InternalError(
         fmt::format("{} on stream {}, which takes no part in the capture that is under way",
-                    described(command), stream.index));
+                    describe(command), stream.index));
   }
   if (captures(stream)) {
     capturing_[stream.index] = false;
     ++captured_nodes_;
   }
-  write(fmt::format("{} on stream {}", described(command), stream.index));
+  write(fmt::format("{} on stream {}", describe(command), stream.index));
 }
 
 void NullDriver::begin_capture(CudaStream stream) {

@@ -45,7 +45,7 @@ class NullDriver : public CudaDriver {
   double milliseconds(CudaEvent begin, CudaEvent end) override;
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
-  CapturedAs prepare(const Command& command) override;
+  CapturedNodes prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
   void begin_capture(CudaStream stream) override;
   CudaGraphExec end_capture(CudaStream stream, int expected) override;

@@ -25,30 +25,30 @@ int copies_for(double ms) {
 
 }  // namespace
 
-Repeated::Repeated(const Stopwatch& watch, std::span<const Command> commands)
+RepeatedCommands::RepeatedCommands(const Stopwatch& watch, std::span<const Command> commands)
     : watch_(watch), commands_(commands) {
   if (commands_.empty()) return;
   for (const Command& command : commands_) nodes_ += watch_.driver().prepare(command).nodes;
   enqueue(kWarmUp);
   copies_ = copies_for(watch_.milliseconds([&] { enqueue(1); }));
-  graph_ = captured();
+  graph_ = capture();
   if (!graph_) return;
   // A launch of few copies may have been the host's time: then there is room for more.
   const double ms = milliseconds();
   if (ms * copies_ >= kGraphMs / 2 || copies_ == kMostRepeats) return;
   release();
   copies_ = copies_for(ms);
-  graph_ = captured();
+  graph_ = capture();
 }
 
-Repeated::Repeated(Repeated&& other) noexcept
+RepeatedCommands::RepeatedCommands(RepeatedCommands&& other) noexcept
     : watch_(other.watch_),
       commands_(other.commands_),
       nodes_(other.nodes_),
       copies_(other.copies_),
       graph_(std::exchange(other.graph_, std::nullopt)) {}
 
-double Repeated::milliseconds() const {
+double RepeatedCommands::milliseconds() const {
   if (commands_.empty()) return 0;
   if (!graph_) return watch_.milliseconds([&] { enqueue(kLaunches); }) / kLaunches;
   // The device has work until the launch that is timed has come: no round begins with a wait.
@@ -56,20 +56,20 @@ double Repeated::milliseconds() const {
   return watch_.milliseconds([&] { watch_.driver().launch(*graph_, watch_.stream()); }) / copies_;
 }
 
-double Repeated::milliseconds(int rounds) const {
+double RepeatedCommands::milliseconds(int rounds) const {
   std::vector<double> times;
   for (int round = 0; round < rounds; ++round) times.push_back(milliseconds());
   std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
   return times[static_cast<std::size_t>(rounds) / 2];
 }
 
-void Repeated::enqueue(int times) const {
+void RepeatedCommands::enqueue(int times) const {
   for (int i = 0; i < times; ++i) {
     for (const Command& command : commands_) watch_.driver().enqueue(command, watch_.stream());
   }
 }
 
-std::optional<CudaGraphExec> Repeated::captured() const {
+std::optional<CudaGraphExec> RepeatedCommands::capture() const {
   CudaDriver& driver = watch_.driver();
   driver.begin_capture(watch_.stream());
   try {
@@ -83,7 +83,7 @@ std::optional<CudaGraphExec> Repeated::captured() const {
   }
 }
 
-void Repeated::release() noexcept {
+void RepeatedCommands::release() noexcept {
   if (graph_) watch_.driver().release(*graph_);
   graph_.reset();
 }

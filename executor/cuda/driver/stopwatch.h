@@ -42,14 +42,14 @@ class Stopwatch {
 ///
 /// They run hundreds of times: the caller puts back what they change of what they read. They are
 /// warm: what they touch is in the caches, as far as it fits.
-class Repeated {
+class RepeatedCommands {
  public:
   /// Prepares the commands, which outlive it, and runs them some times. Commands that cannot be
   /// captured are timed by launches; a strict driver throws instead.
-  Repeated(const Stopwatch& watch, std::span<const Command> commands);
-  ~Repeated() { release(); }
-  Repeated(Repeated&& other) noexcept;
-  Repeated(const Repeated&) = delete;
+  RepeatedCommands(const Stopwatch& watch, std::span<const Command> commands);
+  ~RepeatedCommands() { release(); }
+  RepeatedCommands(RepeatedCommands&& other) noexcept;
+  RepeatedCommands(const RepeatedCommands&) = delete;
 
   TimedBy by() const { return graph_ || commands_.empty() ? TimedBy::copies : TimedBy::launches; }
   /// Times by launches from here on, so that those beside it are timed alike.
@@ -62,7 +62,7 @@ class Repeated {
 
  private:
   void enqueue(int times) const;
-  std::optional<CudaGraphExec> captured() const;
+  std::optional<CudaGraphExec> capture() const;
   void release() noexcept;
 
   Stopwatch watch_;

@@ -256,7 +256,7 @@ class CudaKernels final : public Kernels {
     bench.make_scratch(candidates);
     struct Run {
       std::size_t candidate;
-      Repeated repeated;
+      RepeatedCommands repeated;
       double best = 1e30;  // ms
     };
     std::deque<CommandList> lists;  // which runs point into
@@ -283,7 +283,7 @@ class CudaKernels final : public Kernels {
     }
     std::vector<Run> runs;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (taken[i]) runs.push_back({i, Repeated(watch_, lists[i].commands())});
+      if (taken[i]) runs.push_back({i, RepeatedCommands(watch_, lists[i].commands())});
     }
     if (runs.empty()) {
       throw RunError(fmt::format("{}: no kernel of the device's libraries can be taken",

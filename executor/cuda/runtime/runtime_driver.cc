@@ -287,7 +287,7 @@ const void* RuntimeDriver::code_of(const GeneratedCommand& command) const {
   return found->second.kernel;
 }
 
-CapturedAs RuntimeDriver::prepare(const Command& command) {
+CapturedNodes RuntimeDriver::prepare(const Command& command) {
   enter_outside_capture("preparing a command");
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
     load_code(kernel->name, loaded(*kernel), kernel->shape);
@@ -495,7 +495,7 @@ bool RuntimeDriver::records() {
   return activities_ != nullptr;
 }
 
-std::optional<std::vector<double>> RuntimeDriver::recorded(
+std::optional<std::vector<double>> RuntimeDriver::measure_by_records(
     std::span<const std::span<const Command>> work, CudaStream stream) {
   enter_outside_capture("recording what the device does");
   if (!records()) return std::nullopt;

@@ -59,7 +59,7 @@ class RuntimeDriver : public CudaDriver {
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
   void download(void* to, const void* from, std::size_t bytes, CudaStream stream) override;
 
-  CapturedAs prepare(const Command& command) override;
+  CapturedNodes prepare(const Command& command) override;
   void enqueue(const Command& command, CudaStream stream) override;
 
   void begin_capture(CudaStream stream) override;
@@ -75,8 +75,8 @@ class RuntimeDriver : public CudaDriver {
 
   void check_libraries() const override;
   /// By CUPTI; the first call says in the log why there is none.
-  std::optional<std::vector<double>> recorded(std::span<const std::span<const Command>> work,
-                                              CudaStream stream) override;
+  std::optional<std::vector<double>> measure_by_records(
+      std::span<const std::span<const Command>> work, CudaStream stream) override;
 
   /// Returns how many bytes of the device's free memory went since this was opened, without those
   /// handed out here: the only way to learn what modules, handles and graphs take. Memory that

@@ -18,7 +18,7 @@ namespace {
 /// Keeps the sources that a device would be asked to compile.
 class Listening final : public NullDriver {
  public:
-  CapturedAs prepare(const Command& command) override {
+  CapturedNodes prepare(const Command& command) override {
     if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
       sources.emplace(*generated->source, generated->name);
     }
