@@ -435,7 +435,7 @@ class CudaReplay final : public Engine {
   void push(std::size_t storage) override {
     slots_.finish();
     shared_.state.push(storage);
-    shared_.faults.stored(storage);
+    shared_.faults.examine_storage(storage);
   }
 
   void settle() const override { slots_.finish(); }
@@ -472,7 +472,7 @@ class CudaReplay final : public Engine {
     shared_.inputs.send(slot, shared_.streams[0]);
     launch();
     shared_.driver->record(over_[slot], shared_.streams[0]);
-    slots_.launched();
+    slots_.count_launch();
     begun_ = false;
     last_step_[plan.index] = number;
     ran_[slot] = plan;
@@ -503,10 +503,10 @@ class CudaReplay final : public Engine {
     // Looks between two questions to the driver, which take longer. With more looks it is found out
     // later that a step is over without its number.
     constexpr int kLooks = 256;
-    for (int look = 0; !of(plan).reads().arrived(index, slot, step, bytes); ++look) {
+    for (int look = 0; !of(plan).reads().try_read(index, slot, step, bytes); ++look) {
       if (look % kLooks != kLooks - 1) continue;
       if (!shared_.driver->done(over_[slot])) continue;
-      if (of(plan).reads().arrived(index, slot, step, bytes)) break;
+      if (of(plan).reads().try_read(index, slot, step, bytes)) break;
       throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
                                       of(plan).plan().graph.readables()[index].name));
     }

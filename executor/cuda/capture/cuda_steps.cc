@@ -216,7 +216,7 @@ class CudaStepwise final : public Engine {
       const InputMemory& input = memory_.inputs[i];
       if (input.type.bytes() == 0) continue;
       driver_->upload(state_.input(i), input.block.data(), input.type.bytes(), stream_);
-      faults_.fed(i);
+      faults_.examine_input(i);
     }
     of(plan).run(observer_.get());
     if (!found_) found_ = of(plan).fault();
@@ -238,7 +238,7 @@ class CudaStepwise final : public Engine {
   void fetch(std::size_t storage) const override { state_.fetch(storage); }
   void push(std::size_t storage) override {
     state_.push(storage);
-    faults_.stored(storage);
+    faults_.examine_storage(storage);
   }
   bool faulted() const override { return found_.has_value(); }
   std::optional<std::string> fault() const override {

@@ -16,7 +16,7 @@ const CollectiveCommand* collective_of(const Command& command) {
 }
 
 /// Reads a word that the device may be writing.
-cuda::Index seen(cuda::Index& word) {
+cuda::Index load_word(cuda::Index& word) {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
@@ -34,10 +34,10 @@ CollectiveMarks::CollectiveMarks(CudaDriver& driver, const cuda::Control* contro
         marked.add(std::move(command));
         continue;
       }
-      if (ranks_ == nullptr) mapped = driver.mapped_memory(sizeof(cuda::Stamped));
+      if (ranks_ == nullptr) mapped = driver.mapped_memory(sizeof(cuda::StampedNumber));
       ranks_ = collective->ranks;
       const int before = 1 + 2 * static_cast<int>(names_.size());
-      auto* const to = reinterpret_cast<cuda::Stamped*>(mapped.device);
+      auto* const to = reinterpret_cast<cuda::StampedNumber*>(mapped.device);
       marked.launch(cuda::MarkCollective{control, to, before}, {.blocks = 1, .threads = 32});
       marked.add(std::move(command));
       marked.launch(cuda::MarkCollective{control, to, before + 1}, {.blocks = 1, .threads = 32});
@@ -45,7 +45,7 @@ CollectiveMarks::CollectiveMarks(CudaDriver& driver, const cuda::Control* contro
     }
     task.commands = marked.commands();
   }
-  last_ = reinterpret_cast<cuda::Stamped*>(mapped.host);
+  last_ = reinterpret_cast<cuda::StampedNumber*>(mapped.host);
   if (ranks_ != nullptr) ranks_->follow(*this);
 }
 
@@ -57,9 +57,9 @@ std::optional<CollectivePlace> CollectiveMarks::waits() const {
   // Both words come in one store; one that came in between is looked at again.
   cuda::Index step = 0, mark = 0;
   do {
-    step = seen(last_->step);
-    mark = seen(last_->bits);
-  } while (step != seen(last_->step));
+    step = load_word(last_->step);
+    mark = load_word(last_->bits);
+  } while (step != load_word(last_->step));
   if (mark % 2 == 0) return std::nullopt;
   const auto number = static_cast<std::size_t>(mark / 2);
   return CollectivePlace{step, static_cast<std::int64_t>(number), names_[number]};

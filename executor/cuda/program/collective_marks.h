@@ -29,7 +29,7 @@ class CollectiveMarks final : public CollectiveProgress {
  private:
   std::shared_ptr<CollectiveRanks> ranks_;  // null: there is no collective
   std::vector<std::string> names_;          // [collective]
-  cuda::Stamped* last_ = nullptr;           // as the host sees it
+  cuda::StampedNumber* last_ = nullptr;     // as the host sees it
 };
 
 }  // namespace metronome::executor::program

@@ -51,7 +51,7 @@ double farthest(const Node& node, std::span<const Type> inputs, bool tf32) {
 using Results = std::vector<std::byte>;
 
 /// The results of a library's candidate beside our own kernel's.
-struct Judged {
+struct Judgement {
   double apart = 0;  ///< the farthest element, of the largest magnitude of its result
   std::string
       refusal;  ///< why the candidate cannot be taken; empty where nothing speaks against it
@@ -59,10 +59,10 @@ struct Judged {
 
 /// Refused with the first element of `results` that lies farther than `farthest` from `own`'s.
 template <class T>
-Judged beside(std::span<const T> results, std::span<const T> own, double farthest) {
+Judgement judge_numbers(std::span<const T> results, std::span<const T> own, double farthest) {
   double largest = 0;
   for (const T number : own) largest = std::max(largest, std::abs(static_cast<double>(number)));
-  Judged judged;
+  Judgement judged;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const double apart = std::abs(static_cast<double>(results[i]) - static_cast<double>(own[i]));
     if (!(apart <= farthest * largest)) {  // a NaN is not
@@ -95,8 +95,8 @@ class Bench {
         node_(node),
         inputs_(inputs),
         tf32_(tf32) {
-    for (const Type& type : inputs) input_data_.push_back(filled(type));
-    for (const Type& type : node.types) output_data_.push_back(filled(type));
+    for (const Type& type : inputs) input_data_.push_back(allocate_filled(type));
+    for (const Type& type : node.types) output_data_.push_back(allocate_filled(type));
   }
   /// Scratch for any of them: one runs at a time.
   void make_scratch(std::span<const Candidate> candidates) {
@@ -140,11 +140,11 @@ class Bench {
 
   /// A library's commands are refused where they fail, where two runs leave other bits, or not
   /// `own`, which is what our own kernel left, or empty where there is none.
-  Judged judge(const CommandList& list, const Results& own) {
+  Judgement judge(const CommandList& list, const Results& own) {
     try {
       const Results results = results_of(list);
       if (results_of(list) != results) return {.refusal = "two runs leave other bits"};
-      return own.empty() ? Judged() : beside_own(results, own);
+      return own.empty() ? Judgement() : judge_results(results, own);
     } catch (const std::exception& error) {
       if (driver_.strict()) throw;
       return {.refusal = error.what()};
@@ -152,13 +152,13 @@ class Bench {
   }
 
   /// Refuses the engines that lie much farther from our own kernel than the nearest of them.
-  void compare(std::span<Judged> judged) const {
+  void compare(std::span<Judgement> judged) const {
     double nearest = INFINITY;
-    for (const Judged& each : judged) {
+    for (const Judgement& each : judged) {
       if (each.refusal.empty()) nearest = std::min(nearest, each.apart);
     }
     const double most = std::max(kNear * unit(node_.types[0].element), kTimesNearest * nearest);
-    for (Judged& each : judged) {
+    for (Judgement& each : judged) {
       if (tf32_ || !each.refusal.empty() || each.apart <= most) continue;
       each.refusal = fmt::format(
           "its result lies {:.2g} of the largest number from our own kernel's, the nearest {:.2g}",
@@ -167,11 +167,11 @@ class Bench {
   }
 
  private:
-  Judged beside_own(const Results& results, const Results& own) const {
+  Judgement judge_results(const Results& results, const Results& own) const {
     std::size_t begin = 0;
-    Judged whole;
+    Judgement whole;
     for (const Type& type : node_.types) {
-      Judged judged;
+      Judgement judged;
       if (type.element == f32) judged = output_beside<float>(type, begin, results, own);
       if (type.element == f64) judged = output_beside<double>(type, begin, results, own);
       if (!judged.refusal.empty()) return judged;
@@ -181,17 +181,17 @@ class Bench {
     return whole;
   }
   template <class T>
-  Judged output_beside(const Type& type, std::size_t begin, const Results& results,
-                       const Results& own) const {
+  Judgement output_beside(const Type& type, std::size_t begin, const Results& results,
+                          const Results& own) const {
     const auto numbers = [&](const Results& of) {
       std::vector<T> copied(static_cast<std::size_t>(type.numel()));
       std::memcpy(copied.data(), of.data() + begin, type.bytes());
       return copied;
     };
-    return beside<T>(numbers(results), numbers(own), farthest(node_, inputs_, tf32_));
+    return judge_numbers<T>(numbers(results), numbers(own), farthest(node_, inputs_, tf32_));
   }
 
-  void* filled(const Type& type) {
+  void* allocate_filled(const Type& type) {
     blocks_.emplace_back(driver_, std::max<std::size_t>(type.bytes(), 1));
     // Ordinary magnitudes: zeros draw less power, and so flatter a kernel.
     if (type.element == f32) fill<float>(type);
@@ -267,7 +267,7 @@ class CudaKernels final : public Kernels {
                                  ? Results{}
                                  : bench.results_of(lists[own - candidates.begin()]);
     std::vector<std::size_t> libraries;
-    std::vector<Judged> judged;
+    std::vector<Judgement> judged;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (is_own(candidates[i])) continue;
       libraries.push_back(i);

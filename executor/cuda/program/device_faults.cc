@@ -114,7 +114,7 @@ void DeviceFaults::reset() {
     inputs.insert(inputs.end(), {-1, -2, -2});  // fed by no step, and nothing found
   }
   upload(inputs_, inputs.data(), inputs.size() * sizeof(cuda::Index));
-  for (std::size_t s = 0; s < memory_.storages.size(); ++s) stored(s);
+  for (std::size_t s = 0; s < memory_.storages.size(); ++s) examine_storage(s);
 }
 
 std::vector<std::byte> DeviceFaults::snapshot() const {
@@ -127,7 +127,7 @@ void DeviceFaults::restore(std::span<const std::byte> snapshot) {
   upload(block_.data(), snapshot.data(), snapshot.size());
 }
 
-void DeviceFaults::stored(std::size_t storage) {
+void DeviceFaults::examine_storage(std::size_t storage) {
   if (!watches()) return;
   const NonFinite found = non_finite_in(memory_.storage_blocks[storage].data(),
                                         memory_.storages[storage].stored_type());
@@ -137,7 +137,7 @@ void DeviceFaults::stored(std::size_t storage) {
   if (found != NonFinite{}) upload(&control_->held, &any, sizeof any);
 }
 
-void DeviceFaults::fed(std::size_t input) {
+void DeviceFaults::examine_input(std::size_t input) {
   if (!watches()) return;
   const InputMemory& memory = memory_.inputs[input];
   const NonFinite found = non_finite_in(memory.block.data(), memory.type);

@@ -37,9 +37,9 @@ class DeviceFaults {
   std::vector<std::byte> snapshot() const;
   void restore(std::span<const std::byte> snapshot);
   /// A storage was written by the host.
-  void stored(std::size_t storage);
+  void examine_storage(std::size_t storage);
   /// An input was copied by the host, and by no first kernel of a step.
-  void fed(std::size_t input);
+  void examine_input(std::size_t input);
 
  private:
   template <class T>

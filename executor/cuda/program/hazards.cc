@@ -23,7 +23,7 @@ namespace {
 using Items = std::vector<std::int32_t>;
 
 /// Who touched which bytes last. Segments do not overlap; bytes in none were never touched.
-class Touched {
+class LastTouches {
  public:
   /// Adds the writers of the range to `before`.
   void read(const ByteRange& range, std::int32_t item, Items& before) {
@@ -116,7 +116,7 @@ class Ancestors {
 
 std::vector<Items> hazards(std::span<const Work> items) {
   std::vector<Items> result(items.size());
-  Touched touched;
+  LastTouches touched;
   Ancestors ancestors;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto item = static_cast<std::int32_t>(i);

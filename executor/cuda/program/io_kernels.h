@@ -136,7 +136,7 @@ struct Examine {
 };
 
 /// One number that users read, as it left step `step`: written whole, in one store.
-struct alignas(16) Stamped {
+struct alignas(16) StampedNumber {
   Index bits;  ///< the element's bytes, low ones first
   Index step;
 };
@@ -154,7 +154,7 @@ struct StoreReads {
   static constexpr int kFault = 2;  ///< entries behind the numbers: the fault's place and value
   Control* control;
   const ReadEntry* reads;
-  Stamped* to;  ///< [slot][count + kFault], in mapped memory
+  StampedNumber* to;  ///< [slot][count + kFault], in mapped memory
   int count;
   int slots;
   FaultTable faults;
@@ -162,7 +162,7 @@ struct StoreReads {
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     const Index step = control->step;
-    Stamped* ring = to + static_cast<int>(step % slots) * (count + kFault);
+    StampedNumber* ring = to + static_cast<int>(step % slots) * (count + kFault);
     for (int i = c.thread(); i < count; i += c.threads()) {
       const ReadEntry read = reads[i];
       Index bits = 0;
@@ -175,7 +175,7 @@ struct StoreReads {
       } else {
         bits = *read.from;
       }
-      ring[i] = Stamped{bits, step};
+      ring[i] = StampedNumber{bits, step};
     }
     if (faults.met != nullptr) find_makers(c);
     c.barrier();
@@ -184,8 +184,8 @@ struct StoreReads {
       control->kept = control->place;
       control->value = faults.value[control->place];
     }
-    ring[count] = Stamped{control->kept, step};
-    ring[count + 1] = Stamped{control->value, step};
+    ring[count] = StampedNumber{control->kept, step};
+    ring[count + 1] = StampedNumber{control->value, step};
     control->step = step + 1;
   }
 
@@ -259,12 +259,12 @@ METRONOME_DEVICE int first_true(Context& c, const bool* const* guards, int count
 struct MarkCollective {
   static constexpr const char* name = "mark_collective";
   const Control* control;  ///< null: steps are not counted
-  Stamped* to;             ///< in mapped memory
+  StampedNumber* to;       ///< in mapped memory
   int mark;                ///< 1 + 2 n before the step's n-th collective, one more behind it
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    if (c.thread() == 0) *to = Stamped{mark, control == nullptr ? 0 : control->step};
+    if (c.thread() == 0) *to = StampedNumber{mark, control == nullptr ? 0 : control->step};
   }
 };
 

@@ -32,7 +32,7 @@ std::vector<std::byte> bytes_of(const Node& node) {
 }
 
 /// [node] Whether somebody outside of the step's kernels reads it, or waits for it.
-std::vector<bool> asked_for(const ir::Graph& graph) {
+std::vector<bool> read_outside(const ir::Graph& graph) {
   std::vector<bool> asked(graph.nodes().size());
   const auto ask = [&](ValueId id) {
     if (!id.present()) return;
@@ -55,7 +55,7 @@ std::vector<bool> asked_for(const ir::Graph& graph) {
 }  // namespace
 
 KeptConstants::KeptConstants(const ir::Graph& graph, ConstantMemory& memory) : graph_(graph) {
-  const std::vector<bool> asked = asked_for(graph);
+  const std::vector<bool> asked = read_outside(graph);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (asked[i] || node.guard.present() || !node.waits_for.empty()) continue;

@@ -255,7 +255,7 @@ class Clearing {
   /// Those that are computed from `begin` on, before `end`, and read at `read` or later.
   std::vector<bool*> guards_of(std::size_t begin, std::size_t end, std::size_t read) const {
     std::vector<bool*> guards;
-    auto made = std::ranges::lower_bound(made_, begin, {}, &Made::place);
+    auto made = std::ranges::lower_bound(made_, begin, {}, &ComputedGuard::place);
     for (; made != made_.end() && made->place < end; ++made) {
       if (made->last_read >= read && made->last_read > made->place) guards.push_back(made->guard);
     }
@@ -307,7 +307,7 @@ class Clearing {
   }
 
   /// A guard that the task at `place` computes; `last_read` is `place` where nothing reads it.
-  struct Made {
+  struct ComputedGuard {
     std::size_t place;
     bool* guard;
     std::size_t last_read;
@@ -315,7 +315,7 @@ class Clearing {
 
   std::span<const Task> tasks_;
   std::vector<std::int32_t> order_;  // [place] task
-  std::vector<Made> made_;           // by place
+  std::vector<ComputedGuard> made_;  // by place
   std::size_t place_ = 0;
 };
 

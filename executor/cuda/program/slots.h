@@ -26,10 +26,10 @@ class Slots {
   std::int64_t next() const { return next_; }
 
   /// Gives the slot of step next(), free to be filled: waits for step next() - R, and for nothing
-  /// where fewer than R steps were launched. Until `launched` it may be called again.
+  /// where fewer than R steps were launched. Until `count_launch` it may be called again.
   int acquire();
   /// Step next() is in the device's hands, and its event is recorded.
-  void launched() { ++next_; }
+  void count_launch() { ++next_; }
 
   /// Gives the slot of a step when it can be read: waits for this step only. Throws RunError where
   /// the step was not run, or where R steps have been run since.

@@ -182,31 +182,32 @@ ReadSlots::ReadSlots(CudaDriver& driver, const ir::Graph& graph,
     task_.touched.reads.push_back({addresses[i], bytes});
   }
   count_ = static_cast<int>(table.size());
-  mapped_ = driver.mapped_memory(sizeof(cuda::Stamped) * entries_of_slot() * slots);
+  mapped_ = driver.mapped_memory(sizeof(cuda::StampedNumber) * entries_of_slot() * slots);
   clear();
   task_.touched.writes.push_back({control, sizeof(cuda::Control)});
   CommandList commands;
-  commands.launch(
-      cuda::StoreReads{control, keep(constants, table),
-                       reinterpret_cast<cuda::Stamped*>(mapped_.device), count_, slots, faults},
-      {1, kThreads, 0});
+  commands.launch(cuda::StoreReads{control, keep(constants, table),
+                                   reinterpret_cast<cuda::StampedNumber*>(mapped_.device), count_,
+                                   slots, faults},
+                  {1, kThreads, 0});
   task_.commands = commands.commands();
 }
 
-bool ReadSlots::arrived(std::size_t readable, int slot, std::int64_t step, void* bytes) const {
+bool ReadSlots::try_read(std::size_t readable, int slot, std::int64_t step, void* bytes) const {
   if (entries_[readable] < 0) throw InternalError("a value of several elements has no slot");
-  const cuda::Stamped* stamped = slot_at(slot) + entries_[readable];
+  const cuda::StampedNumber* stamped = slot_at(slot) + entries_[readable];
   // The device writes both in one store: a number whose step has arrived has arrived too.
-  const auto at = std::atomic_ref(const_cast<cuda::Stamped*>(stamped)->step);
+  const auto at = std::atomic_ref(const_cast<cuda::StampedNumber*>(stamped)->step);
   if (at.load(std::memory_order_acquire) != step) return false;
   std::memcpy(bytes, &stamped->bits, sizeof stamped->bits);
   return true;
 }
 
 std::optional<FaultSlot::Fault> ReadSlots::fault(int slot) const {
-  const cuda::Stamped *place = slot_at(slot) + count_, *value = place + 1;
-  const auto stamp = [](const cuda::Stamped* of) {
-    return std::atomic_ref(const_cast<cuda::Stamped*>(of)->step).load(std::memory_order_acquire);
+  const cuda::StampedNumber *place = slot_at(slot) + count_, *value = place + 1;
+  const auto stamp = [](const cuda::StampedNumber* of) {
+    return std::atomic_ref(const_cast<cuda::StampedNumber*>(of)->step)
+        .load(std::memory_order_acquire);
   };
   // Once one is kept it stays, so two entries of one step belong together.
   if (stamp(place) < 0 || stamp(place) != stamp(value)) return std::nullopt;
@@ -215,7 +216,7 @@ std::optional<FaultSlot::Fault> ReadSlots::fault(int slot) const {
 }
 
 void ReadSlots::clear() {
-  auto* stamped = reinterpret_cast<cuda::Stamped*>(mapped_.host);
+  auto* stamped = reinterpret_cast<cuda::StampedNumber*>(mapped_.host);
   for (int i = 0; i < slots_ * entries_of_slot(); ++i) stamped[i] = {0, -1};
 }
 

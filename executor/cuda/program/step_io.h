@@ -106,7 +106,7 @@ class ReadSlots {
             int slots);
 
   /// Whether the number of this step has arrived, and its bytes.
-  bool arrived(std::size_t readable, int slot, std::int64_t step, void* bytes) const;
+  bool try_read(std::size_t readable, int slot, std::int64_t step, void* bytes) const;
   /// The fault that is kept, where a step of this plan that used the slot has written one. Waits
   /// for nothing.
   std::optional<FaultSlot::Fault> fault(int slot) const;
@@ -117,8 +117,8 @@ class ReadSlots {
 
  private:
   int entries_of_slot() const { return count_ + cuda::StoreReads::kFault; }
-  const cuda::Stamped* slot_at(int slot) const {
-    return reinterpret_cast<const cuda::Stamped*>(mapped_.host) + slot * entries_of_slot();
+  const cuda::StampedNumber* slot_at(int slot) const {
+    return reinterpret_cast<const cuda::StampedNumber*>(mapped_.host) + slot * entries_of_slot();
   }
 
   std::vector<int> entries_;  ///< [readable] place in a slot, or -1

@@ -27,7 +27,7 @@ class Assigner {
   StreamPlan assign() {
     for (std::int32_t item = 0; item < static_cast<std::int32_t>(after_.size()); ++item) add(item);
     Clock clock = clock_of(0);
-    plan_.joins = needed(clock, std::vector<std::int32_t>(tails_.begin(), tails_.end()));
+    plan_.joins = find_waits(clock, std::vector<std::int32_t>(tails_.begin(), tails_.end()));
     while (plan_.streams < static_cast<int>(tails_.size()) && lengths_[plan_.streams] > 0) {
       ++plan_.streams;
     }
@@ -43,7 +43,7 @@ class Assigner {
     }
     const int stream = choose(after);
     Clock clock = clock_of(stream);
-    plan_.waits[item] = needed(clock, after);
+    plan_.waits[item] = find_waits(clock, after);
     if (tails_[stream] == StreamPlan::kStart && stream > 0 && plan_.waits[item].empty()) {
       plan_.waits[item] = {StreamPlan::kStart};
       plan_.start_recorded = true;
@@ -84,7 +84,7 @@ class Assigner {
 
   /// The items of `after` that `clock` does not know to have run, nor that others of them imply;
   /// `clock` knows all of them then.
-  std::vector<std::int32_t> needed(Clock& clock, std::vector<std::int32_t> after) {
+  std::vector<std::int32_t> find_waits(Clock& clock, std::vector<std::int32_t> after) {
     std::sort(after.begin(), after.end());
     std::vector<std::int32_t> waits;
     // An item comes later than those that it implies.

@@ -22,7 +22,7 @@ struct Recorded {
       : slots(count, [this](std::int64_t step) { waits.push_back(step); }) {}
   void run() {
     slots.acquire();
-    slots.launched();
+    slots.count_launch();
   }
   std::vector<std::int64_t> waits;
   executor::program::Slots slots;
@@ -34,7 +34,7 @@ TEST_CASE("a step takes the slot of the step R before it, and waits for that one
   for (int step = 0; step < 5; ++step) {
     CHECK(r.slots.next() == step);
     taken.push_back(r.slots.acquire());
-    r.slots.launched();
+    r.slots.count_launch();
   }
   CHECK(taken == std::vector<int>{0, 1, 0, 1, 0});
   CHECK(r.waits == std::vector<std::int64_t>{0, 1, 2});
@@ -101,7 +101,7 @@ TEST_CASE("a wait that fails leaves the slots as they were") {
     if (fail) throw RunError("the device is gone");
   });
   slots.acquire();
-  slots.launched();
+  slots.count_launch();
   CHECK_THROWS_WITH_AS(slots.acquire(), "the device is gone", RunError);
   CHECK(slots.next() == 1);
   fail = false;
@@ -212,7 +212,7 @@ TEST_CASE("no slot is refilled while its step reads it, and no read sees another
       Device::Slot& slot = device.slots[slots.acquire()];
       for (int i = 0; i < Device::kWords; ++i) slot.feed[i] = 100 * step + i;
       device.launch();
-      slots.launched();
+      slots.count_launch();
       if (random() % 4 == 0) read(step);
     }
     reader.join();
