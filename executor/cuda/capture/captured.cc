@@ -44,20 +44,20 @@ int prepare_clears(CudaDriver& driver, const program::RegionParts& parts) {
 }  // namespace
 
 StepForm::StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
-                   program::StreamPlan plan, std::vector<CudaStream> streams, Launched launched,
+                   program::StreamPlan plan, std::vector<CudaStream> streams, LaunchKind launched,
                    int nodes)
     : driver_(&driver),
       tasks_(tasks),
       plan_(std::move(plan)),
       streams_(std::move(streams)),
-      captured_(launched != Launched::one_by_one),
+      captured_(launched != LaunchKind::one_by_one),
       name_(name_of(plan_, launched)) {
   if (plan_.start_recorded) start_ = driver_->make_event();
   events_.resize(tasks_.size());
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     if (plan_.recorded[i]) events_[i] = driver_->make_event();
   }
-  if (captured_) capture(nodes, launched == Launched::early_graph, [this] { play(); });
+  if (captured_) capture(nodes, launched == LaunchKind::early_graph, [this] { play(); });
 }
 
 StepForm::StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
@@ -126,11 +126,11 @@ void StepForm::play() const {
   for (const std::int32_t last : plan_.joins) driver_->wait(streams_[0], events_[last]);
 }
 
-std::string name_of(const program::StreamPlan& plan, Launched launched) {
+std::string name_of(const program::StreamPlan& plan, LaunchKind launched) {
   return fmt::format("{}, {} stream{}{}",
-                     launched == Launched::one_by_one ? "uncaptured" : "one graph", plan.streams,
+                     launched == LaunchKind::one_by_one ? "uncaptured" : "one graph", plan.streams,
                      plan.streams == 1 ? "" : "s",
-                     launched == Launched::early_graph ? ", kernels begin early" : "");
+                     launched == LaunchKind::early_graph ? ", kernels begin early" : "");
 }
 
 std::string name_of(const program::RegionParts& regions) {

@@ -16,7 +16,7 @@
 namespace metronome::executor::capture {
 
 /// How a step's commands reach the device.
-enum class Launched : std::uint8_t {
+enum class LaunchKind : std::uint8_t {
   one_by_one,
   graph,
   early_graph,  ///< whose kernels begin early (CudaDriver::begin_early)
@@ -29,7 +29,7 @@ class StepForm {
   /// to, in all tasks together. A failure while capturing is an InternalError or RunError that
   /// names the task. All tasks run, whatever their guards say.
   StepForm(CudaDriver& driver, std::span<const program::Task> tasks, program::StreamPlan plan,
-           std::vector<CudaStream> streams, Launched launched, int nodes);
+           std::vector<CudaStream> streams, LaunchKind launched, int nodes);
 
   /// A graph on one stream in which tasks in regions are skipped where their guards are false.
   StepForm(CudaDriver& driver, std::span<const program::Task> tasks,
@@ -58,7 +58,7 @@ class StepForm {
 };
 
 /// "one graph, 3 streams", "one graph, 1 stream, kernels begin early", "uncaptured, 1 stream".
-std::string name_of(const program::StreamPlan& plan, Launched launched);
+std::string name_of(const program::StreamPlan& plan, LaunchKind launched);
 /// "one graph, 9 regions, 3 deep".
 std::string name_of(const program::RegionParts& regions);
 

@@ -270,8 +270,8 @@ class CudaPlanReplay {
         [&](std::size_t i) { return address_of(plan_, bases_, plan_.graph.readables()[i].value); });
     restore(before);
     const auto differs = [&](const std::string& what) {
-      throw InternalError(
-          fmt::format("{} gives other bits for {} than the kernels one by one", named(form), what));
+      throw InternalError(fmt::format("{} gives other bits for {} than the kernels one by one",
+                                      form_name(form), what));
     };
     const auto [a, b] =
         std::mismatch(actual.storages.begin(), actual.storages.end(), expected.storages.begin());
@@ -287,13 +287,13 @@ class CudaPlanReplay {
   }
 
   void launch_first(const StepForm& form) {
-    const LaunchWatch watch(named(form));
+    const LaunchWatch watch(form_name(form));
     form.launch();
     shared_.driver->synchronize(shared_.streams[0]);
   }
 
   /// "graph "mlp", train: one graph, 2 streams".
-  std::string named(const StepForm& form) const {
+  std::string form_name(const StepForm& form) const {
     return fmt::format("graph \"{}\", {}: {}", plan_.graph.name(), name_of(plan_.report),
                        form.name());
   }
@@ -418,7 +418,7 @@ class CudaReplay final : public Engine {
 
   double scalar(PlanId plan, std::size_t index) const override {
     const std::int64_t step = last_step_[plan.index];
-    if (step >= slots_.next() - shared_.options.slots) return arrived(plan, index, step);
+    if (step >= slots_.next() - shared_.options.slots) return wait_for_number(plan, index, step);
     // Steps of other plans have taken its slot since; its own memory holds it still.
     alignas(8) std::byte bytes[8];
     of(plan).download(bytes, index);
@@ -427,7 +427,7 @@ class CudaReplay final : public Engine {
 
   double scalar(PlanId plan, std::size_t index, std::int64_t step) const override {
     check_kept(step);
-    return arrived(plan, index, step);
+    return wait_for_number(plan, index, step);
   }
 
   void fetch_input(std::size_t index) const override { shared_.state.fetch_input(index); }
@@ -439,9 +439,9 @@ class CudaReplay final : public Engine {
   }
 
   void settle() const override { slots_.finish(); }
-  bool faulted() const override { return told().has_value(); }
+  bool faulted() const override { return kept_fault().has_value(); }
   std::optional<std::string> fault() const override {
-    const auto found = told();
+    const auto found = kept_fault();
     if (!found) return std::nullopt;
     std::vector<const Plan*> plans;
     for (const auto& replay : replays_) plans.push_back(&replay->plan());
@@ -452,7 +452,7 @@ class CudaReplay final : public Engine {
   const CudaPlanReplay& of(PlanId plan) const { return *replays_[plan.index]; }
 
   /// Returns the kept fault, as far as steps that are over have written it. Waits for nothing.
-  std::optional<FaultSlot::Fault> told() const {
+  std::optional<FaultSlot::Fault> kept_fault() const {
     for (std::size_t slot = 0; slot < ran_.size(); ++slot) {
       if (!ran_[slot].present()) continue;
       if (const auto found = of(ran_[slot]).reads().fault(static_cast<int>(slot))) return found;
@@ -494,7 +494,7 @@ class CudaReplay final : public Engine {
 
   /// Waits for one number of one step, by looking where the device will write it: shorter than an
   /// event.
-  double arrived(PlanId plan, std::size_t index, std::int64_t step) const {
+  double wait_for_number(PlanId plan, std::size_t index, std::int64_t step) const {
     if (!shared_.driver->computes()) {
       throw RunError("nothing can be read: the target null computes nothing");
     }

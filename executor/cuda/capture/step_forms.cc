@@ -31,7 +31,7 @@ class FormMaker {
             const std::vector<CudaStream>& streams, int nodes)
       : driver_(driver), tasks_(tasks), streams_(streams), nodes_(nodes), after_(order_of(tasks)) {}
 
-  void on_streams(int count, Launched launched) {
+  void on_streams(int count, LaunchKind launched) {
     program::StreamPlan plan = program::assign_streams(after_, count);
     if (count > 1 && plan.streams == 1) return;
     const std::string name = name_of(plan, launched);
@@ -95,17 +95,17 @@ StepForms make_forms(CudaDriver& driver, const ir::Graph& graph,
   } else if (conditions == Conditions::nested) {
     maker.with_regions(guards, program::Nesting::nested, true);
   } else {
-    maker.on_streams(1, Launched::graph);
+    maker.on_streams(1, LaunchKind::graph);
     if (conditions == Conditions::measured) {
       maker.with_regions(guards, program::Nesting::flat, false);
       maker.with_regions(guards, program::Nesting::nested, false);
     }
-    if (options.streams > 1) maker.on_streams(options.streams, Launched::graph);
+    if (options.streams > 1) maker.on_streams(options.streams, LaunchKind::graph);
     if (driver.begins_early()) {
-      maker.on_streams(1, Launched::early_graph);
-      if (options.streams > 1) maker.on_streams(options.streams, Launched::early_graph);
+      maker.on_streams(1, LaunchKind::early_graph);
+      if (options.streams > 1) maker.on_streams(options.streams, LaunchKind::early_graph);
     }
-    maker.on_streams(1, Launched::one_by_one);
+    maker.on_streams(1, LaunchKind::one_by_one);
   }
   if (conditions != Conditions::masked) maker.note_masked();
   return maker.take();

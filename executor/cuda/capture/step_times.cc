@@ -17,9 +17,9 @@ bool overlap(const program::ByteRange& a, const program::ByteRange& b) {
 
 /// Bytes that work both reads and writes, kept to be put back: an operand in whose place the value
 /// is computed, a sum.
-class Changed {
+class ChangedBytes {
  public:
-  Changed(CudaDriver& driver, CudaStream stream, const program::Work& work)
+  ChangedBytes(CudaDriver& driver, CudaStream stream, const program::Work& work)
       : driver_(driver), stream_(stream) {
     for (const program::ByteRange& write : work.writes) {
       const auto meets = [&](const program::ByteRange& read) { return overlap(read, write); };
@@ -83,7 +83,7 @@ std::vector<KernelTime> StepTimes::measure() {
 
 double StepTimes::microseconds(std::size_t task) {
   const std::vector<Command>& commands = tasks_[task]->commands;
-  const Changed changed(watch_.driver(), watch_.stream(), tasks_[task]->touched);
+  const ChangedBytes changed(watch_.driver(), watch_.stream(), tasks_[task]->touched);
   if (runs_.size() == task) runs_.emplace_back(watch_, commands);
   const double ms = runs_[task].milliseconds(kRounds);
   if (changed.any()) {
