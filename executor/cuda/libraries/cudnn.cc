@@ -31,8 +31,8 @@
 namespace metronome::executor::libraries {
 namespace {
 
-using cudnn::As;
 using cudnn::Attribute;
+using cudnn::AttributeType;
 using cudnn::Kind;
 using cudnn::Note;
 using Makes = ConvolutionProblem::Makes;
@@ -140,10 +140,10 @@ struct Cudnn::Library {
       static_cast<void>(library->cudnnBackendDestroyDescriptor(made));
     }
   };
-  using Owned = std::unique_ptr<void, Deleter>;
+  using OwnedDescriptor = std::unique_ptr<void, Deleter>;
 
-  cudnn::Context context = nullptr;  // with the first plan of a device that is there
-  std::optional<Owned> device;       // of one that is described
+  cudnn::Context context = nullptr;       // with the first plan of a device that is there
+  std::optional<OwnedDescriptor> device;  // of one that is described
 
   ~Library() {
     device.reset();
@@ -158,32 +158,33 @@ struct Cudnn::Library {
                                why[0] == '\0' ? "" : ": ", std::string_view(why).substr(0, 200)));
   }
 
-  Owned make(Kind kind) const {
+  OwnedDescriptor make(Kind kind) const {
     cudnn::Descriptor made = nullptr;
     check(cudnnBackendCreateDescriptor(static_cast<int>(kind), &made), "make a descriptor");
-    return Owned(made, Deleter{this});
+    return OwnedDescriptor(made, Deleter{this});
   }
   template <class T>
-  void set(const Owned& to, Attribute what, As as, std::span<const T> values) const {
+  void set(const OwnedDescriptor& to, Attribute what, AttributeType as,
+           std::span<const T> values) const {
     check(cudnnBackendSetAttribute(to.get(), static_cast<int>(what), static_cast<int>(as),
                                    static_cast<std::int64_t>(values.size()), values.data()),
           fmt::format("take attribute {}", static_cast<int>(what)));
   }
   template <class T>
-  void set(const Owned& to, Attribute what, As as, const T& value) const {
+  void set(const OwnedDescriptor& to, Attribute what, AttributeType as, const T& value) const {
     set(to, what, as, std::span<const T>(&value, 1));
   }
-  void set(const Owned& to, Attribute what, const Shape& values) const {
-    set(to, what, As::int64, std::span<const std::int64_t>(values));
+  void set(const OwnedDescriptor& to, Attribute what, const Shape& values) const {
+    set(to, what, AttributeType::int64, std::span<const std::int64_t>(values));
   }
-  void set(const Owned& to, Attribute what, const Owned& value) const {
+  void set(const OwnedDescriptor& to, Attribute what, const OwnedDescriptor& value) const {
     cudnn::Descriptor descriptor = value.get();
-    set(to, what, As::descriptor, descriptor);
+    set(to, what, AttributeType::descriptor, descriptor);
   }
-  void finalize(const Owned& descriptor, std::string_view doing) const {
+  void finalize(const OwnedDescriptor& descriptor, std::string_view doing) const {
     check(cudnnBackendFinalize(descriptor.get()), doing);
   }
-  std::int64_t count(const Owned& of, Attribute what, As as) const {
+  std::int64_t count(const OwnedDescriptor& of, Attribute what, AttributeType as) const {
     std::int64_t count = 0;
     check(cudnnBackendGetAttribute(of.get(), static_cast<int>(what), static_cast<int>(as), 0,
                                    &count, nullptr),
@@ -191,7 +192,8 @@ struct Cudnn::Library {
     return count;
   }
   template <class T>
-  std::vector<T> get(const Owned& of, Attribute what, As as, std::int64_t most) const {
+  std::vector<T> get(const OwnedDescriptor& of, Attribute what, AttributeType as,
+                     std::int64_t most) const {
     std::vector<T> values(static_cast<std::size_t>(most));
     std::int64_t count = 0;
     check(cudnnBackendGetAttribute(of.get(), static_cast<int>(what), static_cast<int>(as), most,
@@ -201,8 +203,9 @@ struct Cudnn::Library {
     return values;
   }
   /// Descriptors that `what` has, of that kind: they are made first, and filled.
-  std::vector<Owned> get(const Owned& of, Attribute what, Kind kind, std::int64_t most) const {
-    std::vector<Owned> made;
+  std::vector<OwnedDescriptor> get(const OwnedDescriptor& of, Attribute what, Kind kind,
+                                   std::int64_t most) const {
+    std::vector<OwnedDescriptor> made;
     std::vector<cudnn::Descriptor> filled;
     for (std::int64_t i = 0; i < most; ++i) {
       made.push_back(make(kind));
@@ -210,7 +213,8 @@ struct Cudnn::Library {
     }
     std::int64_t count = 0;
     check(cudnnBackendGetAttribute(of.get(), static_cast<int>(what),
-                                   static_cast<int>(As::descriptor), most, &count, filled.data()),
+                                   static_cast<int>(AttributeType::descriptor), most, &count,
+                                   filled.data()),
           "say what it has");
     while (static_cast<std::int64_t>(made.size()) > std::max<std::int64_t>(count, 0)) {
       made.pop_back();
@@ -223,60 +227,63 @@ struct Cudnn::Library {
     if (!device && context == nullptr) check(cudnnCreate(&context), "use the device");
   }
   /// Says which device it is for: of one that is there the context does.
-  void set_device(const Owned& to, Attribute as_described) const {
+  void set_device(const OwnedDescriptor& to, Attribute as_described) const {
     if (device) set(to, as_described, *device);
   }
-  void set_context(const Owned& to, Attribute what) const {
-    if (context != nullptr) set(to, what, As::handle, context);
+  void set_context(const OwnedDescriptor& to, Attribute what) const {
+    if (context != nullptr) set(to, what, AttributeType::handle, context);
   }
 
   /// A problem as one operation; `keep` holds what it is made of.
-  Owned graph_of(const ConvolutionProblem& problem, std::vector<Owned>& keep) const;
+  OwnedDescriptor graph_of(const ConvolutionProblem& problem,
+                           std::vector<OwnedDescriptor>& keep) const;
   /// The engine and knobs of a configuration; nothing where they are not for this problem.
-  std::optional<Choice> choice_of(const ConvolutionProblem& problem, const Owned& config) const;
+  std::optional<Choice> choice_of(const ConvolutionProblem& problem,
+                                  const OwnedDescriptor& config) const;
   /// Finalized, or nothing where the engine does not serve here.
-  std::optional<Owned> plan_of(const Owned& config) const;
-  std::size_t workspace_of(const Owned& plan) const {
-    const auto bytes = get<std::int64_t>(plan, Attribute::plan_workspace, As::int64, 1);
+  std::optional<OwnedDescriptor> plan_of(const OwnedDescriptor& config) const;
+  std::size_t workspace_of(const OwnedDescriptor& plan) const {
+    const auto bytes = get<std::int64_t>(plan, Attribute::plan_workspace, AttributeType::int64, 1);
     return bytes.empty() ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(bytes[0], 0));
   }
 
   struct Offer {
     Algorithm algorithm;
     std::size_t workspace = 0;
-    Owned plan;
+    OwnedDescriptor plan;
   };
   std::vector<Offer> offers(const ConvolutionProblem& problem, std::size_t workspace,
                             std::size_t most) const;
   /// The plan of an algorithm. Throws RunError where it does not serve here.
-  Owned plan_of(const ConvolutionProblem& problem, const Algorithm& algorithm) const;
+  OwnedDescriptor plan_of(const ConvolutionProblem& problem, const Algorithm& algorithm) const;
 };
 
-Cudnn::Library::Owned Cudnn::Library::graph_of(const ConvolutionProblem& problem,
-                                               std::vector<Owned>& keep) const {
+Cudnn::Library::OwnedDescriptor Cudnn::Library::graph_of(const ConvolutionProblem& problem,
+                                                         std::vector<OwnedDescriptor>& keep) const {
   const int type = problem.element == f64 ? cudnn::kDouble : cudnn::kFloat;
-  const auto tensor = [&](std::int64_t id, const Shape& plain) -> const Owned& {
+  const auto tensor = [&](std::int64_t id, const Shape& plain) -> const OwnedDescriptor& {
     const Shape shape = widened(plain, 2, 1);
-    Owned made = make(Kind::tensor);
-    set(made, Attribute::tensor_type, As::data_type, type);
+    OwnedDescriptor made = make(Kind::tensor);
+    set(made, Attribute::tensor_type, AttributeType::data_type, type);
     set(made, Attribute::tensor_sizes, shape);
     set(made, Attribute::tensor_strides, strides_of(shape));
-    set(made, Attribute::tensor_id, As::int64, id);
-    set(made, Attribute::tensor_alignment, As::int64, kPointerAlignment);
+    set(made, Attribute::tensor_id, AttributeType::int64, id);
+    set(made, Attribute::tensor_alignment, AttributeType::int64, kPointerAlignment);
     finalize(made, "describe a tensor");
     return keep.emplace_back(std::move(made));
   };
   keep.reserve(keep.size() + 5);  // references stay
-  const Owned& x = tensor(kIds[0], problem.x);
-  const Owned& weight = tensor(kIds[1], problem.weight);
-  const Owned& y = tensor(kIds[2], problem.y);
+  const OwnedDescriptor& x = tensor(kIds[0], problem.x);
+  const OwnedDescriptor& weight = tensor(kIds[1], problem.weight);
+  const OwnedDescriptor& y = tensor(kIds[2], problem.y);
 
-  Owned& window = keep.emplace_back(make(Kind::convolution));
+  OwnedDescriptor& window = keep.emplace_back(make(Kind::convolution));
   const Shape stride = widened(problem.stride, 0, 1);
-  set(window, Attribute::convolution_spatial_dims, As::int64,
+  set(window, Attribute::convolution_spatial_dims, AttributeType::int64,
       static_cast<std::int64_t>(stride.size()));
-  set(window, Attribute::convolution_compute_type, As::data_type, type);
-  set(window, Attribute::convolution_mode, As::convolution_mode, cudnn::kCrossCorrelation);
+  set(window, Attribute::convolution_compute_type, AttributeType::data_type, type);
+  set(window, Attribute::convolution_mode, AttributeType::convolution_mode,
+      cudnn::kCrossCorrelation);
   set(window, Attribute::convolution_strides, stride);
   set(window, Attribute::convolution_dilations, widened(problem.dilation, 0, 1));
   set(window, Attribute::convolution_pre_paddings, widened(problem.low, 0, 0));
@@ -297,21 +304,21 @@ Cudnn::Library::Owned Cudnn::Library::graph_of(const ConvolutionProblem& problem
                   A::data_convolution, A::data_alpha, A::data_beta}
           : Names{Kind::backward_filter, A::filter_x,     A::filter_weight, A::filter_y,
                   A::filter_convolution, A::filter_alpha, A::filter_beta};
-  Owned& operation = keep.emplace_back(make(names.kind));
+  OwnedDescriptor& operation = keep.emplace_back(make(names.kind));
   set(operation, names.x, x);
   set(operation, names.weight, weight);
   set(operation, names.y, y);
   set(operation, names.window, window);
   if (problem.element == f64) {
-    set(operation, names.alpha, As::float64, 1.0);
-    set(operation, names.beta, As::float64, 0.0);
+    set(operation, names.alpha, AttributeType::float64, 1.0);
+    set(operation, names.beta, AttributeType::float64, 0.0);
   } else {
-    set(operation, names.alpha, As::float32, 1.0F);
-    set(operation, names.beta, As::float32, 0.0F);
+    set(operation, names.alpha, AttributeType::float32, 1.0F);
+    set(operation, names.beta, AttributeType::float32, 0.0F);
   }
   finalize(operation, "describe a convolution's operation");
 
-  Owned graph = make(Kind::operation_graph);
+  OwnedDescriptor graph = make(Kind::operation_graph);
   set(graph, Attribute::graph_operations, operation);
   set_context(graph, Attribute::graph_handle);
   finalize(graph, "describe a convolution's graph");
@@ -319,26 +326,30 @@ Cudnn::Library::Owned Cudnn::Library::graph_of(const ConvolutionProblem& problem
 }
 
 std::optional<Choice> Cudnn::Library::choice_of(const ConvolutionProblem& problem,
-                                                const Owned& config) const {
-  const std::vector<Owned> engines = get(config, Attribute::config_engine, Kind::engine, 1);
+                                                const OwnedDescriptor& config) const {
+  const std::vector<OwnedDescriptor> engines =
+      get(config, Attribute::config_engine, Kind::engine, 1);
   if (engines.empty()) return std::nullopt;
-  for (const int note : get<int>(engines[0], Attribute::engine_numerical_notes, As::numerical_note,
-                                 cudnn::kMostNotes)) {
+  for (const int note : get<int>(engines[0], Attribute::engine_numerical_notes,
+                                 AttributeType::numerical_note, cudnn::kMostNotes)) {
     const auto is = [note](Note refused) { return note == static_cast<int>(refused); };
     if (std::ranges::any_of(kRefused, is)) return std::nullopt;
     if (!problem.tf32 && std::ranges::any_of(kTf32, is)) return std::nullopt;
   }
-  Choice choice{get<std::int64_t>(engines[0], Attribute::engine_index, As::int64, 1).at(0), {}};
-  for (const Owned& knob :
+  Choice choice{
+      get<std::int64_t>(engines[0], Attribute::engine_index, AttributeType::int64, 1).at(0), {}};
+  for (const OwnedDescriptor& knob :
        get(config, Attribute::config_knobs, Kind::knob_choice, cudnn::kMostKnobs)) {
-    choice.knobs.emplace_back(get<int>(knob, Attribute::knob_type, As::knob_type, 1).at(0),
-                              get<std::int64_t>(knob, Attribute::knob_value, As::int64, 1).at(0));
+    choice.knobs.emplace_back(
+        get<int>(knob, Attribute::knob_type, AttributeType::knob_type, 1).at(0),
+        get<std::int64_t>(knob, Attribute::knob_value, AttributeType::int64, 1).at(0));
   }
   return choice;
 }
 
-std::optional<Cudnn::Library::Owned> Cudnn::Library::plan_of(const Owned& config) const {
-  Owned plan = make(Kind::plan);
+std::optional<Cudnn::Library::OwnedDescriptor> Cudnn::Library::plan_of(
+    const OwnedDescriptor& config) const {
+  OwnedDescriptor plan = make(Kind::plan);
   set_context(plan, Attribute::plan_handle);
   set_device(plan, Attribute::plan_device);
   set(plan, Attribute::plan_config, config);
@@ -349,18 +360,18 @@ std::optional<Cudnn::Library::Owned> Cudnn::Library::plan_of(const Owned& config
 std::vector<Cudnn::Library::Offer> Cudnn::Library::offers(const ConvolutionProblem& problem,
                                                           std::size_t workspace,
                                                           std::size_t most) const {
-  std::vector<Owned> keep;
-  const Owned graph = graph_of(problem, keep);
+  std::vector<OwnedDescriptor> keep;
+  const OwnedDescriptor graph = graph_of(problem, keep);
   std::vector<Offer> found;
   for (const int mode : {cudnn::kModeA, cudnn::kModeFallback}) {
-    const Owned heuristics = make(Kind::heuristics);
+    const OwnedDescriptor heuristics = make(Kind::heuristics);
     set(heuristics, Attribute::heuristics_graph, graph);
-    set(heuristics, Attribute::heuristics_mode, As::heuristics_mode, mode);
+    set(heuristics, Attribute::heuristics_mode, AttributeType::heuristics_mode, mode);
     set_device(heuristics, Attribute::heuristics_device);
     if (cudnnBackendFinalize(heuristics.get()) != 0) continue;  // it has none of that mode
     const std::int64_t count =
-        this->count(heuristics, Attribute::heuristics_results, As::descriptor);
-    for (const Owned& config :
+        this->count(heuristics, Attribute::heuristics_results, AttributeType::descriptor);
+    for (const OwnedDescriptor& config :
          get(heuristics, Attribute::heuristics_results, Kind::engine_config, count)) {
       if (found.size() == most) return found;
       const std::optional<Choice> choice = choice_of(problem, config);
@@ -368,7 +379,7 @@ std::vector<Cudnn::Library::Offer> Cudnn::Library::offers(const ConvolutionProbl
       if (!algorithm) continue;
       const auto same = [&](const Offer& offer) { return offer.algorithm == *algorithm; };
       if (std::ranges::any_of(found, same)) continue;
-      std::optional<Owned> plan = plan_of(config);
+      std::optional<OwnedDescriptor> plan = plan_of(config);
       if (!plan) continue;
       const std::size_t needs = workspace_of(*plan);
       if (needs <= workspace) found.push_back({*algorithm, needs, std::move(*plan)});
@@ -377,33 +388,33 @@ std::vector<Cudnn::Library::Offer> Cudnn::Library::offers(const ConvolutionProbl
   return found;
 }
 
-Cudnn::Library::Owned Cudnn::Library::plan_of(const ConvolutionProblem& problem,
-                                              const Algorithm& algorithm) const {
-  std::vector<Owned> keep;
-  const Owned graph = graph_of(problem, keep);
+Cudnn::Library::OwnedDescriptor Cudnn::Library::plan_of(const ConvolutionProblem& problem,
+                                                        const Algorithm& algorithm) const {
+  std::vector<OwnedDescriptor> keep;
+  const OwnedDescriptor graph = graph_of(problem, keep);
   const Choice choice = libraries::choice_of(algorithm);
-  const Owned engine = make(Kind::engine);
+  const OwnedDescriptor engine = make(Kind::engine);
   set(engine, Attribute::engine_graph, graph);
-  set(engine, Attribute::engine_index, As::int64, choice.engine);
+  set(engine, Attribute::engine_index, AttributeType::int64, choice.engine);
   set_device(engine, Attribute::engine_device);
   finalize(engine, "take the kept engine");
-  std::vector<Owned> knobs;
+  std::vector<OwnedDescriptor> knobs;
   std::vector<cudnn::Descriptor> descriptors;
   for (const auto& [type, value] : choice.knobs) {
-    const Owned& knob = knobs.emplace_back(make(Kind::knob_choice));
-    set(knob, Attribute::knob_type, As::knob_type, type);
-    set(knob, Attribute::knob_value, As::int64, value);
+    const OwnedDescriptor& knob = knobs.emplace_back(make(Kind::knob_choice));
+    set(knob, Attribute::knob_type, AttributeType::knob_type, type);
+    set(knob, Attribute::knob_value, AttributeType::int64, value);
     finalize(knob, "take a kept engine's knob");
     descriptors.push_back(knob.get());
   }
-  const Owned config = make(Kind::engine_config);
+  const OwnedDescriptor config = make(Kind::engine_config);
   set(config, Attribute::config_engine, engine);
   if (!descriptors.empty()) {
-    set(config, Attribute::config_knobs, As::descriptor,
+    set(config, Attribute::config_knobs, AttributeType::descriptor,
         std::span<const cudnn::Descriptor>(descriptors));
   }
   finalize(config, "take the kept engine's knobs");
-  std::optional<Owned> plan = plan_of(config);
+  std::optional<OwnedDescriptor> plan = plan_of(config);
   if (!plan || !choice_of(problem, config)) {
     throw RunError(
         fmt::format("{}: the kept engine {} of cuDNN cannot run here; delete the tuning file, or "
@@ -414,9 +425,9 @@ Cudnn::Library::Owned Cudnn::Library::plan_of(const ConvolutionProblem& problem,
 }
 
 /// A command's plan, and its operands as the library has them.
-struct Cudnn::Prepared {
+struct Cudnn::PreparedConvolution {
   ConvolutionCommand command;
-  Library::Owned plan, pack;
+  Library::OwnedDescriptor plan, pack;
 };
 
 namespace {
@@ -446,7 +457,7 @@ Cudnn::Cudnn(const std::string& device) {
     library_ = std::make_unique<Library>();
     if (device.empty()) return;
     library_->device = library_->make(Kind::device_properties);
-    library_->set(*library_->device, Attribute::device_json, As::text,
+    library_->set(*library_->device, Attribute::device_json, AttributeType::text,
                   std::span<const char>(device));
     library_->finalize(*library_->device, "take a device's description");
   } catch (const RunError& error) {
@@ -494,7 +505,7 @@ void Cudnn::prepare(const LibraryCommand& call) {
   if (find(command) != nullptr) return;
   if (library_ == nullptr) throw RunError(missing_);
   library_->use_device();
-  auto prepared = std::make_unique<Prepared>();
+  auto prepared = std::make_unique<PreparedConvolution>();
   prepared->command = command;
   if (command.algorithm) {
     prepared->plan = library_->plan_of(command.problem, *command.algorithm);
@@ -513,18 +524,19 @@ void Cudnn::prepare(const LibraryCommand& call) {
   }
   prepared->pack = library_->make(Kind::variant_pack);
   const std::array<const void*, 3> operands = {command.x, command.weight, command.y};
-  library_->set(prepared->pack, Attribute::pack_ids, As::int64,
+  library_->set(prepared->pack, Attribute::pack_ids, AttributeType::int64,
                 std::span<const std::int64_t>(kIds));
-  library_->set(prepared->pack, Attribute::pack_pointers, As::pointer,
+  library_->set(prepared->pack, Attribute::pack_pointers, AttributeType::pointer,
                 std::span<const void* const>(operands));
-  library_->set(prepared->pack, Attribute::pack_workspace, As::pointer, command.workspace);
+  library_->set(prepared->pack, Attribute::pack_workspace, AttributeType::pointer,
+                command.workspace);
   library_->finalize(prepared->pack, "take a convolution's operands");
   prepared_.emplace(result_of(command), std::move(prepared));
 }
 
 void Cudnn::enqueue(const LibraryCommand& call, cudaStream_t stream) const {
   const ConvolutionCommand& command = *call.as<ConvolutionCommand>();
-  const Prepared* prepared = find(command);
+  const PreparedConvolution* prepared = find(command);
   if (prepared == nullptr) {
     throw InternalError("a convolution that was not prepared: " + to_string(command.problem));
   }
@@ -534,7 +546,7 @@ void Cudnn::enqueue(const LibraryCommand& call, cudaStream_t stream) const {
       "enqueue a convolution");
 }
 
-const Cudnn::Prepared* Cudnn::find(const ConvolutionCommand& command) const {
+const Cudnn::PreparedConvolution* Cudnn::find(const ConvolutionCommand& command) const {
   const auto [begin, end] = prepared_.equal_range(result_of(command));
   for (auto at = begin; at != end; ++at) {
     if (same(at->second->command, command)) return at->second.get();

@@ -43,13 +43,13 @@ class Cudnn final : public DeviceLibrary {
 
  private:
   struct Library;
-  struct Prepared;
+  struct PreparedConvolution;
 
-  const Prepared* find(const ConvolutionCommand& command) const;
+  const PreparedConvolution* find(const ConvolutionCommand& command) const;
 
   std::string missing_;  // why there is no library
   std::unique_ptr<Library> library_;
-  std::unordered_multimap<const void*, std::unique_ptr<Prepared>>
+  std::unordered_multimap<const void*, std::unique_ptr<PreparedConvolution>>
       prepared_;  // by the result's place
   mutable bool told_ = false;
 };

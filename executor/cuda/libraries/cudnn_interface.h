@@ -88,7 +88,7 @@ enum class Attribute : int {
 };
 
 /// cudnnBackendAttributeType_t.
-enum class As : int {
+enum class AttributeType : int {
   handle = 0,
   data_type = 1,
   int64 = 3,

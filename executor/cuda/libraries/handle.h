@@ -16,20 +16,20 @@ using Handle = std::unique_ptr<std::remove_pointer_t<T>, Destroy>;
 /// Destroys by a function that is linked. It ignores the returned status: a destructor could do
 /// nothing about an error, and a device in error refuses every call.
 template <auto destroy>
-struct Calls {
+struct Destroyer {
   template <class T>
   void operator()(T* handle) const noexcept {
     static_cast<void>(destroy(handle));
   }
 };
 
-using DeviceMemory = Handle<void*, Calls<cudaFree>>;
-using HostMemory = Handle<void*, Calls<cudaFreeHost>>;
-using Stream = Handle<cudaStream_t, Calls<cudaStreamDestroy>>;
-using Event = Handle<cudaEvent_t, Calls<cudaEventDestroy>>;
-using RecordedGraph = Handle<cudaGraph_t, Calls<cudaGraphDestroy>>;
-using GraphExec = Handle<cudaGraphExec_t, Calls<cudaGraphExecDestroy>>;
-using Module = Handle<cudaLibrary_t, Calls<cudaLibraryUnload>>;
+using DeviceMemory = Handle<void*, Destroyer<cudaFree>>;
+using HostMemory = Handle<void*, Destroyer<cudaFreeHost>>;
+using Stream = Handle<cudaStream_t, Destroyer<cudaStreamDestroy>>;
+using Event = Handle<cudaEvent_t, Destroyer<cudaEventDestroy>>;
+using RecordedGraph = Handle<cudaGraph_t, Destroyer<cudaGraphDestroy>>;
+using GraphExec = Handle<cudaGraphExec_t, Destroyer<cudaGraphExecDestroy>>;
+using Module = Handle<cudaLibrary_t, Destroyer<cudaLibraryUnload>>;
 
 /// Throws where the CUDA runtime refused: InternalError where the call broke a rule of capture,
 /// RunError "CUDA cannot DOING: <the runtime's reason>" for everything else.

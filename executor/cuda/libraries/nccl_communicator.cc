@@ -18,7 +18,7 @@ constexpr std::chrono::microseconds kGlance{100};
 }  // namespace
 
 /// A rank that failed aborts its communicator: the others do not come to destroy theirs.
-NcclCommunicator::Owned::~Owned() {
+NcclCommunicator::OwnedCommunicator::~OwnedCommunicator() {
   if (handle == nullptr) return;
   const bool aborts = !failure.empty() || std::uncaught_exceptions() > 0;
   static_cast<void>(aborts ? functions.ncclCommAbort(handle) : functions.ncclCommDestroy(handle));
@@ -66,7 +66,7 @@ std::optional<std::string> NcclCommunicator::error() {
   if (!owned_.failure.empty()) return std::nullopt;
   const nccl::Result status = ask();
   if (status == nccl::kSuccess || status == nccl::kInProgress) return std::nullopt;
-  const std::string text = told(owned_.functions.ncclGetErrorString(status));
+  const std::string text = add_last_error(owned_.functions.ncclGetErrorString(status));
   owned_.failure = fmt::format("{}: NCCL failed: {}", who_, text);
   return "NCCL failed: " + text;
 }
@@ -93,12 +93,12 @@ void NcclCommunicator::require_whole() const {
 }
 
 void NcclCommunicator::fail(const std::string& doing, const std::string& why) {
-  owned_.failure = fmt::format("{}: NCCL cannot {}: {}", who_, doing, told(why));
+  owned_.failure = fmt::format("{}: NCCL cannot {}: {}", who_, doing, add_last_error(why));
   throw RunError(owned_.failure);
 }
 
 /// With what NCCL says besides, if it does.
-std::string NcclCommunicator::told(const std::string& why) const {
+std::string NcclCommunicator::add_last_error(const std::string& why) const {
   const char* last = owned_.functions.ncclGetLastError(owned_.handle);
   return last == nullptr || *last == '\0' ? why : fmt::format("{}: {}", why, last);
 }

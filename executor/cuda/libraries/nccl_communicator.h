@@ -39,22 +39,22 @@ class NcclCommunicator {
 
  private:
   /// Destroyed with the object, and where its constructor throws.
-  struct Owned {
+  struct OwnedCommunicator {
     const nccl::Functions& functions;
     nccl::Handle handle = nullptr;  // null once it is aborted
     std::string failure = {};       // empty: there is none
-    ~Owned();
+    ~OwnedCommunicator();
   };
 
   void finish(nccl::Result status, const std::string& doing, Milliseconds limit);
   nccl::Result ask();
   void require_whole() const;
   [[noreturn]] void fail(const std::string& doing, const std::string& why);
-  std::string told(const std::string& why) const;
+  std::string add_last_error(const std::string& why) const;
 
   std::string who_;  // "rank 0 of 2"
   std::mutex mutex_;
-  Owned owned_;
+  OwnedCommunicator owned_;
 };
 
 }  // namespace metronome::executor::libraries

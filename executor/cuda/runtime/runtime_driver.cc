@@ -156,7 +156,7 @@ std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) 
   void* made = nullptr;
   check(cudaHostAlloc(&made, bytes, cudaHostAllocDefault), "allocate page-locked memory");
   std::fill_n(static_cast<std::byte*>(made), bytes, std::byte{0});
-  return {static_cast<std::byte*>(made), Calls<cudaFreeHost>()};
+  return {static_cast<std::byte*>(made), Destroyer<cudaFreeHost>()};
 }
 
 bool RuntimeDriver::page_locked(const std::byte* memory) const {
