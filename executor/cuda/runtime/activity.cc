@@ -32,12 +32,12 @@ constexpr std::size_t kBufferBytes = std::size_t{2} << 20;
 constexpr std::size_t kBufferAlignment = 8;
 
 // CUPTI's callbacks, which come on threads of its own, have no argument to find their owner by.
-struct Arrived {
+struct ArrivedRecords {
   std::mutex mutex;
   ActivityRecords records;
   decltype(&cuptiActivityGetNextRecord) next = nullptr;
 };
-Arrived arrived;
+ArrivedRecords arrived;
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));

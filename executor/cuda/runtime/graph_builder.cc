@@ -28,7 +28,7 @@ GraphBuilder::Nodes& GraphBuilder::last(CudaStream stream) {
   return open_.back().last;
 }
 
-void GraphBuilder::add(CudaStream stream, int nodes, const Make& make, bool own) {
+void GraphBuilder::add(CudaStream stream, int nodes, const NodeMaker& make, bool own) {
   Nodes& after = last(stream);
   cudaGraphNode_t made = nullptr;
   const bool early = early_ && own && after.size() == 1 && own_.contains(after[0]);

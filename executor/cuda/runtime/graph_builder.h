@@ -22,8 +22,8 @@ namespace metronome::executor::runtime {
 class GraphBuilder {
  public:
   /// Adds one node to `graph`, after those nodes; what the runtime says.
-  using Make = std::function<cudaError_t(cudaGraphNode_t* made, cudaGraph_t graph,
-                                         std::span<const cudaGraphNode_t> after)>;
+  using NodeMaker = std::function<cudaError_t(cudaGraphNode_t* made, cudaGraph_t graph,
+                                              std::span<const cudaGraphNode_t> after)>;
 
   /// Begins on a stream; others join it by waiting for events recorded in it.
   explicit GraphBuilder(CudaStream origin);
@@ -40,7 +40,7 @@ class GraphBuilder {
 
   /// The next node of a stream, which a launch runs as `nodes`. `own`: a kernel that says
   /// begin_in_order (ops/kernel/context.h).
-  void add(CudaStream stream, int nodes, const Make& make, bool own = false);
+  void add(CudaStream stream, int nodes, const NodeMaker& make, bool own = false);
   void record(CudaEvent event, CudaStream stream);
   /// False for an event of no stream of this graph: the stream is left alone.
   bool wait(CudaStream stream, CudaEvent event);

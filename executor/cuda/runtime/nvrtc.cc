@@ -88,7 +88,7 @@ std::string log_of(const Program& program) {
   return log;
 }
 
-std::string numbered(const std::string& source) {
+std::string number_lines(const std::string& source) {
   std::istringstream lines(source);
   std::string line, text;
   for (int number = 1; std::getline(lines, line); ++number) {
@@ -114,8 +114,8 @@ std::uint64_t key_of(const std::string& source, const std::string& architecture)
 }
 
 /// Compiles a source with its wrapper by libnvrtc, with `option` beside the options of all.
-Program compiled(const std::string& whole, const std::string& architecture,
-                 const char* option = nullptr) {
+Program compile_source(const std::string& whole, const std::string& architecture,
+                       const char* option = nullptr) {
   Program program = make_program(whole);
   const std::string target = "--gpu-architecture=" + architecture;
   std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
@@ -125,7 +125,7 @@ Program compiled(const std::string& whole, const std::string& architecture,
       nvrtc().nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
   if (result == NVRTC_ERROR_COMPILATION) {
     throw InternalError(fmt::format("a generated kernel does not compile for {}:\n{}\n{}",
-                                    architecture, log_of(program), numbered(whole)));
+                                    architecture, log_of(program), number_lines(whole)));
   }
   nvrtc().check(result, "compile for " + architecture);
   return program;
@@ -136,7 +136,7 @@ Program compiled(const std::string& whole, const std::string& architecture,
 std::string architecture(int major, int minor) { return fmt::format("sm_{}{}", major, minor); }
 
 std::vector<char> compile_cubin(const std::string& source, const std::string& architecture) {
-  const Program program = compiled(source + kWrapper, architecture);
+  const Program program = compile_source(source + kWrapper, architecture);
   std::size_t size = 0;
   nvrtc().check(nvrtc().nvrtcGetCUBINSize(program.get(), &size), "give its code");
   std::vector<char> code(size);
@@ -145,7 +145,7 @@ std::vector<char> compile_cubin(const std::string& source, const std::string& ar
 }
 
 std::string resource_report(std::span<const std::string> sources, const std::string& architecture) {
-  return log_of(compiled(together(sources, kWrapper), architecture, "--ptxas-options=-v"));
+  return log_of(compile_source(together(sources, kWrapper), architecture, "--ptxas-options=-v"));
 }
 
 std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,

@@ -10,7 +10,7 @@ constexpr int kCapability = 8;          // the oldest devices that kernels are c
 constexpr const char* kDriver = "580";  // the first driver that serves CUDA 13.0
 
 /// 13000: "13.0".
-std::string dotted(int version) {
+std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
@@ -26,7 +26,7 @@ std::string refusal(const FoundDevices& found, int index) {
     return fmt::format(
         "the NVIDIA driver is too old: it serves CUDA {}, and CUDA {} is needed; install driver {} "
         "or newer",
-        dotted(found.driver), dotted(kCuda), kDriver);
+        version_text(found.driver), version_text(kCuda), kDriver);
   }
   if (!found.error.empty()) {
     return fmt::format("the NVIDIA driver does not work: {}{}", found.error, hidden);

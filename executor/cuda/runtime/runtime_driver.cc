@@ -248,7 +248,7 @@ const DeviceKernels& RuntimeDriver::compiled_kernels() {
   return table;
 }
 
-const void* RuntimeDriver::loaded(const KernelCommand& command) const {
+const void* RuntimeDriver::find_compiled(const KernelCommand& command) const {
   const void* kernel = compiled_kernels().find(command.kernel);
   if (kernel == nullptr) {
     throw InternalError(
@@ -260,7 +260,7 @@ const void* RuntimeDriver::loaded(const KernelCommand& command) const {
 }
 
 const void* RuntimeDriver::load(const GeneratedCommand& command) {
-  Generated& entry = generated_[command.source.get()];
+  GeneratedKernel& entry = generated_[command.source.get()];
   if (entry.kernel != nullptr) return entry.kernel;
   const void*& kernel = kernels_[*command.source];
   if (kernel == nullptr) {
@@ -290,19 +290,19 @@ const void* RuntimeDriver::code_of(const GeneratedCommand& command) const {
 CapturedNodes RuntimeDriver::prepare(const Command& command) {
   enter_outside_capture("preparing a command");
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
-    load_code(kernel->name, loaded(*kernel), kernel->shape);
+    load_code(kernel->name, find_compiled(*kernel), kernel->shape);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
     load_code(generated->name, load(*generated), generated->shape);
   } else if (const auto* call = std::get_if<LibraryCommand>(&command)) {
     library_of(*call).prepare(*call);
-    const std::vector<cudaGraphNodeType> types = node_types(captured_alone(*call).get());
+    const std::vector<cudaGraphNodeType> types = node_types(capture_alone(*call).get());
     return {static_cast<int>(types.size()), call->conditional() && !unconditional(types)};
   }
   return {};
 }
 
 /// Nothing runs, but libraries load what they load lazily, which only this mode of capture allows.
-RecordedGraph RuntimeDriver::captured_alone(const LibraryCommand& call) {
+RecordedGraph RuntimeDriver::capture_alone(const LibraryCommand& call) {
   check(cudaStreamBeginCapture(alone_.get(), cudaStreamCaptureModeRelaxed), "begin a capture");
   std::exception_ptr failed;
   try {
@@ -337,7 +337,7 @@ void RuntimeDriver::enqueue(const Command& command, CudaStream stream) {
 
 void RuntimeDriver::play(const Command& command, cudaStream_t stream) {
   if (const auto* kernel = std::get_if<KernelCommand>(&command)) {
-    launch_kernel(loaded(*kernel), kernel->shape, kernel->arguments, stream);
+    launch_kernel(find_compiled(*kernel), kernel->shape, kernel->arguments, stream);
   } else if (const auto* generated = std::get_if<GeneratedCommand>(&command)) {
     launch_kernel(code_of(*generated), generated->shape, generated->arguments, stream);
   } else if (const auto* copy = std::get_if<CopyCommand>(&command)) {
@@ -361,7 +361,8 @@ void RuntimeDriver::add(const Command& command, CudaStream stream) {
           void* argument = const_cast<std::byte*>(launched.arguments.data());
           return add_kernel(made, graph, after, code, launched.shape, &argument);
         };
-        if (const auto* k = std::get_if<KernelCommand>(&command)) return kernel(loaded(*k), *k);
+        if (const auto* k = std::get_if<KernelCommand>(&command))
+          return kernel(find_compiled(*k), *k);
         if (const auto* g = std::get_if<GeneratedCommand>(&command)) return kernel(code_of(*g), *g);
         if (const auto* copy = std::get_if<CopyCommand>(&command)) {
           return add_copy(made, graph, after, *copy);
@@ -375,7 +376,7 @@ void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
   if (!call.conditional() && building_->in_case()) {
     throw InternalError(fmt::format("a {} in a conditional region", call.name()));
   }
-  const RecordedGraph child = captured_alone(call);
+  const RecordedGraph child = capture_alone(call);
   const std::vector<cudaGraphNodeType> types = node_types(child.get());
   if (const auto type = unconditional(types); type && building_->in_case()) {
     throw RunError(fmt::format("a node of type {} cannot stand in a conditional region",
@@ -389,7 +390,7 @@ void RuntimeDriver::add(const LibraryCommand& call, CudaStream stream) {
       });
 }
 
-GraphBuilder& RuntimeDriver::built_on(CudaStream stream, const char* what) {
+GraphBuilder& RuntimeDriver::builder_on(CudaStream stream, const char* what) {
   if (!building_ || building_->origin() != stream) throw InternalError(what);
   enter();
   return *building_;
@@ -401,11 +402,11 @@ void RuntimeDriver::begin_capture(CudaStream stream) {
 }
 
 void RuntimeDriver::begin_early(CudaStream stream) {
-  built_on(stream, "kernels that begin early outside of a capture").begin_early();
+  builder_on(stream, "kernels that begin early outside of a capture").begin_early();
 }
 
 CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
-  GraphBuilder built = std::move(built_on(stream, "the end of a capture that was not begun"));
+  GraphBuilder built = std::move(builder_on(stream, "the end of a capture that was not begun"));
   building_.reset();
   Graph graph;
   graph.recorded = built.take();
@@ -425,15 +426,15 @@ CudaGraphExec RuntimeDriver::end_capture(CudaStream stream, int expected) {
 
 void RuntimeDriver::begin_cases(std::span<const bool* const> guards, bool otherwise,
                                 CudaStream stream) {
-  built_on(stream, "a condition outside of a capture").begin_cases(guards, otherwise);
+  builder_on(stream, "a condition outside of a capture").begin_cases(guards, otherwise);
 }
 
 void RuntimeDriver::next_case(CudaStream stream) {
-  built_on(stream, "a case outside of a capture").next_case();
+  builder_on(stream, "a case outside of a capture").next_case();
 }
 
 void RuntimeDriver::end_cases(CudaStream stream) {
-  built_on(stream, "a condition ends outside of a capture").end_cases();
+  builder_on(stream, "a condition ends outside of a capture").end_cases();
 }
 
 void RuntimeDriver::abandon_capture(CudaStream stream) noexcept {

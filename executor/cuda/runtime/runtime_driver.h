@@ -86,7 +86,7 @@ class RuntimeDriver : public CudaDriver {
  private:
   /// A source's code on the device. Holding the source keeps its address its own, so that commands
   /// are told apart by it.
-  struct Generated {
+  struct GeneratedKernel {
     std::shared_ptr<const std::string> source;
     const void* kernel = nullptr;
   };
@@ -103,18 +103,18 @@ class RuntimeDriver : public CudaDriver {
   void enter_outside_capture(std::string_view doing) const;
 
   DeviceLibrary& library_of(const LibraryCommand& call) const;
-  const void* loaded(const KernelCommand& command) const;
+  const void* find_compiled(const KernelCommand& command) const;
   const void* load(const GeneratedCommand& command);
   /// The code of a kernel that was loaded.
   const void* code_of(const GeneratedCommand& command) const;
   void play(const Command& command, cudaStream_t stream);
   void add(const Command& command, CudaStream stream);
   void add(const LibraryCommand& call, CudaStream stream);
-  RecordedGraph captured_alone(const LibraryCommand& call);
+  RecordedGraph capture_alone(const LibraryCommand& call);
 
   bool records();
   CudaEvent make_event(unsigned flags);
-  GraphBuilder& built_on(CudaStream stream, const char* what);
+  GraphBuilder& builder_on(CudaStream stream, const char* what);
 
   cudaStream_t of(CudaStream stream) const { return streams_.at(stream.index).get(); }
   cudaEvent_t of(CudaEvent event) const { return events_.at(event.index).get(); }
@@ -132,8 +132,8 @@ class RuntimeDriver : public CudaDriver {
   std::unordered_map<const std::byte*, std::size_t> device_bytes_;  // of each
   std::deque<HostMemory> mapped_;
   std::deque<Module> modules_;
-  std::unordered_map<std::string, const void*> kernels_;         // by their source
-  std::unordered_map<const std::string*, Generated> generated_;  // by its address
+  std::unordered_map<std::string, const void*> kernels_;               // by their source
+  std::unordered_map<const std::string*, GeneratedKernel> generated_;  // by its address
   std::vector<std::unique_ptr<DeviceLibrary>> libraries_;
   std::deque<Stream> streams_;
   std::deque<Event> events_;
