@@ -117,7 +117,7 @@ bool is_name(std::string_view name) {
   }
 }
 
-fs::path made(const std::string& folder) {
+fs::path make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) cannot(folder, "made", error.message());
@@ -142,7 +142,9 @@ void check(const MonitorOptions& options, const std::string& name) {
 class Monitor::Files {
  public:
   Files(const std::string& folder, const MonitorOptions& options)
-      : flush_seconds_(options.flush_seconds), folder_(made(folder)), lock_(folder_ / ".lock") {
+      : flush_seconds_(options.flush_seconds),
+        folder_(make_folder(folder)),
+        lock_(folder_ / ".lock") {
     if (flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
       throw RunError(fmt::format("{}: another run writes there: name another folder", folder));
     }

@@ -27,7 +27,7 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::int64_t memory_held() {
+std::int64_t resident_bytes() {
   std::int64_t all = 0, held = 0;  // in pages
   std::ifstream("/proc/self/statm") >> all >> held;
   return held * sysconf(_SC_PAGESIZE);
@@ -85,7 +85,7 @@ void Points::end(State how) {
   end_ = Clock::now();
 }
 
-std::string Points::news_of(std::size_t at, Told::Series& told) const {
+std::string Points::news_of(std::size_t at, NewsCursor::Series& told) const {
   std::string name;
   std::vector<Point> fresh;
   Point last;
@@ -112,7 +112,7 @@ std::string Points::news_of(std::size_t at, Told::Series& told) const {
   return json + "]}";
 }
 
-std::string Points::news(Told& told) const {
+std::string Points::news(NewsCursor& told) const {
   std::size_t all = 0;
   std::vector<Note> notes;
   std::string json;
@@ -138,7 +138,7 @@ std::string Points::news(Told& told) const {
         json_text(title_), name_of(state_), seconds_to(now), step_,
         steps_ > 0 ? std::to_string(steps_) : "null", rate, left);
   }
-  json += fmt::format("\"memory\":{},\"series\":[", memory_held());
+  json += fmt::format("\"memory\":{},\"series\":[", resident_bytes());
   told.series.resize(all);
   for (std::size_t at = 0; at < all; ++at) {
     const std::string series = news_of(at, told.series[at]);

@@ -14,7 +14,7 @@
 namespace metronome::executor {
 
 /// How far a page has been told. New for each page.
-struct Told {
+struct NewsCursor {
   struct Series {
     std::int64_t stride = 1;
     std::int64_t count = 0;
@@ -55,7 +55,7 @@ class Points {
   ///   point, thinned or not). A page with another stride drops every second of its points until
   ///   the stride is the same. Numbers that JSON lacks are "NaN", "Infinity" and "-Infinity";
   /// - notes: [seconds since the start, step, text] of each.
-  std::string news(Told& told) const;
+  std::string news(NewsCursor& told) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -81,7 +81,7 @@ class Points {
   };
 
   double seconds_to(Clock::time_point time) const;
-  std::string news_of(std::size_t series, Told::Series& told) const;
+  std::string news_of(std::size_t series, NewsCursor::Series& told) const;
 
   const std::string title_;
   const std::int64_t steps_;

@@ -142,7 +142,7 @@ void WatchServer::serve_events(httplib::Response& response) {
     }
     ++pages_;
   }
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<NewsCursor>();
   response.set_chunked_content_provider(
       "text/event-stream",
       [this, told](std::size_t written, httplib::DataSink& sink) {

@@ -20,7 +20,7 @@ constexpr std::string_view kFormat = "metronome plan record";
 
 /// The one of `all` with that name.
 template <class T>
-T named(std::string_view name, std::span<const T> all, std::string_view what) {
+T enumerator_named(std::string_view name, std::span<const T> all, std::string_view what) {
   for (const T each : all) {
     if (name_of(each) == name) return each;
   }
@@ -36,15 +36,15 @@ constexpr TimedBy kClocks[] = {TimedBy::host_clock, TimedBy::launches, TimedBy::
 
 void to_json(Json& json, Mode mode) { json = name_of(mode); }
 void from_json(const Json& json, Mode& mode) {
-  mode = named<Mode>(json.get<std::string>(), kModesOfPlans, "mode");
+  mode = enumerator_named<Mode>(json.get<std::string>(), kModesOfPlans, "mode");
 }
 void to_json(Json& json, Phase phase) { json = name_of(phase); }
 void from_json(const Json& json, Phase& phase) {
-  phase = named<Phase>(json.get<std::string>(), kPhases, "part of a step");
+  phase = enumerator_named<Phase>(json.get<std::string>(), kPhases, "part of a step");
 }
 void to_json(Json& json, TimedBy by) { json = name_of(by); }
 void from_json(const Json& json, TimedBy& by) {
-  by = named<TimedBy>(json.get<std::string>(), kClocks, "clock");
+  by = enumerator_named<TimedBy>(json.get<std::string>(), kClocks, "clock");
 }
 void to_json(Json& json, const RecordedId& id) { json = Json::array({id.node, id.output}); }
 void from_json(const Json& json, RecordedId& id) {

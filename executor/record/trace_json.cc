@@ -21,7 +21,7 @@ TraceJson slice(Row row, std::string_view name, double begin, double microsecond
           {"ts", begin},  {"dur", microseconds}};
 }
 
-TraceJson named(std::string_view what, int row, std::string_view name) {
+TraceJson metadata_event(std::string_view what, int row, std::string_view name) {
   TraceJson event = {{"name", what}, {"ph", "M"}, {"pid", 1}, {"args", {{"name", name}}}};
   if (row > 0) event["tid"] = row;
   return event;
@@ -70,12 +70,12 @@ class Scopes {
   }
 
  private:
-  struct Open {
+  struct OpenScope {
     std::string_view name;
     double begin;
   };
   TraceJson& events_;
-  std::vector<Open> open_;
+  std::vector<OpenScope> open_;
   double end_ = 0;
 };
 
@@ -83,9 +83,10 @@ class Scopes {
 
 std::string to_json(const Trace& trace) {
   TraceJson events = TraceJson::array();
-  events.push_back(named("process_name", 0, fmt::format("{} on {}", trace.graph, trace.target)));
-  events.push_back(named("thread_name", host, "steps"));
-  events.push_back(named("thread_name", kernels, fmt::format("kernels, {}", trace.where)));
+  events.push_back(
+      metadata_event("process_name", 0, fmt::format("{} on {}", trace.graph, trace.target)));
+  events.push_back(metadata_event("thread_name", host, "steps"));
+  events.push_back(metadata_event("thread_name", kernels, fmt::format("kernels, {}", trace.where)));
   for (const TracedStep& step : trace.steps) {
     events.push_back(slice(host, fmt::format("step {} ({})", step.number, name_of(step.mode)),
                            step.begin, step.microseconds));

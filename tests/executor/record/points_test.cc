@@ -19,8 +19,8 @@
 namespace metronome {
 namespace {
 
+using executor::NewsCursor;
 using executor::Points;
-using executor::Told;
 using nlohmann::json;
 
 // A page: what it was told, put together as executor/pages/watch.js does.
@@ -31,7 +31,7 @@ struct Page {
     json points = json::array();  // [step, value]
     json last;
   };
-  Told told;
+  NewsCursor told;
   std::vector<Series> series;
   json rest;
 
