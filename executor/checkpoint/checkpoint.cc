@@ -47,7 +47,7 @@ struct Hashes {
 
 std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
-struct Recorded {
+struct CheckpointRecord {
   std::uint64_t seed = 0;
   std::uint64_t choices = 0;
   std::uint64_t fingerprint = 0;
@@ -69,7 +69,7 @@ std::uint64_t number_in(const SafetensorsFile& file, const char* key, int base) 
   return number;
 }
 
-Recorded read_metadata(const SafetensorsFile& file) {
+CheckpointRecord read_metadata(const SafetensorsFile& file) {
   const auto format = file.metadata().find("format");
   if (format == file.metadata().end() || format->second != kFormat) {
     refuse_file(
@@ -94,7 +94,8 @@ Recorded read_metadata(const SafetensorsFile& file) {
 }
 
 // The first pass over the data: nothing is kept of it but two hashes.
-void check_data(const SafetensorsFile& file, const ByPath& storages, const Recorded& recorded) {
+void check_data(const SafetensorsFile& file, const ByPath& storages,
+                const CheckpointRecord& recorded) {
   Hashes hashes(recorded.seed, recorded.choices);
   for (const auto& [name, entry] : file.tensors()) {
     const auto found = storages.find(name);
@@ -123,11 +124,11 @@ void check_data(const SafetensorsFile& file, const ByPath& storages, const Recor
 }
 
 // The second pass: from its first `reset` on, storages change.
-void fill(const SafetensorsFile& file, const Match& match, std::span<const Checkpointed> storages) {
+void fill(const SafetensorsFile& file, const Match& match, std::span<const StorageEntry> storages) {
   if (file.changed()) refuse_file(file.file(), "another process wrote to it meanwhile");
   std::string trouble;
   try {
-    for (const Checkpointed* storage : match.reset) reset(*storage);
+    for (const StorageEntry* storage : match.reset) reset(*storage);
     for (const auto& [storage, tensor] : match.read) {
       const auto entry = file.tensors().find(std::string(tensor));
       file.read(entry->second, {storage->data, storage->type.bytes()});
@@ -138,17 +139,17 @@ void fill(const SafetensorsFile& file, const Match& match, std::span<const Check
   } catch (const RunError& error) {
     trouble = error.what();
   }
-  for (const Checkpointed& storage : storages) reset(storage);
+  for (const StorageEntry& storage : storages) reset(storage);
   throw RunError(trouble +
                  "; as it had been checked before, every storage is back at its initial value");
 }
 
 }  // namespace
 
-void save_checkpoint(const std::string& file, std::span<const Checkpointed> storages,
+void save_checkpoint(const std::string& file, std::span<const StorageEntry> storages,
                      const CheckpointInfo& info) {
   std::uint64_t seed = info.seed;
-  for (const Checkpointed& storage : storages) {
+  for (const StorageEntry& storage : storages) {
     if (is_seed(storage)) std::memcpy(&seed, storage.data, sizeof seed);
   }
   Hashes hashes(seed, info.choices_hash);
@@ -168,12 +169,12 @@ void save_checkpoint(const std::string& file, std::span<const Checkpointed> stor
 }
 
 std::vector<std::string> load_checkpoint(const std::string& file,
-                                         std::span<const Checkpointed> storages,
+                                         std::span<const StorageEntry> storages,
                                          const CheckpointInfo& expected) {
   const SafetensorsFile opened(file);
-  const Recorded recorded = read_metadata(opened);
+  const CheckpointRecord recorded = read_metadata(opened);
   const ByPath by_path = tensors_by_path(storages);
-  Kept kept{file, "file", {}};
+  KeptTensors kept{file, "file", {}};
   for (const auto& [name, entry] : opened.tensors()) kept.tensors.emplace(name, entry.type);
   Match matched = match(kept, by_path);
   check_data(opened, by_path, recorded);

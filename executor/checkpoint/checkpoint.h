@@ -13,7 +13,7 @@
 namespace metronome::executor::checkpoint {
 
 /// One storage: the file's tensor of that name is copied from or to `data`, `type.bytes()` bytes.
-struct Checkpointed {
+struct StorageEntry {
   std::string path;  ///< "tower/3/linear/weight", "optimizer/exp_avg/...", "replay"
   Type type;
   StorageKind kind = StorageKind::parameter;
@@ -42,7 +42,7 @@ struct CheckpointInfo {
 ///                 names: equal where two models hold the same numbers
 ///   checksum      Hash64 over seed, choices and, likewise, all other tensors
 /// Throws RunError "FILE: cannot be saved: REASON".
-void save_checkpoint(const std::string& file, std::span<const Checkpointed> storages,
+void save_checkpoint(const std::string& file, std::span<const StorageEntry> storages,
                      const CheckpointInfo& info);
 
 /// Takes every storage from a file of `save_checkpoint`. Returns one line for each of
@@ -62,7 +62,7 @@ void save_checkpoint(const std::string& file, std::span<const Checkpointed> stor
 /// another process overwrites the file's bytes between the two (`save_checkpoint` never does),
 /// every storage that has `reset` is reset and the error says so.
 std::vector<std::string> load_checkpoint(const std::string& file,
-                                         std::span<const Checkpointed> storages,
+                                         std::span<const StorageEntry> storages,
                                          const CheckpointInfo& expected);
 
 }  // namespace metronome::executor::checkpoint

@@ -14,7 +14,7 @@ constexpr std::string_view kMoments = "optimizer/";  // what paths of moments be
 constexpr std::string_view kAverages = "average/";
 constexpr std::size_t kNamed = 3;  // problems that one error names
 
-std::string difference(const Kept& kept, const Checkpointed& storage, const Type* type) {
+std::string difference(const KeptTensors& kept, const StorageEntry& storage, const Type* type) {
   return fmt::format("{} \"{}\" is {} here and {} in the {}", name_of(storage.kind), storage.path,
                      to_string(storage.type), type == nullptr ? "missing" : to_string(*type),
                      kept.kind);
@@ -36,7 +36,7 @@ std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-[[noreturn]] void refuse_model(const Kept& kept, const std::vector<std::string>& problems) {
+[[noreturn]] void refuse_model(const KeptTensors& kept, const std::vector<std::string>& problems) {
   const std::size_t named = std::min(problems.size(), kNamed);
   std::string reason = fmt::format("it is of another model: {}",
                                    fmt::join(problems.begin(), problems.begin() + named, "; "));
@@ -46,23 +46,23 @@ std::string plural(std::size_t count, std::string_view what) {
 
 }  // namespace
 
-ByPath tensors_by_path(std::span<const Checkpointed> storages) {
+ByPath tensors_by_path(std::span<const StorageEntry> storages) {
   ByPath by_path;
-  for (const Checkpointed& storage : storages) {
+  for (const StorageEntry& storage : storages) {
     if (!is_seed(storage)) by_path.emplace(storage.path, &storage);
   }
   return by_path;
 }
 
-bool is_seed(const Checkpointed& storage) {
+bool is_seed(const StorageEntry& storage) {
   return storage.kind == StorageKind::counter && storage.path == "seed";
 }
 
-void reset(const Checkpointed& storage) {
+void reset(const StorageEntry& storage) {
   if (storage.reset) storage.reset(storage.data);
 }
 
-Match match(const Kept& kept, const ByPath& storages) {
+Match match(const KeptTensors& kept, const ByPath& storages) {
   Match result;
   std::vector<std::string> problems;
   std::size_t moments = 0, fresh_moments = 0, ignored_moments = 0, ignored_states = 0;
@@ -129,9 +129,10 @@ Match match(const Kept& kept, const ByPath& storages) {
   return result;
 }
 
-void take_origin(const Kept& kept, const CheckpointInfo& origin, const CheckpointInfo& expected,
-                 std::span<const Checkpointed> storages, std::vector<std::string>& notices) {
-  for (const Checkpointed& storage : storages) {
+void take_origin(const KeptTensors& kept, const CheckpointInfo& origin,
+                 const CheckpointInfo& expected, std::span<const StorageEntry> storages,
+                 std::vector<std::string>& notices) {
+  for (const StorageEntry& storage : storages) {
     if (!is_seed(storage)) continue;
     std::memcpy(storage.data, &origin.seed, sizeof origin.seed);
     if (origin.seed != expected.seed) {

@@ -11,40 +11,41 @@
 
 namespace metronome::executor::checkpoint {
 
-using ByPath = std::map<std::string_view, const Checkpointed*>;
+using ByPath = std::map<std::string_view, const StorageEntry*>;
 
 /// All but the seed, which is kept beside the tensors.
-ByPath tensors_by_path(std::span<const Checkpointed> storages);
-bool is_seed(const Checkpointed& storage);
+ByPath tensors_by_path(std::span<const StorageEntry> storages);
+bool is_seed(const StorageEntry& storage);
 
 /// To its initial value, where it has one.
-void reset(const Checkpointed& storage);
+void reset(const StorageEntry& storage);
 
 /// A file or a snapshot in which storages were kept.
-struct Kept {
+struct KeptTensors {
   std::string name;  ///< how messages begin: FILE
   std::string kind;  ///< "file"
   std::map<std::string_view, Type> tensors;
 };
 
 /// A storage, and the tensor of the same type that it takes.
-struct Taken {
-  const Checkpointed* storage;
+struct TensorMatch {
+  const StorageEntry* storage;
   std::string_view tensor;
 };
 
 struct Match {
-  std::vector<Taken> read;                 ///< of the same path, but for averages that begin anew
-  std::vector<const Checkpointed*> reset;  ///< to their initial values
+  std::vector<TensorMatch> read;           ///< of the same path, but for averages that begin anew
+  std::vector<const StorageEntry*> reset;  ///< to their initial values
   std::vector<std::string> notices;
 };
 
 /// Throws RunError where what was kept is of another model.
-Match match(const Kept& kept, const ByPath& storages);
+Match match(const KeptTensors& kept, const ByPath& storages);
 
 /// The seed and the kernel choices of what was kept: the seed becomes the storages', and `notices`
 /// gains what differs from `expected`.
-void take_origin(const Kept& kept, const CheckpointInfo& origin, const CheckpointInfo& expected,
-                 std::span<const Checkpointed> storages, std::vector<std::string>& notices);
+void take_origin(const KeptTensors& kept, const CheckpointInfo& origin,
+                 const CheckpointInfo& expected, std::span<const StorageEntry> storages,
+                 std::vector<std::string>& notices);
 
 }  // namespace metronome::executor::checkpoint

@@ -26,12 +26,12 @@ std::size_t Snapshot::bytes() const {
 
 namespace executor::checkpoint {
 
-Snapshot take_snapshot(std::string name, std::span<const Checkpointed> storages,
+Snapshot take_snapshot(std::string name, std::span<const StorageEntry> storages,
                        const CheckpointInfo& info) {
   auto contents = std::make_shared<Snapshot::Contents>();
   contents->name = std::move(name);
   contents->info = info;
-  for (const Checkpointed& storage : storages) {
+  for (const StorageEntry& storage : storages) {
     if (is_seed(storage)) {
       std::memcpy(&contents->info.seed, storage.data, sizeof contents->info.seed);
       continue;
@@ -46,13 +46,13 @@ Snapshot take_snapshot(std::string name, std::span<const Checkpointed> storages,
 }
 
 std::vector<std::string> load_snapshot(const Snapshot& snapshot,
-                                       std::span<const Checkpointed> storages,
+                                       std::span<const StorageEntry> storages,
                                        const CheckpointInfo& expected) {
   const Snapshot::Contents& contents = snapshot.contents();
-  Kept kept{contents.name, "snapshot", {}};
+  KeptTensors kept{contents.name, "snapshot", {}};
   for (const auto& [path, tensor] : contents.tensors) kept.tensors.emplace(path, tensor.type);
   Match matched = match(kept, tensors_by_path(storages));
-  for (const Checkpointed* storage : matched.reset) reset(*storage);
+  for (const StorageEntry* storage : matched.reset) reset(*storage);
   for (const auto& [storage, tensor] : matched.read) {
     const std::size_t bytes = storage->type.bytes();
     const auto kept_as = contents.tensors.find(std::string(tensor));

@@ -11,14 +11,14 @@
 namespace metronome::executor::checkpoint {
 
 /// Copies the storages. `name`: how messages begin, "the snapshot of graph "net"".
-Snapshot take_snapshot(std::string name, std::span<const Checkpointed> storages,
+Snapshot take_snapshot(std::string name, std::span<const StorageEntry> storages,
                        const CheckpointInfo& info);
 
 /// Does what `load_checkpoint` does, from a snapshot. Throws RunError "NAME: cannot be loaded:
 /// REASON", having changed nothing, if the snapshot lacks a parameter, buffer or counter, has one
 /// with another type, or holds a tensor that belongs to nothing here.
 std::vector<std::string> load_snapshot(const Snapshot& snapshot,
-                                       std::span<const Checkpointed> storages,
+                                       std::span<const StorageEntry> storages,
                                        const CheckpointInfo& expected);
 
 }  // namespace metronome::executor::checkpoint

@@ -352,8 +352,8 @@ std::vector<std::string> Executable::Impl::load(const Load& load) {
   return lines;
 }
 
-std::vector<executor::checkpoint::Checkpointed> Executable::Impl::checkpointed() const {
-  std::vector<executor::checkpoint::Checkpointed> all;
+std::vector<executor::checkpoint::StorageEntry> Executable::Impl::checkpointed() const {
+  std::vector<executor::checkpoint::StorageEntry> all;
   for (std::size_t i = 0; i < memory.storages.size(); ++i) {
     const Storage& s = memory.storages[i];
     all.push_back({s.path, s.type, s.kind, memory.plain(i).data(),

@@ -143,13 +143,13 @@ struct Executable::Impl {
   Tensor storage_tensor(std::size_t storage) const;
   /// Returns a counter of the first graph.
   std::int64_t counter(StorageId counter) const;
-  std::vector<executor::checkpoint::Checkpointed> checkpointed() const;
+  std::vector<executor::checkpoint::StorageEntry> checkpointed() const;
   /// Returns the data that checkpoints record beside storages.
   executor::checkpoint::CheckpointInfo origin() const {
     return {options.seed, report.choices_hash};
   }
   using Load = std::function<std::vector<std::string>(
-      std::span<const executor::checkpoint::Checkpointed> storages,
+      std::span<const executor::checkpoint::StorageEntry> storages,
       const executor::checkpoint::CheckpointInfo& expected)>;
   /// Storages as `load` leaves them, on the engine, too; a step that left them half changed is
   /// forgotten.

@@ -23,7 +23,7 @@ struct Model {
   std::vector<float> weight = std::vector<float>(kElements);
   std::int64_t replay = 0;
 
-  std::vector<executor::checkpoint::Checkpointed> storages() {
+  std::vector<executor::checkpoint::StorageEntry> storages() {
     return {{"weight",
              {f32, {static_cast<std::int64_t>(kElements)}},
              StorageKind::parameter,

@@ -42,8 +42,8 @@ class Storages {
   }
 
   // Returns the list over this object's own memory, copied or not.
-  std::vector<executor::checkpoint::Checkpointed>& list() {
-    for (executor::checkpoint::Checkpointed& storage : list_)
+  std::vector<executor::checkpoint::StorageEntry>& list() {
+    for (executor::checkpoint::StorageEntry& storage : list_)
       storage.data = memory_.at(storage.path).data();
     return list_;
   }
@@ -57,7 +57,7 @@ class Storages {
 
  private:
   std::map<std::string, std::vector<std::byte>> memory_;
-  std::vector<executor::checkpoint::Checkpointed> list_;
+  std::vector<executor::checkpoint::StorageEntry> list_;
 };
 
 constexpr auto parameter = StorageKind::parameter;
@@ -107,7 +107,7 @@ struct Saved {
         executor::checkpoint::SafetensorsFile(file).metadata();
     change(metadata);
     std::vector<executor::checkpoint::TensorBytes> tensors;
-    for (const executor::checkpoint::Checkpointed& storage : s.list()) {
+    for (const executor::checkpoint::StorageEntry& storage : s.list()) {
       if (storage.path == "seed") continue;
       tensors.push_back({storage.path, storage.type, {storage.data, storage.type.bytes()}});
     }
@@ -366,7 +366,7 @@ TEST_CASE("a file that another process cuts short between check and copy resets 
   const Saved saved;
   Storages s = trained();
   const auto size = std::filesystem::file_size(saved.file);
-  for (executor::checkpoint::Checkpointed& storage : s.list()) {
+  for (executor::checkpoint::StorageEntry& storage : s.list()) {
     if (storage.path != "h") continue;
     storage.type = {f32, {1}};  // is reset first of all: the moment for the other process
     storage.reset = [&, reset = storage.reset](std::byte* data) {

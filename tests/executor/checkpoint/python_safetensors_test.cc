@@ -205,7 +205,7 @@ TEST_CASE("a checkpoint survives a copy by Python" * doctest::skip(!python().mis
   const TemporaryFolder folder;
   auto weight = counted<float>(6, .25);
   std::int64_t replay = 41;
-  const std::vector<executor::checkpoint::Checkpointed> storages = {
+  const std::vector<executor::checkpoint::StorageEntry> storages = {
       {"weight",
        {f32, {6}},
        StorageKind::parameter,

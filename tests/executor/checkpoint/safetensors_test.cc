@@ -257,7 +257,7 @@ TEST_CASE("a damaged or foreign file is refused, and nothing is changed") {
   for (const Bad& bad : table) {
     write_file(file, bad.bytes);
     std::array<float, 2> weight = {3, 4};
-    const std::vector<executor::checkpoint::Checkpointed> storages = {
+    const std::vector<executor::checkpoint::StorageEntry> storages = {
         {"w", {f32, {2}}, StorageKind::parameter, reinterpret_cast<std::byte*>(weight.data()), {}}};
     CHECK_THROWS_WITH_AS(executor::checkpoint::load_checkpoint(file, storages, {}),
                          (file + ": cannot be loaded: " + bad.reason).c_str(), RunError);
