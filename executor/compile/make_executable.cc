@@ -13,8 +13,8 @@ namespace metronome::executor::compile {
 namespace {
 
 /// Returns the inputs that a plan reads and the readables that it computes.
-Executable::Impl::Planned planned(const Plan& plan, const Executable::Impl& impl) {
-  Executable::Impl::Planned result{plan.mode, plan.shape, {}, {}};
+Executable::Impl::PlanInterface planned(const Plan& plan, const Executable::Impl& impl) {
+  Executable::Impl::PlanInterface result{plan.mode, plan.shape, {}, {}};
   for (const std::string& name : impl.inputs) {
     result.inputs.push_back(std::ranges::any_of(plan.graph.nodes(), [&](const Node& n) {
       const Input* i = n.op->as<Input>();

@@ -25,7 +25,7 @@ namespace metronome::executor {
 namespace {
 
 /// How a storage follows a parameter, if it does.
-std::string followed_by(const ir::Graph& graph, const Storage& s) {
+std::string follow_text(const ir::Graph& graph, const Storage& s) {
   for (const Assignment& a : graph.assignments()) {
     const Node& node = graph.node(a.value);
     if (graph.storage(a.storage).path != s.path || node.op->as<AverageUpdate>() == nullptr)
@@ -147,7 +147,7 @@ class Pair {
         if (s.kind == StorageKind::parameter && !s.trainable) text += ", frozen";
         if (s.rate != 1) text += fmt::format(", at {} times the learning rate", s.rate);
         if (s.decay != 1) text += fmt::format(", at {} times the weight decay", s.decay);
-        text += followed_by(graph, s);
+        text += follow_text(graph, s);
       }
       items.push_back({s.path, {std::move(text), s.line}});
     }
@@ -204,10 +204,10 @@ class Pair {
   void check_shapes() const {
     if (a_.name() != b_.name()) return;
     std::vector<DeclaredInput> ours = inputs_of(a_), theirs = inputs_of(b_);
-    const std::string text = listed(ours);
+    const std::string text = list_inputs(ours);
     std::ranges::sort(ours, {}, &DeclaredInput::name);
     std::ranges::sort(theirs, {}, &DeclaredInput::name);
-    if (listed(ours) != listed(theirs)) return;
+    if (list_inputs(ours) != list_inputs(theirs)) return;
     throw GraphError({fmt::format("{}\n  both       {}\n  requires   {}", together(), text,
                                   "inputs of other shapes in each graph, or another name")});
   }

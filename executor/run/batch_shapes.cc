@@ -43,7 +43,7 @@ std::vector<DeclaredInput> inputs_of(const ir::Graph& graph) {
   return inputs;
 }
 
-std::string listed(std::span<const DeclaredInput> inputs) {
+std::string list_inputs(std::span<const DeclaredInput> inputs) {
   std::vector<std::string> texts;
   for (const DeclaredInput& i : inputs) {
     texts.push_back(fmt::format("{} {}", i.name, to_string(i.type.shape)));
@@ -76,24 +76,24 @@ const Shape* BatchShapes::find(std::size_t graph, const std::string& name) const
 }
 
 std::string BatchShapes::describe(std::size_t graph) const {
-  return inputs_.size() == 1 || inputs_[graph].empty() ? "" : listed(inputs_[graph]);
+  return inputs_.size() == 1 || inputs_[graph].empty() ? "" : list_inputs(inputs_[graph]);
 }
 
-std::string BatchShapes::refusal(std::span<const Fed> fed,
+std::string BatchShapes::refusal(std::span<const FeedShape> fed,
                                  std::span<const std::size_t> graphs) const {
   std::vector<std::string> given, declared;
-  for (const Fed& f : fed) {
+  for (const FeedShape& f : fed) {
     // Others are the same in all graphs.
     const auto tells = [&](std::size_t k) { return find(k, f.name) != nullptr; };
     if (std::ranges::none_of(graphs, tells)) continue;
     given.push_back(fmt::format("{} {}", f.name, to_string(f.shape)));
   }
-  for (const std::size_t k : graphs) declared.push_back("  " + listed(inputs_[k]));
+  for (const std::size_t k : graphs) declared.push_back("  " + list_inputs(inputs_[k]));
   return fmt::format("{} is of no declared batch shape, which are\n{}\n{}", fmt::join(given, ", "),
                      fmt::join(declared, "\n"), nearest(fed, graphs));
 }
 
-std::string BatchShapes::nearest(std::span<const Fed> fed,
+std::string BatchShapes::nearest(std::span<const FeedShape> fed,
                                  std::span<const std::size_t> graphs) const {
   constexpr auto kFar = std::numeric_limits<std::int64_t>::max();
   std::optional<std::size_t> chosen;
@@ -102,7 +102,7 @@ std::string BatchShapes::nearest(std::span<const Fed> fed,
   for (const std::size_t k : graphs) {
     Distance distance;
     std::int64_t elements = 0;
-    for (const Fed& f : fed) {
+    for (const FeedShape& f : fed) {
       if (const Shape* shape = find(k, f.name)) distance.add(f.shape, *shape);
     }
     for (const DeclaredInput& input : inputs_[k]) elements += input.type.numel();
@@ -119,7 +119,7 @@ std::string BatchShapes::nearest(std::span<const Fed> fed,
   const char* way_out = chosen_distance.holds    ? "pad to it or declare it"
                         : chosen_distance.within ? "feed it in parts or declare it"
                                                  : "declare it";
-  return fmt::format("nearest: {}; {}", listed(inputs_[*chosen]), way_out);
+  return fmt::format("nearest: {}; {}", list_inputs(inputs_[*chosen]), way_out);
 }
 
 }  // namespace metronome::executor

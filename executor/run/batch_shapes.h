@@ -23,7 +23,7 @@ struct DeclaredInput {
 /// In the order of declaration.
 std::vector<DeclaredInput> inputs_of(const ir::Graph& graph);
 /// "x [8, 6], t [8, 3]", or "no inputs".
-std::string listed(std::span<const DeclaredInput> inputs);
+std::string list_inputs(std::span<const DeclaredInput> inputs);
 
 /// A graph, and the modes for which it is compiled.
 struct GraphInModes {
@@ -52,18 +52,18 @@ class BatchShapes {
   std::string describe(std::size_t graph) const;
 
   /// The shape that was fed to one input.
-  struct Fed {
+  struct FeedShape {
     std::string name;
     Shape shape;
   };
   /// Returns the error text for feeds that none of `graphs` takes: the shapes that the graphs have,
   /// and the nearest of them, which is the smallest that holds the fed shapes, else the one of
   /// least distance.
-  std::string refusal(std::span<const Fed> fed, std::span<const std::size_t> graphs) const;
+  std::string refusal(std::span<const FeedShape> fed, std::span<const std::size_t> graphs) const;
 
  private:
   const Shape* find(std::size_t graph, const std::string& name) const;
-  std::string nearest(std::span<const Fed> fed, std::span<const std::size_t> graphs) const;
+  std::string nearest(std::span<const FeedShape> fed, std::span<const std::size_t> graphs) const;
 
   std::vector<std::vector<DeclaredInput>> inputs_;  // [graph], those that tell graphs apart
 };

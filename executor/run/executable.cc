@@ -29,11 +29,11 @@ void offer(const Tensor& tensor, CallerTensor& as) {
   }
 }
 
-class FeedsOfTorch final : public executor::OfferedFeeds {
+class FeedsOfTorch final : public executor::FeedViews {
  public:
   explicit FeedsOfTorch(std::span<const Feed> feeds) : feeds_(feeds) {}
   std::size_t size() const override { return feeds_.size(); }
-  void show(std::size_t index, executor::OfferedFeed& as) const override {
+  void show(std::size_t index, executor::FeedView& as) const override {
     const Feed& feed = feeds_[index];
     as.input = &feed.input;
     as.name = feed.name;
@@ -158,7 +158,7 @@ void Executable::save(const std::string& file) const {
   const Impl& impl = own();
   impl.require_whole();
   impl.fetch_all();
-  executor::checkpoint::save_checkpoint(file, impl.checkpointed(), impl.origin());
+  executor::checkpoint::save_checkpoint(file, impl.storage_entries(), impl.origin());
   impl.warn_of_fault();
   impl.warn_of_saved(file);
 }

@@ -33,7 +33,7 @@ class FeedMistakes {
 
 }  // namespace
 
-std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const {
+std::size_t Executable::Impl::input_of(const executor::FeedView& feed) const {
   if (feed.input->present()) return input_of(*feed.input).input;
   if (!feed.name.empty()) return input_of(feed.name).input;
   throw RunError(
@@ -42,7 +42,7 @@ std::size_t Executable::Impl::input_of(const executor::OfferedFeed& feed) const 
                   prefix(), input_names()));
 }
 
-void Executable::Impl::resolve(Kind kind, const executor::OfferedFeeds& feeds,
+void Executable::Impl::resolve(Kind kind, const executor::FeedViews& feeds,
                                const GraphChoice& choice) {
   ++fed.call;
   fed.inputs.clear();
@@ -63,7 +63,7 @@ void Executable::Impl::resolve(Kind kind, const executor::OfferedFeeds& feeds,
   mistakes.tell();
 }
 
-std::size_t Executable::Impl::input_of_new(const executor::OfferedFeed& feed) const {
+std::size_t Executable::Impl::input_of_new(const executor::FeedView& feed) const {
   const std::size_t input = input_of(feed);
   if (!fed.now(input)) return input;
   const auto before = std::ranges::find(fed.inputs, input) - fed.inputs.begin();
@@ -75,7 +75,7 @@ std::size_t Executable::Impl::input_of_new(const executor::OfferedFeed& feed) co
 
 void Executable::Impl::refuse_feeds(Kind kind, const GraphChoice& choice) const {
   const std::vector<std::size_t> graphs = compiled_to(kind, choice);
-  std::vector<executor::BatchShapes::Fed> shapes_fed;
+  std::vector<executor::BatchShapes::FeedShape> shapes_fed;
   FeedMistakes mistakes;
   for (std::size_t i = 0; i < fed.feeds.size(); ++i) {
     mistakes.note([&] { check_feed(kind, choice, i); });
@@ -130,7 +130,7 @@ void Executable::Impl::refuse_input(Kind kind, const GraphChoice& choice, std::s
                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-void Executable::Impl::require_filled(const Planned& plan) const {
+void Executable::Impl::require_filled(const PlanInterface& plan) const {
   if (plan.missing == 0) return;
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
     if (!plan.inputs[i] || fed.now(i)) continue;
@@ -144,7 +144,7 @@ void Executable::Impl::require_filled(const Planned& plan) const {
 void Executable::Impl::mark_filled(std::size_t index) {
   if (memory.inputs[index].filled) return;
   memory.inputs[index].filled = true;
-  for (Planned& plan : plans) {
+  for (PlanInterface& plan : plans) {
     for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
       if (plan.inputs[i] && declared[plan.shape].inputs[i] == index) --plan.missing;
     }

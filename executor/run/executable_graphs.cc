@@ -58,7 +58,7 @@ void Executable::Impl::require_choice(Kind kind, const GraphChoice& choice) cons
       with.empty() ? "" : fmt::format(" with \"{}\"", with), listed({}, true)));
 }
 
-std::size_t Executable::Impl::picked_by_feeds(Kind kind, const GraphChoice& choice) const {
+std::size_t Executable::Impl::pick_by_feeds(Kind kind, const GraphChoice& choice) const {
   std::size_t picked = kNone;
   int clearest = -1;
   bool several = false;
@@ -86,7 +86,7 @@ bool Executable::Impl::takes(std::size_t k) const {
 
 int Executable::Impl::clearness(Kind kind, std::size_t k) const {
   if (fed.feeds.empty()) return k == shape_to[kind.index()] ? 1 : 0;
-  const bool is_fed = std::ranges::any_of(fed.feeds, [&](const executor::OfferedFeed& feed) {
+  const bool is_fed = std::ranges::any_of(fed.feeds, [&](const executor::FeedView& feed) {
     return feed.input->identity() == declared[k].declared_by;
   });
   return is_fed ? 2 : k == filled_by_value ? 1 : 0;
@@ -106,7 +106,7 @@ void Executable::Impl::refuse_several(Kind kind, const GraphChoice& choice) cons
                                  prefix(), name_of(kind.mode));
   for (const std::size_t k : graphs) {
     text += fmt::format("\n  {:<{}}  {}", name(k), width,
-                        executor::listed(executor::inputs_of(declared[k].graph)));
+                        executor::list_inputs(executor::inputs_of(declared[k].graph)));
   }
   text += fmt::format(
       "\n  way out    feed a value of the graph that is meant in place of a name, or give a "

@@ -18,7 +18,7 @@ namespace metronome {
 namespace {
 
 template <class Range, class Name>
-std::string listed(const Range& range, Name name) {
+std::string list_names(const Range& range, Name name) {
   std::vector<std::string> names;
   for (const auto& item : range) names.push_back(fmt::format("\"{}\"", name(item)));
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
@@ -45,7 +45,7 @@ void Executable::Impl::finish_tables() {
   for (std::size_t k = declared.size(); k-- > 0;) pick(k);
   fed.in.resize(count);
   fed.inputs.reserve(count);
-  for (Planned& plan : plans) {
+  for (PlanInterface& plan : plans) {
     plan.missing = static_cast<std::size_t>(std::ranges::count(plan.inputs, true));
   }
   if (options.watch) return;  // which tells of more
@@ -59,7 +59,7 @@ void Executable::Impl::finish_tables() {
 }
 
 std::string Executable::Impl::input_names() const {
-  return listed(inputs, [](const std::string& name) { return name; });
+  return list_names(inputs, [](const std::string& name) { return name; });
 }
 
 void Executable::Impl::pick(std::size_t picked) {
@@ -98,7 +98,9 @@ Executable::Impl::InputPlace Executable::Impl::input_of(std::string_view name) c
 }
 
 std::size_t Executable::Impl::readable_of(const Value& value) const {
-  const auto kept = [&] { return listed(readables, [](const std::string& name) { return name; }); };
+  const auto kept = [&] {
+    return list_names(readables, [](const std::string& name) { return name; });
+  };
   for (const DeclaredGraph& d : declared) {
     if (value.identity() != d.declared_by || !value.id().present()) continue;
     for (std::size_t i = 0; i < d.readables.size(); ++i) {
@@ -136,12 +138,12 @@ std::size_t Executable::Impl::readable_of(std::string_view name) const {
   }
   throw RunError(fmt::format("{} keeps no value \"{}\"{}; it keeps {}", prefix(), name,
                              name == "loss" ? no_loss() : "",
-                             listed(readables, [](const std::string& r) { return r; })));
+                             list_names(readables, [](const std::string& r) { return r; })));
 }
 
 void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readable) const {
   const ir::Graph& graph = declared[plans[plan.index].shape].graph;
-  const Readable& read = graph.readables()[own(plan, readable)];
+  const Readable& read = graph.readables()[readable_in_graph(plan, readable)];
   const Type& type = graph.type(read.declared);
   if (type.numel() == 1) return;
   throw RunError(fmt::format("{}: read_scalar requires one element, but \"{}\" is {}; use read",
@@ -161,7 +163,7 @@ std::size_t Executable::Impl::storage_of(std::string_view path) const {
     if (memory.storages[i].path == path) return i;
   }
   throw RunError(fmt::format("{} has no storage \"{}\"; it has {}", prefix(), path,
-                             listed(memory.storages, [](const Storage& s) { return s.path; })));
+                             list_names(memory.storages, [](const Storage& s) { return s.path; })));
 }
 
 std::size_t Executable::Impl::average_of(std::string_view name) const {
@@ -169,7 +171,7 @@ std::size_t Executable::Impl::average_of(std::string_view name) const {
   if (found != averages.end()) return static_cast<std::size_t>(found - averages.begin());
   const std::vector<std::string> kept(averages.begin() + 1, averages.end());
   throw RunError(fmt::format("{} has no averages \"{}\" to evaluate with; it has {}{}", prefix(),
-                             name, listed(kept, [](const std::string& of) { return of; }),
+                             name, list_names(kept, [](const std::string& of) { return of; }),
                              kept.empty() ? ": declare some with Graph::average" : ""));
 }
 
@@ -180,7 +182,7 @@ bool Executable::Impl::is_own(const Value& value) const {
 
 executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
   if (computed_by[readable].present()) return computed_by[readable];
-  if (std::ranges::none_of(plans, [&](const Planned& p) { return p.readables[readable]; })) {
+  if (std::ranges::none_of(plans, [&](const PlanInterface& p) { return p.readables[readable]; })) {
     throw RunError(fmt::format(
         "{}: no step computes \"{}\": it was compiled to evaluate alone{}; add mt::train "
         "to CompileOptions::modes{}",
@@ -193,10 +195,10 @@ executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
         fmt::format("{}: the step that was to produce \"{}\" broke off; run another first",
                     prefix(), readables[readable]));
   }
-  const auto evaluates = [](const Planned& p) { return p.mode != Mode::train; };
-  if (std::ranges::any_of(plans, evaluates) && std::ranges::none_of(plans, [&](const Planned& p) {
-        return evaluates(p) && p.readables[readable];
-      })) {
+  const auto evaluates = [](const PlanInterface& p) { return p.mode != Mode::train; };
+  if (std::ranges::any_of(plans, evaluates) &&
+      std::ranges::none_of(
+          plans, [&](const PlanInterface& p) { return evaluates(p) && p.readables[readable]; })) {
     throw RunError(fmt::format(
         "{}: no step has produced \"{}\" yet, as evaluations do not compute it: call run(){}",
         prefix(), readables[readable],
@@ -228,7 +230,7 @@ void Executable::Impl::warn_of_saved(const std::string& file) const {
 
 Tensor Executable::Impl::read(std::size_t readable) const {
   const executor::PlanId plan = last_plan(readable);
-  Tensor result = engine->readable(plan, own(plan, readable));
+  Tensor result = engine->readable(plan, readable_in_graph(plan, readable));
   warn_of_fault();
   if (nan_lookout) nan_lookout->look(readable, result, engine->steps());
   return result;
@@ -237,7 +239,7 @@ Tensor Executable::Impl::read(std::size_t readable) const {
 double Executable::Impl::read_scalar(std::size_t readable) const {
   const executor::PlanId plan = last_plan(readable);
   require_scalar(plan, readable);
-  const double number = engine->scalar(plan, own(plan, readable));
+  const double number = engine->scalar(plan, readable_in_graph(plan, readable));
   warn_of_fault();
   if (nan_lookout) nan_lookout->look(readable, number, engine->steps());
   return number;
@@ -255,7 +257,7 @@ double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) co
                                step, name_of(plans[plan.index].mode), readables[readable]));
   }
   require_scalar(plan, readable);
-  const double number = engine->scalar(plan, own(plan, readable), step);
+  const double number = engine->scalar(plan, readable_in_graph(plan, readable), step);
   warn_of_fault();
   if (nan_lookout) nan_lookout->look(readable, number, step + 1);
   return number;
@@ -299,7 +301,7 @@ void Executable::Impl::reset_states(std::optional<std::string_view> path) {
   }
   if (found || !path) return;
   throw RunError(fmt::format("{}: reset of \"{}\" finds no state; its states are {}", prefix(),
-                             *path, listed(states, [](const std::string& s) { return s; })));
+                             *path, list_names(states, [](const std::string& s) { return s; })));
 }
 
 Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
@@ -338,21 +340,21 @@ Snapshot Executable::Impl::snapshot() const {
   require_whole();
   fetch_all();
   return executor::checkpoint::take_snapshot(fmt::format("the snapshot of {}", prefix()),
-                                             checkpointed(), origin());
+                                             storage_entries(), origin());
 }
 
-std::vector<std::string> Executable::Impl::load(const Load& load) {
+std::vector<std::string> Executable::Impl::load(const Loader& load) {
   fetch_all();
   struct Push {  // whether it loads, or resets what it had begun to load
     Impl& impl;
     ~Push() { impl.push_all(); }
   } const push{*this};
-  std::vector<std::string> lines = load(checkpointed(), origin());
+  std::vector<std::string> lines = load(storage_entries(), origin());
   half_changed.clear();
   return lines;
 }
 
-std::vector<executor::checkpoint::StorageEntry> Executable::Impl::checkpointed() const {
+std::vector<executor::checkpoint::StorageEntry> Executable::Impl::storage_entries() const {
   std::vector<executor::checkpoint::StorageEntry> all;
   for (std::size_t i = 0; i < memory.storages.size(); ++i) {
     const Storage& s = memory.storages[i];

@@ -56,7 +56,7 @@ struct Executable::Impl {
     executor::PlanId plan(Kind kind) const { return plans[kind.index()]; }
   };
   /// The inputs and readables of a plan.
-  struct Planned {
+  struct PlanInterface {
     Mode mode;
     std::size_t shape;            ///< of which declared graph it is
     std::vector<bool> inputs;     ///< it reads this input
@@ -65,12 +65,12 @@ struct Executable::Impl {
   };
   /// The feeds of a call, and the inputs that they name. Room for all inputs is taken once: a step
   /// allocates nothing.
-  struct Fed {
-    std::int64_t call = 0;                    ///< calls so far
-    std::vector<std::int64_t> in;             ///< [input] the last call that fed it
-    std::vector<executor::OfferedFeed> room;  ///< of as many feeds as a call had at most
-    std::span<executor::OfferedFeed> feeds;   ///< of this call
-    std::vector<std::size_t> inputs;          ///< [feed of this call]
+  struct FeedBuffer {
+    std::int64_t call = 0;                 ///< calls so far
+    std::vector<std::int64_t> in;          ///< [input] the last call that fed it
+    std::vector<executor::FeedView> room;  ///< of as many feeds as a call had at most
+    std::span<executor::FeedView> feeds;   ///< of this call
+    std::vector<std::size_t> inputs;       ///< [feed of this call]
 
     bool now(std::size_t input) const { return in[input] == call; }
   };
@@ -86,14 +86,14 @@ struct Executable::Impl {
   std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> input_named;
   std::shared_ptr<executor::SpinLimiter> spin_limiter;
   std::unique_ptr<executor::Engine> engine;
-  std::vector<Planned> plans;                 ///< [PlanId]
+  std::vector<PlanInterface> plans;           ///< [PlanId]
   std::vector<executor::PlanId> computed_by;  ///< per readable: the plan whose step left it last
   std::vector<executor::PlanId> recent;       ///< of step n: [n % size]
   std::size_t shape = 0;                      ///< the declared graph that was picked last
   std::vector<std::size_t> shape_to;          ///< [kind]: of those compiled to it
   /// The graph whose input was handed out by its value since the last step, or kNone.
   std::size_t filled_by_value = kNone;
-  Fed fed;
+  FeedBuffer fed;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   mutable bool warned = false;  ///< of a fault
   /// It looks at readables and, behind them, storages; absent with a watch.
@@ -105,10 +105,10 @@ struct Executable::Impl {
   void finish_tables();
 
   /// If `runs` is given, kernel by kernel; so are steps that are traced.
-  void step(Kind kind, const executor::OfferedFeeds& feeds, const GraphChoice& choice,
+  void step(Kind kind, const executor::FeedViews& feeds, const GraphChoice& choice,
             std::vector<KernelRun>* runs = nullptr);
   void start_trace(int steps);
-  Profile profile(Kind kind, const executor::OfferedFeeds& feeds, const GraphChoice& choice,
+  Profile profile(Kind kind, const executor::FeedViews& feeds, const GraphChoice& choice,
                   int steps);
   PlanRecord plan_record() const;
 
@@ -143,17 +143,17 @@ struct Executable::Impl {
   Tensor storage_tensor(std::size_t storage) const;
   /// Returns a counter of the first graph.
   std::int64_t counter(StorageId counter) const;
-  std::vector<executor::checkpoint::StorageEntry> checkpointed() const;
+  std::vector<executor::checkpoint::StorageEntry> storage_entries() const;
   /// Returns the data that checkpoints record beside storages.
   executor::checkpoint::CheckpointInfo origin() const {
     return {options.seed, report.choices_hash};
   }
-  using Load = std::function<std::vector<std::string>(
+  using Loader = std::function<std::vector<std::string>(
       std::span<const executor::checkpoint::StorageEntry> storages,
       const executor::checkpoint::CheckpointInfo& expected)>;
   /// Storages as `load` leaves them, on the engine, too; a step that left them half changed is
   /// forgotten.
-  std::vector<std::string> load(const Load& load);
+  std::vector<std::string> load(const Loader& load);
   Snapshot snapshot() const;
   /// A storage's block that users see, from the engine's memory and back; of all storages.
   void fetch(std::size_t storage) const;
@@ -167,7 +167,7 @@ struct Executable::Impl {
   std::string where() const;
   /// Throws RunError where the engine has no kernels to time, and says where to `what`.
   void require_kernels(std::string_view what) const;
-  std::size_t input_of(const executor::OfferedFeed& feed) const;
+  std::size_t input_of(const executor::FeedView& feed) const;
   void mark_filled(std::size_t index);
   bool has(InputPlace place) const { return declared[place.shape].inputs[place.input] != kNone; }
   const executor::InputMemory& input_memory(InputPlace place) const {
@@ -178,7 +178,7 @@ struct Executable::Impl {
   /// For a message on a value that is not there: if the graph has no loss, it says so.
   std::string_view no_loss() const;
   /// A readable in the graph of a plan.
-  std::size_t own(executor::PlanId plan, std::size_t readable) const {
+  std::size_t readable_in_graph(executor::PlanId plan, std::size_t readable) const {
     return declared[plans[plan.index].shape].readables[readable];
   }
   /// In `computed_by`: of a readable whose last step broke off.
@@ -200,13 +200,13 @@ struct Executable::Impl {
   std::vector<std::size_t> compiled_to(Kind kind, const GraphChoice& choice) const;
   /// Sets `fed`: the one look at what the feeds are, and at what they name. Throws RunError, a line
   /// for each, for feeds that name no input, or one that was named before.
-  void resolve(Kind kind, const executor::OfferedFeeds& feeds, const GraphChoice& choice);
+  void resolve(Kind kind, const executor::FeedViews& feeds, const GraphChoice& choice);
   /// The input of a feed, which no feed before it names.
-  std::size_t input_of_new(const executor::OfferedFeed& feed) const;
+  std::size_t input_of_new(const executor::FeedView& feed) const;
   /// Throws RunError for a feed that none of the graphs takes whatever the others are.
   void check_feed(Kind kind, const GraphChoice& choice, std::size_t index) const;
   /// The graph that the call means, as `Executable::run` says.
-  std::size_t picked_by_feeds(Kind kind, const GraphChoice& choice) const;
+  std::size_t pick_by_feeds(Kind kind, const GraphChoice& choice) const;
   bool takes(std::size_t graph) const;
   /// How clearly the call means this graph, which takes its feeds.
   int clearness(Kind kind, std::size_t graph) const;
@@ -217,7 +217,7 @@ struct Executable::Impl {
   void copy_feed(std::size_t index, const Tensor& from);
   void copy_feeds(std::size_t shape);
   std::vector<Tensor> set_aside(std::size_t shape) const;
-  void require_filled(const Planned& plan) const;
+  void require_filled(const PlanInterface& plan) const;
 };
 
 }  // namespace metronome

@@ -16,9 +16,9 @@ namespace metronome {
 namespace {
 
 /// Holds an executable's one place for a running step.
-class Busy {
+class StepLock {
  public:
-  Busy(std::atomic_flag& flag, const ir::Graph& graph) : flag_(flag) {
+  StepLock(std::atomic_flag& flag, const ir::Graph& graph) : flag_(flag) {
     if (flag_.test_and_set(std::memory_order_acquire)) {
       throw RunError(
           fmt::format("graph \"{}\" is running a step already; one executable runs one "
@@ -26,9 +26,9 @@ class Busy {
                       graph.name()));
     }
   }
-  ~Busy() { flag_.clear(std::memory_order_release); }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
+  ~StepLock() { flag_.clear(std::memory_order_release); }
+  StepLock(const StepLock&) = delete;
+  StepLock& operator=(const StepLock&) = delete;
 
  private:
   std::atomic_flag& flag_;
@@ -43,9 +43,9 @@ double median(std::vector<double>& numbers) {
 
 }  // namespace
 
-void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
-                            const GraphChoice& choice, std::vector<KernelRun>* runs) {
-  const Busy running(busy, first());
+void Executable::Impl::step(Kind kind, const executor::FeedViews& feeds, const GraphChoice& choice,
+                            std::vector<KernelRun>* runs) {
+  const StepLock running(busy, first());
   require_compiled(kind);
   require_choice(kind, choice);
   require_whole();
@@ -57,9 +57,9 @@ void Executable::Impl::step(Kind kind, const executor::OfferedFeeds& feeds,
     runs = &traced;
   }
   resolve(kind, feeds, choice);
-  const std::size_t picked = picked_by_feeds(kind, choice);
+  const std::size_t picked = pick_by_feeds(kind, choice);
   const executor::PlanId plan = declared[picked].plan(kind);
-  const Planned& planned = plans[plan.index];
+  const PlanInterface& planned = plans[plan.index];
   require_filled(planned);
   copy_feeds(picked);
   pick(picked);
@@ -96,7 +96,7 @@ std::string Executable::Impl::where() const {
 }
 
 void Executable::Impl::start_trace(int steps) {
-  const Busy running(busy, first());
+  const StepLock running(busy, first());
   if (steps < 1) {
     throw RunError(
         fmt::format("{}: start_trace cannot take {} steps; give 1 or more", prefix(), steps));
@@ -105,7 +105,7 @@ void Executable::Impl::start_trace(int steps) {
   tracing.emplace(steps, Trace{.graph = first().name(), .target = report.target, .where = where()});
 }
 
-Profile Executable::Impl::profile(Kind kind, const executor::OfferedFeeds& feeds,
+Profile Executable::Impl::profile(Kind kind, const executor::FeedViews& feeds,
                                   const GraphChoice& choice, int steps) {
   if (steps < 1) {
     throw RunError(

@@ -10,19 +10,19 @@
 namespace metronome::executor {
 
 /// One feed. It shows what the caller holds until the call returns.
-struct OfferedFeed {
+struct FeedView {
   const Value* input = nullptr;  ///< absent if the input is given by name
   std::string_view name;
   CallerTensor offered;
 };
 
 /// The feeds of one call, as its library has them.
-class OfferedFeeds {
+class FeedViews {
  public:
-  virtual ~OfferedFeeds() = default;
+  virtual ~FeedViews() = default;
   virtual std::size_t size() const = 0;
   /// Writes over `feed`, whose memory it uses again: a step allocates nothing for its feeds.
-  virtual void show(std::size_t index, OfferedFeed& feed) const = 0;
+  virtual void show(std::size_t index, FeedView& feed) const = 0;
 };
 
 }  // namespace metronome::executor
