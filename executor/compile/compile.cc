@@ -1,8 +1,9 @@
 // From declared graphs to an executable, on one page:
 //
 //   compile     the arguments are checked, the ranks join
-//   made        the target's back end opens; each graph is planned in each mode; the engine begins
-//   make_plan   passes; then, for each number of batches that the back end asks for, the passes
+//   make_executable  the target's back end opens; each graph is planned in each mode; the engine
+//   begins plan_within_budget  passes; then, for each number of batches that the back end asks for,
+//   the passes
 //               that are left, kernels, order and places, check
 #include "executor/compile/compile.h"
 
@@ -44,15 +45,16 @@ namespace metronome::executor::compile {
 namespace {
 
 /// A step as far as all its plans have it in common, with what was found on the way to it.
-struct Begun {
+struct PassedGraph {
   ir::Graph graph;
   PlanReport summary;
   Report report;
 };
 
-Begun begun_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
-                 const CompileOptions& options, Report report) {
-  KeepWhole keep_whole(kernels, settings, options, report);
+PassedGraph run_shared_passes(const PlanInput& declared, const Settings& settings,
+                              const Kernels& kernels, const CompileOptions& options,
+                              Report report) {
+  WholeOpChooser keep_whole(kernels, settings, options, report);
   Settings passed = settings;
   passed.keeps = [&](const OpPtr& op, std::span<const Type> types) {
     return keep_whole(op, types);
@@ -65,9 +67,9 @@ Begun begun_plan(const Declared& declared, const Settings& settings, const Kerne
 }
 
 /// `report` gains the choices of kernels.
-Plan ended_plan(ir::Graph begun, PlanReport summary, const Declared& declared,
-                const Settings& settings, const Kernels& kernels, const CompileOptions& options,
-                Report& report) {
+Plan finish_plan(ir::Graph begun, PlanReport summary, const PlanInput& declared,
+                 const Settings& settings, const Kernels& kernels, const CompileOptions& options,
+                 Report& report) {
   ir::Graph graph = end_passes(std::move(begun), declared, settings, summary);
   require_kernels(graph, kernels, options.ops, report.target);
   if (const auto free = kernels.free_memory())
@@ -88,7 +90,7 @@ Plan ended_plan(ir::Graph begun, PlanReport summary, const Declared& declared,
 }
 
 /// The settings of a plan of what was declared.
-Settings settings_for(const Declared& declared, Settings settings, const CompileOptions& options) {
+Settings settings_for(const PlanInput& declared, Settings settings, const CompileOptions& options) {
   settings.kept = declared.kept;
   settings.averages = declared.averages;
   if (options.data_parallel) settings.rank = options.data_parallel->rank();
@@ -103,19 +105,19 @@ Settings settings_of(const Backend& backend, Mode mode) {
   return settings;
 }
 
-Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
+Plan make_plan(const PlanInput& declared, const Settings& settings, const Kernels& kernels,
                const CompileOptions& options, Report& report) {
   const Settings all = settings_for(declared, settings, options);
-  Begun begun = begun_plan(declared, all, kernels, options, std::move(report));
+  PassedGraph begun = run_shared_passes(declared, all, kernels, options, std::move(report));
   report = std::move(begun.report);
-  return ended_plan(std::move(begun.graph), std::move(begun.summary), declared, all, kernels,
-                    options, report);
+  return finish_plan(std::move(begun.graph), std::move(begun.summary), declared, all, kernels,
+                     options, report);
 }
 
 namespace {
 
 /// A plan, and the report with what was found on the way to it.
-struct Reported {
+struct ReportedPlan {
   Plan plan;
   Report report;
 };
@@ -130,21 +132,22 @@ std::size_t gradient_bytes(const ir::Graph& graph) {
 
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
 /// that it keeps.
-Reported best_plan(const Declared& declared, Mode mode, std::span<const std::string> recomputed,
-                   const Backend& backend, const CompileOptions& options, const Report& report) {
-  std::vector<Reported> made;
+ReportedPlan best_plan(const PlanInput& declared, Mode mode,
+                       std::span<const std::string> recomputed, const Backend& backend,
+                       const CompileOptions& options, const Report& report) {
+  std::vector<ReportedPlan> made;
   std::vector<std::size_t> arenas;
   Settings settings = settings_for(declared, settings_of(backend, mode), options);
   settings.recomputed.insert(settings.recomputed.end(), recomputed.begin(), recomputed.end());
-  Begun begun = begun_plan(declared, settings, backend.kernels(), options, report);
+  PassedGraph begun = run_shared_passes(declared, settings, backend.kernels(), options, report);
   const std::vector<std::size_t> buckets = backend.buckets(mode);
   const std::size_t gradients = mode == Mode::train ? gradient_bytes(begun.graph) : 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     settings.buckets = buckets[i];
     Report told = begun.report;
     ir::Graph graph = i + 1 < buckets.size() ? begun.graph : std::move(begun.graph);
-    Plan plan = ended_plan(std::move(graph), begun.summary, declared, settings, backend.kernels(),
-                           options, told);
+    Plan plan = finish_plan(std::move(graph), begun.summary, declared, settings, backend.kernels(),
+                            options, told);
     arenas.push_back(plan.memory.arena_bytes);
     made.push_back({std::move(plan), std::move(told)});
     // If one number changes nothing, those after it change nothing either.
@@ -164,20 +167,20 @@ Reported best_plan(const Declared& declared, Mode mode, std::span<const std::str
 
 /// The same, with as little computed again as the memory budget asks for. Throws RunError where the
 /// plan does not keep to it.
-Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
-               const CompileOptions& options, Report& report) {
+Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& backend,
+                        const CompileOptions& options, Report& report) {
   const std::span<const std::string> paths = options.recompute;
   const auto with = [&](std::size_t count) {
     return best_plan(declared, mode, paths.first(count), backend, options, report);
   };
-  const auto fits = [&](const Reported& made) {
+  const auto fits = [&](const ReportedPlan& made) {
     return !options.memory_budget || made.plan.memory.arena_bytes <= *options.memory_budget;
   };
   const std::size_t all = mode == Mode::train ? paths.size() : 0;
-  Reported made = with(options.memory_budget ? 0 : all);
+  ReportedPlan made = with(options.memory_budget ? 0 : all);
   // One path more may take more: what is made again may be held where little else was.
   for (std::size_t count = 1; !fits(made) && count <= all; ++count) {
-    Reported other = with(count);
+    ReportedPlan other = with(count);
     if (other.plan.memory.arena_bytes < made.plan.memory.arena_bytes) made = std::move(other);
   }
   auto& [plan, told] = made;
@@ -193,7 +196,7 @@ Plan make_plan(const Declared& declared, Mode mode, const Backend& backend,
 // ---- all plans, and what runs them ---------------------------------------------------------
 
 /// The one that says how all train: the first that does, if any.
-const ir::Graph& leading(std::span<const GraphInModes> declared) {
+const ir::Graph& leading_graph(std::span<const GraphInModes> declared) {
   for (const GraphInModes& part : declared) {
     if (part.in(Mode::train)) return *part.graph;
   }
@@ -210,24 +213,24 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
   const auto plan = [&](const ir::Graph& graph, std::size_t shape, Mode mode,
                         const std::string& average) {
     planned.declared.push_back(&graph);
-    planned.plans.push_back(make_plan({.graph = graph,
-                                       .shape = shape,
-                                       .batch = shapes.describe(shape),
-                                       .average = average,
-                                       .kept = kept,
-                                       .averages = averages},
-                                      mode, backend, options, report));
+    planned.plans.push_back(plan_within_budget({.graph = graph,
+                                                .shape = shape,
+                                                .batch = shapes.describe(shape),
+                                                .average = average,
+                                                .kept = kept,
+                                                .averages = averages},
+                                               mode, backend, options, report));
     for (const Storage& s : planned.plans.back().graph.storages()) kept.emplace(s.path, s.layout);
   };
   for (std::size_t shape = 0; shape < parts.size(); ++shape) {
     const ir::Graph& whole = *parts[shape].graph;
-    const ir::Graph& some = graphs.emplace_back(limited_to(whole, options.evaluate_outputs));
+    const ir::Graph& some = graphs.emplace_back(limit_outputs(whole, options.evaluate_outputs));
     for (const Mode mode : parts[shape].modes) {
       plan(mode == Mode::train ? whole : some, shape, mode, "");
     }
   }
   // Last, so that storages are as the plans above have them.
-  const ir::Graph& keeps = leading(parts);
+  const ir::Graph& keeps = leading_graph(parts);
   for (const std::string& name : averages_in(keeps)) {
     for (std::size_t shape = 0; shape < parts.size(); ++shape) {
       for (const Mode mode : parts[shape].modes) {
@@ -240,8 +243,8 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
 }
 
 /// `needs` becomes what the plans need, as soon as that is known.
-Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> parts,
-                const Target& target, CompileOptions options, Needs& needs) {
+Executable make_executable(std::span<const GraphFor> users, std::span<const GraphInModes> parts,
+                           const Target& target, CompileOptions options, Needs& needs) {
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<const ir::Graph*> declared = graphs_of(parts);
   const std::string& name = declared[0]->name();
@@ -249,12 +252,12 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   require_backend(*backend, parts, options);
   require_memory(name, needs, free_memory_of_process());
   options = usable(std::move(options), *backend);
-  Report report = begun(name, *backend, options);
+  Report report = begin_report(name, *backend, options);
   // Kernels are timed below: already as they will run.
   std::shared_ptr<SpinLimiter> spin_limiter = limit_spinning(options.threads);
 
   // Together, before rank 0 makes its plans while others wait for its choices.
-  const std::optional<MeanOps> averages = averages_of(leading(parts), options);
+  const std::optional<MeanOps> averages = averages_of(leading_graph(parts), options);
   FirstChoices first_choices(options, report);
   const BatchShapes shapes(declared);
   std::deque<ir::Graph> graphs;
@@ -265,7 +268,7 @@ Executable made(std::span<const GraphFor> users, std::span<const GraphInModes> p
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
   require_memory(name, needs, free_memory_of_process());
-  auto impl = make_executable(users, shapes, planned.plans, options, backend->slots());
+  auto impl = make_impl(users, shapes, planned.plans, options, backend->slots());
   impl->memory = make_memory(declared, std::move(storages), options.seed);
   if (options.world) options.world->agree(declared, planned.plans);
   add_sizes(impl->memory, report);
@@ -295,7 +298,7 @@ Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptio
   if (options.threads == 0) options.threads = at::get_num_threads();
   Needs needs = compile::declared_needs(compile::graphs_of(parts));
   try {
-    return compile::made(graphs, parts, target, options, needs);
+    return compile::make_executable(graphs, parts, target, options, needs);
   } catch (const std::bad_alloc&) {
     refuse_for_room(own[0].name(), needs);
   }

@@ -132,7 +132,7 @@ void check_evaluate_outputs(std::span<const GraphInModes> parts, const CompileOp
 
 /// The shortest path at or above `path` that the glob finds, if any: "tower/0" for "tower/*" and
 /// "tower/0/linear".
-std::optional<std::string> found_at_or_above(const std::string& glob, const std::string& path) {
+std::optional<std::string> find_at_or_above(const std::string& glob, const std::string& path) {
   for (std::size_t end = path.find('/');; end = path.find('/', end + 1)) {
     const std::string above = path.substr(0, end);
     if (glob_finds(glob, above)) return above;
@@ -207,7 +207,7 @@ std::vector<std::string> recomputed_paths(std::span<const GraphInModes> parts,
     for (const GraphInModes& part : parts) {
       for (const Node& node : part.graph->nodes()) {
         if (node.inputs.empty()) continue;
-        const auto path = found_at_or_above(glob, node.path.get());
+        const auto path = find_at_or_above(glob, node.path.get());
         if (!path) continue;
         found = true;
         if (std::ranges::find(paths, *path) == paths.end()) paths.push_back(*path);
@@ -239,7 +239,7 @@ CompileOptions usable(CompileOptions options, const Backend& backend) {
   return options;
 }
 
-ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs) {
+ir::Graph limit_outputs(const ir::Graph& graph, const std::vector<std::string>& outputs) {
   ir::Graph limited = graph;
   if (outputs.empty()) return limited;
   std::set<ValueId> keeps;

@@ -37,7 +37,7 @@ CompileOptions usable(CompileOptions options, const Backend& backend);
 /// The graph of which evaluation computes those of `outputs` alone that it has: all others are
 /// absent from its readables, and without the loss among them it has none. All of them where
 /// `outputs` is empty.
-ir::Graph limited_to(const ir::Graph& graph, const std::vector<std::string>& outputs);
+ir::Graph limit_outputs(const ir::Graph& graph, const std::vector<std::string>& outputs);
 
 /// Throws RunError, which says what to do, for the first node that `target` has no kernel for.
 void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOps& ops,

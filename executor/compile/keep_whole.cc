@@ -36,7 +36,7 @@ std::size_t biggest_bytes(const ir::Graph& graph) {
 
 /// The op alone, as a step of the settings' mode runs it: whole or expanded, with the gradients of
 /// all floating operands where it trains.
-ir::Graph alone(const OpPtr& op, std::span<const Type> types, Settings settings, bool whole) {
+ir::Graph graph_of_op(const OpPtr& op, std::span<const Type> types, Settings settings, bool whole) {
   Graph g("alone");
   Values operands;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -64,7 +64,7 @@ ir::Graph alone(const OpPtr& op, std::span<const Type> types, Settings settings,
 
 }  // namespace
 
-bool KeepWhole::operator()(const OpPtr& op, std::span<const Type> types) {
+bool WholeOpChooser::operator()(const OpPtr& op, std::span<const Type> types) {
   if (!op->has_vjp() || !kernels_.has(*op)) return false;
   std::vector<std::string> texts;
   for (const Type& type : types) texts.push_back(to_string(type));
@@ -78,9 +78,9 @@ bool KeepWhole::operator()(const OpPtr& op, std::span<const Type> types) {
   return decided_[key] = decide(op, types, what);
 }
 
-bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::string& what) {
+bool WholeOpChooser::decide(const OpPtr& op, std::span<const Type> types, const std::string& what) {
   if (std::ranges::any_of(types, [](const Type& type) { return type.numel() == 0; })) return true;
-  const ir::Graph whole = alone(op, types, settings_, true);
+  const ir::Graph whole = graph_of_op(op, types, settings_, true);
   const bool covered = std::ranges::all_of(whole.nodes(), [&](const Node& node) {
     if (!has_kernel(whole, node)) return true;
     return kernels_.has(*node.op) && !kernels_.candidates(node, whole.operands(node)).empty();
@@ -94,7 +94,7 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
   std::string choice = file.find(key, options_.tune == Tune::measure).value_or("");
   std::string_view how = "tuning file";
   if (choice != "whole" && choice != "expanded") {
-    const ir::Graph expanded = alone(op, types, settings_, false);
+    const ir::Graph expanded = graph_of_op(op, types, settings_, false);
     if (options_.tune != Tune::measure || !room_to_time(whole) || !room_to_time(expanded) ||
         biggest_bytes(expanded) > std::max(kBytesToTime, kTimesToTime * biggest_bytes(whole))) {
       return true;
@@ -121,7 +121,7 @@ bool KeepWhole::decide(const OpPtr& op, std::span<const Type> types, const std::
   return choice == "whole";
 }
 
-bool KeepWhole::room_to_time(const ir::Graph& graph) const {
+bool WholeOpChooser::room_to_time(const ir::Graph& graph) const {
   const std::optional<FreeMemory> free = kernels_.free_memory();
   return !free || std::ranges::all_of(graph.nodes(), [&](const Node& node) {
     std::size_t bytes = 0;
@@ -131,19 +131,19 @@ bool KeepWhole::room_to_time(const ir::Graph& graph) const {
   });
 }
 
-double KeepWhole::seconds_of(const ir::Graph& graph, double enough) {
-  struct Timed {
+double WholeOpChooser::seconds_of(const ir::Graph& graph, double enough) {
+  struct TimedOp {
     const Op* op;
     Types inputs;
     double seconds;
   };
-  std::vector<Timed> all;
+  std::vector<TimedOp> all;
   double seconds = 0;
   for (const Node& node : graph.nodes()) {
     if (!has_kernel(graph, node)) continue;
     if (seconds >= enough) break;
     const Types inputs = graph.operands(node);
-    const auto known = std::ranges::find_if(all, [&](const Timed& timed) {
+    const auto known = std::ranges::find_if(all, [&](const TimedOp& timed) {
       return timed.op->equals(*node.op) && timed.inputs == inputs;
     });
     if (known != all.end()) {

@@ -21,10 +21,10 @@ namespace metronome::executor::compile {
 /// the kernels of the expansion: by the tuning file, else as timed, else (where nothing may be
 /// timed, or the expansion takes far more memory) whole. Each distinct (op, types) is decided once;
 /// `report` gains a line for each that was timed or looked up.
-class KeepWhole {
+class WholeOpChooser {
  public:
-  KeepWhole(const Kernels& kernels, const Settings& settings, const CompileOptions& options,
-            Report& report)
+  WholeOpChooser(const Kernels& kernels, const Settings& settings, const CompileOptions& options,
+                 Report& report)
       : kernels_(kernels), settings_(settings), options_(options), report_(report) {}
 
   bool operator()(const OpPtr& op, std::span<const Type> types);

@@ -13,7 +13,7 @@ namespace metronome::executor::compile {
 namespace {
 
 /// Returns the inputs that a plan reads and the readables that it computes.
-Executable::Impl::PlanInterface planned(const Plan& plan, const Executable::Impl& impl) {
+Executable::Impl::PlanInterface interface_of(const Plan& plan, const Executable::Impl& impl) {
   Executable::Impl::PlanInterface result{plan.mode, plan.shape, {}, {}};
   for (const std::string& name : impl.inputs) {
     result.inputs.push_back(std::ranges::any_of(plan.graph.nodes(), [&](const Node& n) {
@@ -36,7 +36,7 @@ std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
 }
 
 /// A graph as the executable keeps it, which gains the names of its inputs and readables.
-Executable::Impl::DeclaredGraph kept(const Graph& declared, Executable::Impl& impl) {
+Executable::Impl::DeclaredGraph keep_graph(const Graph& declared, Executable::Impl& impl) {
   const ir::Graph& graph = declared.data();
   Executable::Impl::DeclaredGraph result{graph, declared.identity(), {}, {}, {}, {}};
   result.input_at.resize(graph.nodes().size(), -1);
@@ -54,12 +54,11 @@ Executable::Impl::DeclaredGraph kept(const Graph& declared, Executable::Impl& im
 
 }  // namespace
 
-std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> graphs,
-                                                  const BatchShapes& shapes,
-                                                  std::span<const Plan> plans,
-                                                  const CompileOptions& options, int slots) {
+std::unique_ptr<Executable::Impl> make_impl(std::span<const GraphFor> graphs,
+                                            const BatchShapes& shapes, std::span<const Plan> plans,
+                                            const CompileOptions& options, int slots) {
   auto impl = std::make_unique<Executable::Impl>();
-  for (const GraphFor& part : graphs) impl->declared.push_back(kept(*part.graph, *impl));
+  for (const GraphFor& part : graphs) impl->declared.push_back(keep_graph(*part.graph, *impl));
   for (Executable::Impl::DeclaredGraph& d : impl->declared) {
     d.readables.resize(impl->readables.size(), Executable::Impl::kNone);
   }
@@ -67,7 +66,7 @@ std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> grap
   impl->options = options;
   impl->averages = {""};
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    impl->plans.push_back(planned(plans[i], *impl));
+    impl->plans.push_back(interface_of(plans[i], *impl));
     const Executable::Impl::Kind kind{plans[i].mode, place_of(impl->averages, plans[i].average)};
     std::vector<executor::PlanId>& of_graph = impl->declared[plans[i].shape].plans;
     of_graph.resize(std::max(of_graph.size(), kind.index() + 1));

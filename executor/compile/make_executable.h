@@ -21,10 +21,9 @@ namespace metronome::executor::compile {
 
 /// The executable but for its memory, its engine and its report. The graphs may be gone after the
 /// call. `slots`: steps whose numbers can be read.
-std::unique_ptr<Executable::Impl> make_executable(std::span<const GraphFor> graphs,
-                                                  const BatchShapes& shapes,
-                                                  std::span<const Plan> plans,
-                                                  const CompileOptions& options, int slots);
+std::unique_ptr<Executable::Impl> make_impl(std::span<const GraphFor> graphs,
+                                            const BatchShapes& shapes, std::span<const Plan> plans,
+                                            const CompileOptions& options, int slots);
 
 /// Each storage of any plan: training adds the optimizer's moments.
 std::vector<Storage> storages_of(std::span<const Plan> plans);

@@ -15,7 +15,7 @@ Settings settings_of(const Backend& backend, Mode mode);
 
 /// The plan with those settings, their buckets among them. `report` gains its choices, and the
 /// parameters that the loss does not reach.
-Plan make_plan(const Declared& declared, const Settings& settings, const Kernels& kernels,
+Plan make_plan(const PlanInput& declared, const Settings& settings, const Kernels& kernels,
                const CompileOptions& options, Report& report);
 
 }  // namespace metronome::executor::compile

@@ -62,15 +62,15 @@ void count_declared(const ir::Graph& graph, PlanReport& plan, Report&) {
 }
 
 /// Whether a step can be planned without it.
-enum class Needed : std::uint8_t { always, for_speed };
+enum class PassNeed : std::uint8_t { always, for_speed };
 /// Whether it does anything for ops alone, outside of a step.
-enum class Of : std::uint8_t { ops, steps };
+enum class PassSubject : std::uint8_t { ops, steps };
 
 struct Pass {
   std::string_view name;
   ir::Graph (*run)(ir::Graph, const Settings&);
-  Of of = Of::ops;
-  Needed needed = Needed::always;
+  PassSubject of = PassSubject::ops;
+  PassNeed needed = PassNeed::always;
   bool reads_buckets = false;  ///< `Settings::buckets`, which differs between plans of one step
   void (*tell)(const ir::Graph&, PlanReport&, Report&) = nullptr;  ///< what it found
 };
@@ -81,42 +81,43 @@ constexpr Pass kPasses[] = {
     // composites become the ops they are made of
     {"lower", passes::lower},
     // what each of several ranks draws for itself
-    {"on_rank", passes::on_rank, Of::steps},
+    {"on_rank", passes::on_rank, PassSubject::steps},
     // reverse walk from the loss
-    {"differentiate", passes::differentiate, Of::ops, Needed::always, false, list_unreached},
+    {"differentiate", passes::differentiate, PassSubject::ops, PassNeed::always, false,
+     list_unreached},
     // late, what gradients read and nobody else keeps
-    {"recompute", passes::recompute, Of::steps},
+    {"recompute", passes::recompute, PassSubject::steps},
     // side by side, for collectives
-    {"pack_gradients", passes::pack_gradients, Of::steps},
+    {"pack_gradients", passes::pack_gradients, PassSubject::steps},
     // optimizer, clipping, counters: the step is whole
-    {"update", passes::update, Of::steps, Needed::always, false, count_declared},
+    {"update", passes::update, PassSubject::steps, PassNeed::always, false, count_declared},
     // identities and constants, before equal nodes are sought
-    {"fold", passes::fold, Of::ops, Needed::for_speed},
+    {"fold", passes::fold, PassSubject::ops, PassNeed::for_speed},
     // products that a sum adds become one product
-    {"gather", passes::gather, Of::steps, Needed::for_speed},
+    {"gather", passes::gather, PassSubject::steps, PassNeed::for_speed},
     // common subexpressions
-    {"share", passes::share, Of::ops, Needed::for_speed},
+    {"share", passes::share, PassSubject::ops, PassNeed::for_speed},
     // what nothing reads
     {"prune", passes::prune},
     // readers that an op can compute itself, now that each is known to be needed
-    {"absorb", passes::absorb, Of::ops, Needed::for_speed},
+    {"absorb", passes::absorb, PassSubject::ops, PassNeed::for_speed},
     // tensors as ops want them stored
-    {"lay_out", passes::lay_out, Of::steps},
+    {"lay_out", passes::lay_out, PassSubject::steps},
     // ops of which a part can be fused, where the target fuses
-    {"loosen", passes::loosen, Of::ops, Needed::for_speed},
+    {"loosen", passes::loosen, PassSubject::ops, PassNeed::for_speed},
     // the updates of many parameters as few nodes
-    {"batch", passes::batch, Of::steps, Needed::for_speed, true},
+    {"batch", passes::batch, PassSubject::steps, PassNeed::for_speed, true},
     // copies that readers and assignments need
     {"materialize", passes::materialize},
     // elementwise chains, reductions they meet: last, as nothing looks into a group
-    {"fuse", passes::fuse, Of::ops, Needed::for_speed},
+    {"fuse", passes::fuse, PassSubject::ops, PassNeed::for_speed},
 };
 
 /// The choice of ops that run whole, which `lower` asks for.
 constexpr std::string_view kKeepWhole = "keep_whole";
 
 /// METRONOME_WITHOUT=gather,share leaves passes out, or that choice.
-std::set<std::string> left_out() {
+std::set<std::string> read_left_out() {
   const char* listed = std::getenv("METRONOME_WITHOUT");
   std::set<std::string> names;
   if (listed == nullptr || *listed == '\0') return names;
@@ -124,7 +125,7 @@ std::set<std::string> left_out() {
   for (std::string name; std::getline(in, name, ',');) {
     std::vector<std::string_view> possible{kKeepWhole};
     for (const Pass& pass : kPasses) {
-      if (pass.needed == Needed::for_speed) possible.push_back(pass.name);
+      if (pass.needed == PassNeed::for_speed) possible.push_back(pass.name);
     }
     if (std::ranges::find(possible, name) == possible.end()) {
       throw RunError(
@@ -138,7 +139,7 @@ std::set<std::string> left_out() {
 }
 
 /// METRONOME_DUMP=dir keeps the graph after each pass.
-void dump(const ir::Graph& graph, const Declared& declared, Mode mode, std::size_t index,
+void dump(const ir::Graph& graph, const PlanInput& declared, Mode mode, std::size_t index,
           std::string_view pass) {
   const char* folder = std::getenv("METRONOME_DUMP");
   if (folder == nullptr || *folder == '\0') return;
@@ -156,9 +157,9 @@ void dump(const ir::Graph& graph, const Declared& declared, Mode mode, std::size
 }
 
 /// The nodes of each op.
-class Counted {
+class OpCounts {
  public:
-  explicit Counted(const ir::Graph& graph) : nodes(graph.nodes().size()) {
+  explicit OpCounts(const ir::Graph& graph) : nodes(graph.nodes().size()) {
     for (const Node& node : graph.nodes()) ++count_of(node.op->name());
   }
 
@@ -187,7 +188,7 @@ class Counted {
   std::vector<Count> ops_;
 };
 
-PassReport changes_of(std::string_view pass, const Counted& before, const Counted& after) {
+PassReport changes_of(std::string_view pass, const OpCounts& before, const OpCounts& after) {
   PassReport report{
       .name = std::string(pass), .nodes_before = before.nodes, .nodes_after = after.nodes};
   std::set<std::string_view> names;
@@ -200,13 +201,13 @@ PassReport changes_of(std::string_view pass, const Counted& before, const Counte
 }
 
 /// The graph after one pass; `counted` is of the graph, before and after.
-ir::Graph after(const Pass& pass, ir::Graph graph, const Declared& declared,
-                const Settings& settings, Counted& counted, PlanReport& plan) {
+ir::Graph run_pass(const Pass& pass, ir::Graph graph, const PlanInput& declared,
+                   const Settings& settings, OpCounts& counted, PlanReport& plan) {
   const std::uint64_t before = graph.version();
   graph = pass.run(std::move(graph), settings);
   if (graph.version() != before) {
     check::verify(graph, pass.name);
-    Counted now(graph);
+    OpCounts now(graph);
     plan.passes.push_back(changes_of(pass.name, counted, now));
     counted = std::move(now);
   }
@@ -223,36 +224,36 @@ const Pass* first_of_plan() { return std::ranges::find(kPasses, true, &Pass::rea
 
 }  // namespace
 
-ir::Graph begin_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
+ir::Graph begin_passes(const PlanInput& declared, const Settings& settings, PlanReport& plan,
                        Report& report) {
   ir::Graph graph = declared.graph;
   check::verify(graph, "declare");
-  Counted counted(graph);
-  const std::set<std::string> without = left_out();
+  OpCounts counted(graph);
+  const std::set<std::string> without = read_left_out();
   Settings passed = settings;
   if (without.contains(std::string(kKeepWhole))) passed.keeps = nullptr;
   for (const Pass& pass : std::span(std::begin(kPasses), first_of_plan())) {
     if (without.contains(std::string(pass.name))) continue;
-    graph = after(pass, std::move(graph), declared, passed, counted, plan);
+    graph = run_pass(pass, std::move(graph), declared, passed, counted, plan);
     if (pass.tell != nullptr) pass.tell(graph, plan, report);
   }
   return graph;
 }
 
-ir::Graph end_passes(ir::Graph begun, const Declared& declared, const Settings& settings,
+ir::Graph end_passes(ir::Graph begun, const PlanInput& declared, const Settings& settings,
                      PlanReport& plan) {
-  Counted counted(begun);
-  const std::set<std::string> without = left_out();
+  OpCounts counted(begun);
+  const std::set<std::string> without = read_left_out();
   for (const Pass& pass : std::span(first_of_plan(), std::end(kPasses))) {
     if (without.contains(std::string(pass.name))) continue;
-    begun = after(pass, std::move(begun), declared, settings, counted, plan);
+    begun = run_pass(pass, std::move(begun), declared, settings, counted, plan);
   }
   return begun;
 }
 
 ir::Graph run_passes_of_ops(ir::Graph graph, const Settings& settings) {
   for (const Pass& pass : kPasses) {
-    if (pass.of == Of::ops) graph = pass.run(std::move(graph), settings);
+    if (pass.of == PassSubject::ops) graph = pass.run(std::move(graph), settings);
   }
   return graph;
 }

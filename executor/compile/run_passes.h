@@ -13,7 +13,7 @@
 namespace metronome::executor::compile {
 
 /// One of the graphs that are compiled together.
-struct Declared {
+struct PlanInput {
   const ir::Graph& graph;
   std::size_t shape = 0;     ///< its place among them
   std::string batch = {};    ///< "x [256, 64], target [256, 64]"; empty where it is alone
@@ -30,11 +30,11 @@ struct Declared {
 /// and keep_whole expands what could run whole (RunError where it names another). `plan` gains the
 /// kernels that were declared, `report` the parameters that the loss does not reach; `plan` also
 /// what each pass changed.
-ir::Graph begin_passes(const Declared& declared, const Settings& settings, PlanReport& plan,
+ir::Graph begin_passes(const PlanInput& declared, const Settings& settings, PlanReport& plan,
                        Report& report);
 
 /// That graph after the passes that are left: the step that is planned.
-ir::Graph end_passes(ir::Graph begun, const Declared& declared, const Settings& settings,
+ir::Graph end_passes(ir::Graph begun, const PlanInput& declared, const Settings& settings,
                      PlanReport& plan);
 
 /// Those of the passes that are of ops alone: for a graph that is no step of its own.

@@ -23,7 +23,8 @@ std::size_t unshared_bytes(const ir::Graph& graph) {
   return bytes;
 }
 
-std::vector<HeldValue> described(const ir::Graph& graph, const std::vector<plan::Holder>& holders) {
+std::vector<HeldValue> describe_holders(const ir::Graph& graph,
+                                        const std::vector<plan::Holder>& holders) {
   std::vector<HeldValue> values;
   for (const plan::Holder& h : holders) {
     const Node& node = graph.node(h.value);
@@ -34,7 +35,8 @@ std::vector<HeldValue> described(const ir::Graph& graph, const std::vector<plan:
 
 }  // namespace
 
-Report begun(const std::string& graph, const Backend& backend, const CompileOptions& options) {
+Report begin_report(const std::string& graph, const Backend& backend,
+                    const CompileOptions& options) {
   Report report;
   report.graph = graph;
   report.target = backend.name();
@@ -54,7 +56,7 @@ void summarize(Plan& plan) {
   report.relayouts = static_cast<std::size_t>(std::ranges::count_if(
       plan.graph.nodes(), [](const Node& n) { return n.op->as<Relayout>() != nullptr; }));
   report.copies = static_cast<std::size_t>(std::ranges::count(plan.schedule.in_place, false));
-  report.held = described(plan.graph, plan.memory.holders);
+  report.held = describe_holders(plan.graph, plan.memory.holders);
 }
 
 void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,

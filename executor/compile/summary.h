@@ -12,7 +12,8 @@
 namespace metronome::executor::compile {
 
 /// The report of what is compiled for a back end, before its first plan.
-Report begun(const std::string& graph, const Backend& backend, const CompileOptions& options);
+Report begin_report(const std::string& graph, const Backend& backend,
+                    const CompileOptions& options);
 
 /// Fills the plan's report from what was decided.
 void summarize(Plan& plan);

@@ -52,7 +52,7 @@ Asked ask(const Told& kernels, Mode mode = train, Tune tune = Tune::measure,
   settings.mode = mode;
   const CompileOptions options{.tune = tune, .tuning_file = file};
   Report report;
-  executor::compile::KeepWhole keep(kernels, settings, options, report);
+  executor::compile::WholeOpChooser keep(kernels, settings, options, report);
   const bool whole = keep(kNorm, types);
   const int timed = kernels.timed;
   CHECK(keep(kNorm, types) == whole);
@@ -97,7 +97,7 @@ TEST_CASE(
     options.tune = Tune::measure;
     Report report;
     const Settings settings;
-    executor::compile::KeepWhole keep(kernels, settings, options, report);
+    executor::compile::WholeOpChooser keep(kernels, settings, options, report);
     const Type x = {f32, {1, 2, length, 8}};
     return keep(make_op(FlashAttention{}), Types{x, x, x});
   };
