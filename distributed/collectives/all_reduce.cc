@@ -114,10 +114,10 @@ void join(ReduceOp op, Element element, const Rows& rows, std::span<std::byte> r
 }
 
 /// One all-reduce: what it exchanges, a piece at a time, and where others' rows come to.
-class AllReducing {
+class AllReduceRun {
  public:
-  AllReducing(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
-              std::span<std::byte> scratch)
+  AllReduceRun(Communicator& ranks, ReduceOp op, Element element, std::span<std::byte> values,
+               std::span<std::byte> scratch)
       : ranks_(ranks), op_(op), element_(element), values_(values), scratch_(scratch) {}
 
   void directly() {
@@ -196,8 +196,8 @@ class AllReducing {
   std::span<std::byte> values_, scratch_;
   std::size_t part_ = 0, most_ = 0;
   Rows rows_;
-  std::vector<Communicator::Sent> sent_;
-  std::vector<Communicator::Received> received_;
+  std::vector<Communicator::OutgoingMessage> sent_;
+  std::vector<Communicator::IncomingMessage> received_;
 };
 
 }  // namespace
@@ -249,7 +249,7 @@ void all_reduce(Communicator& ranks, ReduceOp op, Element element, std::span<std
   const auto count = static_cast<std::int64_t>(values.size() / size_of(element));
   require_scratch("all_reduce", scratch, all_reduce_scratch(element, count, size), values.size(),
                   size);
-  AllReducing reducing(ranks, op, element, values, scratch);
+  AllReduceRun reducing(ranks, op, element, values, scratch);
   ranks.begin("all_reduce", values.size());
   if (is_direct(values.size(), size)) {
     reducing.directly();

@@ -32,7 +32,8 @@ class AsyncCommunicator final : public Communicator {
   int local_rank() const override { return ranks_->local_rank(); }
   CollectiveLimits limits() const override { return ranks_->limits(); }
   std::optional<std::string> lost_rank(bool waits) override { return ranks_->lost_rank(waits); }
-  void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
+  void transfer(std::span<const OutgoingMessage> sent,
+                std::span<const IncomingMessage> received) override {
     ranks_->transfer(sent, received);
   }
   void begin(const char* collective, std::size_t bytes) override;

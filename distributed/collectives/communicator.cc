@@ -13,8 +13,8 @@ void copy(std::span<const std::byte> from, std::span<std::byte> to) {
 
 void Communicator::all_to_all(std::span<const std::byte> from, std::span<std::byte> to) {
   const std::size_t part = from.size() / static_cast<std::size_t>(size());
-  std::vector<Sent> sent;
-  std::vector<Received> received;
+  std::vector<OutgoingMessage> sent;
+  std::vector<IncomingMessage> received;
   for (int r = 0; r < size(); ++r) {
     const std::size_t begin = static_cast<std::size_t>(r) * part;
     if (r == rank()) {
@@ -30,8 +30,8 @@ void Communicator::all_to_all(std::span<const std::byte> from, std::span<std::by
 }
 
 void Communicator::all_gather(std::span<const std::byte> from, std::span<std::byte> to) {
-  std::vector<Sent> sent;
-  std::vector<Received> received;
+  std::vector<OutgoingMessage> sent;
+  std::vector<IncomingMessage> received;
   for (int r = 0; r < size(); ++r) {
     const auto part = to.subspan(static_cast<std::size_t>(r) * from.size(), from.size());
     if (r == rank()) {
@@ -47,8 +47,8 @@ void Communicator::all_gather(std::span<const std::byte> from, std::span<std::by
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) {
-  std::vector<Sent> sent;
-  std::vector<Received> received;
+  std::vector<OutgoingMessage> sent;
+  std::vector<IncomingMessage> received;
   for (int r = 0; r < size() && rank() == root; ++r) {
     if (r != root) sent.push_back({r, bytes});
   }

@@ -40,18 +40,19 @@ class Communicator : public CollectiveRanks {
   void broadcast(std::span<std::byte> bytes, int root);
 
   /// Messages to and from other ranks.
-  struct Sent {
+  struct OutgoingMessage {
     int to;
     std::span<const std::byte> bytes;
   };
-  struct Received {
+  struct IncomingMessage {
     int from;
     std::span<std::byte> bytes;
   };
   /// Sends and receives all of them at once; returns when all are through. Messages between two
   /// ranks keep their order: the first that one sends is the first that the other receives, and as
   /// long, and so on. Empty messages are not sent.
-  virtual void transfer(std::span<const Sent> sent, std::span<const Received> received) = 0;
+  virtual void transfer(std::span<const OutgoingMessage> sent,
+                        std::span<const IncomingMessage> received) = 0;
 
   /// Around the transfers of one collective, by whose name others hear of it.
   virtual void begin(const char* collective, std::size_t bytes) = 0;

@@ -55,18 +55,19 @@ class Gloo final : public Communicator {
   }
   void end() override { watch_.leave(); }
 
-  void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
+  void transfer(std::span<const OutgoingMessage> sent,
+                std::span<const IncomingMessage> received) override {
     using Work = c10::intrusive_ptr<c10d::Work>;
     std::vector<Work> works;
     try {
       // Whoever is late then finds that others are ready to receive.
-      for (const Received& message : received) {
+      for (const IncomingMessage& message : received) {
         if (message.bytes.empty()) continue;
         std::vector<at::Tensor> tensors = {tensor_of(message.bytes)};
         works.push_back(
             group_->recv(tensors, message.from, next_tag(received_from_, message.from)));
       }
-      for (const Sent& message : sent) {
+      for (const OutgoingMessage& message : sent) {
         if (message.bytes.empty()) continue;
         std::vector<at::Tensor> tensors = {tensor_of(message.bytes)};
         works.push_back(group_->send(tensors, message.to, next_tag(sent_to_, message.to)));

@@ -18,7 +18,7 @@ namespace {
 /// A rank's part in one call.
 struct Offer {
   std::string call;  ///< "all_gather of 16 bytes"
-  std::span<const Communicator::Sent> sent = {};
+  std::span<const Communicator::OutgoingMessage> sent = {};
   std::string text = {};  ///< of `exchange`
 };
 
@@ -30,7 +30,7 @@ class Hall {
 
   int size() const { return static_cast<int>(offers_.size()); }
   std::chrono::milliseconds limit() const { return limit_; }
-  std::optional<std::string> closed() {
+  std::optional<std::string> closing_reason() {
     const std::lock_guard lock(mutex_);
     return closed_;
   }
@@ -96,28 +96,30 @@ class Hall {
   std::optional<std::string> closed_;  // why nobody meets any more
 };
 
-class Simulated final : public Communicator {
+class SimulatedCommunicator final : public Communicator {
  public:
-  Simulated(std::shared_ptr<Hall> hall, int rank) : hall_(std::move(hall)), rank_(rank) {}
-  ~Simulated() override { hall_->leave(rank_); }
+  SimulatedCommunicator(std::shared_ptr<Hall> hall, int rank)
+      : hall_(std::move(hall)), rank_(rank) {}
+  ~SimulatedCommunicator() override { hall_->leave(rank_); }
 
   int rank() const override { return rank_; }
   int size() const override { return hall_->size(); }
   CollectiveLimits limits() const override { return {hall_->limit() / 2, hall_->limit()}; }
   std::optional<std::string> lost_rank(bool waits) override {
-    return waits ? hall_->closed() : std::nullopt;
+    return waits ? hall_->closing_reason() : std::nullopt;
   }
 
   void begin(const char* collective, std::size_t bytes) override {
     call_ = fmt::format("{} of {} bytes", collective, bytes);
   }
 
-  void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
+  void transfer(std::span<const OutgoingMessage> sent,
+                std::span<const IncomingMessage> received) override {
     hall_->meet(rank_, {call_, sent}, [&](const std::vector<Offer>& offers) {
       std::vector<std::size_t> next(offers.size());
-      for (const Received& to : received) {
+      for (const IncomingMessage& to : received) {
         const auto from = static_cast<std::size_t>(to.from);
-        copy(sent_here(offers[from], next[from]++, to.bytes.size()), to.bytes);
+        copy(find_message(offers[from], next[from]++, to.bytes.size()), to.bytes);
       }
     });
   }
@@ -133,8 +135,9 @@ class Simulated final : public Communicator {
  private:
   /// Returns message number `number` among those of `offer` to this rank; it must have `bytes`
   /// bytes.
-  std::span<const std::byte> sent_here(const Offer& offer, std::size_t number, std::size_t bytes) {
-    for (const Sent& message : offer.sent) {
+  std::span<const std::byte> find_message(const Offer& offer, std::size_t number,
+                                          std::size_t bytes) {
+    for (const OutgoingMessage& message : offer.sent) {
       if (message.to != rank_ || number-- > 0) continue;
       if (message.bytes.size() == bytes) return message.bytes;
     }
@@ -157,7 +160,8 @@ std::vector<std::unique_ptr<Communicator>> simulated_world(int ranks,
                                                            std::chrono::milliseconds limit) {
   const auto hall = std::make_shared<Hall>(ranks, limit);
   std::vector<std::unique_ptr<Communicator>> world;
-  for (int rank = 0; rank < ranks; ++rank) world.push_back(std::make_unique<Simulated>(hall, rank));
+  for (int rank = 0; rank < ranks; ++rank)
+    world.push_back(std::make_unique<SimulatedCommunicator>(hall, rank));
   return world;
 }
 

@@ -44,10 +44,10 @@ class Meeting {
     const Descriptor listener = listening();
     std::vector<Descriptor> peers(static_cast<std::size_t>(own_.size));
     for (int rank = 0; rank < own_.rank; ++rank)
-      peers[static_cast<std::size_t>(rank)] = connected(rank);
+      peers[static_cast<std::size_t>(rank)] = connect_to(rank);
     for (int left = own_.size - 1 - own_.rank; left > 0;) {
-      Descriptor peer = accepted(listener);
-      const Greeting greeting = greeted(peer);
+      Descriptor peer = accept_peer(listener);
+      const Greeting greeting = read_greeting(peer);
       const bool expected = greeting.world == world_ && greeting.rank > own_.rank &&
                             greeting.rank < own_.size &&
                             !peers[static_cast<std::size_t>(greeting.rank)].present();
@@ -101,7 +101,7 @@ class Meeting {
     return listener;
   }
 
-  Descriptor connected(int rank) const {
+  Descriptor connect_to(int rank) const {
     if (!store_.wait({key(rank)}, Milliseconds(milliseconds_left()))) {
       throw RunError(
           fmt::format("rank {} of {}: rank {} did not come in time", own_.rank, own_.size, rank));
@@ -118,21 +118,21 @@ class Meeting {
     if (::send(peer.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting) {
       fail(fmt::format("cannot speak to rank {} at {}", rank, told));
     }
-    at_once(peer);
+    disable_delay(peer);
     return peer;
   }
 
-  Descriptor accepted(const Descriptor& listener) const {
+  Descriptor accept_peer(const Descriptor& listener) const {
     pollfd waiting{listener.get(), POLLIN, 0};
     if (::poll(&waiting, 1, milliseconds_left()) != 1) fail("other ranks did not connect in time");
     Descriptor peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.present()) fail("cannot take a connection");
-    at_once(peer);
+    disable_delay(peer);
     return peer;
   }
 
   /// An empty one from what says something else, or nothing for a second.
-  static Greeting greeted(const Descriptor& peer) {
+  static Greeting read_greeting(const Descriptor& peer) {
     constexpr int kMilliseconds = 1000;
     Greeting greeting;
     pollfd waiting{peer.get(), POLLIN, 0};
@@ -142,7 +142,7 @@ class Meeting {
     return whole ? greeting : Greeting{};
   }
 
-  static void at_once(const Descriptor& peer) {
+  static void disable_delay(const Descriptor& peer) {
     const int on = 1;
     ::setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }

@@ -51,7 +51,7 @@ void Watch::enter(const char* call, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (!lost_) return;
   asked_ = true;
-  throw RunError(told());
+  throw RunError(describe_loss());
 }
 
 std::optional<std::string> Watch::fault(Milliseconds within) {
@@ -59,7 +59,7 @@ std::optional<std::string> Watch::fault(Milliseconds within) {
   change_.wait_for(lock, within, [&] { return lost_.has_value(); });
   if (!lost_) return std::nullopt;
   asked_ = true;
-  return told();
+  return describe_loss();
 }
 
 std::optional<std::string> Watch::lost_rank(bool waits) {
@@ -89,7 +89,7 @@ std::string Watch::who() const {
 }
 
 /// Under the lock.
-std::string Watch::told() const {
+std::string Watch::describe_loss() const {
   std::string text = fmt::format("{}, while rank {} was ", who(), own_.rank);
   const std::int64_t step = step_;
   text += step < 0 ? "in no step yet" : fmt::format("in step {}", step);
@@ -196,7 +196,7 @@ void Watch::end_process() {
   {
     const std::lock_guard lock(mutex_);
     std::fflush(stdout);
-    fmt::print(stderr, "metronome: {}\n", told());
+    fmt::print(stderr, "metronome: {}\n", describe_loss());
     std::fflush(stderr);
     say(*lost_);
   }

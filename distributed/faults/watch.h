@@ -80,7 +80,7 @@ class Watch {
   void blame(Word word);
   void end_process();
   std::string who() const;
-  std::string told() const;
+  std::string describe_loss() const;
 
   Environment own_;
   WatchLimits limits_;

@@ -32,7 +32,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 /// "rank 0", "ranks 1, 3"
-std::string named(const std::vector<int>& ranks) {
+std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
@@ -81,7 +81,7 @@ void require_same_steps(Communicator& ranks, const std::string& graph, const std
   std::ranges::sort(by_rank);
   std::string text = fmt::format("graph \"{}\": ranks are about to run different steps", graph);
   for (const auto& [who_says, line] : by_rank) {
-    text += fmt::format("\n  {:<10} {}", named(who_says), line);
+    text += fmt::format("\n  {:<10} {}", ranks_text(who_says), line);
   }
   throw RunError(text +
                  "\n  way out    start the same program with the same arguments on each rank, and "

@@ -17,9 +17,10 @@
 namespace metronome::distributed {
 namespace {
 
-class Joined final : public executor::Ranks {
+class CommunicatorRanks final : public executor::Ranks {
  public:
-  Joined(std::shared_ptr<Communicator> communicator, std::optional<std::size_t> bucket_bytes)
+  CommunicatorRanks(std::shared_ptr<Communicator> communicator,
+                    std::optional<std::size_t> bucket_bytes)
       : communicator_(std::move(communicator)), bucket_bytes_(bucket_bytes) {}
 
   int rank() const override { return communicator_->rank(); }
@@ -80,7 +81,7 @@ class Joined final : public executor::Ranks {
 
 std::shared_ptr<const executor::Ranks> ranks_over(std::shared_ptr<Communicator> communicator,
                                                   std::optional<std::size_t> bucket_bytes) {
-  return std::make_shared<Joined>(std::move(communicator), bucket_bytes);
+  return std::make_shared<CommunicatorRanks>(std::move(communicator), bucket_bytes);
 }
 
 }  // namespace metronome::distributed

@@ -39,7 +39,7 @@ ValueId first_that_differs(const ir::Graph& graph, ValueId value, const std::vec
   }
 }
 
-std::string shown(const ir::Graph& graph, ValueId id) {
+std::string value_text(const ir::Graph& graph, ValueId id) {
   const Node& node = graph.node(id);
   std::string name = node.path.get();
   if (const Read* read = node.op->as<Read>()) name = graph.storage(read->storage).path;
@@ -62,7 +62,7 @@ void require_same_decisions(const ir::Graph& graph) {
         "mt::broadcast gave\n"
         "  way out    let one of them join what decides, outside of the region",
         to_string(node.line), node.op->name(),
-        shown(graph, first_that_differs(graph, node.guard, same)));
+        value_text(graph, first_that_differs(graph, node.guard, same)));
     // One line of a loop is many nodes.
     if (std::ranges::find(mistakes, mistake) == mistakes.end()) {
       mistakes.push_back(std::move(mistake));

@@ -116,7 +116,7 @@ class RankProcesses {
   }
 
   void say(int rank) const {
-    const End& end = processes_[rank].end();
+    const ProcessEnd& end = processes_[rank].end();
     fmt::print(stderr, "rank {} of {} {}: the others end\n", rank, processes_.size(),
                end.signal != 0 ? fmt::format("was ended by SIG{}", ::sigabbrev_np(end.signal))
                                : fmt::format("ended with status {}", end.status));

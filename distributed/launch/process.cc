@@ -82,7 +82,7 @@ Process::Process(const std::vector<std::string>& command,
 }
 
 Process::Process(Process&& other) noexcept
-    : id_(other.id_), end_(std::exchange(other.end_, End{})) {}
+    : id_(other.id_), end_(std::exchange(other.end_, ProcessEnd{})) {}
 
 Process::~Process() {
   if (!runs()) return;
@@ -105,11 +105,11 @@ bool Process::take_end(int flags) {
   const pid_t ended = ::waitpid(id_, &status, flags);
   if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
   if (ended < 0) {
-    end_ = End{1, 0};  // someone else waited for it
+    end_ = ProcessEnd{1, 0};  // someone else waited for it
   } else if (WIFSIGNALED(status)) {
-    end_ = End{128 + WTERMSIG(status), WTERMSIG(status)};
+    end_ = ProcessEnd{128 + WTERMSIG(status), WTERMSIG(status)};
   } else {
-    end_ = End{WEXITSTATUS(status), 0};
+    end_ = ProcessEnd{WEXITSTATUS(status), 0};
   }
   return true;
 }

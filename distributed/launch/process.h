@@ -11,7 +11,7 @@
 namespace metronome::distributed {
 
 /// How a process ended.
-struct End {
+struct ProcessEnd {
   int status = 0;  ///< as a shell says it: what it returned, or 128 and the signal's number
   int signal = 0;  ///< that ended it; 0: none did
 };
@@ -33,14 +33,14 @@ class Process {
   /// Waits for its end.
   void wait();
   /// Only of one that has ended.
-  const End& end() const { return *end_; }
+  const ProcessEnd& end() const { return *end_; }
   void send(int signal) const;
 
  private:
   bool take_end(int flags);
 
   pid_t id_;
-  std::optional<End> end_;
+  std::optional<ProcessEnd> end_;
 };
 
 }  // namespace metronome::distributed

@@ -13,7 +13,7 @@ namespace metronome {
 Value all_reduce(Value x, ReduceOp op, Line line) { return apply(AllReduce{op}, {x}, line); }
 
 std::string AllReduce::attributes() const {
-  return fmt::format("{}{}", name_of(op), distributed::among(ranks));
+  return fmt::format("{}{}", name_of(op), distributed::ranks_attribute(ranks));
 }
 
 Types AllReduce::infer(std::span<const Type> in) const {

@@ -12,17 +12,17 @@ using distributed::Communicator;
 
 /// An all-reduce under way. It outlives the call that started it, and so do the bytes: a plan's
 /// kernels are destroyed before its arena.
-struct UnderWay {
+struct PendingAllReduce {
   std::shared_ptr<Communicator> ranks;
   Element element;
   std::span<std::byte> values, scratch;
 
-  ~UnderWay() { ranks->settle(); }
+  ~PendingAllReduce() { ranks->settle(); }
 };
 
 }  // namespace
 
-std::string BeginMean::attributes() const { return "mean" + distributed::among(ranks); }
+std::string BeginMean::attributes() const { return "mean" + distributed::ranks_attribute(ranks); }
 
 Types BeginMean::infer(std::span<const Type> in) const {
   distributed::require_reducible(ReduceOp::mean, in[0]);
@@ -37,8 +37,8 @@ CpuKernel bind(const BeginMean& op, const CpuLaunch& launch) {
   const auto bytes = [&](std::size_t k) {
     return std::span(static_cast<std::byte*>(launch.output_data[k]), launch.outputs[k].bytes());
   };
-  const std::shared_ptr<const UnderWay> own(
-      new UnderWay{op.ranks, launch.outputs[0].element, bytes(0), bytes(1)});
+  const std::shared_ptr<const PendingAllReduce> own(
+      new PendingAllReduce{op.ranks, launch.outputs[0].element, bytes(0), bytes(1)});
   return CpuKernel([from, own] {
     if (own->values.data() != from && !own->values.empty()) {
       std::memcpy(own->values.data(), from, own->values.size());
@@ -49,7 +49,7 @@ CpuKernel bind(const BeginMean& op, const CpuLaunch& launch) {
   });
 }
 
-std::string FinishMean::attributes() const { return "mean" + distributed::among(ranks); }
+std::string FinishMean::attributes() const { return "mean" + distributed::ranks_attribute(ranks); }
 
 CpuKernel bind(const FinishMean& op, const CpuLaunch& launch) {
   const void* from = launch.input_data[0];

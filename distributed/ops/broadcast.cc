@@ -10,7 +10,7 @@ namespace metronome {
 Value broadcast(Value x, int root, Line line) { return apply(Broadcast{root}, {x}, line); }
 
 std::string Broadcast::attributes() const {
-  return fmt::format("root={}{}", root, distributed::among(ranks));
+  return fmt::format("root={}{}", root, distributed::ranks_attribute(ranks));
 }
 
 Types Broadcast::infer(std::span<const Type> in) const {
@@ -24,7 +24,7 @@ Values Broadcast::vjp(const Vjp& v) const {
 }
 
 std::string ReduceTo::attributes() const {
-  return fmt::format("root={}{}", root, distributed::among(ranks));
+  return fmt::format("root={}{}", root, distributed::ranks_attribute(ranks));
 }
 
 Types ReduceTo::infer(std::span<const Type> in) const {

@@ -44,19 +44,21 @@ struct List {
   }
 };
 
-using WithKernels =
+using KernelCollectives =
     List<AllReduce, Broadcast, ReduceTo, AllGather, ReduceScatter, AllToAll, BeginMean, FinishMean>;
-using Composed = List<SyncBatchNorm>;
+using CompositeCollectives = List<SyncBatchNorm>;
 
 }  // namespace
 
-OwnOps collective_ops() { return WithKernels::rules(); }
+OwnOps collective_ops() { return KernelCollectives::rules(); }
 
-bool is_collective(const Op& op) { return WithKernels::has(op) || Composed::has(op); }
+bool is_collective(const Op& op) {
+  return KernelCollectives::has(op) || CompositeCollectives::has(op);
+}
 
 OpPtr for_ranks(const Op& op, const std::shared_ptr<Communicator>& ranks) {
-  OpPtr found = WithKernels::for_ranks(op, ranks);
-  return found ? found : Composed::for_ranks(op, ranks);
+  OpPtr found = KernelCollectives::for_ranks(op, ranks);
+  return found ? found : CompositeCollectives::for_ranks(op, ranks);
 }
 
 bool gives_all_the_same(const Op& op) {

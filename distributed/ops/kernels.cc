@@ -21,7 +21,7 @@ std::span<std::byte> result_of(const CpuLaunch& launch) {
 }  // namespace
 
 std::vector<Candidate> candidates(const AllReduce& op, const CpuQuery& query) {
-  return distributed::reducing(op.ranks, query);
+  return distributed::reduce_candidates(op.ranks, query);
 }
 
 CpuKernel bind(const AllReduce& op, const CpuLaunch& launch) {
@@ -29,7 +29,7 @@ CpuKernel bind(const AllReduce& op, const CpuLaunch& launch) {
 }
 
 std::vector<Candidate> candidates(const ReduceTo& op, const CpuQuery& query) {
-  return distributed::reducing(op.ranks, query);
+  return distributed::reduce_candidates(op.ranks, query);
 }
 
 CpuKernel bind(const ReduceTo& op, const CpuLaunch& launch) {

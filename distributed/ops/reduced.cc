@@ -9,7 +9,7 @@
 
 namespace metronome::distributed {
 
-std::string among(const std::shared_ptr<Communicator>& ranks) {
+std::string ranks_attribute(const std::shared_ptr<Communicator>& ranks) {
   return ranks == nullptr ? "" : fmt::format(", ranks={}", ranks->size());
 }
 
@@ -27,13 +27,14 @@ void require_rank(int root) {
   if (root < 0) throw Requirement{fmt::format("a rank of 0 or more, but root {}", root)};
 }
 
-std::vector<Candidate> reducing(const std::shared_ptr<Communicator>& ranks, const CpuQuery& query) {
+std::vector<Candidate> reduce_candidates(const std::shared_ptr<Communicator>& ranks,
+                                         const CpuQuery& query) {
   const Type& type = query.inputs[0];
   return {{.scratch_bytes = all_reduce_scratch(type.element, type.numel(), ranks->size())}};
 }
 
 CpuKernel reduce(const std::shared_ptr<Communicator>& ranks, ReduceOp op, const CpuLaunch& launch,
-                 After after) {
+                 ResultHook after) {
   const Type& type = launch.inputs[0];
   const auto* from = static_cast<const std::byte*>(launch.input_data[0]);
   const std::span to(static_cast<std::byte*>(launch.output_data[0]), type.bytes());

@@ -16,7 +16,7 @@
 namespace metronome::distributed {
 
 /// ", ranks=4"; empty before the graph is compiled for ranks.
-std::string among(const std::shared_ptr<Communicator>& ranks);
+std::string ranks_attribute(const std::shared_ptr<Communicator>& ranks);
 
 /// Throws Requirement for elements that `all_reduce` does not know, or of which it knows no such
 /// reduction.
@@ -25,11 +25,12 @@ void require_reducible(ReduceOp op, const Type& type);
 void require_rank(int root);
 
 /// The scratch of a kernel that reduces operand 0.
-std::vector<Candidate> reducing(const std::shared_ptr<Communicator>& ranks, const CpuQuery& query);
+std::vector<Candidate> reduce_candidates(const std::shared_ptr<Communicator>& ranks,
+                                         const CpuQuery& query);
 /// Operand 0 over the ranks, into output 0; then `after`, for what is to be done to the result.
-using After = void (*)(std::span<std::byte> result);
+using ResultHook = void (*)(std::span<std::byte> result);
 CpuKernel reduce(
     const std::shared_ptr<Communicator>& ranks, ReduceOp op, const CpuLaunch& launch,
-    After after = [](std::span<std::byte>) {});
+    ResultHook after = [](std::span<std::byte>) {});
 
 }  // namespace metronome::distributed

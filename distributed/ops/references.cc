@@ -29,15 +29,15 @@ std::span<std::byte> bytes_of(const at::Tensor& x) {
 
 /// A copy of x, on the host, that `call` has changed; where x is.
 template <class Call>
-at::Tensor changed(const at::Tensor& x, Call call) {
+at::Tensor change_on_host(const at::Tensor& x, Call call) {
   const at::NoGradGuard no_gradients;
   const at::Tensor host = x.detach().cpu().clone(at::MemoryFormat::Contiguous);
   call(host);
   return host.to(x.device());
 }
 
-at::Tensor reduced(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
-  return changed(x, [&](const at::Tensor& host) {
+at::Tensor reference_all_reduce(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
+  return change_on_host(x, [&](const at::Tensor& host) {
     const Element element = from_torch(host.scalar_type());
     std::vector<std::byte> scratch(
         distributed::all_reduce_scratch(element, host.numel(), ranks.size()));
@@ -45,18 +45,18 @@ at::Tensor reduced(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
   });
 }
 
-at::Tensor reduced_to(Communicator& ranks, int root, const at::Tensor& x) {
-  const at::Tensor sum = reduced(ranks, ReduceOp::sum, x);
+at::Tensor reference_reduce(Communicator& ranks, int root, const at::Tensor& x) {
+  const at::Tensor sum = reference_all_reduce(ranks, ReduceOp::sum, x);
   return ranks.rank() == root ? sum : sum.zero_();
 }
 
 at::Tensor broadcast_from(Communicator& ranks, int root, const at::Tensor& x) {
-  return changed(x, [&](const at::Tensor& host) { ranks.broadcast(bytes_of(host), root); });
+  return change_on_host(x, [&](const at::Tensor& host) { ranks.broadcast(bytes_of(host), root); });
 }
 
 /// Returns what `call` makes of x's bytes, as a tensor of `rows` rows.
 template <class Call>
-at::Tensor made(const at::Tensor& x, std::int64_t rows, Call call) {
+at::Tensor make_on_host(const at::Tensor& x, std::int64_t rows, Call call) {
   const at::NoGradGuard no_gradients;
   const at::Tensor from = x.detach().cpu().contiguous();
   std::vector<std::int64_t> sizes = from.sizes().vec();
@@ -66,17 +66,18 @@ at::Tensor made(const at::Tensor& x, std::int64_t rows, Call call) {
   return to.to(x.device());
 }
 
-at::Tensor gathered(Communicator& ranks, const at::Tensor& x) {
-  return made(x, x.size(0) * ranks.size(),
-              [&](auto from, auto to, Element) { ranks.all_gather(from, to); });
+at::Tensor reference_all_gather(Communicator& ranks, const at::Tensor& x) {
+  return make_on_host(x, x.size(0) * ranks.size(),
+                      [&](auto from, auto to, Element) { ranks.all_gather(from, to); });
 }
 
-at::Tensor exchanged(Communicator& ranks, const at::Tensor& x) {
-  return made(x, x.size(0), [&](auto from, auto to, Element) { ranks.all_to_all(from, to); });
+at::Tensor reference_all_to_all(Communicator& ranks, const at::Tensor& x) {
+  return make_on_host(x, x.size(0),
+                      [&](auto from, auto to, Element) { ranks.all_to_all(from, to); });
 }
 
-at::Tensor scattered(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
-  return made(x, x.size(0) / ranks.size(), [&](auto from, auto to, Element element) {
+at::Tensor reference_reduce_scatter(Communicator& ranks, ReduceOp op, const at::Tensor& x) {
+  return make_on_host(x, x.size(0) / ranks.size(), [&](auto from, auto to, Element element) {
     std::vector<std::byte> scratch(distributed::reduce_scatter_scratch(from.size()));
     distributed::reduce_scatter(ranks, op, element, from, to, scratch);
   });
@@ -106,58 +107,63 @@ Tensors with_gradient(const at::Tensor& x, const at::Tensor& value, Back back) {
 
 Tensors reference(const AllReduce& op, const Tensors& inputs) {
   const at::Tensor& x = inputs[0];
-  const at::Tensor y = reduced(*op.ranks, op.op, x);
+  const at::Tensor y = reference_all_reduce(*op.ranks, op.op, x);
   if (op.op == ReduceOp::sum || op.op == ReduceOp::mean) {
-    return with_gradient(x, y, [=](const at::Tensor& g) { return reduced(*op.ranks, op.op, g); });
+    return with_gradient(
+        x, y, [=](const at::Tensor& g) { return reference_all_reduce(*op.ranks, op.op, g); });
   }
   const at::Tensor mine = x.detach().eq(y);
   return with_gradient(x, y, [=](const at::Tensor& g) {
     const at::Tensor ones = mine.to(g.scalar_type());
-    const at::Tensor all = reduced(*op.ranks, ReduceOp::sum, ones);
-    return ones * (reduced(*op.ranks, ReduceOp::sum, g) / all);
+    const at::Tensor all = reference_all_reduce(*op.ranks, ReduceOp::sum, ones);
+    return ones * (reference_all_reduce(*op.ranks, ReduceOp::sum, g) / all);
   });
 }
 
 Tensors reference(const BeginMean& op, const Tensors& inputs) {
-  return {reduced(*op.ranks, ReduceOp::mean, inputs[0]), at::empty({0}, inputs[0].options())};
+  return {reference_all_reduce(*op.ranks, ReduceOp::mean, inputs[0]),
+          at::empty({0}, inputs[0].options())};
 }
 
 Tensors reference(const FinishMean&, const Tensors& inputs) { return {inputs[0]}; }
 
 Tensors reference(const Broadcast& op, const Tensors& inputs) {
-  return with_gradient(inputs[0], broadcast_from(*op.ranks, op.root, inputs[0]),
-                       [=](const at::Tensor& g) { return reduced_to(*op.ranks, op.root, g); });
+  return with_gradient(
+      inputs[0], broadcast_from(*op.ranks, op.root, inputs[0]),
+      [=](const at::Tensor& g) { return reference_reduce(*op.ranks, op.root, g); });
 }
 
 Tensors reference(const ReduceTo& op, const Tensors& inputs) {
-  return with_gradient(inputs[0], reduced_to(*op.ranks, op.root, inputs[0]),
+  return with_gradient(inputs[0], reference_reduce(*op.ranks, op.root, inputs[0]),
                        [=](const at::Tensor& g) { return broadcast_from(*op.ranks, op.root, g); });
 }
 
 Tensors reference(const AllGather& op, const Tensors& inputs) {
-  return with_gradient(inputs[0], gathered(*op.ranks, inputs[0]),
-                       [=](const at::Tensor& g) { return scattered(*op.ranks, ReduceOp::sum, g); });
+  return with_gradient(
+      inputs[0], reference_all_gather(*op.ranks, inputs[0]),
+      [=](const at::Tensor& g) { return reference_reduce_scatter(*op.ranks, ReduceOp::sum, g); });
 }
 
 Tensors reference(const ReduceScatter& op, const Tensors& inputs) {
   const at::Tensor& x = inputs[0];
-  const at::Tensor y = scattered(*op.ranks, op.op, x);
+  const at::Tensor y = reference_reduce_scatter(*op.ranks, op.op, x);
   if (op.op == ReduceOp::sum || op.op == ReduceOp::mean) {
     return with_gradient(x, y, [=](const at::Tensor& g) {
-      const at::Tensor all = gathered(*op.ranks, g);
+      const at::Tensor all = reference_all_gather(*op.ranks, g);
       return op.op == ReduceOp::sum ? all : all / static_cast<double>(op.size);
     });
   }
-  const at::Tensor mine = x.detach().eq(gathered(*op.ranks, y));
+  const at::Tensor mine = x.detach().eq(reference_all_gather(*op.ranks, y));
   return with_gradient(x, y, [=](const at::Tensor& g) {
     const at::Tensor ones = mine.to(g.scalar_type());
-    return ones * gathered(*op.ranks, g / scattered(*op.ranks, ReduceOp::sum, ones));
+    return ones * reference_all_gather(
+                      *op.ranks, g / reference_reduce_scatter(*op.ranks, ReduceOp::sum, ones));
   });
 }
 
 Tensors reference(const AllToAll& op, const Tensors& inputs) {
-  return with_gradient(inputs[0], exchanged(*op.ranks, inputs[0]),
-                       [=](const at::Tensor& g) { return exchanged(*op.ranks, g); });
+  return with_gradient(inputs[0], reference_all_to_all(*op.ranks, inputs[0]),
+                       [=](const at::Tensor& g) { return reference_all_to_all(*op.ranks, g); });
 }
 
 }  // namespace metronome

@@ -23,7 +23,7 @@ Layer sync_batch_norm(BatchNormOptions options) {
 }
 
 std::string SyncBatchNorm::attributes() const {
-  return plain(*this).attributes() + distributed::among(ranks);
+  return plain(*this).attributes() + distributed::ranks_attribute(ranks);
 }
 
 Types SyncBatchNorm::infer(std::span<const Type> in) const {

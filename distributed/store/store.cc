@@ -24,18 +24,18 @@ namespace {
 
 /// While it lives, libtorch does not print why it tries to connect once more: errors say it.
 /// The level is the process's: of several at once the first sets it, and the last sets it back.
-class Quiet {
+class SilencedLog {
  public:
-  Quiet() {
+  SilencedLog() {
     const std::lock_guard lock(mutex_);
     if (alive_++ == 0) before_ = std::exchange(FLAGS_caffe2_log_level, kNothing);
   }
-  ~Quiet() {
+  ~SilencedLog() {
     const std::lock_guard lock(mutex_);
     if (--alive_ == 0) FLAGS_caffe2_log_level = before_;
   }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
+  SilencedLog(const SilencedLog&) = delete;
+  SilencedLog& operator=(const SilencedLog&) = delete;
 
  private:
   static constexpr int kNothing = 4;  // above fatal
@@ -56,7 +56,7 @@ c10d::TCPStoreOptions options_of(int port, Milliseconds limit) {
 
 /// On a thread of its own, which libtorch may hold for long where something listens that is no
 /// store. Nothing if it has not ended within the limit; the thread is then left to itself.
-std::optional<Client> connected(const std::string& host, int port, Milliseconds limit) {
+std::optional<Client> connect_client(const std::string& host, int port, Milliseconds limit) {
   std::promise<Client> promise;
   std::future<Client> client = promise.get_future();
   std::thread([host, port, limit, promise = std::move(promise)]() mutable {
@@ -87,7 +87,7 @@ struct Store::Impl {
 
   template <class Call>
   auto ask(Call call) const {
-    const Quiet quiet;
+    const SilencedLog quiet;
     try {
       return call(*client);
     } catch (const std::exception& error) {
@@ -100,7 +100,7 @@ struct Store::Impl {
 Store::Store(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Store Store::serve(const std::string& host, int port, Milliseconds limit) {
-  const Quiet quiet;
+  const SilencedLog quiet;
   c10d::TCPStoreOptions options = options_of(port, limit);
   options.isServer = true;
   try {
@@ -114,10 +114,10 @@ Store Store::serve(const std::string& host, int port, Milliseconds limit) {
 }
 
 Store Store::connect(const std::string& host, int port, Milliseconds limit) {
-  const Quiet quiet;
+  const SilencedLog quiet;
   std::string why;
   try {
-    if (const auto client = connected(host, port, limit)) {
+    if (const auto client = connect_client(host, port, limit)) {
       return Store(std::make_shared<Impl>(Impl{host, *client}));
     }
   } catch (const std::exception& error) {

@@ -175,7 +175,8 @@ class Recording final : public Communicator {
 
   int rank() const override { return own_->rank(); }
   int size() const override { return own_->size(); }
-  void transfer(std::span<const Sent> sent, std::span<const Received> received) override {
+  void transfer(std::span<const OutgoingMessage> sent,
+                std::span<const IncomingMessage> received) override {
     own_->transfer(sent, received);
   }
   void begin(const char* collective, std::size_t bytes) override {
