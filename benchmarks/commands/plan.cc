@@ -74,7 +74,7 @@ PlanRecord recorded(const std::string& file) {
 
 int plan(const PlanArguments& arguments) {
   if (arguments.model.empty()) {
-    throw UsageError(fmt::format("say which model to plan: {}.", listed(names())));
+    throw UsageError(fmt::format("say which model to plan: {}.", list_choices(names())));
   }
   if (arguments.against && !arguments.html) {
     throw UsageError("--against shows two plans on one page: say --html FILE, too.");
@@ -121,7 +121,7 @@ void add_plan(CLI::App& app, Action& chosen) {
       "What compile decides for a model's step: kernels, memory and choices. Runs no step, but "
       "for --profile.",
       chosen, [arguments] { return plan(*arguments); });
-  verb->add_option("model", arguments->model, listed(names()))->check(one_of(names()));
+  verb->add_option("model", arguments->model, list_choices(names()))->check(one_of(names()));
   verb->add_option("--scale", arguments->scale,
                    "small (launch-bound), medium or full; digits, mnist and text have one size")
       ->check(one_of({"small", "medium", "full"}))

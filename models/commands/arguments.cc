@@ -96,22 +96,22 @@ CLI::Validator endpoint() {
 CLI::Validator one_of(std::vector<std::string> names) {
   const auto check = [names = std::move(names)](std::string& text) -> std::string {
     if (std::ranges::find(names, text) != names.end()) return "";
-    return fmt::format("there is no \"{}\": say {}", text, listed(names));
+    return fmt::format("there is no \"{}\": say {}", text, list_choices(names));
   };
   return {check, ""};
 }
 
-std::string listed(const std::vector<std::string>& names) {
+std::string list_choices(const std::vector<std::string>& names) {
   if (names.size() < 2) return fmt::format("{}", fmt::join(names, ""));
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
 int parse(CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> verbs = verbs_of(app);
-  if (argc < 2) return wrong(fmt::format("say what to do: {}.", listed(verbs)));
+  if (argc < 2) return wrong(fmt::format("say what to do: {}.", list_choices(verbs)));
   const std::string_view first = argv[1];
   if (std::ranges::find(verbs, first) == verbs.end() && first != "-h") {
-    return wrong(fmt::format("there is no \"{}\": say {}.", first, listed(verbs)));
+    return wrong(fmt::format("there is no \"{}\": say {}.", first, list_choices(verbs)));
   }
   try {
     app.parse(argc, argv);
@@ -123,7 +123,7 @@ int parse(CLI::App& app, int argc, char** argv) {
   for (const CLI::App* verb : app.get_subcommands()) {
     if (verb->remaining().empty()) continue;
     return wrong(fmt::format("{} knows no \"{}\": it takes {}.", verb->get_name(),
-                             verb->remaining().front(), listed(options_of(*verb))));
+                             verb->remaining().front(), list_choices(options_of(*verb))));
   }
   return -1;
 }

@@ -48,7 +48,7 @@ CLI::Validator endpoint();
 CLI::Validator one_of(std::vector<std::string> names);
 
 /// "a, b or c".
-std::string listed(const std::vector<std::string>& names);
+std::string list_choices(const std::vector<std::string>& names);
 
 /// Reads the arguments: sets the chosen action and returns -1, or prints help or what is wrong and
 /// returns the exit status: 0 for help, 2 for a wrong argument.

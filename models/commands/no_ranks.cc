@@ -5,7 +5,7 @@
 
 namespace metronome::commands {
 
-std::optional<int> launched(std::optional<int> asked) {
+std::optional<int> launch_ranks(std::optional<int> asked) {
   if (!asked && std::getenv("RANK") == nullptr) return std::nullopt;
   throw UsageError("this program is built without ranks: start it by ./metronome train");
 }

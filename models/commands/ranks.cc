@@ -26,7 +26,7 @@ std::vector<std::string> own_command() {
 
 }  // namespace
 
-std::optional<int> launched(std::optional<int> asked) {
+std::optional<int> launch_ranks(std::optional<int> asked) {
   if (!asked || started_as_rank()) return std::nullopt;
   return distributed::launch(*asked, own_command());
 }

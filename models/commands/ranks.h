@@ -29,7 +29,7 @@ struct JoinedRanks {
 ///
 /// Where `asked` is more than one and no launcher has started this process: starts so many of this
 /// program with the same arguments, waits, and returns their exit status.
-std::optional<int> launched(std::optional<int> asked);
+std::optional<int> launch_ranks(std::optional<int> asked);
 /// This process among them, by the environment. Throws RunError where `asked` contradicts it.
 JoinedRanks join_ranks(std::optional<int> asked);
 

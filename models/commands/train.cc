@@ -222,7 +222,7 @@ class TracedSteps {
 int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   const std::string checkpoint =
       arguments.checkpoint.value_or(fmt::format("{}.safetensors", entry.name));
-  if (const auto status = launched(arguments.ranks)) return *status;
+  if (const auto status = launch_ranks(arguments.ranks)) return *status;
   const JoinedRanks ranks = join_ranks(arguments.ranks);
   if (!arguments.no_save) ranks.on_first([&] { expect_writable(checkpoint); });
   if (arguments.trace) ranks.on_first([&] { expect_writable(*arguments.trace); });
@@ -321,7 +321,7 @@ void add_train(CLI::App& app, Action& chosen) {
                "Trains, tests and saves, then runs the same training beside libtorch's eager one.",
                chosen, [arguments, names] {
                  if (arguments->model.empty()) {
-                   throw UsageError(fmt::format("say what to train: {}.", listed(names)));
+                   throw UsageError(fmt::format("say what to train: {}.", list_choices(names)));
                  }
                  return train_task(*models::find_task(arguments->model), *arguments);
                });

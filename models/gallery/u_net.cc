@@ -16,14 +16,14 @@
 namespace metronome::gallery {
 namespace {
 
-Layer convolved(std::int64_t channels) {
+Layer convolution_block(std::int64_t channels) {
   return [=](Value x) { return x.through(conv1d(channels, 3, {.padding = 1})).through(gelu); };
 }
 
 /// x in `channels` channels beside what the levels below make of half its samples.
 Layer level(std::int64_t channels, int below) {
   return [=](Value x) {
-    const Value h = x.through(convolved(channels));
+    const Value h = x.through(convolution_block(channels));
     if (below == 0) return h;
     const auto stays = [](Value v) { return v; };
     const auto dives = [=](Value v) {
@@ -31,7 +31,7 @@ Layer level(std::int64_t channels, int below) {
           .through(level(2 * channels, below - 1))
           .through(upsample({.scale_factor = 2}));
     };
-    return h.split(stays, dives).merge(concat(1)).through(convolved(channels));
+    return h.split(stays, dives).merge(concat(1)).through(convolution_block(channels));
   };
 }
 
