@@ -114,7 +114,7 @@ class Pair {
   };
 
   // The same model in f64, and the step that it made last.
-  struct Exact {
+  struct ExactModel {
     CheckedModel checked;
     Executable executable;
     int step = -1;
@@ -144,7 +144,7 @@ class Pair {
   }
 
   // The step that both have made, from the same parameters and batch.
-  Exact& exact_step(int step, const std::vector<Moments>& before) {
+  ExactModel& exact_step(int step, const std::vector<Moments>& before) {
     if (!exact_) {
       CheckedModel checked(entry_.make(scale_, f64));
       std::erase_if(checked.parameters, [&](const Parameter& p) {
@@ -156,17 +156,17 @@ class Pair {
     }
     if (std::exchange(exact_->step, step) == step) return *exact_;
     for (std::size_t i = 0; i < before.size(); ++i) {
-      exact_->executable.set(checked_.parameters[i].path, doubled(before[i].parameter));
+      exact_->executable.set(checked_.parameters[i].path, in_double(before[i].parameter));
     }
     const auto batch = batches_.of_step(static_cast<std::size_t>(step));
     std::vector<Feed> feeds(batch.begin(), batch.end());
     for (Feed& feed : feeds) {
-      if (feed.tensor().is_floating_point()) feed.tensor() = doubled(feed.tensor());
+      if (feed.tensor().is_floating_point()) feed.tensor() = in_double(feed.tensor());
     }
     exact_->executable.run(feeds);
     return *exact_;
   }
-  static at::Tensor doubled(const at::Tensor& tensor) { return tensor.cpu().to(at::kDouble); }
+  static at::Tensor in_double(const at::Tensor& tensor) { return tensor.cpu().to(at::kDouble); }
 
   bool on_device() const { return target_.device.kind == Device::Kind::cuda; }
   Value loss() const { return checked_.model.graph.loss(); }
@@ -233,10 +233,10 @@ class Pair {
       if (difference > 1e-4 * scale) {
         // If sums cancel, as before a batch norm, both gradients may be rounding: f64 tells how far
         // off they are.
-        Exact& exact = exact_step(step, before);
+        ExactModel& exact = exact_step(step, before);
         const at::Tensor truth = exact.executable.read(exact.checked.parameters[i].gradient);
-        const double most = std::max(length(doubled(eager) - truth), 1e-4 * scale);
-        if (length(doubled(planned) - truth) <= kMostRounding * most) continue;
+        const double most = std::max(length(in_double(eager) - truth), 1e-4 * scale);
+        if (length(in_double(planned) - truth) <= kMostRounding * most) continue;
         doubtful_.insert(step);
         continue;
       }
@@ -279,7 +279,7 @@ class Pair {
   Batches batches_;
   Executable planned_;
   Executable eager_;
-  std::optional<Exact> exact_;
+  std::optional<ExactModel> exact_;
   std::set<int> doubtful_;  // steps with a gradient that is near neither eager's nor f64's
   Agreement result_;
 };

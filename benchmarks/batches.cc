@@ -9,7 +9,7 @@
 namespace metronome::benchmarks {
 namespace {
 
-at::Tensor drawn(const Type& type, std::int64_t vocabulary, const at::Generator& generator) {
+at::Tensor draw(const Type& type, std::int64_t vocabulary, const at::Generator& generator) {
   if (type.element == i64) {
     return at::randint(vocabulary, type.shape, generator, at::TensorOptions(at::kLong));
   }
@@ -25,7 +25,7 @@ Batches::Batches(const models::Model& model, std::size_t count, std::uint64_t se
     std::vector<Feed> feeds;
     for (const Value& input : model.feeds()) {
       feeds.emplace_back(std::string(input.id() == model.input.id() ? "x" : "target"),
-                         drawn(input.type(), model.vocabulary, generator));
+                         draw(input.type(), model.vocabulary, generator));
     }
     feeds_.push_back(std::move(feeds));
   }

@@ -74,10 +74,10 @@ Samples host_us(Executable& planned, Value loss) {
   return samples;
 }
 
-OnDevice measure_on_device(const models::Model& model, const CompareOptions& options,
-                           Executable& planned, Contestant& eager_steps,
-                           Contestant& planned_steps) {
-  OnDevice result;
+DeviceNumbers measure_on_device(const models::Model& model, const CompareOptions& options,
+                                Executable& planned, Contestant& eager_steps,
+                                Contestant& planned_steps) {
+  DeviceNumbers result;
   const Report& report = planned.report();
   result.graph_nodes = report.plan(train).graph_nodes;
   result.forms = report.plan(train).forms;

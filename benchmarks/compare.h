@@ -37,7 +37,7 @@ std::string_view name_of(Verdict verdict);
 Verdict verdict_of(const Samples& ratios);
 
 /// Numbers that are measured on a GPU only.
-struct OnDevice {
+struct DeviceNumbers {
   Samples eager_fed_ms;  ///< a step whose batch is copied from the host, the loss read after each
   Samples planned_fed_ms;
   /// Only for a model with convolutions: `eager_ms` again, by engines of cuDNN that give the same
@@ -79,7 +79,7 @@ struct Comparison {
   double library_share = 0;          ///< GEMMs and convolutions, alone over a planned step
   Agreement agreement;
   bool tf32 = false;
-  std::optional<OnDevice> on_device;
+  std::optional<DeviceNumbers> on_device;
   std::optional<Trace> trace;
 
   /// Median of eager over median of planned.

@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::int64_t kRows = 4, kWidth = 8;
 
-mt::Graph looped(int iterations, bool data_decide) {
+mt::Graph loop_graph(int iterations, bool data_decide) {
   mt::Graph g("loop");
   const mt::Value x = g.input("x", mt::f32, {kRows, kWidth});
   const mt::Value target = g.input("target", mt::f32, {kRows, kWidth});
@@ -65,7 +65,7 @@ mt::Graph recurrent(int steps) {
   return g;
 }
 
-mt::Graph gated(int steps) {
+mt::Graph gru_graph(int steps) {
   constexpr std::int64_t kHidden = 16;
   mt::Graph g("gru");
   const mt::Value x = g.input("x", mt::f32, {steps, kRows, kHidden});
@@ -130,12 +130,12 @@ int main(int count, char** arguments) {
   for (const bool data_decide : {false, true}) {
     for (const int n : {200, 400, 800, 1600, 3000}) {
       rows.push_back({fmt::format("loop, {}, {} times", data_decide ? "data decide" : "fixed", n),
-                      [=] { return looped(n, data_decide); }});
+                      [=] { return loop_graph(n, data_decide); }});
     }
   }
   for (const int n : {1000, 4000}) {
     rows.push_back({fmt::format("recurrent, {} steps", n), [=] { return recurrent(n); }});
-    rows.push_back({fmt::format("gru, {} steps", n), [=] { return gated(n); }});
+    rows.push_back({fmt::format("gru, {} steps", n), [=] { return gru_graph(n); }});
   }
   bool all = true;
   for (const auto& [place, target] :

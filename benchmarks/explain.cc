@@ -22,17 +22,17 @@ constexpr std::string_view kPasses[] = {"keep_whole", "fold",   "gather", "share
                                         "absorb",     "loosen", "fuse"};
 
 /// Leaves a pass out for as long as it lives, besides those that the user leaves out.
-class Without {
+class LeftOutPass {
  public:
-  explicit Without(std::string_view pass) {
+  explicit LeftOutPass(std::string_view pass) {
     if (const char* before = std::getenv(kVariable)) before_ = before;
     std::string all(pass);
     if (before_ && !before_->empty()) all = *before_ + "," + all;
     setenv(kVariable, all.c_str(), 1);
   }
-  ~Without() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
-  Without(const Without&) = delete;
-  Without& operator=(const Without&) = delete;
+  ~LeftOutPass() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
+  LeftOutPass(const LeftOutPass&) = delete;
+  LeftOutPass& operator=(const LeftOutPass&) = delete;
 
  private:
   static constexpr const char* kVariable = "METRONOME_WITHOUT";
@@ -102,7 +102,7 @@ Explanation explain(const models::ModelEntry& entry, const CompareOptions& optio
   for (const std::string_view pass : kPasses) {
     progress(fmt::format("without {}", pass));
     Executable other = [&] {
-      const Without without(pass);
+      const LeftOutPass without(pass);
       return compiled();
     }();
     Contestant left_out(other, batches, model.graph.loss());

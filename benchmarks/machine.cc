@@ -39,7 +39,7 @@ std::vector<int> cores() {
 }
 
 /// Runs `body` on a thread of its own, on that core.
-std::jthread on(int core, std::function<void()> body) {
+std::jthread run_on_core(int core, std::function<void()> body) {
   return std::jthread([core, body = std::move(body)] {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -58,13 +58,13 @@ double round_trip_ns(int first, int last) {
     while (word.load(std::memory_order_acquire) != value) {
     }
   };
-  std::jthread there = on(last, [&] {
+  std::jthread there = run_on_core(last, [&] {
     for (int i = 0; i < kBursts * kTrips; ++i) {
       wait_for(2 * i + 1);
       word.store(2 * i + 2, std::memory_order_release);
     }
   });
-  std::jthread here = on(first, [&] {
+  std::jthread here = run_on_core(first, [&] {
     for (int burst = 0; burst < kBursts; ++burst) {
       const auto begin = std::chrono::steady_clock::now();
       for (int i = burst * kTrips; i < (burst + 1) * kTrips; ++i) {

@@ -32,7 +32,7 @@ class AllocationCounter final : public c10::MemoryReportingInfoBase {
   std::int64_t peak_ = 0;
 };
 
-c10::CachingAllocator::Stat allocated(int device) {
+c10::CachingAllocator::Stat allocation_stat(int device) {
   const auto stats =
       c10::getDeviceAllocator(c10::kCUDA)->getDeviceStats(static_cast<c10::DeviceIndex>(device));
   return stats
@@ -42,13 +42,13 @@ c10::CachingAllocator::Stat allocated(int device) {
 }  // namespace
 
 std::size_t allocated_on_device(int device) {
-  return static_cast<std::size_t>(allocated(device).current);
+  return static_cast<std::size_t>(allocation_stat(device).current);
 }
 
 std::size_t peak_on_device(int device, const std::function<void()>& call) {
   c10::getDeviceAllocator(c10::kCUDA)->resetPeakStats(static_cast<c10::DeviceIndex>(device));
   call();
-  return static_cast<std::size_t>(allocated(device).peak);
+  return static_cast<std::size_t>(allocation_stat(device).peak);
 }
 
 void keep_freed_memory() {

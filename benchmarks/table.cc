@@ -16,7 +16,7 @@ Json to_json(const Samples& samples) {
 }
 
 // The fields of a comparison on a GPU, beside those of every comparison.
-Json to_json(const OnDevice& d, double planned_ms) {
+Json to_json(const DeviceNumbers& d, double planned_ms) {
   Json json = {
       {"eager_fed_ms", to_json(d.eager_fed_ms)},
       {"planned_fed_ms", to_json(d.planned_fed_ms)},

@@ -41,7 +41,7 @@ std::int32_t maker_of(const ir::Graph& graph, ValueId id) {
 }
 
 // The parameter that an optimizer's update makes, by its path; empty for other nodes.
-std::string updated_by(const ObservedNode& seen) {
+std::string updated_parameter(const ObservedNode& seen) {
   if (seen.node().op->name() != "adam_update") return "";
   for (const Assignment& a : seen.graph.assignments()) {
     if (a.value == ValueId{seen.index, 0}) return seen.graph.storage(a.storage).path;
@@ -65,7 +65,7 @@ class JudgedStep final : public Observer {
 
   void after(const ObservedNode& seen) override {
     errors_.after(seen);
-    if (const std::string path = updated_by(seen); !path.empty()) {
+    if (const std::string path = updated_parameter(seen); !path.empty()) {
       gradients[path] = to_torch(seen.operands[kGradientOperand]).clone();
       const auto lost =
           errors_.lost().find(maker_of(seen.graph, seen.node().inputs[kGradientOperand]));
@@ -97,9 +97,9 @@ struct EagerDecisions final : Observer {
 };
 
 // The step in f64, with its own decisions or with those of the planned one.
-class Exact final : public Observer {
+class ExactStep final : public Observer {
  public:
-  Exact(const JudgedStep& planned, const EagerDecisions& eager, Check& check)
+  ExactStep(const JudgedStep& planned, const EagerDecisions& eager, Check& check)
       : planned_(planned), eager_(eager), check_(check) {}
 
   void take(bool planned) { takes_ = planned; }
@@ -138,7 +138,7 @@ class Exact final : public Observer {
     check_.flips.push_back(std::move(flips));
   }
   void after(const ObservedNode& seen) override {
-    if (const std::string path = updated_by(seen); !path.empty()) {
+    if (const std::string path = updated_parameter(seen); !path.empty()) {
       gradients[path] = to_torch(seen.operands[kGradientOperand]).clone();
     }
   }
@@ -165,7 +165,7 @@ Target in_f32(Target target) {
   return target;
 }
 
-std::vector<Feed> doubled(std::span<const Feed> feeds) {
+std::vector<Feed> in_double(std::span<const Feed> feeds) {
   std::vector<Feed> result(feeds.begin(), feeds.end());
   for (Feed& feed : result) {
     if (feed.tensor().is_floating_point()) feed.tensor() = feed.tensor().to(at::kDouble);
@@ -216,9 +216,9 @@ Gradients eager_gradients(models::Model model, const Executable& from,
   return gradients;
 }
 
-class Checking {
+class ModelCheck {
  public:
-  Checking(const models::ModelEntry& entry, const CheckOptions& options)
+  ModelCheck(const models::ModelEntry& entry, const CheckOptions& options)
       : entry_(entry),
         options_(options),
         planned_(in_f32(options.planned)),
@@ -267,7 +267,7 @@ class Checking {
         wrong(fmt::format("the loss is {:.9g}, eager's {:.9g}", loss_, theirs));
       }
     }
-    compare_exact(planned, eager_step, doubled(batch));
+    compare_exact(planned, eager_step, in_double(batch));
     check_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return std::move(check_);
@@ -321,7 +321,7 @@ class Checking {
                      const std::shared_ptr<EagerDecisions>& eager_step,
                      const std::vector<Feed>& batch) {
     options_.progress("in f64, with its own decisions");
-    const auto exact = std::make_shared<Exact>(*planned, *eager_step, check_);
+    const auto exact = std::make_shared<ExactStep>(*planned, *eager_step, check_);
     const models::Model model = entry_.make(options_.scale, f64);
     Executable step = compile(model.graph, stepwise(),
                               {.threads = options_.threads, .tune = Tune::file, .observer = exact});
@@ -400,7 +400,7 @@ class Threads {
 
 Check check_model(const models::ModelEntry& entry, const CheckOptions& options) {
   const Threads threads(options.threads);
-  return Checking(entry, options).run();
+  return ModelCheck(entry, options).run();
 }
 
 }  // namespace metronome::benchmarks

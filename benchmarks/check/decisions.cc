@@ -30,8 +30,8 @@ bool among(const Names& names, const Node& node) {
 }
 
 // One spatial dimension is two for libtorch's calls.
-at::Tensor raised(const at::Tensor& x) { return x.dim() == 3 ? x.unsqueeze(2) : x; }
-Spatial raised(const Spatial& numbers, std::int64_t one) {
+at::Tensor add_dimension(const at::Tensor& x) { return x.dim() == 3 ? x.unsqueeze(2) : x; }
+Spatial add_dimension(const Spatial& numbers, std::int64_t one) {
   return numbers.size() == 1 ? Spatial{one, numbers[0]} : numbers;
 }
 
@@ -42,9 +42,9 @@ at::Tensor winners(const MaxPool& pool, const at::Tensor& x) {
     return std::get<1>(
         at::max_pool3d_with_indices(x, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode));
   }
-  return std::get<1>(at::max_pool2d_with_indices(raised(x), raised(w.kernel, 1),
-                                                 raised(w.stride, 1), raised(w.padding, 0),
-                                                 raised(w.dilation, 1), w.ceil_mode));
+  return std::get<1>(at::max_pool2d_with_indices(
+      add_dimension(x), add_dimension(w.kernel, 1), add_dimension(w.stride, 1),
+      add_dimension(w.padding, 0), add_dimension(w.dilation, 1), w.ceil_mode));
 }
 
 double root_mean_square(const at::Tensor& x) {

@@ -25,7 +25,7 @@ constexpr std::size_t kMostWrong = 5;
 // Two units in the last place of f32.
 constexpr double kOfMagnitudes = 2.5e-7;
 
-at::Tensor doubled(const at::Tensor& x) {
+at::Tensor in_double(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat ? x.to(at::kDouble) : x;
 }
 
@@ -85,7 +85,7 @@ struct Distance {
   double length = 0, largest = 0;
 };
 Distance distance(const at::Tensor& x, const at::Tensor& exact) {
-  const at::Tensor difference = doubled(x) - exact;
+  const at::Tensor difference = in_double(x) - exact;
   return {length(difference), largest(difference)};
 }
 
@@ -101,7 +101,7 @@ void NodeErrors::judge(const ObservedNode& seen) {
   std::vector<at::Tensor> operands, exact_operands;
   for (const Tensor& t : seen.operands) {
     operands.push_back(to_torch(t));
-    exact_operands.push_back(doubled(operands.back()).contiguous());
+    exact_operands.push_back(in_double(operands.back()).contiguous());
   }
   const std::size_t visible = node.types.size() - static_cast<std::size_t>(node.op->saved());
   const bool keeps =

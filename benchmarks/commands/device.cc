@@ -17,8 +17,8 @@ std::unique_ptr<CudaDriver> open_device(int index) {
 
 DeviceTargets targets_on(const std::string& device, int index) {
   if (device == "cpu") return {cpu_replay(), eager()};
-  DeviceTargets targets{gpu_check::placed(cuda_graph({.device = index})),
-                        gpu_check::placed(eager(cuda_device(index)))};
+  DeviceTargets targets{gpu_check::place_on_device(cuda_graph({.device = index})),
+                        gpu_check::place_on_device(eager(cuda_device(index)))};
   targets.planned.driver = open_device(index);
   return targets;
 }

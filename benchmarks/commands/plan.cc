@@ -38,7 +38,7 @@ struct DeclaredModel {
   std::int64_t vocabulary = 1;  ///< tokens that it is fed are below; 1 of a task: zeros
 };
 
-DeclaredModel planned_of(const PlanArguments& arguments) {
+DeclaredModel declare_model(const PlanArguments& arguments) {
   if (const models::TaskEntry* task = models::find_task(arguments.model)) {
     return {task->declare(task->defaults())};
   }
@@ -57,13 +57,13 @@ std::vector<std::string> names() {
 
 Target target_of(const std::string& device) {
   if (device == "cpu") return cpu_replay();
-  Target target = gpu_check::placed(cuda_graph());
+  Target target = gpu_check::place_on_device(cuda_graph());
   target.driver = open_device();
   return target;
 }
 
 /// A record that `--json` wrote earlier.
-PlanRecord recorded(const std::string& file) {
+PlanRecord read_record(const std::string& file) {
   const std::string text = read_whole(file);
   try {
     return plan_record_of(text);
@@ -83,12 +83,12 @@ int plan(const PlanArguments& arguments) {
     throw UsageError("--trace shows the steps that --profile takes: say --profile, too.");
   }
   std::optional<PlanRecord> before;
-  if (arguments.against) before = recorded(*arguments.against);
+  if (arguments.against) before = read_record(*arguments.against);
   if (arguments.json) expect_writable(*arguments.json);
   if (arguments.html) expect_writable(*arguments.html);
   if (arguments.trace) expect_writable(*arguments.trace);
   const Target target = target_of(arguments.device);
-  const DeclaredModel planned = planned_of(arguments);
+  const DeclaredModel planned = declare_model(arguments);
   const Graph& graph = planned.model.graph;
   if (arguments.dot) write_whole(*arguments.dot, graph.dot());
   if (arguments.print) fmt::print("{}\n", graph.print());

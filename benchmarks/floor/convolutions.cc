@@ -35,10 +35,10 @@ double median_ms(const std::function<void()>& call) {
 }
 
 /// The one of a convolution's three tensors that is made of the other two.
-enum class Made : std::uint8_t { output, input, weight };
+enum class ComputedTensor : std::uint8_t { output, input, weight };
 
 // As compile chooses it, in plain layouts.
-double chosen_ms(const ConvolutionLayer& layer, Made made, int threads) {
+double chosen_ms(const ConvolutionLayer& layer, ComputedTensor made, int threads) {
   Graph graph("convolution");
   const auto operand = [&](const char* name, const Shape& shape) {
     return graph.input(name, layer.element, shape);
@@ -46,19 +46,19 @@ double chosen_ms(const ConvolutionLayer& layer, Made made, int threads) {
   const Line here = Line::here();
   std::vector<const char*> names;
   switch (made) {
-    case Made::output:
+    case ComputedTensor::output:
       names = {"input", "weight"};
       graph.output("made",
                    apply(Convolution{layer.window},
                          {operand("input", layer.input), operand("weight", layer.weight)}, here));
       break;
-    case Made::input:
+    case ComputedTensor::input:
       names = {"output", "weight"};
       graph.output("made",
                    apply(TransposedConvolution{layer.window},
                          {operand("output", layer.output), operand("weight", layer.weight)}, here));
       break;
-    case Made::weight:
+    case ComputedTensor::weight:
       names = {"input", "output"};
       graph.output("made",
                    apply(ConvolutionWeightGrad{layer.window},
@@ -84,14 +84,15 @@ class LibraryThreads {
 
 using dnnl::memory;
 
-memory filled(const memory::desc& desc, const dnnl::engine& engine) {
+memory make_filled(const memory::desc& desc, const dnnl::engine& engine) {
   memory made(desc, engine);
   std::fill_n(static_cast<float*>(made.get_data_handle()), desc.get_size() / sizeof(float), 0.5F);
   return made;
 }
 
 // oneDNN's, whose tensors of images all lie in `layout`; weights as it likes best.
-double library_ms_in(const ConvolutionLayer& layer, Made made, memory::format_tag layout) {
+double library_ms_in(const ConvolutionLayer& layer, ComputedTensor made,
+                     memory::format_tag layout) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   memory::dims weights = layer.weight;
@@ -119,31 +120,31 @@ double library_ms_in(const ConvolutionLayer& layer, Made made, memory::format_ta
     });
   };
   switch (made) {
-    case Made::output:
+    case ComputedTensor::output:
       return time(dnnl::convolution_forward(forward),
-                  {{DNNL_ARG_SRC, filled(forward.src_desc(), engine)},
-                   {DNNL_ARG_WEIGHTS, filled(forward.weights_desc(), engine)},
-                   {DNNL_ARG_DST, filled(forward.dst_desc(), engine)}});
-    case Made::input: {
+                  {{DNNL_ARG_SRC, make_filled(forward.src_desc(), engine)},
+                   {DNNL_ARG_WEIGHTS, make_filled(forward.weights_desc(), engine)},
+                   {DNNL_ARG_DST, make_filled(forward.dst_desc(), engine)}});
+    case ComputedTensor::input: {
       const dnnl::convolution_backward_data::primitive_desc backward(
           engine, direct, x, w, y, window.stride, dilation, window.low, window.high, forward);
       return time(dnnl::convolution_backward_data(backward),
-                  {{DNNL_ARG_DIFF_SRC, filled(backward.diff_src_desc(), engine)},
-                   {DNNL_ARG_WEIGHTS, filled(backward.weights_desc(), engine)},
-                   {DNNL_ARG_DIFF_DST, filled(backward.diff_dst_desc(), engine)}});
+                  {{DNNL_ARG_DIFF_SRC, make_filled(backward.diff_src_desc(), engine)},
+                   {DNNL_ARG_WEIGHTS, make_filled(backward.weights_desc(), engine)},
+                   {DNNL_ARG_DIFF_DST, make_filled(backward.diff_dst_desc(), engine)}});
     }
-    case Made::weight:
+    case ComputedTensor::weight:
       break;
   }
   const dnnl::convolution_backward_weights::primitive_desc backward(
       engine, direct, x, w, y, window.stride, dilation, window.low, window.high, forward);
   return time(dnnl::convolution_backward_weights(backward),
-              {{DNNL_ARG_SRC, filled(backward.src_desc(), engine)},
-               {DNNL_ARG_DIFF_WEIGHTS, filled(backward.diff_weights_desc(), engine)},
-               {DNNL_ARG_DIFF_DST, filled(backward.diff_dst_desc(), engine)}});
+              {{DNNL_ARG_SRC, make_filled(backward.src_desc(), engine)},
+               {DNNL_ARG_DIFF_WEIGHTS, make_filled(backward.diff_weights_desc(), engine)},
+               {DNNL_ARG_DIFF_DST, make_filled(backward.diff_dst_desc(), engine)}});
 }
 
-double library_ms(const ConvolutionLayer& layer, Made made, int threads) {
+double library_ms(const ConvolutionLayer& layer, ComputedTensor made, int threads) {
   const LibraryThreads used(threads);
   using Tag = memory::format_tag;
   constexpr Tag kLast[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
@@ -159,12 +160,12 @@ double library_ms(const ConvolutionLayer& layer, Made made, int threads) {
 }
 
 double milliseconds_of(const ConvolutionLayer& layer, int threads) {
-  const Made result = layer.transposed ? Made::input : Made::output;
-  const Made gradient = layer.transposed ? Made::output : Made::input;
-  std::vector<Made> all = {result, Made::weight};
+  const ComputedTensor result = layer.transposed ? ComputedTensor::input : ComputedTensor::output;
+  const ComputedTensor gradient = layer.transposed ? ComputedTensor::output : ComputedTensor::input;
+  std::vector<ComputedTensor> all = {result, ComputedTensor::weight};
   if (layer.operand_gradient) all.push_back(gradient);
   double total = 0;
-  for (const Made made : all) {
+  for (const ComputedTensor made : all) {
     total += std::min(chosen_ms(layer, made, threads), library_ms(layer, made, threads));
   }
   return total;

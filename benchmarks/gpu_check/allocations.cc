@@ -46,7 +46,7 @@ class ReplayedSteps {
   std::vector<at::Tensor> inputs_;
 };
 
-std::string listed(const Calls& calls) {
+std::string list_calls(const Calls& calls) {
   std::string text;
   for (const auto& [name, count] : calls) text += fmt::format("{} {}, ", name, count);
   return text.substr(0, text.size() - 2);
@@ -61,7 +61,7 @@ void count_calls(Outcome& outcome, CuptiCounter& counter, ReplayedSteps& replay,
   outcome.passed = taken == 0 && waited == 0 && event_waits(calls) <= most_waits && !calls.empty();
   outcome.detail =
       fmt::format("{} steps: {} allocations, {} synchronisations, {} waits for an event ({})",
-                  kSteps, taken, waited, event_waits(calls), listed(calls));
+                  kSteps, taken, waited, event_waits(calls), list_calls(calls));
 }
 
 int check(const std::vector<std::string>& names, const std::optional<std::string>& json) {

@@ -31,7 +31,7 @@ at::Tensor numbers(SteeredSize size, int salt) {
 at::Tensor integer(int n) { return at::full({}, n, at::TensorOptions(at::kInt)); }
 
 /// Microseconds of a step, the loss read: the median.
-double measure(Executable& executable, const Steered& model, int rounds, int steps) {
+double measure(Executable& executable, const SteeredModel& model, int rounds, int steps) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> times;
   for (int step = 0; step < steps; ++step) {
@@ -47,7 +47,7 @@ double measure(Executable& executable, const Steered& model, int rounds, int ste
 
 }  // namespace
 
-Steered::Steered(SteeredSize size)
+SteeredModel::SteeredModel(SteeredSize size)
     : size(size),
       x(graph.input("x", f32, {size.rows, size.width})),
       target(graph.input("target", f32, {size.rows, size.width})),
@@ -66,22 +66,22 @@ Steered::Steered(SteeredSize size)
   graph.minimize(mse_loss(routed, target) + 0.01 * balance_loss(routed), Adam{.lr = 1e-3});
 }
 
-std::vector<Feed> Steered::feeds(int step, int rounds_now) const {
+std::vector<Feed> SteeredModel::feeds(int step, int rounds_now) const {
   return {{x, numbers(size, step)},
           {target, numbers(size, step + 1000)},
           {rounds, integer(rounds_now)},
           {which, integer(step % 3)}};
 }
 
-void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions conditions, int steps,
+void regions_are_stepwise(Outcome& outcome, const Placer& place, Conditions conditions, int steps,
                           SteeredSize size) {
-  const Steered model(size);
+  const SteeredModel model(size);
   Executable replay = compile(model.graph, place(cuda_graph({.conditions = conditions})));
   // After replay: it finds replay's choices in the tuning file.
   Executable walk = compile(model.graph, place(stepwise(cuda_device())));
   const Value loss = model.graph.loss();
   for (int step = 0; step < steps; ++step) {
-    const int rounds = 1 + 5 * step % Steered::kRounds;
+    const int rounds = 1 + 5 * step % SteeredModel::kRounds;
     for (Executable* each : {&replay, &walk}) each->run(model.feeds(step, rounds));
     const double found = replay.read_scalar(loss), expected = walk.read_scalar(loss);
     const int ran = replay.read("iterations").item<int>();
@@ -98,17 +98,17 @@ void regions_are_stepwise(Outcome& outcome, const Place& place, Conditions condi
       fmt::format("{} steps; {}", steps, replay.report().plan(Mode::train).forms.front());
 }
 
-void skipping_shows(Outcome& outcome, const Place& place, int steps, SteeredSize size) {
-  const Steered model(size);
+void skipping_shows(Outcome& outcome, const Placer& place, int steps, SteeredSize size) {
+  const SteeredModel model(size);
   outcome.passed = true;
-  outcome.detail = fmt::format("us a step of 1 and of {} rounds:", Steered::kRounds);
+  outcome.detail = fmt::format("us a step of 1 and of {} rounds:", SteeredModel::kRounds);
   for (const auto& [conditions, name] :
        {std::pair(Conditions::masked, "masked"), std::pair(Conditions::flat, "flat"),
         std::pair(Conditions::nested, "nested")}) {
     Executable replay = compile(model.graph, place(cuda_graph({.conditions = conditions})));
     measure(replay, model, 1, steps);  // warm-up
     const double one = measure(replay, model, 1, steps);
-    const double all = measure(replay, model, Steered::kRounds, steps);
+    const double all = measure(replay, model, SteeredModel::kRounds, steps);
     outcome.detail += fmt::format(" {} {:.1f} and {:.1f};", name, one, all);
     if (conditions != Conditions::masked) outcome.passed = outcome.passed && one < all;
   }

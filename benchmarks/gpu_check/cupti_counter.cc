@@ -30,7 +30,8 @@ struct Count {
 std::array<std::array<Count, kMostCalls>, 2> counts;
 std::atomic<bool> counting = false;
 
-void CUPTIAPI called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+void CUPTIAPI count_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                         const void* data) {
   const auto* call = static_cast<const CUpti_CallbackData*>(data);
   if (!counting || call->callbackSite != CUPTI_API_ENTER) return;
   Count& count = counts[domain == CUPTI_CB_DOMAIN_RUNTIME_API ? 0 : 1].at(id);
@@ -63,7 +64,7 @@ CuptiCounter::CuptiCounter() : cupti_(std::make_unique<Cupti>()) {
     if (result == CUPTI_SUCCESS) return;
     throw RunError(fmt::format("CUPTI refuses to {}: error {}", what, static_cast<int>(result)));
   };
-  expect(c.call<decltype(cuptiSubscribe)>("cuptiSubscribe", &c.subscriber, called, nullptr),
+  expect(c.call<decltype(cuptiSubscribe)>("cuptiSubscribe", &c.subscriber, count_call, nullptr),
          "watch this process");
   for (const auto domain : {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_DRIVER_API}) {
     expect(c.call<decltype(cuptiEnableDomain)>("cuptiEnableDomain", 1, c.subscriber, domain),

@@ -33,9 +33,9 @@ const std::vector<std::string> kArchitectures = {"sm_80", "sm_90"};
 
 /// Compiles what it is asked to prepare, for each architecture: sources are the same for all. It
 /// says that it computes, so that every candidate is prepared, as where they are timed.
-class Compiling final : public NullDriver {
+class CompilingDriver final : public NullDriver {
  public:
-  Compiling(executor::runtime::CodeCache& cache, std::span<const std::string> architectures)
+  CompilingDriver(executor::runtime::CodeCache& cache, std::span<const std::string> architectures)
       : cache_(cache), architectures_(architectures) {}
 
   bool computes() const override { return true; }
@@ -59,14 +59,14 @@ class Compiling final : public NullDriver {
 void fill(executor::runtime::CodeCache& cache, std::span<const std::string> architectures,
           const std::string& tuning) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto driver = std::make_shared<Compiling>(cache, architectures);
+  const auto driver = std::make_shared<CompilingDriver>(cache, architectures);
   const auto compiled = [&](const Graph& graph) {
     Target target = cuda_graph({.conditions = Conditions::masked});
     target.driver = driver;
     compile(graph, target, {.tuning_file = tuning});
   };
   compiled(everything_moves().graph);
-  compiled(Steered().graph);
+  compiled(SteeredModel().graph);
   for (const models::ModelEntry& entry : models::all_models()) {
     for (const auto scale : {models::Scale::small, models::Scale::full}) {
       compiled(entry.make(scale, f32).graph);

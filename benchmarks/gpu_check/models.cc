@@ -31,16 +31,16 @@ struct Arguments {
 
 // The simplest form alone, or all that are timed and the fastest of them kept.
 Target replay_in(const std::string& forms) {
-  if (forms == "every") return placed(cuda_graph());
-  return placed(cuda_graph({.streams = 1, .conditions = Conditions::masked}));
+  if (forms == "every") return place_on_device(cuda_graph());
+  return place_on_device(cuda_graph({.streams = 1, .conditions = Conditions::masked}));
 }
 
 // Compile undoes what its warm-up, timing and acceptance did: storage is as a CPU's compile, which
 // runs nothing, leaves it.
-void untouched(Outcome& outcome) {
+void check_storage_untouched(Outcome& outcome) {
   const models::Model model = everything_moves();
   const CompileOptions options{.modes = {Mode::train, Mode::evaluate}, .seed = 5};
-  const Executable on_gpu = compile(model.graph, placed(cuda_graph()), options);
+  const Executable on_gpu = compile(model.graph, place_on_device(cuda_graph()), options);
   const Executable on_cpu = compile(model.graph, cpu_replay(), options);
   outcome.detail = different_storage(on_gpu, on_cpu);
   if (on_gpu.replays() != 0 || on_gpu.updates() != 0) outcome.detail = "a counter";
@@ -51,7 +51,7 @@ void replay_is_stepwise(Outcome& outcome, const models::Model& model, const Targ
                         int steps) {
   Executable replay = compile(model.graph, target);
   // After replay: it finds replay's choices in the tuning file.
-  Executable stepwise_steps = compile(model.graph, placed(stepwise(cuda_device())));
+  Executable stepwise_steps = compile(model.graph, place_on_device(stepwise(cuda_device())));
   outcome.detail = different_steps(replay, stepwise_steps, model, steps);
   outcome.passed = outcome.detail.empty();
   if (outcome.passed) {
@@ -65,7 +65,7 @@ void replay_is_stepwise(Outcome& outcome, const models::Model& model, const Targ
 void agrees_with_eager(Outcome& outcome, const ModelEntry& entry, Scale scale,
                        const Target& target) {
   const benchmarks::Agreement agreement =
-      benchmarks::agreement_f32(entry, scale, 1, target, placed(eager(cuda_device())));
+      benchmarks::agreement_f32(entry, scale, 1, target, place_on_device(eager(cuda_device())));
   outcome.passed = agreement.agree;
   outcome.detail =
       agreement.agree
@@ -101,12 +101,13 @@ void check_control(Outcomes& outcomes, int steps, SteeredSize size) {
   for (const auto& [conditions, name] :
        {std::pair(Conditions::masked, "masked"), std::pair(Conditions::flat, "flat"),
         std::pair(Conditions::nested, "nested")}) {
-    outcomes.run(
-        subject, fmt::format("{} regions equal stepwise, bit for bit", name),
-        [&](Outcome& outcome) { regions_are_stepwise(outcome, placed, conditions, steps, size); });
+    outcomes.run(subject, fmt::format("{} regions equal stepwise, bit for bit", name),
+                 [&](Outcome& outcome) {
+                   regions_are_stepwise(outcome, place_on_device, conditions, steps, size);
+                 });
   }
   outcomes.run(subject, "rounds that do not run save time",
-               [&](Outcome& outcome) { skipping_shows(outcome, placed, steps, size); });
+               [&](Outcome& outcome) { skipping_shows(outcome, place_on_device, steps, size); });
 }
 
 int check(const Arguments& arguments) {
@@ -119,7 +120,7 @@ int check(const Arguments& arguments) {
   Outcomes outcomes(*device, arguments.json);
   if (wanted(arguments.checks, "untouched")) {
     outcomes.run("batch norm and dropout", "warm-up and acceptance leave storage as it was",
-                 untouched);
+                 check_storage_untouched);
   }
   if (wanted(arguments.checks, "schedule")) {
     outcomes.run("schedule, clipping, dropout, batch norm", "replay equals stepwise, bit for bit",

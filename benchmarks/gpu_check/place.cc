@@ -2,6 +2,6 @@
 
 namespace metronome::gpu_check {
 
-Target placed(Target target) { return target; }
+Target place_on_device(Target target) { return target; }
 
 }  // namespace metronome::gpu_check

@@ -6,6 +6,6 @@
 namespace metronome::gpu_check {
 
 /// The target on that device; libtorch's eager steps beside it. So are the profiles of `plan`.
-Target placed(Target target);
+Target place_on_device(Target target);
 
 }  // namespace metronome::gpu_check

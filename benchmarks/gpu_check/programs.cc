@@ -8,12 +8,12 @@
 
 namespace {
 
-struct Named {
+struct ProgramEntry {
   std::string_view name;
   int (*run)(int argc, char** argv);
 };
 
-constexpr Named kPrograms[] = {
+constexpr ProgramEntry kPrograms[] = {
     {"gpu_allocations", metronome::programs::gpu_allocations},
     {"gpu_conformance", metronome::programs::gpu_conformance},
     {"gpu_device", metronome::programs::gpu_device},
@@ -26,11 +26,11 @@ constexpr Named kPrograms[] = {
 int main(int argc, char** argv) {
   const std::string_view path = argc > 0 ? argv[0] : "";
   const std::string_view name = path.substr(path.rfind('/') + 1);
-  for (const Named& program : kPrograms) {
+  for (const ProgramEntry& program : kPrograms) {
     if (program.name == name) return program.run(argc, argv);
   }
   fmt::print(stderr, "{}: a link calls this program by the name of one that it holds:", name);
-  for (const Named& program : kPrograms) fmt::print(stderr, " {}", program.name);
+  for (const ProgramEntry& program : kPrograms) fmt::print(stderr, " {}", program.name);
   fmt::print(stderr, "\n");
   return 2;
 }

@@ -14,7 +14,7 @@ std::unique_ptr<CudaDriver> open_cuda(int) {
 
 namespace gpu_check {
 
-Target placed(Target target) {
+Target place_on_device(Target target) {
   if (target.open == eager().open) {
     target.device = cpu;
   } else {
