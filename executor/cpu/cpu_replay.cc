@@ -14,8 +14,8 @@
 #include "executor/cpu/cpu_engine.h"
 #include "executor/cpu/cpu_watch.h"
 #include "executor/engine/addresses.h"
-#include "executor/engine/per_plan.h"
 #include "executor/engine/plan_nodes.h"
+#include "executor/engine/runner_engine.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 

@@ -17,8 +17,8 @@
 #include "executor/engine/memory.h"
 #include "executor/run/batch_shapes.h"
 #include "executor/run/executable.h"
+#include "executor/run/feed_views.h"
 #include "executor/run/nan_lookout.h"
-#include "executor/run/offered_feeds.h"
 #include "executor/run/tracing.h"
 #include "executor/support/spin_limiter.h"
 

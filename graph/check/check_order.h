@@ -1,7 +1,7 @@
 // Whether an order makes values before it reads them. It shares no code with the planner.
 #pragma once
 
-#include "graph/check/checked.h"
+#include "graph/check/checked_plan.h"
 
 namespace metronome::check {
 

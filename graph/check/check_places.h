@@ -1,7 +1,7 @@
 // Whether each value lies where it may. It shares no code with the planner.
 #pragma once
 
-#include "graph/check/checked.h"
+#include "graph/check/checked_plan.h"
 
 namespace metronome::check {
 

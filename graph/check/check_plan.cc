@@ -7,7 +7,7 @@
 #include "graph/check/check_order.h"
 #include "graph/check/check_places.h"
 #include "graph/check/check_writes.h"
-#include "graph/check/checked.h"
+#include "graph/check/checked_plan.h"
 
 namespace metronome::check {
 namespace {

@@ -1,7 +1,7 @@
 // Whether anything is written over what is still to be read. It shares no code with the planner.
 #pragma once
 
-#include "graph/check/checked.h"
+#include "graph/check/checked_plan.h"
 
 namespace metronome::check {
 

@@ -11,8 +11,8 @@
 #include "ops/cpu/launch.h"
 #include "ops/cpu/norms.h"
 #include "ops/cpu/parallel.h"
-#include "ops/pool/along.h"
 #include "ops/pool/max_pool_planes.h"
+#include "ops/pool/window_line.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::METRONOME_ISA {

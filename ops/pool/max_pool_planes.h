@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/pool/along.h"
+#include "ops/pool/window_line.h"
 
 namespace metronome::METRONOME_ISA {
 

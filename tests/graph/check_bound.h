@@ -14,7 +14,7 @@
 #include "graph/check/check_places.h"
 #include "graph/check/check_plan.h"
 #include "graph/check/check_writes.h"
-#include "graph/check/checked.h"
+#include "graph/check/checked_plan.h"
 
 namespace metronome::testing {
 

@@ -1,5 +1,5 @@
 // Whether an op that can be expanded runs whole: by what the back end has, and by time.
-#include "executor/compile/keep_whole.h"
+#include "executor/compile/whole_op_chooser.h"
 
 #include <functional>
 #include <string>

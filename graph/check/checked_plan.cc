@@ -1,4 +1,4 @@
-#include "graph/check/checked.h"
+#include "graph/check/checked_plan.h"
 
 #include <fmt/format.h>
 

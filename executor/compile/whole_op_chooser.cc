@@ -1,4 +1,4 @@
-#include "executor/compile/keep_whole.h"
+#include "executor/compile/whole_op_chooser.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "executor/compile/make_executable.h"
+#include "executor/compile/make_impl.h"
 
 #include <algorithm>
 #include <cstring>
