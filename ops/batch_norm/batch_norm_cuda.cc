@@ -81,6 +81,22 @@ std::size_t scratch_for(const Type& x) {
   return static_cast<std::size_t>(cuda::kBatchNormSums * e.slices * e.channels) * sizeof(double);
 }
 
+/// Launches one kernel, or two where channels are cut into slices.
+template <class Tensors>
+void launch_parts(const CudaLaunch& l, const Tensors& tensors, const cuda::Channels& channels,
+                  const KernelShape& shape) {
+  using cuda::BatchNormKernel, cuda::BatchNormPart;
+  if (channels.slices == 1) {
+    l.commands.launch(BatchNormKernel<Tensors, BatchNormPart::whole>{tensors, channels}, shape);
+    return;
+  }
+  const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
+  l.commands.launch(BatchNormKernel<Tensors, BatchNormPart::sums>{tensors, channels, partials},
+                    shape);
+  l.commands.launch(BatchNormKernel<Tensors, BatchNormPart::apply>{tensors, channels, partials},
+                    shape);
+}
+
 template <class T>
 void record_forward(const BatchNorm& op, const CudaLaunch& l) {
   const ChannelPlan plan = plan_channels(l.inputs[0]);
@@ -91,14 +107,7 @@ void record_forward(const BatchNorm& op, const CudaLaunch& l) {
         l.in<Elements>(0), l.in<T>(1),  l.in<T>(2),  l.in<T>(3),  l.in<T>(4), l.out<Elements>(0),
         l.out<T>(1),       l.out<T>(2), l.out<T>(3), l.out<T>(4), l.watch,    op.eps,
         op.momentum};
-    if (channels.slices == 1) {
-      l.commands.launch(cuda::BatchNormForward<T, Elements>{tensors, channels}, plan.shape);
-      return;
-    }
-    const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
-    l.commands.launch(cuda::BatchNormStatistics<T, Elements>{tensors, channels, partials},
-                      plan.shape);
-    l.commands.launch(cuda::BatchNormApply<T, Elements>{tensors, channels, partials}, plan.shape);
+    launch_parts(l, tensors, channels, plan.shape);
   });
 }
 
@@ -111,15 +120,7 @@ void record_batch_norm_backward(const CudaLaunch& l) {
     const cuda::BatchNormGradTensors<T, Elements> tensors{
         l.in<Elements>(0),  l.in<Elements>(1), l.in<T>(2),  l.in<T>(3), l.in<T>(4),
         l.out<Elements>(0), l.out<T>(1),       l.out<T>(2), l.watch};
-    if (channels.slices == 1) {
-      l.commands.launch(cuda::BatchNormBackward<T, Elements>{tensors, channels}, plan.shape);
-      return;
-    }
-    const cuda::ChannelPartials partials{static_cast<double*>(l.scratch)};
-    l.commands.launch(cuda::BatchNormGradSums<T, Elements>{tensors, channels, partials},
-                      plan.shape);
-    l.commands.launch(cuda::BatchNormGradApply<T, Elements>{tensors, channels, partials},
-                      plan.shape);
+    launch_parts(l, tensors, channels, plan.shape);
   };
   with_pack<T>(plan.channels, {l.input_data[0], l.input_data[1], l.output_data[0]}, of_pack);
 }

@@ -113,9 +113,16 @@ METRONOME_DEVICE ChannelSums all_slices(Context& c, Tile& tile, const Channels& 
   return total;
 }
 
+/// The part that a kernel does: the whole, where a channel is one slice; else a first one makes the
+/// sums of slices, and a second applies them.
+enum class BatchNormPart { whole, sums, apply };
+
 /// The other operands and results of the forward form.
 template <class T, class Elements>
 struct BatchNormTensors {
+  /// The kernels' names, by part.
+  static constexpr const char* names[] = {"batch_norm", "batch_norm_statistics",
+                                          "batch_norm_apply"};
   static constexpr int kPack = sizeof(Elements) / sizeof(T);
   const Elements* x;
   const T* gamma;
@@ -192,60 +199,11 @@ struct BatchNormTensors {
   }
 };
 
-/// All of it, where a channel is one slice.
-template <class T, class Elements>
-struct BatchNormForward {
-  static constexpr const char* name = "batch_norm";
-  BatchNormTensors<T, Elements> tensors;
-  Channels channels;
-
-  template <class Context>
-  METRONOME_DEVICE void operator()(Context& c) const {
-    for_slices(c, channels, *this);
-  }
-  template <class Context>
-  METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    tensors.write(c, tile, channels, w, tensors.sums(c, tile, channels, w));
-  }
-};
-
-template <class T, class Elements>
-struct BatchNormStatistics {
-  static constexpr const char* name = "batch_norm_statistics";
-  BatchNormTensors<T, Elements> tensors;
-  Channels channels;
-  ChannelPartials partials;
-
-  template <class Context>
-  METRONOME_DEVICE void operator()(Context& c) const {
-    for_slices(c, channels, *this);
-  }
-  template <class Context>
-  METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    keep_slice(tile, channels, partials, w, tensors.sums(c, tile, channels, w));
-  }
-};
-
-template <class T, class Elements>
-struct BatchNormApply {
-  static constexpr const char* name = "batch_norm_apply";
-  BatchNormTensors<T, Elements> tensors;
-  Channels channels;
-  ChannelPartials partials;
-
-  template <class Context>
-  METRONOME_DEVICE void operator()(Context& c) const {
-    for_slices(c, channels, *this);
-  }
-  template <class Context>
-  METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    tensors.write(c, tile, channels, w, all_slices(c, tile, channels, partials, w));
-  }
-};
-
 /// dx = gamma rstd (g - average(g) - n average(g n)) with n = (x - mean) rstd.
 template <class T, class Elements>
 struct BatchNormGradTensors {
+  static constexpr const char* names[] = {"batch_norm_grad", "batch_norm_grad_sums",
+                                          "batch_norm_grad_apply"};
   static constexpr int kPack = sizeof(Elements) / sizeof(T);
   const Elements* g;
   const Elements* x;
@@ -321,12 +279,13 @@ struct BatchNormGradTensors {
   }
 };
 
-/// All of it, where a channel is one slice.
-template <class T, class Elements>
-struct BatchNormBackward {
-  static constexpr const char* name = "batch_norm_grad";
-  BatchNormGradTensors<T, Elements> tensors;
+/// A kernel of those tensors: their `sums`, and what they `write` with them.
+template <class Tensors, BatchNormPart kPart>
+struct BatchNormKernel {
+  static constexpr const char* name = Tensors::names[int(kPart)];
+  Tensors tensors;
   Channels channels;
+  ChannelPartials partials = {};  ///< not of the part `whole`
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
@@ -334,41 +293,13 @@ struct BatchNormBackward {
   }
   template <class Context>
   METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    tensors.write(c, tile, channels, w, tensors.sums(c, tile, channels, w));
-  }
-};
-
-template <class T, class Elements>
-struct BatchNormGradSums {
-  static constexpr const char* name = "batch_norm_grad_sums";
-  BatchNormGradTensors<T, Elements> tensors;
-  Channels channels;
-  ChannelPartials partials;
-
-  template <class Context>
-  METRONOME_DEVICE void operator()(Context& c) const {
-    for_slices(c, channels, *this);
-  }
-  template <class Context>
-  METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    keep_slice(tile, channels, partials, w, tensors.sums(c, tile, channels, w));
-  }
-};
-
-template <class T, class Elements>
-struct BatchNormGradApply {
-  static constexpr const char* name = "batch_norm_grad_apply";
-  BatchNormGradTensors<T, Elements> tensors;
-  Channels channels;
-  ChannelPartials partials;
-
-  template <class Context>
-  METRONOME_DEVICE void operator()(Context& c) const {
-    for_slices(c, channels, *this);
-  }
-  template <class Context>
-  METRONOME_DEVICE void slice(Context& c, Tile& tile, const ChannelSlice& w) const {
-    tensors.write(c, tile, channels, w, all_slices(c, tile, channels, partials, w));
+    if constexpr (kPart == BatchNormPart::whole) {
+      tensors.write(c, tile, channels, w, tensors.sums(c, tile, channels, w));
+    } else if constexpr (kPart == BatchNormPart::sums) {
+      keep_slice(tile, channels, partials, w, tensors.sums(c, tile, channels, w));
+    } else {
+      tensors.write(c, tile, channels, w, all_slices(c, tile, channels, partials, w));
+    }
   }
 };
 
@@ -408,12 +339,15 @@ struct BatchNormFixed {
   }
 };
 
+template <class Tensors>
+using BatchNormPartsOf = KernelList<BatchNormKernel<Tensors, BatchNormPart::whole>,
+                                    BatchNormKernel<Tensors, BatchNormPart::sums>,
+                                    BatchNormKernel<Tensors, BatchNormPart::apply>>;
+
 template <class T, class Elements>
-using BatchNormKernelsOf =
-    KernelList<BatchNormForward<T, Elements>, BatchNormStatistics<T, Elements>,
-               BatchNormApply<T, Elements>, BatchNormBackward<T, Elements>,
-               BatchNormGradSums<T, Elements>, BatchNormGradApply<T, Elements>,
-               BatchNormFixed<T, Elements>>;
+using BatchNormKernelsOf = typename JoinedList<BatchNormPartsOf<BatchNormTensors<T, Elements>>,
+                                               BatchNormPartsOf<BatchNormGradTensors<T, Elements>>,
+                                               KernelList<BatchNormFixed<T, Elements>>>::type;
 
 using BatchNormKernels = typename JoinedList<
     BatchNormKernelsOf<float, Pack<float, 1>>, BatchNormKernelsOf<float, Pack<float, 4>>,
