@@ -211,7 +211,7 @@ CpuKernel over_parts(const Kernel& kernel, const Type& result, std::int64_t size
 
 template <class T>
 CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
-  const Along3 along = along_of(op.windows, l.inputs[0].shape, l.outputs[0].shape);
+  const Along3 along = windows_along<WindowLine>(op.windows, l.inputs[0].shape, l.outputs[0].shape);
   if (halves(along, 8)) {
     return over_parts(
         HalvesForward<T>{along[1], along[2], l.in<T>(0), l.out<T>(0), l.out<std::int32_t>(1)},
@@ -229,7 +229,7 @@ CpuKernel bind_forward(const MaxPool& op, const CpuLaunch& l) {
 
 template <class T>
 CpuKernel bind_backward(const MaxPoolGrad& op, const CpuLaunch& l) {
-  const Along3 along = along_of(op.windows, l.outputs[0].shape, l.inputs[0].shape);
+  const Along3 along = windows_along<WindowLine>(op.windows, l.outputs[0].shape, l.inputs[0].shape);
   if (halves(along, 4)) {
     return over_parts(
         HalvesBackward<T>{along[1], along[2], l.in<T>(0), l.in<std::int32_t>(1), l.out<T>(0)},

@@ -15,16 +15,6 @@ namespace {
 
 using Windows3 = std::array<cuda::PoolWindows, 3>;
 
-Windows3 windows_of(const Windows& w, const Shape& in, const Shape& out) {
-  Windows3 result;
-  const std::size_t n = w.kernel.size();
-  for (std::size_t d = 0; d < n; ++d) {
-    result[3 - n + d] = {in[2 + d],   out[2 + d],   w.kernel[d],
-                         w.stride[d], w.padding[d], w.dilation[d]};
-  }
-  return result;
-}
-
 /// Whether windows of 2 by 2 lie side by side and fill their planes.
 bool are_halves(const Windows3& windows) {
   const auto& [depth, height, width] = windows;
@@ -58,7 +48,8 @@ void record_max(const MaxPool& op, const CudaLaunch& l) {
   using Halves = cuda::Halves<T>;
   const Type& results = l.outputs[0];
   if (results.numel() == 0) return;
-  const Windows3 windows = windows_of(op.windows, l.inputs[0].shape, results.shape);
+  const Windows3 windows =
+      windows_along<cuda::PoolWindows>(op.windows, l.inputs[0].shape, results.shape);
   if (const auto halves =
           halves_of<T>(windows, results, l.input_data[0], l.output_data[0], l.output_data[1])) {
     l.commands.launch(cuda::HalvesMaxPool<T>{l.in<typename Halves::Elements>(0),
@@ -78,7 +69,8 @@ void record_max_grad(const MaxPoolGrad& op, const CudaLaunch& l) {
   using Halves = cuda::Halves<T>;
   const Type &elements = l.outputs[0], &results = l.inputs[0];
   if (elements.numel() == 0) return;
-  const Windows3 windows = windows_of(op.windows, elements.shape, results.shape);
+  const Windows3 windows =
+      windows_along<cuda::PoolWindows>(op.windows, elements.shape, results.shape);
   if (const auto halves =
           halves_of<T>(windows, results, l.output_data[0], l.input_data[0], l.input_data[1])) {
     l.commands.launch(

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/pool/windows.h"
@@ -37,15 +36,5 @@ struct WindowLine {
 };
 
 using Along3 = std::array<WindowLine, 3>;
-
-inline Along3 along_of(const Windows& w, const Shape& in, const Shape& out) {
-  Along3 result;
-  const std::size_t n = w.kernel.size();
-  for (std::size_t d = 0; d < n; ++d) {
-    result[3 - n + d] = {in[2 + d],   out[2 + d],   w.kernel[d],
-                         w.stride[d], w.padding[d], w.dilation[d]};
-  }
-  return result;
-}
 
 }  // namespace metronome::METRONOME_ISA

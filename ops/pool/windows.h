@@ -1,6 +1,8 @@
 // Windows over the spatial dimensions of x [N, C, spatial...]: what pooling asks of shapes.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -41,5 +43,18 @@ Spatial spatial_of(const Type& x, std::size_t dimensions);
 /// How many windows lie along each dimension. Throws Requirement where a number of `windows` is out
 /// of range or no window fits; conditions are PyTorch's.
 Spatial count_of(const Windows& windows, const Spatial& sizes);
+
+/// The windows over `in` that give `out`, along each of three dimensions; where there are fewer,
+/// the first ones are `Along{}`. An `Along` is {in, out, kernel, stride, padding, dilation}.
+template <class Along>
+std::array<Along, 3> windows_along(const Windows& w, const Shape& in, const Shape& out) {
+  std::array<Along, 3> result;
+  const std::size_t n = w.kernel.size();
+  for (std::size_t d = 0; d < n; ++d) {
+    result[3 - n + d] = {in[2 + d],   out[2 + d],   w.kernel[d],
+                         w.stride[d], w.padding[d], w.dilation[d]};
+  }
+  return result;
+}
 
 }  // namespace metronome

@@ -45,7 +45,7 @@ def code_of(text):
 
 def opens_scope(statement):
     """Whether the brace after these words is that of a namespace or of a type."""
-    return bool(_NAMESPACE.match(statement) or _type(statement))
+    return bool(_NAMESPACE.match(statement) or type_of(statement))
 
 
 def _at_namespace_scope(text):
@@ -80,7 +80,7 @@ def definitions(text, header, unnamed=False):
     return found
 
 
-def _type(statement):
+def type_of(statement):
     """The name of the type that the words before a brace define, or None."""
     plain = re.sub(r"^template\s*<.*?>\s*(?=(?:class|struct|union)\b)", "", statement)
     kind = _TYPE.search(plain)
@@ -90,7 +90,7 @@ def _type(statement):
 
 
 def _defined(statement, header):
-    if name := _type(statement):
+    if name := type_of(statement):
         return name
     if header or not re.match(r"(?:template\b|inline\b|constexpr\b)", statement):
         return None

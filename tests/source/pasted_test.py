@@ -1,4 +1,4 @@
-"""Pasted functions: planted ones are found, in these words, and tests have none."""
+"""Pasted functions and shells: planted ones are found, in these words, and this tree has none."""
 
 import pathlib
 import sys
@@ -7,6 +7,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import pasted  # noqa: E402
 
+PRODUCT = ("benchmarks", "distributed", "example", "executor", "graph", "models", "ops")
+
 SUM = """
 {head} {{
   int sum = 0;{note}
@@ -14,6 +16,27 @@ SUM = """
   return sum;
 }}
 """
+
+SHELL = """
+template <class T>
+struct {name} {{
+  static constexpr const char* name = "{text}";
+  {tensors}<T> tensors;
+  Channels channels;
+
+  void operator()(Context& c) const {{
+    for_slices(c, channels, *this);
+  }}
+  void slice(Context& c) const {{
+    {call}(c, channels);
+  }}
+}};
+"""
+
+
+def shell(name, text, tensors, call="tensors.write"):
+    """A kernel around `tensors`."""
+    return SHELL.format(name=name, text=text, tensors=tensors, call=call)
 
 
 def file(head, note=""):
@@ -67,13 +90,64 @@ class Pasted(unittest.TestCase):
         self.assertEqual(pasted.pasted({"a.cc": file("int f(int n)") + file("int g(int n)")}), [])
 
 
+class Shells(unittest.TestCase):
+    def test_two_types_around_two_names(self):
+        one, other = shell("Forward", "norm", "Tensors"), shell("Backward", "norm_grad", "GradTensors")
+        words = 'differ in nothing but "norm" / "norm_grad", Tensors / GradTensors: make them one'
+        self.assertEqual(
+            pasted.shells({"a.h": one + other}), [f"Forward (a.h:2) and Backward (a.h:16) {words}"]
+        )
+        self.assertEqual(
+            pasted.shells({"a.h": one, "b.h": other}), [f"Forward (a.h:2) and Backward (b.h:2) {words}"]
+        )
+
+    def test_each_of_several_is_named_once(self):
+        text = shell("A", "a", "Tensors") + shell("B", "b", "Tensors") + shell("C", "a", "Tensors")
+        self.assertEqual(
+            pasted.shells({"a.h": text}),
+            [
+                'A (a.h:2) and B (a.h:16) differ in nothing but "a" / "b": make them one',
+                "A (a.h:2) and C (a.h:30) differ in nothing: make them one",
+            ],
+        )
+
+    def test_functions_that_name_themselves(self):
+        text = "int {0}(int n) {{\n" + "  go();\n" * 6 + "  return {0}(n, {1});\n}}\n"
+        self.assertEqual(
+            pasted.shells({"a.cc": text.format("f", "kOne") + text.format("g", "kTwo")}),
+            ["f (a.cc:1) and g (a.cc:10) differ in nothing but kOne / kTwo: make them one"],
+        )
+        text = text.replace("  go();\n", "", 1)
+        self.assertEqual(pasted.shells({"a.cc": text.format("f", "kOne") + text.format("g", "kTwo")}), [])
+
+    def test_more_differences_and_other_signs_are_none(self):
+        one = shell("Forward", "norm", "Tensors")
+        for other in (shell("Backward", "norm_grad", "GradTensors", "tensors.sum"), one.replace("*this", "this")):
+            self.assertEqual(pasted.shells({"a.h": one, "b.h": other}), [])
+
+    def test_declarations_and_test_cases_are_none(self):
+        op = "struct {0} {{\n" + "  int a() const;\n" * 9 + "  int b() const {{ return 1; }}\n}};\n"
+        case = 'TEST_CASE("{0}") {{\n' + "  go();\n" * 9 + "  CHECK({0});\n}}\n"
+        for text in (op, case):
+            self.assertEqual(pasted.shells({"a.h": text.format("A") + text.format("B")}), [])
+
+
 class Tree(unittest.TestCase):
-    def test_tests_have_none(self):
-        sources = {
+    def sources(self, *folders):
+        return {
             str(path): path.read_text(encoding="utf-8")
-            for path in pathlib.Path("tests").rglob("*")
-            if path.suffix in (".h", ".cc")
+            for folder in folders
+            for path in pathlib.Path(folder).rglob("*")
+            if path.suffix in (".h", ".cc", ".cu")
         }
+
+    def test_nothing_has_shells(self):
+        sources = self.sources(*PRODUCT, "tests")
+        self.assertGreater(len(sources), 1000)
+        self.assertEqual(pasted.shells(sources), [])
+
+    def test_tests_have_no_pasted_functions(self):
+        sources = self.sources("tests")
         self.assertGreater(len(sources), 200)  # the test sees what it is to read
         self.assertGreater(sum(len(list(pasted.functions(text))) for text in sources.values()), 2000)
         self.assertEqual(pasted.pasted(sources), [])

@@ -3,23 +3,19 @@
 #include <cmath>
 #include <functional>
 
-#include "graph/ir/error.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
 #include "ops/losses/distance_losses.h"
 #include "ops/losses/losses.h"
 #include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
+#include "tests/ops/beside_libtorch.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"
 
 namespace metronome::losses_test {
 
 namespace {
-
-at::Tensor numbers(const std::vector<double>& x) {
-  return at::tensor(x, at::TensorOptions(at::kDouble));
-}
 
 // The loss of inputs "a" and "b".
 using Loss = std::function<Value(Value, Value)>;
@@ -49,24 +45,6 @@ double slope(const Loss& loss, double at, double target) {
   run.set("x", numbers({at})), run.set("y", numbers({target}));
   run.run();
   return run.tensor(parameter_gradients(graph)[0].value).item<double>();
-}
-
-// The report on one call.
-std::string report(const std::function<void(Graph&)>& declare) {
-  Graph g("losses");
-  declare(g);
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-constexpr Line kLossLine{"model.cc", 30};
-
-Value input_of(Graph& g, const char* name, Element element, const Shape& shape) {
-  return g.input(name, element, shape, {"model.cc", 10});
 }
 
 }  // namespace
@@ -141,8 +119,7 @@ TEST_CASE("rows whose target is to be ignored count for nothing") {
 
 TEST_CASE("mse_loss does not broadcast") {
   CHECK(report([](Graph& g) {
-          mse_loss(input_of(g, "y", f32, {64, 256}), input_of(g, "target", f32, {64, 128}),
-                   kLossLine);
+          mse_loss(input(g, "y", f32, {64, 256}), input(g, "target", f32, {64, 128}), kHere);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  f32[64, 256]  \"y\"       model.cc:10\n"
@@ -152,7 +129,7 @@ TEST_CASE("mse_loss does not broadcast") {
 
 TEST_CASE("a target of the same elements in another shape is offered a reshape") {
   CHECK(report([](Graph& g) {
-          l1_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), kLossLine);
+          l1_loss(input(g, "y", f32, {64, 1}), input(g, "target", f32, {64}), kHere);
         }) ==
         "model.cc:30: l1_loss cannot join the graph as \"l1_loss\"\n"
         "  operand 0  f32[64, 1]  \"y\"       model.cc:10\n"
@@ -160,17 +137,16 @@ TEST_CASE("a target of the same elements in another shape is offered a reshape")
         "  requires   equal shapes, but [64, 1] and [64]\n"
         "  way out    reshape one: target.reshape({64, 1})");
   // So do losses that are formulas.
-  CHECK(
-      report([](Graph& g) {
-        huber_loss(input_of(g, "y", f32, {64, 1}), input_of(g, "target", f32, {64}), {}, kLossLine);
-      })
-          .ends_with("\n  requires   equal shapes, but [64, 1] and [64]\n"
-                     "  way out    reshape one: x.reshape({64, 1})"));
+  CHECK(report([](Graph& g) {
+          huber_loss(input(g, "y", f32, {64, 1}), input(g, "target", f32, {64}), {}, kHere);
+        })
+            .ends_with("\n  requires   equal shapes, but [64, 1] and [64]\n"
+                       "  way out    reshape one: x.reshape({64, 1})"));
 }
 
 TEST_CASE("element types are not promoted") {
   CHECK(report([](Graph& g) {
-          mse_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f64, {4}), kLossLine);
+          mse_loss(input(g, "y", f32, {4}), input(g, "target", f64, {4}), kHere);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
@@ -181,7 +157,7 @@ TEST_CASE("element types are not promoted") {
 
 TEST_CASE("whole numbers have no mean square") {
   CHECK(report([](Graph& g) {
-          mse_loss(input_of(g, "y", i64, {4}), input_of(g, "target", i64, {4}), kLossLine);
+          mse_loss(input(g, "y", i64, {4}), input(g, "target", i64, {4}), kHere);
         }) ==
         "model.cc:30: mse_loss cannot join the graph as \"mse_loss\"\n"
         "  operand 0  i64[4]  \"y\"       model.cc:10\n"
@@ -192,8 +168,7 @@ TEST_CASE("whole numbers have no mean square") {
 
 TEST_CASE("the mean of no elements is not a number") {
   CHECK(report([](Graph& g) {
-          bce_with_logits_loss(input_of(g, "y", f32, {0, 3}), input_of(g, "target", f32, {0, 3}),
-                               kLossLine);
+          bce_with_logits_loss(input(g, "y", f32, {0, 3}), input(g, "target", f32, {0, 3}), kHere);
         }) ==
         "model.cc:30: bce_with_logits_loss cannot join the graph as \"bce_with_logits_loss\"\n"
         "  operand 0  f32[0, 3]  \"y\"       model.cc:10\n"
@@ -203,8 +178,7 @@ TEST_CASE("the mean of no elements is not a number") {
 
 TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
   CHECK(report([](Graph& g) {
-          smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), -1,
-                         kLossLine);
+          smooth_l1_loss(input(g, "y", f32, {4}), input(g, "target", f32, {4}), -1, kHere);
         }) ==
         "model.cc:30: smooth_l1_loss cannot join the graph as \"smooth_l1_loss\"\n"
         "  operand 0  f32[4]  \"y\"       model.cc:10\n"
@@ -212,7 +186,7 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
         "  requires   a finite beta of 0 or more, but -1");
   const auto of_beta = [](double beta) {
     return report([beta](Graph& g) {
-      smooth_l1_loss(input_of(g, "y", f32, {4}), input_of(g, "target", f32, {4}), beta, kLossLine);
+      smooth_l1_loss(input(g, "y", f32, {4}), input(g, "target", f32, {4}), beta, kHere);
     });
   };
   CHECK(of_beta(std::numeric_limits<double>::infinity())
@@ -223,8 +197,8 @@ TEST_CASE("smooth_l1_loss wants a beta that is not negative") {
 
 TEST_CASE("cross entropy wants one class for each row") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
-                             input_of(g, "targets", i64, {31}), {}, kLossLine);
+          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {31}), {},
+                             kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -234,8 +208,8 @@ TEST_CASE("cross entropy wants one class for each row") {
 
 TEST_CASE("cross entropy wants indices of i64") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
-                             input_of(g, "targets", i32, {32}), {}, kLossLine);
+          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", i32, {32}), {},
+                             kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -246,8 +220,8 @@ TEST_CASE("cross entropy wants indices of i64") {
 
 TEST_CASE("cross entropy does not take distributions") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input_of(g, "logits", f32, {32, 10}),
-                             input_of(g, "targets", f32, {32, 10}), {}, kLossLine);
+          cross_entropy_loss(input(g, "logits", f32, {32, 10}), input(g, "targets", f32, {32, 10}),
+                             {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
@@ -258,8 +232,8 @@ TEST_CASE("cross entropy does not take distributions") {
 
 TEST_CASE("cross entropy wants logits that are floating and have classes") {
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input_of(g, "logits", i32, {32, 10}),
-                             input_of(g, "targets", i64, {32}), {}, kLossLine);
+          cross_entropy_loss(input(g, "logits", i32, {32, 10}), input(g, "targets", i64, {32}), {},
+                             kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  i32[32, 10]  \"logits\"   model.cc:10\n"
@@ -267,8 +241,7 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
         "  requires   a floating element type, but i32\n"
         "  way out    cast it: x.cast(mt::f32)");
   CHECK(report([](Graph& g) {
-          cross_entropy_loss(input_of(g, "logits", f32, {}), input_of(g, "targets", i64, {}), {},
-                             kLossLine);
+          cross_entropy_loss(input(g, "logits", f32, {}), input(g, "targets", i64, {}), {}, kHere);
         }) ==
         "model.cc:30: cross_entropy_loss cannot join the graph as \"cross_entropy_loss\"\n"
         "  operand 0  f32[]  \"logits\"   model.cc:10\n"
@@ -278,8 +251,7 @@ TEST_CASE("cross entropy wants logits that are floating and have classes") {
 
 TEST_CASE("accuracy says the same of wrong operands") {
   CHECK(report([](Graph& g) {
-          accuracy(input_of(g, "logits", f32, {32, 10}), input_of(g, "targets", i64, {8}), {},
-                   kLossLine);
+          accuracy(input(g, "logits", f32, {32, 10}), input(g, "targets", i64, {8}), {}, kHere);
         }) ==
         "model.cc:30: accuracy cannot be computed\n"
         "  operand 0  f32[32, 10]  \"logits\"   model.cc:10\n"
