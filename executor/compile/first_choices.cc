@@ -80,9 +80,10 @@ void FirstChoices::tell() {
 
 void FirstChoices::note(const std::string& others) {
   report_.choices.push_back(
-      fmt::format("{} on another kind of machine than rank 0, or with other threads: kernels of "
-                  "their own choice, so that bits may differ from rank to rank",
-                  others));
+      {.what = fmt::format(
+           "{} on another kind of machine than rank 0, or with other threads: kernels of "
+           "their own choice, so that bits may differ from rank to rank",
+           others)});
 }
 
 }  // namespace metronome::executor::compile

@@ -105,7 +105,7 @@ std::vector<Candidate> select(const ir::Graph& graph, const Kernels& kernels,
       }
       choice.chosen = name_of(candidates[chosen]);
       choice.how = how;
-      report.choices.push_back(fmt::format("{} -> {} ({})", what, choice.chosen, how));
+      report.choices.push_back(choice);
       plan.choices.push_back(std::move(choice));
     }
     choices[i] = decided[decision] = candidates[chosen];

@@ -114,9 +114,9 @@ bool WholeOpChooser::decide(const OpPtr& op, std::span<const Type> types, const 
       logger().warn("kernel choices are not kept: {}", error.what());
     }
   }
-  const std::string line = fmt::format("{} -> {} ({})", what, choice, how);
-  if (std::ranges::find(report_.choices, line) == report_.choices.end()) {
-    report_.choices.push_back(line);
+  const KernelChoice entry{.what = what, .chosen = choice, .how = std::string(how)};
+  if (std::ranges::find(report_.choices, entry) == report_.choices.end()) {
+    report_.choices.push_back(entry);
   }
   return choice == "whole";
 }

@@ -20,7 +20,7 @@ namespace metronome::executor::compile {
 /// has kernels for it and for all that its vjp makes, of these types, and they are not slower than
 /// the kernels of the expansion: by the tuning file, else as timed, else (where nothing may be
 /// timed, or the expansion takes far more memory) whole. Each distinct (op, types) is decided once;
-/// `report` gains a line for each that was timed or looked up.
+/// `report` gains a choice for each that was timed or looked up.
 class WholeOpChooser {
  public:
   WholeOpChooser(const Kernels& kernels, const Settings& settings, const CompileOptions& options,

@@ -41,6 +41,11 @@ std::string name_of(const PlanReport& plan) {
                      plan.batch.empty() ? "" : ", batch shape ", plan.batch);
 }
 
+std::string to_string(const KernelChoice& choice) {
+  if (choice.chosen.empty()) return choice.what;
+  return fmt::format("{} -> {} ({})", choice.what, choice.chosen, choice.how);
+}
+
 std::string to_string(const Report& report) {
   std::string text = fmt::format("graph \"{}\" on {} ({}, {} thread{}), compiled in {:.2f} s\n",
                                  report.graph, report.target, report.isa, report.threads,
@@ -66,7 +71,9 @@ std::string to_string(const Report& report) {
     for (const std::string& form : p.forms) text += fmt::format("    {}\n", form);
     for (const std::string& line : p.largest()) text += fmt::format("    {}\n", line);
   }
-  for (const std::string& choice : report.choices) text += fmt::format("  {}\n", choice);
+  for (const KernelChoice& choice : report.choices) {
+    text += fmt::format("  {}\n", to_string(choice));
+  }
   if (!report.choices.empty()) text += fmt::format("  choices {:016x}\n", report.choices_hash);
   for (const std::string& path : report.unreached) {
     text += fmt::format("  not trained, the loss does not reach it: {}\n", path);

@@ -38,7 +38,7 @@ struct TimedCandidate {
 /// The kernel of one op and shape that several can run.
 struct KernelChoice {
   std::string what;         ///< "linear f32[4, 1024] x f32[2048, 1024]"
-  std::string chosen = {};  ///< "onednn"
+  std::string chosen = {};  ///< "onednn"; empty: `what` is a note on all choices
   /// "timed", "timed under load", "timed by launches", "tuning file", "fixed rule" or "asked for".
   std::string how = {};
   std::vector<TimedCandidate> candidates = {};
@@ -104,9 +104,8 @@ struct Report {
   std::size_t mapped_bytes = 0;        ///< host memory that the device reads inputs from
   std::size_t parameter_count = 0;     ///< elements of all parameters
   std::vector<PlanReport> plans;
-  /// One for each distinct op and shape that several kernels can run, as `KernelChoice` has them:
-  /// "linear f32[4, 1024] x f32[2048, 1024] -> onednn (timed)".
-  std::vector<std::string> choices;
+  /// The plans' choices, those between ops that run whole and their expansions, and notes.
+  std::vector<KernelChoice> choices;
   bool timed_under_load = false;       ///< some of these
   std::uint64_t choices_hash = 0;      ///< of the kernel choices; bits repeat if it is equal
   std::vector<std::string> unreached;  ///< parameters that the loss does not reach: no update
@@ -120,6 +119,9 @@ struct Report {
 
 /// "train", "evaluate with "ema"", or "train, batch shape x [256, 64], target [256, 64]".
 std::string name_of(const PlanReport& plan);
+
+/// "linear f32[4, 1024] x f32[2048, 1024] -> onednn (timed)", or the note.
+std::string to_string(const KernelChoice& choice);
 
 /// Several lines of text.
 std::string to_string(const Report& report);

@@ -101,7 +101,7 @@ struct RecordedTimes {
 
 /// The record of an executable. docs/record.md describes the JSON.
 struct PlanRecord {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   Report report = {};
   std::vector<RecordedStorage> storages = {};  ///< of the first plan that has it, each once
   std::vector<RecordedPlan> plans = {};

@@ -289,7 +289,7 @@ TEST_CASE("ranks take rank 0's kernel choices") {
       std::getenv("TEST_TMPDIR") == nullptr ? "/tmp" : std::getenv("TEST_TMPDIR");
   const auto file = [&](int rank) { return fmt::format("{}/choices-{}.json", folder, rank); };
   std::vector<std::uint64_t> hashes(2);
-  std::vector<std::vector<std::string>> choices(2);
+  std::vector<std::vector<KernelChoice>> choices(2);
   for (const int rank : {0, 1}) std::filesystem::remove(file(rank));
   CHECK(on_ranks(2, [&](const Own& own) {
           Graph g("choices");
@@ -307,8 +307,9 @@ TEST_CASE("ranks take rank 0's kernel choices") {
   CHECK(!choices[0].empty());
   CHECK(std::filesystem::exists(file(0)));
   CHECK_FALSE(std::filesystem::exists(file(1)));  // it timed nothing
-  for (const std::string& line : choices[1])
-    CHECK_MESSAGE(line.find("(timed)") == std::string::npos, line);
+  for (const KernelChoice& choice : choices[1]) {
+    CHECK_MESSAGE(choice.how != "timed", to_string(choice));
+  }
 
   // Two ranks with different numbers of threads.
   CHECK(on_ranks(2, [&](const Own& own) {
@@ -321,7 +322,8 @@ TEST_CASE("ranks take rank 0's kernel choices") {
           const std::string note =
               "rank 1 is on another kind of machine than rank 0, or with other threads: kernels of "
               "their own choice, so that bits may differ from rank to rank";
-          CHECK(std::ranges::count(step.report().choices, note) == 1);
+          const auto text = [](const KernelChoice& choice) { return to_string(choice); };
+          CHECK(std::ranges::count(step.report().choices, note, text) == 1);
         }) == nothing(2));
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("METRONOME_KERNELS names a family of kernels, which runs what it has k
     const Executable step = compile(g, cpu_replay(), options);
     REQUIRE(step.report().choices.size() == 1);
     hashes.insert(step.report().choices_hash);
-    return step.report().choices[0];
+    return to_string(step.report().choices[0]);
   };
   const std::string product = "linear f32[64, 256] x f32[512, 256] x f32[512] -> ";
   for (const auto& [family, candidate] :

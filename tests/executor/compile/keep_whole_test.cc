@@ -57,7 +57,9 @@ Asked ask(const Told& kernels, Mode mode = train, Tune tune = Tune::measure,
   const int timed = kernels.timed;
   CHECK(keep(kNorm, types) == whole);
   CHECK(kernels.timed == timed);  // decided once
-  return {whole, report.choices};
+  std::vector<std::string> choices;
+  for (const KernelChoice& choice : report.choices) choices.push_back(to_string(choice));
+  return {whole, choices};
 }
 
 TEST_CASE("an op runs expanded where the back end lacks it, or what its vjp makes") {

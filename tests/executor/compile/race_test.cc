@@ -49,8 +49,8 @@ std::string choice_among(const Naps& wanted) {
   const TemporaryFolder folder;
   CompileOptions options{.ops = own_ops<Nap>()};
   options.tuning_file = folder.file("tuning.json");
-  const std::string choice = compile(g, cpu_replay(), options).report().choices.at(0);
-  return choice.substr(choice.find("-> ") + 3);
+  const KernelChoice choice = compile(g, cpu_replay(), options).report().choices.at(0);
+  return choice.chosen + " (" + choice.how + ")";
 }
 
 TEST_CASE("a first call that something else made long does not decide") {

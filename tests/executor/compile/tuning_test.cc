@@ -86,8 +86,7 @@ std::string compiled_with(const std::string& path) {
   options.modes = {train, evaluate};  // two plans, which share the file
   options.threads = 1;
   options.tuning_file = path;
-  const std::vector<std::string> choices = compile(g, cpu_replay(), options).report().choices;
-  return choices[0].substr(choices[0].find('('));
+  return compile(g, cpu_replay(), options).report().choices.at(0).how;
 }
 
 TEST_CASE("a damaged or empty file is set aside with one line, and compile goes on") {
@@ -106,10 +105,10 @@ TEST_CASE("a damaged or empty file is set aside with one line, and compile goes 
     CAPTURE(damaged.text);
     write_file(path, damaged.text);
     const Warnings warnings;
-    CHECK(compiled_with(path) == "(timed)");
+    CHECK(compiled_with(path) == "timed");
     CHECK(warnings.text() == line(damaged.why));
     CHECK(read_file(aside) == damaged.text);
-    CHECK(compiled_with(path) == "(tuning file)");  // a whole one stands there again
+    CHECK(compiled_with(path) == "tuning file");  // a whole one stands there again
     CHECK(warnings.text() == line(damaged.why));
   }
 }
@@ -126,7 +125,7 @@ TEST_CASE("a file that cannot be read is left alone with one line, and compile g
   std::filesystem::create_symlink(loop, loop);
   const auto warned = [](const std::string& path) {
     const Warnings warnings;
-    CHECK(compiled_with(path) == "(timed)");
+    CHECK(compiled_with(path) == "timed");
     return warnings.text();
   };
   CHECK(warned(directory) == line(directory, "it is a directory"));
@@ -148,23 +147,23 @@ TEST_CASE("compile times once, keeps the choice, and reads it the next time") {
   const auto timed = compile(g, cpu_replay(), options);
   const auto kept = compile(g, cpu_replay(), options);
   REQUIRE(timed.report().choices.size() == 1);
-  CHECK(timed.report().choices[0].ends_with("(timed)"));
-  CHECK(kept.report().choices[0].ends_with("(tuning file)"));
+  CHECK(timed.report().choices[0].how == "timed");
+  CHECK(kept.report().choices[0].how == "tuning file");
   CHECK(kept.report().choices_hash == timed.report().choices_hash);
   options.tune = Tune::off;
-  CHECK(compile(g, cpu_replay(), options).report().choices[0].ends_with("(fixed rule)"));
+  CHECK(compile(g, cpu_replay(), options).report().choices[0].how == "fixed rule");
 }
 
 TEST_CASE("a choice holds no longer if there is a kernel of our own that it was not made among") {
   const TemporaryFolder folder;
   const std::string path = folder.file("tuning.json");
-  CHECK(compiled_with(path) == "(timed)");
+  CHECK(compiled_with(path) == "timed");
   std::string text = read_file(path);
   const std::size_t at = text.find(" | own\":");
   REQUIRE(at != std::string::npos);
-  CHECK(compiled_with(path) == "(tuning file)");
+  CHECK(compiled_with(path) == "tuning file");
   write_file(path, text.replace(at, 6, " | own 7"));
-  CHECK(compiled_with(path) == "(timed)");
+  CHECK(compiled_with(path) == "timed");
 }
 
 TEST_CASE("what is timed under load is told of once, and the process keeps to it") {
@@ -180,8 +179,8 @@ TEST_CASE("what is timed under load is told of once, and the process keeps to it
     const Warnings warnings;
     const Executable step = compile(g, cpu_replay(), options);
     REQUIRE(step.report().choices.size() == 2);
-    for (const std::string& choice : step.report().choices) {
-      CHECK(choice.ends_with("(timed under load)"));
+    for (const KernelChoice& choice : step.report().choices) {
+      CHECK(choice.how == "timed under load");
     }
     CHECK(step.report().timed_under_load);
     CHECK(warnings.text() ==
@@ -191,7 +190,7 @@ TEST_CASE("what is timed under load is told of once, and the process keeps to it
   }
   const Warnings warnings;
   const Executable step = compile(g, cpu_replay(), options);
-  CHECK(step.report().choices[0].ends_with("(tuning file)"));
+  CHECK(step.report().choices[0].how == "tuning file");
   CHECK(step.report().choices_hash == hash);
   CHECK_FALSE(step.report().timed_under_load);
   CHECK(warnings.text().empty());

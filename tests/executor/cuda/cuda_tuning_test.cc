@@ -25,7 +25,7 @@ std::string choice_of(const std::shared_ptr<HostDriver>& driver, const Shape& x,
   target.driver = driver;
   const Executable e = compile(g, target, {.modes = {evaluate}, .tuning_file = folder.file("t")});
   REQUIRE(e.report().choices.size() == 1);
-  return e.report().choices[0];
+  return to_string(e.report().choices[0]);
 }
 
 /// A linear layer, of five candidates, the last of them our own.

@@ -203,9 +203,9 @@ TEST_CASE("what is no plan record is refused") {
   refuses("{\"format\": 3}", "it has no \"format\": \"metronome plan record\"");
   refuses("{\"format\": \"other\"}", "it has no \"format\": \"metronome plan record\"");
   refuses("{\"format\": \"metronome plan record\"}",
-          "it is of version null, and this program reads version 1");
-  refuses("{\"format\": \"metronome plan record\", \"version\": 2}",
-          "it is of version 2, and this program reads version 1");
+          "it is of version null, and this program reads version 2");
+  refuses("{\"format\": \"metronome plan record\", \"version\": 1}",
+          "it is of version 1, and this program reads version 2");
 
   Graph g("g");
   g.output("y", g.input("x", f32, {2}) + 1.0);
