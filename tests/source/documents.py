@@ -6,7 +6,7 @@ import re
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.M)
-CODE = re.compile(r"^```.*?^```$", re.M | re.S)
+CODE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 # A sentence that begins with one of these has no subject of its own, or hides it.
 INDIRECT = re.compile(r"(?:^|(?<=[.:;] ))(?:[-*] )?((?:What|Which|Of|Where)\b[^.\n]*)", re.M)
 

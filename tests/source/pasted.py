@@ -27,7 +27,7 @@ MOST_DIFFERENCES = 2
 
 _COMMENTS = re.compile(r"(\"(?:\\.|[^\"\\\n])*\")|//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A name, its parameters, and what may follow them: not a value such as `x = f() {`, nor an `if`.
-_FUNCTION = re.compile(r"^(?!.*=\s*$)[^(=]*?(?P<name>~?[\w:]+|operator\S+)\s*\(.*\)[^()]*$", re.DOTALL)
+FUNCTION = re.compile(r"^(?!.*=\s*$)[^(=]*?(?P<name>~?[\w:]+|operator\S+)\s*\(.*\)[^()]*$", re.DOTALL)
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\S')
 
@@ -47,7 +47,7 @@ class _Brace:
             self.kind, self.name = "type", name
         elif one_definition.opens_scope(statement):
             self.kind = "scope"
-        elif function := _FUNCTION.match(statement):
+        elif function := FUNCTION.match(statement):
             self.kind, self.name = "function", function["name"]
 
 
