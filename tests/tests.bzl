@@ -66,6 +66,12 @@ LEVELS = {
     "-O1": ["-O1"],
 }
 
+# Headers that every test may include.
+_HEADERS = [
+    "error_of.h",
+    "skipped.h",
+]
+
 def _compiled(folder, deps):
     """The `deps` and `copts` of a folder's tests: with the headers parsed before, if they use libtorch."""
     level = _OPTIMIZED.get(folder, "-O1")
@@ -96,7 +102,7 @@ def doctests(srcs, deps, hdrs = [], data = [], local_defines = [], shard_count =
         ])
         native.cc_test(
             name = name_of(src),
-            srcs = [src, "skipped.h"] + hdrs,
+            srcs = [src] + _HEADERS + hdrs,
             data = data,
             local_defines = local_defines,
             shard_count = shard_count,
@@ -141,7 +147,7 @@ def doctest_room(name, srcs, parts, deps, hdrs = [], first = None, **kwargs):
     ]))
     native.cc_test(
         name = name,
-        srcs = [name + "_unity", "skipped.h"] + hdrs,
+        srcs = [name + "_unity"] + _HEADERS + hdrs,
         # One to two minutes on two cores.
         timeout = "long",
         **kwargs

@@ -19,6 +19,7 @@
 #include "tests/aten.h"
 #include "tests/distributed/on_ranks.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/graph/mistake_of.h"
 
 namespace metronome::distributed::collective_ops_test {
@@ -441,12 +442,8 @@ TEST_CASE("without ranks a graph of collectives is refused") {
   for (const Target& target : kTargets) {
     Graph g("alone");
     g.output("y", all_reduce(g.input("x", f32, {2}), ReduceOp::sum, {"net.cc", 2}));
-    std::string why;
-    try {
-      compile(g, target, {.modes = {Mode::evaluate}});
-    } catch (const RunError& error) {
-      why = error.what();
-    }
+    const std::string why =
+        tests::error_of<RunError>([&] { compile(g, target, {.modes = {Mode::evaluate}}); });
     CHECK_MESSAGE(why.ends_with("\"all_reduce\" (net.cc:2); what ranks do together needs "
                                 "CompileOptions::world"),
                   why);

@@ -7,6 +7,7 @@
 
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::distributed::environment_test {
 namespace {
@@ -21,12 +22,7 @@ Environment read(const Variables& variables) {
 }
 
 std::string refusal(const Variables& variables) {
-  try {
-    read(variables);
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "none";
+  return tests::error_of<RunError>([&] { read(variables); });
 }
 
 /// As torchrun sets them for one of eight ranks on two machines.

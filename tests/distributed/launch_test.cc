@@ -18,6 +18,7 @@
 #include "graph/ir/error.h"
 #include "tests/distributed/ranks_folder.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::distributed::launch_test {
 namespace {
@@ -111,13 +112,8 @@ TEST_CASE("signals are passed on; ranks that are stopped are killed; none outliv
 }
 
 TEST_CASE("what cannot be started is refused, and leaves no rank") {
-  const auto refusal = [](int ranks, const Words& command) -> std::string {
-    try {
-      launch(ranks, command);
-    } catch (const RunError& error) {
-      return error.what();
-    }
-    return "none";
+  const auto refusal = [](int ranks, const Words& command) {
+    return tests::error_of<RunError>([&] { launch(ranks, command); });
   };
   CHECK(refusal(2, {"/no/program"}) == "/no/program cannot be started: No such file or directory");
   CHECK(refusal(2, {"/etc/passwd"}) == "/etc/passwd cannot be started: Permission denied");

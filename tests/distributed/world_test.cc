@@ -21,6 +21,7 @@
 #include "graph/ir/error.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 C10_DECLARE_int(caffe2_log_level);
 
@@ -141,11 +142,7 @@ TEST_CASE("rank 0 writes and reads checkpoints, and all learn of its failure") {
       for (int i = 0; i < 4; ++i) other.run({{"x", x}});
       went_on[k] = other.get("w").clone();
       undisturbed[k] = trained(world, third, 7).get("w").clone();
-      try {
-        world.save(step, "/no/folder/x.safetensors");
-      } catch (const RunError& error) {
-        said[k] = error.what();
-      }
+      said[k] = tests::error_of<RunError>([&] { world.save(step, "/no/folder/x.safetensors"); });
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -249,12 +246,7 @@ TEST_CASE("a store that is gone is told") {
   CHECK(client.set_if_absent("a", "other") == "text");
   CHECK_FALSE(client.wait({"b"}, 50ms));
   server.reset();
-  std::string said = "nothing";
-  try {
-    client.get("a");
-  } catch (const RunError& error) {
-    said = error.what();
-  }
+  const std::string said = tests::error_of<RunError>([&] { client.get("a"); });
   CHECK_MESSAGE(said.starts_with(fmt::format("the store at 127.0.0.1:{} is gone: ", port)), said);
 }
 

@@ -1,29 +1,17 @@
 // A mistake, the way out that its message names, and the same program after it was taken.
 #pragma once
 
-#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/metronome.h"
-#include "graph/ir/error.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/options.h"
 
 namespace metronome::tests {
-
-/// The text of the GraphError or RunError that a call throws, or "nothing".
-inline std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const GraphError& error) {
-    return error.what();
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "nothing";
-}
 
 /// True if a message names this way out, and not a longer one.
 inline bool names_way_out(const std::string& message, const std::string& way_out) {
@@ -65,6 +53,19 @@ inline void check(const WayOut& row) {
   });
   CHECK(refused == "nothing");
 }
+
+/// y = 2 x, which is an output, for x of a shape.
+struct Doubled {
+  explicit Doubled(Shape shape = {3, 2}, std::string name = "doubled")
+      : g(std::move(name)), x(g.input("x", f32, std::move(shape))), y(x * 2.0) {
+    g.output("y", y);
+  }
+  Graph g;
+  Value x, y;
+};
+
+/// Of f32, and named so because `ones` is an initialiser.
+inline at::Tensor f32_ones(at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); }
 
 /// {1, 2, 3, 4} as f32, or as numbers of another type.
 inline Value four(Graph& g, Element element = f32) {

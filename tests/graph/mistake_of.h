@@ -1,4 +1,4 @@
-// The mistake of a declaration.
+// The mistakes of a graph and of a declaration.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,10 +13,8 @@
 
 namespace metronome::testing {
 
-/// All mistakes of a declaration, as `validate` reports them.
-inline std::vector<std::string> mistakes(const std::function<void(Graph&)>& declare) {
-  Graph g("g");
-  declare(g);
+/// All mistakes of a graph, as `validate` reports them.
+inline std::vector<std::string> mistakes(const Graph& g) {
   try {
     g.validate();
   } catch (const GraphError& error) {
@@ -25,22 +23,27 @@ inline std::vector<std::string> mistakes(const std::function<void(Graph&)>& decl
   return {};
 }
 
-/// The one mistake of a declaration.
-inline std::string mistake_of(const std::function<void(Graph&)>& declare) {
-  const auto all = mistakes(declare);
+/// All mistakes of a declaration.
+inline std::vector<std::string> mistakes(const std::function<void(Graph&)>& declare) {
+  Graph g("g");
+  declare(g);
+  return mistakes(g);
+}
+
+/// The one mistake of a graph.
+inline std::string mistake_of(const Graph& g) {
+  const auto all = mistakes(g);
   REQUIRE(all.size() == 1);
   return all[0];
 }
 
-/// Returns the error that refuses a call, or "nothing".
-inline std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "nothing";
+/// The one mistake of a declaration.
+inline std::string mistake_of(const std::function<void(Graph&)>& declare) {
+  Graph g("g");
+  declare(g);
+  return mistake_of(g);
 }
+
 /// The requirement that a call, of an op's rule or the like, says is not kept to.
 inline std::string requirement(const std::function<void()>& call) {
   try {

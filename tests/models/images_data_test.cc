@@ -11,6 +11,7 @@
 
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::images_data_test {
 namespace {
@@ -40,13 +41,9 @@ std::string lines(int count) {
 
 std::string message_for(const std::string& text) {
   const File file(text);
-  try {
-    models::read_images(models::kDigitsData, file.path());
-  } catch (const RunError& error) {
-    const std::string what = error.what();
-    return what.substr(what.rfind('/') + 1);
-  }
-  return "";
+  const std::string error =
+      tests::error_of<RunError>([&] { models::read_images(models::kDigitsData, file.path()); });
+  return error.substr(error.rfind('/') + 1);
 }
 
 models::Images read_named(const models::DataSet& data) {
@@ -106,7 +103,7 @@ TEST_CASE("the split is a matter of the seed alone, and keeps images with their 
 TEST_CASE("a good file reads whether or not its last line ends") {
   std::string text = lines(10);
   text.pop_back();
-  CHECK(message_for(text) == "");
+  CHECK(message_for(text) == "nothing");
 }
 
 TEST_CASE("a damaged file is one error with the line and the value") {

@@ -16,6 +16,7 @@
 
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome::segmentation_test {
@@ -131,13 +132,10 @@ TEST_CASE(
 TEST_CASE("wrong folders are told") {
   const TemporaryFolder folder;
   const auto refusal = [&] {
-    try {
+    return tests::error_of<RunError>([&] {
       gallery::segment({.folder = folder.path().string(), .checkpoint = folder.file("c")},
                        [](const std::string&) {});
-    } catch (const RunError& error) {
-      return std::string(error.what());
-    }
-    return std::string("trained");
+    });
   };
   CHECK(refusal() == folder.path().string() + " holds 0 images, but 4 or more are needed");
   write_pgm(folder.file("a.pgm"), std::vector<unsigned char>(100));

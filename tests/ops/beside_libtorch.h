@@ -14,6 +14,7 @@
 #include "graph/passes/training/differentiate.h"
 #include "ops/expr/functions.h"
 #include "ops/optimizers/optimizers.h"
+#include "tests/error_of.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"
 #include "tests/ops/tolerance.h"
@@ -143,16 +144,11 @@ inline at::Tensor wholes(const std::vector<std::int64_t>& x) {
   return at::tensor(x, at::TensorOptions(at::kLong));
 }
 
-/// The report on what `declare` does wrong; inputs are made at "model.cc:10".
+/// The report on what `declare` does wrong, or "nothing"; inputs are made at "model.cc:10".
 inline std::string report(const std::function<void(Graph&)>& declare) {
   Graph g("wrong");
   declare(g);
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "";
+  return tests::error_of<GraphError>([&] { g.validate(); });
 }
 constexpr Line kHere{"model.cc", 30};
 inline Value input(Graph& g, const char* name, Element element, const Shape& shape) {

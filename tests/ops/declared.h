@@ -9,17 +9,13 @@
 #include "graph/builder/graph.h"
 #include "graph/ir/error.h"
 #include "graph/ir/graph.h"
+#include "tests/error_of.h"
 
 namespace metronome::tests {
 
-/// All mistakes as one text, or "none".
+/// All mistakes as one text, or "nothing".
 inline std::string mistakes(const Graph& graph) {
-  try {
-    graph.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "none";
+  return error_of<GraphError>([&] { graph.validate(); });
 }
 
 /// The text with each "@n" as file and line: n lines after line `at` of the caller's file.

@@ -8,6 +8,7 @@
 #include "graph/ir/graph.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 
 namespace metronome {
 
@@ -48,13 +49,7 @@ inline std::string mistake_of(const Layer& layer, Element element, Shape shape) 
       g.input("x", element, std::move(shape), {"net.cc", 1}).through(layer, {"net.cc", 2});
   CHECK(y.poisoned());
   CHECK(made_by_layers(g).empty());
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
+  return testing::mistake_of(g);
 }
 
 inline Shape shape_after(const Layer& layer, Shape shape) {

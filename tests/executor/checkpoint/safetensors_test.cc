@@ -14,6 +14,7 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/support/hash64.h"
 #include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace safetensors_test {
@@ -329,12 +330,8 @@ TEST_CASE("a file that cannot be written leaves no traces and the old file whole
     const auto handler = std::signal(SIGXFSZ, SIG_IGN);
     const rlimit small = {400, before.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);
-    std::string message;
-    try {
-      executor::checkpoint::write_safetensors(folder.file("old"), one_of_each(), {});
-    } catch (const RunError& error) {
-      message = error.what();
-    }
+    const std::string message = tests::error_of<RunError>(
+        [&] { executor::checkpoint::write_safetensors(folder.file("old"), one_of_each(), {}); });
     setrlimit(RLIMIT_FSIZE, &before);
     std::signal(SIGXFSZ, handler);
     CHECK(message == folder.file("old") + ": cannot be saved: File too large");

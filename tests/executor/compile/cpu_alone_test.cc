@@ -5,17 +5,13 @@
 #include <string>
 
 #include "executor/metronome.h"
+#include "tests/error_of.h"
 
 namespace metronome::testing::cpu_alone_test {
 namespace {
 
 std::string refusal(const Graph& g, const Target& target) {
-  try {
-    compile(g, target);
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "compiled";
+  return tests::error_of<RunError>([&] { compile(g, target); });
 }
 
 TEST_CASE("a program for a CPU alone runs, and other targets say what it must be linked with") {

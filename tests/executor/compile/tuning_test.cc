@@ -12,6 +12,7 @@
 #include "executor/support/log.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/load.h"
 #include "tests/executor/temporary_folder.h"
 
@@ -55,14 +56,9 @@ TEST_CASE("a choice is found again, beside those of other writers") {
 TEST_CASE("a damaged file is refused with its name and the reason") {
   const TemporaryFolder folder;
   const std::string path = folder.file("tuning.json");
-  const auto refusal = [&](const std::string& text) -> std::string {
+  const auto refusal = [&](const std::string& text) {
     write_file(path, text);
-    try {
-      executor::TuningFile file(path);
-    } catch (const RunError& error) {
-      return error.what();
-    }
-    return "";
+    return tests::error_of<RunError>([&] { executor::TuningFile file(path); });
   };
   const auto whole = [&](const std::string& why) {
     return path + ": cannot be used as a tuning file: " + why +

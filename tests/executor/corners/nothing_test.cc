@@ -4,6 +4,7 @@
 
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/corners.h"
 
 namespace metronome::nothing_test {
@@ -32,12 +33,7 @@ template <class Declare>
 std::string mistake_of(const Declare& declare) {
   Graph g("nothing");
   declare(g.input("x", f32, {0, 3}, {"net.cc", 1}));
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "none";
+  return tests::error_of<GraphError>([&] { g.validate(); });
 }
 
 TEST_CASE("what nothing has not is refused") {
@@ -56,7 +52,7 @@ TEST_CASE("what nothing has not is refused") {
         "net.cc:2: mse_loss cannot join the graph as \"mse_loss\"\n" + operand +
             "  operand 1  f32[0, 3]  \"x\"  net.cc:1\n"
             "  requires   one element or more, as the mean of none is not a number, but [0, 3]");
-  CHECK(mistake_of([&](Value x) { softmax(x, 1, line); }) == "none");
+  CHECK(mistake_of([&](Value x) { softmax(x, 1, line); }) == "nothing");
 }
 
 TEST_CASE("a recurrent layer over no steps gives its first state") {

@@ -13,6 +13,7 @@
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::cuda_host_test {
 namespace {
@@ -220,12 +221,8 @@ TEST_CASE("a failure while capturing names the node, its path and the user's lin
     capturing = name_of(command) == "softmax" && ++softmaxes > 1;
     if (capturing) throw RunError("CUDA: out of resources");
   };
-  std::string message;
-  try {
-    compile(g, on(driver, cuda_graph({.fuse = false})), untuned());
-  } catch (const RunError& error) {
-    message = error.what();
-  }
+  const std::string message = tests::error_of<RunError>(
+      [&] { compile(g, on(driver, cuda_graph({.fuse = false})), untuned()); });
   CHECK(message == fmt::format("capturing softmax {{axis=-1}} \"softmax\" ({}:{}): CUDA: out of "
                                "resources",
                                line.file, line.number + 1));

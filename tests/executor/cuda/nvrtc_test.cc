@@ -19,6 +19,7 @@
 #include "graph/ir/error.h"
 #include "ops/cuda/commands.h"
 #include "ops/own/portable.h"
+#include "tests/error_of.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/skipped.h"
 
@@ -121,31 +122,23 @@ TEST_CASE("a kernel that METRONOME_PORTABLE did not declare has no name") {
 TEST_CASE("a source that does not compile is shown with the compiler's words") {
   std::string source = kTwice;
   source.replace(source.find("2 * x"), 5, "2 * z");
-  try {
-    executor::runtime::compile_cubin(source, "sm_90");
-    FAIL("it compiled");
-  } catch (const InternalError& error) {
-    const std::string said = error.what();
-    CHECK(said.find("a generated kernel does not compile for sm_90:\nkernel.cu(10): error: ") !=
-          std::string::npos);
-    CHECK(said.find("\"z\" is undefined") != std::string::npos);
-    CHECK(said.find("  10 |     for (Index i = first(c); i < count; i += stride(c)) y[i] = 2 * "
-                    "z[i];\n") != std::string::npos);
-  }
+  const std::string said =
+      tests::error_of<InternalError>([&] { executor::runtime::compile_cubin(source, "sm_90"); });
+  CHECK(said.find("a generated kernel does not compile for sm_90:\nkernel.cu(10): error: ") !=
+        std::string::npos);
+  CHECK(said.find("\"z\" is undefined") != std::string::npos);
+  CHECK(said.find("  10 |     for (Index i = first(c); i < count; i += stride(c)) y[i] = 2 * "
+                  "z[i];\n") != std::string::npos);
 }
 
 TEST_CASE("a source that does not say for how many threads it is compiled does not compile") {
   std::string source = kTwice;
   const std::string bound = "  static constexpr int most_threads = 256;\n";
   source.erase(source.find(bound), bound.size());
-  try {
-    executor::runtime::compile_cubin(source, "sm_90");
-    FAIL("it compiled");
-  } catch (const InternalError& error) {
-    const std::string said = error.what();
-    CHECK(said.find("class \"metronome::cuda::Kernel\" has no member \"most_threads\"") !=
-          std::string::npos);
-  }
+  const std::string said =
+      tests::error_of<InternalError>([&] { executor::runtime::compile_cubin(source, "sm_90"); });
+  CHECK(said.find("class \"metronome::cuda::Kernel\" has no member \"most_threads\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("what code takes is told of each of several sources") {

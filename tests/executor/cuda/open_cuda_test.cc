@@ -7,6 +7,7 @@
 
 #include "executor/cuda/driver/driver.h"
 #include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/executor/temporary_folder.h"
 
 #ifndef METRONOME_NO_CUDA
@@ -18,12 +19,7 @@ namespace metronome {
 namespace {
 
 std::string refused(int index) {
-  try {
-    open_cuda(index);
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "";
+  return tests::error_of<RunError>([&] { open_cuda(index); });
 }
 
 #ifdef METRONOME_NO_CUDA

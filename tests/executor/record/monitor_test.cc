@@ -19,8 +19,9 @@
 
 #include "executor/metronome.h"
 #include "executor/monitor/event_file.h"
+#include "graph/ir/error.h"
 #include "tests/doctest.h"
-#include "tests/executor/run_error.h"
+#include "tests/error_of.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome {
@@ -91,7 +92,7 @@ TEST_CASE("a resumed run makes no point twice, and a new one overwrites none") {
     Monitor monitor(folder);
     for (int step = 1; step <= 5; ++step) monitor.scalar("loss", step, step);
   }
-  CHECK(tests::run_error([&] { Monitor again(folder); }) ==
+  CHECK(tests::error_of<RunError>([&] { Monitor again(folder); }) ==
         folder +
             "/scalars.csv: holds 5 points up to step 5: name another folder for a new run, or "
             "resume this one");
@@ -100,10 +101,10 @@ TEST_CASE("a resumed run makes no point twice, and a new one overwrites none") {
   std::ofstream(folder + "/scalars.csv", std::ios::app) << "6,17900";
   {
     Monitor resumed(folder, {.first_step = 4});
-    CHECK(tests::run_error([&] { resumed.scalar("loss", 3, 0); }) ==
+    CHECK(tests::error_of<RunError>([&] { resumed.scalar("loss", 3, 0); }) ==
           folder + ": \"loss\" has a point at step 3, before the first step, 4");
     resumed.scalar("loss", 4, 40);
-    CHECK(tests::run_error([&] { Monitor beside(folder, {.first_step = 4}); }) ==
+    CHECK(tests::error_of<RunError>([&] { Monitor beside(folder, {.first_step = 4}); }) ==
           folder + ": another run writes there: name another folder");
   }
   CHECK(points_in(folder) == "step,name,value;1,loss,1;2,loss,2;3,loss,3;4,loss,40;");
@@ -175,7 +176,7 @@ TEST_CASE("a page is told how the training ended, in a program of one's own") {
     monitor.scalar("loss", 1, 0.5);
     monitor.note("saved");
     monitor.flush();
-    CHECK(tests::run_error([&] { monitor.scalar("", 1, 1); }) ==
+    CHECK(tests::error_of<RunError>([&] { monitor.scalar("", 1, 1); }) ==
           "a run: a point's name is \"\": it must be UTF-8, not empty, without control characters");
   });
   CHECK(finished.find(R"("title":"a run","state":"finished")") != std::string::npos);
@@ -198,11 +199,11 @@ TEST_CASE("a page leaves the program's signals as they are, and goes beside file
     CHECK(answer(monitor, "/").find("<html") != std::string::npos);
     const std::string url = monitor.page();
     const int port = std::stoi(url.substr(url.rfind(':') + 1));
-    const std::string taken = tests::run_error([&] { Monitor other("", {.port = port}); });
+    const std::string taken = tests::error_of<RunError>([&] { Monitor other("", {.port = port}); });
     CHECK(taken == "no page can be served at 127.0.0.1:" + std::to_string(port) +
                        ": Address already in use: name another port, or 0 for any that is free");
     const std::string other_run = temporary.file("other");
-    CHECK(tests::run_error([&] { Monitor other(other_run, {.port = port}); }) == taken);
+    CHECK(tests::error_of<RunError>([&] { Monitor other(other_run, {.port = port}); }) == taken);
     CHECK(!fs::exists(other_run));
   }
   CHECK((before.sa_handler == behind.sa_handler));
@@ -214,31 +215,33 @@ TEST_CASE("what is no run, and what is no point, is refused") {
   const TemporaryFolder temporary;
   const std::string folder = temporary.file("run"), file = temporary.file("file");
   std::ofstream(file) << "x";
-  CHECK(tests::run_error([&] { Monitor m(""); }) == "a monitor has neither a folder nor a port");
-  CHECK(tests::run_error([&] { Monitor m(file); }).starts_with(file + ": cannot be made: "));
+  CHECK(tests::error_of<RunError>([&] { Monitor m(""); }) ==
+        "a monitor has neither a folder nor a port");
   CHECK(
-      tests::run_error([&] { Monitor m(folder, {.first_step = -1}); }) ==
+      tests::error_of<RunError>([&] { Monitor m(file); }).starts_with(file + ": cannot be made: "));
+  CHECK(
+      tests::error_of<RunError>([&] { Monitor m(folder, {.first_step = -1}); }) ==
       folder +
           ": a monitor begins with step 0 or a later one, not -1, flushes after 0 seconds or more, "
           "not 1, and expects 0 steps or more, not 0");
-  CHECK(tests::run_error([&] { Monitor m(folder, {.port = 65536}); }) ==
+  CHECK(tests::error_of<RunError>([&] { Monitor m(folder, {.port = 65536}); }) ==
         folder + ": a port is 0 to 65535, not 65536");
   CHECK(!std::filesystem::exists(folder));
   {
     Monitor monitor(folder);
     for (const std::string name : {"", "a\nb", "\xff"}) {
-      CHECK(tests::run_error([&] { monitor.scalar(name, 1, 1); }) ==
+      CHECK(tests::error_of<RunError>([&] { monitor.scalar(name, 1, 1); }) ==
             folder + ": a point's name is \"" + name +
                 "\": it must be UTF-8, not empty, without control characters");
     }
   }
   std::ofstream(folder + "/scalars.csv") << "epoch;loss\n";
-  CHECK(tests::run_error([&] { Monitor m(folder); }) ==
+  CHECK(tests::error_of<RunError>([&] { Monitor m(folder); }) ==
         folder +
             "/scalars.csv: cannot be gone on with: it does not begin with "
             "\"step,time,name,value\"");
   std::ofstream(folder + "/scalars.csv") << "step,time,name,value\n1,2,loss\n";
-  CHECK(tests::run_error([&] { Monitor m(folder, {.first_step = 5}); }) ==
+  CHECK(tests::error_of<RunError>([&] { Monitor m(folder, {.first_step = 5}); }) ==
         folder + "/scalars.csv: cannot be gone on with: \"1,2,loss\" is no point");
   CHECK(text_of(folder + "/scalars.csv") == "step,time,name,value\n1,2,loss\n");
 }

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "executor/metronome.h"
+#include "graph/ir/error.h"
 #include "models/models.h"
 #include "tests/doctest.h"
-#include "tests/executor/run_error.h"
+#include "tests/error_of.h"
 
 namespace metronome {
 namespace {
@@ -193,7 +194,7 @@ TEST_CASE("a record keeps times, names of any letters, and replaces what is no t
 
 TEST_CASE("what is no plan record is refused") {
   const auto refuses = [](std::string text, std::string_view why) {
-    CHECK(tests::run_error([&] { plan_record_of(text); }) ==
+    CHECK(tests::error_of<RunError>([&] { plan_record_of(text); }) ==
           fmt::format("this is no plan record: {}; `metronome plan MODEL --json FILE` writes one",
                       why));
   };
@@ -214,8 +215,9 @@ TEST_CASE("what is no plan record is refused") {
   json["report"]["plans"][0]["mode"] = "dream";
   refuses(json.dump(), "it has the mode \"dream\", which there is not");
   json["report"].erase("plans");
-  CHECK(tests::run_error([&] { plan_record_of(json.dump()); }).find("key 'plans' not found") !=
-        std::string::npos);
+  CHECK(tests::error_of<RunError>([&] {
+          plan_record_of(json.dump());
+        }).find("key 'plans' not found") != std::string::npos);
 }
 
 TEST_CASE("a record of an older program lacks what came since") {
@@ -231,7 +233,7 @@ TEST_CASE("eager has no plan to record") {
   Graph g("g");
   g.output("y", g.input("x", f32, {2}) + 1.0);
   const Executable step = compile(g, eager());
-  CHECK(tests::run_error([&] { step.plan_record(); }) ==
+  CHECK(tests::error_of<RunError>([&] { step.plan_record(); }) ==
         "graph \"g\": eager runs no plan, so there is none to record; compile for cpu_replay, "
         "cuda_graph, null or stepwise");
 }

@@ -9,7 +9,7 @@
 
 #include "graph/ir/error.h"
 #include "tests/aten.h"
-#include "tests/executor/run_error.h"
+#include "tests/error_of.h"
 #include "tests/executor/targets.h"
 
 namespace metronome {
@@ -141,12 +141,12 @@ TEST_CASE("what cannot be traced is refused") {
   const Tower model;
   Executable step = compile(model.g, cpu_replay(), plain_options());
   const std::string graph = "graph \"" + model.g.name() + "\"";
-  CHECK(tests::run_error([&] { step.trace(); }) ==
+  CHECK(tests::error_of<RunError>([&] { step.trace(); }) ==
         graph + ": no step was traced; call start_trace and run some");
-  CHECK(tests::run_error([&] { step.start_trace(0); }) ==
+  CHECK(tests::error_of<RunError>([&] { step.start_trace(0); }) ==
         graph + ": start_trace cannot take 0 steps; give 1 or more");
   Executable one_by_one = compile(model.g, eager(), plain_options());
-  CHECK(tests::run_error([&] { one_by_one.start_trace(1); }) ==
+  CHECK(tests::error_of<RunError>([&] { one_by_one.start_trace(1); }) ==
         graph +
             " runs by eager, which is not timed kernel by kernel: trace cpu_replay or cuda_graph");
 }

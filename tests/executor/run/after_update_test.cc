@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/executor/targets.h"
 
 namespace metronome::after_update_test {
@@ -102,15 +103,10 @@ TEST_CASE("what is no parameter has no update ratio; a frozen one has 0") {
   const Value x = g.input("x", f64, {5, 3}, at_line(1));
   g.minimize(mean(square(x.through(linear(2)))), Sgd{});
   CHECK(update_ratio(x, at_line(3)).poisoned());
-  try {
-    g.validate();
-    FAIL("validated");
-  } catch (const GraphError& error) {
-    CHECK(std::string(error.what()) ==
-          "net.cc:3: update_ratio cannot be made\n"
-          "  operand 0  f64[5, 3]  \"x\"  net.cc:1\n"
-          "  requires   a parameter, as Graph::parameter gives it");
-  }
+  CHECK(tests::error_of<GraphError>([&] { g.validate(); }) ==
+        "net.cc:3: update_ratio cannot be made\n"
+        "  operand 0  f64[5, 3]  \"x\"  net.cc:1\n"
+        "  requires   a parameter, as Graph::parameter gives it");
   Graph frozen("net");
   const Value y = frozen.input("x", f64, {5, 3}).through(linear(4)).through(linear(2));
   frozen.minimize(mean(square(y)), Sgd{.lr = 0.1});
@@ -130,17 +126,12 @@ TEST_CASE("a region may not use what comes after the forward pass, nor a decisio
   y.choose(mean(y) > 0.0, {tanh, [&](Value h) { return Operand(h, at_line(4)) * slope; }},
            at_line(5));
   y.choose(mean(slope) > 0.0, {tanh, sigmoid}, at_line(6));
-  try {
-    g.validate();
-    FAIL("validated");
-  } catch (const GraphError& error) {
-    const std::string text = error.what();
-    CAPTURE(text);
-    CHECK(text.find("net.cc:4: mul cannot join the graph as \"choose/1/mul\"") != text.npos);
-    CHECK(text.find("requires   what is computed in the forward pass, but a gradient comes after "
-                    "it") != text.npos);
-    CHECK(text.find("net.cc:6: choose cannot take the selector") != text.npos);
-  }
+  const std::string text = tests::error_of<GraphError>([&] { g.validate(); });
+  CAPTURE(text);
+  CHECK(text.find("net.cc:4: mul cannot join the graph as \"choose/1/mul\"") != text.npos);
+  CHECK(text.find("requires   what is computed in the forward pass, but a gradient comes after "
+                  "it") != text.npos);
+  CHECK(text.find("net.cc:6: choose cannot take the selector") != text.npos);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/executor/logged.h"
 #include "tests/executor/targets.h"
 #include "tests/executor/temporary_folder.h"
@@ -133,14 +134,9 @@ TEST_CASE("the report tells of evaluations with averages, and counts them apart"
 TEST_CASE("averages that are not there") {
   Net net, none;
   net.g.average("**", {.decay = 0.8});
-  const auto refusal = [](const Net& of) -> std::string {
+  const auto refusal = [](const Net& of) {
     Executable step = compile(of.g, cpu_replay(), both_modes());
-    try {
-      step.evaluate({{of.x, batch(0)}}, {.with = "slow"});
-    } catch (const RunError& error) {
-      return error.what();
-    }
-    return "evaluated";
+    return tests::error_of<RunError>([&] { step.evaluate({{of.x, batch(0)}}, {.with = "slow"}); });
   };
   CHECK(refusal(net) == "graph \"net\" has no averages \"slow\" to evaluate with; it has \"ema\"");
   CHECK(refusal(none) ==
@@ -212,12 +208,7 @@ template <class Declare>
 std::string mistakes_of(const Declare& declare) {
   Critic net;
   declare(net.g);
-  try {
-    net.g.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "no mistake";
+  return tests::error_of<GraphError>([&] { net.g.validate(); });
 }
 
 TEST_CASE("mistakes") {
@@ -291,7 +282,7 @@ TEST_CASE("a rate and a decay are two words for one pace, and exactly one is giv
   const auto followed = [](FollowOptions options) {
     return mistakes_of([&](Graph& g) { g.follow("target", "critic", options, at_line(3)); });
   };
-  CHECK(followed({.rate = 1}) == "no mistake");
+  CHECK(followed({.rate = 1}) == "nothing");
   CHECK(followed({.rate = 0.005, .decay = 0.995}) ==
         "net.cc:3: follow(\"target\", \"critic\", {.rate = 0.005, .decay = 0.995}) cannot be kept\n"
         "  requires   a rate or a decay, but both are given, 0.005 and 0.995");
@@ -311,15 +302,12 @@ TEST_CASE("graphs that train together keep equal averages") {
   Net a(5), b(7);
   a.g.average("linear", {.decay = 0.9}, at_line(3));
   b.g.average("linear", {.decay = 0.8}, at_line(4));
-  try {
+  const std::string text = tests::error_of<GraphError>([&] {
     compile({&a.g, &b.g}, cpu_replay(), plain_options());
-    FAIL("compiled");
-  } catch (const GraphError& error) {
-    const std::string text = error.what();
-    CAPTURE(text);
-    CHECK(text.find("with decay=0.9 bias_correction") != text.npos);
-    CHECK(text.find("with decay=0.8 bias_correction") != text.npos);
-  }
+  });
+  CAPTURE(text);
+  CHECK(text.find("with decay=0.9 bias_correction") != text.npos);
+  CHECK(text.find("with decay=0.8 bias_correction") != text.npos);
 }
 
 }  // namespace

@@ -19,9 +19,9 @@
 #include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/load.h"
 #include "tests/executor/logged.h"
-#include "tests/executor/run_error.h"
 #include "tests/executor/temporary_folder.h"
 #include "tests/executor/told.h"
 
@@ -170,14 +170,14 @@ TEST_CASE("a step that breaks off behind a write is refused until load, and not 
   for (const auto& step : steps) {
     {
       const Failing failing(dnnl_out_of_memory, 0);
-      CHECK(run_error(step) == text);
+      CHECK(error_of<RunError>(step) == text);
     }
-    for (const auto& call : refused) CHECK(run_error(call) == text);
-    CHECK(run_error([&] { e.read("y"); }) ==
+    for (const auto& call : refused) CHECK(error_of<RunError>(call) == text);
+    CHECK(error_of<RunError>([&] { e.read("y"); }) ==
           "graph \"fed\": the step that was to produce \"y\" broke off; run another first");
     e.reset();
-    CHECK(run_error([&] { e.load(folder.file("missing")); }) != "nothing");
-    CHECK(run_error(steps[0]) == text);
+    CHECK(error_of<RunError>([&] { e.load(folder.file("missing")); }) != "nothing");
+    CHECK(error_of<RunError>(steps[0]) == text);
     CHECK(e.steps() == 1);
     CHECK(folder.files() == 1);
     CHECK(e.load(file).empty());
@@ -201,7 +201,7 @@ TEST_CASE("an evaluation that breaks off leaves storages, and what steps to trai
       kAgain;
   const auto fails = [&] {
     const Failing failing(dnnl_invalid_arguments, 0);
-    return run_error([&] { e.evaluate(m.step()); });
+    return error_of<RunError>([&] { e.evaluate(m.step()); });
   };
   CHECK(fails() == text);
   CHECK(at::equal(e.read("y"), trained));
@@ -210,7 +210,7 @@ TEST_CASE("an evaluation that breaks off leaves storages, and what steps to trai
   e.save(folder.file("whole"));
   e.evaluate(m.step());
   CHECK(fails().starts_with("graph \"fed\": step 2: linear "));
-  CHECK(run_error([&] { e.read("y"); }) ==
+  CHECK(error_of<RunError>([&] { e.read("y"); }) ==
         "graph \"fed\": the step that was to produce \"y\" broke off; run another first");
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("every call of a convolution is looked at") {
   const at::Tensor y = e.read("y").clone();
   for (int call = 0; call < calls; ++call) {
     const Failing failing(dnnl_runtime_error, call);
-    CHECK(run_error([&] { e.evaluate(feeds); }) ==
+    CHECK(error_of<RunError>([&] { e.evaluate(feeds); }) ==
           "graph \"images\": step 1: convolution \"convolution\" (train.cc:12): oneDNN's execute "
           "failed: runtime_error (5)" +
               kAgain);
@@ -262,12 +262,14 @@ TEST_CASE("whichever call of a training step fails, the way that the error names
       std::string text;
       {
         const Failing failing(dnnl_out_of_memory, call);
-        text = run_error([&] { e.run(feeds); });
+        text = error_of<RunError>([&] { e.run(feeds); });
       }
       CAPTURE(text);
       CHECK(text.find(" (train.cc:12): oneDNN's execute failed: out_of_memory (1); ") !=
             std::string::npos);
-      CHECK(run_error([&] { e.read_scalar(g.loss()); }).ends_with("broke off; run another first"));
+      CHECK(error_of<RunError>([&] {
+              e.read_scalar(g.loss());
+            }).ends_with("broke off; run another first"));
       if (text.ends_with(kAgain)) {
         check_equal(stored(e), before);
       } else {
@@ -335,7 +337,7 @@ TEST_CASE("stepwise and eager name the node, or the pass, and change nothing") {
     e.run(m.step());
     const Stored before = stored(e);
     *fails = true;
-    const std::string error = run_error([&] { e.run(m.step()); });
+    const std::string error = error_of<RunError>([&] { e.run(m.step()); });
     *fails = false;
     CHECK(error == "graph \"own\": step 1: " + text + kAgain);
     check_equal(stored(e), before);

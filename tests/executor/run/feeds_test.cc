@@ -12,6 +12,7 @@
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/targets.h"
 
 namespace metronome::feeds_test {
@@ -107,13 +108,8 @@ TEST_CASE("a feed whose numbers stand in another order, or are of another type, 
   g.output("y", sum(x)), g.output("z", sum(m));
   g.parameter("w", {f32, {6, 2}}, ones());
   Executable step = compile(g, cpu_replay(), tests::plain_options());
-  const auto refusal = [&](const std::string& name, const at::Tensor& tensor) -> std::string {
-    try {
-      step.run({{name, tensor}});
-    } catch (const RunError& error) {
-      return error.what();
-    }
-    return "fed";
+  const auto refusal = [&](const std::string& name, const at::Tensor& tensor) {
+    return tests::error_of<RunError>([&] { step.run({{name, tensor}}); });
   };
   const std::string feed = "graph \"net\": feed of \"x\": requires f32[2, 3, 8, 9], but the ";
   CHECK(refusal("x", at::zeros({2, 8, 9, 3})) ==

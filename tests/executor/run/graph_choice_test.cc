@@ -7,15 +7,15 @@
 #include "graph/ir/error.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/executor/options.h"
-#include "tests/executor/run_error.h"
 #include "tests/executor/targets.h"
 
 namespace metronome::graph_choice_test {
 namespace {
 
+using tests::error_of;
 using tests::plain_options;
-using tests::run_error;
 using tests::targets;
 
 struct Agent {
@@ -59,7 +59,7 @@ TEST_CASE("feeds by name that fit several graphs are refused, and both ways out 
   const Agent agent;
   for (const Target& target : targets()) {
     Executable step = agent.compiled(target);
-    CHECK(run_error([&] { step.evaluate({{"obs", observed()}}); }) == kSeveral);
+    CHECK(error_of<RunError>([&] { step.evaluate({{"obs", observed()}}); }) == kSeveral);
     step.evaluate({{agent.obs, observed()}});
     CHECK(is_greedy(step));
     step.evaluate({{agent.noisy_obs, observed()}});
@@ -93,9 +93,9 @@ TEST_CASE("training steps and profiles pick their graph alike") {
       "  \"net\"  x [2], scale []\n"
       "  way out    feed a value of the graph that is meant in place of a name, or give a value of "
       "it as the option `graph`";
-  CHECK(run_error([&] { step.run({{"scale", number(3)}}); }) == text);
-  CHECK(run_error([&] { step.profile({{"scale", number(3)}}); }) == text);
-  CHECK(run_error([&] { step.run({{"scale", number(3)}}, {.graph = "net"}); }) == text);
+  CHECK(error_of<RunError>([&] { step.run({{"scale", number(3)}}); }) == text);
+  CHECK(error_of<RunError>([&] { step.profile({{"scale", number(3)}}); }) == text);
+  CHECK(error_of<RunError>([&] { step.run({{"scale", number(3)}}, {.graph = "net"}); }) == text);
   step.run({{"scale", number(3)}}, {.graph = of_large});
   CHECK(step.read("sum").item<double>() == 24);
   step.profile({{"scale", number(4)}}, {.graph = of_small});
@@ -136,7 +136,7 @@ TEST_CASE("an input that was filled by its value picks its graph for the next st
   step.input(agent.obs).fill_(7);
   step.evaluate({{"obs", observed()}});
   CHECK(is_greedy(step));
-  CHECK(run_error([&] { step.evaluate({{"obs", observed()}}); }) == kSeveral);
+  CHECK(error_of<RunError>([&] { step.evaluate({{"obs", observed()}}); }) == kSeveral);
 }
 
 TEST_CASE("a value of a graph that does not take the feeds leaves it to their shapes") {
@@ -159,7 +159,7 @@ TEST_CASE("a choice of a graph that is not there is refused") {
   Graph other("other");
   const Value foreign = other.input("obs", f64, {1, 3});
   const auto evaluated = [&](const GraphChoice& graph) {
-    return run_error([&] { step.evaluate({{"obs", observed()}}, {.graph = graph}); });
+    return error_of<RunError>([&] { step.evaluate({{"obs", observed()}}, {.graph = graph}); });
   };
   CHECK(evaluated("polcy") ==
         "graph \"explore\": graph \"polcy\" is chosen, but compiled are \"explore\", \"policy\", "
@@ -174,11 +174,11 @@ TEST_CASE("a choice of a graph that is not there is refused") {
         "graph \"explore\": the value that is to choose the graph is absent; compiled are "
         "\"explore\", \"policy\", \"value\"");
   Executable trained = compile({{&agent.policy, {train, evaluate}}, {&agent.explore, {evaluate}}});
-  CHECK(run_error([&] {
+  CHECK(error_of<RunError>([&] {
           trained.run({{"obs", observed()}}, {.graph = "explore"});
         }) ==
         "graph \"policy\": graph \"explore\" is chosen, but compiled to train are \"policy\"");
-  CHECK(run_error([&] {
+  CHECK(error_of<RunError>([&] {
           step.evaluate({{"noise", at::zeros({1, 1}, at::kDouble)}}, {.graph = "policy"});
         }) ==
         "graph \"explore\": no graph that is compiled to evaluate and chosen has an input "

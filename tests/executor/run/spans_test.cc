@@ -8,14 +8,14 @@
 #include "executor/metronome.h"
 #include "graph/ir/error.h"
 #include "tests/doctest.h"
-#include "tests/executor/run_error.h"
+#include "tests/error_of.h"
 #include "tests/executor/targets.h"
 
 namespace metronome::spans_test {
 namespace {
 
+using tests::error_of;
 using tests::plain_options;
-using tests::run_error;
 using tests::targets;
 
 /// y = w x, and what y picks.
@@ -69,8 +69,10 @@ TEST_CASE("wrong spans") {
   Executable step = compile(scaled.g, cpu_replay(), plain_options());
   std::vector<float> five(5);
   std::vector<double> six(6);
-  const auto run = [&](const Tensor& x) { return run_error([&] { step.run({{"x", x}}); }); };
-  CHECK(run_error([&] {
+  const auto run = [&](const Tensor& x) {
+    return error_of<RunError>([&] { step.run({{"x", x}}); });
+  };
+  CHECK(error_of<RunError>([&] {
           from_span(five, {2, 3});
         }) == "a tensor f32[2, 3] has 6 numbers, but 5 are given");
   CHECK(run(from_span(five, {5})) ==
@@ -86,11 +88,11 @@ TEST_CASE("wrong spans") {
   CHECK(run(bare) ==
         "graph \"scaled\": feed of \"x\": requires f32[2, 3], but the tensor is of 2 sizes and 1 "
         "strides");
-  CHECK(run_error([&] { to_span<double>(step.get_tensor("w")); }) ==
+  CHECK(error_of<RunError>([&] { to_span<double>(step.get_tensor("w")); }) ==
         "a span of f64 is asked for, but the tensor is f32[3]");
   Tensor turned = from_span(six, {2, 3});
   turned.strides = {1, 2};
-  CHECK(run_error([&] { to_span<double>(turned); }) ==
+  CHECK(error_of<RunError>([&] { to_span<double>(turned); }) ==
         "a span of f64 is asked for, but the tensor is f64[2, 3], not contiguous");
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/executor/plain_optimizer.h"
 #include "tests/executor/targets.h"
 
@@ -130,16 +131,11 @@ TEST_CASE("what cannot be told") {
 }
 
 TEST_CASE("an optimizer that does not know its learning rate, or a norm") {
-  const auto refusal = [](Value (Graph::*number)(Line)) -> std::string {
+  const auto refusal = [](Value (Graph::*number)(Line)) {
     Graph g("g");
     g.minimize(square(g.parameter("w", {f64, {}}, ones())), PlainOptimizer{}, at_line(3));
     (g.*number)(at_line(4));
-    try {
-      compile(g, cpu_replay(), plain_options());
-    } catch (const GraphError& error) {
-      return error.what();
-    }
-    return "compiled";
+    return tests::error_of<GraphError>([&] { compile(g, cpu_replay(), plain_options()); });
   };
   CHECK(refusal(&Graph::learning_rate) ==
         "net.cc:3: plain cannot tell its learning_rate\n"

@@ -19,11 +19,11 @@ namespace metronome::ways_out_of_calls_test {
 namespace {
 
 using tests::compiled;
+using tests::Doubled;
 using tests::error_of;
+using tests::f32_ones;
 using tests::names_way_out;
 using tests::plain_options;
-
-at::Tensor ones(at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); }
 
 CompileOptions in_modes(std::vector<Mode> modes) {
   CompileOptions options = plain_options();
@@ -31,23 +31,13 @@ CompileOptions in_modes(std::vector<Mode> modes) {
   return options;
 }
 
-/// y = 2 x, for x of a shape, and z = y + 1, which is named.
-struct Doubled {
-  explicit Doubled(Shape shape = {3, 2}, std::string name = "doubled")
-      : g(std::move(name)), x(g.input("x", f32, std::move(shape))), y(x * 2.0) {
-    g.output("y", y);
-  }
-  Graph g;
-  Value x, y;
-};
-
 TEST_CASE("tensors that are fed in another form") {
   const std::pair<std::string, at::Tensor> rows[] = {
       {"; give tensor.to(at::kFloat)", at::ones({3, 2}, at::kDouble)},
       {"; give tensor.to(at::kFloat)", at::ones({3, 2}, at::kByte)},
-      {"; give tensor.permute({1, 0})", ones({2, 3})},
+      {"; give tensor.permute({1, 0})", f32_ones({2, 3})},
       {"; give tensor.permute({1, 0}).to(at::kFloat)", at::ones({2, 3}, at::kLong)},
-      {"; give tensor.to_dense()", ones({3, 2}).to_sparse()},
+      {"; give tensor.to_dense()", f32_ones({3, 2}).to_sparse()},
   };
   const std::function<at::Tensor(const at::Tensor&)> taken[] = {
       [](const at::Tensor& tensor) { return tensor.to(at::kFloat); },
@@ -74,7 +64,7 @@ TEST_CASE("tensors that are fed in another form") {
 TEST_CASE("an input that is fed twice: give each input once") {
   const Doubled doubled;
   Executable step = compiled(doubled.g);
-  const at::Tensor a = ones({3, 2}), b = a * 2.0;
+  const at::Tensor a = f32_ones({3, 2}), b = a * 2.0;
   CHECK(error_of([&] {
           step.run({{"x", a}, {doubled.x, b}});
         }).ends_with("; give each input once"));
@@ -86,14 +76,14 @@ TEST_CASE("a batch of another size: a graph for each size") {
   const Doubled three, five({5, 2});
   Executable one = compiled(three.g);
   CHECK(error_of([&] {
-          one.run({{"x", ones({5, 2})}});
+          one.run({{"x", f32_ones({5, 2})}});
         })
             .ends_with("; for batches of several sizes declare the graph once for each size and "
                        "compile them together: compile({&a, &b})"));
   Executable both = compile({&three.g, &five.g}, cpu_replay(), plain_options());
   for (const int rows : {3, 5}) {
-    both.run({{"x", ones({rows, 2})}});
-    CHECK(both.read("y").equal(ones({rows, 2}) * 2.0));
+    both.run({{"x", f32_ones({rows, 2})}});
+    CHECK(both.read("y").equal(f32_ones({rows, 2}) * 2.0));
   }
 }
 
@@ -101,13 +91,13 @@ TEST_CASE("a batch of no declared shape: pad to the nearest, feed it in parts, o
   const Doubled two({2, 2}), four({4, 2}), six({6, 2}), vectors({3});
   Executable step = compile({&two.g, &four.g}, cpu_replay(), plain_options());
   const auto refusal = [&](at::IntArrayRef sizes) {
-    return error_of([&] { step.run({{"x", ones(sizes)}}); });
+    return error_of([&] { step.run({{"x", f32_ones(sizes)}}); });
   };
   CHECK(refusal({3, 2}).ends_with("\nnearest: x [4, 2]; pad to it or declare it"));
-  step.run({{"x", at::cat({ones({3, 2}), at::zeros({1, 2}, at::kFloat)})}});
+  step.run({{"x", at::cat({f32_ones({3, 2}), at::zeros({1, 2}, at::kFloat)})}});
   CHECK(step.read("y").sum().item<double>() == 12);
   CHECK(refusal({6, 2}).ends_with("\nnearest: x [4, 2]; feed it in parts or declare it"));
-  const at::Tensor whole = ones({6, 2});
+  const at::Tensor whole = f32_ones({6, 2});
   double sum = 0;
   for (const at::Tensor& part : {whole.slice(0, 0, 4), whole.slice(0, 4, 6)}) {
     step.run({{"x", part}});
@@ -117,8 +107,8 @@ TEST_CASE("a batch of no declared shape: pad to the nearest, feed it in parts, o
   CHECK(refusal({3}).ends_with("\ndeclare it"));
   Executable more = compile({&two.g, &four.g, &six.g, &vectors.g}, cpu_replay(), plain_options());
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{6, 2}, {3}}) {
-    more.run({{"x", ones(sizes)}});
-    CHECK(more.read("y").equal(ones(sizes) * 2.0));
+    more.run({{"x", f32_ones(sizes)}});
+    CHECK(more.read("y").equal(f32_ones(sizes) * 2.0));
   }
 }
 
@@ -126,13 +116,13 @@ TEST_CASE("feeds that fit several graphs: a value says which, or the option `gra
   const Doubled a({2}, "a"), b({2}, "b");
   Executable step = compile({&a.g, &b.g}, cpu_replay(), plain_options());
   CHECK(names_way_out(error_of([&] {
-                        step.run({{"x", ones({2})}});
+                        step.run({{"x", f32_ones({2})}});
                       }),
                       "feed a value of the graph that is meant in place of a name, or give a "
                       "value or the name of it as the option `graph`"));
-  step.run({{b.x, ones({2})}});
-  step.run({{"x", ones({2})}}, {.graph = b.x});
-  step.run({{"x", ones({2})}}, {.graph = "b"});
+  step.run({{b.x, f32_ones({2})}});
+  step.run({{"x", f32_ones({2})}}, {.graph = b.x});
+  step.run({{"x", f32_ones({2})}}, {.graph = "b"});
   CHECK(step.read(b.y).sum().item<double>() == 4);
 }
 
@@ -145,7 +135,7 @@ TEST_CASE("a value that is not kept: Graph::output or Value::named") {
     if (way == "output") g.output("y", y);
     if (way == "named") y.named("y");
     Executable step = compiled(g);
-    step.run({{"x", ones({2})}});
+    step.run({{"x", f32_ones({2})}});
     const std::string message = error_of([&] { step.read(y); });
     const bool advised =
         message.find("; declare it with Graph::output or Value::named. ") != std::string::npos;
@@ -157,7 +147,7 @@ TEST_CASE("a value that is not kept: Graph::output or Value::named") {
 TEST_CASE("a scalar of several elements: use read") {
   const Doubled doubled;
   Executable step = compiled(doubled.g);
-  step.run({{"x", ones({3, 2})}});
+  step.run({{"x", f32_ones({3, 2})}});
   CHECK(error_of([&] { step.read_scalar(doubled.y); }).ends_with("; use read"));
   CHECK(step.read(doubled.y).sum().item<double>() == 12);
 }
@@ -227,7 +217,7 @@ TEST_CASE("values that no step has computed") {
 
 TEST_CASE("a mode for which nothing was compiled: add it to CompileOptions::modes") {
   const Doubled doubled;
-  const at::Tensor x = ones({3, 2});
+  const at::Tensor x = f32_ones({3, 2});
   Executable trains = compiled(doubled.g);
   Executable evaluates = compile(doubled.g, cpu_replay(), in_modes({evaluate}));
   CHECK(error_of([&] {
@@ -251,16 +241,16 @@ TEST_CASE("an executable that was moved from: call the one that it was moved to"
   Executable from = compiled(doubled.g);
   Executable to = std::move(from);
   CHECK(error_of([&] {
-          from.run({{"x", ones({3, 2})}});
+          from.run({{"x", f32_ones({3, 2})}});
         }).ends_with("; call the one that it was moved to"));
-  to.run({{"x", ones({3, 2})}});
+  to.run({{"x", f32_ones({3, 2})}});
   CHECK(to.read("y").sum().item<double>() == 12);
 }
 
 TEST_CASE("traces and profiles") {
   const Doubled doubled;
   Executable step = compiled(doubled.g);
-  step.run({{"x", ones({3, 2})}});
+  step.run({{"x", f32_ones({3, 2})}});
   CHECK(error_of([&] { step.trace(); })
             .ends_with(": no step was traced; call start_trace and run "
                        "some"));

@@ -26,32 +26,23 @@ namespace metronome::ways_out_of_compile_test {
 namespace {
 
 using tests::compiled;
+using tests::Doubled;
 using tests::error_of;
+using tests::f32_ones;
 using tests::names_way_out;
 using tests::plain_options;
 
-at::Tensor ones(at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); }
-
-/// y = 2 x, for x [rows, 2].
-struct Doubled {
-  explicit Doubled(std::int64_t rows = 3) : x(g.input("x", f32, {rows, 2})) {
-    g.output("y", x * 2.0);
-  }
-  Graph g{"doubled"};
-  Value x;
-};
-
 /// The number of rows that a step gave, each 2.
 std::int64_t rows_of(Executable& step, std::int64_t rows) {
-  step.run({{"x", ones({rows, 2})}});
-  CHECK(step.read("y").equal(ones({rows, 2}) * 2.0));
+  step.run({{"x", f32_ones({rows, 2})}});
+  CHECK(step.read("y").equal(f32_ones({rows, 2}) * 2.0));
   return step.read("y").size(0);
 }
 
 TEST_CASE("the list of graphs") {
   const std::vector<const Graph*> none;
   CHECK(error_of([&] { compile(none); }) == "there is no graph to compile; give one or more");
-  const Doubled three, four(4);
+  const Doubled three, four({4, 2});
   CHECK(error_of([&] {
           compile({&three.g, &three.g});
         }).ends_with("; give each graph once, each for inputs of other shapes"));
@@ -69,7 +60,7 @@ TEST_CASE("nothing to keep: declare what to read") {
                       "declare what to read: Graph::output(name, value)"));
   g.output("y", y);
   Executable step = compiled(g);
-  step.run({{"x", ones({2})}});
+  step.run({{"x", f32_ones({2})}});
   CHECK(step.read("y").sum().item<double>() == 4);
 }
 
@@ -127,7 +118,7 @@ TEST_CASE("a parameter that only an evaluation has: the same place, or frozen") 
     const auto trained = declared("head", false, true), other = declared(place, frozen, false);
     Executable step = compile({{trained.get(), {train}}, {other.get(), {evaluate}}}, cpu_replay(),
                               plain_options());
-    step.evaluate({{"x", ones({2, 3})}});
+    step.evaluate({{"x", f32_ones({2, 3})}});
     return step.read("y").size(0);
   };
   CHECK(names_way_out(error_of([&] { evaluated("haed", false); }),
@@ -194,7 +185,7 @@ TEST_CASE("evaluations alone") {
   CompileOptions options = plain_options();
   options.modes = {evaluate};
   Executable step = compile(doubled.g, cpu_replay(), options);
-  step.evaluate({{"x", ones({3, 2})}});
+  step.evaluate({{"x", f32_ones({3, 2})}});
   CHECK(step.read("y").sum().item<double>() == 12);
 }
 
@@ -276,7 +267,7 @@ TEST_CASE("a memory budget that is too small: the smallest, or recomputed paths"
   options.recompute = {"tower/*"};
   Executable step = compile(g, cpu_replay(), options);
   CHECK(step.report().plan(train).arena_bytes < smallest);
-  step.run({{"x", ones({64, 32})}});
+  step.run({{"x", f32_ones({64, 32})}});
 }
 
 TEST_CASE("an observer of steps that are not taken node by node: stepwise, or eager on a CPU") {

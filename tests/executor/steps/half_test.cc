@@ -8,16 +8,16 @@
 
 #include "graph/ir/error.h"
 #include "tests/aten.h"
-#include "tests/executor/run_error.h"
+#include "tests/error_of.h"
 #include "tests/executor/targets.h"
 #include "tests/executor/temporary_folder.h"
 
 namespace metronome::half_test {
 namespace {
 
+using tests::error_of;
 using tests::OnEveryTarget;
 using tests::plain_options;
-using tests::run_error;
 
 at::Tensor integers(std::vector<std::int64_t> numbers) {
   return at::tensor(numbers, at::TensorOptions(at::kLong));
@@ -92,17 +92,17 @@ TEST_CASE("a device's step is recorded without a device") {
 TEST_CASE("what is fed and set has its element, and no other is taken") {
   const Moves m;
   Executable step = compile(m.g, cpu_replay(), plain_options());
-  CHECK(run_error([&] {
+  CHECK(error_of<RunError>([&] {
           step.run({{m.x, at::zeros({4, 6}, at::kHalf)}});
         }) ==
         "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f16[4, 6]; give "
         "tensor.to(at::kBFloat16)");
-  CHECK(run_error([&] {
+  CHECK(error_of<RunError>([&] {
           step.run({{m.x, at::zeros({4, 6}, at::kFloat)}});
         }) ==
         "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f32[4, 6]; give "
         "tensor.to(at::kBFloat16)");
-  CHECK(run_error([&] { step.set("b", at::zeros({6}, at::kBFloat16)); }) ==
+  CHECK(error_of<RunError>([&] { step.set("b", at::zeros({6}, at::kBFloat16)); }) ==
         "graph \"moves\": set of \"b\": requires f16[6], but the tensor is bf16[6]; give "
         "tensor.to(at::kHalf)");
   const at::Tensor strided = numbers({6, 4}, 3, at::kHalf).t().to(at::kBFloat16);
@@ -132,7 +132,7 @@ TEST_CASE("a checkpoint keeps states of two bytes") {
   const Value h = wide.state("h", {bf16, {4, 6}});
   wide.feed(h, stop_gradient(h));
   Executable refuses = compile(wide, cpu_replay(), plain_options());
-  CHECK(run_error([&] { refuses.load(folder.file("moves")); }) ==
+  CHECK(error_of<RunError>([&] { refuses.load(folder.file("moves")); }) ==
         folder.file("moves") +
             ": cannot be loaded: it is of another model: buffer \"b\" is f32[6] here and f16[6] in "
             "the file");

@@ -16,9 +16,10 @@
 #include "executor/engine/plan_nodes.h"
 #include "graph/check/check_plan.h"
 #include "graph/emit/emitter.h"
+#include "graph/ir/error.h"
 #include "ops/dropout/dropout.h"
 #include "tests/aten.h"
-#include "tests/executor/run_error.h"
+#include "tests/error_of.h"
 #include "tests/executor/settings_of.h"
 #include "tests/executor/targets.h"
 
@@ -26,8 +27,8 @@ namespace metronome::recompute_test {
 namespace {
 
 using tests::device_of_host;
+using tests::error_of;
 using tests::plain_options;
-using tests::run_error;
 
 constexpr int kBlocks = 6;
 constexpr std::int64_t kBatch = 16, kWidth = 8, kWide = 128;
@@ -120,7 +121,7 @@ TEST_CASE("compile computes again what is named, and under a budget as little as
   }
   const std::size_t least = *std::ranges::min_element(by_count);
   options.memory_budget = least - 1;
-  CHECK(run_error([&] { arena(options); })
+  CHECK(error_of<RunError>([&] { arena(options); })
             .starts_with(fmt::format("graph \"chain\": the plan to train needs an arena of {} "
                                      "bytes, but the budget is {}; "
                                      "the smallest that is feasible is {} with the paths of "
@@ -129,7 +130,7 @@ TEST_CASE("compile computes again what is named, and under a budget as little as
   options.memory_budget = {};
   for (const std::string wrong : {"", "bl", "nowhere/2", "block?/nowhere", "x"}) {
     options.recompute = {wrong};
-    CHECK(run_error([&] { arena(options); }) ==
+    CHECK(error_of<RunError>([&] { arena(options); }) ==
           fmt::format("graph \"{}\": CompileOptions::recompute names \"{}\", but no node lies "
                       "there; name paths as Graph::print shows them",
                       model.g.name(), wrong));

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "executor/record/plan_record.h"
-#include "tests/executor/run_error.h"
+#include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/executor/targets.h"
 
 namespace metronome::row_updates_test {
 namespace {
 
+using tests::error_of;
 using tests::OnEveryTarget;
-using tests::run_error;
 
 constexpr std::int64_t kTableRows = 40, kWidth = 3;
 
@@ -245,7 +246,7 @@ TEST_CASE("lazy Adam refuses a weight decay, and eager refuses lazy Adam") {
                            .c_str(),
                        GraphError);
   LookUp net(Adam{.lazy = true}, f32);
-  CHECK(run_error([&] { compiled(net.g, eager()); }) ==
+  CHECK(error_of<RunError>([&] { compiled(net.g, eager()); }) ==
         "graph \"lookup\": eager trains by libtorch's own optimizers, and the optimizer \"adam\", "
         "which is lazy, is none of them; compile for another target, such as cpu_replay or "
         "stepwise, or minimize with Adam, AdamW or Sgd");

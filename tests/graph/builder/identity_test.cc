@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "tests/error_of.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::identity_test {
 namespace {
+
+using tests::error_of;
 
 const std::string kDestroyed =
     "a value of graph \"old\" is used, but that graph was destroyed\n"
@@ -29,22 +32,22 @@ TEST_CASE("verbs on a value whose graph was destroyed throw, with the caller's l
   CHECK(x.present());
   CHECK(x.id() == id);
   const std::string here = "tower.cc:7: " + kDestroyed;
-  CHECK(refusal([&] { plus(x, x, at(7)); }) == here);
-  CHECK(refusal([&] { x.through(same, at(7)); }) == here);
-  CHECK(refusal([&] { x.repeat(2, same, at(7)); }) == here);
-  CHECK(refusal([&] { x.split(same, same, at(7)); }) == here);
-  CHECK(refusal([&] { x.loop(same).times(2, at(7)); }) == here);
-  CHECK(refusal([&] { x.loop(same).until(same, 2, at(7)); }) == here);
-  CHECK(refusal([&] { x.choose(same, {same, same}, at(7)); }) == here);
-  CHECK(refusal([&] { x.named("n", at(7)); }) == here);
-  CHECK(refusal([&] { x.scope("s", same, at(7)); }) == here);
-  CHECK(refusal([&] { stop_gradient(x, at(7)); }) == here);
-  CHECK(refusal([&] {
+  CHECK(error_of<GraphError>([&] { plus(x, x, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.through(same, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.repeat(2, same, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.split(same, same, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.loop(same).times(2, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.loop(same).until(same, 2, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.choose(same, {same, same}, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.named("n", at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { x.scope("s", same, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] { stop_gradient(x, at(7)); }) == here);
+  CHECK(error_of<GraphError>([&] {
           Branches({x, x}).merge([](const Values& v) { return v[0]; }, at(7));
         }) == here);
   // These calls take no line.
-  CHECK(refusal([&] { x.type(); }) == kDestroyed);
-  CHECK(refusal([&] { x.node(); }) == kDestroyed);
+  CHECK(error_of<GraphError>([&] { x.type(); }) == kDestroyed);
+  CHECK(error_of<GraphError>([&] { x.node(); }) == kDestroyed);
 }
 
 TEST_CASE("graphs made later, at whatever address, are told from one that was destroyed") {
@@ -57,10 +60,11 @@ TEST_CASE("graphs made later, at whatever address, are told from one that was de
   const Value x = now.input("x", f32, {4}, at(1));
   for (const Value& v : values) {
     CHECK(v.identity() != x.identity());
-    CHECK(refusal([&] { v.type(); }) == kDestroyed);
-    CHECK(refusal([&] { now.output("y", v, at(7)); }) == "tower.cc:7: " + kDestroyed);
-    CHECK(refusal([&] { now.minimize(v, Descent{}, at(7)); }) == "tower.cc:7: " + kDestroyed);
-    CHECK(refusal([&] { now.gradient(v, at(7)); }) == "tower.cc:7: " + kDestroyed);
+    CHECK(error_of<GraphError>([&] { v.type(); }) == kDestroyed);
+    CHECK(error_of<GraphError>([&] { now.output("y", v, at(7)); }) == "tower.cc:7: " + kDestroyed);
+    CHECK(error_of<GraphError>([&] { now.minimize(v, Descent{}, at(7)); }) ==
+          "tower.cc:7: " + kDestroyed);
+    CHECK(error_of<GraphError>([&] { now.gradient(v, at(7)); }) == "tower.cc:7: " + kDestroyed);
   }
 }
 
@@ -77,11 +81,11 @@ TEST_CASE("values stay with a graph that is moved, and the one moved from refuse
       "a graph is used that was moved from\n"
       "  way out    use the graph that it was moved to";
   const std::string here = "tower.cc:9: " + moved;
-  CHECK(refusal([&] { from.input("z", f32, {4}, at(9)); }) == here);
-  CHECK(refusal([&] { from.parameter("w", {f32, {4}}, {}, at(9)); }) == here);
-  CHECK(refusal([&] { from.state("h", {f32, {4}}, {}, at(9)); }) == here);
-  CHECK(refusal([&] { from.feed(x, x, at(9)); }) == here);
-  CHECK(refusal([&] {
+  CHECK(error_of<GraphError>([&] { from.input("z", f32, {4}, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.parameter("w", {f32, {4}}, {}, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.state("h", {f32, {4}}, {}, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.feed(x, x, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] {
           from.unroll(
               2, x,
               [](Value v, int) {
@@ -89,27 +93,27 @@ TEST_CASE("values stay with a graph that is moved, and the one moved from refuse
               },
               at(9));
         }) == here);
-  CHECK(refusal([&] { from.buffer("b", {f32, {4}}, {}, at(9)); }) == here);
-  CHECK(refusal([&] { from.assign({{}, x}, x, at(9)); }) == here);
-  CHECK(refusal([&] { from.constant(1, f32, at(9)); }) == here);
-  CHECK(refusal([&] { from.constant({1, 2}, {f32, {2}}, at(9)); }) == here);
-  CHECK(refusal([&] { from.output("o", x, at(9)); }) == here);
-  CHECK(refusal([&] { from.minimize(x, Descent{}, at(9)); }) == here);
-  CHECK(refusal([&] { from.gradient(x, at(9)); }) == here);
-  CHECK(refusal([&] { from.freeze("w", at(9)); }) == here);
-  CHECK(refusal([&] { from.thaw("w", at(9)); }) == here);
-  CHECK(refusal([&] { from.scale_learning_rate("w", 2, at(9)); }) == here);
-  CHECK(refusal([&] { from.scale_learning_rate("w", -2, at(9)); }) == here);
-  CHECK(refusal([&] { from.scale_weight_decay("w", 2, at(9)); }) == here);
-  CHECK(refusal([&] { from.scale_weight_decay("w", -2, at(9)); }) == here);
-  CHECK(refusal([&] { from.seed(); }) == moved);
-  CHECK(refusal([&] { from.replay(); }) == moved);
-  CHECK(refusal([&] { from.update(); }) == moved);
-  CHECK(refusal([&] { from.validate(); }) == moved);
-  CHECK(refusal([&] { from.print(); }) == moved);
-  CHECK(refusal([&] { from.dot(); }) == moved);
-  CHECK(refusal([&] { from.name(); }) == moved);
-  CHECK(refusal([&] { from.loss(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.buffer("b", {f32, {4}}, {}, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.assign({{}, x}, x, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.constant(1, f32, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.constant({1, 2}, {f32, {2}}, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.output("o", x, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.minimize(x, Descent{}, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.gradient(x, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.freeze("w", at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.thaw("w", at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.scale_learning_rate("w", 2, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.scale_learning_rate("w", -2, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.scale_weight_decay("w", 2, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.scale_weight_decay("w", -2, at(9)); }) == here);
+  CHECK(error_of<GraphError>([&] { from.seed(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.replay(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.update(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.validate(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.print(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.dot(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.name(); }) == moved);
+  CHECK(error_of<GraphError>([&] { from.loss(); }) == moved);
 
   // It may be given a graph again.
   from = Graph("again");
@@ -121,7 +125,7 @@ TEST_CASE("a graph that is assigned to another destroys that one") {
   Graph g("old");
   const Value x = g.input("x", f32, {4}, at(1));
   g = Graph("new");
-  CHECK(refusal([&] { x.through([](Value v) { return v; }, at(7)); }) ==
+  CHECK(error_of<GraphError>([&] { x.through([](Value v) { return v; }, at(7)); }) ==
         "tower.cc:7: " + kDestroyed);
 }
 

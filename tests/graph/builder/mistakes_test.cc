@@ -7,11 +7,14 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/graph.h"
+#include "tests/error_of.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::mistakes_test {
 namespace {
+
+using tests::error_of;
 
 TEST_CASE("an op whose operands miss its rule names them, their lines and both types") {
   CHECK(mistake_of([](Graph& g) {
@@ -38,7 +41,7 @@ TEST_CASE("three mistakes make one report of three; what follows from one adds n
   CHECK(all[0].starts_with("tower.cc:3: plus cannot join"));
   CHECK(all[1].starts_with("tower.cc:6: repeat cannot make -1 copies"));
   CHECK(all[2].starts_with("tower.cc:7: output \"\" cannot be made"));
-  CHECK(refusal([] {
+  CHECK(error_of<GraphError>([] {
           Graph g("g");
           g.output("", vector(g), at(7));
           g.input("", f32, {}, at(8));

@@ -7,11 +7,14 @@
 #include "graph/passes/for_mode.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "tests/error_of.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::update_test {
 namespace {
+
+using tests::error_of;
 
 /// An optimizer made of functions.
 struct Own {
@@ -36,7 +39,8 @@ std::string refused(const Own& optimizer) {
   const Value w = g.parameter("tower/w", Type{f32, {}}, {}, at(2));
   g.minimize(scale(w, 2, at(3)), optimizer, at(7));
   g.validate();
-  return refusal([&] { passes::update(passes::differentiate(passes::for_mode(g, {}), {}), {}); });
+  return error_of<GraphError>(
+      [&] { passes::update(passes::differentiate(passes::for_mode(g, {}), {}), {}); });
 }
 
 Values plain(Value p, Value g, Values) { return {plus(p, g)}; }

@@ -6,6 +6,7 @@
 #include "ops/expr/functions.h"
 #include "ops/language/layers.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 
 namespace metronome::composition_test {
 namespace {
@@ -16,13 +17,7 @@ Line at(int number) { return {"tower.cc", number}; }
 std::string mistake_of(const Layer& verb) {
   Graph g("tower");
   CHECK(verb(g.input("x", f32, {4, 6}, at(1)), at(2)).poisoned());
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
+  return testing::mistake_of(g);
 }
 
 TEST_CASE("gate: a router of other rows, another number of experts, experts of other shapes") {

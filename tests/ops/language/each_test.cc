@@ -13,6 +13,7 @@
 #include "ops/language/layers.h"
 #include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 
 namespace metronome::each_test {
 namespace {
@@ -125,13 +126,7 @@ TEST_CASE("gradients of parts are added to their places: the whole is written on
 std::string mistake_of(const Layer& verb, Shape shape) {
   Graph g("tower");
   CHECK(verb(g.input("x", f32, std::move(shape), at(1)), at(2)).poisoned());
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
+  return testing::mistake_of(g);
 }
 
 Layer each_of(Layer layer) {

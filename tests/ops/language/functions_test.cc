@@ -13,11 +13,13 @@
 #include "ops/language/layers.h"
 #include "ops/losses/losses.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/ops/declared.h"
 
 namespace metronome::functions_test {
 namespace {
 
+using tests::error_of;
 using tests::lines;
 using tests::mistakes;
 
@@ -30,12 +32,7 @@ TEST_CASE("values of a graph that was destroyed: the line is the caller's") {
   Graph g("g");
   const Value y = g.input("y", f32, {64, 256});
   const auto check = [](int line, const std::function<void()>& call) {
-    std::string said = "nothing";
-    try {
-      call();
-    } catch (const GraphError& error) {
-      said = error.what();
-    }
+    const std::string said = error_of<GraphError>(call);
     CAPTURE(line);
     CHECK(said.starts_with(
         fmt::format("{}:{}: a value of graph \"old\" is used, but that graph was destroyed\n",
@@ -477,15 +474,8 @@ TEST_CASE("parts that are not equal, or none") {
 
 TEST_CASE("no value at all") {
   const int at = __LINE__;
-  const std::string text = [] {
-    try {
-      concat({}, 0);
-    } catch (const GraphError& error) {
-      return std::string(error.what());
-    }
-    return std::string("none");
-  }();
-  CHECK(text == lines(at, R"(@3: concat has no operand that belongs to a graph
+  const std::string text = error_of<GraphError>([] { concat({}, 0); });
+  CHECK(text == lines(at, R"(@1: concat has no operand that belongs to a graph
   way out    begin with Graph::input or Graph::parameter)"));
 }
 
@@ -519,7 +509,7 @@ TEST_CASE("what is written is what is built") {
   CHECK(pick(x, index).type() == Type{f32, {4}});
   CHECK(where(x > 0.0, x, 0.0).type() == Type{f32, {4, 3}});
   CHECK(pow(x, 2.0).type() == Type{f32, {4, 3}});
-  CHECK(mistakes(g) == "none");
+  CHECK(mistakes(g) == "nothing");
 }
 
 }  // namespace

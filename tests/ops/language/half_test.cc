@@ -11,6 +11,7 @@
 #include "ops/losses/losses.h"
 #include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::half_test {
 namespace {
@@ -21,12 +22,7 @@ std::string mistakes(const std::function<void(Graph&)>& declare) {
   Graph g("g");
   const LineScope scope(&g.emitter(), kLine);
   declare(g);
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    return error.what();
-  }
-  return "none";
+  return tests::error_of<GraphError>([&] { g.validate(); });
 }
 
 /// Returns the mistakes of one op on x, bf16[4, 6].
@@ -92,7 +88,7 @@ TEST_CASE("what moves takes them") {
           g.output("rows", embedding_lookup(halves[1], index));
           g.output("wide", expand(halves[0], {3, 2, 6}).cast(f64));
           g.output("picked", pick(x, g.input("at", i32, {4})));
-        }) == "none");
+        }) == "nothing");
 }
 
 TEST_CASE("gradients are of the value's type, and sums of them are made in f32") {
@@ -102,7 +98,7 @@ TEST_CASE("gradients are of the value's type, and sums of them are made in f32")
           const Value rows = embedding_lookup(narrow, g.input("index", i64, {3}));
           g.gradient(narrow);
           g.minimize(sum(rows.cast(f32)) + sum(narrow.cast(f32)), Sgd{});
-        }) == "none");
+        }) == "nothing");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "ops/convolution/convolution.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/ops/declared.h"
 #include "tests/ops/interpreter.h"
 
@@ -265,13 +266,7 @@ std::string mistake_of(const std::function<Value(Graph&)>& declare) {
   Graph g("images");
   CHECK(declare(g).poisoned());
   CHECK(storages(g).empty());
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
+  return testing::mistake_of(g);
 }
 
 std::string mistake_of(const Layer& layer, Shape shape, Element element = f32) {

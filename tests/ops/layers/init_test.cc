@@ -10,6 +10,7 @@
 #include "graph/ir/graph.h"
 #include "ops/language/init.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::init_test {
 
@@ -135,17 +136,14 @@ TEST_CASE("layers' bounds are those of their papers") {
 }
 
 TEST_CASE("arguments that no initialiser can use are refused where a storage is made") {
-  const auto refused = [](const Init& init) -> std::string {
+  const auto refused = [](const Init& init) {
     Graph g("g");
     g.parameter("w", {f32, {2, 3}}, init, {"model.cc", 12});
-    try {
-      g.validate();
-    } catch (const GraphError& error) {
-      const std::string all = error.what(), word = "  requires   ";
-      CHECK(all.starts_with("model.cc:12: parameter \"w\" cannot be made\n"));
-      return all.substr(all.find(word) + word.size());
-    }
-    return "nothing";
+    const std::string all = tests::error_of<GraphError>([&] { g.validate(); });
+    if (all == "nothing") return all;
+    CHECK(all.starts_with("model.cc:12: parameter \"w\" cannot be made\n"));
+    const std::string word = "  requires   ";
+    return all.substr(all.find(word) + word.size());
   };
   constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   CHECK(refused(kaiming_uniform(3)) == "nothing");
@@ -167,15 +165,12 @@ TEST_CASE("arguments that no initialiser can use are refused where a storage is 
 }
 
 TEST_CASE("a type that cannot hold the numbers is named") {
-  const auto message = [](Type type, const Init& init) -> std::string {
+  const auto message = [](Type type, const Init& init) {
     std::vector<std::int64_t> room(16);
-    try {
+    return tests::error_of<GraphError>([&] {
       initialise({"counter", std::move(type), StorageKind::state, init, {"model.cc", 12}, false}, 0,
                  room.data());
-    } catch (const GraphError& error) {
-      return error.what();
-    }
-    return "";
+    });
   };
   CHECK(message({i64, {3}}, normal()) ==
         "model.cc:12: \"counter\" cannot begin as normal(0, 1)\n"

@@ -7,24 +7,17 @@
 #include "graph/ir/graph.h"
 #include "tests/aten.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 
 namespace metronome::layer_options_test {
 namespace {
+
+using testing::mistake_of;
 
 Line at(int number) { return {"tower.cc", number}; }
 
 const Init& init_of(const ir::Graph& g, std::string_view path) {
   return g.storage(g.find_storage(path).value()).init;
-}
-
-std::string mistake_of(const Graph& g) {
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
 }
 
 Executable executable(const Graph& g) {

@@ -16,6 +16,7 @@
 #include "ops/optimizers/optimizers.h"
 #include "ops/recurrent/recurrent.h"
 #include "tests/doctest.h"
+#include "tests/graph/mistake_of.h"
 #include "tests/ops/declared.h"
 
 namespace metronome::recurrent_mistakes_test {
@@ -30,13 +31,7 @@ template <class Declare>
 std::string mistake_of(const Declare& declare) {
   Graph g("tower");
   declare(g);
-  try {
-    g.validate();
-  } catch (const GraphError& error) {
-    REQUIRE(error.mistakes().size() == 1);
-    return error.mistakes()[0];
-  }
-  return "no mistake";
+  return testing::mistake_of(g);
 }
 
 /// The one mistake of a layer on x of f32 [5, 4, 3].

@@ -20,6 +20,7 @@
 #include "ops/optimizers/optimizers.h"
 #include "ops/reference/optimizers.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/ops/interpreter.h"
 
 namespace metronome {
@@ -277,16 +278,11 @@ TEST_CASE("an optimizer prints what it is") {
 }
 
 TEST_CASE("an optimizer names what a training cannot use") {
-  const auto message = [](const Optimizer& optimizer) -> std::string {
+  const auto message = [](const Optimizer& optimizer) {
     Graph g("g");
     const Value w = g.parameter("w", Type{f32, {}}, zeros());
     g.minimize(w * 2.0, optimizer, Line{"train.cc", 7});
-    try {
-      g.validate();
-    } catch (const GraphError& error) {
-      return error.what();
-    }
-    return "";
+    return tests::error_of<GraphError>([&] { g.validate(); });
   };
   CHECK(message(Adam{.lr = -1.0}) ==
         "train.cc:7: adam cannot train the graph\n  requires   a finite learning rate of 0 or "
