@@ -64,7 +64,7 @@ struct Doubled {
   Value x, y;
 };
 
-/// Of f32, and named so because `ones` is an initialiser.
+/// A tensor of f32; `ones` is an initialiser.
 inline at::Tensor f32_ones(at::IntArrayRef sizes) { return at::ones(sizes, at::kFloat); }
 
 /// {1, 2, 3, 4} as f32, or as numbers of another type.

@@ -10,7 +10,6 @@
 #include "ops/optimizers/optimizers.h"
 #include "tests/doctest.h"
 #include "tests/ops/beside_libtorch.h"
-#include "tests/error_of.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/parameter_gradients.h"
 
