@@ -27,12 +27,15 @@ constexpr Algorithm kWinograd{{std::uint64_t{3} << 60}};  // "own 3"
 /// image once for each output, may be the fastest.
 bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
 
-/// The weight's gradient of a pointwise kernel as a sum of so many terms that oneDNN's own way,
-/// which adds them in one chain, is more than twice as far from f64 as libtorch's product.
+/// The weight's gradient as a sum of so many terms that oneDNN's own way, which adds them in one
+/// chain, is more than twice as far from f64 as libtorch's product: of a pointwise kernel, and of
+/// few channels of one image.
 bool sums_many_places(const ConvolutionTask& task) {
-  constexpr std::int64_t kMany = 1024;
+  constexpr std::int64_t kMany = 1024, kManyOfOneImage = 512, kFewChannels = 4;
   const ConvolutionSizes& s = task.sizes;
-  return task.result == Result::weight && s.taps() == 1 && s.images * s.places() >= kMany;
+  if (task.result != Result::weight) return false;
+  if (s.taps() == 1) return s.images * s.places() >= kMany;
+  return s.images == 1 && s.in <= kFewChannels && s.places() >= kManyOfOneImage;
 }
 
 std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) {
