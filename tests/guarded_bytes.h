@@ -13,8 +13,8 @@ class GuardedBytes {
  public:
   explicit GuardedBytes(std::size_t bytes)
       : size_(bytes),
-        block_(static_cast<std::byte*>(
-            ::operator new (bytes + 2 * kGuard, std::align_val_t{kGuard}))) {
+        block_(
+            static_cast<std::byte*>(::operator new(bytes + 2 * kGuard, std::align_val_t{kGuard}))) {
     std::memset(block_.get(), kMark, kGuard);
     std::memset(block_.get() + kGuard, 0xFF, bytes);
     std::memset(block_.get() + kGuard + bytes, kMark, kGuard);
@@ -33,7 +33,7 @@ class GuardedBytes {
   static constexpr std::size_t kGuard = 256;  // wider than any vector; keeps the alignment
   static constexpr int kMark = 0x5A;
   struct Free {
-    void operator()(std::byte* block) const { ::operator delete (block, std::align_val_t{kGuard}); }
+    void operator()(std::byte* block) const { ::operator delete(block, std::align_val_t{kGuard}); }
   };
   std::size_t size_;
   std::unique_ptr<std::byte, Free> block_;

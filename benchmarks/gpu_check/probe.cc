@@ -136,11 +136,10 @@ void if_in_if(Outcome& outcome, Marks& marks) {
 }
 
 void switch_with_an_empty_body(Outcome& outcome, Marks& marks) {
-  marks.expect(outcome,
-               [&] {
-                 marks.cases(2, true, {[&] { marks.mark(0); }, [&] { marks.mark(1); }, [] {}});
-               },
-               {{"10", "0"}, {"11", "0"}, {"01", "1"}, {"00", ""}});
+  marks.expect(
+      outcome,
+      [&] { marks.cases(2, true, {[&] { marks.mark(0); }, [&] { marks.mark(1); }, [] {}}); },
+      {{"10", "0"}, {"11", "0"}, {"01", "1"}, {"00", ""}});
 }
 
 void memset_in_a_body(Outcome& outcome, CudaDriver& driver, Marks& marks) {

@@ -253,7 +253,7 @@ inline double flops_of_elements(std::span<const Type> inputs, std::span<const Ty
 /// A struct that may be an op; what it lacks is an error of `make_op`, in words.
 template <class T>
 concept OpRules = std::equality_comparable<T> && requires(const T& t) {
-  {std::string_view(t.name)};
+  { std::string_view(t.name) };
 };
 
 /// The erased form of an op's struct. Defined in graph/ir/op_model.h (it needs Value).

@@ -59,32 +59,29 @@ namespace metronome::op_rules {
   template <class T>                       \
   struct Both_##rule : T, Other_##rule {}; \
   template <class T>                       \
-  concept names_##rule = !requires {       \
-    &Both_##rule<T>::rule;                 \
-  };
+  concept names_##rule = !requires { &Both_##rule<T>::rule; };
 
-#define METRONOME_RULE(rule, Result, operands)                                        \
-  METRONOME_NAMES(rule)                                                               \
-  template <class T>                                                                  \
-  concept has_##rule = names_##rule<T>&& requires {                                   \
-    static_cast<Result(T::*) operands const>(&T::rule);                               \
-  };                                                                                  \
-  template <class T>                                                                  \
-  constexpr bool right_##rule() {                                                     \
-    constexpr bool right = !names_##rule<T> || has_##rule<T>;                         \
-    static_assert(right, "this rule must be: " #Result " " #rule #operands " const"); \
-    return right;                                                                     \
+#define METRONOME_RULE(rule, Result, operands)                                             \
+  METRONOME_NAMES(rule)                                                                    \
+  template <class T>                                                                       \
+  concept has_##rule =                                                                     \
+      names_##rule<T> && requires { static_cast<Result(T::*) operands const>(&T::rule); }; \
+  template <class T>                                                                       \
+  constexpr bool right_##rule() {                                                          \
+    constexpr bool right = !names_##rule<T> || has_##rule<T>;                              \
+    static_assert(right, "this rule must be: " #Result " " #rule #operands " const");      \
+    return right;                                                                          \
   }
 
-#define METRONOME_CONSTANT(rule, Constant)                                                \
-  METRONOME_NAMES(rule)                                                                   \
-  template <class T>                                                                      \
-  concept has_##rule = names_##rule<T>&& std::same_as<decltype(T::rule), const Constant>; \
-  template <class T>                                                                      \
-  constexpr bool right_##rule() {                                                         \
-    constexpr bool right = !names_##rule<T> || has_##rule<T>;                             \
-    static_assert(right, "this rule must be: static constexpr " #Constant " " #rule);     \
-    return right;                                                                         \
+#define METRONOME_CONSTANT(rule, Constant)                                                 \
+  METRONOME_NAMES(rule)                                                                    \
+  template <class T>                                                                       \
+  concept has_##rule = names_##rule<T> && std::same_as<decltype(T::rule), const Constant>; \
+  template <class T>                                                                       \
+  constexpr bool right_##rule() {                                                          \
+    constexpr bool right = !names_##rule<T> || has_##rule<T>;                              \
+    static_assert(right, "this rule must be: static constexpr " #Constant " " #rule);      \
+    return right;                                                                          \
   }
 
 METRONOME_OP_RULES(METRONOME_RULE, METRONOME_CONSTANT)

@@ -70,7 +70,7 @@ class OptimizerRule {
 
 template <class T>
 concept OptimizerRules = requires(const T& t, Value v, std::span<const Value> s) {
-  {std::string_view(t.name)};
+  { std::string_view(t.name) };
   { t.attributes() } -> std::same_as<std::string>;
   { t.moments() } -> std::same_as<std::vector<Moment>>;
   { t.scalars(v, 1.0) } -> std::same_as<Values>;

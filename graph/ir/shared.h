@@ -19,7 +19,8 @@ class Shared {
   Shared(T value)  // NOLINT: a T where a Shared is asked for
       : value_(value.empty() ? nullptr : std::make_shared<const T>(std::move(value))) {}
   Shared(const char* text)  // NOLINT: so is a literal
-      requires std::same_as<T, std::string> : Shared(std::string(text)) {}
+    requires std::same_as<T, std::string>
+      : Shared(std::string(text)) {}
 
   const T& get() const {
     static const T none;
@@ -27,7 +28,8 @@ class Shared {
   }
   operator const T&() const { return get(); }  // NOLINT
   operator std::string_view() const            // NOLINT
-      requires std::same_as<T, std::string> {
+    requires std::same_as<T, std::string>
+  {
     return get();
   }
 
@@ -44,7 +46,9 @@ class Shared {
     return a.value_ == b.value_ || a.get() == b.get();
   }
   friend bool operator==(const Shared& a, const T& b) { return a.get() == b; }
-  friend bool operator==(const Shared& a, const char* b) requires std::same_as<T, std::string> {
+  friend bool operator==(const Shared& a, const char* b)
+    requires std::same_as<T, std::string>
+  {
     return a.get() == b;
   }
 

@@ -156,12 +156,14 @@ concept EitherIsValue = std::same_as<A, Value> || std::same_as<B, Value>;
 
 /// Refused by the compiler, as C++ evaluates them on the host.
 template <class A, class B>
-requires EitherIsValue<A, B> Value operator&&(const A&, const B&) {
+  requires EitherIsValue<A, B>
+Value operator&&(const A&, const B&) {
   static_assert(!EitherIsValue<A, B>, "&& cannot look into a Value: use mt::logical_and");
   return {};
 }
 template <class A, class B>
-requires EitherIsValue<A, B> Value operator||(const A&, const B&) {
+  requires EitherIsValue<A, B>
+Value operator||(const A&, const B&) {
   static_assert(!EitherIsValue<A, B>, "|| cannot look into a Value: use mt::logical_or");
   return {};
 }
@@ -196,11 +198,11 @@ bool cannot_be_called(const F& f) {
 class Layer {
  public:
   template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, Layer> &&
-           (std::is_invocable_r_v<Value, const F&, Value, Line> ||
-            std::is_invocable_r_v<Value, const F&, Value, int> ||
-            std::is_invocable_r_v<Value, const F&, Value>))
-      Layer(F f) {  // NOLINT: implicit, so that every verb takes any callable
+    requires(!std::is_same_v<std::remove_cvref_t<F>, Layer> &&
+             (std::is_invocable_r_v<Value, const F&, Value, Line> ||
+              std::is_invocable_r_v<Value, const F&, Value, int> ||
+              std::is_invocable_r_v<Value, const F&, Value>))
+  Layer(F f) {  // NOLINT: implicit, so that every verb takes any callable
     if (cannot_be_called(f)) return;
     if constexpr (requires { F::rowwise; }) rowwise_ = F::rowwise;
     if constexpr (std::is_invocable_r_v<Value, const F&, Value, Line>) {
@@ -234,8 +236,8 @@ class Layers {
   Layers(std::vector<Layer> list) : list_(std::move(list)) {}
   /// As many layers as the verb needs (`gate`), or `count` of them (`split`).
   template <class F>
-  requires std::is_invocable_r_v<Layer, const F&, int> Layers(F factory, int count = kAsNeeded)
-      : from_factory_(true), count_(count) {
+    requires std::is_invocable_r_v<Layer, const F&, int>
+  Layers(F factory, int count = kAsNeeded) : from_factory_(true), count_(count) {
     if (!cannot_be_called(factory)) factory_ = std::move(factory);
   }
 
@@ -257,8 +259,9 @@ class Layers {
 class Join {
  public:
   template <class F>
-  requires(std::is_invocable_r_v<Value, const F&, const Values&, Line> ||
-           std::is_invocable_r_v<Value, const F&, const Values&>) Join(F f) {
+    requires(std::is_invocable_r_v<Value, const F&, const Values&, Line> ||
+             std::is_invocable_r_v<Value, const F&, const Values&>)
+  Join(F f) {
     if (cannot_be_called(f)) return;
     if constexpr (std::is_invocable_r_v<Value, const F&, const Values&, Line>) {
       call_ = std::move(f);

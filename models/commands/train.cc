@@ -299,7 +299,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
 
 // Returns a default of the tasks: "40 for digits, 15 for mnist".
 template <class T>
-std::string defaults(T models::TaskEntry::*property) {
+std::string defaults(T models::TaskEntry::* property) {
   std::vector<std::string> all;
   for (const models::TaskEntry& task : models::all_tasks()) {
     all.push_back(fmt::format("{} for {}", task.*property, task.name));

@@ -18,8 +18,7 @@ namespace {
 std::string printable(std::string_view field) {
   constexpr std::size_t kLongest = 20;
   std::string text(field.substr(0, kLongest));
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
   return field.size() > kLongest ? text + "..." : text;
 }
 

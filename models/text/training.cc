@@ -126,8 +126,7 @@ void TextTraining::epoch(const std::function<void(double loss)>& after_step) {
   const std::int64_t row_bytes = std::ssize(text) / task_.rows();
   step().reset();
   for (std::int64_t at = 0; at < steps_per_epoch(); ++at) {
-    fill(
-        text, [&](std::int64_t row) { return turned + row * row_bytes + at * kLength; }, true);
+    fill(text, [&](std::int64_t row) { return turned + row * row_bytes + at * kLength; }, true);
     step().run();
     after_step(step().read_scalar(task_.loss()));
   }
@@ -141,8 +140,7 @@ Score TextTraining::test() {
   double nats = 0;
   step().reset();
   for (std::int64_t at = 0; at < row_bytes; at += kLength) {
-    fill(
-        text, [&](std::int64_t row) { return row * row_bytes + at; }, false);
+    fill(text, [&](std::int64_t row) { return row * row_bytes + at; }, false);
     step().evaluate({}, kAdvance);
     const at::Tensor losses = step().read(task_.model().losses);
     const float* of = losses.data_ptr<float>();

@@ -111,7 +111,7 @@ struct FlashScores {
             &Gemm::m, &Gemm::n)) {}
 
   /// `gemm`, of whose sizes m, n and k two are a block's queries and keys.
-  Products products(Gemm gemm, std::int64_t Gemm::*queries, std::int64_t Gemm::*keys) const {
+  Products products(Gemm gemm, std::int64_t Gemm::* queries, std::int64_t Gemm::* keys) const {
     Products all;
     gemm.element = element_of();
     gemm.addend = true;

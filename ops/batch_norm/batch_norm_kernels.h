@@ -226,10 +226,7 @@ struct BatchNormGradTensors {
     const double center = w.channel < e.channels ? double(mean[w.channel]) : 0.0;
     ChannelSums total{};
     walk_slice<Pair>(
-        e, tile, w,
-        [&](Index at) {
-          return Pair{g[at], x[at]};
-        },
+        e, tile, w, [&](Index at) { return Pair{g[at], x[at]}; },
         [&](Index, const Pair& v) {
           METRONOME_UNROLL
           for (int k = 0; k < kPack; ++k) {
@@ -263,10 +260,7 @@ struct BatchNormGradTensors {
     const T factor = gamma[w.channel] * scale, slope = T(steep);
     const T base = T(s.of[0] / count - times(rest, steep));
     walk_slice<Pair>(
-        e, tile, w,
-        [&](Index at) {
-          return Pair{g[at], x[at]};
-        },
+        e, tile, w, [&](Index at) { return Pair{g[at], x[at]}; },
         [&](Index at, const Pair& v) {
           Elements result;
           METRONOME_UNROLL

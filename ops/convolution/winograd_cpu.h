@@ -79,7 +79,7 @@ struct Filtering<2> {
 
 /// Numbers of a transformed tile.
 template <class F>
-constexpr std::int64_t kPositions = F::size* F::size;
+constexpr std::int64_t kPositions = F::size * F::size;
 
 /// `Map` along the columns of m[In][In], then along the rows: to[Out][Out].
 template <int In, int Out, class Map>
@@ -269,8 +269,7 @@ inline bool transform_result(const TiledImages& m, const float* from, std::int64
     for (int i = 0; i < F::size; ++i) {
       for (int j = 0; j < F::size; ++j) sums[i][j] = from[(i * F::size + j) * stride + t];
     }
-    both_ways(
-        sums, [](const auto& s, auto& mapped) { F::result(s, mapped); }, y);
+    both_ways(sums, [](const auto& s, auto& mapped) { F::result(s, mapped); }, y);
     for (int i = 0; i < 2; ++i) {
       rows[i][2 * t] = y[i][0] + more, rows[i][2 * t + 1] = y[i][1] + more;
     }
@@ -307,8 +306,7 @@ inline void transform_kernels(const float (&g)[F::taps * F::taps][kTiles], std::
   for (std::int64_t t = 0; t < count; ++t) {
     float elements[F::taps][F::taps], mapped[F::size][F::size];
     for (int e = 0; e < F::taps * F::taps; ++e) elements[e / F::taps][e % F::taps] = g[e][t];
-    both_ways(
-        elements, [](const auto& d, auto& u) { F::kernel(d, u); }, mapped);
+    both_ways(elements, [](const auto& d, auto& u) { F::kernel(d, u); }, mapped);
     for (int p = 0; p < F::size * F::size; ++p) {
       to[p * stride + t] = mapped[p / F::size][p % F::size];
     }
@@ -320,8 +318,7 @@ template <class F>
 inline void transform_weight(const float* m, std::int64_t stride, float (&to)[F::taps][F::taps]) {
   float sums[F::size][F::size];
   for (int p = 0; p < F::size * F::size; ++p) sums[p / F::size][p % F::size] = m[p * stride];
-  both_ways(
-      sums, [](const auto& s, auto& mapped) { F::weight(s, mapped); }, to);
+  both_ways(sums, [](const auto& s, auto& mapped) { F::weight(s, mapped); }, to);
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -62,7 +62,10 @@ inline Vector<float> exp(const Vector<float>& x) {
 }
 
 template <class T>
-requires(!std::is_same_v<T, float>) inline Vector<T> exp(const Vector<T>& x) { return x.exp(); }
+  requires(!std::is_same_v<T, float>)
+inline Vector<T> exp(const Vector<T>& x) {
+  return x.exp();
+}
 
 /// Cephes' tanhf: a polynomial near 0, 1 - 2 / (exp(2 |x|) + 1) beyond, which keeps the distance to
 /// 1 that gradients are made of; 1 from 9.02 on.
@@ -79,7 +82,10 @@ inline Vector<float> tanh(const Vector<float>& x) {
 }
 
 template <class T>
-requires(!std::is_same_v<T, float>) inline Vector<T> tanh(const Vector<T>& x) { return x.tanh(); }
+  requires(!std::is_same_v<T, float>)
+inline Vector<T> tanh(const Vector<T>& x) {
+  return x.tanh();
+}
 
 /// Beyond +-kNormalEnd the normal distribution is cut off, at 8e-24 in f32 and 6e-300 in f64: its
 /// tail would sink into subnormal numbers, which slow this kernel and every product that reads

@@ -109,9 +109,7 @@ struct NormForward {
     }
     walk<RowNumbers>(
         team.rank, team.size, count,
-        [&](Index i) {
-          return RowNumbers{element(i), gamma[i], Norm::centered ? beta[i] : T(0)};
-        },
+        [&](Index i) { return RowNumbers{element(i), gamma[i], Norm::centered ? beta[i] : T(0)}; },
         [&](int, Index i, RowNumbers v) {
           const T n = line(v.x);
           y(c, offset + i, Norm::centered ? fma_of(n, v.gamma, v.beta) : n * v.gamma);

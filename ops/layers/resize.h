@@ -30,7 +30,8 @@ Value pad(Value x, std::vector<std::int64_t> widths, double value = 0, Line line
 /// One factor for all spatial dimensions, or one for each.
 struct SpatialFactors {
   template <class N>
-  requires std::is_arithmetic_v<N> SpatialFactors(N number)  // NOLINT: {.scale_factor = 2}
+    requires std::is_arithmetic_v<N>
+  SpatialFactors(N number)  // NOLINT: {.scale_factor = 2}
       : list{static_cast<double>(number)} {}
   SpatialFactors(std::initializer_list<double> numbers) : list(numbers) {}
 

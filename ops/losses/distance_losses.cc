@@ -36,10 +36,7 @@ void require_wide(std::initializer_list<Value> operands, LossReduction reduction
 Value loss_of(Value prediction, Value target, std::string_view name, LossReduction reduction,
               Line line, const std::function<Value()>& each) {
   return composed(
-      name, {prediction, target}, line,
-      [&] {
-        require_numbers({prediction, target}, reduction);
-      },
+      name, {prediction, target}, line, [&] { require_numbers({prediction, target}, reduction); },
       [&] { return reduced(each(), reduction); });
 }
 

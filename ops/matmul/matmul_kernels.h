@@ -76,9 +76,7 @@ struct SmallProduct {
       T total[kTogether] = {};
       walk<Factors>(
           rank, lanes, there ? k : 0,
-          [&](Index i) {
-            return Factors{from_a[i * of_a.along], from_b[i * of_b.along]};
-          },
+          [&](Index i) { return Factors{from_a[i * of_a.along], from_b[i * of_b.along]}; },
           [&](int each, Index, Factors v) { total[each] = fma_of(v.a, v.b, total[each]); });
       T product = join_all<Sum>(total);
       for (int mask = lanes / 2; mask > 0; mask /= 2) product += c.shuffle_xor(product, mask);

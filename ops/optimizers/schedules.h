@@ -71,8 +71,8 @@ class LearningRate {
  public:
   LearningRate(double lr) : parts_{{0, ConstantRate{lr}}} {}  // NOLINT: implicit, for `.lr = 1e-3`
   template <class T>
-  requires std::constructible_from<Rate, T> LearningRate(T rate)
-      : parts_{{0, Rate(rate)}} {}  // NOLINT: implicit, for `.lr = Cosine{}`
+    requires std::constructible_from<Rate, T>
+  LearningRate(T rate) : parts_{{0, Rate(rate)}} {}  // NOLINT: implicit, for `.lr = Cosine{}`
 
   /// The same before update `milestone`; from there on, what `next` gives at update - milestone:
   /// torch.optim.lr_scheduler.SequentialLR. Milestones rise.

@@ -260,8 +260,7 @@ TEST_CASE("what a body throws comes through") {
 TEST_CASE("shapes out of bounds") {
   BlockExecutor blocks;
   const auto run = [&](const KernelShape& shape) {
-    blocks.run(
-        "probe", shape, [](HostContext&) {}, kForward);
+    blocks.run("probe", shape, [](HostContext&) {}, kForward);
   };
   const std::string ours = "Metronome made a mistake of its own, please report it: ";
   CHECK_THROWS_WITH_AS(run({.blocks = 0}), (ours + "probe is launched on 0 blocks").c_str(),

@@ -400,7 +400,7 @@ TEST_CASE("sync_batch_norm on ranks is batch_norm with the whole batch") {
                 run(sync_batch_norm(), options(own, {Mode::train, Mode::evaluate}), target,
                     "batch_norm", whole.narrow(0, begin, 4), weights.narrow(0, begin, 4));
           }) == nothing(ranks));
-    const auto joined = [&](at::Tensor Result::*part) {
+    const auto joined = [&](at::Tensor Result::* part) {
       return at::cat({found[0].*part, found[1].*part});
     };
     CHECK(at::allclose(joined(&Result::y), one.y, 1e-11, 1e-12));
@@ -454,11 +454,8 @@ TEST_CASE("without ranks a graph of collectives is refused") {
 Value looped(Graph& g, const Layer& halt) {
   const Value x = g.input("x", f64, {2, 6}, {"net.cc", 1});
   return (x * g.parameter("one", {f64, {}}, ones()))
-      .loop(
-          [](Value h) {
-            return h * 1.5 + all_reduce(h * 0.1, ReduceOp::sum, {"net.cc", 3});
-          },
-          {"net.cc", 4})
+      .loop([](Value h) { return h * 1.5 + all_reduce(h * 0.1, ReduceOp::sum, {"net.cc", 3}); },
+            {"net.cc", 4})
       .until(halt, 9, {"net.cc", 5});
 }
 

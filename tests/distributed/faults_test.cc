@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr int kRanks = 3, kCulprit = 1, kStep = 5;
 
 double seconds(const std::string& file) {
-  struct stat found {};
+  struct stat found{};
   REQUIRE(::stat(file.c_str(), &found) == 0);
   return static_cast<double>(found.st_mtim.tv_sec) +
          static_cast<double>(found.st_mtim.tv_nsec) * 1e-9;

@@ -30,10 +30,10 @@ double always(const Value&) {
 double nan(const Value&) { return kNaN; }
 double infinity(const Value&) { return -kInfinity; }
 
-#define DATA_MISTAKE(...) \
-#__VA_ARGS__, [](Graph& g, const Value& h, const Value& stray) -> Value { \
-    (void)g;                                                            \
-    return __VA_ARGS__;                                                 \
+#define DATA_MISTAKE(...)                                                   \
+  #__VA_ARGS__, [](Graph& g, const Value& h, const Value& stray) -> Value { \
+    (void)g;                                                                \
+    return __VA_ARGS__;                                                     \
   }
 
 const std::array kDataMistakes = {

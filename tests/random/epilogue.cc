@@ -16,11 +16,12 @@ struct Loss {
   std::string_view text;
   Value (*make)(Graph& g, Value y, Value h);
 };
-#define LOSS(...)                                                   \
-  Loss {                                                            \
-#__VA_ARGS__, [](Graph & g, Value y, Value h)->Value{             \
-      (void)g, (void)h;                                               \
-      return __VA_ARGS__; } \
+#define LOSS(...)                                           \
+  Loss {                                                    \
+    #__VA_ARGS__, [](Graph& g, Value y, Value h) -> Value { \
+      (void)g, (void)h;                                     \
+      return __VA_ARGS__;                                   \
+    }                                                       \
   }
 
 Value target(Graph& g, const Value& y) { return g.input("target", f64, y.shape()); }
@@ -48,7 +49,7 @@ struct Chosen {
 };
 #define OPTIMIZER(...)                                      \
   Chosen {                                                  \
-#__VA_ARGS__, []() -> Optimizer { return __VA_ARGS__; } \
+    #__VA_ARGS__, []() -> Optimizer { return __VA_ARGS__; } \
   }
 
 // Their eps is large: where a gradient is zero but for rounding, Adam's usual one makes that noise

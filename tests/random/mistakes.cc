@@ -62,13 +62,13 @@ bool matrix(const Value& h, const Place&) { return h.rank() >= 2; }
 bool outermost(const Value& h, const Place&) { return current_path(h.emitter()).empty(); }
 bool steady(const Value&, const Place& place) { return !place.guarded && !place.repeated; }
 
-#define MISTAKE(...) \
-#__VA_ARGS__, [](Builder& b, const Step& s, const Term& t) -> Value {        \
-    Graph& g = b.graph();                                                                         \
-    const Value h = t.value;                                                                      \
-    const std::string name = "bad" + std::to_string(b.line_of(s));                                \
-    (void)g, (void)h;                                                                             \
-    return __VA_ARGS__;                                                                           \
+#define MISTAKE(...)                                                    \
+  #__VA_ARGS__, [](Builder& b, const Step& s, const Term& t) -> Value { \
+    Graph& g = b.graph();                                               \
+    const Value h = t.value;                                            \
+    const std::string name = "bad" + std::to_string(b.line_of(s));      \
+    (void)g, (void)h;                                                   \
+    return __VA_ARGS__;                                                 \
   }
 
 const std::array kMistakes = {
@@ -203,9 +203,7 @@ const std::array kMistakes = {
     Mistake{MISTAKE(h.slices(1, rowwise(nothing)))},
     Mistake{MISTAKE(h.scope("silent", nothing))},
     Mistake{MISTAKE(g.unroll(2, g.state(name, h.type()),
-                             [](Value v, int) {
-                               return Unrolled{v, Value()};
-                             })[0])},
+                             [](Value v, int) { return Unrolled{v, Value()}; })[0])},
     // verbs
     Mistake{MISTAKE(h.repeat(-1, linear(2)))},
     Mistake{MISTAKE(h.repeat(kHuge, linear(2)))},
@@ -245,14 +243,9 @@ const std::array kMistakes = {
     Mistake{MISTAKE(h + dropped(tanh(h)).cast(f64))},
     Mistake{MISTAKE(h + balance_loss(tanh(h)))},
     Mistake{MISTAKE(unrolled(g, name, h, 0))},
-    Mistake{MISTAKE(g.unroll(2, h,
-                             [](Value v, int) {
-                               return Unrolled{v, v};
-                             })[0])},
+    Mistake{MISTAKE(g.unroll(2, h, [](Value v, int) { return Unrolled{v, v}; })[0])},
     Mistake{MISTAKE(g.unroll(2, g.state(name, h.type()),
-                             [](Value v, int) {
-                               return Unrolled{twice(v), v};
-                             })[0])},
+                             [](Value v, int) { return Unrolled{twice(v), v}; })[0])},
     Mistake{MISTAKE(h.scope("a/b", tanh))},
     Mistake{MISTAKE(h.scope("", tanh))},
     Mistake{MISTAKE(h * iterations(tanh(h)).cast(f64))},

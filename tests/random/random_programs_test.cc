@@ -52,8 +52,8 @@ Tally for_seeds(std::uint32_t least, std::chrono::seconds time, Kind kind) {
   return judged;
 }
 
-/// The seconds for programs that compute: fewer for those programs that run this test once more with
-/// another choice of kernels or passes, each from a seed of its own (tests/BUILD.bazel).
+/// The seconds for programs that compute: fewer for those programs that run this test once more
+/// with another choice of kernels or passes, each from a seed of its own (tests/BUILD.bazel).
 std::chrono::seconds time_to_compute() {
   return std::chrono::seconds(std::getenv("METRONOME_RERUN") == nullptr ? 15 : 5);
 }

@@ -67,11 +67,11 @@ std::vector<std::int64_t> reversed(std::int64_t rank) {
   return axes;
 }
 
-#define ROW(...) \
-#__VA_ARGS__, [](Graph& g, Value h, Value v, const Numbers& numbers) -> Value {  \
-    [[maybe_unused]] const auto& [a, b, n, c, name] = numbers;                                    \
-    (void)g, (void)h, (void)v;                                                                    \
-    return __VA_ARGS__;                                                                           \
+#define ROW(...)                                                                  \
+  #__VA_ARGS__, [](Graph& g, Value h, Value v, const Numbers& numbers) -> Value { \
+    [[maybe_unused]] const auto& [a, b, n, c, name] = numbers;                    \
+    (void)g, (void)h, (void)v;                                                    \
+    return __VA_ARGS__;                                                           \
   }
 
 constexpr auto kAlike = Row::Operand::alike;

@@ -106,9 +106,9 @@ class Grouper {
   bool can_stand_for(const RegionParts& parts, std::int32_t opened, std::size_t others) const {
     return parts.size() == 1 && parts[0].task < 0 &&
            others + parts[0].bodies.size() <= CudaDriver::kMostCases &&
-           std::ranges::all_of(parts[0].bodies, [&](const Body& body) {
-             return computed_before(body.guard, opened);
-           });
+           std::ranges::all_of(
+               parts[0].bodies,
+               [&](const Body& body) { return computed_before(body.guard, opened); });
   }
 
   /// The first ready task of the region's own.

@@ -172,8 +172,7 @@ void pack_block(const Row& row, std::int64_t k, float* out, std::int64_t width) 
   std::int64_t p = 0;
   for (; p + 4 <= k; p += 4) {
     S::Reg columns[4];
-    transpose_columns(
-        row, [p](const float* x) { return _mm_loadu_ps(x + p); }, columns);
+    transpose_columns(row, [p](const float* x) { return _mm_loadu_ps(x + p); }, columns);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) S::store(out + (p + i) * width, columns[i]);
   }

@@ -52,15 +52,14 @@ TEST_CASE("what divides by a norm") {
                                  const Values& in) { return cosine_similarity(in[0], in[1], 0); },
                   .operands = {{1e25, 1e25}, {1e-25, 0}},
                   .value = {0.70710678 * 1e-25 / 1e-8}}) == "");  // the least size is 1e-8
-  CHECK(
-      wrong_at(
-          {.function =
-               [](Graph& g, const Values& in) {
-                 const Value alike = g.constant({1}, {f32, {1}});
-                 return cosine_embedding_loss(in[0].reshape({1, 2}), in[1].reshape({1, 2}), alike);
-               },
-           .operands = {{1e25, 1e25}, {1e22, 0}},
-           .value = {1 - 0.70710678}}) == "");
+  CHECK(wrong_at({.function =
+                      [](Graph& g, const Values& in) {
+                        const Value alike = g.constant({1}, {f32, {1}});
+                        return cosine_embedding_loss(in[0].reshape({1, 2}), in[1].reshape({1, 2}),
+                                                     alike);
+                      },
+                  .operands = {{1e25, 1e25}, {1e22, 0}},
+                  .value = {1 - 0.70710678}}) == "");
   CHECK(wrong_at({.function = [](Graph&, const Values& in) { return stddev(in[0]); },
                   .operands = {{1e20, -1e20, 0}},
                   .value = {1e20},

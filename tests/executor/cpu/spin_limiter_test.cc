@@ -110,8 +110,7 @@ TEST_CASE("threads sleep soon while they wait for cores, and spin again after it
 
 TEST_CASE("teams of fewer threads than cores sleep soon, too" * doctest::skip(one_core)) {
   const int cores = omp_get_num_procs();
-  SpinLimiter limiter(
-      1, [] { return 0.9; }, 20ms);
+  SpinLimiter limiter(1, [] { return 0.9; }, 20ms);
   REQUIRE(comes_to(limiter, true));
   CHECK(milliseconds_spun(cores) < 0.3);
 }

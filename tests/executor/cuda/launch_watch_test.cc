@@ -121,7 +121,9 @@ TEST_CASE("without it a launch that hangs is warned of, once") {
 TEST_CASE("a launch that comes back is no matter") {
   const tests::Logged logged;
   const auto begin = std::chrono::steady_clock::now();
-  { const LaunchWatch comes("the form"); }
+  {
+    const LaunchWatch comes("the form");
+  }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(4));
   CHECK(logged.text() == "");
 }

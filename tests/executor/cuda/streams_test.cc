@@ -144,9 +144,9 @@ TEST_CASE("random work: every order is kept, and by no event that could be left 
     };
     for (std::size_t i = 0; i < after.size(); ++i) {
       REQUIRE(plan.stream[i] < plan.streams);
-      check_waits([&](executor::program::StreamPlan & p) -> auto& { return p.waits[i]; });
+      check_waits([&](executor::program::StreamPlan& p) -> auto& { return p.waits[i]; });
     }
-    check_waits([](executor::program::StreamPlan & p) -> auto& { return p.joins; });
+    check_waits([](executor::program::StreamPlan& p) -> auto& { return p.joins; });
     REQUIRE(recorded == plan.recorded);
     REQUIRE(start_recorded == plan.start_recorded);
   }

@@ -302,9 +302,8 @@ TEST_CASE("graphs that train together keep equal averages") {
   Net a(5), b(7);
   a.g.average("linear", {.decay = 0.9}, at_line(3));
   b.g.average("linear", {.decay = 0.8}, at_line(4));
-  const std::string text = tests::error_of<GraphError>([&] {
-    compile({&a.g, &b.g}, cpu_replay(), plain_options());
-  });
+  const std::string text =
+      tests::error_of<GraphError>([&] { compile({&a.g, &b.g}, cpu_replay(), plain_options()); });
   CAPTURE(text);
   CHECK(text.find("with decay=0.9 bias_correction") != text.npos);
   CHECK(text.find("with decay=0.8 bias_correction") != text.npos);

@@ -174,9 +174,7 @@ TEST_CASE("a choice of a graph that is not there is refused") {
         "graph \"explore\": the value that is to choose the graph is absent; compiled are "
         "\"explore\", \"policy\", \"value\"");
   Executable trained = compile({{&agent.policy, {train, evaluate}}, {&agent.explore, {evaluate}}});
-  CHECK(error_of<RunError>([&] {
-          trained.run({{"obs", observed()}}, {.graph = "explore"});
-        }) ==
+  CHECK(error_of<RunError>([&] { trained.run({{"obs", observed()}}, {.graph = "explore"}); }) ==
         "graph \"policy\": graph \"explore\" is chosen, but compiled to train are \"policy\"");
   CHECK(error_of<RunError>([&] {
           step.evaluate({{"noise", at::zeros({1, 1}, at::kDouble)}}, {.graph = "policy"});

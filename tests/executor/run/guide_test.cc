@@ -87,9 +87,8 @@ TEST_CASE("a layer makes parameters of its own, in a loop and shared too") {
   CHECK(g.parameters().back().path == "shared_2/linear/bias");
   h.scope("encoder", mt::shared(mt::linear(2)));
   CHECK(g.parameters().back().path == "encoder/shared/linear/bias");
-  h.scope("by hand", [&](mt::Value v) {
-    return v * g.parameter("factor", {mt::f32, {8}}, mt::ones());
-  });
+  h.scope("by hand",
+          [&](mt::Value v) { return v * g.parameter("factor", {mt::f32, {8}}, mt::ones()); });
   CHECK(g.parameters().back().path == "by hand/factor");
   g.validate();
 }

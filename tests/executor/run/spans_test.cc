@@ -72,9 +72,8 @@ TEST_CASE("wrong spans") {
   const auto run = [&](const Tensor& x) {
     return error_of<RunError>([&] { step.run({{"x", x}}); });
   };
-  CHECK(error_of<RunError>([&] {
-          from_span(five, {2, 3});
-        }) == "a tensor f32[2, 3] has 6 numbers, but 5 are given");
+  CHECK(error_of<RunError>([&] { from_span(five, {2, 3}); }) ==
+        "a tensor f32[2, 3] has 6 numbers, but 5 are given");
   CHECK(run(from_span(five, {5})) ==
         "graph \"scaled\": feed of \"x\": requires f32[2, 3], but the tensor is f32[5]");
   CHECK(run(from_span(six, {2, 3})) ==

@@ -42,12 +42,8 @@ TEST_CASE("tensors that are fed in another form") {
   const std::function<at::Tensor(const at::Tensor&)> taken[] = {
       [](const at::Tensor& tensor) { return tensor.to(at::kFloat); },
       [](const at::Tensor& tensor) { return tensor.to(at::kFloat); },
-      [](const at::Tensor& tensor) {
-        return tensor.permute({1, 0});
-      },
-      [](const at::Tensor& tensor) {
-        return tensor.permute({1, 0}).to(at::kFloat);
-      },
+      [](const at::Tensor& tensor) { return tensor.permute({1, 0}); },
+      [](const at::Tensor& tensor) { return tensor.permute({1, 0}).to(at::kFloat); },
       [](const at::Tensor& tensor) { return tensor.to_dense(); },
   };
   const Doubled doubled;
@@ -65,9 +61,8 @@ TEST_CASE("an input that is fed twice: give each input once") {
   const Doubled doubled;
   Executable step = compiled(doubled.g);
   const at::Tensor a = f32_ones({3, 2}), b = a * 2.0;
-  CHECK(error_of([&] {
-          step.run({{"x", a}, {doubled.x, b}});
-        }).ends_with("; give each input once"));
+  CHECK(
+      error_of([&] { step.run({{"x", a}, {doubled.x, b}}); }).ends_with("; give each input once"));
   step.run({{"x", b}});
   CHECK(step.read("y").sum().item<double>() == 24);
 }
@@ -75,9 +70,7 @@ TEST_CASE("an input that is fed twice: give each input once") {
 TEST_CASE("a batch of another size: a graph for each size") {
   const Doubled three, five({5, 2});
   Executable one = compiled(three.g);
-  CHECK(error_of([&] {
-          one.run({{"x", f32_ones({5, 2})}});
-        })
+  CHECK(error_of([&] { one.run({{"x", f32_ones({5, 2})}}); })
             .ends_with("; for batches of several sizes declare the graph once for each size and "
                        "compile them together: compile({&a, &b})"));
   Executable both = compile({&three.g, &five.g}, cpu_replay(), plain_options());
@@ -115,9 +108,7 @@ TEST_CASE("a batch of no declared shape: pad to the nearest, feed it in parts, o
 TEST_CASE("feeds that fit several graphs: a value says which, or the option `graph`") {
   const Doubled a({2}, "a"), b({2}, "b");
   Executable step = compile({&a.g, &b.g}, cpu_replay(), plain_options());
-  CHECK(names_way_out(error_of([&] {
-                        step.run({{"x", f32_ones({2})}});
-                      }),
+  CHECK(names_way_out(error_of([&] { step.run({{"x", f32_ones({2})}}); }),
                       "feed a value of the graph that is meant in place of a name, or give a "
                       "value or the name of it as the option `graph`"));
   step.run({{b.x, f32_ones({2})}});
@@ -298,11 +289,15 @@ TEST_CASE("a NaN that is read: CompileOptions::watch tells of the node that made
 TEST_CASE("a folder or a port that a monitor cannot have") {
   const TemporaryFolder temporary;
   const std::string run = temporary.file("run"), other = temporary.file("other");
-  { Monitor(run).scalar("loss", 1, 2); }
+  {
+    Monitor(run).scalar("loss", 1, 2);
+  }
   CHECK(error_of([&] {
           Monitor again(run);
         }).ends_with(": name another folder for a new run, or resume this one"));
-  { Monitor(other).scalar("loss", 1, 2); }
+  {
+    Monitor(other).scalar("loss", 1, 2);
+  }
   Monitor resumed(run, {.first_step = 2});
   resumed.scalar("loss", 2, 1);
   CHECK(

@@ -73,9 +73,7 @@ TEST_CASE("graphs that differ in their storages") {
     if (g != &same) g->minimize(mean(square(y)), Adam{});
     if (g == &same) g->output("y", y);
   }
-  CHECK(names_way_out(error_of([&] {
-                        compile({&large, &small}, cpu_replay(), plain_options());
-                      }),
+  CHECK(names_way_out(error_of([&] { compile({&large, &small}, cpu_replay(), plain_options()); }),
                       "a graph that only evaluates may lack some: {&graph, {mt::evaluate}}; what "
                       "two models share goes from one to the other by get and set"));
   const at::Tensor batch = at::linspace(-1, 1, 12, at::kDouble).reshape({4, 3});
@@ -155,9 +153,7 @@ TEST_CASE("options") {
       {"; give mt::train, mt::evaluate or both",
        [](CompileOptions& o) { o.modes = {}; },
        {[](CompileOptions& o) { o.modes = {train}; },
-        [](CompileOptions& o) {
-          o.modes = {train, evaluate};
-        }}},
+        [](CompileOptions& o) { o.modes = {train, evaluate}; }}},
       {"; name paths as Graph::print shows them",
        [](CompileOptions& o) { o.recompute = {"doubled"}; },
        {[](CompileOptions& o) { o.recompute = {"mul"}; }}},

@@ -43,18 +43,14 @@ TEST_CASE("loops, branches and states") {
        },
        {4, 8, 12, 16}},
       {"reduce it, as with mt::argmax, or cast it",
-       [](Graph& g) {
-         four(g).choose(same, {same, same, same, twice});
-       },
+       [](Graph& g) { four(g).choose(same, {same, same, same, twice}); },
        [](Graph& g) {
          const Layer largest = [](Value h) { return argmax(h); };
          g.output("y", four(g).choose(largest, {same, same, same, twice}));
        },
        {2, 4, 6, 8}},
       {"reduce it, as with mt::argmax, or cast it",
-       [](Graph& g) {
-         four(g).choose([](Value h) { return mean(h); }, {same, same, twice});
-       },
+       [](Graph& g) { four(g).choose([](Value h) { return mean(h); }, {same, same, twice}); },
        [](Graph& g) {
          const Layer rounded = [](Value h) { return mean(h).cast(i32); };
          g.output("y", four(g).choose(rounded, {same, same, twice}));
@@ -125,9 +121,8 @@ TEST_CASE("loops, branches and states") {
        {2}},
       {"where the state is all there is, give it twice: {next, next}",
        [](Graph& g) {
-         g.unroll(2, g.state("h", {f32, {}}, ones()), [](Value h, int) {
-           return Unrolled{h * 2.0, {}};
-         });
+         g.unroll(2, g.state("h", {f32, {}}, ones()),
+                  [](Value h, int) { return Unrolled{h * 2.0, {}}; });
        },
        [](Graph& g) {
          const Values outputs =
@@ -139,12 +134,8 @@ TEST_CASE("loops, branches and states") {
        },
        {4}},
       {"use Graph::parameter or an input for what no step changes",
-       [](Graph& g) {
-         g.output("y", four(g) * g.state("w", {f32, {}}, constant(2)));
-       },
-       [](Graph& g) {
-         g.output("y", four(g) * g.parameter("w", {f32, {}}, constant(2)));
-       },
+       [](Graph& g) { g.output("y", four(g) * g.state("w", {f32, {}}, constant(2))); },
+       [](Graph& g) { g.output("y", four(g) * g.parameter("w", {f32, {}}, constant(2))); },
        {2, 4, 6, 8}},
   };
   for (const WayOut& row : rows) tests::check(row);
@@ -162,12 +153,8 @@ TEST_CASE("names, paths and types of storages") {
   const char* const renamed = "give it another name, or a scope";
   const WayOut rows[] = {
       {"give it another name, or its scope",
-       [](Graph& g) {
-         g.output("y", g.parameter("optimizer", {f32, {}}, ones()));
-       },
-       [](Graph& g) {
-         g.output("y", g.parameter("optimizers", {f32, {}}, ones()));
-       },
+       [](Graph& g) { g.output("y", g.parameter("optimizer", {f32, {}}, ones())); },
+       [](Graph& g) { g.output("y", g.parameter("optimizers", {f32, {}}, ones())); },
        {1}},
       {"give it another name, or its scope",
        [](Graph& g) { g.output("y", six(g).scope("optimizer", linear(1))); },
@@ -178,17 +165,11 @@ TEST_CASE("names, paths and types of storages") {
        [](Graph& g) { g.output("y", six(g).scope("averages", linear(1)) * 0.0); },
        {0, 0}},
       {renamed,
-       [](Graph& g) {
-         g.output("y", g.parameter("seed", {f32, {}}, ones()));
-       },
-       [](Graph& g) {
-         g.output("y", g.parameter("seeds", {f32, {}}, ones()));
-       },
+       [](Graph& g) { g.output("y", g.parameter("seed", {f32, {}}, ones())); },
+       [](Graph& g) { g.output("y", g.parameter("seeds", {f32, {}}, ones())); },
        {1}},
       {renamed,
-       [](Graph& g) {
-         g.output("y", g.parameter("__metadata__", {f32, {}}, ones()));
-       },
+       [](Graph& g) { g.output("y", g.parameter("__metadata__", {f32, {}}, ones())); },
        [](Graph& g) {
          g.output("y", four(g).scope("file", [&](Value h) {
            return h + g.parameter("__metadata__", {f32, {}}, ones());
@@ -209,12 +190,8 @@ TEST_CASE("names, paths and types of storages") {
        },
        {3}},
       {"keep it in f32 and cast what reads it: g.parameter(...).cast(mt::bf16)",
-       [](Graph& g) {
-         g.output("y", g.parameter("w", {bf16, {2}}, constant(1.5)));
-       },
-       [](Graph& g) {
-         g.output("y", g.parameter("w", {f32, {2}}, constant(1.5)).cast(bf16));
-       },
+       [](Graph& g) { g.output("y", g.parameter("w", {bf16, {2}}, constant(1.5))); },
+       [](Graph& g) { g.output("y", g.parameter("w", {f32, {2}}, constant(1.5)).cast(bf16)); },
        {1.5, 1.5}},
       {"inputs of one shape at each use of shared weights",
        [](Graph& g) {

@@ -81,9 +81,7 @@ TEST_CASE("element types: what is cast or compared is computed with") {
        [](Graph& g) { g.output("y", four(g, i64).through(embedding(5, 2)) * 0.0); },
        std::vector<double>(8, 0.0)},
       {"cast it: index.cast(mt::i64)",
-       [](Graph& g) {
-         gather(four(g), 0, g.constant({3, 0}, {f32, {2}}));
-       },
+       [](Graph& g) { gather(four(g), 0, g.constant({3, 0}, {f32, {2}})); },
        [](Graph& g) {
          g.output("y", gather(four(g), 0, g.constant({3, 0}, {f32, {2}}).cast(i64)));
        },
@@ -100,17 +98,11 @@ TEST_CASE("element types: what is cast or compared is computed with") {
        },
        {2.5, 3.5, 4.5, 2.5, 3.5, 4.5}},
       {"compare it: mt::not_equal(x, 0)",
-       [](Graph& g) {
-         logical_not(g.constant({0, 2}, {f32, {2}}));
-       },
-       [](Graph& g) {
-         g.output("y", logical_not(not_equal(g.constant({0, 2}, {f32, {2}}), 0)));
-       },
+       [](Graph& g) { logical_not(g.constant({0, 2}, {f32, {2}})); },
+       [](Graph& g) { g.output("y", logical_not(not_equal(g.constant({0, 2}, {f32, {2}}), 0))); },
        {1, 0}},
       {"compare it: mt::not_equal(x, 0)",
-       [](Graph& g) {
-         where(g.constant({0, 2, 0, 1}, {i32, {4}}), four(g), 7.0);
-       },
+       [](Graph& g) { where(g.constant({0, 2, 0, 1}, {i32, {4}}), four(g), 7.0); },
        [](Graph& g) {
          const Value x = g.constant({0, 2, 0, 1}, {i32, {4}});
          g.output("y", where(not_equal(x, 0), four(g), 7.0));
@@ -156,12 +148,8 @@ TEST_CASE("numbers beside values") {
        [](Graph& g) { g.output("y", where(four(g) > 2.0, g.constant(2, f32), 3.0)); },
        {3, 3, 2, 2}},
       {"g.seed(), g.replay()",
-       [](Graph& g) {
-         apply(Dropout{0.0}, {g.constant(1, f32), g.replay(), four(g)}, {});
-       },
-       [](Graph& g) {
-         g.output("y", apply(Dropout{0.0}, {g.seed(), g.replay(), four(g)}, {}));
-       },
+       [](Graph& g) { apply(Dropout{0.0}, {g.constant(1, f32), g.replay(), four(g)}, {}); },
+       [](Graph& g) { g.output("y", apply(Dropout{0.0}, {g.seed(), g.replay(), four(g)}, {})); },
        {1, 2, 3, 4}},
   };
   for (const WayOut& row : rows) tests::check(row);
@@ -218,9 +206,7 @@ TEST_CASE("shapes") {
        },
        {4, 10}},
       {"reshape one: target.reshape({4})",
-       [](Graph& g) {
-         mse_loss(four(g), four(g).reshape({4, 1}));
-       },
+       [](Graph& g) { mse_loss(four(g), four(g).reshape({4, 1})); },
        [](Graph& g) {
          const Value target = four(g).reshape({4, 1});
          g.output("y", mse_loss(four(g), target.reshape({4})));
@@ -234,9 +220,7 @@ TEST_CASE("shapes") {
        },
        {1}},
       {"for a dropout behind the last layer: through(mt::dropout(p))",
-       [](Graph& g) {
-         six(g).reshape({2, 1, 3}).through(gru(2, {.dropout = 1.0}));
-       },
+       [](Graph& g) { six(g).reshape({2, 1, 3}).through(gru(2, {.dropout = 1.0})); },
        [](Graph& g) {
          g.output("y", six(g).reshape({2, 1, 3}).through(gru(2)).through(dropout(1.0)));
        },
@@ -252,18 +236,14 @@ constexpr double kLogOf2 = 0.6931471805599453;
 TEST_CASE("targets of classes") {
   const WayOut rows[] = {
       {"give the index of each row's class: mt::argmax(targets)",
-       [](Graph& g) {
-         cross_entropy_loss(logits(g), g.constant({1, 0, 0, 1}, {f32, {2, 2}}));
-       },
+       [](Graph& g) { cross_entropy_loss(logits(g), g.constant({1, 0, 0, 1}, {f32, {2, 2}})); },
        [](Graph& g) {
          const Value targets = g.constant({1, 0, 0, 1}, {f32, {2, 2}});
          g.output("y", cross_entropy_loss(logits(g), argmax(targets)));
        },
        {kLogOf2}},
       {"cast them: targets.cast(mt::i64)",
-       [](Graph& g) {
-         cross_entropy_loss(logits(g), g.constant({1, 0}, {i32, {2}}));
-       },
+       [](Graph& g) { cross_entropy_loss(logits(g), g.constant({1, 0}, {i32, {2}})); },
        [](Graph& g) {
          const Value targets = g.constant({1, 0}, {i32, {2}});
          g.output("y", cross_entropy_loss(logits(g), targets.cast(i64)));

@@ -92,14 +92,10 @@ TEST_CASE("a device's step is recorded without a device") {
 TEST_CASE("what is fed and set has its element, and no other is taken") {
   const Moves m;
   Executable step = compile(m.g, cpu_replay(), plain_options());
-  CHECK(error_of<RunError>([&] {
-          step.run({{m.x, at::zeros({4, 6}, at::kHalf)}});
-        }) ==
+  CHECK(error_of<RunError>([&] { step.run({{m.x, at::zeros({4, 6}, at::kHalf)}}); }) ==
         "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f16[4, 6]; give "
         "tensor.to(at::kBFloat16)");
-  CHECK(error_of<RunError>([&] {
-          step.run({{m.x, at::zeros({4, 6}, at::kFloat)}});
-        }) ==
+  CHECK(error_of<RunError>([&] { step.run({{m.x, at::zeros({4, 6}, at::kFloat)}}); }) ==
         "graph \"moves\": feed of \"x\": requires bf16[4, 6], but the tensor is f32[4, 6]; give "
         "tensor.to(at::kBFloat16)");
   CHECK(error_of<RunError>([&] { step.set("b", at::zeros({6}, at::kBFloat16)); }) ==

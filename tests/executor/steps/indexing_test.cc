@@ -85,9 +85,7 @@ TEST_CASE("value and gradient are libtorch's: by index") {
       [](const at::Tensor& x, const at::Tensor& i) { return at::index_select(x, 1, i); });
   check_agrees(
       "index_select, middle", list,
-      [](Value x, Value i) {
-        return index_select(x.reshape({2, 5, 2}), 1, i);
-      },
+      [](Value x, Value i) { return index_select(x.reshape({2, 5, 2}), 1, i); },
       [](const at::Tensor& x, const at::Tensor& i) {
         return at::index_select(x.reshape({2, 5, 2}), 1, i);
       });
@@ -102,8 +100,7 @@ TEST_CASE("value and gradient are libtorch's: in order, along an axis, where a m
         [&](const at::Tensor& x, const at::Tensor&) { return theirs(x); });
   };
   using T = const at::Tensor&;
-  check(
-      "sort", [](Value x) { return sort(x).values; }, [](T x) { return std::get<0>(x.sort()); });
+  check("sort", [](Value x) { return sort(x).values; }, [](T x) { return std::get<0>(x.sort()); });
   check(
       "sort, descending", [](Value x) { return sort(x, 0, true).values; },
       [](T x) { return std::get<0>(x.sort(0, true)); });
@@ -116,26 +113,18 @@ TEST_CASE("value and gradient are libtorch's: in order, along an axis, where a m
   check(
       "by argsort", [](Value x) { return gather(square(x), 0, argsort(x, 0)); },
       [](T x) { return at::gather(x.square(), 0, x.argsort(std::int64_t{0})); });
-  check(
-      "cumsum", [](Value x) { return cumsum(x, -1); }, [](T x) { return x.cumsum(1); });
+  check("cumsum", [](Value x) { return cumsum(x, -1); }, [](T x) { return x.cumsum(1); });
   check(
       "cumsum, from behind", [](Value x) { return cumsum(x, 0, {.reverse = true}); },
       [](T x) { return x.flip(0).cumsum(0).flip(0); });
   check(
       "cumsum, exclusive", [](Value x) { return cumsum(x, 0, {.exclusive = true}); },
       [](T x) { return x.cumsum(0) - x; });
+  check("flip", [](Value x) { return flip(x, {-1}) * x; }, [](T x) { return x.flip(1) * x; });
   check(
-      "flip", [](Value x) { return flip(x, {-1}) * x; }, [](T x) { return x.flip(1) * x; });
-  check(
-      "flip, both axes",
-      [](Value x) {
-        return flip(x, {0, 1}) * x;
-      },
-      [](T x) {
-        return x.flip({0, 1}) * x;
-      });
-  check(
-      "flip, no axis", [](Value x) { return flip(x, {}); }, [](T x) { return x * 1; });
+      "flip, both axes", [](Value x) { return flip(x, {0, 1}) * x; },
+      [](T x) { return x.flip({0, 1}) * x; });
+  check("flip, no axis", [](Value x) { return flip(x, {}); }, [](T x) { return x * 1; });
   for (const std::int64_t shift : {-7, -1, 0, 2, 5, 13}) {
     check(
         "roll", [=](Value x) { return roll(x, shift, 1) * x; },

@@ -400,14 +400,12 @@ TEST_CASE("a body, a condition, a branch or a selector that gives nothing") {
   CHECK(mistake_of([&](Graph& g, Value x) {
           x.choose(g.input("which", bool_, {}, at(2)), {same, nothing}, at(7));
         }) == blames_layer("choose/1"));
-  CHECK(mistake_of([&](Graph&, Value x) {
-          x.choose(nothing, {same, same}, at(7));
-        }) == blames_layer("choose/selector"));
-  CHECK(mistake_of([&](Graph&, Value x) {
-          x.choose(Value(), {same, same}, at(7));
-        }) == "tower.cc:7: choose cannot take the selector\n" + operand +
-                  "  operand 1  absent\n"
-                  "  requires   a selector that is a value, but it is an absent one");
+  CHECK(mistake_of([&](Graph&, Value x) { x.choose(nothing, {same, same}, at(7)); }) ==
+        blames_layer("choose/selector"));
+  CHECK(mistake_of([&](Graph&, Value x) { x.choose(Value(), {same, same}, at(7)); }) ==
+        "tower.cc:7: choose cannot take the selector\n" + operand +
+            "  operand 1  absent\n"
+            "  requires   a selector that is a value, but it is an absent one");
   CHECK(mistake_of([&](Graph&, Value x) {
           loop({x}, [](const Values&) { return Values(1); }).times(2, at(7));
         }) == "tower.cc:7: loop cannot feed its body's result back\n" + operand +
@@ -502,9 +500,7 @@ TEST_CASE("a choice that cannot be") {
         "  operand 0  f32[4]  \"x\"              tower.cc:1\n"
         "  operand 1  f32[2]  \"choose/1/head\"  tower.cc:5\n"
         "  requires   branches of one type, but branch 0 gives f32[4] and branch 1 f32[2]");
-  CHECK(mistake_of([](Graph&, Value x) {
-          x.choose(x, {same, same}, at(7));
-        }) ==
+  CHECK(mistake_of([](Graph&, Value x) { x.choose(x, {same, same}, at(7)); }) ==
         "tower.cc:7: choose cannot take the selector\n"
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  operand 1  f32[4]  \"x\"  tower.cc:1\n"

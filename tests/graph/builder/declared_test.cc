@@ -26,14 +26,10 @@ TEST_CASE("sizes that no memory has") {
         "tower.cc:1: parameter \"w\" cannot be made\n"
         "  requires   a value of at most 128 TiB, 140737488355328 bytes, but "
         "f64[1073741824, 0, 1073741824, 1073741824] takes 9.9e+27");
-  CHECK(mistake_of([](Graph& g) {
-          g.constant({1, 2}, Type{f32, {-2, -1}}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.constant({1, 2}, Type{f32, {-2, -1}}, at(1)); }) ==
         "tower.cc:1: constant cannot be made\n"
         "  requires   sizes of 0 or more, but [-2, -1]");
-  CHECK(mistake_of([](Graph& g) {
-          apply(Blend{{bool_, {huge, 4}}}, {vector(g)}, at(2));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { apply(Blend{{bool_, {huge, 4}}}, {vector(g)}, at(2)); }) ==
         "tower.cc:2: blend cannot join the graph as \"blend\"\n"
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   a value of at most 128 TiB, 140737488355328 bytes, but "
@@ -64,9 +60,8 @@ TEST_CASE("numbers that an element type cannot hold") {
   CHECK(constant(NAN, i32) == begin + "a whole number that i32 can hold, but nan");
   CHECK(constant(2, bool_) == begin + "0 or 1 for bool, but 2");
   CHECK(constant(1e300, f32) == begin + "a number that f32 can hold, but 1e+300");
-  CHECK(mistake_of([](Graph& g) {
-          g.constant({1, 2.5}, Type{i32, {2}}, at(1));
-        }) == begin + "a whole number that i32 can hold, but 2.5, which is number 1");
+  CHECK(mistake_of([](Graph& g) { g.constant({1, 2.5}, Type{i32, {2}}, at(1)); }) ==
+        begin + "a whole number that i32 can hold, but 2.5, which is number 1");
   CHECK(mistakes([](Graph& g) {
           g.constant(-2147483648.0, i32);
           g.constant(-INFINITY, f32);
@@ -132,8 +127,7 @@ TEST_CASE("paths that are Metronome's own") {
         "  requires   a path of its own, but checkpoints keep \"__metadata__\" for themselves\n"
         "  way out    give it another name, or a scope");
   CHECK(mistake_of([](Graph& g) {
-          vector(g).scope(
-              "optimizer", [](Value h) { return scale(h, 2); }, at(2));
+          vector(g).scope("optimizer", [](Value h) { return scale(h, 2); }, at(2));
         }) ==
         "tower.cc:2: scope(\"optimizer\") cannot be opened\n"
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"

@@ -40,9 +40,7 @@ TEST_CASE("states are fed once, with their own type") {
 }
 
 TEST_CASE("a state may not be named as that of another graph is") {
-  CHECK(mistake_of([](Graph& g) {
-          g.state("h[2]", Type{f32, {}}, {}, at(3));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.state("h[2]", Type{f32, {}}, {}, at(3)); }) ==
         "tower.cc:3: state \"h[2]\" cannot be made\n"
         "  requires   a name that does not end with ']', as that of another graph's state of "
         "another shape does: \"h[1, 64]\"");
@@ -97,10 +95,7 @@ TEST_CASE("unroll") {
   CHECK(mistake_of([&](Graph& g) {
           const Values ys = g.unroll(
               std::int64_t{1} << 62, g.state("s", scalar, {}, at(1)),
-              [](Value h, int) {
-                return Unrolled{h, h};
-              },
-              at(2));
+              [](Value h, int) { return Unrolled{h, h}; }, at(2));
           CHECK(ys.size() == 1'000'000);
         }) ==
         "tower.cc:2: unroll cannot run 4611686018427387904 steps\n"
@@ -115,10 +110,7 @@ TEST_CASE("unroll") {
   CHECK(mistake_of([&](Graph& g) {
           g.unroll(
               2, g.state("s", scalar, {}, at(1)),
-              [&](Value h, int) {
-                return Unrolled{plus(h, vector(g), at(3)), h};
-              },
-              at(2));
+              [&](Value h, int) { return Unrolled{plus(h, vector(g), at(3)), h}; }, at(2));
         }) ==
         "tower.cc:3: plus cannot join the graph as \"unroll/0/plus\"\n"
         "  operand 0  f32[]   \"s\"  tower.cc:1\n"

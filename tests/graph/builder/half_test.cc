@@ -67,17 +67,13 @@ TEST_CASE("inputs, states, buffers and constants may be of two bytes") {
           const Buffer b = g.buffer("b", Type{f16, {2}}, {}, at(4));
           g.assign(b, g.constant({1, 65519}, Type{f16, {2}}, at(5)), at(6));
         }).empty());
-  CHECK(mistake_of([](Graph& g) {
-          g.constant({1, 65520}, Type{f16, {2}}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.constant({1, 65520}, Type{f16, {2}}, at(1)); }) ==
         "tower.cc:1: constant cannot be made\n"
         "  requires   a number that f16 can hold, but 65520, which is number 1");
 }
 
 TEST_CASE("parameters stay in f32") {
-  CHECK(mistake_of([](Graph& g) {
-          g.parameter("w", Type{bf16, {4, 3}}, {}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.parameter("w", Type{bf16, {4, 3}}, {}, at(1)); }) ==
         "tower.cc:1: parameter \"w\" cannot be made\n"
         "  requires   a parameter of f32 or f64, which small updates change, but bf16[4, 3]\n"
         "  way out    keep it in f32 and cast what reads it: g.parameter(...).cast(mt::bf16)");

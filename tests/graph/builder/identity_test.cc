@@ -42,9 +42,8 @@ TEST_CASE("verbs on a value whose graph was destroyed throw, with the caller's l
   CHECK(error_of<GraphError>([&] { x.named("n", at(7)); }) == here);
   CHECK(error_of<GraphError>([&] { x.scope("s", same, at(7)); }) == here);
   CHECK(error_of<GraphError>([&] { stop_gradient(x, at(7)); }) == here);
-  CHECK(error_of<GraphError>([&] {
-          Branches({x, x}).merge([](const Values& v) { return v[0]; }, at(7));
-        }) == here);
+  CHECK(error_of<GraphError>(
+            [&] { Branches({x, x}).merge([](const Values& v) { return v[0]; }, at(7)); }) == here);
   // These calls take no line.
   CHECK(error_of<GraphError>([&] { x.type(); }) == kDestroyed);
   CHECK(error_of<GraphError>([&] { x.node(); }) == kDestroyed);
@@ -86,12 +85,7 @@ TEST_CASE("values stay with a graph that is moved, and the one moved from refuse
   CHECK(error_of<GraphError>([&] { from.state("h", {f32, {4}}, {}, at(9)); }) == here);
   CHECK(error_of<GraphError>([&] { from.feed(x, x, at(9)); }) == here);
   CHECK(error_of<GraphError>([&] {
-          from.unroll(
-              2, x,
-              [](Value v, int) {
-                return Unrolled{v, v};
-              },
-              at(9));
+          from.unroll(2, x, [](Value v, int) { return Unrolled{v, v}; }, at(9));
         }) == here);
   CHECK(error_of<GraphError>([&] { from.buffer("b", {f32, {4}}, {}, at(9)); }) == here);
   CHECK(error_of<GraphError>([&] { from.assign({{}, x}, x, at(9)); }) == here);
@@ -146,16 +140,14 @@ TEST_CASE("a shared layer remembers a graph that was destroyed as another one") 
 TEST_CASE("a buffer takes no value of another graph, and no absent one") {
   Graph other("other");
   const Value foreign = other.input("z", f32, {4}, at(1));
-  CHECK(mistake_of([&](Graph& g) {
-          g.assign(g.buffer("b", {f32, {4}}, {}, at(1)), foreign, at(2));
-        }) ==
+  CHECK(mistake_of(
+            [&](Graph& g) { g.assign(g.buffer("b", {f32, {4}}, {}, at(1)), foreign, at(2)); }) ==
         "tower.cc:2: assign cannot take the value\n"
         "  operand 0  f32[4]  \"b\"  tower.cc:1\n"
         "  operand 1  f32[4]  \"z\"  tower.cc:1\n"
         "  requires   a buffer and a value of this graph");
-  CHECK(mistake_of([&](Graph& g) {
-          g.assign(g.buffer("b", {f32, {}}, {}, at(1)), Value(), at(2));
-        }) ==
+  CHECK(mistake_of(
+            [&](Graph& g) { g.assign(g.buffer("b", {f32, {}}, {}, at(1)), Value(), at(2)); }) ==
         "tower.cc:2: assign cannot take the value\n"
         "  operand 0  f32[]  \"b\"  tower.cc:1\n"
         "  operand 1  absent\n"

@@ -35,15 +35,11 @@ const std::vector<Call>& calls() {
        [](Value x, const Layer& f) { x.split(Layers([&](int) { return f; }, 3), at(7)); }},
       {"loop/0", [](Value x, const Layer& f) { x.loop(f).times(2, at(7)); }},
       {"loop/0/condition", [](Value x, const Layer& f) { x.loop(same).while_true(f, 2, at(7)); }},
-      {"choose/selector",
-       [](Value x, const Layer& f) {
-         x.choose(f, {same, same}, at(7));
-       }},
+      {"choose/selector", [](Value x, const Layer& f) { x.choose(f, {same, same}, at(7)); }},
       {"tower", [](Value x, const Layer& f) { x.scope("tower", f, at(7)); }},
       {"tower/0",
        [](Value x, const Layer& f) {
-         x.scope(
-             "tower", [&](Value h) { return h.repeat(2, f, at(7)); }, at(8));
+         x.scope("tower", [&](Value h) { return h.repeat(2, f, at(7)); }, at(8));
        }},
   };
   return all;

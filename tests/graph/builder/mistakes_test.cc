@@ -33,8 +33,7 @@ TEST_CASE("three mistakes make one report of three; what follows from one adds n
     const Value x = vector(g);
     const Value bad = plus(x, g.input("a", f32, {5}, at(2)), at(3));
     scale(plus(bad, bad, at(4)), 2, at(5));  // poisoned: records nothing
-    x.repeat(
-        -1, [](Value h) { return h; }, at(6));
+    x.repeat(-1, [](Value h) { return h; }, at(6));
     g.output("", x, at(7));
   });
   REQUIRE(all.size() == 3);
@@ -144,21 +143,15 @@ TEST_CASE("names are new") {
 }
 
 TEST_CASE("types of what is declared") {
-  CHECK(mistake_of([](Graph& g) {
-          g.input("x", f32, {4, -1}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.input("x", f32, {4, -1}, at(1)); }) ==
         "tower.cc:1: input \"x\" cannot be made\n"
         "  requires   sizes of 0 or more, but [4, -1]\n"
         "  way out    declare the graph once for each batch size, and compile them together: "
         "compile({&a, &b})");
-  CHECK(mistake_of([](Graph& g) {
-          g.input("x", f32, {-2, 4}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.input("x", f32, {-2, 4}, at(1)); }) ==
         "tower.cc:1: input \"x\" cannot be made\n"
         "  requires   sizes of 0 or more, but [-2, 4]");
-  CHECK(mistake_of([](Graph& g) {
-          g.parameter("w", Type{i64, {4}}, {}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.parameter("w", Type{i64, {4}}, {}, at(1)); }) ==
         "tower.cc:1: parameter \"w\" cannot be made\n"
         "  requires   a floating element type, but i64[4]");
   CHECK(mistake_of([](Graph& g) {
@@ -166,9 +159,7 @@ TEST_CASE("types of what is declared") {
         }) ==
         "tower.cc:1: parameter \"w\" cannot be made\n"
         "  requires   3 initial values for f32[3], but 2");
-  CHECK(mistake_of([](Graph& g) {
-          g.constant({1, 2}, Type{f32, {3}}, at(1));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { g.constant({1, 2}, Type{f32, {3}}, at(1)); }) ==
         "tower.cc:1: constant cannot be made\n"
         "  requires   3 numbers for f32[3], but 2");
 }
@@ -212,15 +203,15 @@ TEST_CASE("gradients are read, not computed with") {
         "  operand 0  f32[]  \"scale_1\"  tower.cc:3\n"
         "  requires   what is computed in the forward pass, but this, made of gradients or of the "
         "update, comes after it");
-  CHECK(
-      mistake_of([](Graph& g) {
-        const Value w = weight(g);
-        g.minimize(g.gradient(g.parameter("s", Type{f32, {}}, {}, at(2)), at(3)), Descent{}, at(4));
-        g.output("w", w);
-      }) ==
-      "tower.cc:4: minimize cannot take the loss\n"
-      "  operand 0  f32[]  \"gradient_of\"  tower.cc:3\n"
-      "  requires   what is computed in the forward pass, but a gradient comes after it");
+  CHECK(mistake_of([](Graph& g) {
+          const Value w = weight(g);
+          g.minimize(g.gradient(g.parameter("s", Type{f32, {}}, {}, at(2)), at(3)), Descent{},
+                     at(4));
+          g.output("w", w);
+        }) ==
+        "tower.cc:4: minimize cannot take the loss\n"
+        "  operand 0  f32[]  \"gradient_of\"  tower.cc:3\n"
+        "  requires   what is computed in the forward pass, but a gradient comes after it");
   CHECK(mistake_of([](Graph& g) {
           const Value w = g.parameter("w", Type{f32, {}}, {}, at(1));
           const Value s = g.state("s", Type{f32, {}}, {}, at(2));
@@ -247,10 +238,7 @@ TEST_CASE("gradients are read, not computed with") {
 }
 
 TEST_CASE("verbs") {
-  CHECK(mistake_of([](Graph& g) {
-          vector(g).repeat(
-              -1, [](Value h) { return h; }, at(2));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { vector(g).repeat(-1, [](Value h) { return h; }, at(2)); }) ==
         "tower.cc:2: repeat cannot make -1 copies\n"
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   0 copies or more, but -1");
@@ -276,10 +264,7 @@ TEST_CASE("verbs") {
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   the number of branches beside the factory\n"
         "  way out    mt::Layers(factory, count)");
-  CHECK(mistake_of([](Graph& g) {
-          vector(g).scope(
-              "a/b", [](Value h) { return h; }, at(2));
-        }) ==
+  CHECK(mistake_of([](Graph& g) { vector(g).scope("a/b", [](Value h) { return h; }, at(2)); }) ==
         "tower.cc:2: scope(\"a/b\") cannot be opened\n"
         "  operand 0  f32[4]  \"x\"  tower.cc:1\n"
         "  requires   a name of one letter or more without '/'");

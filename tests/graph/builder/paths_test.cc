@@ -166,9 +166,8 @@ TEST_CASE("unroll has one set of weights, a node for each step, and feeds its la
 TEST_CASE("in a named scope unroll keeps its word, as a loop does") {
   Graph g("g");
   g.input("x", f32, {4}).scope("cell", [&](Value) {
-    return g.unroll(2, g.state("s", floats(4)), [](Value h, int) {
-      return Unrolled{h.through(dense), h};
-    })[1];
+    return g.unroll(2, g.state("s", floats(4)),
+                    [](Value h, int) { return Unrolled{h.through(dense), h}; })[1];
   });
   CHECK(parameters(g) == Paths{"cell/unroll/dense/weight"});
 }

@@ -116,9 +116,8 @@ TEST_CASE("repeat hands several values from copy to copy") {
   const Values same = repeat({x, ys[0]}, 0, [](const Values& v) { return v; });
   CHECK(same[0].id() == x.id());
   CHECK(same[1].id() == ys[0].id());
-  const Values shorter = repeat({x, x}, 1, [](const Values& v) {
-    return Values{head(v[0], 0, 2), v[1]};
-  });
+  const Values shorter =
+      repeat({x, x}, 1, [](const Values& v) { return Values{head(v[0], 0, 2), v[1]}; });
   CHECK(shorter[0].type() == floats(2));
   CHECK_NOTHROW(g.validate());
 }
@@ -146,10 +145,7 @@ TEST_CASE("repeat of several values with mistakes") {
   CHECK(repeated(2, [](const Values& v) { return Values{v[0]}; }) ==
         "tower.cc:3: repeat cannot hand its body's results on\n" + operands +
             "  requires   as many results as the 2 values that the body takes, but 1");
-  CHECK(repeated(2,
-                 [](const Values& v) {
-                   return Values{v[0], Value()};
-                 }) ==
+  CHECK(repeated(2, [](const Values& v) { return Values{v[0], Value()}; }) ==
         "tower.cc:3: repeat cannot hand its body's results on\n" + operands +
             "  requires   a body that returns a value, but it returned an absent one (a "
             "default-made Value)");

@@ -50,17 +50,11 @@ TEST_CASE("each write to a graph gives it another version, a copy keeps it") {
       [&] { read = g.read(weight); },
       [&] { g.set_trainable(weight, true); },
       [&] { g.set_rate(weight, 2); },
-      [&] {
-        g.append_readable({"loss", read, read});
-      },
+      [&] { g.append_readable({"loss", read, read}); },
       [&] { g.set_readable(0, read); },
-      [&] {
-        g.append_objective({read, Descent{}, {}});
-      },
+      [&] { g.append_objective({read, Descent{}, {}}); },
       [&] { g.set_loss(0, read); },
-      [&] {
-        g.set_gradients(0, {{weight, read}});
-      },
+      [&] { g.set_gradients(0, {{weight, read}}); },
       [&] { g.assign(weight, read, {}); },
       [&] { g.set_assignments({}); },
       [&] { g.erase_objective(0); },

@@ -61,8 +61,7 @@ TEST_CASE("a path that finds nothing is answered with those near it") {
         return plus(h, make_parameter(h.emitter(), "weight", h.type(), {}, at(2)));
       };
       for (int i = 0; i < 5; ++i) x.scope("heads", head, at(2));
-      x.scope(
-          "body", [&](Value h) { return h.scope("linear", head, at(2)); }, at(2));
+      x.scope("body", [&](Value h) { return h.scope("linear", head, at(2)); }, at(2));
       g.freeze(path, at(3));
     });
   };

@@ -186,9 +186,8 @@ TEST_CASE("a batch checks its operands") {
   CHECK(two.in_place().size() == 4);
   CHECK(two.in_place()[3].output == 3);
   CHECK(two.in_place()[3].input == 6);
-  CHECK(requirement([&] {
-          two.infer(Types{w, w, w, rate});
-        }) == "4 operands for each of 2 update, but 4 in all");
+  CHECK(requirement([&] { two.infer(Types{w, w, w, rate}); }) ==
+        "4 operands for each of 2 update, but 4 in all");
 }
 
 TEST_CASE("random updates among other nodes: same results are read, same nodes are made") {

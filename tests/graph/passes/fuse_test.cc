@@ -316,9 +316,8 @@ TEST_CASE("a group says what is wrong with it") {
     return requirement([&] { changed.infer(in); });
   };
   CHECK(wrong([](Group& g) { g.inputs[0].element = f64; }) == "the operands that it was made for");
-  CHECK(wrong([](Group& g) {
-          g.members[0].inputs[0] = {0, 0};
-        }) == "members that read operands or earlier members");
+  CHECK(wrong([](Group& g) { g.members[0].inputs[0] = {0, 0}; }) ==
+        "members that read operands or earlier members");
   CHECK(wrong([](Group& g) { g.members[0].types[0].element = f64; }) == "the types of map's rule");
   CHECK(wrong([](Group& g) { g.domain = {2, 4}; }) == "one result of [2, 4] from map");
   CHECK(wrong([](Group& g) { g.outputs[0] = {-1, 0}; }) == "results of members");

@@ -117,9 +117,7 @@ TEST_CASE("a layout that does not fit is refused") {
   for (const Layout& layout : wrong) {
     CHECK_THROWS_AS(require_fits(layout, 2), Requirement);
   }
-  CHECK(requirement([] {
-          require_fits({{0, 0}}, 2);
-        }) ==
+  CHECK(requirement([] { require_fits({{0, 0}}, 2); }) ==
         "a layout that names each of the 2 dimensions once, and blocks of 1 or more of one of "
         "them");
   CHECK(to_string(Layout{{0, 2, 3, 1}, 1, 16}, 4) == "0 2 3 1/16 16");

@@ -47,10 +47,7 @@ Values plain(Value p, Value g, Values) { return {plus(p, g)}; }
 
 TEST_CASE("an optimizer that keeps to its contract") {
   CHECK(refused({.step = plain}) == "nothing");
-  CHECK(refused({.step =
-                     [](Value p, Value g, Values s) {
-                       return Values{plus(p, s[0]), g};
-                     },
+  CHECK(refused({.step = [](Value p, Value g, Values s) { return Values{plus(p, s[0]), g}; },
                  .kept_moments = {{"velocity", {}}}}) == "nothing");
 }
 
@@ -60,10 +57,7 @@ TEST_CASE("another number of updates than of parameter and moments") {
         begin + "its next value and those of 0 moments, 1 in all, but 0");
   CHECK(refused({.step = plain, .kept_moments = {{"velocity", {}}}}) ==
         begin + "its next value and those of 1 moments, 2 in all, but 1");
-  CHECK(refused({.step =
-                     [](Value p, Value g, Values) {
-                       return Values{p, g, g};
-                     },
+  CHECK(refused({.step = [](Value p, Value g, Values) { return Values{p, g, g}; },
                  .kept_moments = {{"velocity", {}}}}) ==
         begin + "its next value and those of 1 moments, 2 in all, but 3");
 }
@@ -73,10 +67,7 @@ TEST_CASE("updates that cannot be the next values") {
   const auto blend = [](Value p) { return apply(Blend{{f64, {3}}}, {p}, at(9)); };
   CHECK(refused({.step = [&](Value p, Value, Values) { return Values{blend(p)}; }}) ==
         begin + "its next value of type f32[], but f64[3]");
-  CHECK(refused({.step =
-                     [&](Value p, Value, Values) {
-                       return Values{p, blend(p)};
-                     },
+  CHECK(refused({.step = [&](Value p, Value, Values) { return Values{p, blend(p)}; },
                  .kept_moments = {{"velocity", {}}}}) ==
         begin + "that of moment \"velocity\" of type f32[], but f64[3]");
   CHECK(refused({.step = [](Value, Value, Values) { return Values{Value()}; }}) ==

@@ -228,9 +228,7 @@ TEST_CASE("what activations say of wrong operands") {
         "model.cc:30: hardtanh cannot be computed\n"
         "  operand 0  f32[3]  \"x\"  model.cc:10\n"
         "  requires   a lower bound that is below the upper one, but 1 and 1");
-  CHECK(report([](Graph& g) {
-          glu(input(g, "x", f32, {3, 5}), -1, kHere);
-        }) ==
+  CHECK(report([](Graph& g) { glu(input(g, "x", f32, {3, 5}), -1, kHere); }) ==
         "model.cc:30: glu cannot be computed\n"
         "  operand 0  f32[3, 5]  \"x\"  model.cc:10\n"
         "  requires   an even size along axis -1, but 5");
@@ -242,22 +240,18 @@ TEST_CASE("what activations say of wrong operands") {
         "model.cc:30: glu cannot be computed\n"
         "  operand 0  f32[]  \"x\"  model.cc:10\n"
         "  requires   an operand of one or more dimensions, but a scalar");
-  CHECK(report([](Graph& g) {
-          prelu(input(g, "x", f32, {4, 3}), input(g, "w", f32, {4}), kHere);
-        }) ==
-        "model.cc:30: prelu cannot be computed\n"
-        "  operand 0  f32[4, 3]  \"x\"  model.cc:10\n"
-        "  operand 1  f32[4]     \"w\"  model.cc:10\n"
-        "  requires   a weight of shape [1], or one for each channel, [3], but [4]");
-  CHECK(report([](Graph& g) {
-          input(g, "x", f32, {4, 3}).through(prelu({.channels = 2}), kHere);
-        }) ==
-        "model.cc:30: prelu cannot be computed\n"
-        "  operand 0  f32[4, 3]  \"x\"  model.cc:10\n"
-        "  requires   1 channel, or as many as the operand's 3, but 2");
-  CHECK(report([](Graph& g) {
-          prelu(input(g, "x", f32, {4, 3}), Value(), kHere);
-        }) ==
+  CHECK(
+      report([](Graph& g) { prelu(input(g, "x", f32, {4, 3}), input(g, "w", f32, {4}), kHere); }) ==
+      "model.cc:30: prelu cannot be computed\n"
+      "  operand 0  f32[4, 3]  \"x\"  model.cc:10\n"
+      "  operand 1  f32[4]     \"w\"  model.cc:10\n"
+      "  requires   a weight of shape [1], or one for each channel, [3], but [4]");
+  CHECK(
+      report([](Graph& g) { input(g, "x", f32, {4, 3}).through(prelu({.channels = 2}), kHere); }) ==
+      "model.cc:30: prelu cannot be computed\n"
+      "  operand 0  f32[4, 3]  \"x\"  model.cc:10\n"
+      "  requires   1 channel, or as many as the operand's 3, but 2");
+  CHECK(report([](Graph& g) { prelu(input(g, "x", f32, {4, 3}), Value(), kHere); }) ==
         "model.cc:30: prelu cannot be computed\n"
         "  operand 0  f32[4, 3]  \"x\"  model.cc:10\n"
         "  operand 1  absent\n"

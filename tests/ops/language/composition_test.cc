@@ -26,11 +26,7 @@ TEST_CASE("gate: a router of other rows, another number of experts, experts of o
   };
   const Layers two = {gelu, relu};
   CHECK(
-      gated(
-          [](Value x) {
-            return x.reshape({6, 4}, at(3));
-          },
-          two) ==
+      gated([](Value x) { return x.reshape({6, 4}, at(3)); }, two) ==
       "tower.cc:2: gate cannot weigh its experts\n"
       "  operand 0  f32[4, 6]  \"x\"                    tower.cc:1\n"
       "  operand 1  f32[6, 4]  \"gate/router/reshape\"  tower.cc:3\n"
@@ -63,10 +59,7 @@ TEST_CASE("also: branches of other shapes") {
 
 TEST_CASE("split and merge: branches of other element types") {
   CHECK(mistake_of([](Value x, Line line) {
-          return x
-              .split(
-                  gelu, [](Value h) { return h.cast(f64, at(3)); }, line)
-              .merge(mean, line);
+          return x.split(gelu, [](Value h) { return h.cast(f64, at(3)); }, line).merge(mean, line);
         }) ==
         "tower.cc:2: add cannot join the graph as \"add\"\n"
         "  operand 0  f32[4, 6]  \"split/0/gelu\"  tower.cc:2\n"

@@ -227,21 +227,15 @@ TEST_CASE("series are numbers") {
 }
 
 TEST_CASE("what derived functions say of wrong operands") {
-  CHECK(report([](Graph& g) {
-          logsumexp(input(g, "x", f32, {4, 3}), 2, false, kHere);
-        }) ==
+  CHECK(report([](Graph& g) { logsumexp(input(g, "x", f32, {4, 3}), 2, false, kHere); }) ==
         "model.cc:30: logsumexp cannot be computed\n"
         "  operand 0  f32[4, 3]  \"x\"  model.cc:10\n"
         "  requires   an axis from -2 to 1, but 2");
-  CHECK(report([](Graph& g) {
-          var(input(g, "x", f32, {4, 1}), 1, {}, kHere);
-        }) ==
+  CHECK(report([](Graph& g) { var(input(g, "x", f32, {4, 1}), 1, {}, kHere); }) ==
         "model.cc:30: var cannot be computed\n"
         "  operand 0  f32[4, 1]  \"x\"  model.cc:10\n"
         "  requires   more elements than the correction, 1, but 1");
-  CHECK(report([](Graph& g) {
-          stddev(input(g, "x", f32, {4, 2}), {1, -1}, {}, kHere);
-        }) ==
+  CHECK(report([](Graph& g) { stddev(input(g, "x", f32, {4, 2}), {1, -1}, {}, kHere); }) ==
         "model.cc:30: stddev cannot be computed\n"
         "  operand 0  f32[4, 2]  \"x\"  model.cc:10\n"
         "  requires   each axis once, but [1, -1]");

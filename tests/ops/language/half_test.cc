@@ -69,9 +69,7 @@ TEST_CASE("so do layers, whose weights would be of two bytes") {
 }
 
 TEST_CASE("mixed types are cast to one that holds both") {
-  CHECK(mistakes([](Graph& g) {
-          concat({g.input("a", bf16, {2}), g.input("b", f16, {2})}, 0);
-        }) ==
+  CHECK(mistakes([](Graph& g) { concat({g.input("a", bf16, {2}), g.input("b", f16, {2})}, 0); }) ==
         "tower.cc:12: concat cannot join the graph as \"concat\"\n"
         "  operand 0  bf16[2]  \"a\"  tower.cc:12\n"
         "  operand 1  f16[2]   \"b\"  tower.cc:12\n"

@@ -341,9 +341,7 @@ TEST_CASE("masks of multi_head_attention are PyTorch's: true excludes") {
   check_same(
       {{"x", x}, {"padding", padding}},
       [](const Named& v) { return attend(v, {.key_padding_mask = v.at("padding")}); },
-      theirs([](const Tensors& t) {
-        return t.at("padding").logical_not().reshape({2, 1, 1, 5});
-      }));
+      theirs([](const Tensors& t) { return t.at("padding").logical_not().reshape({2, 1, 1, 5}); }));
   check_same(
       {{"x", x}, {"mask", hidden}, {"padding", padding}},
       [](const Named& v) {

@@ -148,9 +148,8 @@ TEST_CASE("convolutions of values are libtorch's, the padding `same` too") {
       t, w1, bias, [](Value a, Value w, Value) { return conv_transpose1d(a, w, {.stride = 2}); });
   CHECK(at::allclose(one, at::conv_transpose1d(t, w1, {}, {2}), 1e-12, 1e-12));
   const at::Tensor v = numbers({1, 2, 4, 5, 6}), w3 = numbers({3, 2, 2, 3, 1}), b3 = numbers({3});
-  const at::Tensor three = run(v, w3, b3, [](Value a, Value w, Value b) {
-    return conv3d(a, w, b, {.padding = {1, 0, 0}});
-  });
+  const at::Tensor three = run(
+      v, w3, b3, [](Value a, Value w, Value b) { return conv3d(a, w, b, {.padding = {1, 0, 0}}); });
   CHECK(at::allclose(three, at::conv3d(v, w3, b3, {1, 1, 1}, {1, 0, 0}), 1e-12, 1e-12));
 }
 

@@ -82,18 +82,14 @@ TEST_CASE("gradients of pools agree with libtorch's autograd") {
     (y * weights).sum().backward();
     CHECK(at::allclose(gradient_of(layer, x, weights), own.grad(), 1e-12, 1e-14));
   };
-  check(max_pool2d(3, {.stride = 2, .padding = 1}), [](const at::Tensor& x) {
-    return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
-  });
-  check(avg_pool2d(3, {.stride = 1, .padding = 1}), [](const at::Tensor& x) {
-    return at::avg_pool2d(x, {3, 3}, {1, 1}, {1, 1});
-  });
-  check(adaptive_avg_pool2d({4, 3}), [](const at::Tensor& x) {
-    return at::adaptive_avg_pool2d(x, {4, 3});
-  });
-  check(adaptive_avg_pool2d(1), [](const at::Tensor& x) {
-    return at::adaptive_avg_pool2d(x, {1, 1});
-  });
+  check(max_pool2d(3, {.stride = 2, .padding = 1}),
+        [](const at::Tensor& x) { return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}); });
+  check(avg_pool2d(3, {.stride = 1, .padding = 1}),
+        [](const at::Tensor& x) { return at::avg_pool2d(x, {3, 3}, {1, 1}, {1, 1}); });
+  check(adaptive_avg_pool2d({4, 3}),
+        [](const at::Tensor& x) { return at::adaptive_avg_pool2d(x, {4, 3}); });
+  check(adaptive_avg_pool2d(1),
+        [](const at::Tensor& x) { return at::adaptive_avg_pool2d(x, {1, 1}); });
 }
 
 TEST_CASE("a NaN wins, also of infinities, and -infinity wins of padding") {

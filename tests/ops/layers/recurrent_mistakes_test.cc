@@ -223,7 +223,7 @@ TEST_CASE("operands of other shapes and types") {
 
 TEST_CASE("first states and lengths of other types") {
   const auto with = [](const RecurrentLayer& layer, const char* name, Element element, Shape shape,
-                       Value RecurrentStart::*place) {
+                       Value RecurrentStart::* place) {
     return mistake_of([&](Graph& g) {
       const Value x = g.input("x", f32, {5, 4, 3}, at(1));
       RecurrentStart start;
@@ -254,10 +254,9 @@ TEST_CASE("first states and lengths of other types") {
 }
 
 TEST_CASE("cells on other operands") {
-  CHECK(mistake_of([](Graph& g) {
-          gru_cell(8)(g.input("x", f32, {5, 4, 3}, at(1)), at(2));
-        }) == "tower.cc:2: gru_cell cannot be applied\n" + kOperand +
-                  "  requires   an operand [N, in] of 1 or more each, but f32[5, 4, 3]");
+  CHECK(mistake_of([](Graph& g) { gru_cell(8)(g.input("x", f32, {5, 4, 3}, at(1)), at(2)); }) ==
+        "tower.cc:2: gru_cell cannot be applied\n" + kOperand +
+            "  requires   an operand [N, in] of 1 or more each, but f32[5, 4, 3]");
   CHECK(mistake_of([](Graph& g) {
           const Value x = g.input("x", f32, {4, 3}, at(1)), h = g.input("h", f32, {4, 7}, at(2));
           CHECK(lstm_cell(8)(x, {h, {}}, at(3)).cell.poisoned());
@@ -279,9 +278,8 @@ TEST_CASE("a first state of another graph") {
 }
 
 TEST_CASE("what is too large is told at its line") {
-  const std::string told = mistake_of([](Graph& g) {
-    lstm(1 << 20)(g.input("x", f32, {1 << 12, 1 << 13, 1}, at(1)), at(2));
-  });
+  const std::string told = mistake_of(
+      [](Graph& g) { lstm(1 << 20)(g.input("x", f32, {1 << 12, 1 << 13, 1}, at(1)), at(2)); });
   CHECK(
       told.ends_with("  requires   a value of at most 128 TiB, 140737488355328 bytes, but "
                      "f32[4096, 8192, 4194304] takes 5.63e+14"));
