@@ -31,7 +31,7 @@ bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
 /// chain, is more than twice as far from f64 as libtorch's product: of a pointwise kernel, and of
 /// few channels of one image.
 bool sums_many_places(const ConvolutionTask& task) {
-  constexpr std::int64_t kMany = 1024, kManyOfOneImage = 512, kFewChannels = 4;
+  constexpr std::int64_t kMany = 1024, kManyOfOneImage = 512, kFewChannels = 16;
   const ConvolutionSizes& s = task.sizes;
   if (task.result != Result::weight) return false;
   if (s.taps() == 1) return s.images * s.places() >= kMany;
