@@ -16,6 +16,7 @@
 #include "graph/builder/graph.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/rules/gradient.h"
 #include "ops/expr/functions.h"
 #include "ops/optimizers/optimizers.h"
 
@@ -57,7 +58,7 @@ ir::Graph graph_of_op(const OpPtr& op, std::span<const Type> types, Settings set
   }
   if (loss.present()) g.minimize(loss, Sgd{});
   settings.keeps = [whole](const OpPtr& each, std::span<const Type>) {
-    return whole && each->has_vjp();
+    return whole && each->has_rule<VjpRule>();
   };
   return run_passes_of_ops(g, settings);
 }
@@ -65,7 +66,7 @@ ir::Graph graph_of_op(const OpPtr& op, std::span<const Type> types, Settings set
 }  // namespace
 
 bool WholeOpChooser::operator()(const OpPtr& op, std::span<const Type> types) {
-  if (!op->has_vjp() || !kernels_.has(*op)) return false;
+  if (!op->has_rule<VjpRule>() || !kernels_.has(*op)) return false;
   std::vector<std::string> texts;
   for (const Type& type : types) texts.push_back(to_string(type));
   const std::string attributes = op->attributes();

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "executor/engine/plan_nodes.h"
+#include "graph/rules/indexing.h"
 #include "ops/kernel/blame.h"
 #include "ops/reference/elements.h"
 
@@ -25,7 +26,7 @@ std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs)
     if (!tensor.defined()) return std::nullopt;  // of a region that was skipped
     types.push_back({from_torch(tensor.scalar_type()), tensor.sizes().vec()});
   }
-  const auto lookup = node.op->indexing(types);
+  const auto lookup = node.op->ask<IndexingRule>(types);
   if (!lookup) return std::nullopt;
   const at::Tensor& index = inputs[lookup->operand];
   at::Tensor stray = index.lt(0).logical_or(index.ge(lookup->count));

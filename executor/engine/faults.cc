@@ -11,6 +11,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/indexing.h"
 #include "ops/kernel/blame.h"
 #include "ops/rules/by_element.h"
 
@@ -152,7 +153,7 @@ std::string describe(const FaultSlot::Fault& fault, std::span<const Plan* const>
                          made && node.op->effects() ? ", of numbers of all ranks" : "");
     }
     const Types types = plan->graph.operands(node);
-    return describe(node, *node.op->indexing(types), fault.value);
+    return describe(node, *node.op->ask<IndexingRule>(types), fault.value);
   }
   throw InternalError(fmt::format("a fault at {}, which is in no plan", fault.place));
 }

@@ -15,12 +15,13 @@
 
 #include "executor/engine/memory.h"
 #include "executor/engine/plan.h"
+#include "graph/rules/indexing.h"
 #include "ops/rules/fault.h"
 
 namespace metronome::executor {
 
 enum class FaultKind : std::uint8_t {
-  lookup,  ///< an index of something that is not there (Op::indexing); its value is the index
+  lookup,  ///< an index of something that is not there (IndexingRule); its value is the index
   number,  ///< a number that is not finite; its value says how (`blame`)
 };
 constexpr int kFaultKinds = 2;

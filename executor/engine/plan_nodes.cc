@@ -9,6 +9,7 @@
 
 #include "graph/ir/group.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/guards.h"
 
 namespace metronome::executor {
 
@@ -104,7 +105,7 @@ KernelTime kernel_of(std::string own_work) { return {.kernel = own_work, .op = o
 ValueId guard_of(const Plan& plan, std::int32_t index) {
   const Node& node = plan.graph.nodes()[index];
   for (const InPlace& right : node.op->in_place()) {
-    const int guard = node.op->idle_unless(right);
+    const int guard = idle_unless(*node.op, right);
     if (guard < 0) continue;
     const ValueId under = node.inputs[right.input];
     const plan::Place& place = plan.memory.places[index][right.output];

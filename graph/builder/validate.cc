@@ -7,6 +7,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/gradient.h"
 
 namespace metronome {
 namespace {
@@ -24,7 +25,7 @@ bool reaches_parameter(const ir::Graph& graph, ValueId from) {
     if (const Read* read = node.op->as<Read>()) {
       if (graph.storage(read->storage).trainable) return true;
     }
-    if (!node.op->differentiable()) continue;
+    if (!differentiable(*node.op)) continue;
     for (const ValueId input : node.inputs) todo.push_back(input.node);
   }
   return false;

@@ -10,6 +10,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/alias.h"
 
 namespace metronome::check {
 namespace {
@@ -23,7 +24,7 @@ std::string_view wrong_waits(const Node& node, std::int32_t index, const Types& 
     return "waits for nodes that do not ascend";
   }
   const bool still = node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr;
-  return still || node.op->alias(types) ? "waits, but has no kernel" : std::string_view();
+  return still || node.op->ask<AliasRule>(types) ? "waits, but has no kernel" : std::string_view();
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "graph/ir/guarded.h"
+#include "graph/rules/guards.h"
 
 namespace metronome::control {
 namespace {
@@ -218,7 +219,7 @@ bool Regions::covered(ValueId outer, std::span<const std::vector<GuardFact>> par
 std::vector<GuardFact> read_under(const Node& node, std::size_t operand) {
   std::vector<GuardFact> facts;
   if (node.guard.present()) facts.push_back({node.guard, true});
-  for (const Condition& c : node.op->read_if(operand)) {
+  for (const Condition& c : node.op->ask<ReadIfRule>(operand)) {
     facts.push_back({node.inputs[c.operand], c.holds});
   }
   return facts;

@@ -8,6 +8,8 @@
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/random_key.h"
 
 namespace metronome {
 namespace {
@@ -132,8 +134,9 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
   }
   node.path = node_path(scope, *op, true);
   node.line = emitter->effective(line);
-  if (!emitter->waits_for.empty() && !op->alias(types)) node.waits_for = emitter->waits_for;
-  if (OpPtr keyed = op->with_key(hash_of(node.path))) op = std::move(keyed);
+  if (!emitter->waits_for.empty() && !op->ask<AliasRule>(types))
+    node.waits_for = emitter->waits_for;
+  if (OpPtr keyed = op->ask<WithKeyRule>(hash_of(node.path))) op = std::move(keyed);
   node.op = std::move(op);
 
   const auto index = static_cast<std::int32_t>(emitter->graph.nodes().size());

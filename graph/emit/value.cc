@@ -6,6 +6,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/gradient.h"
 
 namespace metronome {
 

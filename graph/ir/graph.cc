@@ -8,6 +8,8 @@
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/inside.h"
 
 namespace metronome::ir {
 
@@ -63,11 +65,12 @@ Types Graph::operands(const Node& node) const {
 
 // Types are looked up for the few ops that have the rule: these are asked of every node, often.
 std::optional<Alias> Graph::alias(const Node& node) const {
-  return node.op->has_alias() ? node.op->alias(operands(node)) : std::nullopt;
+  return node.op->has_rule<AliasRule>() ? node.op->ask<AliasRule>(operands(node)) : std::nullopt;
 }
 
 std::vector<Inside> Graph::insides(const Node& node) const {
-  return node.op->has_inside() ? node.op->inside(operands(node)) : std::vector<Inside>{};
+  return node.op->has_rule<InsideRule>() ? node.op->ask<InsideRule>(operands(node))
+                                         : std::vector<Inside>{};
 }
 
 ValueId Graph::append(Node node) {

@@ -12,6 +12,8 @@
 
 #include "graph/ir/node.h"
 #include "graph/ir/optimizer.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/inside.h"
 
 namespace metronome::ir {
 

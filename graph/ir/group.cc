@@ -7,6 +7,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/fusion.h"
 
 namespace metronome {
 namespace {
@@ -165,7 +166,7 @@ Types Group::types_read_by(const Member& member) const {
 
 /// A constant is a map without operands.
 Fusion Group::fusion_of(const Member& member) const {
-  auto fusion = member.op->fusion(types_read_by(member));
+  auto fusion = member.op->ask<FusionRule>(types_read_by(member));
   if (fusion) return *std::move(fusion);
   if (member.op->as<Fill>() != nullptr) return {};
   throw Requirement{fmt::format("ops that fuse, but {}", member.op->name())};

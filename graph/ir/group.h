@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/ir/op.h"
+#include "graph/rules/fusion.h"
 
 namespace metronome {
 

@@ -4,6 +4,8 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/value.h"
+#include "graph/rules/gradient.h"
+#include "graph/rules/guards.h"
 
 namespace metronome {
 namespace {

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "graph/ir/op.h"
+#include "graph/rules/gradient.h"
+#include "graph/rules/guards.h"
+#include "graph/rules/indexing.h"
 
 namespace metronome {
 

@@ -4,6 +4,8 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
+#include "graph/rules/inside.h"
+#include "graph/rules/lay_out.h"
 
 namespace metronome {
 

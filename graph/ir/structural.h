@@ -10,6 +10,10 @@
 #include "graph/ir/node.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/fusion.h"
+#include "graph/rules/inside.h"
+#include "graph/rules/lay_out.h"
 
 namespace metronome {
 

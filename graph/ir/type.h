@@ -21,7 +21,7 @@ std::string_view name_of(Element element);
 std::size_t size_of(Element element);
 
 /// True for elements of two bytes (graph/ir/half.h). They are fed, read, kept, moved and cast; ops
-/// that compute have no kernels for them (`Op::halves`), and parameters are not made of them.
+/// that compute have no kernels for them (`HalvesRule`), and parameters are not made of them.
 constexpr bool is_half(Element e) { return e == bf16 || e == f16; }
 
 /// True for elements that gradients flow through, and that may be NaN or infinite.

@@ -8,6 +8,7 @@
 
 #include "graph/passes/copier.h"
 #include "graph/passes/results.h"
+#include "graph/rules/absorb.h"
 
 namespace metronome::passes {
 namespace {
@@ -44,7 +45,7 @@ class Absorber {
       const Node& made =
           find_changed(index) != nullptr ? *find_changed(index) : graph_.nodes()[index];
       if (made.types.size() != 1 || uses_[index] != 1 || made.guard != reader.guard) continue;
-      OpPtr both = made.op->absorb(*reader.op, i);
+      OpPtr both = made.op->ask<AbsorbRule>(*reader.op, i);
       if (both == nullptr) continue;
       std::vector<ValueId> inputs = made.inputs;
       for (std::size_t k = 0; k < reader.inputs.size(); ++k) {

@@ -10,6 +10,7 @@
 #include "graph/ir/op_model.h"
 #include "graph/passes/contraction.h"
 #include "graph/passes/copier.h"
+#include "graph/rules/batch.h"
 
 namespace metronome::passes {
 namespace {
@@ -21,7 +22,7 @@ std::vector<Members> kinds_of(const ir::Graph& graph) {
   std::vector<Members> kinds;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    if (!node.op->batches() || node.op->saved() > 0) continue;
+    if (!node.op->ask<BatchRule>() || node.op->saved() > 0) continue;
     const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const Members& kind) {
       const Node& other = graph.nodes()[kind[0]];
       return node.guard == other.guard && node.inputs.size() == other.inputs.size() &&

@@ -6,6 +6,8 @@
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/fold.h"
 
 namespace metronome::passes {
 namespace {
@@ -37,7 +39,7 @@ std::optional<Bytes> evaluate_node(const Copier& copier, const Node& node,
     inputs.push_back(std::move(*bytes));
   }
   if (node.types[0].bytes() > operand_bytes) return std::nullopt;
-  if (node.op->alias(types)) return std::nullopt;
+  if (node.op->ask<AliasRule>(types)) return std::nullopt;
   auto results = settings.evaluate(*node.op, types, inputs);
   if (results.empty()) return std::nullopt;
   return std::move(results[0]);
@@ -55,7 +57,7 @@ ir::Graph fold(ir::Graph graph, const Settings& settings) {
       copier.copy(i);
       continue;
     }
-    const Value simpler = inputs.empty() ? Value() : node.op->fold(inputs);
+    const Value simpler = inputs.empty() ? Value() : node.op->ask<FoldRule>(inputs);
     if (simpler.present()) {
       copier.replace(i, {simpler});
       continue;

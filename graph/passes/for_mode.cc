@@ -11,6 +11,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/passes/copier.h"
+#include "graph/rules/mode.h"
 
 namespace metronome::passes {
 
@@ -24,7 +25,7 @@ void require_training(const ir::Graph& graph) {
   for (const Node& node : graph.nodes()) {
     const Types types = graph.operands(node);
     try {
-      node.op->require_training(types);
+      node.op->ask<TrainingRule>(types);
     } catch (const Requirement& requirement) {
       if (!lines.insert(to_string(node.line)).second) continue;
       if (!report) {
@@ -66,7 +67,7 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
     if (by_training[i]) continue;
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
                     copier.waits_of(node));
-    const Values form = node.op->evaluate(copier.inputs_of(node));
+    const Values form = node.op->ask<EvaluateRule>(copier.inputs_of(node));
     if (form.empty()) {
       copier.copy(i);
     } else {

@@ -29,6 +29,7 @@
 #include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/results.h"
+#include "graph/rules/fusion.h"
 
 namespace metronome::passes {
 namespace {
@@ -102,7 +103,7 @@ class Fuser {
     const Node& made = node(n);
     if (!settings_.fuses(*made.op)) return;
     const Types types = graph_.operands(made);
-    auto fusion = made.op->fusion(types);
+    auto fusion = made.op->ask<FusionRule>(types);
     if (!fusion || fusion->kind == Fusion::Kind::slice) return;
     Shape domain;
     if (fusion->kind == Fusion::Kind::map) {
@@ -144,7 +145,7 @@ class Fuser {
   /// A slice that all its readers can make of its operand, each for itself.
   void find_slice(std::int32_t n) {
     const Node& slice = node(n);
-    const auto fusion = slice.op->fusion(graph_.operands(slice));
+    const auto fusion = slice.op->ask<FusionRule>(graph_.operands(slice));
     if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuses(*slice.op)) return;
     const ValueId id{n, 0};
     const std::vector<std::int32_t>& readers = groups_.readers(n);

@@ -22,6 +22,8 @@
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/results.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/gather.h"
 
 namespace metronome::passes {
 namespace {
@@ -96,12 +98,12 @@ class Sums {
     std::vector<Part> parts, others;
     for (const ValueId id : added) {
       const Op& op = *graph_.node(id).op;
-      if (!gives_way(id) || !op.gathers_with(op)) {
+      if (!gives_way(id) || !gather_together(op, op)) {
         others.push_back({id});
         continue;
       }
       const auto with = std::ranges::find_if(
-          parts, [&](const Part& part) { return graph_.node(part[0]).op->gathers_with(op); });
+          parts, [&](const Part& part) { return gather_together(*graph_.node(part[0]).op, op); });
       if (with == parts.end()) {
         parts.push_back({id});
       } else {
@@ -128,7 +130,7 @@ Value gather_part(const Part& part, Copier& copier) {
   }
   const Node& first = copier.from.node(part[0]);
   PassScope scope(copier.emitter, first.path, first.line);
-  return first.op->gathered(addends);
+  return first.op->ask<GatherRule>(addends);
 }
 
 /// Returns the values to add in place of the parts; nothing if no part becomes one node.

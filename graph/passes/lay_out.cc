@@ -20,15 +20,18 @@
 
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/fusion.h"
+#include "graph/rules/lay_out.h"
+#include "graph/rules/random_key.h"
 
 namespace metronome::passes {
 namespace {
 
 /// An op that maps elements, over stored tensors: the same op, element by element.
 std::optional<LaidOutOp> lay_out_map(const OpPtr& op, const Types& types, const Layout& layout) {
-  const auto fusion = op->fusion(types);
+  const auto fusion = op->ask<FusionRule>(types);
   // Random numbers depend on an element's place.
-  if (!fusion || fusion->kind != Fusion::Kind::map || op->key()) return std::nullopt;
+  if (!fusion || fusion->kind != Fusion::Kind::map || op->has_rule<KeyRule>()) return std::nullopt;
   const Types results = op->infer(types);
   if (results.size() != 1) return std::nullopt;
   LaidOutOp laid{op, {}, {layout}};
@@ -43,7 +46,7 @@ std::optional<LaidOutOp> lay_out_map(const OpPtr& op, const Types& types, const 
 }
 
 std::optional<LaidOutOp> lay_out_op(const OpPtr& op, const Types& types, const Layout& layout) {
-  if (op->has_laid_out()) return op->laid_out(types, layout);
+  if (op->has_rule<LayoutRule>()) return op->ask<LayoutRule>(types, layout);
   return lay_out_map(op, types, layout);
 }
 

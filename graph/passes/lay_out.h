@@ -6,7 +6,7 @@
 namespace metronome::passes {
 
 /// Stores tensors as ops want them (`Settings::wants`). Before: all are plain. After it a tensor in
-/// a layout is the plain tensor that stores it, ops over it are ops over that (`Op::laid_out`), and
+/// a layout is the plain tensor that stores it, ops over it are ops over that (`LayoutRule`), and
 /// `relayout` nodes stand where one layout meets another:
 ///
 ///   x f32[8, 20]                    x f32[8, 20]

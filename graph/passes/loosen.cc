@@ -9,6 +9,9 @@
 #include "graph/emit/scope.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/results.h"
+#include "graph/rules/fusion.h"
+#include "graph/rules/loosen.h"
+#include "graph/rules/random_key.h"
 
 namespace metronome::passes {
 namespace {
@@ -20,7 +23,7 @@ using Operands = std::vector<std::size_t>;
 Operands fused_operands(const ir::Graph& graph, const Node& reader, const Settings& settings) {
   if (!settings.fuses(*reader.op)) return {};
   const Types types = graph.operands(reader);
-  const auto fusion = reader.op->fusion(types);
+  const auto fusion = reader.op->ask<FusionRule>(types);
   if (!fusion) return {};
   Operands result;
   const std::vector<int>& streamed = fusion->streamed_inputs;
@@ -80,7 +83,7 @@ class SlicedMaps {
   };
 
   std::optional<Range> slice_of(const Node& node) const {
-    const auto fusion = node.op->fusion(graph_.operands(node));
+    const auto fusion = node.op->ask<FusionRule>(graph_.operands(node));
     if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuses(*node.op)) {
       return std::nullopt;
     }
@@ -91,11 +94,11 @@ class SlicedMaps {
   /// Random numbers depend on an element's place.
   bool splits(const Node& node, std::vector<Range> slices) const {
     if (slices.empty() || node.types.size() != 1 || !node.waits_for.empty() ||
-        !settings_.fuses(*node.op) || node.op->key()) {
+        !settings_.fuses(*node.op) || node.op->has_rule<KeyRule>()) {
       return false;
     }
     const Types types = graph_.operands(node);
-    const auto fusion = node.op->fusion(types);
+    const auto fusion = node.op->ask<FusionRule>(types);
     const auto whole = [&](const Type& type) { return type.shape == node.types[0].shape; };
     if (!fusion || fusion->kind != Fusion::Kind::map || !std::ranges::all_of(types, whole)) {
       return false;
@@ -148,7 +151,7 @@ ir::Graph loosen(ir::Graph graph, const Settings& settings) {
     }
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
                     copier.waits_of(node));
-    const Value value = node.op->loosen(copier.inputs_of(node));
+    const Value value = node.op->ask<LoosenRule>(copier.inputs_of(node));
     if (!value.present()) {
       copier.copy(i);
       continue;

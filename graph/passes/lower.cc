@@ -4,12 +4,13 @@
 
 #include "graph/emit/emitter.h"
 #include "graph/passes/copier.h"
+#include "graph/rules/lower.h"
 
 namespace metronome::passes {
 namespace {
 
 bool expands(const ir::Graph& graph, const Node& node, const Settings& settings) {
-  if (!node.op->has_lower()) return false;
+  if (!node.op->has_rule<LowerRule>()) return false;
   const Types types = graph.operands(node);
   return !(settings.keeps && settings.keeps(node.op, types));
 }
@@ -24,7 +25,7 @@ ir::Graph expand_once(const ir::Graph& graph, const Settings& settings) {
     }
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
                     copier.waits_of(node));
-    copier.replace(i, node.op->lower(copier.inputs_of(node)));
+    copier.replace(i, node.op->ask<LowerRule>(copier.inputs_of(node)));
   }
   return copier.finish();
 }

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 
+#include "graph/rules/guards.h"
+
 namespace metronome::plan {
 namespace {
 
@@ -134,7 +136,7 @@ class LifetimeWalk {
   bool may_take_over(std::int32_t node, const InPlace& right, const HeldBlock& block) const {
     const std::int32_t guard = guards_.of_node[node];
     return takeover_ == Takeover::any || guard < 0 || guard == block.spans.back().guard ||
-           graph_.nodes()[node].op->idle_unless(right) >= 0;
+           idle_unless(*graph_.nodes()[node].op, right) >= 0;
   }
 
   /// Makes `other`, which is held to `step`, a part of `block`, if the two never meet before.

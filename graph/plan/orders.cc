@@ -22,6 +22,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "graph/rules/guards.h"
+#include "graph/rules/prompt.h"
+
 namespace metronome::plan {
 namespace {
 
@@ -119,7 +122,7 @@ class GreedyList {
 /// to do.
 ValueId likely_guard(const Node& node) {
   for (const InPlace& right : node.op->in_place()) {
-    const int guard = node.op->idle_unless(right);
+    const int guard = idle_unless(*node.op, right);
     if (guard >= 0) return node.inputs[guard];
   }
   return node.guard;
@@ -296,7 +299,7 @@ Nodes promptly(const OrderProblem& problem, const ir::Graph& graph, const Nodes&
   bool any = false;
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
     const Op& op = *graph.nodes()[*node].op;
-    prompt[*node] = op.prompt() || (op.moves() && feeds_prompt(*node));
+    prompt[*node] = op.ask<PromptRule>() || (op.moves() && feeds_prompt(*node));
     any = any || prompt[*node];
   }
   if (!any) return order;

@@ -40,7 +40,7 @@ std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks s
 std::vector<std::int32_t> regions_together(const OrderProblem& problem, const ir::Graph& graph,
                                            const std::vector<std::int32_t>& order);
 
-/// The order, but what goes on beside the step (`Op::prompt`) begins as early as it can, and with
+/// The order, but what goes on beside the step (`PromptRule`) begins as early as it can, and with
 /// it whatever only moves its operands together. The same order if nothing does.
 std::vector<std::int32_t> promptly(const OrderProblem& problem, const ir::Graph& graph,
                                    const std::vector<std::int32_t>& order);

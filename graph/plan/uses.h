@@ -12,7 +12,7 @@ namespace metronome::plan {
 
 /// A graph in plain numbers. Values are numbered in node order. A root is a value with bytes of its
 /// own; every value lies in one root, most of them in themselves: a view in what it views, an
-/// operand inside the result that it is a part of (`Op::inside`). Only nodes that run (have a
+/// operand inside the result that it is a part of (`InsideRule`). Only nodes that run (have a
 /// kernel: neither Input, Read nor a view) read and write.
 struct Uses {
   /// The root that a value lies in, and where in it the value begins.

@@ -31,6 +31,8 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/rules/fusion.h"
+#include "graph/rules/random_key.h"
 #include "ops/cuda/map.h"
 #include "ops/cuda/table.h"
 #include "ops/expr/nest.h"
@@ -334,7 +336,8 @@ std::string members_text(const Group& group, const GroupPart& part) {
     text += fmt::format("  {}* out{};\n", type_text(group.type(group.outputs[k]).element), k);
   }
   for (const int m : part.members) {
-    if (group.members[m].op->key()) text += fmt::format("  unsigned long long key{};\n", m);
+    if (group.members[m].op->has_rule<KeyRule>())
+      text += fmt::format("  unsigned long long key{};\n", m);
   }
   if (watches(group, part)) text += "  Watch watch;\n";
   return text;

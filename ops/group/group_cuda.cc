@@ -12,6 +12,8 @@
 // stores gelu of an element. Outputs made before the reduction are stored by the operand's `first`,
 // which the kernel calls once for each element; the others with the result. The other commands of
 // the reduction stay as they are.
+#include "graph/rules/fusion.h"
+#include "graph/rules/random_key.h"
 #include "ops/group/group.h"
 
 #include <cxxabi.h>
@@ -51,7 +53,7 @@ void append(Arguments& arguments, const Group& group, const GroupPart& part,
   for (const int k : part.operands) append(arguments, launch.input_data[k]);
   for (const int k : part.outputs) append(arguments, launch.output_data[k]);
   for (const int m : part.members) {
-    if (const auto key = group.members[m].op->key()) append(arguments, *key);
+    if (const auto key = group.members[m].op->ask<KeyRule>()) append(arguments, *key);
   }
   if (watches(group, part)) append(arguments, launch.watch);
 }
@@ -129,7 +131,7 @@ class FusedReduction {
         index_(group.reduction()),
         reducer_(group.members[index_]),
         types_(group.types_read_by(reducer_)),
-        fusion_(*reducer_.op->fusion(types_)),
+        fusion_(*reducer_.op->ask<FusionRule>(types_)),
         after_(group.after_reduction()) {
     share_out_outputs();
   }

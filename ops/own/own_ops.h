@@ -1,4 +1,4 @@
-// Ops that a program brings along. An op is a struct with the rules of graph/ir/op_rules.h; one
+// Ops that a program brings along. An op is a struct with the rules of graph/rules; one
 // that has `lower` runs everywhere as it is. One with kernels of its own has these rules beside it,
 // in its namespace, and is named when a graph is compiled:
 //

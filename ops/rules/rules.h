@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/rules/all.h"
 #include "ops/rules/case.h"
 
 namespace at {

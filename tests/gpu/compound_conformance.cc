@@ -15,6 +15,7 @@
 #include "graph/passes/prune.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "graph/rules/fusion.h"
 #include "ops/ops.h"
 #include "ops/optimizers/optimizers.h"
 #include "tests/executor/settings_of.h"
@@ -92,7 +93,7 @@ Graph between_maps(const Case& c, Element element, bool keeps) {
     types.push_back(input.type);
     if (types.back().element == f32) types.back().element = element;
   }
-  const Fusion fusion = *c.op->fusion(types);
+  const Fusion fusion = *c.op->ask<FusionRule>(types);
   Values operands;
   for (std::size_t i = 0; i < types.size(); ++i) {
     Value x = g.input("x" + std::to_string(i), types[i].element, types[i].shape);
@@ -143,7 +144,7 @@ void check_op(DevicePools pools, const CaseLimits& limits, OpConformance& result
     if (!limits.hold(c)) continue;
     Types types;
     for (const CaseInput& input : c.inputs) types.push_back(input.type);
-    const auto fusion = c.op->fusion(types);
+    const auto fusion = c.op->ask<FusionRule>(types);
     if (!fusion || fusion->kind != Fusion::Kind::reduction || !stands_for_others(c)) continue;
     // Both types, and values that stay inside of the kernel or leave it, by turns: each case is a
     // source to compile.

@@ -10,6 +10,7 @@
 #include "graph/ir/error.h"
 #include "graph/passes/lower.h"
 #include "graph/passes/training/differentiate.h"
+#include "graph/rules/gradient.h"
 #include "ops/cuda/table.h"
 #include "ops/ops.h"
 #include "ops/reference/table.h"
@@ -136,7 +137,7 @@ Trouble check_on_device(const Case& c, Element element, DevicePools pools) {
     for (const Settings& form :
          forms_of(*c.op, [](const Op& op) { return cuda_table().has(op); })) {
       if (auto trouble = check_values(c, element, form, pools)) return trouble;
-      const bool gradients = c.gradient && c.op->differentiable();
+      const bool gradients = c.gradient && differentiable(*c.op);
       if (!gradients) continue;
       if (auto trouble = check_gradients(c, element, form, pools)) return trouble;
     }

@@ -11,6 +11,7 @@
 #include "graph/builder/graph.h"
 #include "graph/emit/emitter.h"
 #include "graph/passes/materialize.h"
+#include "graph/rules/alias.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing {
@@ -280,7 +281,7 @@ class RandomGraph {
     node.path = std::move(path);
     if (guard_.present()) node.guard = guard_.id();
     ir::Graph& made = graph.emitter().graph;
-    if (more_ && below(6) == 0 && !node.op->alias(types))
+    if (more_ && below(6) == 0 && !node.op->ask<AliasRule>(types))
       node.waits_for = {below(made.nodes().size())};
     return graph.value(made.append(std::move(node)));
   }

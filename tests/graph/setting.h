@@ -9,6 +9,7 @@
 #include "graph/builder/graph.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/guarded.h"
+#include "graph/rules/guards.h"
 
 namespace metronome::testing {
 
@@ -36,7 +37,7 @@ struct Setting {
   }
   /// True if `node`, which runs, reads the operand.
   bool reads(const Node& node, std::size_t operand) const {
-    const std::vector<Condition> conditions = node.op->read_if(operand);
+    const std::vector<Condition> conditions = node.op->ask<ReadIfRule>(operand);
     return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
       return holds(node.inputs[c.operand]) == c.holds;
     });

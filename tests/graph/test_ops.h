@@ -18,6 +18,10 @@
 #include "graph/ir/guarded.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/alias.h"
+#include "graph/rules/fusion.h"
+#include "graph/rules/gradient.h"
+#include "graph/rules/inside.h"
 
 namespace metronome::testing {
 

@@ -10,6 +10,7 @@
 
 #include "graph/builder/graph.h"
 #include "graph/ir/structural.h"
+#include "graph/rules/fusion.h"
 #include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 

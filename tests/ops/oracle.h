@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/rules/gradient.h"
+#include "graph/rules/lower.h"
 #include "ops/reference/table.h"
 #include "tests/ops/case_graph.h"
 #include "tests/ops/parameter_gradients.h"
@@ -23,10 +25,10 @@ using Trouble = std::optional<std::string>;
 inline std::vector<Settings> forms_of(const Op& op, bool (*has_kernel)(const Op&)) {
   Settings whole;
   whole.keeps = [has_kernel](const OpPtr& each, std::span<const Type>) {
-    return each->has_vjp() && has_kernel(*each);
+    return each->has_rule<VjpRule>() && has_kernel(*each);
   };
   std::vector<Settings> forms = {whole};
-  if (op.has_vjp() && op.has_lower()) forms.emplace_back();
+  if (op.has_rule<VjpRule>() && op.has_rule<LowerRule>()) forms.emplace_back();
   return forms;
 }
 

@@ -15,6 +15,7 @@
 #include "graph/ir/structural.h"
 #include "graph/passes/copier.h"
 #include "graph/passes/training/gradient_sums.h"
+#include "graph/rules/gradient.h"
 
 namespace metronome::passes {
 namespace {
@@ -29,7 +30,7 @@ std::vector<bool> active_nodes(const ir::Graph& graph) {
     const Node& node = graph.nodes()[i];
     if (const Read* read = node.op->as<Read>()) {
       active[i] = active[i] || graph.storage(read->storage).trainable;
-    } else if (node.op->differentiable()) {
+    } else if (differentiable(*node.op)) {
       for (const ValueId input : node.inputs) active[i] = active[i] || active[input.node];
     }
   }
@@ -62,7 +63,7 @@ class ReverseWalk {
  private:
   void visit(std::int32_t index) {
     const Node node = graph_.nodes()[index];  // a copy: the vector grows below
-    if (!node.op->differentiable()) return;
+    if (!differentiable(*node.op)) return;
     if (node.op->as<Merge>() != nullptr) return pass_on(node, {index, 0});
     Values outputs, incoming;
     bool any = false;
@@ -77,7 +78,7 @@ class ReverseWalk {
     for (const ValueId id : node.inputs) inputs.push_back(emitter_.value(id));
 
     PassScope scope(emitter_, node.path.get() + ".grad", node.line, node.guard);
-    const Values contributions = node.op->vjp({inputs, outputs, incoming});
+    const Values contributions = node.op->ask<VjpRule>(Vjp{inputs, outputs, incoming});
     if (contributions.size() > node.inputs.size()) {
       throw InternalError(fmt::format("the vjp of {} gives {} gradients for {} inputs",
                                       node.op->name(), contributions.size(), node.inputs.size()));

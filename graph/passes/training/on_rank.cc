@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/passes/copier.h"
+#include "graph/rules/on_rank.h"
 
 namespace metronome::passes {
 
@@ -12,7 +13,7 @@ ir::Graph on_rank(ir::Graph graph, const Settings& settings) {
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     Node node = graph.nodes()[i];
-    OpPtr own = node.op->on_rank(graph.operands(node), settings.rank);
+    OpPtr own = node.op->ask<OnRankRule>(graph.operands(node), settings.rank);
     if (own == nullptr) {
       copier.copy(i);
       continue;

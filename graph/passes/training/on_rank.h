@@ -6,7 +6,7 @@
 namespace metronome::passes {
 
 /// Before: composites that are expanded are. After it each op that differs from rank to rank
-/// (`Op::on_rank`) is as rank `Settings::rank` runs it; gradients, made later, follow.
+/// (`OnRankRule`) is as rank `Settings::rank` runs it; gradients, made later, follow.
 ir::Graph on_rank(ir::Graph graph, const Settings& settings);
 
 }  // namespace metronome::passes

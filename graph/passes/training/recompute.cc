@@ -22,6 +22,7 @@
 #include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
 #include "graph/passes/results.h"
+#include "graph/rules/alias.h"
 
 namespace metronome::passes {
 namespace {
@@ -141,7 +142,7 @@ class Recomputer {
     }
     clone.guard = copier_.guard_of(clone);
     clone.path = clone.path.get() + ".again";
-    if (!clone.op->alias(types)) {
+    if (!clone.op->ask<AliasRule>(types)) {
       clone.waits_for.insert(clone.waits_for.end(), waits.begin(), waits.end());
       clone.waits_for = copier_.waits_of(clone);
     }

@@ -5,6 +5,7 @@
 
 #include "executor/metronome.h"
 #include "executor/metronome/op.h"
+#include "graph/rules/gradient.h"
 #include "ops/own/own_ops.h"
 #include "tests/aten.h"
 #include "tests/cuda/host_driver.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/rules/gradient.h"
 #include "tests/graph/test_ops.h"
 
 namespace metronome::testing::paths_test {

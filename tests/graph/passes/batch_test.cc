@@ -11,6 +11,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/ir/group.h"
 #include "graph/plan/schedule.h"
+#include "graph/rules/batch.h"
 #include "tests/graph/after.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"
@@ -72,7 +73,7 @@ std::string batches_of(const ir::Graph& graph) {
   std::string text;
   for (const Node& n : graph.nodes()) {
     const Batch* batch = n.op->as<Batch>();
-    if (batch == nullptr && !n.op->batches()) continue;
+    if (batch == nullptr && !n.op->ask<BatchRule>()) continue;
     if (!text.empty()) text += " | ";
     if (batch == nullptr) text += fmt::format("({})", graph.node(n.inputs[0]).path);
     for (int i = 0; batch != nullptr && i < batch->count; ++i) {
@@ -214,7 +215,7 @@ TEST_CASE("random updates among other nodes: same results are read, same nodes a
     std::size_t kept = 0;
     for (const Node& n : result.nodes()) {
       const Batch* batch = n.op->as<Batch>();
-      kept += batch != nullptr ? batch->count : n.op->batches();
+      kept += batch != nullptr ? batch->count : n.op->ask<BatchRule>();
     }
     REQUIRE(kept == updates);
   }

@@ -19,6 +19,7 @@
 #include "graph/ir/structural.h"
 #include "graph/passes/materialize.h"
 #include "graph/passes/prune.h"
+#include "graph/rules/fusion.h"
 #include "tests/graph/after.h"
 #include "tests/graph/mistake_of.h"
 #include "tests/graph/test_ops.h"

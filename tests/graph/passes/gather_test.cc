@@ -6,6 +6,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/prune.h"
+#include "graph/rules/gather.h"
 #include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 #include "tests/graph/waiting.h"

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "graph/emit/emitter.h"
+#include "graph/rules/fusion.h"
 #include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 

@@ -15,6 +15,7 @@
 #include "graph/passes/share.h"
 #include "graph/passes/training/differentiate.h"
 #include "graph/passes/training/update.h"
+#include "graph/rules/gradient.h"
 #include "tests/graph/after.h"
 #include "tests/graph/test_ops.h"
 

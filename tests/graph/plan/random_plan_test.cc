@@ -14,6 +14,7 @@
 #include "graph/plan/memory_plan.h"
 #include "graph/plan/planner.h"
 #include "graph/plan/schedules.h"
+#include "graph/rules/alias.h"
 #include "tests/graph/check_bound.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/setting.h"
@@ -119,7 +120,7 @@ bool same_as_fresh(const ir::Graph& graph, const plan::Schedule& order,
     if (node.inputs.empty() || !setting.holds(node.guard)) continue;
     planned.spoil_scratch(index);
     const Types types = graph.operands(node);
-    if (const auto alias = node.op->alias(types)) {
+    if (const auto alias = node.op->ask<AliasRule>(types)) {
       fresh.view({index, 0}, node.inputs[0], alias->offset / 4);
       continue;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/rules/gradient.h"
 #include "ops/cpu/table.h"
 #include "ops/ops.h"
 #include "ops/reference/table.h"
@@ -149,7 +150,7 @@ Trouble check_case(const Case& c, Element element) {
   try {
     for (const Settings& form : forms_of(*c.op, [](const Op& op) { return cpu_table().has(op); })) {
       if (auto trouble = check_values(c, element, form)) return trouble;
-      const bool wanted = c.gradient && c.op->differentiable();
+      const bool wanted = c.gradient && differentiable(*c.op);
       if (!wanted) continue;
       if (auto trouble = check_gradients(c, element, form)) return trouble;
     }

@@ -1,0 +1,26 @@
+// How the pass `lay_out` runs an op over tensors in other layouts.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/rules/rule.h"
+
+namespace metronome {
+
+/// An op over tensors in other layouts: the op to run over the tensors that store them, the layouts
+/// of its operands, and those of its results.
+struct LaidOutOp {
+  OpPtr op;
+  std::vector<Layout> operands;
+  std::vector<Layout> results;
+};
+
+}  // namespace metronome
+
+/// The same op where its largest operands are stored in the layout; absent where it cannot be. The
+/// last block of an operand may be filled up with any numbers. An op whose `fusion` is a map needs
+/// no such rule, unless its attributes hold a shape.
+METRONOME_RULE(LayoutRule, laid_out, std::optional<LaidOutOp>,
+               (std::span<const Type>, const Layout&))
