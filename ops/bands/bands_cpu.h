@@ -46,7 +46,8 @@ void bands_row(const BandsOf3& bands, const T* x, T* y, double* sums, std::int64
   }
   T* const to = y + row * width.out();
   for (std::int64_t o = 0; o < width.out(); ++o) {
-    const double *const part = sums + width.begin[o], *const weight = &width.weight[width.at[o]];
+    const double *const part = sums + width.begin[o], *const weight =
+                                                          width.weight.data() + width.at[o];
     double sum = 0;
     for (std::int32_t k = 0; k < width.count[o]; ++k) sum += weight[k * width.step] * part[k];
     to[o] = static_cast<T>(sum);

@@ -27,15 +27,33 @@ constexpr Algorithm kWinograd{{std::uint64_t{3} << 60}};  // "own 3"
 /// image once for each output, may be the fastest.
 bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
 
-/// The weight's gradient as a sum of so many terms that oneDNN's own way, which adds them in one
-/// chain, is more than twice as far from f64 as libtorch's product: of a pointwise kernel, and of
-/// few channels of one image.
-bool sums_many_places(const ConvolutionTask& task) {
+/// Sums that oneDNN's own way adds up in one chain, so that it is more than twice as far from f64
+/// as libtorch: weights' gradients of a pointwise kernel, or of few channels of one image; and the
+/// input's gradient of few channels of one image, from many.
+bool sums_in_one_chain(const ConvolutionTask& task) {
   constexpr std::int64_t kMany = 1024, kManyOfOneImage = 512, kFewChannels = 16;
   const ConvolutionSizes& s = task.sizes;
-  if (task.result != Result::weight) return false;
-  if (s.taps() == 1) return s.images * s.places() >= kMany;
-  return s.images == 1 && s.in <= kFewChannels && s.places() >= kManyOfOneImage;
+  const bool few_of_one = s.images == 1 && s.in <= kFewChannels;
+  switch (task.result) {
+    case Result::output:
+      return false;
+    case Result::input:
+      return few_of_one && s.out >= kManyOfOneImage && s.stride[2] > 1;
+    case Result::weight:
+      if (s.taps() == 1) return s.images * s.places() >= kMany;
+      return few_of_one && s.places() >= kManyOfOneImage;
+  }
+  return false;
+}
+
+/// Results and inputs' gradients that oneDNN's blocked ways add up in two chains, where libtorch
+/// has more: many channels of an image of few elements, unpadded.
+bool sums_in_two_chains(const ConvolutionTask& task) {
+  constexpr std::int64_t kMany = 256, kFewPoints = 25, kFewPlaces = 9;
+  const ConvolutionSizes& s = task.sizes;
+  if (task.result == Result::weight || s.low != ConvolutionSizes::Each{0, 0, 0}) return false;
+  return (task.result == Result::output ? s.in : s.out) >= kMany && s.points() <= kFewPoints &&
+         s.places() <= kFewPlaces;
 }
 
 std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) {
@@ -104,9 +122,8 @@ std::vector<Candidate> convolution_candidates(const ConvolutionTask& task, int t
   std::vector<Candidate> candidates;
   if (task.element == f32 && task.sizes.flops() >= kOnednnFlops) {
     candidates = onednn_convolution_candidates(task, team);
-    if (sums_many_places(task)) {
-      std::erase_if(candidates, [](const Candidate& c) { return !c.algorithm; });
-    }
+    const bool one = sums_in_one_chain(task), two = sums_in_two_chains(task);
+    std::erase_if(candidates, [&](const Candidate& c) { return c.algorithm ? two : one; });
   }
   const std::vector<Candidate> own = own_candidates(task, team);
   candidates.insert(candidates.end(), own.begin(), own.end());

@@ -5,6 +5,10 @@
 //   rows of 3 in 4 lanes     a0 a1 a2 *  b0 b1 b2 *        c0 c1 c2 *  d0 d1 d2 *
 //   pairs                    a0+a1 a2+*  b0+b1 b2+*        c0+c1 c2+*  d0+d1 d2+*
 //   pairs of these           a  b  c  d
+//
+// A row of more elements than a register has is first joined register by register:
+//
+//   a row of 6 in 4 lanes    a0 a1 a2 a3  and  a4 a5 * *   give   a0+a4 a1+a5 a2+* a3+*
 #pragma once
 
 #include <algorithm>
@@ -34,9 +38,13 @@ class ShortRows {
     if (n == 2) return fold_all<2, true>(p, rows, n, each);
     if (n == 4) return fold_all<4, true>(p, rows, n, each);
     if (n <= 4) return fold_all<4, false>(p, rows, n, each);
-    if (n <= 8) return fold_all<8, false>(p, rows, n, each);
-    if (n <= 16) return fold_all<16, false>(p, rows, n, each);
-    return fold_all<32, false>(p, rows, n, each);
+    if constexpr (kLanes >= 8) {
+      if (n <= 8) return fold_all<8, false>(p, rows, n, each);
+    }
+    if constexpr (kLanes >= 16) {
+      if (n <= 16) return fold_all<16, false>(p, rows, n, each);
+    }
+    return fold_all<kLanes, false>(p, rows, n, each);
   }
 
  private:
@@ -45,7 +53,7 @@ class ShortRows {
   using Elements [[gnu::vector_size(kLanes * sizeof(T))]] = T;
   using Indices [[gnu::vector_size(kLanes * sizeof(Index))]] = Index;
 
-  /// kRow: lanes of a row; kWhole: all of them are elements.
+  /// kRow: lanes of a row; kWhole: all of them are elements, and there are no more.
   template <int kRow, bool kWhole, class Each>
   static void fold_all(const T* p, std::int64_t rows, std::int64_t n, const Each& each) {
     const RowLanes<kRow> lanes(n);
@@ -65,20 +73,20 @@ class ShortRows {
     }
   }
 
-  /// [register of a row] which elements of what is read its lanes take; kLanes and more: none.
+  /// How rows lie in the lanes of registers.
   template <int kRow>
   struct RowLanes {
-    static constexpr std::int64_t kRegisters = std::max<std::int64_t>(kRow / kLanes, 1);
-    static constexpr std::int64_t kRows = std::max<std::int64_t>(kLanes / kRow, 1);  // of one
-    Indices of[kRegisters];
+    static constexpr std::int64_t kRows = kLanes / kRow;  ///< of a register
+    std::int64_t whole;                                   ///< registers of a row before its last
+    Indices of;       ///< of the last one: the elements of what is read that its lanes take
+    Indices missing;  ///< -1 in lanes for which the row has no element, 0 in others
 
-    explicit RowLanes(std::int64_t n) {
-      for (std::int64_t k = 0; k < kRegisters; ++k) {
-        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-          const std::int64_t i = (k * kLanes + lane) % kRow;
-          const std::int64_t from = kRow < kLanes ? lane / kRow * n + i : lane;
-          of[k][lane] = static_cast<Index>(i < n ? from : kLanes + lane);
-        }
+    explicit RowLanes(std::int64_t n) : whole((n - 1) / kRow) {
+      const std::int64_t rest = n - whole * kRow;
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        const std::int64_t i = lane % kRow;
+        of[lane] = static_cast<Index>(i < rest ? lane / kRow * n + i : 0);
+        missing[lane] = i < rest ? 0 : -1;
       }
     }
   };
@@ -86,20 +94,36 @@ class ShortRows {
   template <int kRow, bool kWhole, int kCount>
   static Parts fold_registers(const T* p, std::int64_t n, const RowLanes<kRow>& lanes, int first) {
     if constexpr (kCount == 1) {
-      const std::int64_t row = first / lanes.kRegisters * lanes.kRows;
-      const std::int64_t part = first % lanes.kRegisters;
-      Elements x;
-      std::memcpy(&x, p + row * n + part * kLanes, sizeof(x));
-      const Parts all = counted(__builtin_convertvector(x, Parts));
-      if constexpr (kWhole) return all;
-      const Parts none = Parts{} + F::template start<Part>();
-      return __builtin_shuffle(all, none, lanes.of[part]);
+      return fold_register<kRow, kWhole>(p + first * lanes.kRows * n, lanes);
     } else {
       constexpr int kHalf = kCount / 2;
       return in_pairs(fold_registers<kRow, kWhole, kHalf>(p, n, lanes, first),
                       fold_registers<kRow, kWhole, kHalf>(p, n, lanes, first + kHalf),
                       std::make_integer_sequence<int, kLanes>());
     }
+  }
+
+  /// The rows that begin at p and lie in one register, or a longer one of several.
+  template <int kRow, bool kWhole>
+  static Parts fold_register(const T* p, const RowLanes<kRow>& lanes) {
+    if constexpr (kWhole) return load(p);
+    Parts last = load(p + lanes.whole * kLanes);
+    if constexpr (kRow < kLanes) last = __builtin_shuffle(last, lanes.of);
+    const Parts none = Parts{} + F::template start<Part>();
+    last = lanes.missing ? none : last;
+    if constexpr (kRow == kLanes) {
+      if (lanes.whole == 0) return last;
+      Parts all = load(p);
+      for (std::int64_t k = 1; k < lanes.whole; ++k) all = joined(all, load(p + k * kLanes));
+      return joined(all, last);
+    }
+    return last;
+  }
+
+  static Parts load(const T* p) {
+    Elements x;
+    std::memcpy(&x, p, sizeof(x));
+    return counted(__builtin_convertvector(x, Parts));
   }
 
   static Parts counted(Parts x) {
@@ -111,15 +135,19 @@ class ShortRows {
   static Parts in_pairs(Parts a, Parts b, std::integer_sequence<int, kLane...>) {
     const Parts even = __builtin_shuffle(a, b, Indices{2 * kLane...});
     const Parts odd = __builtin_shuffle(a, b, Indices{2 * kLane + 1 ...});
+    return joined(even, odd);
+  }
+
+  static Parts joined(Parts a, Parts b) {
     if constexpr (kKind == ReduceKind::max) {
-      return (even > odd) | (even != even) ? even : odd;  // NaN stays
+      return (a > b) | (a != a) ? a : b;  // NaN stays
     } else if constexpr (kKind == ReduceKind::min) {
-      return (even < odd) | (even != even) ? even : odd;
+      return (a < b) | (a != a) ? a : b;
     } else if constexpr (std::is_integral_v<Part>) {  // wraps around
       using Bits [[gnu::vector_size(sizeof(Parts))]] = std::make_unsigned_t<Part>;
-      return reinterpret_cast<Parts>(reinterpret_cast<Bits>(even) + reinterpret_cast<Bits>(odd));
+      return reinterpret_cast<Parts>(reinterpret_cast<Bits>(a) + reinterpret_cast<Bits>(b));
     } else {
-      return even + odd;
+      return a + b;
     }
   }
 };
