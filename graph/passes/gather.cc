@@ -7,7 +7,7 @@
 //                   becomes    s3 = w + b
 //
 // An addend is a part of its own if something else reads it, if a guard may skip it, if it or one
-// of its operands waits, or if its op has no rule `gather_part`. If no part becomes one node, the
+// of its operands waits, or if its op has no `GatherRule`. If no part becomes one node, the
 // sum stays as it is. Old addends and inner sums are copied all the same, for `prune` to drop.
 #include "graph/passes/gather.h"
 

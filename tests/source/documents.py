@@ -1,5 +1,5 @@
-"""The promises of documents and comments: links that lead somewhere, a README of two pages, sentences
-that begin with their subject."""
+"""The promises of documents and comments: links that lead somewhere, a README and a DESIGN.md of few pages,
+sentences that begin with their subject, and short ones in the pages of the design."""
 
 import os.path
 import re
@@ -11,6 +11,8 @@ CODE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 INDIRECT = re.compile(r"(?:^|(?<=[.:;] ))(?:[-*] )?((?:What|Which|Of|Where)\b[^.\n]*)", re.M)
 
 README_LINES, README_WIDTH = 120, 160
+DESIGN_LINES, DESIGN_WIDTH = 200, 110
+SENTENCE_WORDS = 30
 
 
 def anchors(text):
@@ -34,11 +36,42 @@ def broken_links(file, root):
     return broken
 
 
-def too_long(text):
-    """What a README has too much of."""
+def too_long(text, most_lines=README_LINES, width=README_WIDTH):
+    """What a README, or another page of so many lines of so many characters, has too much of."""
     lines = text.splitlines()
-    wide = [f"line {i + 1} has {len(line)} characters" for i, line in enumerate(lines) if len(line) > README_WIDTH]
-    return wide + ([f"{len(lines)} lines"] if len(lines) > README_LINES else [])
+    wide = [f"line {i + 1} has {len(line)} characters" for i, line in enumerate(lines) if len(line) > width]
+    return wide + ([f"{len(lines)} lines"] if len(lines) > most_lines else [])
+
+
+_END = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<!et al\.)(?<=[.!?])[)*\"”`]*\s+")
+_POINT = re.compile(r"\s*(?:[-*]|\d+\.) ")
+_ALONE = re.compile(r"\s*(?:#+ |\||$)")  # headings, rows of tables, blank lines
+
+
+def words(text):
+    return [word for word in text.split() if re.search(r"\w", word)]
+
+
+def sentences(text):
+    """Pairs (sentence, line of its paragraph) of a document: its paragraphs, points of lists and cells of tables."""
+    text = CODE.sub(lambda code: "\n" * code.group().count("\n"), text)
+    blocks, goes_on = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        alone = bool(_ALONE.match(line))
+        if goes_on and not alone and not _POINT.match(line):
+            blocks[-1][0] += " " + line
+        else:
+            blocks += [[cell, number] for cell in line.split("|")] if line.startswith("|") else [[line, number]]
+        goes_on = not alone
+    return [(sentence, number) for block, number in blocks for sentence in _END.split(block) if words(sentence)]
+
+
+def long_sentences(text):
+    """Sentences of more than SENTENCE_WORDS words."""
+    counted = ((words(sentence), line) for sentence, line in sentences(text))
+    return [
+        f"line {line}: {len(said)} words, {' '.join(said[:5])} ..." for said, line in counted if len(said) > SENTENCE_WORDS
+    ]
 
 
 SNIPPET = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
@@ -84,5 +117,9 @@ def indirect_comments(text):
     return [sentence for comment in comments(text) for sentence in indirect_sentences(comment)]
 
 
+def design_pages(root):
+    return [root / "DESIGN.md", *sorted(root.glob("docs/design/*.md"))]
+
+
 def documents(root):
-    return [root / "README.md", *sorted(root.glob("docs/*.md"))]
+    return [root / "README.md", *sorted(root.glob("docs/*.md")), *design_pages(root)]

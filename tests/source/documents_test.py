@@ -32,6 +32,32 @@ class Documents(unittest.TestCase):
             documents.indirect_sentences(text), ["What it is, is this", "Of it we speak", "Where it runs"]
         )
 
+    def test_sentences_end_with_paragraphs_points_and_cells(self):
+        text = (
+            "# A head\nOne goes\non (so `it` is). Two, e.g. this one; no more.\n\n- A point\n  of two lines.\n"
+            "  ```\n  no. sentence\n  ```\n| cell | other cell |\n|---|---|\n"
+        )
+        self.assertEqual(
+            [(" ".join(documents.words(sentence)), line) for sentence, line in documents.sentences(text)],
+            [
+                ("A head", 1),
+                ("One goes on (so `it` is).", 2),
+                ("Two, e.g. this one; no more.", 2),
+                ("A point of two lines.", 5),
+                ("cell", 10),
+                ("other cell", 10),
+            ],
+        )
+
+    def test_long_sentences_are_found(self):
+        long = " ".join(["word"] * 31)
+        text = f"# Head\n{long[5:]}. One\n{long}.\n- {long[5:]}\n| {long} | cell |\n```\n{long}\n```\n"
+        self.assertEqual(
+            documents.long_sentences(text),
+            ["line 2: 32 words, One word word word word ...", "line 5: 31 words, word word word word word ..."],
+        )
+        self.assertEqual(documents.too_long("x" * 111 + "\ny\n", 1, 110), ["line 1 has 111 characters", "2 lines"])
+
     def test_indirect_comments_are_found(self):
         text = (
             "// What it holds.\n"
@@ -77,12 +103,20 @@ class Documents(unittest.TestCase):
         root = pathlib.Path(".")
         pages = documents.documents(root)
         self.assertGreater(len(pages), 4)
-        for page in pages + [root / "DESIGN.md"]:
-            self.assertEqual(documents.broken_links(page, root), [], f"{page} links to what is not there")
         for page in pages:
+            self.assertEqual(documents.broken_links(page, root), [], f"{page} links to what is not there")
             text = page.read_text(encoding="utf-8")
             self.assertEqual(documents.indirect_sentences(text), [], f"{page}: begin with the subject")
         self.assertEqual(documents.too_long((root / "README.md").read_text(encoding="utf-8")), [])
+
+    def test_the_design_is_short(self):
+        root = pathlib.Path(".")
+        text = (root / "DESIGN.md").read_text(encoding="utf-8")
+        self.assertEqual(documents.too_long(text, documents.DESIGN_LINES, documents.DESIGN_WIDTH), [])
+        pages = documents.design_pages(root)
+        self.assertGreater(len(pages), 7)
+        for page in pages:
+            self.assertEqual(documents.long_sentences(page.read_text(encoding="utf-8")), [], f"{page}: split them")
 
 
 if __name__ == "__main__":

@@ -144,29 +144,6 @@ def contents(text):
     return found
 
 
-_END = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<!et al\.)(?<=[.!?])[)*\"”`]*\s+")
-_POINT = re.compile(r"\s*(?:[-*]|\d+\.) ")
-_ALONE = re.compile(r"\s*(?:#+ |\||$)")  # headings, rows of tables, blank lines
-
-
-def words(text):
-    return [word for word in text.split() if re.search(r"\w", word)]
-
-
-def sentences(text):
-    """Pairs (sentence, line of its paragraph) of a document: its paragraphs, points of lists and cells of tables."""
-    text = documents.CODE.sub(lambda code: "\n" * code.group().count("\n"), text)
-    blocks, goes_on = [], False
-    for number, line in enumerate(text.splitlines(), 1):
-        alone = bool(_ALONE.match(line))
-        if goes_on and not alone and not _POINT.match(line):
-            blocks[-1][0] += " " + line
-        else:
-            blocks += [[cell, number] for cell in line.split("|")] if line.startswith("|") else [[line, number]]
-        goes_on = not alone
-    return [(sentence, number) for block, number in blocks for sentence in _END.split(block) if words(sentence)]
-
-
 def count_lines(text):
     """The number of lines that are not blank."""
     return sum(1 for line in text.splitlines() if line.strip())
@@ -210,14 +187,18 @@ def survey(texts):
     named = {kind: participles(kind, found) for kind in ("types", "functions")}
     functions = ((f.lines, f"{f.name}, {path}:{f.line}") for path, text in product.items() for f in pasted.functions(text))
 
-    said = ((len(words(one)), f"{path}:{line}") for path, text in design.items() for one, line in sentences(text))
+    said = (
+        (len(documents.words(one)), f"{path}:{line}")
+        for path, text in design.items()
+        for one, line in documents.sentences(text)
+    )
     rooms = collections.Counter(path.rpartition("/")[0] for path in sources)
     comments = sum(line.lstrip().startswith("//") for text in product.values() for line in text.splitlines())
     rows = [
         ("virtual functions of `Op`", f"{virtuals}"),
         ("types whose last word is a participle", say_count(named["types"])),
         ("functions that a participle alone names", say_count(named["functions"])),
-        ("words of DESIGN.md and docs/design", f"{sum(len(words(text)) for text in design.values()):,}"),
+        ("words of DESIGN.md and docs/design", f"{sum(len(documents.words(text)) for text in design.values()):,}"),
         ("words of the longest sentence there", largest(said)),
         ("data members of the largest class", members),
         ("files of the largest room", largest((number, room) for room, number in rooms.items())),

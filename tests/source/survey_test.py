@@ -54,25 +54,6 @@ class Contents(unittest.TestCase):
         self.assertTrue(all(map(survey.is_participle, ("Begun", "Placed", "Tracing"))))
 
 
-class Documents(unittest.TestCase):
-    def test_sentences_end_with_paragraphs_points_and_cells(self):
-        text = (
-            "# A head\nOne goes\non (so `it` is). Two, e.g. this one; no more.\n\n- A point\n  of two lines.\n"
-            "  ```\n  no. sentence\n  ```\n| cell | other cell |\n|---|---|\n"
-        )
-        self.assertEqual(
-            [(" ".join(survey.words(sentence)), line) for sentence, line in survey.sentences(text)],
-            [
-                ("A head", 1),
-                ("One goes on (so `it` is).", 2),
-                ("Two, e.g. this one; no more.", 2),
-                ("A point of two lines.", 5),
-                ("cell", 10),
-                ("other cell", 10),
-            ],
-        )
-
-
 class Survey(unittest.TestCase):
     def test_a_planted_tree(self):
         texts = {
