@@ -1,10 +1,10 @@
 // From declared graphs to an executable, on one page:
 //
-//   compile     the arguments are checked, the ranks join
-//   make_executable  the target's back end opens; each graph is planned in each mode; the engine
-//   begins plan_within_budget  passes; then, for each number of batches that the back end asks for,
-//   the passes
-//               that are left, kernels, order and places, check
+//   compile              checks the arguments; the ranks join
+//   make_executable      opens the target's back end, plans each graph in each mode, begins the
+//                        engine
+//   plan_within_budget   passes; then, for each number of batches that the back end asks for, the
+//                        passes that are left, kernels, order and places, check
 #include "executor/compile/compile.h"
 
 #include <ATen/Parallel.h>
