@@ -91,7 +91,7 @@ Plan finish_plan(ir::Graph begun, PlanReport summary, const PlanInput& declared,
 
 /// The settings of a plan of what was declared.
 Settings settings_for(const PlanInput& declared, Settings settings, const CompileOptions& options) {
-  settings.kept = declared.kept;
+  settings.layouts.kept = declared.kept;
   settings.averages = declared.averages;
   if (options.data_parallel) settings.rank = options.data_parallel->rank();
   return settings;

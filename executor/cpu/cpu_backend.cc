@@ -29,7 +29,7 @@ class CpuBackend : public Backend {
   /// no groups, which give the same bits.
   Settings settings(Mode mode) const override {
     Settings settings = cpu_settings(mode);
-    settings.apart = options_.observer != nullptr || options_.watch;
+    settings.fuse.apart = options_.observer != nullptr || options_.watch;
     return settings;
   }
 
@@ -108,8 +108,8 @@ Settings cpu_settings(Mode mode) {
   settings.mode = mode;
   settings.skips = true;
   settings.gathers = true;
-  settings.fuses = joins_cpu_group;
-  settings.launches_cost = false;
+  settings.fuse.takes = joins_cpu_group;
+  settings.fuse.launches_cost = false;
   return settings;
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,8 @@
 #include "graph/ir/mode.h"
 #include "graph/ir/op.h"
 #include "graph/ir/type.h"
+#include "graph/rules/fusion.h"
+#include "graph/rules/lay_out.h"
 
 namespace metronome {
 
@@ -36,16 +37,7 @@ struct Settings {
   /// True for an op that the target runs whole, of operands of these types, though it could be
   /// expanded; `lower` expands all others that can be.
   std::function<bool(const OpPtr&, std::span<const Type>)> keeps;
-  /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
-  /// nothing.
-  std::function<bool(const Op&)> fuses;
-  /// True where a launch that is saved is worth work and bytes that are kept longer: `fuse` then
-  /// also makes groups of few elements, joins nodes that only read the same elements, or have one
-  /// element each, and makes a slice for each of several readers.
-  bool launches_cost = true;
-  /// True where `fuse` does nothing all the same: the nodes that a group would join are looked at
-  /// one by one.
-  bool apart = false;
+  FuseSettings fuse = {};
   /// Into how many `Batch` nodes `batch` puts the updates of one kind; 0: none, each stays a node.
   std::size_t buckets = 0;
   /// True where the gradients of all parameters lie side by side in one vector of each element
@@ -56,11 +48,7 @@ struct Settings {
   std::optional<MeanOps> averages = {};
   /// The number of this rank among those that train together (pass `on_rank`).
   int rank = 0;
-  /// The layout in which an op wants its largest operands, though they are plain; absent where it
-  /// wants none. Absent altogether: all stays plain (pass `lay_out`).
-  std::function<std::optional<Layout>(const Op&, std::span<const Type>)> wants;
-  /// By path, the layouts of storages that plans made before of the same executable decided.
-  std::map<std::string, Layout> kept = {};
+  LayoutSettings layouts = {};
   /// True where what a sum adds is gathered: products of many steps as one product (pass `gather`).
   bool gathers = false;
   /// True where the target skips nodes whose guards are false, so that values of guards that

@@ -74,7 +74,7 @@ class Fuser {
 
   ir::Graph run() {
     for (std::int32_t n = 0; n < groups_.nodes(); ++n) join_producers(n);
-    if (settings_.launches_cost) {
+    if (settings_.fuse.launches_cost) {
       join_readers();
       join_scalars();
     }
@@ -101,7 +101,7 @@ class Fuser {
 
   void find_fusion(std::int32_t n) {
     const Node& made = node(n);
-    if (!settings_.fuses(*made.op)) return;
+    if (!settings_.fuse.takes(*made.op)) return;
     const Types types = graph_.operands(made);
     auto fusion = made.op->ask<FusionRule>(types);
     if (!fusion || fusion->kind == Fusion::Kind::slice) return;
@@ -122,7 +122,7 @@ class Fuser {
       }
     }
     if (numel(domain) == 0) return;  // nothing to launch, or zeros to write
-    if (!settings_.launches_cost && numel(domain) < kLeastElements) return;
+    if (!settings_.fuse.launches_cost && numel(domain) < kLeastElements) return;
     if (fusion->kind == Fusion::Kind::reduction) keep_whole_results(n, *fusion);
     Rule rule{std::move(*fusion), std::move(domain)};
     for (const ValueId id : made.inputs) rule.inner.push_back({constant_for(rule, id)});
@@ -146,11 +146,11 @@ class Fuser {
   void find_slice(std::int32_t n) {
     const Node& slice = node(n);
     const auto fusion = slice.op->ask<FusionRule>(graph_.operands(slice));
-    if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuses(*slice.op)) return;
+    if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuse.takes(*slice.op)) return;
     const ValueId id{n, 0};
     const std::vector<std::int32_t>& readers = groups_.readers(n);
     // Far readers would keep the whole operand.
-    if (readers.size() > 1 && !settings_.launches_cost) return;
+    if (readers.size() > 1 && !settings_.fuse.launches_cost) return;
     const auto makes = [&](std::int32_t reader) { return can_slice(reader, id); };
     if (kept_.contains(id) || numel(shape(id)) == 0 || !slice.waits_for.empty() ||
         !std::all_of(readers.begin(), readers.end(), makes)) {
@@ -217,7 +217,7 @@ class Fuser {
     const auto number = number_of(id);
     if (!number) return nullptr;
     OpPtr fill = make_op(Fill{*number, {graph_.type(id).element, rule.domain}});
-    return settings_.fuses(*fill) ? fill : nullptr;
+    return settings_.fuse.takes(*fill) ? fill : nullptr;
   }
 
   // ---- what may be a group -------------------------------------------------------------------
@@ -443,7 +443,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse(ir::Graph graph, const Settings& settings) {
-  if (!settings.fuses || settings.apart) return graph;
+  if (!settings.fuse.takes || settings.fuse.apart) return graph;
   return Fuser(graph, settings).run();
 }
 

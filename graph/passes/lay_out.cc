@@ -55,16 +55,17 @@ std::optional<LaidOutOp> lay_out_op(const OpPtr& op, const Types& types, const L
 std::map<StorageId, Layout> storage_layouts(const ir::Graph& graph, const Settings& settings) {
   std::map<StorageId, Layout> layouts;
   const auto free = [&](StorageId id) {
-    return !layouts.contains(id) && !settings.kept.contains(graph.storage(id).path);
+    return !layouts.contains(id) && !settings.layouts.kept.contains(graph.storage(id).path);
   };
   for (std::size_t i = 0; i < graph.storages().size(); ++i) {
-    const auto found = settings.kept.find(graph.storages()[i].path);
-    if (found != settings.kept.end()) layouts[{static_cast<std::int32_t>(i)}] = found->second;
+    const auto found = settings.layouts.kept.find(graph.storages()[i].path);
+    if (found != settings.layouts.kept.end())
+      layouts[{static_cast<std::int32_t>(i)}] = found->second;
   }
   std::set<StorageId> wanted;
   for (const Node& node : graph.nodes()) {
     const Types types = graph.operands(node);
-    const auto layout = settings.wants(*node.op, types);
+    const auto layout = settings.layouts.wants(*node.op, types);
     const auto laid = layout ? lay_out_op(node.op, types, *layout) : std::nullopt;
     for (std::size_t i = 0; laid && i < node.inputs.size(); ++i) {
       const Read* read = graph.node(node.inputs[i]).op->as<Read>();
@@ -154,7 +155,7 @@ class LayoutWriter {
 
   /// How a node is stored; absent: plain.
   std::optional<LaidOutOp> choose(const Node& node, const Types& types) {
-    if (const auto wanted = settings_.wants(*node.op, types)) {
+    if (const auto wanted = settings_.layouts.wants(*node.op, types)) {
       return lay_out_op(node.op, types, *wanted);
     }
     std::optional<LaidOutOp> best;
@@ -243,11 +244,11 @@ class LayoutWriter {
 
 ir::Graph lay_out(ir::Graph graph, const Settings& settings) {
   const bool kept = std::ranges::any_of(
-      settings.kept, [](const auto& storage) { return !storage.second.plain(); });
-  if (!settings.wants && !kept) return graph;
+      settings.layouts.kept, [](const auto& storage) { return !storage.second.plain(); });
+  if (!settings.layouts.wants && !kept) return graph;
   Settings asked = settings;
-  if (!asked.wants) {
-    asked.wants = [](const Op&, std::span<const Type>) { return std::optional<Layout>(); };
+  if (!asked.layouts.wants) {
+    asked.layouts.wants = [](const Op&, std::span<const Type>) { return std::optional<Layout>(); };
   }
   return LayoutWriter(graph, asked).run();
 }

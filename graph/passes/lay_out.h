@@ -5,9 +5,9 @@
 
 namespace metronome::passes {
 
-/// Stores tensors as ops want them (`Settings::wants`). Before: all are plain. After it a tensor in
-/// a layout is the plain tensor that stores it, ops over it are ops over that (`LayoutRule`), and
-/// `relayout` nodes stand where one layout meets another:
+/// Stores tensors as ops want them (`LayoutSettings::wants`). Before: all are plain. After it a
+/// tensor in a layout is the plain tensor that stores it, ops over it are ops over that
+/// (`LayoutRule`), and `relayout` nodes stand where one layout meets another:
 ///
 ///   x f32[8, 20]                    x f32[8, 20]
 ///   a = gelu(x)   wants 1/16        x' = relayout(x)   f32[8, 2, 16]     a copy

@@ -21,7 +21,7 @@ using Operands = std::vector<std::size_t>;
 
 /// Those that an elementwise op can make in the kernel that computes `reader`.
 Operands fused_operands(const ir::Graph& graph, const Node& reader, const Settings& settings) {
-  if (!settings.fuses(*reader.op)) return {};
+  if (!settings.fuse.takes(*reader.op)) return {};
   const Types types = graph.operands(reader);
   const auto fusion = reader.op->ask<FusionRule>(types);
   if (!fusion) return {};
@@ -84,7 +84,7 @@ class SlicedMaps {
 
   std::optional<Range> slice_of(const Node& node) const {
     const auto fusion = node.op->ask<FusionRule>(graph_.operands(node));
-    if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuses(*node.op)) {
+    if (!fusion || fusion->kind != Fusion::Kind::slice || !settings_.fuse.takes(*node.op)) {
       return std::nullopt;
     }
     const std::int64_t size = node.types[0].shape[fusion->axis];
@@ -94,7 +94,7 @@ class SlicedMaps {
   /// Random numbers depend on an element's place.
   bool splits(const Node& node, std::vector<Range> slices) const {
     if (slices.empty() || node.types.size() != 1 || !node.waits_for.empty() ||
-        !settings_.fuses(*node.op) || node.op->has_rule<KeyRule>()) {
+        !settings_.fuse.takes(*node.op) || node.op->has_rule<KeyRule>()) {
       return false;
     }
     const Types types = graph_.operands(node);
@@ -134,7 +134,7 @@ std::vector<bool> fused_by_readers(const ir::Graph& graph, const SlicedMaps& map
 }  // namespace
 
 ir::Graph loosen(ir::Graph graph, const Settings& settings) {
-  if (!settings.fuses) return graph;
+  if (!settings.fuse.takes) return graph;
   const SlicedMaps maps(graph, settings);
   const std::vector<bool> found = fused_by_readers(graph, maps, settings);
   Copier copier(graph);
@@ -145,7 +145,7 @@ ir::Graph loosen(ir::Graph graph, const Settings& settings) {
       copier.replace(i, {sliced});
       continue;
     }
-    if (!found[i] || node.inputs.empty() || !settings.fuses(*node.op)) {
+    if (!found[i] || node.inputs.empty() || !settings.fuse.takes(*node.op)) {
       copier.copy(i);
       continue;
     }

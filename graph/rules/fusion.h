@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,6 +33,20 @@ struct Fusion {
   std::vector<int> streamed_outputs = {};  ///< reduction: results of that shape
   std::int64_t axis = 0;                   ///< slice, concat
   std::int64_t begin = 0;                  ///< slice
+};
+
+/// Settings of the pass `fuse`.
+struct FuseSettings {
+  /// True for an op that the target can compute in a `Group` with others; absent: `fuse` does
+  /// nothing.
+  std::function<bool(const Op&)> takes;
+  /// True where a launch that is saved is worth work and bytes that are kept longer: `fuse` then
+  /// also makes groups of few elements, joins nodes that only read the same elements, or have one
+  /// element each, and makes a slice for each of several readers.
+  bool launches_cost = true;
+  /// True where `fuse` does nothing all the same: the nodes that a group would join are looked at
+  /// one by one.
+  bool apart = false;
 };
 
 }  // namespace metronome

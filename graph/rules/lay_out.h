@@ -1,8 +1,11 @@
 // How the pass `lay_out` runs an op over tensors in other layouts.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/rules/rule.h"
@@ -15,6 +18,15 @@ struct LaidOutOp {
   OpPtr op;
   std::vector<Layout> operands;
   std::vector<Layout> results;
+};
+
+/// Settings of the pass `lay_out`.
+struct LayoutSettings {
+  /// The layout in which an op wants its largest operands, though they are plain; absent where it
+  /// wants none. Absent altogether: all stays plain.
+  std::function<std::optional<Layout>(const Op&, std::span<const Type>)> wants;
+  /// By path, the layouts of storages that plans made before of the same executable decided.
+  std::map<std::string, Layout> kept = {};
 };
 
 }  // namespace metronome

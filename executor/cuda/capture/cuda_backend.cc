@@ -58,7 +58,7 @@ class CudaBackend : public Backend {
     settings.alignment = program::kDeviceAlignment;
     settings.buckets = kBuckets[0];
     settings.gathers = true;
-    if (cuda_.fuse) settings.fuses = [](const Op& op) { return cuda_table().has(op); };
+    if (cuda_.fuse) settings.fuse.takes = [](const Op& op) { return cuda_table().has(op); };
     return settings;
   }
   std::vector<std::size_t> buckets(Mode) const override {
@@ -118,7 +118,7 @@ class StepwiseBackend final : public CudaBackend {
   /// Who looks at nodes is shown each: neither groups nor batches, which give the same bits.
   Settings settings(Mode mode) const override {
     Settings settings = CudaBackend::settings(mode);
-    settings.apart = observer_ != nullptr;
+    settings.fuse.apart = observer_ != nullptr;
     return settings;
   }
   std::vector<std::size_t> buckets(Mode mode) const override {

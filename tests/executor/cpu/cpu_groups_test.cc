@@ -10,7 +10,7 @@
 namespace metronome::cpu_groups_test {
 namespace {
 
-void fuses_not(Settings& settings) { settings.fuses = nullptr; }
+void fuses_not(Settings& settings) { settings.fuse.takes = nullptr; }
 
 // x [rows, width] -- gates of a few ops each -- mean -- Sgd, with a scale of [width]
 struct Gated {

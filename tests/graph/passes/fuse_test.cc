@@ -63,7 +63,7 @@ Value total(Value x) { return apply(Total{}, {x}, Line::here()); }
 
 Settings fusing() {
   Settings settings;
-  settings.fuses = [](const Op&) { return true; };
+  settings.fuse.takes = [](const Op&) { return true; };
   return settings;
 }
 
@@ -104,10 +104,10 @@ TEST_CASE("without ops that the target fuses, or where nodes stay apart, nothing
   g.output("y", map({map({x})}));
   CHECK(passes::fuse(g, {}).print() == g.print());
   Settings none = fusing();
-  none.fuses = [](const Op&) { return false; };
+  none.fuse.takes = [](const Op&) { return false; };
   CHECK(passes::fuse(g, none).print() == g.print());
   Settings apart = fusing();
-  apart.apart = true;
+  apart.fuse.apart = true;
   CHECK(passes::fuse(g, apart).print() == g.print());
 }
 

@@ -20,7 +20,8 @@ const Layout kInBlocks{{}, 1, 16};
 /// Sums of gradients stand for an op that wants channels in blocks.
 Settings wanting(Layout layout = kInBlocks) {
   Settings settings;
-  settings.wants = [layout](const Op& op, std::span<const Type> types) -> std::optional<Layout> {
+  settings.layouts.wants = [layout](const Op& op,
+                                    std::span<const Type> types) -> std::optional<Layout> {
     if (op.as<Accumulate>() == nullptr || types[0].rank() != 2) return std::nullopt;
     return layout;
   };
@@ -102,11 +103,11 @@ TEST_CASE("a parameter that an op wants in blocks is kept so; plans made later k
         "  \"y\" is %4\n");
 
   Settings later = wanting();
-  later.kept = {{"w", Layout{}}};
+  later.layouts.kept = {{"w", Layout{}}};
   const ir::Graph second = passes::lay_out(g, later);
   CHECK(second.storage(*second.find_storage("w")).layout.plain());
   Settings nothing;
-  nothing.kept = {{"w", kInBlocks}};
+  nothing.layouts.kept = {{"w", kInBlocks}};
   const ir::Graph third = passes::lay_out(g, nothing);
   CHECK(third.storage(*third.find_storage("w")).layout == kInBlocks);
   CHECK(passes::lay_out(g, Settings{}).print() == g.data().print());

@@ -43,7 +43,7 @@ struct Both {
 
 Settings fusing() {
   Settings settings;
-  settings.fuses = [](const Op& op) { return op.attributes().empty(); };
+  settings.fuse.takes = [](const Op& op) { return op.attributes().empty(); };
   return settings;
 }
 
@@ -79,11 +79,11 @@ TEST_CASE("an op stays whole where no part of it can be fused") {
   SUBCASE("nothing but the user reads it") { d.g.output("z", d.layered); }
   SUBCASE("its reader does not fuse") { d.g.output("z", scale(d.layered, 3)); }
   SUBCASE("the target does not fuse the reader") {
-    settings.fuses = [](const Op& op) { return op.name() != "map"; };
+    settings.fuse.takes = [](const Op& op) { return op.name() != "map"; };
     d.g.output("z", node(d.g, "z", Map{{4}}, {d.layered}));
   }
   SUBCASE("the target fuses nothing") {
-    settings.fuses = nullptr;
+    settings.fuse.takes = nullptr;
     d.g.output("z", node(d.g, "z", Map{{4}}, {d.layered}));
   }
   SUBCASE("its reader broadcasts it") { d.g.output("z", node(d.g, "z", Map{{3, 4}}, {d.layered})); }
@@ -109,7 +109,7 @@ struct Gates {
   Value sum = node(g, "sum", Both{}, {x, y});
   Settings settings = [] {
     Settings all;
-    all.fuses = [](const Op&) { return true; };
+    all.fuse.takes = [](const Op&) { return true; };
     return all;
   }();
 };
@@ -145,7 +145,7 @@ TEST_CASE("it stays whole") {
     d.g.output("z", or_zero(d.g, "z", go, node_under(d.g, go, "part", Columns{4, 2}, {d.sum})));
   }
   SUBCASE("where the target does not fuse columns") {
-    d.settings.fuses = [](const Op& op) { return op.name() != "columns"; };
+    d.settings.fuse.takes = [](const Op& op) { return op.name() != "columns"; };
   }
   d.g.output("a", columns(d.sum, 0, 4));
   CHECK(after(passes::loosen, d.g, d.settings) == d.g.print());
@@ -157,7 +157,7 @@ TEST_CASE("an op of many operands is asked once whether it fuses") {
   g.output("z", node(g, "z", Map{{4}}, std::vector<Value>(100, x)));
   int asked = 0;
   Settings settings;
-  settings.fuses = [&](const Op&) { return ++asked > 0; };
+  settings.fuse.takes = [&](const Op&) { return ++asked > 0; };
   CHECK(passes::loosen(g, settings).nodes().size() == 2);
   CHECK(asked == 2);
 }

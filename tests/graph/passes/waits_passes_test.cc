@@ -39,7 +39,7 @@ TEST_CASE("all that an op becomes waits for what it waited for") {
   Three read;
   const Value y3 = node(read.g, "y3", Any{true}, {read.any});  // so that loosening serves somebody
   read.g.output("y3", y3);
-  settings.fuses = [](const Op& op) { return op.name() == "any"; };
+  settings.fuse.takes = [](const Op& op) { return op.name() == "any"; };
   CHECK(read.after(passes::loosen, settings)
             .starts_with(kExpanded.substr(0, kExpanded.find("  \"y0\""))));
 }
@@ -162,7 +162,7 @@ TEST_CASE("a batch waits for what its members waited for, and joins none that wa
 
 TEST_CASE("a group waits for what its nodes waited for, and joins none that wait for another") {
   Settings settings;
-  settings.fuses = [](const Op& op) { return op.name() == "any"; };
+  settings.fuse.takes = [](const Op& op) { return op.name() == "any"; };
   CHECK(after(passes::fuse, four(), settings) ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"
@@ -188,7 +188,7 @@ TEST_CASE("who waits for a node that a group leaves nothing of waits for the gro
   g.output("y", node(g, "outer", Any{}, {inner}));
   g.output("late", waiting(g, "late", Blend{floats(4)}, {x}, {inner}));
   Settings settings;
-  settings.fuses = [](const Op& op) { return op.name() == "any"; };
+  settings.fuse.takes = [](const Op& op) { return op.name() == "any"; };
   CHECK(passes::fuse(g, settings).print() ==
         "graph \"g\"\n"
         "  %0 = input x : f32[4]\n"

@@ -64,7 +64,7 @@ std::vector<std::string> bytes_left(const ir::Graph& graph, int threads, bool vi
 void check_same_on_cpu(const ir::Graph& before) {
   Settings settings = settings_of(cpu_replay(), train);
   for (const bool launches_cost : {false, true}) {
-    settings.launches_cost = launches_cost;
+    settings.fuse.launches_cost = launches_cost;
     const ir::Graph after = passes::fuse(before, settings);
     check::verify(after, "fuse");
     CAPTURE(after.print());
