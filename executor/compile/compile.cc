@@ -14,6 +14,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
@@ -23,7 +24,7 @@
 #include "executor/compile/first_choices.h"
 #include "executor/compile/fold_constants.h"
 #include "executor/compile/join_ranks.h"
-#include "executor/compile/make_impl.h"
+#include "executor/compile/make_memory.h"
 #include "executor/compile/make_plan.h"
 #include "executor/compile/run_passes.h"
 #include "executor/compile/select.h"
@@ -32,6 +33,7 @@
 #include "executor/engine/backend.h"
 #include "executor/engine/ranks.h"
 #include "executor/engine/tuning.h"
+#include "executor/run/declared_graphs.h"
 #include "executor/run/executable_impl.h"
 #include "executor/support/spin_limiter.h"
 #include "graph/check/check_plan.h"
@@ -243,7 +245,7 @@ EngineInput plan_all(std::span<const GraphInModes> parts, const BatchShapes& sha
 }
 
 /// `needs` becomes what the plans need, as soon as that is known.
-Executable make_executable(std::span<const GraphFor> users, std::span<const GraphInModes> parts,
+Executable make_executable(std::span<const Graph* const> users, std::span<const GraphInModes> parts,
                            const Target& target, CompileOptions options, Needs& needs) {
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<const ir::Graph*> declared = graphs_of(parts);
@@ -268,19 +270,19 @@ Executable make_executable(std::span<const GraphFor> users, std::span<const Grap
   std::vector<Storage> storages = storages_of(planned.plans);
   needs = needs_of(declared, storages, planned.plans, *backend);
   require_memory(name, needs, free_memory_of_process());
-  auto impl = make_impl(users, shapes, planned.plans, options, backend->slots());
-  impl->memory = make_memory(declared, std::move(storages), options.seed);
+  auto memory = std::make_unique<Memory>(make_memory(declared, std::move(storages), options.seed));
   if (options.world) options.world->agree(declared, planned.plans);
-  add_sizes(impl->memory, report);
-  impl->finish_tables();
+  add_sizes(*memory, report);
+  DeclaredGraphs tables(users, shapes, planned.plans, *memory);
 
   // The engine that runs the plans.
-  impl->spin_limiter = std::move(spin_limiter);
-  impl->engine = backend->engine(std::move(planned), impl->memory, report);
-  if (options.data_parallel) begin_as_first(*options.data_parallel, *impl);
-  report.compile_seconds =
+  std::unique_ptr<Engine> engine = backend->engine(std::move(planned), *memory, report);
+  auto impl = std::make_unique<Executable::Impl>(std::move(tables), options, std::move(report),
+                                                 std::move(memory), std::move(engine),
+                                                 std::move(spin_limiter), backend->slots());
+  if (options.data_parallel) begin_as_first(*options.data_parallel, *impl->memory, impl->storages);
+  impl->report.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  impl->report = std::move(report);
   return Executable(std::move(impl));
 }
 
@@ -293,12 +295,14 @@ Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptio
   using namespace executor;
   std::vector<GraphInModes> parts = compile::check_arguments(graphs, target, options);
   options.recompute = compile::recomputed_paths(parts, options.recompute);
+  std::vector<const Graph*> users;
+  for (const GraphFor& part : graphs) users.push_back(part.graph);
   const std::vector<ir::Graph> own = compile::join_ranks(parts, options);
   compile::take_own_device(target, options);
   if (options.threads == 0) options.threads = at::get_num_threads();
   Needs needs = compile::declared_needs(compile::graphs_of(parts));
   try {
-    return compile::make_executable(graphs, parts, target, options, needs);
+    return compile::make_executable(users, parts, target, options, needs);
   } catch (const std::bad_alloc&) {
     refuse_for_room(own[0].name(), needs);
   }

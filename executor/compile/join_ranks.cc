@@ -65,12 +65,12 @@ std::optional<MeanOps> averages_of(const ir::Graph& graph, const CompileOptions&
   return options.data_parallel->averages(bytes);
 }
 
-void begin_as_first(const Ranks& ranks, Executable::Impl& step) {
-  for (std::size_t storage = 0; storage < step.memory.storages.size(); ++storage) {
-    step.fetch(storage);
-    const Block& plain = step.memory.plain(storage);
+void begin_as_first(const Ranks& ranks, const Memory& memory, StorageAccess& storages) {
+  for (std::size_t storage = 0; storage < memory.storages.size(); ++storage) {
+    storages.fetch(storage);
+    const Block& plain = memory.plain(storage);
     ranks.broadcast({plain.data(), plain.bytes()});
-    step.push(storage);
+    storages.push(storage);
   }
 }
 

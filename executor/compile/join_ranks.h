@@ -8,7 +8,7 @@
 #include "executor/engine/ranks.h"
 #include "executor/options/target.h"
 #include "executor/run/batch_shapes.h"
-#include "executor/run/executable_impl.h"
+#include "executor/run/storage_access.h"
 #include "graph/ir/graph.h"
 
 namespace metronome::executor::compile {
@@ -25,6 +25,6 @@ void take_own_device(Target& target, const CompileOptions& options);
 std::optional<MeanOps> averages_of(const ir::Graph& graph, const CompileOptions& options);
 
 /// Storages as rank 0 has them.
-void begin_as_first(const Ranks& ranks, Executable::Impl& step);
+void begin_as_first(const Ranks& ranks, const Memory& memory, StorageAccess& storages);
 
 }  // namespace metronome::executor::compile

@@ -69,7 +69,7 @@ void Executable::evaluate(std::initializer_list<Feed> feeds, EvaluateOptions opt
 }
 void Executable::evaluate(std::span<const Feed> feeds, EvaluateOptions options) {
   const Mode mode = options.states == States::advance ? Mode::advance : Mode::evaluate;
-  own().step({mode, own().average_of(options.with)}, FeedsOfTorch(feeds), options.graph);
+  own().step({mode, own().declared.average_of(options.with)}, FeedsOfTorch(feeds), options.graph);
 }
 
 Profile Executable::profile(std::initializer_list<Feed> feeds, ProfileOptions options) {
@@ -83,70 +83,67 @@ void Executable::start_trace(int steps) { own().start_trace(steps); }
 Trace Executable::trace() const {
   if (!own().tracing) {
     throw RunError(fmt::format("graph \"{}\": no step was traced; call start_trace and run some",
-                               own().first().name()));
+                               own().declared.first().name()));
   }
   return own().tracing->trace();
 }
 
 at::Tensor Executable::input(Value input) {
-  const Impl::InputPlace place = own().input_of(input);
-  own().filled_by_value = place.shape;
-  return to_torch(own().fill(place));
+  return to_torch(own().hand_out(own().declared.input_of(input), true));
 }
 at::Tensor Executable::input(std::string_view name) {
-  return to_torch(own().fill(own().input_of(name)));
+  Impl& impl = own();
+  return to_torch(impl.hand_out(impl.feeds.place_of(impl.declared.input_of(name)), false));
 }
 
 at::Tensor Executable::read(Value value) const {
-  return to_torch(own().read(own().readable_of(value)));
+  return to_torch(own().values.read(own().declared.readable_of(value)));
 }
 at::Tensor Executable::read(std::string_view name) const {
-  return to_torch(own().read(own().readable_of(name)));
+  return to_torch(own().values.read(own().declared.readable_of(name)));
 }
-Tensor Executable::read_tensor(Value value) const { return own().read(own().readable_of(value)); }
+Tensor Executable::read_tensor(Value value) const {
+  return own().values.read(own().declared.readable_of(value));
+}
 Tensor Executable::read_tensor(std::string_view name) const {
-  return own().read(own().readable_of(name));
+  return own().values.read(own().declared.readable_of(name));
 }
 double Executable::read_scalar(Value value) const {
-  return own().read_scalar(own().readable_of(value));
+  return own().values.read_scalar(own().declared.readable_of(value));
 }
 double Executable::read_scalar(Value value, std::int64_t step) const {
-  return own().read_scalar(own().readable_of(value), step);
+  return own().values.read_scalar(own().declared.readable_of(value), step);
 }
 
 at::Tensor Executable::get(std::string_view path) const {
-  return to_torch(own().storage_tensor(own().storage_of(path)));
+  return to_torch(own().storages.get(own().storages.storage_of(path)));
 }
 Tensor Executable::get_tensor(std::string_view path) const {
-  return own().storage_tensor(own().storage_of(path));
+  return own().storages.get(own().storages.storage_of(path));
 }
 void Executable::set(std::string_view path, const Tensor& tensor) {
   CallerTensor offered;
   offer(tensor, offered);
-  own().set_storage(own().storage_of(path), offered);
+  own().storages.set(own().storages.storage_of(path), offered);
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
   CallerTensor offered;
   show(tensor, offered);
-  own().set_storage(own().storage_of(path), offered);
+  own().storages.set(own().storages.storage_of(path), offered);
 }
-std::vector<std::string> Executable::storages() const {
-  std::vector<std::string> paths;
-  for (const Storage& s : own().memory.storages) paths.push_back(s.path);
-  return paths;
-}
+std::vector<std::string> Executable::storages() const { return own().storages.paths(); }
 
-void Executable::reset() { own().reset_states(std::nullopt); }
-void Executable::reset(std::string_view path) { own().reset_states(path); }
+void Executable::reset() { own().storages.reset_states(std::nullopt); }
+void Executable::reset(std::string_view path) { own().storages.reset_states(path); }
 
 std::int64_t Executable::steps() const { return own().engine->steps(); }
 std::int64_t Executable::replays() const {
   const Impl& impl = own();
-  return impl.counter(impl.first().counters().replay);
+  return impl.storages.counter(impl.declared.first().counters().replay);
 }
 std::int64_t Executable::updates() const {
   const Impl& impl = own();
-  return impl.counter(impl.first().counters().update);
+  return impl.storages.counter(impl.declared.first().counters().update);
 }
 std::optional<std::string> Executable::fault() const {
   const Impl& impl = own();
@@ -155,21 +152,19 @@ std::optional<std::string> Executable::fault() const {
 }
 
 void Executable::save(const std::string& file) const {
-  const Impl& impl = own();
-  impl.require_whole();
-  impl.fetch_all();
-  executor::checkpoint::save_checkpoint(file, impl.storage_entries(), impl.origin());
-  impl.warn_of_fault();
-  impl.warn_of_saved(file);
+  Impl& impl = own();
+  impl.storages.save(file);
+  impl.values.warn_of_fault();
+  impl.storages.warn_of_saved(file);
 }
 std::vector<std::string> Executable::load(const std::string& file) {
-  return own().load([&](auto storages, const auto& expected) {
+  return own().storages.load([&](auto storages, const auto& expected) {
     return executor::checkpoint::load_checkpoint(file, storages, expected);
   });
 }
-Snapshot Executable::snapshot() const { return own().snapshot(); }
+Snapshot Executable::snapshot() const { return own().storages.snapshot(); }
 std::vector<std::string> Executable::load(const Snapshot& snapshot) {
-  return own().load([&](auto storages, const auto& expected) {
+  return own().storages.load([&](auto storages, const auto& expected) {
     return executor::checkpoint::load_snapshot(snapshot, storages, expected);
   });
 }

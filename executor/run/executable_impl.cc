@@ -3,376 +3,195 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
-#include "executor/checkpoint/take_snapshot.h"
-#include "executor/engine/faults.h"
-#include "executor/engine/tensor_copy.h"
+#include "executor/engine/ranks.h"
 #include "executor/record/record_plans.h"
-#include "executor/support/log.h"
-#include "graph/builder/glob.h"
+#include "executor/support/load_watch.h"
 #include "graph/ir/error.h"
-#include "ops/language/init.h"
 
 namespace metronome {
 namespace {
 
-template <class Range, class Name>
-std::string list_names(const Range& range, Name name) {
-  std::vector<std::string> names;
-  for (const auto& item : range) names.push_back(fmt::format("\"{}\"", name(item)));
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+/// Holds an executable's one place for a running step.
+class StepLock {
+ public:
+  StepLock(std::atomic_flag& flag, const ir::Graph& graph) : flag_(flag) {
+    if (flag_.test_and_set(std::memory_order_acquire)) {
+      throw RunError(
+          fmt::format("graph \"{}\" is running a step already; one executable runs one "
+                      "step at a time",
+                      graph.name()));
+    }
+  }
+  ~StepLock() { flag_.clear(std::memory_order_release); }
+  StepLock(const StepLock&) = delete;
+  StepLock& operator=(const StepLock&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+/// The lower one of two.
+double median(std::vector<double>& numbers) {
+  const auto middle = numbers.begin() + (std::ssize(numbers) - 1) / 2;
+  std::ranges::nth_element(numbers, middle);
+  return *middle;
 }
 
-std::string of_other(const Value& value) {
-  return fmt::format("of another graph, \"{}\"", value.identity()->name);
+/// The bytes that a step touches at least once, by which reads are looked at; absent with a watch,
+/// which tells of more.
+std::optional<std::size_t> lookout_bytes(const executor::Memory& memory, const Report& report,
+                                         const CompileOptions& options) {
+  if (options.watch) return std::nullopt;
+  std::size_t bytes = report.arena_bytes;
+  for (const Storage& s : memory.storages) bytes += s.type.bytes();
+  return bytes;
 }
 
 }  // namespace
 
-std::string Executable::Impl::prefix() const { return fmt::format("graph \"{}\"", first().name()); }
+Executable::Impl::Impl(executor::DeclaredGraphs tables, CompileOptions asked, Report told,
+                       std::unique_ptr<executor::Memory> blocks,
+                       std::unique_ptr<executor::Engine> runner,
+                       std::shared_ptr<executor::SpinLimiter> limiter, int slots)
+    : declared(std::move(tables)),
+      options(std::move(asked)),
+      report(std::move(told)),
+      memory(std::move(blocks)),
+      spin_limiter(std::move(limiter)),
+      engine(std::move(runner)),
+      feeds(declared, *memory),
+      inputs(declared, *memory, *engine),
+      values(declared, *engine, slots, lookout_bytes(*memory, report, options)),
+      storages(declared.prefix(), *memory, *engine, {options.seed, report.choices_hash},
+               lookout_bytes(*memory, report, options)) {}
 
-void Executable::Impl::finish_tables() {
-  const std::size_t count = inputs.size();
-  for (std::size_t i = 0; i < count; ++i) input_named[inputs[i]] = i;
-  for (std::size_t k = 0; k < declared.size(); ++k) {
-    declared[k].inputs.assign(count, kNone);
-    for (const std::size_t index : memory.inputs_of[k]) {
-      declared[k].inputs[input_named.at(memory.inputs[index].name)] = index;
+void Executable::Impl::step(executor::StepKind kind, const executor::FeedViews& views,
+                            const GraphChoice& choice, std::vector<KernelRun>* runs) {
+  const StepLock running(busy_, declared.first());
+  declared.require_compiled(kind);
+  declared.require_choice(kind, choice);
+  storages.require_whole();
+  if (runs != nullptr) require_kernels("profile");
+  std::vector<KernelRun> traced;
+  const bool traces = runs == nullptr && tracing && tracing->wants_step();
+  if (traces) {
+    tracing->begin_step(engine->steps(), kind.mode);
+    runs = &traced;
+  }
+  const std::size_t graph = feeds.resolve(kind, views, choice);
+  const executor::PlanId plan = declared[graph].plan(kind);
+  inputs.require_filled(plan, feeds);
+  inputs.copy_feeds(graph, feeds);
+  feeds.pick_for_step(graph);
+  const std::int64_t number = engine->steps();
+  if (options.world) options.world->begin_step(number);
+  if (traces) tracing->begin_kernels();
+  try {
+    if (runs != nullptr) {
+      *runs = engine->profile(plan);
+    } else {
+      engine->run(plan);
     }
+  } catch (const executor::BrokenStep& broken) {
+    break_off(plan, broken);
   }
-  shape_to.resize(averages.size() * kModes);
-  for (std::size_t k = declared.size(); k-- > 0;) pick(k);
-  fed.in.resize(count);
-  fed.inputs.reserve(count);
-  for (PlanInterface& plan : plans) {
-    plan.missing = static_cast<std::size_t>(std::ranges::count(plan.inputs, true));
-  }
-  if (options.watch) return;  // which tells of more
-  std::vector<std::string> names = readables;
-  std::size_t bytes = report.arena_bytes;
-  for (const Storage& s : memory.storages) {
-    names.push_back(s.path);
-    bytes += s.type.bytes();
-  }
-  nan_lookout.emplace(prefix(), std::move(names), bytes);
+  if (traces) tracing->end_step(std::move(traced));
+  values.note_step(number, plan);
 }
 
-std::string Executable::Impl::input_names() const {
-  return list_names(inputs, [](const std::string& name) { return name; });
+void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenStep& step) {
+  values.note_broken_step(plan);
+  std::string text =
+      fmt::format("{}: step {}: {}; ", declared.prefix(), engine->steps(), step.what());
+  if (!step.changed) throw RunError(text + "no storage was changed, so the step may be run again");
+  text +=
+      "the step had begun to change storages: load a checkpoint, or compile the graph again; until "
+      "then run, evaluate, profile, save and snapshot refuse";
+  storages.mark_half_changed(text);
+  throw RunError(text);
 }
 
-void Executable::Impl::pick(std::size_t picked) {
-  shape = picked;
-  for (std::size_t kind = 0; kind < shape_to.size(); ++kind) {
-    if (declared[picked].plans[kind].present()) shape_to[kind] = picked;
-  }
+Tensor Executable::Impl::hand_out(executor::InputPlace place, bool by_value) {
+  Tensor shown = inputs.hand_out(place);
+  feeds.pick_for_input(place.graph, by_value);
+  return shown;
 }
 
-Executable::Impl::InputPlace Executable::Impl::input_of(const Value& value) const {
-  for (std::size_t k = 0; value.id().present() && k < declared.size(); ++k) {
-    if (value.identity() != declared[k].declared_by) continue;
-    const auto node = static_cast<std::size_t>(value.id().node);
-    const std::vector<std::int32_t>& input_at = declared[k].input_at;
-    // The user's graph may have grown since.
-    if (node < input_at.size() && input_at[node] >= 0) {
-      return {k, static_cast<std::size_t>(input_at[node])};
-    }
-  }
-  throw RunError(fmt::format("{}: the value that is fed is {}, which are {}", prefix(),
-                             !value.present() ? "absent, not an input"
-                             : is_own(value)  ? "not one of its inputs"
-                                              : of_other(value) + ", not one of its inputs",
-                             input_names()));
-}
+// ---- times and plans ----------------------------------------------------------------------
 
-Executable::Impl::InputPlace Executable::Impl::input_of(std::string_view name) const {
-  const auto found = input_named.find(name);
-  if (found != input_named.end()) {
-    std::size_t k = shape;
-    for (std::size_t next = 0; !has({k, found->second}); ++next) k = next;
-    return {k, found->second};
-  }
+void Executable::Impl::require_kernels(std::string_view what) const {
+  if (engine->profiles()) return;
   throw RunError(
-      fmt::format("{} has no input \"{}\"; its inputs are {}", prefix(), name, input_names()));
+      fmt::format("{} runs by {}, which is not timed kernel by kernel: {} cpu_replay or cuda_graph",
+                  declared.prefix(), report.target, what));
 }
 
-std::size_t Executable::Impl::readable_of(const Value& value) const {
-  const auto kept = [&] {
-    return list_names(readables, [](const std::string& name) { return name; });
-  };
-  for (const DeclaredGraph& d : declared) {
-    if (value.identity() != d.declared_by || !value.id().present()) continue;
-    for (std::size_t i = 0; i < d.readables.size(); ++i) {
-      if (d.readables[i] == kNone) continue;
-      if (d.graph.readables()[d.readables[i]].declared == value.id()) return i;
-    }
-    if (static_cast<std::size_t>(value.id().node) >= d.graph.nodes().size()) {
-      throw RunError(
-          fmt::format("{}: the value that is read was declared after the graph was compiled; kept "
-                      "are {}",
-                      prefix(), kept()));
-    }
+std::string Executable::Impl::where() const {
+  if (!report.device.empty()) return report.device;
+  return fmt::format("{} thread{}", report.threads, report.threads == 1 ? "" : "s");
+}
+
+void Executable::Impl::start_trace(int steps) {
+  const StepLock running(busy_, declared.first());
+  if (steps < 1) {
+    throw RunError(fmt::format("{}: start_trace cannot take {} steps; give 1 or more",
+                               declared.prefix(), steps));
+  }
+  require_kernels("trace");
+  tracing.emplace(
+      steps, Trace{.graph = declared.first().name(), .target = report.target, .where = where()});
+}
+
+Profile Executable::Impl::profile(executor::StepKind kind, const executor::FeedViews& views,
+                                  const GraphChoice& choice, int steps) {
+  if (steps < 1) {
     throw RunError(
-        fmt::format("{}: \"{}\" is not kept after a step; declare it with Graph::output or "
-                    "Value::named. Kept are {}",
-                    prefix(), d.graph.node(value.id()).path, kept()));
+        fmt::format("{}: profile cannot take {} steps; give 1 or more", declared.prefix(), steps));
   }
-  if (!value.present()) {
-    throw RunError(fmt::format("{}: the value that is read is absent{}; kept are {}", prefix(),
-                               no_loss(), kept()));
+  Profile profile{.graph = declared.first().name(),
+                  .where = where(),
+                  .mode = kind.mode,
+                  .steps = steps,
+                  .plan = 0,
+                  .kernels = {}};
+  std::unordered_map<std::string, std::size_t> known;
+  std::vector<std::vector<double>> of_each;  // [kernel] microseconds of each run
+  const executor::LoadWatch watch;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<KernelRun> runs;
+    this->step(kind, views, choice, &runs);
+    for (auto& [time, begin] : runs) {
+      const auto [place, added] = known.emplace(time.kernel, profile.kernels.size());
+      if (added) of_each.emplace_back();
+      of_each[place->second].push_back(time.microseconds);
+      if (added) profile.kernels.push_back(std::move(time));
+    }
   }
-  throw RunError(fmt::format("{}: the value that is read is {}; kept are {}", prefix(),
-                             is_own(value) ? "not one of its values" : of_other(value), kept()));
-}
-
-std::string_view Executable::Impl::no_loss() const {
-  const bool any = std::ranges::any_of(
-      declared, [](const DeclaredGraph& d) { return !d.graph.objectives().empty(); });
-  return any ? "" : " (without Graph::minimize there is no loss)";
-}
-
-std::size_t Executable::Impl::readable_of(std::string_view name) const {
-  for (std::size_t i = 0; i < readables.size(); ++i) {
-    if (readables[i] == name) return i;
+  profile.plan = static_cast<std::size_t>(values.last_plan().index);
+  for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
+    KernelTime& kernel = profile.kernels[i];
+    kernel.runs = static_cast<double>(of_each[i].size()) / steps;
+    kernel.microseconds = median(of_each[i]) * kernel.runs;
   }
-  throw RunError(fmt::format("{} keeps no value \"{}\"{}; it keeps {}", prefix(), name,
-                             name == "loss" ? no_loss() : "",
-                             list_names(readables, [](const std::string& r) { return r; })));
-}
-
-void Executable::Impl::require_scalar(executor::PlanId plan, std::size_t readable) const {
-  const ir::Graph& graph = declared[plans[plan.index].shape].graph;
-  const Readable& read = graph.readables()[readable_in_graph(plan, readable)];
-  const Type& type = graph.type(read.declared);
-  if (type.numel() == 1) return;
-  throw RunError(fmt::format("{}: read_scalar requires one element, but \"{}\" is {}; use read",
-                             prefix(), read.name, to_string(type)));
-}
-
-bool Executable::Impl::of_training(std::size_t readable) const {
-  return std::ranges::any_of(declared, [&](const DeclaredGraph& d) {
-    if (d.readables[readable] == kNone) return false;
-    const ValueId id = d.graph.readables()[d.readables[readable]].declared;
-    return static_cast<bool>(ir::made_by_training(d.graph)[id.node]);
-  });
-}
-
-std::size_t Executable::Impl::storage_of(std::string_view path) const {
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
-    if (memory.storages[i].path == path) return i;
-  }
-  throw RunError(fmt::format("{} has no storage \"{}\"; it has {}", prefix(), path,
-                             list_names(memory.storages, [](const Storage& s) { return s.path; })));
-}
-
-std::size_t Executable::Impl::average_of(std::string_view name) const {
-  const auto found = std::ranges::find(averages, name);
-  if (found != averages.end()) return static_cast<std::size_t>(found - averages.begin());
-  const std::vector<std::string> kept(averages.begin() + 1, averages.end());
-  throw RunError(fmt::format("{} has no averages \"{}\" to evaluate with; it has {}{}", prefix(),
-                             name, list_names(kept, [](const std::string& of) { return of; }),
-                             kept.empty() ? ": declare some with Graph::average" : ""));
-}
-
-bool Executable::Impl::is_own(const Value& value) const {
-  return std::ranges::any_of(
-      declared, [&](const DeclaredGraph& d) { return value.identity() == d.declared_by; });
-}
-
-executor::PlanId Executable::Impl::last_plan(std::size_t readable) const {
-  if (computed_by[readable].present()) return computed_by[readable];
-  if (std::ranges::none_of(plans, [&](const PlanInterface& p) { return p.readables[readable]; })) {
-    throw RunError(fmt::format(
-        "{}: no step computes \"{}\": it was compiled to evaluate alone{}; add mt::train "
-        "to CompileOptions::modes{}",
-        prefix(), readables[readable],
-        of_training(readable) ? ", which makes no gradients and no update" : "",
-        of_training(readable) ? "" : ", or it to CompileOptions::evaluate_outputs"));
-  }
-  if (computed_by[readable] == kBrokenOff) {
-    throw RunError(
-        fmt::format("{}: the step that was to produce \"{}\" broke off; run another first",
-                    prefix(), readables[readable]));
-  }
-  const auto evaluates = [](const PlanInterface& p) { return p.mode != Mode::train; };
-  if (std::ranges::any_of(plans, evaluates) &&
-      std::ranges::none_of(
-          plans, [&](const PlanInterface& p) { return evaluates(p) && p.readables[readable]; })) {
-    throw RunError(fmt::format(
-        "{}: no step has produced \"{}\" yet, as evaluations do not compute it: call run(){}",
-        prefix(), readables[readable],
-        of_training(readable) ? "" : ", or add it to CompileOptions::evaluate_outputs"));
-  }
-  throw RunError(fmt::format("{}: no step has produced \"{}\" yet; call run() first", prefix(),
-                             readables[readable]));
-}
-
-void Executable::Impl::warn_of_fault() const {
-  if (warned || !engine->faulted()) return;
-  warned = true;
-  executor::logger().warn("{}: {}", prefix(), engine->fault().value_or(""));
-}
-
-void Executable::Impl::warn_of_saved(const std::string& file) const {
-  std::vector<std::string_view> paths;
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
-    const Storage& s = memory.storages[i];
-    if (!is_floating(s.type.element)) continue;
-    if (executor::non_finite_in(memory.plain(i).data(), s.type).nan) paths.push_back(s.path);
-  }
-  if (paths.empty()) return;
-  const std::size_t more = paths.size() - 1;
-  executor::logger().warn("{}: {} is saved with nan in \"{}\"{}; {}", prefix(), file, paths[0],
-                          more == 0 ? "" : fmt::format(" and {} more", more),
-                          executor::kWatchAdvice);
-}
-
-Tensor Executable::Impl::read(std::size_t readable) const {
-  const executor::PlanId plan = last_plan(readable);
-  Tensor result = engine->readable(plan, readable_in_graph(plan, readable));
-  warn_of_fault();
-  if (nan_lookout) nan_lookout->look(readable, result, engine->steps());
-  return result;
-}
-
-double Executable::Impl::read_scalar(std::size_t readable) const {
-  const executor::PlanId plan = last_plan(readable);
-  require_scalar(plan, readable);
-  const double number = engine->scalar(plan, readable_in_graph(plan, readable));
-  warn_of_fault();
-  if (nan_lookout) nan_lookout->look(readable, number, engine->steps());
-  return number;
-}
-
-double Executable::Impl::read_scalar(std::size_t readable, std::int64_t step) const {
-  executor::PlanId plan = last_plan(readable);
-  const auto kept = static_cast<std::int64_t>(recent.size());
-  const std::int64_t next = engine->steps();
-  // The engine says why any other step cannot be read.
-  if (step >= 0 && step < next && step >= next - kept)
-    plan = recent[static_cast<std::size_t>(step % kept)];
-  if (!plans[plan.index].readables[readable]) {
-    throw RunError(fmt::format("{}: step {} was one to {}, which computes no \"{}\"", prefix(),
-                               step, name_of(plans[plan.index].mode), readables[readable]));
-  }
-  require_scalar(plan, readable);
-  const double number = engine->scalar(plan, readable_in_graph(plan, readable), step);
-  warn_of_fault();
-  if (nan_lookout) nan_lookout->look(readable, number, step + 1);
-  return number;
-}
-
-Tensor Executable::Impl::fill(InputPlace place) {
-  const std::size_t index = declared[place.shape].inputs[place.input];
-  executor::InputMemory& input = memory.inputs[index];
-  if (!input.handed_out) {
-    if (executor::Block better = engine->block_to_fill(index)) input.block = std::move(better);
-    if (input.filled) engine->fetch_input(index);
-  }
-  pick(place.shape);
-  memory.hand_out(index);
-  mark_filled(index);
-  return executor::tensor_in({&input.block}, input.type);
-}
-
-void Executable::Impl::set_storage(std::size_t storage, const CallerTensor& offered) {
-  const Type& type = memory.storages[storage].type;
-  if (!executor::fits(offered, type)) {
-    executor::refuse(offered, to_string(type),
-                     fmt::format("{}: set of \"{}\"", prefix(), memory.storages[storage].path),
-                     executor::describe_conversion(offered, type));
-  }
-  executor::copy_into(memory.plain(storage).data(), offered.tensor);
-  push(storage);
-}
-
-void Executable::Impl::reset_states(std::optional<std::string_view> path) {
-  std::vector<std::string> states;
-  bool found = false;
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
-    const Storage& s = memory.storages[i];
-    if (s.kind != StorageKind::state) continue;
-    states.push_back(s.path);
-    if (path && !glob_finds(*path, s.path)) continue;
-    initialise(s, options.seed, memory.plain(i).data());
-    push(i);
-    found = true;
-  }
-  if (found || !path) return;
-  throw RunError(fmt::format("{}: reset of \"{}\" finds no state; its states are {}", prefix(),
-                             *path, list_names(states, [](const std::string& s) { return s; })));
-}
-
-Tensor Executable::Impl::storage_tensor(std::size_t storage) const {
-  fetch(storage);
-  Tensor copy =
-      executor::clone(executor::tensor_in({&memory.plain(storage)}, memory.storages[storage].type));
-  if (nan_lookout) nan_lookout->look(readables.size() + storage, copy, engine->steps());
-  return copy;
-}
-
-std::int64_t Executable::Impl::counter(StorageId counter) const {
-  const auto storage = static_cast<std::size_t>(counter.index);  // those of the first graph lead
-  engine->fetch(storage);
-  return *reinterpret_cast<const std::int64_t*>(memory.storage_blocks[storage].data());
-}
-
-void Executable::Impl::fetch(std::size_t storage) const {
-  engine->fetch(storage);
-  memory.show(storage);
-}
-
-void Executable::Impl::push(std::size_t storage) {
-  memory.keep(storage);
-  engine->push(storage);
-}
-
-void Executable::Impl::fetch_all() const {
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) fetch(i);
-}
-
-void Executable::Impl::push_all() {
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) push(i);
-}
-
-Snapshot Executable::Impl::snapshot() const {
-  require_whole();
-  fetch_all();
-  return executor::checkpoint::take_snapshot(fmt::format("the snapshot of {}", prefix()),
-                                             storage_entries(), origin());
-}
-
-std::vector<std::string> Executable::Impl::load(const Loader& load) {
-  fetch_all();
-  struct Push {  // whether it loads, or resets what it had begun to load
-    Impl& impl;
-    ~Push() { impl.push_all(); }
-  } const push{*this};
-  std::vector<std::string> lines = load(storage_entries(), origin());
-  half_changed.clear();
-  return lines;
-}
-
-std::vector<executor::checkpoint::StorageEntry> Executable::Impl::storage_entries() const {
-  std::vector<executor::checkpoint::StorageEntry> all;
-  for (std::size_t i = 0; i < memory.storages.size(); ++i) {
-    const Storage& s = memory.storages[i];
-    all.push_back({s.path, s.type, s.kind, memory.plain(i).data(),
-                   [s, seed = options.seed](std::byte* out) { initialise(s, seed, out); }});
-  }
-  return all;
+  const auto by_host = [](const KernelTime& kernel) { return kernel.by == TimedBy::host_clock; };
+  profile.under_load =
+      std::ranges::any_of(profile.kernels, by_host) && watch.share() > executor::kMuchLoad;
+  return profile;
 }
 
 PlanRecord Executable::Impl::plan_record() const {
   std::vector<const executor::Plan*> recorded;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  for (std::size_t i = 0; i < declared.plans().size(); ++i) {
     recorded.push_back(engine->plan({static_cast<std::int32_t>(i)}));
     if (recorded.back() == nullptr) {
       throw RunError(
           fmt::format("{}: {} runs no plan, so there is none to record; compile for "
                       "cpu_replay, cuda_graph, null or stepwise",
-                      prefix(), report.target));
+                      declared.prefix(), report.target));
     }
   }
   return executor::record_of(report, recorded);
