@@ -12,7 +12,7 @@
 #include "executor/engine/engine.h"
 #include "executor/engine/memory.h"
 #include "executor/libtorch/convert.h"
-#include "ops/reference/elements.h"
+#include "ops/rules/rules.h"
 
 namespace metronome::executor::eager {
 

@@ -1,0 +1,29 @@
+#include "executor/eager/eager_graph.h"
+
+#include <utility>
+
+namespace metronome::executor::eager {
+
+EagerGraph::EagerGraph(Mode mode, ir::Graph graph, EagerMemory& tensors, const OwnOps& ops)
+    : mode_(mode),
+      graph_(std::move(graph)),
+      tensors_(tensors),
+      ops_(ops),
+      storages_(tensors.memory().storages_of(graph_)) {
+  const std::vector<bool> by_training = ir::made_by_training(graph_);
+  for (std::size_t i = 0; i < by_training.size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    if (const Input* input = node.op->as<Input>()) inputs_.push_back(tensors.memory().find(*input));
+    ComputePhase phase = by_training[i] ? ComputePhase::gradients : ComputePhase::forward;
+    for (const ValueId id : node.inputs) phase = std::max(phase, phases_[id.node]);
+    if (node.op->as<AfterUpdate>() != nullptr) phase = ComputePhase::update;
+    phases_.push_back(phase);
+  }
+}
+
+std::int64_t& EagerGraph::counter(StorageId id) const {
+  const Block& block = tensors_.memory().storage_blocks[storages_[id.index]];
+  return *reinterpret_cast<std::int64_t*>(block.data());
+}
+
+}  // namespace metronome::executor::eager

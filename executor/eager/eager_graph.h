@@ -1,0 +1,61 @@
+// A declared graph as `eager` walks over it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "executor/eager/eager_memory.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/structural.h"
+#include "ops/rules/own_rules.h"
+
+namespace metronome::executor::eager {
+
+/// When a node can be computed: nodes made of gradients, and of the update, come later.
+enum class ComputePhase : std::uint8_t { forward, gradients, update };
+using Phases = std::initializer_list<ComputePhase>;
+
+/// The graph, the phase of each node, and its storages and inputs in memory: no step changes these.
+/// All parts of a step (`EagerStep`) read it.
+class EagerGraph {
+ public:
+  /// `tensors` outlive it.
+  EagerGraph(Mode mode, ir::Graph graph, EagerMemory& tensors, const OwnOps& ops);
+
+  const ir::Graph& graph() const { return graph_; }
+  std::int32_t size() const { return static_cast<std::int32_t>(phases_.size()); }
+  const Node& node(std::int32_t index) const { return graph_.nodes()[index]; }
+  /// True for a node that is computed once, or not at all.
+  bool is_constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
+  const OptimizerRule& optimizer() const { return *graph_.objectives()[0].optimizer; }
+  const OwnOps& ops() const { return ops_; }
+  Mode mode() const { return mode_; }
+  bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }
+
+  ComputePhase phase(std::int32_t node) const { return phases_[node]; }
+  bool is_in(Phases phases, ValueId id) const {
+    return std::ranges::find(phases, phases_[id.node]) != phases.end();
+  }
+
+  EagerMemory& tensors() const { return tensors_; }
+  at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
+  std::int64_t& counter(StorageId id) const;
+  at::Tensor input(const Input& node) const { return tensors_.input(tensors_.memory().find(node)); }
+  /// Brings what its inputs were fed to where it computes.
+  void send_inputs() const { tensors_.send(inputs_); }
+
+ private:
+  Mode mode_;
+  ir::Graph graph_;
+  EagerMemory& tensors_;
+  OwnOps ops_;
+  std::vector<std::size_t> storages_;  ///< [StorageId of the graph]: among those of `Memory`
+  std::vector<std::size_t> inputs_;    ///< among those of `Memory`
+  std::vector<ComputePhase> phases_;   ///< [node]
+};
+
+}  // namespace metronome::executor::eager

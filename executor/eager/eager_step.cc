@@ -1,0 +1,140 @@
+#include "executor/eager/eager_step.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <utility>
+
+#include "executor/engine/plan_nodes.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+
+namespace metronome::executor::eager {
+namespace {
+
+/// Without the stack that libtorch adds.
+std::string why(const std::exception& failure) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&failure);
+  return torch != nullptr ? torch->what_without_backtrace() : failure.what();
+}
+
+}  // namespace
+
+EagerStep::EagerStep(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops,
+                     const EagerOptions& options)
+    : graph_(declared.mode, std::move(declared.graph), tensors, ops),
+      values_(graph_),
+      calls_(graph_, options),
+      backward_(graph_, values_, declared.updated, std::move(declared.averages)),
+      optimizer_(graph_, backward_) {
+  for (std::int32_t i = 0; options.channels_last && i < graph_.size(); ++i) {
+    if (graph_.node(i).op->as<Input>() == nullptr) continue;
+    const at::Tensor& fed = values_.of(i)[0];
+    if (fed.dim() == 4) images_.push_back({i, fed});
+  }
+}
+
+void EagerStep::run() {
+  bool changed = false;
+  try {
+    run(changed);
+  } catch (const RunError&) {
+    throw;  // an index out of range, met before anything is changed
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::exception& failure) {
+    backward_.drop_gradients();
+    const std::int32_t node = std::exchange(running_, -1);
+    const std::string part = node >= 0 ? describe(graph_.node(node))
+                             : changed ? "assignments and updates"
+                                       : "the backward pass";
+    throw BrokenStep(part, why(failure), changed);
+  }
+}
+
+void EagerStep::run(bool& changed) {
+  const bool training = graph_.trains();
+  graph_.send_inputs();
+  calls_.begin_step();
+  {
+    at::AutoGradMode gradients(training);
+    forward();
+  }
+  at::NoGradGuard no_gradients;
+  if (training) {
+    backward_.run();
+    if (calls_.looks()) calls_.note(backward_.find_fault());
+  }
+  follow(ComputePhase::gradients);
+  values_.keep_readables({ComputePhase::forward, ComputePhase::gradients});
+  values_.keep_old_values();
+  changed = true;
+  assign({ComputePhase::forward, ComputePhase::gradients});
+  if (training) optimizer_.run();
+  follow(ComputePhase::update);
+  values_.keep_readables({ComputePhase::update});
+  assign({ComputePhase::update});
+  if (graph_.mode() == Mode::train) ++graph_.counter(graph_.graph().counters().replay);
+  values_.release_held();
+}
+
+/// As a program's `if` would: by asking the device.
+bool EagerStep::skips(const Node& node) {
+  return node.guard.present() && !values_[node.guard].item<bool>();
+}
+
+void EagerStep::forward() {
+  for (const Image& image : images_) {
+    values_.of(image.node) = {image.fed.contiguous(at::MemoryFormat::ChannelsLast)};
+  }
+  Tensors inputs;
+  for (std::int32_t i = 0; i < graph_.size(); ++i) {
+    const Node& node = graph_.node(i);
+    running_ = i;
+    if (graph_.phase(i) != ComputePhase::forward) {
+      backward_.retain_gradient_for(node);
+    } else if (skips(node)) {
+      values_.of(i) = Tensors(node.types.size());  // for merges, which do not look at them
+    } else if (!graph_.is_constant(i)) {
+      inputs.clear();
+      for (const ValueId id : node.inputs) inputs.push_back(values_[id]);
+      values_.of(i) = calls_.call(i, inputs);
+    }
+    backward_.watch(i);
+    values_.release_after(i);
+  }
+  running_ = -1;
+}
+
+void EagerStep::follow(ComputePhase phase) {
+  Tensors inputs;
+  for (std::int32_t i = 0; i < graph_.size(); ++i) {
+    if (graph_.phase(i) != phase) continue;
+    running_ = i;
+    const Node& node = graph_.node(i);
+    if (node.op->as<GradientOf>() != nullptr) {
+      values_.of(i) = {backward_.gradient_of(node.inputs[0])};
+    } else if (const auto* asked = node.op->as<OfUpdate>()) {
+      values_.of(i) = {optimizer_.number(asked->number)};
+    } else if (const auto* after = node.op->as<AfterUpdate>()) {
+      values_.of(i) = {graph_.storage(after->storage).detach()};
+    } else {
+      inputs.clear();
+      for (const ValueId id : node.inputs) inputs.push_back(values_.operand(id));
+      values_.of(i) = calls_.call(i, inputs);
+    }
+  }
+  running_ = -1;
+}
+
+void EagerStep::assign(Phases phases) {
+  std::vector<std::pair<StorageId, at::Tensor>> next;  // one may be another's old value
+  for (const Assignment& a : graph_.graph().assignments()) {
+    if (graph_.is_in(phases, a.value))
+      next.emplace_back(a.storage, values_[a.value].detach().clone());
+  }
+  for (const auto& [id, tensor] : next) graph_.storage(id).copy_(tensor);
+}
+
+}  // namespace metronome::executor::eager

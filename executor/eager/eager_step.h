@@ -1,0 +1,72 @@
+// A step through libtorch, for one mode of a declared graph. `EagerStep` computes its nodes in
+// three phases, since some nodes need gradients, and some what the update leaves:
+//
+//   forward     nodes in declared order; those under a false guard make undefined tensors
+//   backward    libtorch's, from the loss; then means over ranks (BackwardPass)
+//   gradients   nodes made of gradients and of numbers of the update
+//               - - - from here on storages change, so a step that fails is broken - - -
+//   assign      the assigned values of the phases before
+//   optimizer   its step, by libtorch's fused call (OptimizerStep)
+//   update      nodes that read parameters after the update, then their assignments
+//
+// A storage's old value that the update phase reads is cloned before storages change; so is a
+// readable that shows memory which outlives the step (NodeValues).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/eager/backward_pass.h"
+#include "executor/eager/eager.h"
+#include "executor/eager/eager_graph.h"
+#include "executor/eager/node_values.h"
+#include "executor/eager/optimizer_step.h"
+#include "executor/eager/reference_calls.h"
+
+namespace metronome::executor::eager {
+
+/// The parts of a step, and its walks over the graph. The engine has one for each plan.
+class EagerStep {
+ public:
+  /// `tensors` outlive it.
+  EagerStep(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops,
+            const EagerOptions& options);
+  EagerStep(const EagerStep&) = delete;
+  EagerStep& operator=(const EagerStep&) = delete;
+
+  /// Throws BrokenStep where libtorch fails, and RunError for an index out of range, which is met
+  /// before anything is changed.
+  void run();
+
+  const at::Tensor& readable(std::size_t index) const { return values_.readable(index); }
+  const std::optional<std::string>& fault() const { return calls_.fault(); }
+
+ private:
+  /// `changed`: it has begun to change storages.
+  void run(bool& changed);
+  void forward();
+  /// Computes what has to wait for this phase.
+  void follow(ComputePhase phase);
+  void assign(Phases phases);
+  bool skips(const Node& node);
+
+  /// An input that each step lays out anew.
+  struct Image {
+    std::int32_t node;
+    at::Tensor fed;
+  };
+
+  EagerGraph graph_;
+  NodeValues values_;
+  ReferenceCalls calls_;
+  BackwardPass backward_;
+  OptimizerStep optimizer_;
+  std::vector<Image> images_;
+  std::int32_t running_ = -1;  ///< the node; below zero: no walk is under way
+};
+
+}  // namespace metronome::executor::eager

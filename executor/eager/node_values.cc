@@ -1,0 +1,103 @@
+#include "executor/eager/node_values.h"
+
+#include "graph/ir/structural.h"
+#include "ops/reference/table.h"
+
+namespace metronome::executor::eager {
+namespace {
+
+const void* storage_of(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
+
+}  // namespace
+
+NodeValues::NodeValues(const EagerGraph& graph)
+    : graph_(graph), values_(graph.size()), readables_(graph.graph().readables().size()) {
+  for (std::int32_t i = 0; i < graph.size(); ++i) {
+    const Node& node = graph.node(i);
+    if (const Input* input = node.op->as<Input>()) {
+      values_[i] = {graph.input(*input)};
+    } else if (const Read* read = node.op->as<Read>()) {
+      // A tensor of its own for autograd, because another plan reads the same storage.
+      values_[i] = {graph.storage(read->storage).detach()};
+    } else if (node.inputs.empty() && !stands_for_training(*node.op)) {
+      values_[i] = reference(*node.op, {}, graph.ops());
+      for (at::Tensor& constant : values_[i]) constant = constant.to(graph.tensors().device());
+    }
+    for (const at::Tensor& kept : values_[i]) lasting_.insert(storage_of(kept));
+    if (const auto* after = node.op->as<AfterUpdate>()) {
+      lasting_.insert(storage_of(graph.storage(after->storage)));
+    }
+  }
+  find_last_uses();
+}
+
+bool NodeValues::outlives_step(const at::Tensor& tensor) const {
+  return lasting_.contains(storage_of(tensor));
+}
+
+void NodeValues::find_last_uses() {
+  const std::int32_t count = graph_.size();
+  const ir::Graph& declared = graph_.graph();
+  std::vector<std::int32_t> last(count, -1);
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (!graph_.is_constant(i)) last[i] = i;
+    for (const ValueId id : graph_.node(i).inputs) {
+      if (!graph_.is_constant(id.node)) last[id.node] = i;
+    }
+    if (const ValueId guard = graph_.node(i).guard; guard.present()) last[guard.node] = i;
+  }
+  const auto hold = [&](ValueId id) {
+    if (!id.present() || graph_.is_constant(id.node)) return;
+    last[id.node] = -1;
+    held_.push_back(id.node);
+  };
+  for (const ir::Objective& objective : declared.objectives()) hold(objective.loss);
+  for (const Readable& r : declared.readables()) hold(r.value);
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (graph_.phase(i) == ComputePhase::forward) continue;
+    hold({i, 0});
+    for (const ValueId id : graph_.node(i).inputs) hold(id);
+  }
+  for (const Assignment& a : declared.assignments()) hold(a.value);
+  releases_.resize(count);
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (last[i] >= 0) releases_[last[i]].push_back(i);
+  }
+}
+
+void NodeValues::release_after(std::int32_t node) {
+  for (const std::int32_t dead : releases_[node]) values_[dead].clear();
+}
+
+void NodeValues::release_held() {
+  for (const std::int32_t node : held_) values_[node].clear();
+}
+
+void NodeValues::keep_old_values() {
+  old_.clear();
+  for (std::int32_t i = 0; i < graph_.size(); ++i) {
+    if (graph_.phase(i) != ComputePhase::update) continue;
+    for (const ValueId id : graph_.node(i).inputs) {
+      if (graph_.phase(id.node) == ComputePhase::update) continue;
+      const at::Tensor of = (*this)[id].detach();
+      if (outlives_step(of)) old_[id] = of.clone();
+    }
+  }
+}
+
+const at::Tensor& NodeValues::operand(ValueId id) {
+  const auto old = old_.find(id);
+  return old == old_.end() ? (*this)[id] : old->second;
+}
+
+void NodeValues::keep_readables(Phases phases) {
+  for (std::size_t r = 0; r < readables_.size(); ++r) {
+    const ValueId id = graph_.graph().readables()[r].value;
+    if (!id.present() || !graph_.is_in(phases, id)) continue;
+    const at::Tensor kept = (*this)[id].detach();
+    // Copies what a step changes also if an op gave a view of it.
+    readables_[r] = outlives_step(kept) ? kept.clone() : kept;
+  }
+}
+
+}  // namespace metronome::executor::eager

@@ -1,0 +1,53 @@
+// The results of nodes, and how long each is held.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <unordered_set>
+#include <vector>
+
+#include "executor/eager/eager_graph.h"
+#include "ops/rules/rules.h"
+
+namespace metronome::executor::eager {
+
+/// The results of all nodes. A value of the forward phase is released after its last use, as a
+/// program's variable would be, unless a later phase, a readable or an assignment holds it. Walks
+/// over the graph write and read it; users read its readables.
+class NodeValues {
+ public:
+  /// Sets inputs, storages that are read, and constants, which are made once.
+  explicit NodeValues(const EagerGraph& graph);
+
+  at::Tensor& operator[](ValueId id) { return values_[id.node][id.output]; }
+  Tensors& of(std::int32_t node) { return values_[node]; }
+  /// An operand of a node of the update phase: a storage's value as it was before, where it was
+  /// kept.
+  const at::Tensor& operand(ValueId id);
+  /// Releases the values whose last use is this node of the forward phase.
+  void release_after(std::int32_t node);
+  /// At the end of a step.
+  void release_held();
+
+  /// Keeps the old values of storages for the nodes that read them after the update.
+  void keep_old_values();
+  void keep_readables(Phases phases);
+  const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
+
+ private:
+  void find_last_uses();
+  /// Its bytes are a storage's, which a step changes, an input's or a constant's.
+  bool outlives_step(const at::Tensor& tensor) const;
+
+  const EagerGraph& graph_;
+  std::vector<Tensors> values_;                      ///< [node][output]
+  std::unordered_set<const void*> lasting_;          ///< libtorch's storages that outlive a step
+  std::vector<std::vector<std::int32_t>> releases_;  ///< [node]: nodes whose last use it is
+  std::vector<std::int32_t> held_;                   ///< nodes kept to the end of the step
+  std::map<ValueId, at::Tensor> old_;                ///< of storages, while they change
+  Tensors readables_;
+};
+
+}  // namespace metronome::executor::eager

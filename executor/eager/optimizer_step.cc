@@ -1,0 +1,84 @@
+#include "executor/eager/optimizer_step.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "graph/ir/error.h"
+
+namespace metronome::executor::eager {
+
+OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward)
+    : graph_(graph), backward_(backward) {
+  if (!graph.trains()) return;
+  const std::vector<Storage>& storages = graph.tensors().memory().storages;
+  for (const Moment& slot : graph.optimizer().moments()) {
+    Tensors moments;
+    for (const ParameterLeaf& leaf : backward.leaves()) {
+      const Storage& parameter = graph.graph().storage(leaf.parameter);
+      const std::string path = "optimizer/" + slot.name + "/" + parameter.path;
+      const auto found = std::ranges::find(storages, path, &Storage::path);
+      if (found == storages.end()) {
+        // The loss does not reach this parameter: no moments, no gradient, no update.
+        moments.emplace_back();
+        continue;
+      }
+      moments.push_back(
+          graph.tensors().storage(static_cast<std::size_t>(found - storages.begin())));
+    }
+    moments_.push_back(std::move(moments));
+  }
+  for (const ParameterLeaf& leaf : backward.leaves()) {
+    const Storage& s = graph.graph().storage(leaf.parameter);
+    if (leaf.is_reached) scales_.push_back({s.rate, s.decay});
+  }
+  if (std::ranges::all_of(scales_, [](const Scales& s) { return s == Scales{}; })) scales_.clear();
+}
+
+at::Tensor OptimizerStep::number(UpdateNumber number) const {
+  Tensors gradients;
+  for (const ParameterLeaf& leaf : backward_.leaves()) {
+    if (leaf.is_reached && leaf.tensor.grad().defined()) gradients.push_back(leaf.tensor.grad());
+  }
+  return at::full({},
+                  reference_number(graph_.optimizer(), number, gradients,
+                                   graph_.counter(graph_.graph().counters().update)),
+                  at::TensorOptions(at::kDouble));
+}
+
+void OptimizerStep::run() {
+  Tensors parameters, gradients;
+  std::vector<Tensors> slots(moments_.size());
+  for (std::size_t i = 0; i < backward_.leaves().size(); ++i) {
+    ParameterLeaf& leaf = backward_.leaves()[i];
+    if (!leaf.is_reached) {  // no update
+      check_unreached(leaf);
+      continue;
+    }
+    const at::Tensor& gradient = leaf.tensor.grad();
+    parameters.push_back(leaf.tensor.detach());
+    // In this step all its uses may have been skipped.
+    gradients.push_back(gradient.defined() ? gradient : at::zeros_like(leaf.tensor.detach()));
+    for (std::size_t k = 0; k < moments_.size(); ++k) slots[k].push_back(moments_[k][i]);
+    leaf.tensor.mutable_grad() = at::Tensor();
+  }
+  std::int64_t& updates = graph_.counter(graph_.graph().counters().update);
+  reference_step(graph_.optimizer(), parameters, std::move(gradients), slots, updates, scales_);
+  ++updates;
+}
+
+/// Checks that autograd too finds no gradient for a parameter that the plan does not update.
+void OptimizerStep::check_unreached(ParameterLeaf& leaf) const {
+  at::Tensor& gradient = leaf.tensor.mutable_grad();
+  if (gradient.defined() && gradient.count_nonzero().item<std::int64_t>() > 0) {
+    throw InternalError(fmt::format("the plan does not update \"{}\", but the loss depends on it",
+                                    graph_.graph().storage(leaf.parameter).path));
+  }
+  gradient = at::Tensor();
+}
+
+}  // namespace metronome::executor::eager

@@ -1,0 +1,34 @@
+// The update of `eager`: libtorch's fused optimizers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "executor/eager/backward_pass.h"
+#include "executor/eager/eager_graph.h"
+#include "ops/reference/optimizers.h"
+#include "ops/rules/rules.h"
+
+namespace metronome::executor::eager {
+
+/// The optimizer's moments, and its step over the parameters that the loss reaches. A step runs it
+/// behind the backward pass, whose gradients it takes.
+class OptimizerStep {
+ public:
+  OptimizerStep(const EagerGraph& graph, BackwardPass& backward);
+
+  /// A number that the update takes or makes, before it runs.
+  at::Tensor number(UpdateNumber number) const;
+  void run();
+
+ private:
+  void check_unreached(ParameterLeaf& leaf) const;
+
+  const EagerGraph& graph_;
+  BackwardPass& backward_;
+  std::vector<Tensors> moments_;  ///< [moment][leaf]; undefined of leaves that are not reached
+  std::vector<Scales> scales_;    ///< [reached leaf]; empty where all are 1
+};
+
+}  // namespace metronome::executor::eager
