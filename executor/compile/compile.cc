@@ -1,7 +1,7 @@
 // From declared graphs to an executable, on one page:
 //
 //   compile              checks the arguments; the ranks join
-//   make_executable      opens the target's back end, plans each graph in each mode, begins the
+//   make_executable      opens the back end; makes all plans, the memory that they share, the
 //                        engine
 //   plan_within_budget   passes; then, for each number of batches that the back end asks for, the
 //                        passes that are left, kernels, order and places, check
@@ -19,17 +19,17 @@
 #include <optional>
 #include <utility>
 
-#include "executor/compile/averaged.h"
-#include "executor/compile/compile_checks.h"
+#include "executor/compile/arguments.h"
+#include "executor/compile/evaluation_graphs.h"
+#include "executor/compile/executable_memory.h"
 #include "executor/compile/first_choices.h"
-#include "executor/compile/fold_constants.h"
 #include "executor/compile/join_ranks.h"
-#include "executor/compile/make_memory.h"
 #include "executor/compile/make_plan.h"
 #include "executor/compile/run_passes.h"
 #include "executor/compile/select.h"
 #include "executor/compile/summary.h"
 #include "executor/compile/whole_op_chooser.h"
+#include "executor/cpu/evaluate_constants.h"
 #include "executor/engine/backend.h"
 #include "executor/engine/ranks.h"
 #include "executor/engine/tuning.h"
@@ -103,7 +103,7 @@ Settings settings_for(const PlanInput& declared, Settings settings, const Compil
 
 Settings settings_of(const Backend& backend, Mode mode) {
   Settings settings = backend.settings(mode);
-  settings.evaluate = evaluate_constants;
+  settings.evaluate = cpu::evaluate_constants;
   return settings;
 }
 

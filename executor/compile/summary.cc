@@ -59,6 +59,15 @@ void summarize(Plan& plan) {
   report.held = describe_holders(plan.graph, plan.memory.holders);
 }
 
+void add_sizes(const Memory& memory, Report& report) {
+  for (const Storage& s : memory.storages) {
+    report.storage_bytes += s.stored_type().bytes();
+    if (s.kind == StorageKind::parameter) {
+      report.parameter_count += static_cast<std::size_t>(s.type.numel());
+    }
+  }
+}
+
 void require_within(const PlanReport& plan, std::size_t budget, bool recomputes,
                     const std::string& graph) {
   if (plan.arena_bytes <= budget) return;

@@ -1,10 +1,11 @@
-// The parts of a report that describe plans.
+// The parts of a report that compile knows.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 #include "executor/engine/backend.h"
+#include "executor/engine/memory.h"
 #include "executor/engine/plan.h"
 #include "executor/engine/report.h"
 #include "executor/options/target.h"
@@ -17,6 +18,9 @@ Report begin_report(const std::string& graph, const Backend& backend,
 
 /// Fills the plan's report from what was decided.
 void summarize(Plan& plan);
+
+/// Adds the bytes of storages and the elements of parameters.
+void add_sizes(const Memory& memory, Report& report);
 
 /// Throws RunError, which lists the largest values, where the plan of the graph takes more.
 /// `recomputes`: with all paths of `CompileOptions::recompute`.

@@ -11,8 +11,6 @@
 
 #include "executor/compile/run_passes.h"
 #include "executor/engine/plan_nodes.h"
-#include "executor/engine/tuning.h"
-#include "executor/support/log.h"
 #include "graph/builder/graph.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
@@ -63,6 +61,59 @@ ir::Graph graph_of_op(const OpPtr& op, std::span<const Type> types, Settings set
   return run_passes_of_ops(g, settings);
 }
 
+/// Whether the operands and results of each of its nodes find room.
+bool has_room_to_time(const Kernels& kernels, const ir::Graph& graph) {
+  const std::optional<FreeMemory> free = kernels.free_memory();
+  return !free || std::ranges::all_of(graph.nodes(), [&](const Node& node) {
+    std::size_t bytes = 0;
+    for (const Type& type : node.types) bytes += type.bytes();
+    for (const ValueId id : node.inputs) bytes += graph.type(id).bytes();
+    return bytes <= free->bytes;
+  });
+}
+
+bool can_be_timed(const Kernels& kernels, const ir::Graph& whole, const ir::Graph& expanded) {
+  return has_room_to_time(kernels, whole) && has_room_to_time(kernels, expanded) &&
+         biggest_bytes(expanded) <= std::max(kBytesToTime, kTimesToTime * biggest_bytes(whole));
+}
+
+/// The time of a graph's kernels.
+struct KernelSeconds {
+  double seconds = 0;
+  bool on_host = true;  ///< by the host's clock
+  bool steady = true;   ///< `Kernels::FastestCandidate`, all of them
+};
+
+/// All kernels together, equal ones timed once; no less than `enough` as soon as that is known.
+KernelSeconds time_kernels(const Kernels& kernels, const ir::Graph& graph, double enough) {
+  struct TimedOp {
+    const Op* op;
+    Types inputs;
+    double seconds;
+  };
+  std::vector<TimedOp> all;
+  KernelSeconds sum;
+  for (const Node& node : graph.nodes()) {
+    if (!has_kernel(graph, node)) continue;
+    if (sum.seconds >= enough) break;
+    const Types inputs = graph.operands(node);
+    const auto known = std::ranges::find_if(all, [&](const TimedOp& timed) {
+      return timed.op->equals(*node.op) && timed.inputs == inputs;
+    });
+    if (known != all.end()) {
+      sum.seconds += known->seconds;
+      continue;
+    }
+    const Kernels::FastestCandidate fastest =
+        kernels.fastest(node, inputs, kernels.candidates(node, inputs));
+    all.push_back({node.op.get(), inputs, fastest.seconds});
+    sum.seconds += fastest.seconds;
+    sum.on_host = sum.on_host && fastest.by == TimedBy::host_clock;
+    sum.steady = sum.steady && fastest.steady;
+  }
+  return sum;
+}
+
 }  // namespace
 
 bool WholeOpChooser::operator()(const OpPtr& op, std::span<const Type> types) {
@@ -89,76 +140,45 @@ bool WholeOpChooser::decide(const OpPtr& op, std::span<const Type> types, const 
   if (!covered) return false;
   if (options_.tune == Tune::off) return true;
 
+  const bool measures = options_.tune == Tune::measure;
   const Mode timed = settings_.mode == Mode::train ? Mode::train : Mode::evaluate;
   const std::string key = fmt::format("{} | to {}: {}", kernels_.machine(), name_of(timed), what);
   TuningFile file(options_.tuning_file);
-  std::string choice = file.find(key, options_.tune == Tune::measure).value_or("");
-  std::string_view how = "tuning file";
-  if (choice != "whole" && choice != "expanded") {
+  KernelChoice choice{
+      .what = what, .chosen = file.find(key, measures).value_or(""), .how = "tuning file"};
+  if (choice.chosen != "whole" && choice.chosen != "expanded") {
     const ir::Graph expanded = graph_of_op(op, types, settings_, false);
-    if (options_.tune != Tune::measure || !room_to_time(whole) || !room_to_time(expanded) ||
-        biggest_bytes(expanded) > std::max(kBytesToTime, kTimesToTime * biggest_bytes(whole))) {
-      return true;
-    }
-    const LoadWatch watch;
-    steady_ = true;
-    // A difference within the noise leaves the op whole.
-    const double enough = 0.97 * seconds_of(whole, std::numeric_limits<double>::infinity());
-    choice = seconds_of(expanded, enough) < enough ? "expanded" : "whole";
-    how = "timed";
-    const bool loaded = on_host_ && timed_under_load(watch, steady_, report_.timed_under_load);
-    if (loaded) how = "timed under load";
-    file.add(key, choice, loaded);
-    try {
-      file.save();
-    } catch (const RunError& error) {
-      logger().warn("kernel choices are not kept: {}", error.what());
-    }
+    if (!measures || !can_be_timed(kernels_, whole, expanded)) return true;
+    choice = time(what, whole, expanded, key, file);
   }
-  const KernelChoice entry{.what = what, .chosen = choice, .how = std::string(how)};
-  if (std::ranges::find(report_.choices, entry) == report_.choices.end()) {
-    report_.choices.push_back(entry);
-  }
-  return choice == "whole";
+  record(choice);
+  return choice.chosen == "whole";
 }
 
-bool WholeOpChooser::room_to_time(const ir::Graph& graph) const {
-  const std::optional<FreeMemory> free = kernels_.free_memory();
-  return !free || std::ranges::all_of(graph.nodes(), [&](const Node& node) {
-    std::size_t bytes = 0;
-    for (const Type& type : node.types) bytes += type.bytes();
-    for (const ValueId id : node.inputs) bytes += graph.type(id).bytes();
-    return bytes <= free->bytes;
-  });
+KernelChoice WholeOpChooser::time(const std::string& what, const ir::Graph& whole,
+                                  const ir::Graph& expanded, const std::string& key,
+                                  TuningFile& file) {
+  const LoadWatch watch;
+  const KernelSeconds together =
+      time_kernels(kernels_, whole, std::numeric_limits<double>::infinity());
+  // A difference within the noise leaves the op whole.
+  const double enough = 0.97 * together.seconds;
+  const KernelSeconds parts = time_kernels(kernels_, expanded, enough);
+  const bool loaded =
+      together.on_host && parts.on_host &&
+      timed_under_load(watch, together.steady && parts.steady, report_.timed_under_load);
+  KernelChoice choice{.what = what,
+                      .chosen = parts.seconds < enough ? "expanded" : "whole",
+                      .how = loaded ? "timed under load" : "timed"};
+  file.add(key, choice.chosen, loaded);
+  file.save_or_warn();
+  return choice;
 }
 
-double WholeOpChooser::seconds_of(const ir::Graph& graph, double enough) {
-  struct TimedOp {
-    const Op* op;
-    Types inputs;
-    double seconds;
-  };
-  std::vector<TimedOp> all;
-  double seconds = 0;
-  for (const Node& node : graph.nodes()) {
-    if (!has_kernel(graph, node)) continue;
-    if (seconds >= enough) break;
-    const Types inputs = graph.operands(node);
-    const auto known = std::ranges::find_if(all, [&](const TimedOp& timed) {
-      return timed.op->equals(*node.op) && timed.inputs == inputs;
-    });
-    if (known != all.end()) {
-      seconds += known->seconds;
-      continue;
-    }
-    const Kernels::FastestCandidate fastest =
-        kernels_.fastest(node, inputs, kernels_.candidates(node, inputs));
-    all.push_back({node.op.get(), inputs, fastest.seconds});
-    seconds += fastest.seconds;
-    on_host_ = fastest.by == TimedBy::host_clock;
-    steady_ = steady_ && fastest.steady;
+void WholeOpChooser::record(const KernelChoice& choice) {
+  if (std::ranges::find(report_.choices, choice) == report_.choices.end()) {
+    report_.choices.push_back(choice);
   }
-  return seconds;
 }
 
 }  // namespace metronome::executor::compile

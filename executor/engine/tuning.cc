@@ -175,6 +175,14 @@ void TuningFile::save() {
   added_ = {};
 }
 
+void TuningFile::save_or_warn() {
+  try {
+    save();
+  } catch (const RunError& error) {
+    logger().warn("kernel choices are not kept: {}", error.what());
+  }
+}
+
 std::string TuningFile::default_path() {
   if (const char* path = std::getenv("METRONOME_TUNING"); path != nullptr && *path != '\0')
     return path;

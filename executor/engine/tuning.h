@@ -39,6 +39,9 @@ class TuningFile {
   /// Writes what was added, together with what other processes have added meanwhile, to a temporary
   /// name, then renames it. Throws RunError if the file cannot be written.
   void save();
+  /// The same, where choices hold for who made them all the same: an error is a warning, and the
+  /// next compile times again.
+  void save_or_warn();
 
   /// METRONOME_TUNING, else `metronome/tuning.json` under XDG_CACHE_HOME or HOME/.cache.
   static std::string default_path();

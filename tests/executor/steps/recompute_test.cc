@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/compile/compile_checks.h"
+#include "executor/compile/arguments.h"
 #include "executor/compile/make_plan.h"
 #include "executor/cuda/driver/null_driver.h"
 #include "executor/cuda/program/kept_constants.h"

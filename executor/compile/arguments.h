@@ -1,4 +1,4 @@
-// Checks of `compile`'s arguments and of the machine's memory.
+// The arguments of `compile`: what is wrong with them, and what they mean.
 #pragma once
 
 #include <span>
@@ -7,12 +7,8 @@
 
 #include "executor/compile/compile.h"
 #include "executor/engine/backend.h"
-#include "executor/engine/kernels.h"
-#include "executor/engine/plan.h"
 #include "executor/options/target.h"
 #include "executor/run/batch_shapes.h"
-#include "executor/support/free_memory.h"
-#include "graph/builder/graph.h"
 #include "graph/ir/graph.h"
 
 namespace metronome::executor::compile {
@@ -33,22 +29,5 @@ void require_backend(const Backend& backend, std::span<const GraphInModes> parts
                      const CompileOptions& options);
 /// The options with a tuning file that can be used, and timing only where kernels run.
 CompileOptions usable(CompileOptions options, const Backend& backend);
-
-/// The graph of which evaluation computes those of `outputs` alone that it has: all others are
-/// absent from its readables, and without the loss among them it has none. All of them where
-/// `outputs` is empty.
-ir::Graph limit_outputs(const ir::Graph& graph, const std::vector<std::string>& outputs);
-
-/// Throws RunError, which says what to do, for the first node that `target` has no kernel for.
-void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOps& ops,
-                     const std::string& target);
-
-/// Returns the least that graphs take, as they are declared: storages and inputs.
-Needs declared_needs(std::span<const ir::Graph* const> graphs);
-/// The graph's biggest value that a kernel makes: what each plan of it takes at least.
-Needs biggest_value(const ir::Graph& graph);
-/// Returns what the executable takes of the host's memory; `storages` are those of all plans.
-Needs needs_of(std::span<const ir::Graph* const> graphs, std::span<const Storage> storages,
-               std::span<const Plan> plans, const Backend& backend);
 
 }  // namespace metronome::executor::compile

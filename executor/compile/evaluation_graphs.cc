@@ -1,13 +1,30 @@
-#include "executor/compile/averaged.h"
+#include "executor/compile/evaluation_graphs.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 
 namespace metronome::executor::compile {
+
+ir::Graph limit_outputs(const ir::Graph& graph, const std::vector<std::string>& outputs) {
+  ir::Graph limited = graph;
+  if (outputs.empty()) return limited;
+  std::set<ValueId> keeps;
+  for (std::size_t i = 0; i < graph.readables().size(); ++i) {
+    const Readable& r = graph.readables()[i];
+    const bool kept = std::ranges::find(outputs, r.name) != outputs.end();
+    if (kept) keeps.insert(r.value);
+    if (!kept) limited.set_readable(i, {});
+  }
+  for (std::size_t k = graph.objectives().size(); k-- > 0;) {
+    if (!keeps.contains(graph.objectives()[k].loss)) limited.erase_objective(k);
+  }
+  return limited;
+}
 
 std::vector<std::string> averages_in(const ir::Graph& graph) {
   std::vector<std::string> names;

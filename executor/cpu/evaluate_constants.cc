@@ -1,4 +1,4 @@
-#include "executor/compile/fold_constants.h"
+#include "executor/cpu/evaluate_constants.h"
 
 #include <cstring>
 #include <exception>
@@ -6,7 +6,7 @@
 #include "executor/engine/block.h"
 #include "ops/cpu/table.h"
 
-namespace metronome::executor::compile {
+namespace metronome::executor::cpu {
 
 std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
                                       std::span<const Bytes> inputs) {
@@ -43,4 +43,4 @@ std::vector<Bytes> evaluate_constants(const Op& op, std::span<const Type> types,
   return results;
 }
 
-}  // namespace metronome::executor::compile
+}  // namespace metronome::executor::cpu

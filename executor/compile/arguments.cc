@@ -1,16 +1,13 @@
-#include "executor/compile/compile_checks.h"
+#include "executor/compile/arguments.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <thread>
 
-#include "executor/engine/plan_nodes.h"
 #include "executor/engine/tuning.h"
-#include "executor/run/batch_shapes.h"
 #include "graph/builder/glob.h"
 #include "graph/ir/error.h"
 
@@ -140,37 +137,6 @@ std::optional<std::string> find_at_or_above(const std::string& glob, const std::
   }
 }
 
-void add_value(Needs& needs, const Type& type, const std::string& what) {
-  needs.values.push_back({fmt::format("{} {}", to_string(type), what), type.bytes()});
-}
-
-/// Graphs that declare an input with one shape share its memory.
-std::size_t add_inputs(std::span<const ir::Graph* const> graphs, Needs& needs) {
-  std::vector<DeclaredInput> known;
-  std::size_t bytes = 0;
-  for (const ir::Graph* graph : graphs) {
-    for (const DeclaredInput& input : inputs_of(*graph)) {
-      const bool shared = std::ranges::any_of(known, [&](const DeclaredInput& other) {
-        return other.name == input.name && other.type == input.type;
-      });
-      if (shared) continue;
-      known.push_back(input);
-      bytes += input.type.bytes();
-      add_value(needs, input.type, fmt::format("\"{}\", an input", input.name));
-    }
-  }
-  return bytes;
-}
-
-std::size_t add_storages(std::span<const Storage> storages, Needs& needs) {
-  std::size_t bytes = 0;
-  for (const Storage& s : storages) {
-    bytes += s.stored_type().bytes() + (s.layout.plain() ? 0 : s.type.bytes());
-    add_value(needs, s.type, fmt::format("\"{}\", a {}", s.path, name_of(s.kind)));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts) {
@@ -237,74 +203,6 @@ CompileOptions usable(CompileOptions options, const Backend& backend) {
   if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
   if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);
   return options;
-}
-
-ir::Graph limit_outputs(const ir::Graph& graph, const std::vector<std::string>& outputs) {
-  ir::Graph limited = graph;
-  if (outputs.empty()) return limited;
-  std::set<ValueId> keeps;
-  for (std::size_t i = 0; i < graph.readables().size(); ++i) {
-    const Readable& r = graph.readables()[i];
-    const bool kept = std::ranges::find(outputs, r.name) != outputs.end();
-    if (kept) keeps.insert(r.value);
-    if (!kept) limited.set_readable(i, {});
-  }
-  for (std::size_t k = graph.objectives().size(); k-- > 0;) {
-    if (!keeps.contains(graph.objectives()[k].loss)) limited.erase_objective(k);
-  }
-  return limited;
-}
-
-void require_kernels(const ir::Graph& graph, const Kernels& kernels, const OwnOps& ops,
-                     const std::string& target) {
-  for (const Node& node : graph.nodes()) {
-    if (!has_kernel(graph, node) || kernels.has(*node.op)) continue;
-    const std::string_view way_out =
-        node.op->effects() ? "what ranks do together needs CompileOptions::world"
-        : ops.find(*node.op) == nullptr
-            ? "name it in CompileOptions::ops, as own_ops<...>(), with a kernel, or give it the "
-              "rule `lower`"
-            : "give it the rule `record` or `portable`, or `lower`";
-    throw RunError(fmt::format("graph \"{}\": {} has no kernel for {}; {}", graph.name(), target,
-                               describe(node), way_out));
-  }
-}
-
-Needs declared_needs(std::span<const ir::Graph* const> graphs) {
-  Needs needs;
-  std::vector<Storage> storages;
-  for (const ir::Graph* graph : graphs) {
-    for (const Storage& s : graph->storages()) {
-      const bool known = std::ranges::find(storages, s.path, &Storage::path) != storages.end();
-      if (!known) storages.push_back(s);
-    }
-  }
-  needs.parts.push_back({"storages", add_storages(storages, needs)});
-  needs.parts.push_back({"inputs", add_inputs(graphs, needs)});
-  return needs;
-}
-
-Needs biggest_value(const ir::Graph& graph) {
-  Needs needs;
-  for (const Node& node : graph.nodes()) {
-    if (!has_kernel(graph, node)) continue;
-    add_value(needs, node.types[0], fmt::format("\"{}\"", node.path));
-  }
-  const auto biggest = std::ranges::max_element(needs.values, {}, &Needs::Part::bytes);
-  const std::size_t bytes = biggest == needs.values.end() ? 0 : biggest->bytes;
-  needs.parts.push_back({"its biggest value alone", bytes});
-  return needs;
-}
-
-Needs needs_of(std::span<const ir::Graph* const> graphs, std::span<const Storage> storages,
-               std::span<const Plan> plans, const Backend& backend) {
-  Needs inputs;
-  const std::size_t bytes = add_inputs(graphs, inputs);
-  Needs needs = backend.host_needs(plans, bytes);
-  needs.parts.push_back({"storages", add_storages(storages, needs)});
-  needs.parts.push_back({"inputs", bytes});
-  needs.values.insert(needs.values.end(), inputs.values.begin(), inputs.values.end());
-  return needs;
 }
 
 }  // namespace metronome::executor::compile
