@@ -17,11 +17,11 @@ namespace {
 using Result = ConvolutionTask::Result;
 
 /// The own way that computes by a product of matrices.
-constexpr Algorithm kProduct{{std::uint64_t{1} << 60}};  // "own 1"
+constexpr Algorithm kProduct = algorithm_of_digit(1);
 /// And the one whose matrix a table reads.
-constexpr Algorithm kGathered{{std::uint64_t{2} << 60}};  // "own 2"
+constexpr Algorithm kGathered = algorithm_of_digit(2);
 /// And the one that filters tiles, by fewer products.
-constexpr Algorithm kWinograd{{std::uint64_t{3} << 60}};  // "own 3"
+constexpr Algorithm kWinograd = algorithm_of_digit(3);
 
 /// Few sums for each number that a product would copy: only then sums along rows, which read an
 /// image once for each output, may be the fastest.

@@ -32,9 +32,8 @@ namespace {
 using dnnl::memory;
 using Result = ConvolutionTask::Result;
 
-/// The way in our own layouts; the one in oneDNN's has no name. The word is a 1 as its first
-/// hexadecimal digit: the name shows no zeros at the end.
-constexpr Algorithm kPlain{{std::uint64_t{1} << 60}};  // "onednn 1"
+/// The way in our own layouts; the one in oneDNN's has no name.
+constexpr Algorithm kPlain = algorithm_of_digit(1);
 
 /// Bytes to whose multiples parts of the scratch begin: what the arena's values do.
 constexpr std::size_t kAlignment = 64;

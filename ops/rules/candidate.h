@@ -31,6 +31,11 @@ struct Algorithm {
 };
 /// The words in hexadecimal digits, zeros at the end left out.
 std::string to_string(const Algorithm& algorithm);
+/// The algorithm that shows as this digit, from 1 to 15, and no more: "own 1", "onednn 1".
+consteval Algorithm algorithm_of_digit(std::uint64_t digit) {
+  constexpr int kBeforeFirstDigit = 60;  // bits of a word
+  return {{digit << kBeforeFirstDigit}};
+}
 
 struct Candidate {
   Maker maker = Maker::own;

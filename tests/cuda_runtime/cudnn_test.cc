@@ -298,7 +298,8 @@ TEST_CASE("an engine is known again by its words, and refused where it does not 
   command.algorithm.reset();
   command.workspace_bytes = 0;
   CHECK_NOTHROW(library.prepare(LibraryCommand(command)));
-  command.algorithm = Algorithm{{std::uint64_t{1} << 60 | 4000 << 8}};
+  command.algorithm = algorithm_of_digit(1);
+  command.algorithm->words[0] |= 4000 << 8;  // no engine has this number
   CHECK_THROWS_AS(library.prepare(LibraryCommand(command)), RunError);
 }
 

@@ -62,18 +62,18 @@ struct Choice {
   std::int64_t engine = 0;
   std::vector<std::pair<int, std::int64_t>> knobs;
 };
-/// A 1 as the first hexadecimal digit of the words: a name shows no zeros at the end, so engine 0
-/// without knobs would have none.
-constexpr std::uint64_t kMark = std::uint64_t{1} << 60;
+/// The words of engine 0 without knobs; others have more. A name shows no zeros at the end, so
+/// words without a digit of their own would have none.
+constexpr Algorithm kFirstWords = algorithm_of_digit(1);
 /// Bits of a knob's value. With 8 for its type, of which there are fewer than 256, two knobs fill a
 /// word. A knob with a larger value has no words, so its engine is not offered.
 constexpr int kValueBits = 24;
 
 /// Nothing where a choice does not fit.
 std::optional<Algorithm> words_of(const Choice& choice) {
-  Algorithm algorithm;
+  Algorithm algorithm = kFirstWords;
   if (choice.knobs.size() > 2 * (algorithm.words.size() - 1)) return std::nullopt;
-  algorithm.words[0] = kMark | static_cast<std::uint64_t>(choice.engine) << 8 | choice.knobs.size();
+  algorithm.words[0] |= static_cast<std::uint64_t>(choice.engine) << 8 | choice.knobs.size();
   for (std::size_t i = 0; i < choice.knobs.size(); ++i) {
     const auto& [type, value] = choice.knobs[i];
     if (value < 0 || value >> kValueBits != 0) return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<Algorithm> words_of(const Choice& choice) {
 }
 
 Choice choice_of(const Algorithm& algorithm) {
-  Choice choice{static_cast<std::int64_t>((algorithm.words[0] & ~kMark) >> 8), {}};
+  Choice choice{static_cast<std::int64_t>((algorithm.words[0] & ~kFirstWords.words[0]) >> 8), {}};
   const std::size_t knobs =
       std::min<std::size_t>(algorithm.words[0] & 0xFF, 2 * (algorithm.words.size() - 1));
   for (std::size_t i = 0; i < knobs; ++i) {

@@ -187,6 +187,8 @@ TEST_CASE("an algorithm as text") {
         "0000000000000000"
         "000000000000001");
   CHECK(to_string(Algorithm{{~0ull, 1, 2, 3, 4, 5, 6, ~0ull}}).size() == 128);
+  CHECK(to_string(algorithm_of_digit(1)) == "1");
+  CHECK(to_string(algorithm_of_digit(15)) == "f");
 }
 
 TEST_CASE("a linear layer's bias goes with the product where the library offers it, or after it") {
