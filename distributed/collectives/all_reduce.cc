@@ -1,3 +1,13 @@
+// all_reduce.h draws the two ways, and `is_direct` chooses between them for n ranks: direct moves
+// and adds 2 (n - 1) bytes for each byte, by parts 3 (n - 1) / n. The latter takes one message
+// more, which costs as much as 256 KiB. Both go through the values piece by piece, so that the
+// scratch holds at most about 4 MiB of others' elements. The sums of a piece travel together with
+// the next piece:
+//
+//   message   0         1                   2
+//   sent      piece 0   piece 1, sums 0     sums 1
+//
+// Rows are joined in the order of the ranks, 1,024 elements at a time.
 #include "distributed/collectives/all_reduce.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,16 @@
+// One thread holds a socket to each other rank. It sends a `Word` on all of them every 100 ms, and
+// takes those of the others:
+//
+//   word      sent by a rank                                            effect here
+//   beat      that lives                                                notes when it was heard
+//   left      whose Watch ended as it should                            a fault if waited for
+//   failed    whose Watch ended by an exception                         a fault at once
+//   any kind  about a third rank, by one that ends for its sake         a fault at once
+//
+// A socket that closes before such a farewell means that the rank died. A rank that was not heard
+// for `limits_.silence` stands still. The first fault stays in `lost_`, and later ones change
+// nothing. `enter`, `fault` and `lost_rank` tell the program of it. The thread prints the fault,
+// passes it on and ends the process if none of them is called within `limits_.last_words`.
 #include "distributed/faults/watch.h"
 
 #include <fmt/format.h>

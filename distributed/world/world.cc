@@ -1,3 +1,14 @@
+// Ranks make a world together, by texts in a store that rank 0, or its launcher, keeps:
+//
+//   enter       all ranks say one WORLD_SIZE, and no two have one number
+//   await_all   each waits for "there" of all, and every 100 ms for "wrong", which a rank that
+//               fails writes for all
+//   gloo        sockets between all ranks; collectives may run on a thread of their own
+//   part        each says "seen"; the rank that keeps the store ends after all have
+//
+// A rank that is alone does none of this. `on_first` runs a function on rank 0, and throws on every
+// rank what it threw there. `load` and `copy_from_first` send all storages of rank 0 in one
+// message.
 #include "distributed/world/world.h"
 
 #include <ATen/Parallel.h>

@@ -1,3 +1,13 @@
+// A file is three parts, and safetensors.h says more of them:
+//
+//   length of the header, 8 bytes | header, JSON | the tensors' bytes, from a multiple of 64 on
+//
+// `write_safetensors` sorts the tensors by the size of their elements, wide ones first, and by
+// name. It lays them end to end, pads the header with spaces, and writes all through an
+// `AtomicFile`. A `SafetensorsFile` opens the file once and refuses a length that cannot be; known
+// signatures then say what the file is instead. It parses the header (safetensors_header.cc), and
+// reads tensors from the open descriptor, as a whole or in pieces. `changed` compares the file's
+// size and time with those of the beginning.
 #include "executor/checkpoint/safetensors.h"
 
 #include <fcntl.h>

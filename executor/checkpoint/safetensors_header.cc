@@ -1,3 +1,12 @@
+// The header may come from anyone, so each of three steps checks all that the next one relies on:
+//
+//   parse_json     UTF-8, an object, at most 3 levels deep, no key twice, no zero byte
+//   parse_tensor   a known dtype, a shape of whole numbers, and as many bytes as these need, inside
+//                  of the data
+//   check_cover    tensors, sorted by their first bytes, lie end to end over all of the data
+//
+// A step that refuses throws `Refusal`. Names come from the file, so messages quote them, escaped
+// and cut to 100 bytes.
 #include "executor/checkpoint/safetensors_header.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,13 @@
+// A plan becomes arrays that a step only walks through; addresses, kernels and arguments are fixed
+// when it is bound:
+//
+//   steps_     s0 s1 | s2 s3 s4 | s5        {function, arguments}, in the schedule's order
+//   regions_   always | guard g | always    neighbours of one guard are skipped together
+//
+// The last steps copy assigned values to storages, unless they were made in place. All plans share
+// one arena, as large as the largest of them needs. Checks put steps of their own behind each node:
+// `watch` looks at what it made, `poison` fills the arena's dead bytes with NaN. A kernel that
+// throws ends the step; BrokenStep says whether a storage was written before.
 #include <fmt/format.h>
 
 #include <algorithm>

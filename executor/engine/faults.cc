@@ -1,3 +1,9 @@
+// faults.h says what a fault is; here are the words, and two searches:
+//
+//   Makers    follows floating operands back, through views and ops that only move numbers, to the
+//             nodes and sources that made the numbers; each node is asked once
+//   examine   looks for numbers whose exponent's bits are all 1. Adding 1 to the exponent carries
+//             into the sign's bit, so one OR over 64 sums tells whether such a number is there
 #include "executor/engine/faults.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,13 @@
+// A `TuningFile` reads the file when it is made, and `save` merges into it what this process timed:
+//
+//   usable   a damaged file is renamed to <path>.damaged; one that cannot be read is not used
+//   find     a choice that was timed without load, else one that was timed under load, as long as
+//            there is load, this process has used it, or nothing can be timed anew
+//   add      keeps a choice for `find`, and beside it for `save`
+//   save     reads the file again, adds the new choices and replaces the file as a whole
+//
+// Choices that other processes have saved meanwhile stay. A choice that was timed without load
+// replaces one that was timed under load, never the other way round.
 #include "executor/engine/tuning.h"
 
 #include <fmt/format.h>

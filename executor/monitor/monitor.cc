@@ -1,3 +1,13 @@
+// A monitor gives each point to a page, to files, or to both. `Page` keeps the points in memory,
+// for a server to show. `Files` writes to a folder:
+//
+//   .lock                   locked by the one run that may write there
+//   scalars.csv             a line for each point: step, time, name, value
+//   events.out.tfevents.*   the same points for TensorBoard; a run begins one that sorts last
+//
+// A run that is resumed keeps the lines before its first step, and drops the rest of the table. A
+// new run refuses a folder that holds points. Both files are flushed together, at most every
+// `flush_seconds`.
 #include "executor/monitor/monitor.h"
 
 #include <fmt/format.h>

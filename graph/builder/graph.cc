@@ -1,3 +1,15 @@
+// A `Graph` owns a declaration: the graph as passes see it, and the emitter that appends to it.
+// Both lie behind one pointer, so that values stay valid when the graph is moved. A verb checks its
+// arguments and then appends:
+//
+//   input, parameter, state, constant   a node; a parameter and a state are storages, too
+//   output                              a readable: a name for a value
+//   minimize                            an objective, and the readable "loss"
+//   gradient, learning_rate, ...        a stand-in node, which training replaces, and a readable
+//
+// A mistake is recorded with the caller's line, and a verb that returns a value returns a poisoned
+// one. `validate` (validate.cc) throws all mistakes together. States are fed in feedback.cc, and
+// trainable.cc has the verbs that take paths.
 #include "graph/builder/graph.h"
 
 #include <fmt/format.h>

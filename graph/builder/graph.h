@@ -1,4 +1,11 @@
 // The declared computation: inputs, parameters, states, nodes, outputs, assignments.
+//
+//   mt::Graph g("regression");
+//   const mt::Value x = g.input("x", mt::f32, {32, 4}), y = g.input("y", mt::f32, {32, 1});
+//   g.minimize(mt::mse_loss(x.through(mt::linear(1)), y), mt::Adam{});
+//
+// A verb appends to the declaration, at the current path and with the caller's line. Mistakes are
+// collected, and `compile` or `validate` throws them together.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,12 @@
-// Parameters by their paths: which are trained, at which rate, what follows them, and their values
-// for other layers.
+// Parameters by their paths. `for_parameters` finds all those at a path, below it or that a glob
+// meets. A path that finds none is a mistake, which names paths near it.
+//
+//   freeze, thaw, scale_...   set a property of each parameter
+//   average                   a storage average/<name>/<path> beside each, which begins as it does
+//   follow                    pairs each parameter with that of the source, by the rest of its path
+//
+// Averages and followers move in the same way: an `AverageUpdate` of the old value and of an
+// `AfterUpdate`, which stands for the parameter after the step's update.
 #include <fmt/format.h>
 
 #include <algorithm>

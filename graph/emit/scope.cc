@@ -1,3 +1,14 @@
+// An `Emitter` gives the next nodes a path from a stack, the line of the outermost call, and a
+// guard. A scope changes one of these, and puts the old one back at its end. A path grows so:
+//
+//   x.scope("tower", ...)      "tower"            named by the user
+//     h.repeat(4, linear(8))   "tower"            the first verb below such a name adds no word
+//       copy 3                 "tower/3"          of the verb's four
+//         linear               "tower/3/linear"   a sibling of the same name is "linear_1"
+//
+// `GuardScope` also keeps the buffers as they were before its region. A buffer that was assigned
+// inside becomes merge(guard, inside, before) at its end. A region that a mistake cuts short leaves
+// no assignment. `mistake` writes a message with one line for each operand.
 #include "graph/emit/scope.h"
 
 #include <fmt/format.h>

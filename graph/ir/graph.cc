@@ -1,3 +1,13 @@
+// Vectors hold the nodes, storages, readables, objectives and assignments. Two maps find a storage
+// by its path, and the one node that reads a storage. Nodes are only appended, and may read earlier
+// ones alone, so their order is topological:
+//
+//   append         asks the op's shape rule for the types; a refusal is an InternalError
+//   append_typed   takes the types that the node has
+//   set_...        replaces one property of a storage, a readable or an objective
+//
+// Each write takes a new version from a counter of the process. Copies keep it, so graphs of one
+// version are equal.
 #include "graph/ir/graph.h"
 
 #include <fmt/format.h>

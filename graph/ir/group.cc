@@ -1,3 +1,14 @@
+// A group computes its domain element by element, so each value between its members must be one
+// element for one element. `check_flow` asks this of every member. `Reads` decides whether an
+// output may lie over an operand:
+//
+//   x -> gelu -> layer_norm -> add -> y     the reduction reads gelu(x) several times, and stores
+//                                           its result last
+//
+// y may lie over x if layer_norm's own result may lie over its operand: all reads of x are then
+// over. `feeds_` finds, for each member before the reduction, the operands of the reduction that it
+// helps to make. A slice, or an operand that is broadcast, is read at other places than the
+// element's own, and never written over.
 #include "graph/ir/group.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,10 @@
 // The structural ops: what a graph needs before any library of ops. Their kernels lie in ops/.
+//
+//   sources      Input, Read, Fill, Constant
+//   gradients    Accumulate joins them, StopGradient ends them
+//   moves        Copy, Pack, Unpack, Relayout: passes make them, to place bytes
+//   training     Increment, AverageWeight, AverageUpdate
+//   stand-ins    GradientOf, OfUpdate, AfterUpdate: for numbers that training makes later
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,11 @@
+// Shapes, types and layouts are lists of sizes, and these functions do their arithmetic. A rule
+// that is missed throws a Requirement with the sizes. Broadcasting compares dimensions from the
+// last one on. A layout gives each dimension a place in the tensor that is stored. A blocked
+// dimension is stored as two, its blocks and, at the end, the elements of a block:
+//
+//   [8, 20, 5, 5] in the order 0 2 3 1            is stored as [8, 5, 5, 20]
+//   [8, 20, 5, 5] with dimension 1 in blocks      is stored as [8, 2, 5, 5, 16], the last 12 of
+//   of 16                                         each second block filled up
 #include "graph/ir/type.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,14 @@
 // The fluent stream: a Value and its verbs.
+//
+//   x.through(layer)                layer(x)
+//   x.also(layer)                   x + layer(x)
+//   x.split(a, b).merge(mt::sum)    a(x) + b(x)
+//   x.repeat(2, layer)              layer(layer(x)), each with its own weights
+//   x.loop(layer).times(2)          layer(layer(x)), with one set of weights
+//
+// A verb takes any callable from Value to Value: `Layer`, `Layers` and `Join` hold it, and refuse
+// one that cannot be called. `split` and `loop` give `Branches`, `Loop` and `Loops`, whose own
+// verbs finish the call.
 #pragma once
 
 #include <concepts>

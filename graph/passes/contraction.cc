@@ -1,3 +1,13 @@
+// Two groups can be one unless a path leads from one to the other through a third. All groups stand
+// in an order, a ring with rising labels, so such a path lies between the two:
+//
+//   ... a x y z b ...     y reads a; b reads x and z
+//
+// Two searches take turns between a and b: one forward from a, along readers, the other back from
+// b, along operands. A group that both find lies on such a path, and the merge is refused. One
+// search that ends alone is enough. The groups found forward, here y, move behind b; or those found
+// back, here x and z, move before a. Labels leave gaps of 2^32 for groups that move, and all are
+// numbered anew if a gap is used up.
 #include "graph/passes/contraction.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// `./metronome train` takes these steps; under `--ranks` each process takes them, and rank 0 alone
+// writes files:
+//
+//   ranks     are launched or joined; files that will be written are tried at once
+//   compile   the task's graphs, for training and evaluation; `--resume` loads a checkpoint
+//   train     epoch by epoch: all steps, then a test of the data held out. `Progress`, `RunPoints`
+//             and `TracedSteps` see each step
+//   end       a last test, a sample of what the model makes, the checkpoint, the trace
+//   compare   one rank alone trains again beside libtorch's eager mode, unless it is told not to
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,14 @@
-// Trains on rows of a text side by side, each read from its beginning to its end in an epoch.
+// A task trains on rows of a text side by side. Each row reads a part of its own from beginning to
+// end, 64 bytes a step, and its states go on from step to step:
+//
+//   text     |..............|..............|..............|    three rows
+//   step 0    ####           ####           ####
+//   step 1        ####           ####           ####
+//
+// An epoch moves all beginnings by one number, as if the text were a ring. A test reads the
+// held-out text in the same way, by evaluations that advance the states, and gives bits a byte. A
+// sample comes from a second graph of one row and one byte: each byte is drawn from the last step's
+// logits and fed to the next.
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 

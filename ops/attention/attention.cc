@@ -1,3 +1,13 @@
+// Attention expands to other ops: to `FlashAttention` if that takes the operands (`in_blocks`),
+// else to two products and a softmax:
+//
+//   keys, values   rows that no query sees become 0, as 0 times an infinity would be NaN
+//   products       (scale query) key^T; query heads that share a key are rows of one product
+//   scores         -inf at what a mask or `is_causal` hides; a row that a mask empties stays as is
+//   weights        softmax(scores), after dropout where that is asked for
+//   result         weights value, and 0 for the rows that were empty
+//
+// The mask of `is_causal` is a comparison of two counted vectors, so no step holds it.
 #include "ops/attention/attention.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,14 @@
-// Batch norm: a tile of channels for each block, or a slice of their elements where channels are
-// few and long; then a first kernel leaves each slice's sums behind, and a second adds them up.
-// Sums are made in double. `Elements` are neighbours in a plane that are moved at once.
+// Batch norm: a tile of channels for each block, or a slice of their elements if channels are few
+// and long. Each channel is walked twice, once for its sums and once to write:
+//
+//   one slice   whole      sums, then y, in one kernel
+//   several     sums       the sums of each slice -> partials [slice][sum][channel]
+//               apply      each block adds up its channels' partials in one order, then writes y
+//
+// `BatchNormTensors` and `BatchNormGradTensors` say what is summed and written; `BatchNormKernel`
+// makes the three forms of each. Sums are made in double, of differences from one of the channel's
+// own elements (backward: from its mean), so that a mean far from 0 cancels nothing. `Elements` are
+// neighbours in a plane that are moved at once. Evaluation only writes.
 #pragma once
 
 #include "ops/kernel/index.h"

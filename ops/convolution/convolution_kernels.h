@@ -1,6 +1,15 @@
-// Convolutions element by element: a thread for some channels of a result at one place, a team of
-// threads for each element of a weight's gradient. Sums have one order, so the same bits every
-// time.
+// Convolutions element by element. Sums have one order, so the same bits every time.
+//
+//   Convolution, and    a block: four channels of the result at as many places as it has threads
+//   its transpose       a thread: one place; each number that it reads serves its four channels
+//                       weights: staged in shared memory, for as many source channels at a time
+//                       as fit there
+//   ...WeightGrad       a team of threads for each element of the weight: it shares out all images
+//                       and places, and joins its sums in a tree
+//
+// The transposed form looks for the kernel's elements that lie on an element of the input. They are
+// `next` apart, so most of the kernel is never looked at if the stride is large. JoinWeightGrad and
+// AddChannelBias finish what a library's kernels leave.
 #pragma once
 
 #include "ops/kernel/index.h"

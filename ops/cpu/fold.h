@@ -1,4 +1,13 @@
-// Many elements folded into one: what a reduction does to a run and to columns.
+// Many elements folded into one: what a reduction does to a run and to columns. Both fold in a
+// tree, so a long sum keeps its digits:
+//
+//   run      blocks of 4,096 elements -> f64 (i64 for integers)
+//              a block: four vectors side by side, joined every 16 turns; lanes in pairs at the end
+//   column   16 rows -> 256 rows -> 4,096 rows -> the total; four vectors of columns at once
+//
+// A block of f32 whose sum leaves the range is summed again in f64. Lanes beyond the last element
+// hold what changes nothing: 0, or an infinity for maxima and minima. The norm of f32 is folded in
+// f64 throughout.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,11 @@
 // Norms of rows. A centered one (layer norm) takes each row's mean off and adds beta; the other
-// (RMS norm) does neither.
+// (RMS norm) does neither. A block of up to four rows is done at once (row_blocks.h):
+//
+//   forward    sum -> mean; sums of d = x - mean and d^2 -> rstd; y = (x - mean) rstd gamma + beta
+//   backward   sums of h = g gamma, h d and d; dx, and the rows' shares of dgamma and dbeta
+//
+// The mean is rounded, so d has an average of its own. It is taken off as well, or a row far from 0
+// would lose its digits. A row whose squares leave T's range is done again in f64.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,13 @@
-// Row functions made from the table's formulas. Floating rows run vectors, their tails the same
-// vectors under a mask: an element's bits do not depend on its position.
+// The table elementwise_rows.h is read twice: a `Formula` is made of each line, then an array of
+// row functions, [function][element type]. A row function computes n elements, and is one of two:
+//
+//   vector_row   arithmetic, in vectors, the last of them under a mask: an element's bits do not
+//                depend on its place
+//   exact_row    comparisons, choices, booleans: nothing is rounded, so the compiler may vectorise
+//                plain loops over blocks of 64
+//
+// An operand that does not move, of step 0, is first spread over a vector or a block. The same loop
+// then serves it. `half_sums` adds elements of two bytes, in f32.
 #include <algorithm>
 #include <array>
 #include <limits>

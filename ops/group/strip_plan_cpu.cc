@@ -1,3 +1,13 @@
+// strip_plan_cpu.h draws a plan. Three stages make it:
+//
+//   find_memory   all that lies in memory: operands, outputs, slices, and a concat's ranges, each
+//                 with its strides over the domain; `coalesced` joins loops for all of them at once
+//   make          a row function for each member; a load before the first that reads scattered
+//                 rows; a store for a result that cannot be written at once where it belongs
+//   release       a strip is spare again after the last member that reads it
+//
+// A result that lies over an operand is kept in a strip until all members have read the operand,
+// and stored last.
 #include "ops/group/strip_plan_cpu.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Each activation is a formula, checked and named by `composed`. `where` computes both of its
+// branches, and the one not chosen may overflow. The formulas move x into a range in which both are
+// finite, so that no infinity is multiplied by 0:
+//
+//   elu         where(x > 0, x, alpha expm1(near))            near: x, or 0 if x is above 0
+//   mish        where(x > 50, x, near tanh(softplus(near)))   near: x in [-1000, 50]
+//   gelu_tanh   max(x, -1000) sigmoid(2 u(near))              near: x in [-30, 30]
+//
+// Activations that end in constants, such as `relu6`, choose these by `where`, as a clamp would let
+// a gradient through at both ends.
 #include "ops/language/activations.h"
 
 #include <fmt/format.h>

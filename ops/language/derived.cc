@@ -1,3 +1,14 @@
+// Each function is a formula of others, checked and named by `composed`. The formulas keep numbers
+// finite in three ways:
+//
+//   scale    logsumexp takes the largest element out first, norm of another p than 1 or 2 the
+//            largest magnitude; both are constants to the gradient
+//   choose   roots, logarithms and quotients of 0 get 1 in place of 0, and `where` puts 0 back: its
+//            gradient is then 0, not NaN
+//   repair   remainder and floor_divide begin with the exact fmod, and correct it if its sign is
+//            not the divisor's
+//
+// `tril` and `triu` choose by a constant of booleans. `arange` and `linspace` count on the host.
 #include "ops/language/derived.h"
 
 #include <fmt/format.h>

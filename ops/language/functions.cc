@@ -1,3 +1,12 @@
+// Operators and functions become nodes here. `call` takes values and numbers: numbers become
+// constants of the first value's element type, and one that the type cannot hold is a mistake.
+//
+//   x + 0.5   ->  constant 0.5 of x's type, then add
+//   0.5 < x   ->  the same constant, then less
+//
+// Axes that count from the end are turned to count from the front. One that is out of range stays,
+// for the op's own rule to name. `BranchReduction` and `Product` join the branches of a split in a
+// chain.
 #include "ops/expr/functions.h"
 
 #include <fmt/format.h>

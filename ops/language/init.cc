@@ -1,3 +1,14 @@
+// An initialiser is a description (`Init`). Its numbers are made when a storage begins:
+//
+//   check     the storage's type must be able to hold them, else GraphError
+//   fill      numbers that are given are converted one by one, others are drawn in pairs
+//   draw      Philox(seed, hash of the path, pair) -> 128 bits -> two multiples of 2^-53 in [0, 1)
+//               uniform   low + (high - low) u, for each
+//               normal    the transform of Box and Muller, of both
+//   rounded   to the element type, and for uniform to a number below the excluded bound
+//
+// Functions such as `kaiming_uniform` know no storage yet. A wrong argument of theirs stays in
+// `Init::wrong` and is refused at the check, which names the storage.
 #include "ops/language/init.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,12 @@
+// A layer is a closure over its options. Each call of it takes the same steps, by `layer_of`:
+//
+//   check        options and operand; a Requirement becomes a mistake, and nothing is made
+//   scope        the layer's name is added to the path
+//   parameters   are made at that path, from the operand's last dimension or channels
+//   op           is applied to the operand and the parameters
+//
+// Layers that treat each row alone are marked `rowwise`. `batch_norm` also keeps two buffers, and
+// assigns what its op makes of them; `dropout` reads the counters seed and replay.
 #include "ops/language/layers.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,12 @@
 // The verbs of a Value that make ops: those that shape it, join streams, and run one layer over its
 // parts. Those that make none are in graph/builder/verbs.cc.
+//
+//   each     x [n, ...]: n rows, the layer over each, the results stacked
+//   slices   x [..., n w]: n slices of w columns, the layer over each, the results side by side
+//
+// Both share one set of weights. A rowwise layer runs once over all parts, any other once for each.
+// `gate` sums all experts, each times its column of the router. Bounds and axes that count from the
+// end are turned to count from the front; wrong ones stay for the op's rule to name.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// All layers of convolution.h are one template here, `layer_of`, and all functions another,
+// `value_of`, for a convolution or its transpose. They share these steps:
+//
+//   each        one number for all dimensions becomes a list, and is checked
+//   window_of   strides, paddings, dilations; `same` splits (kernel - 1) dilation over both ends
+//   weight_of   the weight's type, from the operand's channels and the groups
+//   op          its own rule is asked before any parameter is made, so a mistake leaves none
+//   parameters  weight and bias under the layer's path, then the op
+//
+// A macro writes out the names for one, two and three dimensions.
 #include "ops/layers/convolution.h"
 
 #include <fmt/format.h>

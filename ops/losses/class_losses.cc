@@ -1,3 +1,14 @@
+// Each loss checks its operands in one `composed` call, and is then a formula of other functions.
+// The losses of classes move these to the last dimension, and go on in three steps:
+//
+//   each      log(probability) of each row's target       0 if the target is ignored
+//   weights   1, or the weight of each row's target       0 if the target is ignored
+//   result    none: -each * weights, sum: the sum of these, mean: that sum / sum(weights)
+//
+// The plain mean of `cross_entropy_loss` is one op, `CrossEntropyLoss`. Label smoothing adds a
+// share of the sum over all classes to `each`. The losses of probabilities take care of 0 and 1,
+// where logarithms are infinite: `binary_cross_entropy` has the gradient of a second term, whose
+// value is 0.
 #include "ops/losses/class_losses.h"
 
 #include <fmt/format.h>

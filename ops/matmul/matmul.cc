@@ -1,3 +1,11 @@
+// These are the rules of `Matmul` and `Linear`; the kernels lie beside.
+//
+//   gradient   of C = A B: dA = g B^T and dB = A^T g, by flags in place of transposes. Operands
+//              that were broadcast get sums; a B of a whole batch gets one product over all rows
+//   absorb     sum + A B becomes one product that adds to the sum
+//   gathered   A1^T B1 + A2^T B2 = [A1; A2]^T [B1; B2]: gradients of one weight become one product
+//              over stacked rows, if the operands are small or the result is much larger than they
+//   sample     a smaller product, of fewer rows or a part of the batch, to be timed in its place
 #include "ops/matmul/matmul.h"
 
 #include <fmt/format.h>

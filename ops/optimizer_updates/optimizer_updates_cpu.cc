@@ -1,5 +1,12 @@
-// One pass over parameter, gradient and moments. Tails run the same vector code under a mask, so an
-// element's bits depend neither on its position nor on the number of threads.
+// An update is one pass over parameter, gradient and moments:
+//
+//   once a call    scalars in f64, rounded to the element type and spread over vectors
+//   per vector     load p, g, m, v -> the step's formula -> store p, m, v
+//   the tail       the same code under a mask, so an element's bits depend neither on its position
+//                  nor on the number of threads
+//
+// A factor and a decay of Adam are arguments of templates. `adam_table` walks over a table whose
+// gradient is a list of rows: between two of them it steps with a gradient of 0.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

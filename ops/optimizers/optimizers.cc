@@ -1,3 +1,15 @@
+// An optimizer adds nodes to a training graph: the clipped gradients, the scalars of a step, then
+// for each parameter one op (optimizer_updates.h). Two forms of a gradient are recognised:
+//
+//   g * factor              a clipped one: the update's op multiplies in its own pass
+//   embedding_grad(g, i)    a table's: only the rows that i names have a gradient
+//
+//   rows:   sort i -> sum the gradients of equal rows -> look up rows of table and moments
+//           -> update those -> copy them back
+//
+// A lazy Adam updates these rows alone. SGD without momentum, decay and clipping does so, too, as
+// its other rows would not change. Any other Adam changes all rows, as its moments decay. A large
+// table then takes `AdamTableUpdate`, which needs no gradient of the table's size.
 #include "ops/optimizers/optimizers.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,15 @@
+// Three pairs of kernels share out the shapes, and the first that fits is taken:
+//
+//   Halves...         windows of 2 by 2 side by side, in rows of 8 (backward 4) or more: four loads
+//                     for each window, without a branch
+//   PlaneMaxPool...   short rows, by a table of a plane (max_pool_planes.h)
+//   MaxPool...        all others: a row of results at a time, kernel element by kernel element
+//
+//   row of x      x0 x1 x2 x3 x4 x5     kernel of 3, stride 1
+//   tap 1            x1 x2 x3 x4        is compared with the best of four windows at once
+//
+// The backward kernels gather: each element of dx adds the gradients of the windows that it won, so
+// no two threads write one element.
 #include "ops/pool/max_pool.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// These are the rules of the two scans; their kernels lie beside. The gradient has two parts:
+//
+//   RecurrentScanGrad   walks back over time: gradients of all gates and of the first state
+//   one product         the weight's gradient over all steps at once, parts^T before:
+//                         parts    [T N, gates hidden], the gradients of the gates
+//                         before   [T N, hidden], the states that the steps began with
+//
+// `before` is the first state, then all states but the last; in reverse it is the other way round.
+// A target without a kernel gets the steps one by one (`lower`, recurrent_unrolled.h).
 #include "ops/recurrent/recurrent_scan.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,15 @@
 // Recurrent layers on devices: a block walks over time with one row. A thread keeps one gate's row,
 // or column, of the weight in registers, so that a step reads its state alone.
+//
+//   forward    thread j, gate j:    state (shared) times row j of the weight -> gate j (shared)
+//              barrier
+//              thread j, state j:   the gates of element j -> its next state (shared)
+//              barrier
+//
+// The backward kernel goes from the last step to the first. Thread j first makes the gradients of
+// element j's gates. It then multiplies a gate's gradients with one column of the weight, and the
+// sums over the gates are the gradient of the state before. Both load the next step's numbers while
+// they compute this one.
 #pragma once
 
 #include "ops/kernel/formulas.h"

@@ -1,3 +1,11 @@
+// These are the rules of the two ops; reduce_cpu.cc and reduce_cuda.cc hold the kernels.
+//
+//   gradient   sum, mean: that of the result, spread over the axes (and divided); max, min: shared
+//              by the elements that equal the result, or NaN for all if the result is one
+//   fold       a reshape takes the place of a reduction over axes of one element
+//   laid out   the axes are renamed to their places in the stored tensor; over a blocked axis the
+//              elements of a block are reduced, too, if no block is filled up
+//   gathered   sums over the rows of small matrices become one sum over all their rows
 #include "ops/reduce/reduce.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,14 @@
+// `plan_of` plans a reduction from its shape and axes alone, so equal shapes give equal bits:
+//
+//   loops     neighbouring dimensions that are both reduced, or both kept, are one
+//   sharing   runs: a team of threads for each result; columns: a tile of neighbours for a block
+//   parts     results too few to fill the device are cut into parts, which blocks share
+//
+//   f32[3, 9001] over axis 1:  three runs, each in three parts -> nine partial results in scratch
+//                              -> a second kernel joins them to three
+//
+// `fixed_reduction` writes the plan's numbers into the code of kernels that are compiled for one
+// shape. ops/reduce/reduce_kernels.h has the kernels.
 #include <fmt/format.h>
 
 #include <algorithm>

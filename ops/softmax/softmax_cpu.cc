@@ -1,4 +1,14 @@
-// Along the last axis one row after the other; along others a register of neighbours at a time.
+// Lines along the last axis are rows, done one after the other. Lines along another axis lie side
+// by side, and a register takes one element of several of them at a time. The passes over a line
+// are:
+//
+//   forward    max; sum of e = exp(x - max); y = e / sum
+//              log: y = x - max - log(sum), the sum as a count of largest elements and a rest,
+//              so that it keeps its digits
+//   backward   sum of g y; dx = y (g - sum)
+//              log: sum of g; dx = g - exp(y) sum, by expm1 where y is near 0
+//
+// Sums are made in parts, so long ones keep their digits.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

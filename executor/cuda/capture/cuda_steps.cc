@@ -1,3 +1,10 @@
+// `CudaSteps` places each value of a plan in one block of device memory, none over another. It
+// binds the nodes' tasks to these places and enqueues them in the schedule's order, on one stream.
+// The copies of assigned values come last. An observer sees a node's operands before it runs, and
+// its results after, in host copies that go back to the device, as it may write to them.
+//
+//   CudaWalk       a plan: its steps, then one kernel that finds the step's fault
+//   CudaStepwise   the engine: uploads the inputs, walks, downloads what is read
 #include "executor/cuda/capture/cuda_steps.h"
 
 #include <cstring>

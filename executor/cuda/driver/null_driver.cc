@@ -1,3 +1,14 @@
+// Each call adds a line to `lines_`, such as "upload 64 bytes on stream 0", and computes nothing.
+// Handles are numbers in order. Device addresses are made up; mapped and page-locked memory is real
+// host memory. Three tables hold the rules of capture, and a call that breaks one is an
+// InternalError:
+//
+//   capturing_    [stream] streams of the capture; false: no stream has waited for all its work
+//   recorded_     [event] its stream, and whether that was captured
+//   cases_left_   for each open condition, the cases that have not begun
+//
+// The end of a capture asks that all streams were joined and all conditions ended. The number of
+// nodes must be the one that the commands gave when they were prepared.
 #include "executor/cuda/driver/null_driver.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,14 @@
+// The library computes column-major products. It is asked for C^T = B^T A^T, so `first` is our b
+// and `second` our a (gemm_layout.h). A product takes three steps:
+//
+//   candidates   the library's offers for the problem, without those whose bits change from run
+//                to run
+//   prepare      descriptors for the command's own pointers, and its algorithm: the one that it
+//                names, checked again, or the first offer for these pointers
+//   enqueue      the call, which makes nothing
+//
+// Prepared products are found by the address of their result; commands with one address are
+// compared whole.
 #include "executor/cuda/libraries/cublaslt.h"
 
 #include <cublasLt.h>

@@ -1,3 +1,14 @@
+// Ranks meet when they prepare their first collective, in steps that all of them take:
+//
+//   introduce   each loads the library, and tells its device's UUID or why it cannot take part;
+//               rank 0 adds two ids, by which NCCL finds the ranks
+//   exchange    a failure of any rank, or one device of two ranks, is thrown on all
+//   make        two communicators: one for captured calls, one for all others
+//   exchange    a failure to make them is thrown on all
+//   watch       a watchdog looks after both
+//
+// `enqueue` chooses by whether the stream is captured. It asks the watchdog before the call, and
+// again if the call fails. NCCL makes an all-to-all of sends and receives in one group.
 #include "executor/cuda/libraries/nccl.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,12 @@
+// A node's kernel on a device is chosen here, among our own and those of libraries:
+//
+//   Bench     operands of random numbers, the same each time; scratch for the largest need
+//   judge     a library's candidate runs twice; it is refused if it fails, if bits differ, or if
+//             they lie too far from our own kernel's
+//   compare   engines that lie much farther off than the nearest of them are refused
+//   time      all that are left, in five rounds in turns; the least time of each counts
+//   choose    a later candidate wins by 3 %; a library's call costs half a microsecond more if
+//             kernels begin early, as its own cannot
 #include "executor/cuda/program/cuda_kernels.h"
 
 #include <fmt/format.h>

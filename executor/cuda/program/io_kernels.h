@@ -1,5 +1,13 @@
-// The executor's own kernels: the first and the last of a captured step, and what conditional nodes
-// need.
+// The executor's own kernels, around those of a step's nodes. `Control` counts steps on the device,
+// so a captured step finds its slot without the host:
+//
+//   LoadInputs       first: copies the inputs that were fed from the step's slot, and notes those
+//                    that are not finite
+//   MarkCollective   before and behind a collective: tells the host how far the step is
+//   ClearGuards      in conditional nodes: guards of bodies that do not run become false
+//   Examine          behind a library's kernel: notes numbers that are not finite
+//   StoreReads       last: finds the first node that is to blame, stores it and the numbers that
+//                    users read in the host's memory, and counts the step
 #pragma once
 
 #include "ops/kernel/blame.h"

@@ -1,3 +1,12 @@
+// step_io.h draws the slots. Their kernels are made here, as tasks of a step:
+//
+//   load_inputs   one block for each part of an input: `kWords` words of a large input, on the
+//                 device, or `kBusWords` of a small one, over the bus
+//   store_reads   one block, the last of the step: it stores each number with the step's own number
+//
+// A large input goes up in pieces as the host writes it, or at once from page-locked memory of the
+// caller's. `send` copies what is left, and joins neighbours to one copy. The host reads a number
+// once the step stored with it is the one that it waits for.
 #include "executor/cuda/program/step_io.h"
 
 #include <algorithm>

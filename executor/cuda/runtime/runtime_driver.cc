@@ -1,3 +1,14 @@
+// runtime_driver.h says how graphs are made. Handles are places in vectors, which own the streams,
+// events and graphs. Code is loaded when a command is prepared, as nothing may load while a graph
+// is built. A command then goes one of two ways:
+//
+//   enqueue -> play   onto the stream: a launch, a copy, or a library's call
+//           -> add    a node of the graph that is built; a library's call is captured alone, from
+//                     the stream `alone_`, and becomes a child graph
+//
+// `end_capture` compares the number of nodes with the one expected, instantiates the graph and
+// uploads it. Waits and launches ask all libraries for errors that came later. `measure_by_records`
+// times commands by CUPTI's records, if a first trial finds that it keeps any.
 #include "executor/cuda/runtime/runtime_driver.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,14 @@
-// Reverse accumulation (Griewank and Walther, "Evaluating Derivatives", 2008, section 3.2).
+// Reverse accumulation (Griewank and Walther, "Evaluating Derivatives", 2008, section 3.2):
+//
+//   copy   the forward nodes; those made of gradients or of the update wait
+//   seed   the loss's own gradient is 1
+//   walk   from the loss back, over nodes that depend on something whose gradient is asked for:
+//          the vjp of a node's op turns gradients of its results into contributions to those of
+//          its operands, and `GradientSums` adds them up
+//   list   a parameter's sum is a gradient of the objective; a `GradientOf` gets its operand's sum
+//   copy   the nodes that waited, after zeros for values on which the loss does not depend
+//
+// A vjp runs under the guard of its node. A merge passes a gradient on to the branch that ran.
 #include "graph/passes/training/differentiate.h"
 
 #include <fmt/format.h>
