@@ -53,7 +53,7 @@ inline constexpr int kFewestSteps = 2;
 /// As many steps, of so many milliseconds each, as fill a round long enough for a clock and a
 /// scheduler not to matter, short enough for many rounds.
 int steps_per_round(double ms);
-/// The same, of what its steps take now: it makes some.
+/// Steps of a round by what a contestant's steps take now: it makes some.
 int steps_per_round(Contestant& contestant);
 
 }  // namespace metronome::benchmarks

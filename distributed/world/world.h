@@ -54,13 +54,13 @@ class World {
   /// with their numbers.
   static World from_environment(const WorldOptions& options = {});
 
-  /// The same for an environment that was read elsewhere.
+  /// Makes the world of an environment that was read elsewhere, as `from_environment` does.
   World(const distributed::Environment& environment, const WorldOptions& options);
 
   /// This rank's number, and how many ranks there are.
   int rank() const;
   int size() const;
-  /// The same among the ranks of this machine.
+  /// This rank's number among the ranks of this machine, and how many those are.
   int local_rank() const;
   int local_size() const;
   /// How often a launcher started the ranks anew.

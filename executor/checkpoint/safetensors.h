@@ -63,7 +63,7 @@ class SafetensorsFile {
 
   /// All bytes of a tensor of this file, into memory of just that size.
   void read(const Entry& tensor, std::span<std::byte> into) const;
-  /// The same piece by piece, each at most 1 MiB and valid during the call.
+  /// All bytes of a tensor piece by piece, each at most 1 MiB and valid during the call.
   void stream(const Entry& tensor,
               const std::function<void(std::span<const std::byte>)>& consume) const;
   /// Whether someone has written to the file since it was opened.

@@ -111,7 +111,7 @@ class CpuPlanReplay {
     }
   }
 
-  /// The same, each kernel timed.
+  /// Runs a step and times each kernel.
   std::vector<KernelRun> profile() const {
     using Clock = std::chrono::steady_clock;
     struct TimedStep {

@@ -22,7 +22,7 @@ class Block {
   explicit Block(std::size_t bytes) : Block(unset(bytes)) {
     std::memset(data(), 0, rounded(bytes, kAlignment));
   }
-  /// The same, not zeroed: whoever takes it writes all of it.
+  /// A block that is not zeroed: whoever takes it writes all of it.
   static Block unset(std::size_t bytes) {
     const bool large = bytes >= kLarge;
     const std::size_t size = rounded(bytes, large ? kHugePage : kAlignment);

@@ -49,15 +49,15 @@ class Engine {
   }
   /// Whether it has kernels to time.
   virtual bool profiles() const { return false; }
-  /// The same step, kernel by kernel, each timed, in the order in which they ran.
+  /// Runs a step kernel by kernel, and times each, in the order in which they ran.
   virtual std::vector<KernelRun> profile(PlanId plan);
   /// Readable `index` of the plan's graph as the plan's last step left it: in the engine's own
   /// memory, which the tensor keeps, or in memory of the tensor's own.
   virtual Tensor readable(PlanId plan, std::size_t index) const = 0;
-  /// The same, of one element, as a number; allocates nothing if the engine can.
+  /// A readable of one element, as a number; allocates nothing if the engine can.
   virtual double scalar(PlanId plan, std::size_t index) const = 0;
-  /// The same as step `step`, one of this plan, left it; steps count from 0 over all plans. Throws
-  /// RunError if it is not kept.
+  /// A readable of one element as step `step`, one of this plan, left it; steps count from 0 over
+  /// all plans. Throws RunError if it is not kept.
   virtual double scalar(PlanId plan, std::size_t index, std::int64_t step) const;
   /// Steps begun, of all plans.
   virtual std::int64_t steps() const = 0;

@@ -34,8 +34,8 @@ constexpr int fault_place(std::size_t node, FaultKind kind) {
 std::string describe(const Indexing& lookup, std::int64_t index);
 /// `pick "loss/pick" (train.cc:12): target 10 is out of range 0 to 9`.
 std::string describe(const Node& node, const Indexing& lookup, std::int64_t index);
-/// The same of a fault, or
-/// `log "log" (train.cc:9): made a NaN`. Plans in the order in which their places count.
+/// A fault in words: a lookup as above, or `log "log" (train.cc:9): made a NaN`. Plans in the
+/// order in which their places count.
 std::string describe(const FaultSlot::Fault& fault, std::span<const Plan* const> plans,
                      const Memory& memory);
 /// Nodes of all plans' graphs.

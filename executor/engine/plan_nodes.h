@@ -25,7 +25,7 @@ std::string describe(const Node& node, std::span<const Type> inputs);
 
 /// The node's kernel as profiles tell of it, with no time yet.
 KernelTime kernel_of(const ir::Graph& graph, const Node& node);
-/// The same of a copy of an assigned value, and of the executor's own work.
+/// The entry in profiles of a copy of an assigned value, and of the executor's own work.
 KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assignment);
 KernelTime kernel_of(std::string own_work);
 

@@ -79,7 +79,7 @@ struct PlanReport {
   /// Kernels on a GPU that need no launch, as their operands were made in the places to which they
   /// would copy them (a concat's parts).
   std::size_t kernels_in_place = 0;
-  /// The same plan with values laid side by side, never shared: what eager needs at least.
+  /// The plan's bytes with values laid side by side, never shared: what eager needs at least.
   std::size_t unshared_bytes = 0;
   std::vector<PassReport> passes;     ///< in their order
   std::vector<KernelChoice> choices;  ///< one per distinct op and shape with several kernels

@@ -99,12 +99,12 @@ struct CompileOptions {
   /// graphs in the same order. A `World` (distributed/world/world.h) stands for them. Required for
   /// a graph with `mt::all_reduce`, `mt::broadcast` and their like.
   std::shared_ptr<const executor::Ranks> world = {};
-  /// The same, and training is data parallel: the declared batch is each rank's own, and the loss,
-  /// a mean over its rows, and the gradients of parameters become their means over the ranks before
-  /// anything reads them: clipping, the optimizer, `read`. Parameters, states and counters begin as
-  /// rank 0's. So n ranks train as one process does with their batches as one, as far as rows do
-  /// not meet inside of the model: batch norm's statistics are each rank's own
-  /// (`mt::sync_batch_norm` joins them). A loss that is a sum is divided by the ranks, too.
+  /// The ranks, as `world`, of a training that is data parallel: the declared batch is each rank's
+  /// own, and the loss, a mean over its rows, and the gradients of parameters become their means
+  /// over the ranks before anything reads them: clipping, the optimizer, `read`. Parameters, states
+  /// and counters begin as rank 0's. So n ranks train as one process does with their batches as
+  /// one, as far as rows do not meet inside of the model: batch norm's statistics are each rank's
+  /// own (`mt::sync_batch_norm` joins them). A loss that is a sum is divided by the ranks, too.
   std::shared_ptr<const executor::Ranks> data_parallel = {};
   /// Checks only: after each kernel, fill the arena bytes of values that have died with NaN.
   bool poison = false;

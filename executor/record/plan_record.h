@@ -115,8 +115,8 @@ std::string to_json(const PlanRecord& record);
 /// One HTML page that shows it, with all that it needs inside: the graph by scopes, the arena over
 /// the step, times, passes, kernels, and a table of the nodes.
 std::string to_html(const PlanRecord& record);
-/// The same, and beside it what differs from `before`: totals, ops, nodes that came and went, and
-/// times where both have them.
+/// One HTML page that shows a plan, and beside it what differs from `before`: totals, ops, nodes
+/// that came and went, and times where both have them.
 std::string to_html(const PlanRecord& record, const PlanRecord& before);
 /// Reads JSON back. Throws RunError for what is no plan record, or one of another version.
 PlanRecord plan_record_of(std::string_view json);

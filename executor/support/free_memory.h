@@ -42,7 +42,7 @@ struct Needs {
 /// Throws RunError, with all parts and the biggest values, where `needs` are more than `room`.
 void require_memory(const std::string& graph, const Needs& needs,
                     const std::optional<FreeMemory>& free);
-/// The same message where the system refused, whatever it had told of before.
+/// Throws the message of `require_memory` where the system refused, whatever it had told of before.
 [[noreturn]] void refuse_for_room(const std::string& graph, const Needs& needs);
 
 /// "1.5 GiB"; "17 bytes" below a KiB.

@@ -8,8 +8,9 @@ namespace metronome::executor {
 /// The share of the cores above which what was timed meanwhile says little. A program with as many
 /// threads as cores then waits for one of them most of the time.
 constexpr double kMuchLoad = 0.2;
-/// The same where runs of one thing differ, as bursts make them: a burst of some milliseconds takes
-/// little of the 0.1 s that can be measured. Runs may also differ without other programs.
+/// The share that is too much where runs of one thing differ, as bursts make them: a burst of some
+/// milliseconds takes little of the 0.1 s that can be measured. Runs may also differ without other
+/// programs.
 constexpr double kSomeLoad = 0.05;
 
 /// Made before something is timed, and asked after. For any thread.

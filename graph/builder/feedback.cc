@@ -64,7 +64,7 @@ void Graph::feed(Value state, Value next, Line line) {
 
 namespace {
 
-/// The same state twice among `states`, if it is.
+/// The requirement that is missed if `states` holds one state twice.
 std::optional<Requirement> wrong_twice(const Values& states) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -170,7 +170,7 @@ Value Graph::gradient(Value value, Line line) {
 
 namespace {
 
-/// The same value each time that it is asked for.
+/// Returns the stand-in for a number of the update, which is made when first asked for.
 Value of_update(Emitter& emitter, UpdateNumber number, const Line& line) {
   const std::string name(name_of(number));
   for (const Readable& r : emitter.graph.readables()) {

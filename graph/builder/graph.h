@@ -38,7 +38,7 @@ struct Unrolled {
   Value output;
 };
 
-/// The same of several states.
+/// The results of one step of `Graph::unroll` over several states.
 struct UnrolledStates {
   Values states;
   Value output;
@@ -101,7 +101,8 @@ class Graph {
   Values unroll(std::int64_t k, Value state,
                 const std::function<Unrolled(Value state, int step)>& body,
                 Line line = Line::here());
-  /// The same of several states, `g.unroll(50, {h, c}, body)`: the body gives as many as it takes.
+  /// Back-propagation through k steps of several states, `g.unroll(50, {h, c}, body)`: the body
+  /// gives as many as it takes.
   Values unroll(std::int64_t k, const Values& states,
                 const std::function<UnrolledStates(const Values& states, int step)>& body,
                 Line line = Line::here());
@@ -137,8 +138,9 @@ class Graph {
   /// Parameters at `path` or below it, which may be a glob, are trained at `factor` times the
   /// optimizer's learning rate. factor > 0; the last call that names a parameter counts.
   void scale_learning_rate(std::string_view path, double factor, Line line = Line::here());
-  /// The same of the weight decay: `g.scale_weight_decay("**/bias", 0)`. factor >= 0. An optimizer
-  /// that has no member `weight_decay` refuses when the graph is compiled to train.
+  /// Parameters at `path` or below it, which may be a glob, get `factor` times the optimizer's
+  /// weight decay: `g.scale_weight_decay("**/bias", 0)`. factor >= 0. An optimizer that has no
+  /// member `weight_decay` refuses when the graph is compiled to train.
   void scale_weight_decay(std::string_view path, double factor, Line line = Line::here());
 
   /// Keeps an average of each parameter at `path` or below it, which may be a glob. After each

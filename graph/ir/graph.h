@@ -77,7 +77,7 @@ class Graph {
   /// output. Throws InternalError where it reads or waits for what is not there, or the rule
   /// refuses.
   ValueId append(Node node);
-  /// The same for a node that has its types, as a copy does: the rule is not asked.
+  /// Appends a node that has its types, as a copy does: the rule is not asked.
   ValueId append_typed(Node node);
   /// Appends a storage; its path must be new.
   StorageId append_storage(Storage storage);

@@ -18,9 +18,8 @@ struct Line {
   bool known() const { return number > 0; }
 };
 
-/// The same line, with its file's name in memory of Metronome's own: what the caller's pointed to
-/// may go (a string, a library that is unloaded). A name is kept once, for as long as the process
-/// runs.
+/// Copies a line's file name to memory of Metronome's own: what the caller's pointed to may go (a
+/// string, a library that is unloaded). A name is kept once, for as long as the process runs.
 Line intern_line(const Line& line);
 
 /// "models/tower.cc:50".

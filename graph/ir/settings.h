@@ -23,7 +23,7 @@ using Bytes = std::vector<std::byte>;
 /// The ops that make the mean of one vector from each rank.
 struct MeanOps {
   OpPtr whole;
-  /// The same in two halves, between which the step goes on: `begin` of the vector, `finish` of all
+  /// The mean in two halves, between which the step goes on: `begin` takes the vector, `finish` all
   /// that `begin` gives.
   OpPtr begin, finish;
   /// A vector ends where it has reached so many bytes; 0: one of each element type.

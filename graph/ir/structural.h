@@ -95,7 +95,7 @@ struct Increment {
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
 };
 
-/// The same bytes in a place of their own: for a readable or assigned value that would otherwise be
+/// Copies bytes to a place of their own: for a readable or assigned value that would otherwise be
 /// an input's or a storage's memory.
 struct Copy {
   static constexpr std::string_view name = "copy";

@@ -101,13 +101,13 @@ class Value {
   Value also(const Layer& main, const Layer& skip, Line line = Line::here()) const;
   /// n copies of the layer in a row, each with its own weights under `repeat/<i>`. n >= 0.
   Value repeat(std::int64_t n, const Layer& layer, Line line = Line::here()) const;
-  /// The same stream into each layer, under `split/<i>`. Join with `Branches::merge`.
+  /// Gives the value to each layer, under `split/<i>`. Join with `Branches::merge`.
   Branches split(const Layers& layers, Line line = Line::here()) const;
   Branches split(const Layer& a, const Layer& b, Line line = Line::here()) const;
   Branches split(const Layer& a, const Layer& b, const Layer& c, Line line = Line::here()) const;
   Branches split(const Layer& a, const Layer& b, const Layer& c, const Layer& d,
                  Line line = Line::here()) const;
-  /// The same weights at every pass: `x.loop(body).times(n)`, `.until(halt, max)`.
+  /// Runs a body with one set of weights: `x.loop(body).times(n)`, `.until(halt, max)`.
   Loop loop(const Layer& body, Line line = Line::here()) const;
   /// Runs exactly one of the branches, under `choose/<i>`, for the whole batch. `selector` is, or
   /// makes from the stream, a scalar: i32 or i64, the branch's index, clamped to the branches there
@@ -142,9 +142,9 @@ class Value {
   Value scope(std::string name, const Layer& layer, Line line = Line::here()) const;
 
   // ---- shape; defined in ops/ ---------------------------------------------------------------
-  /// The same numbers as another element type; floating to integer truncates toward zero.
+  /// Converts the numbers to another element type; floating to integer truncates toward zero.
   Value cast(Element element, Line line = Line::here()) const;
-  /// The same elements, row-major, in another shape; one dimension may be -1.
+  /// Views the elements, row-major, in another shape; one dimension may be -1.
   Value reshape(Shape shape, Line line = Line::here()) const;
   /// Two axes swapped.
   Value transpose(std::int64_t a, std::int64_t b, Line line = Line::here()) const;

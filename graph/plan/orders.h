@@ -36,12 +36,12 @@ enum class Sinks : std::uint8_t { declared, reversed };
 std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks sinks);
 
 /// The order, but nodes of one guard run together where they can: each region that is entered costs
-/// a device two nodes of its graph. The same order if nothing is guarded.
+/// a device two nodes of its graph. The order stays as it is if nothing is guarded.
 std::vector<std::int32_t> regions_together(const OrderProblem& problem, const ir::Graph& graph,
                                            const std::vector<std::int32_t>& order);
 
 /// The order, but what goes on beside the step (`PromptRule`) begins as early as it can, and with
-/// it whatever only moves its operands together. The same order if nothing does.
+/// it whatever only moves its operands together. The order stays as it is if nothing does.
 std::vector<std::int32_t> promptly(const OrderProblem& problem, const ir::Graph& graph,
                                    const std::vector<std::int32_t>& order);
 

@@ -174,7 +174,7 @@ Placement as_steps_pass(std::span<const HeldBlock> blocks, const Order& large, F
   return result;
 }
 
-/// The same blocks, held in any case.
+/// The blocks without their guards: each is held in any case.
 std::vector<HeldBlock> without_guards(std::span<const HeldBlock> blocks) {
   std::vector<HeldBlock> result;
   for (const HeldBlock& block : blocks) result.push_back({block.begin, block.end, block.bytes});

@@ -50,8 +50,8 @@ struct Uses {
 /// multiple of `alignment`. Throws InternalError if a readable or assigned value is an input or
 /// a storage's old value, or a view of one: those need a Copy before they can be planned.
 Uses uses_of(const ir::Graph& graph, std::size_t alignment);
-/// The same, but each operand has bytes of its own, but for those of `pack`, which is there so
-/// that they lie together.
+/// The uses if each operand has bytes of its own; only those of `pack` lie inside its result, as it
+/// is there for that.
 Uses uses_apart(const ir::Graph& graph, std::size_t alignment);
 /// True if an operand lies inside a result.
 bool has_insides(const Uses& uses);

@@ -31,7 +31,7 @@ struct LayoutSettings {
 
 }  // namespace metronome
 
-/// The same op where its largest operands are stored in the layout; absent where it cannot be. The
+/// The op to run where the largest operands are stored in the layout; absent if there is none. The
 /// last block of an operand may be filled up with any numbers. An op whose `fusion` is a map needs
 /// no such rule, unless its attributes hold a shape.
 METRONOME_RULE(LayoutRule, laid_out, std::optional<LaidOutOp>,

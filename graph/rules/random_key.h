@@ -31,7 +31,7 @@ struct KeyRule : RuleTypes<std::optional<std::uint64_t>()> {
   }
 };
 
-/// The same op with its key set, if that is still 0; null for ops that draw nothing.
+/// The op with its key set, if that is still 0; null for ops that draw nothing.
 struct WithKeyRule : RuleTypes<OpPtr(std::uint64_t)> {
   static constexpr char kTag = 0;
   static RuleId id() { return &kTag; }

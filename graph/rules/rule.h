@@ -64,7 +64,7 @@ struct RuleTypes<R(Operands...)> {
   }                                                                                        \
   }
 
-// The same for a static constexpr member.
+// In namespace op_rules, has_NAME<T> and right_NAME<T> for a static constexpr member.
 #define METRONOME_CONSTANT(name, Type)                                                 \
   namespace metronome::op_rules {                                                      \
   METRONOME_NAMES(name)                                                                \

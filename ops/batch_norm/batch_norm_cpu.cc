@@ -120,7 +120,7 @@ void write_image_channel(const BatchExtent& e, std::int64_t c, const ChannelLine
   }
 }
 
-// The same of V registers of neighbouring channels of [N, C].
+// y = (x - center) * scale + shift for V registers of neighbouring channels of [N, C].
 template <int V, class T, class Load, class Store>
 void write_row_channels(const BatchExtent& e, std::int64_t c, const T* centers, const T* scales,
                         const T* shifts, const T* x, T* y, const Load& load, const Store& store) {

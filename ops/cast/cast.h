@@ -13,7 +13,7 @@
 
 namespace metronome {
 
-/// The same numbers as another element type. To bf16 and f16 numbers are rounded to nearest, ties
+/// Converts numbers to another element type. To bf16 and f16 numbers are rounded to nearest, ties
 /// to even (those of other types but f32 by way of f32, as libtorch does), or become infinite; NaN
 /// stays NaN. Floating to integer truncates toward zero (of numbers that the integer cannot hold,
 /// and of NaN, the result is unspecified); to bool asks whether a number differs from zero; bool

@@ -38,7 +38,7 @@ struct ConvolutionWindow {
 /// Each kernel at each element, without padding: what a window begins as.
 ConvolutionWindow plain_window(std::size_t dimensions);
 
-/// The same window with `high` such that nothing is over at the end: the shapes are those of a
+/// Lowers `high` of a window until nothing is over at the end: the shapes are those of a
 /// convolution's operands and result.
 ConvolutionWindow tightened(ConvolutionWindow window, const Shape& input, const Shape& weight,
                             const Shape& output);

@@ -75,7 +75,7 @@ struct Fold {
       return x;
     }
   }
-  /// The same of one element.
+  /// Returns what one element adds, as `count` does.
   static Part part_of(T x) {
     if constexpr (kKind == ReduceKind::sum_squares) return static_cast<T>(x * x);
     return x;

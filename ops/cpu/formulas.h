@@ -24,7 +24,8 @@ inline Vector<T> unless_0(const Vector<T>& gradient, const Vector<T>& product) {
   return select(gradient == Vector<T>(T(0)), Vector<T>(T(0)), product);
 }
 
-/// The same of bits, without a branch, so that the compiler makes vectors of it.
+/// The bits of `yes` where the mask is set, else those of `no`, without a branch, so that the
+/// compiler makes vectors of it.
 template <std::unsigned_integral U>
 inline U select(std::uint8_t mask, U yes, U no) {
   return static_cast<U>(no ^ ((yes ^ no) & (U{0} - U{mask})));

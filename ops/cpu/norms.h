@@ -32,7 +32,7 @@ inline Average left_of_mean(Average average, T mean) {
   return std::abs(average) <= most ? average : 0;
 }
 
-/// The same of a register of averages and means.
+/// left_of_mean for a register of averages and means.
 template <class T>
 inline typename Simd<T>::Reg left_of_mean(typename Simd<T>::Reg average,
                                           typename Simd<T>::Reg mean) {

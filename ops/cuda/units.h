@@ -41,7 +41,7 @@ void with_unit(std::int64_t unit, F f) {
   throw InternalError(fmt::format("a unit of {} bytes", unit));
 }
 
-/// The same with the unit as large as an element.
+/// Calls f as `with_unit` does, with a unit as large as an element.
 template <class F>
 void with_element_unit(Element element, F f) {
   with_unit(static_cast<std::int64_t>(size_of(element)), [&]<class Unit>(Unit* unit) {

@@ -18,7 +18,7 @@ struct AxisIndex {
   METRONOME_DEVICE Index origin(Index o, Index j) const {
     return before.offset(o) + after.offset(j);
   }
-  /// The same of a line, counted over outer and inner.
+  /// Returns the place in x where a line begins; lines are counted over outer and inner.
   METRONOME_DEVICE Index origin(Index line) const {
     const Index o = quotient(line, inner);
     return origin(o, line - o * inner);

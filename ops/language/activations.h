@@ -68,7 +68,7 @@ struct PreluOptions {
   std::int64_t channels = 1;  ///< 1: one weight for all
   double init = 0.25;
 };
-/// The same with a parameter `weight` [channels] of its own.
+/// A layer of prelu with a parameter `weight` [channels] of its own.
 Layer prelu(PreluOptions options = {});
 
 /// a sigmoid(b) for the halves a, b of x along an axis of even size (Dauphin et al., 2016).

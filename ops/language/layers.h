@@ -63,8 +63,8 @@ struct BatchNormOptions {
 /// Normalises each channel of x [N, C, ...] over all else, and keeps running statistics (buffers
 /// `running_mean`, `running_var`) that evaluation reads. Weight begins as ones, bias as zeros.
 Layer batch_norm(BatchNormOptions options = {});
-/// The same by another op of the operands and results of `BatchNorm`; `outputs`: with those that it
-/// saves.
+/// Makes `batch_norm` of another op with the operands and results of `BatchNorm`; `outputs` counts
+/// those that it saves, too.
 Layer batch_norm_by(std::shared_ptr<const Op> op, std::size_t outputs, BatchNormOptions options);
 
 /// Zeroes elements with probability p and scales the others by 1 / (1 - p); the identity in

@@ -48,7 +48,7 @@ Layer multi_head_attention(std::int64_t embed, std::int64_t heads,
 
 namespace attention {
 
-/// The same under another name, and the name that messages call it by.
+/// Applies the layer to x with its parameters under `path`; messages call it `called`.
 Value multi_head_as(std::string_view path, std::string_view called, Value x, std::int64_t embed,
                     std::int64_t heads, const MultiHeadAttentionOptions& options, Line line);
 

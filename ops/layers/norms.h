@@ -28,8 +28,9 @@ struct InstanceNormOptions {
   std::optional<Init> bias_init = {};    ///< absent: zeros
 };
 
-/// The same of each channel of each image of x [N, C, spatial...], which has two elements or more.
-/// It keeps no running statistics: evaluation normalises as training does.
+/// Moves and scales each channel of each image of x [N, C, spatial...], which has two elements or
+/// more, as `group_norm` does a group. It keeps no running statistics: evaluation normalises as
+/// training does.
 Layer instance_norm(InstanceNormOptions options = {});
 
 }  // namespace metronome

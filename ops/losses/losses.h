@@ -54,7 +54,7 @@ struct BceWithLogitsOptions {
   Value weight = {}, pos_weight = {};
   LossReduction reduction = LossReduction::mean;
 };
-/// The same with weights.
+/// bce_with_logits_loss with weights and any reduction.
 Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions options,
                            Line line = Line::here());
 

@@ -25,7 +25,8 @@ using metronome::accuracy;
 /// channel (Sorensen-Dice). Masks are [N, C, spatial...], both bool or both of one floating type
 /// (probabilities). The result is a scalar, f32[] for masks of bool.
 Value dice(Value prediction, Value target, OverlapOptions options = {}, Line line = Line::here());
-/// The same of |p t| / (|p| + |t| - |p t|), intersection over union (Jaccard).
+/// The mean over images and channels of |p t| / (|p| + |t| - |p t|), intersection over union
+/// (Jaccard), of masks as `dice` takes them.
 Value iou(Value prediction, Value target, OverlapOptions options = {}, Line line = Line::here());
 
 /// exp(cross_entropy_loss): over how many equally likely classes the model would be as unsure.

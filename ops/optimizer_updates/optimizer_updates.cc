@@ -62,7 +62,7 @@ Types AdamUpdate::infer(std::span<const Type> in) const {
   return {in[0], in[0], in[0]};
 }
 
-/// The same where tensors are stored in a layout; scalars stay as they are.
+/// The update over tensors that are stored in a layout; scalars stay as they are.
 static LaidOutOp laid_out_update(OpPtr op, std::span<const Type> in, std::size_t results,
                                  const Layout& layout) {
   LaidOutOp laid{std::move(op), {}, std::vector<Layout>(results, layout)};

@@ -47,11 +47,11 @@ struct AdamUpdate {
 METRONOME_RULES(AdamUpdate);
 METRONOME_CANDIDATES(AdamUpdate);
 
-/// The same step of a table of whose rows few have a gradient that is not 0: the bits of the step
-/// by a gradient of the table's size. Inputs: table, m, v [rows, width]; sums [n, width] and index
-/// [n] (i32 or i64, ascending): for the first place of each run of equal neighbours in the index,
-/// the gradient of that row (`RunSum`); the scalars of `AdamUpdate` without a factor. An index
-/// outside [0, rows) has no row. Outputs: table', m', v'.
+/// One step of Adam for a table, few rows of which have a gradient that is not 0. Its bits are
+/// those of `AdamUpdate` by a gradient of the table's size. Inputs: table, m, v [rows, width];
+/// sums [n, width] and index [n] (i32 or i64, ascending): for the first place of each run of equal
+/// neighbours in the index, the gradient of that row (`RunSum`); the scalars of `AdamUpdate`
+/// without a factor. An index outside [0, rows) has no row. Outputs: table', m', v'.
 struct AdamTableUpdate {
   static constexpr std::string_view name = "adam_table_update";
   static constexpr bool differentiable = false;

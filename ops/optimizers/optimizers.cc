@@ -109,7 +109,8 @@ std::optional<TableGradient> table_gradient(const Value& gradient) {
   return TableGradient{operand(0), operand(1), parts ? parts->second : Value()};
 }
 
-/// The same step of the rows that were looked up, each once; the others keep their values.
+/// Makes the step of an update for the rows that were looked up, each once; the others keep their
+/// values.
 template <OpRules T>
 Values row_step(T op, Value parameter, const TableGradient& gradient,
                 std::span<const Value> moments, std::span<const Value> scalars) {

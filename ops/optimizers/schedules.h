@@ -74,7 +74,7 @@ class LearningRate {
     requires std::constructible_from<Rate, T>
   LearningRate(T rate) : parts_{{0, Rate(rate)}} {}  // NOLINT: implicit, for `.lr = Cosine{}`
 
-  /// The same before update `milestone`; from there on, what `next` gives at update - milestone:
+  /// This rate before update `milestone`; from there on, that of `next` at update - milestone:
   /// torch.optim.lr_scheduler.SequentialLR. Milestones rise.
   LearningRate then(std::int64_t milestone, const LearningRate& next) const;
 

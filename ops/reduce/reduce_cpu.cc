@@ -256,7 +256,8 @@ void fold_few_columns(const T* p, std::int64_t rows, std::int64_t width, T* to) 
   }
 }
 
-/// The same where columns are few and long: parts of the rows are folded into scratch.
+/// Folds columns that are few and long: threads fold parts of the rows into scratch, which are
+/// joined at the end.
 template <Reduce::Kind kKind, class T>
 void split(const Kernel<T>& kernel) {
   using F = Fold<kKind, T>;

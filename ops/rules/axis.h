@@ -26,7 +26,7 @@ inline AxisExtent extent_along(const Type& type, std::int64_t axis) {
   return e;
 }
 
-/// The same with `inner` in bytes.
+/// The extent along an axis with `inner` in bytes.
 inline AxisExtent bytes_along(const Type& type, std::int64_t axis) {
   AxisExtent e = extent_along(type, axis);
   e.inner *= static_cast<std::int64_t>(size_of(type.element));

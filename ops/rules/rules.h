@@ -51,11 +51,11 @@ using Tensors = std::vector<at::Tensor>;
   }                                                                       \
   static_assert(true)
 
-/// Beside them, for an op whose CPU candidates may take long to time: `CpuRules::sample`, the same
-/// on all processors.
+/// Beside them, for an op whose CPU candidates may take long to time: `CpuRules::sample`, one
+/// function for all processors.
 #define METRONOME_SAMPLE(Op) Types sample(const Op& op, std::span<const Type> inputs, double share)
 
-/// The same for its CUDA form.
+/// The candidates of an op's CUDA form.
 #define METRONOME_CUDA_CANDIDATES(Op) \
   std::vector<Candidate> candidates(const Op& op, const CudaQuery& query)
 

@@ -75,8 +75,8 @@ Reg<T> log_gradient(Reg<T> g, Reg<T> y, Reg<T> sum) {
   return S::if_less(half, y, S::zero() - g * less - p * (sum - g), plain);
 }
 
-/// The same, but 0 where neither the element nor the sum has a gradient, whatever y is: so a row
-/// whose target is ignored may hold anything.
+/// log_gradient, but 0 where neither the element nor the sum has a gradient, whatever y is: so a
+/// row whose target is ignored may hold anything.
 template <class T>
 Reg<T> log_gradient_or_0(Reg<T> g, Reg<T> y, Reg<T> sum) {
   const Vector<T> zero(T(0));

@@ -15,7 +15,7 @@ namespace {
 
 using cuda::Index;
 
-// The same for all elements.
+// Elements of a run that a block sorts, of any element type.
 constexpr Index kRun = cuda::SortRuns<float>::kRun;
 
 /// Tables of indices between the passes: none, one, or two in turn.

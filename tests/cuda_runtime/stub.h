@@ -23,7 +23,7 @@ Living living();
 
 /// Everything begins anew; throws std::logic_error where something lives.
 void reset();
-/// The same, streams and graphs forgotten.
+/// Everything begins anew, and streams and graphs that still live are forgotten.
 void forget();
 /// Calls since `reset`, in their order; those that only tell of errors are not among them.
 const std::vector<std::string>& calls();

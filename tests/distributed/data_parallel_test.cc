@@ -41,7 +41,7 @@ CompileOptions options(const Own& own, std::vector<Mode> modes = {Mode::train}) 
       .modes = std::move(modes), .threads = 1, .tune = Tune::off, .data_parallel = ranks_over(own)};
 }
 
-/// The same, but gradients are reduced as they come, on a thread beside the step.
+/// Options with which gradients are reduced as they come, on a thread beside the step.
 CompileOptions in_buckets(const Own& own) {
   CompileOptions how = options(own);
   how.data_parallel = ranks_over(std::make_shared<AsyncCommunicator>(own, true), 1024);

@@ -73,7 +73,7 @@ inline std::vector<std::string> on_ranks(
   return on_ranks(std::move(world), body);
 }
 
-/// The same of a world of sockets.
+/// Runs the body on ranks whose messages go through memory, or over sockets.
 inline std::vector<std::string> on_ranks(
     Over over, int ranks, const std::function<void(const std::shared_ptr<Communicator>&)>& body) {
   if (over == Over::memory) return on_ranks(ranks, body);

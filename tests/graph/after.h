@@ -17,7 +17,7 @@ inline ir::Graph graph_after(Pass pass, const ir::Graph& graph, const Settings& 
   check::verify(result, "under test");
   return result;
 }
-/// The same as text.
+/// The graph after a pass, as text.
 inline std::string after(Pass pass, const ir::Graph& graph, const Settings& settings = {}) {
   return graph_after(pass, graph, settings).print();
 }

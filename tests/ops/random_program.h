@@ -8,7 +8,7 @@
 
 namespace metronome {
 
-/// The same small training graph in f64 for the same seed.
+/// A small training graph in f64; one seed always gives one graph.
 inline Graph random_graph(std::uint32_t seed, random_programs::Language language) {
   const random_programs::Program program = random_programs::generate(seed, language);
   random_programs::Builder builder(program);

@@ -65,7 +65,7 @@ class Builder {
   /// Returns body `index` of the step as a function of its parameter. The function captures the
   /// values that are visible now.
   std::function<Term(Value)> body(const Step& step, std::size_t index, Body options);
-  /// The same as a layer.
+  /// Returns a body of the step as a layer.
   Layer layer(const Step& step, std::size_t index, Body options);
   /// "[&](Value x7) {".
   std::string lambda(const Step& step) const;

@@ -41,7 +41,7 @@ enum class Language : std::uint8_t {
   steady,  ///< none that data decide: every node runs in every step
 };
 
-/// The same program for the same seed.
+/// A random program; one seed always gives one program.
 Program generate(std::uint32_t seed, Language language = Language::whole);
 
 /// A valid program with one mistake in it, and which.
@@ -52,7 +52,7 @@ struct Mistaken {
 Mistaken generate_mistaken(std::uint32_t seed);
 /// A program with a statement of `data_mistakes` in it.
 Mistaken generate_misfed(std::uint32_t seed);
-/// The same with a mistake of this kind.
+/// A random program with a mistake of this kind.
 Program generate_with(const std::string& mistake, std::uint32_t seed);
 
 /// Statements, those in bodies included.

@@ -36,8 +36,8 @@ class CublasLt final : public DeviceLibrary {
 
   /// Makes the library's descriptors for a command and settles its algorithm: the one that it
   /// names, unless its pointers are aligned to less than that one asks for; then, and where it
-  /// names none, the library's first for these pointers and this workspace. The same pointers
-  /// modulo 16 get the same algorithm. Throws RunError where there is none, or where the named one
+  /// names none, the library's first for these pointers and this workspace. Pointers that are equal
+  /// modulo 16 get one algorithm. Throws RunError where there is none, or where the named one
   /// cannot run here.
   void prepare(const LibraryCommand& call) override;
   void enqueue(const LibraryCommand& call, cudaStream_t stream) const override;

@@ -25,9 +25,9 @@ std::vector<char> compile_cubin(const std::string& source, const std::string& ar
 /// and the symbol of number k is "metronome_entry_<k>". Throws as `compile_cubin` does.
 std::string resource_report(std::span<const std::string> sources, const std::string& architecture);
 
-/// The same as `compile_cubin`, from the cache where it is there, else kept in it. The key covers
-/// all that the code depends on: source, the headers it may include, options, architecture, NVRTC's
-/// version.
+/// The code that `compile_cubin` makes, from the cache if it is there, else kept in it. The key
+/// covers all that the code depends on: source, the headers it may include, options, architecture,
+/// NVRTC's version.
 std::vector<char> cached_cubin(const std::string& source, const std::string& architecture,
                                CodeCache& cache);
 

@@ -99,7 +99,7 @@ class RuntimeDriver : public CudaDriver {
   static const DeviceKernels& compiled_kernels();
   /// Makes the device current on this thread.
   void enter() const;
-  /// The same for a call that capture forbids.
+  /// Makes the device current for a call that capture forbids; InternalError in a capture.
   void enter_outside_capture(std::string_view doing) const;
 
   DeviceLibrary& library_of(const LibraryCommand& call) const;

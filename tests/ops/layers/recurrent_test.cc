@@ -166,7 +166,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> call(const Subject& s, const at::
   return of([](const auto&... a) { return at::rnn_tanh(a...); });
 }
 
-/// The same of rows of several lengths, which libtorch wants sorted and packed.
+/// Calls libtorch's layer for rows of several lengths, which it wants sorted and packed.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> call_packed(const Subject& s, const Fed& f) {
   const std::int64_t row = s.options.batch_first ? 0 : 1;
   const at::Tensor lengths = at::tensor(s.lengths);
