@@ -75,8 +75,8 @@ class Gloo final : public Communicator {
       for (const Work& work : works) work->wait(limits_.call);
     } catch (const std::exception& error) {
       // It speaks of connections; who is lost shows a moment later.
-      if (const auto fault = watch_.fault(kVerdict)) throw RunError(*fault);
-      throw RunError(fmt::format("{} of {} bytes between {} ranks failed on rank {}: {}",
+      if (const auto fault = watch_.fault(kVerdict)) throw LostRank(*fault);
+      throw LostRank(fmt::format("{} of {} bytes between {} ranks failed on rank {}: {}",
                                  collective_, bytes_, own_.size, own_.rank, first_line(error)));
     }
   }
@@ -98,9 +98,9 @@ class Gloo final : public Communicator {
     store_.set(said[own], text);
     const auto last = std::chrono::steady_clock::now() + limits_.call;
     while (!store_.wait(said, kGlance)) {
-      if (const auto fault = watch_.fault(Milliseconds(0))) throw RunError(*fault);
+      if (const auto fault = watch_.fault(Milliseconds(0))) throw LostRank(*fault);
       if (std::chrono::steady_clock::now() < last) continue;
-      throw RunError(fmt::format("rank {} of {}: other ranks did not get so far within {} s",
+      throw LostRank(fmt::format("rank {} of {}: other ranks did not get so far within {} s",
                                  own_.rank, own_.size,
                                  std::chrono::duration<double>(limits_.call).count()));
     }

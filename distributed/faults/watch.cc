@@ -64,7 +64,7 @@ void Watch::enter(const char* call, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (!lost_) return;
   asked_ = true;
-  throw RunError(describe_loss());
+  throw LostRank(describe_loss());
 }
 
 std::optional<std::string> Watch::fault(Milliseconds within) {

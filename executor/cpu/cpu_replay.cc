@@ -161,7 +161,7 @@ class CpuPlanReplay {
   };
 
   [[noreturn]] void break_off(std::size_t step, const std::exception& failure) const {
-    throw BrokenStep(timed_[step].kernel, failure.what(), step >= first_write_);
+    throw BrokenStep(timed_[step].kernel, failure, step >= first_write_);
   }
 
   /// Steps that run together or not at all.

@@ -67,8 +67,8 @@ class PlanWalk {
       }
     } catch (const std::exception& failure) {
       // Storages are written below.
-      throw BrokenStep(nodes_[i] < 0 ? "watch" : describe(plan_.graph.nodes()[nodes_[i]]),
-                       failure.what(), false);
+      throw BrokenStep(nodes_[i] < 0 ? "watch" : describe(plan_.graph.nodes()[nodes_[i]]), failure,
+                       false);
     }
     for (const StorageCopy& c : assigned_) std::memcpy(c.to, c.from, c.bytes);
   }

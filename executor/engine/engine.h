@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,7 @@
 #include "executor/engine/profile.h"
 #include "executor/engine/report.h"
 #include "executor/support/tensor.h"
+#include "graph/ir/error.h"
 
 namespace metronome::executor {
 
@@ -30,8 +32,13 @@ struct PlanId {
 struct BrokenStep : std::runtime_error {
   BrokenStep(std::string_view kernel, std::string_view why, bool changed)
       : std::runtime_error(std::string(kernel).append(": ").append(why)), changed(changed) {}
+  BrokenStep(std::string_view kernel, const std::exception& failure, bool changed)
+      : BrokenStep(kernel, failure.what(), changed) {
+    lost_rank = dynamic_cast<const LostRank*>(&failure) != nullptr;
+  }
 
-  bool changed;  ///< it had begun to change storages
+  bool changed;            ///< it had begun to change storages
+  bool lost_rank = false;  ///< no further step can run
 };
 
 /// An engine whose memory is a device's keeps storages there; their blocks in `Memory` are then

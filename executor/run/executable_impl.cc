@@ -107,11 +107,18 @@ void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenSt
   values.note_broken_step(plan);
   std::string text =
       fmt::format("{}: step {}: {}; ", declared.prefix(), engine->steps(), step.what());
-  if (!step.changed) throw RunError(text + "no storage was changed, so the step may be run again");
-  text +=
-      "the step had begun to change storages: load a checkpoint, or compile the graph again; until "
-      "then run, evaluate, profile, save and snapshot refuse";
-  storages.mark_half_changed(text);
+  if (step.lost_rank) {
+    text.append("end all ranks and start them again");
+  } else if (step.changed) {
+    text.append(
+        "the step had begun to change storages: load a checkpoint, or compile the graph again; "
+        "until "
+        "then run, evaluate, profile, save and snapshot refuse");
+  } else {
+    text.append("no storage was changed, so the step may be run again");
+  }
+  if (step.changed) storages.mark_half_changed(text);
+  if (step.lost_rank) throw LostRank(text);
   throw RunError(text);
 }
 

@@ -24,6 +24,12 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A rank of those that train together is lost: this process can run no further step with it.
+class LostRank : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// Metronome's own mistake; the message asks for a report.
 class InternalError : public std::logic_error {
  public:

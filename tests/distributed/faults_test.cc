@@ -71,6 +71,7 @@ TEST_CASE("a rank that dies ends the others, which name it, the step and the col
     CHECK_MESSAGE(
         error.find("in step 5, collective 1 (all_reduce of 4000 bytes)") != std::string::npos,
         error);
+    CHECK_MESSAGE(error.ends_with("; end all ranks and start them again\n"), error);
   }
 }
 

@@ -31,7 +31,7 @@ void NcclWatchdog::check() {
   if (failure_.empty()) return;
   taken_ = true;
   change_.notify_all();
-  throw RunError(failure_);
+  throw LostRank(failure_);
 }
 
 void NcclWatchdog::watch() {
