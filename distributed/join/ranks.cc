@@ -12,7 +12,7 @@
 #include "distributed/ops/collective_ops.h"
 #include "graph/ir/error.h"
 #include "graph/ir/op_model.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 
 namespace metronome::distributed {
 namespace {

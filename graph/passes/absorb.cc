@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/passes/copier.h"
-#include "graph/passes/results.h"
+#include "graph/passes/walk/copier.h"
+#include "graph/passes/walk/results.h"
 #include "graph/rules/absorb.h"
 
 namespace metronome::passes {

@@ -8,8 +8,8 @@
 #include "graph/ir/batch.h"
 #include "graph/ir/group.h"
 #include "graph/ir/op_model.h"
-#include "graph/passes/contraction.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/contraction.h"
+#include "graph/passes/walk/copier.h"
 #include "graph/rules/batch.h"
 
 namespace metronome::passes {

@@ -5,7 +5,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 #include "graph/rules/alias.h"
 #include "graph/rules/fold.h"
 

@@ -10,7 +10,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 #include "graph/rules/mode.h"
 
 namespace metronome::passes {

@@ -25,10 +25,10 @@
 #include "graph/ir/half.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/contraction.h"
-#include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
-#include "graph/passes/results.h"
+#include "graph/passes/walk/contraction.h"
+#include "graph/passes/walk/copier.h"
+#include "graph/passes/walk/results.h"
 #include "graph/rules/fusion.h"
 
 namespace metronome::passes {

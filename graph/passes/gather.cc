@@ -20,8 +20,8 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/op_model.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
-#include "graph/passes/results.h"
+#include "graph/passes/walk/copier.h"
+#include "graph/passes/walk/results.h"
 #include "graph/rules/alias.h"
 #include "graph/rules/gather.h"
 

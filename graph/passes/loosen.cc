@@ -7,8 +7,8 @@
 
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
-#include "graph/passes/copier.h"
-#include "graph/passes/results.h"
+#include "graph/passes/walk/copier.h"
+#include "graph/passes/walk/results.h"
 #include "graph/rules/fusion.h"
 #include "graph/rules/loosen.h"
 #include "graph/rules/random_key.h"

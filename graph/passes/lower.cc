@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/emit/emitter.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 #include "graph/rules/lower.h"
 
 namespace metronome::passes {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/passes/copier.h"
-#include "graph/passes/results.h"
+#include "graph/passes/walk/copier.h"
+#include "graph/passes/walk/results.h"
 
 namespace metronome::passes {
 

@@ -7,7 +7,7 @@
 #include "graph/control/regions.h"
 #include "graph/emit/hash.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 
 namespace metronome::passes {
 namespace {

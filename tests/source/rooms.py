@@ -20,8 +20,9 @@ _GRAPH = {
     "graph/control": ["graph/ir"],
     "graph/emit": ["graph/ir", "graph/control"],
     "graph/builder": ["graph/ir", "graph/control", "graph/emit"],
-    "graph/passes": ["graph/ir", "graph/control", "graph/emit"],
-    "graph/passes/training": ["graph/ir", "graph/control", "graph/emit", "graph/passes"],
+    "graph/passes/walk": ["graph/ir", "graph/emit"],
+    "graph/passes": ["graph/ir", "graph/control", "graph/emit", "graph/passes/walk"],
+    "graph/passes/training": ["graph/ir", "graph/control", "graph/emit", "graph/passes", "graph/passes/walk"],
     "graph/plan:data": ["graph/ir"],
     "graph/plan": ["graph/ir", "graph/control", "graph/plan:data"],
     "graph/check": ["graph/ir", "graph/control", "graph/plan:data"],
@@ -87,7 +88,7 @@ _DISTRIBUTED = {
     "distributed/collectives": ["graph/ir", "ops", "distributed/faults", "distributed/store"],
     "distributed/ops": _DECLARED
     + ["ops", "ops/cpu", "ops/cuda", "ops/own", "ops/reference", "distributed/collectives"],
-    "distributed/join": ["graph/ir", "graph/passes", "ops", "executor/engine"]
+    "distributed/join": ["graph/ir", "graph/passes/walk", "ops", "executor/engine"]
     + ["distributed/collectives", "distributed/ops"],
     "distributed/world": ["graph/ir", "executor/run"]
     + ["distributed/store", "distributed/collectives", "distributed/join"],

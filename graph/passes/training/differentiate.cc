@@ -23,8 +23,8 @@
 #include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
 #include "graph/passes/training/gradient_sums.h"
+#include "graph/passes/walk/copier.h"
 #include "graph/rules/gradient.h"
 
 namespace metronome::passes {

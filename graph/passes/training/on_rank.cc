@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 #include "graph/rules/on_rank.h"
 
 namespace metronome::passes {

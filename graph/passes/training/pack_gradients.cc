@@ -12,7 +12,7 @@
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 
 namespace metronome::passes {
 namespace {

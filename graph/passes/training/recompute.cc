@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "graph/ir/guarded.h"
-#include "graph/passes/copier.h"
 #include "graph/passes/prune.h"
-#include "graph/passes/results.h"
+#include "graph/passes/walk/copier.h"
+#include "graph/passes/walk/results.h"
 #include "graph/rules/alias.h"
 
 namespace metronome::passes {

@@ -1,5 +1,5 @@
 // Merging nodes of a graph, against a search of the whole graph.
-#include "graph/passes/contraction.h"
+#include "graph/passes/walk/contraction.h"
 
 #include <doctest/doctest.h>
 

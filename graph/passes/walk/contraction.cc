@@ -8,7 +8,7 @@
 // search that ends alone is enough. The groups found forward, here y, move behind b; or those found
 // back, here x and z, move before a. Labels leave gaps of 2^32 for groups that move, and all are
 // numbered anew if a gap is used up.
-#include "graph/passes/contraction.h"
+#include "graph/passes/walk/contraction.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "graph/passes/copier.h"
+#include "graph/passes/walk/copier.h"
 
 #include <fmt/format.h>
 
