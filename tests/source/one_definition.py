@@ -23,6 +23,11 @@ _BLANKS = re.compile(
     re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n(?:[^\n\\]|\\.)*)*", re.MULTILINE | re.DOTALL)
+# A macro's call that stands alone, in capitals and without a semicolon: no words of what follows it.
+_CALL = re.compile(
+    r"^[A-Z][A-Z0-9]*_[A-Z0-9_]*\((?:[^(){};]|\((?:[^(){};]|\([^(){};]*\))*\))*\)(?=\s*[\w\[])",
+    re.MULTILINE,
+)
 _NAMESPACE = re.compile(r"^(?:inline )?namespace\b\s*(?P<name>[\w:\s]*)$")
 _ALIGNAS = r"alignas\((?:[^()]|\([^()]*\))*\)"
 _TYPE = re.compile(
@@ -39,8 +44,8 @@ def _blank(match):
 
 
 def code_of(text):
-    """The text with spaces for what is no code: each character of code stays where it is."""
-    return _DIRECTIVE.sub(_blank, _BLANKS.sub(_blank, text))
+    """The text with spaces for what is no code, macros' calls among it: each character of code stays where it is."""
+    return _CALL.sub(_blank, _DIRECTIVE.sub(_blank, _BLANKS.sub(_blank, text)))
 
 
 def opens_scope(statement):

@@ -71,6 +71,21 @@ class Functions(unittest.TestCase):
             """
         self.assertEqual(list(pasted.functions(text)), [])
 
+    def test_macros_that_are_called_before_them_are_none(self):
+        text = """
+METRONOME_MEMBER(infer, Types, (std::span<const Type>))
+METRONOME_CONSTANT(saved, int)
+
+namespace a {
+METRONOME_FUNCTION(ceil)
+int sum(int n) { return n; }
+}
+METRONOME_CALL(zero) {
+}
+"""
+        found = [(f.name, f.line, f.lines) for f in pasted.functions(text)]
+        self.assertEqual(found, [("sum", 7, 1), ("METRONOME_CALL", 9, 2)])
+
 
 class Pasted(unittest.TestCase):
     def test_one_body_in_two_files(self):

@@ -44,6 +44,12 @@ class Contents(unittest.TestCase):
         self.assertEqual(found.types, ["Kind", "Op", "Fed", "PassedNode", "Kept"])
         self.assertEqual(found.functions, ["~Op", "name", "saved", "known", "make_known", "told"])
 
+    def test_macros_that_are_called_before_them_are_none(self):
+        called = "METRONOME_MEMBER(in_place, std::vector<InPlace>, ())\nMETRONOME_MEMBER(flops, double, (int, int))\n"
+        rows, _ = survey.survey({"graph/ir/op_model.h": called + HEADER})
+        self.assertEqual(rows[-1][1], "1 (Op::told, graph/ir/op_model.h:25)")
+        self.assertEqual(survey.contents(called + HEADER).types, survey.contents(HEADER).types)
+
     def test_a_participle_is_a_bare_one(self):
         found = {"graph/a.h": survey.contents(HEADER), "graph/a.cc": survey.contents("int told() {}\nstruct Seed {};")}
         self.assertEqual([name for name, _, _ in survey.participles("types", found)], ["Fed", "Kept"])
