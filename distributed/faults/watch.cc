@@ -59,7 +59,7 @@ void Watch::begin_step(std::int64_t step) {
 
 void Watch::enter(const char* call, std::size_t bytes) {
   call_ = call, bytes_ = bytes;
-  ++calls_, ++collective_;
+  ++collective_;
   waiting_ = true;
   const std::lock_guard lock(mutex_);
   if (!lost_) return;

@@ -91,7 +91,6 @@ class Watch {
   std::atomic<bool> waiting_ = false;
   std::atomic<bool> waits_elsewhere_ = false;
   std::atomic<std::int64_t> step_ = -1;
-  std::atomic<std::int64_t> calls_ = 0;       // in all
   std::atomic<std::int64_t> collective_ = 0;  // of the step
   std::atomic<const char*> call_ = "";
   std::atomic<std::size_t> bytes_ = 0;

@@ -2,7 +2,7 @@
 // when it is bound:
 //
 //   steps_     s0 s1 | s2 s3 s4 | s5        {function, arguments}, in the schedule's order
-//   regions_   always | guard g | always    neighbours of one guard are skipped together
+//   runs_      always | guard g | always    neighbours of one guard are skipped together
 //
 // The last steps copy assigned values to storages, unless they were made in place. All plans share
 // one arena, as large as the largest of them needs. Checks put steps of their own behind each node:
@@ -102,9 +102,9 @@ class CpuPlanReplay {
   void run() const {
     std::size_t i = 0;
     try {
-      for (const Region& region : regions_) {
-        if (region.guard != nullptr && !*region.guard) continue;
-        for (i = region.begin; i < region.end; ++i) steps_[i].function(steps_[i].arguments);
+      for (const GuardedRun& run : runs_) {
+        if (run.guard != nullptr && !*run.guard) continue;
+        for (i = run.begin; i < run.end; ++i) steps_[i].function(steps_[i].arguments);
       }
     } catch (const std::exception& failure) {
       break_off(i, failure);
@@ -122,9 +122,9 @@ class CpuPlanReplay {
     timed.reserve(steps_.size());
     std::size_t i = 0;
     try {
-      for (const Region& region : regions_) {
-        if (region.guard != nullptr && !*region.guard) continue;
-        for (i = region.begin; i < region.end; ++i) {
+      for (const GuardedRun& run : runs_) {
+        if (run.guard != nullptr && !*run.guard) continue;
+        for (i = run.begin; i < run.end; ++i) {
           const auto begin = Clock::now();
           steps_[i].function(steps_[i].arguments);
           timed.push_back({i, begin, Clock::now()});
@@ -165,17 +165,17 @@ class CpuPlanReplay {
   }
 
   /// Steps that run together or not at all.
-  struct Region {
+  struct GuardedRun {
     const bool* guard;  ///< null: always
     std::size_t begin;
     std::size_t end;
   };
 
   void add(KernelTime timed, CpuKernel kernel, const bool* guard = nullptr) {
-    if (regions_.empty() || regions_.back().guard != guard) {
-      regions_.push_back({guard, steps_.size(), steps_.size()});
+    if (runs_.empty() || runs_.back().guard != guard) {
+      runs_.push_back({guard, steps_.size(), steps_.size()});
     }
-    ++regions_.back().end;
+    ++runs_.back().end;
     steps_.push_back({kernel.function(), kernel.arguments()});
     kernels_.push_back(std::move(kernel));
     timed_.push_back(std::move(timed));
@@ -243,7 +243,7 @@ class CpuPlanReplay {
   std::vector<Block> readable_blocks_;
   Bases bases_;
   std::vector<Step> steps_;
-  std::vector<Region> regions_;
+  std::vector<GuardedRun> runs_;
   std::vector<CpuKernel> kernels_;  // own what the steps point to
   std::vector<KernelTime> timed_;   // of the steps
   std::size_t first_write_ = std::numeric_limits<std::size_t>::max();  // step that writes a storage

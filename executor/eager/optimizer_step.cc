@@ -16,21 +16,21 @@ OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward)
     : graph_(graph), backward_(backward) {
   if (!graph.trains()) return;
   const std::vector<Storage>& storages = graph.tensors().memory().storages;
-  for (const Moment& slot : graph.optimizer().moments()) {
-    Tensors moments;
+  for (const Moment& moment : graph.optimizer().moments()) {
+    Tensors tensors;
     for (const ParameterLeaf& leaf : backward.leaves()) {
       const Storage& parameter = graph.graph().storage(leaf.parameter);
-      const std::string path = "optimizer/" + slot.name + "/" + parameter.path;
+      const std::string path = "optimizer/" + moment.name + "/" + parameter.path;
       const auto found = std::ranges::find(storages, path, &Storage::path);
       if (found == storages.end()) {
         // The loss does not reach this parameter: no moments, no gradient, no update.
-        moments.emplace_back();
+        tensors.emplace_back();
         continue;
       }
-      moments.push_back(
+      tensors.push_back(
           graph.tensors().storage(static_cast<std::size_t>(found - storages.begin())));
     }
-    moments_.push_back(std::move(moments));
+    moments_.push_back(std::move(tensors));
   }
   for (const ParameterLeaf& leaf : backward.leaves()) {
     const Storage& s = graph.graph().storage(leaf.parameter);
@@ -52,7 +52,7 @@ at::Tensor OptimizerStep::number(UpdateNumber number) const {
 
 void OptimizerStep::run() {
   Tensors parameters, gradients;
-  std::vector<Tensors> slots(moments_.size());
+  std::vector<Tensors> moments(moments_.size());
   for (std::size_t i = 0; i < backward_.leaves().size(); ++i) {
     ParameterLeaf& leaf = backward_.leaves()[i];
     if (!leaf.is_reached) {  // no update
@@ -63,11 +63,11 @@ void OptimizerStep::run() {
     parameters.push_back(leaf.tensor.detach());
     // In this step all its uses may have been skipped.
     gradients.push_back(gradient.defined() ? gradient : at::zeros_like(leaf.tensor.detach()));
-    for (std::size_t k = 0; k < moments_.size(); ++k) slots[k].push_back(moments_[k][i]);
+    for (std::size_t k = 0; k < moments_.size(); ++k) moments[k].push_back(moments_[k][i]);
     leaf.tensor.mutable_grad() = at::Tensor();
   }
   std::int64_t& updates = graph_.counter(graph_.graph().counters().update);
-  reference_step(graph_.optimizer(), parameters, std::move(gradients), slots, updates, scales_);
+  reference_step(graph_.optimizer(), parameters, std::move(gradients), moments, updates, scales_);
   ++updates;
 }
 

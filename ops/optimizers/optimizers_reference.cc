@@ -35,14 +35,15 @@ void clip_gradients(Tensors& gradients, double max_norm) {
 
 template <class T>
 void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradients,
-               const std::vector<Tensors>& slots, std::int64_t update, const Scales& scales) {
+               const std::vector<Tensors>& moments, std::int64_t update, const Scales& scales) {
   // One counter serves all parameters: the kernel only reads it.
   const at::Tensor count =
       at::full({}, update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
   const Tensors counts(parameters.size(), count);
   const auto run = [&](const auto& fused) {
-    fused(parameters, gradients, slots[0], slots[1], {}, counts, scales.rate * rule.lr.at(update),
-          rule.beta1, rule.beta2, scales.decay * rule.weight_decay, rule.eps, /*amsgrad=*/false,
+    fused(parameters, gradients, moments[0], moments[1], {}, counts,
+          scales.rate * rule.lr.at(update), rule.beta1, rule.beta2,
+          scales.decay * rule.weight_decay, rule.eps, /*amsgrad=*/false,
           /*maximize=*/false, {}, {});
   };
   if constexpr (std::is_same_v<T, AdamW>) {
@@ -53,8 +54,8 @@ void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradient
 }
 
 void sgd_step(const Sgd& rule, const Tensors& parameters, const Tensors& gradients,
-              const std::vector<Tensors>& slots, std::int64_t update, const Scales& scales) {
-  at::_fused_sgd_(parameters, gradients, slots.empty() ? Tensors{} : slots[0],
+              const std::vector<Tensors>& moments, std::int64_t update, const Scales& scales) {
+  at::_fused_sgd_(parameters, gradients, moments.empty() ? Tensors{} : moments[0],
                   scales.decay * rule.weight_decay, rule.momentum, scales.rate * rule.lr.at(update),
                   rule.dampening, rule.nesterov,
                   /*maximize=*/false, /*is_first_step=*/update == 0);
@@ -107,18 +108,20 @@ double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
 }
 
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
-                    const std::vector<Tensors>& slots, std::int64_t update,
+                    const std::vector<Tensors>& moments, std::int64_t update,
                     const std::vector<Scales>& scales) {
   if (parameters.empty()) return;
   const at::NoGradGuard no_gradients;
   const auto run = [&](const auto& rule, const auto& step) {
     if (rule.clip_norm) clip_gradients(gradients, *rule.clip_norm);
-    if (scales.empty()) return step(rule, parameters, gradients, slots, update, Scales{});
+    if (scales.empty()) return step(rule, parameters, gradients, moments, update, Scales{});
     for (const Scales& these : std::set<Scales>(scales.begin(), scales.end())) {
-      std::vector<Tensors> moments;
-      for (const Tensors& slot : slots) moments.push_back(select_by_scales(slot, scales, these));
+      std::vector<Tensors> selected;
+      for (const Tensors& moment : moments) {
+        selected.push_back(select_by_scales(moment, scales, these));
+      }
       step(rule, select_by_scales(parameters, scales, these),
-           select_by_scales(gradients, scales, these), moments, update, these);
+           select_by_scales(gradients, scales, these), selected, update, these);
     }
   };
   if (with_step(optimizer, run)) return;

@@ -25,10 +25,10 @@ struct Scales {
   auto operator<=>(const Scales&) const = default;
 };
 /// An optimizer through libtorch's fused kernels, in place.
-/// `slots[k][i]` is moment k of parameter i, in the order of OptimizerRule::slots; `update` counts
-/// the updates made before this one. `scales[i]` is of parameter i; empty: 1 for all.
+/// `moments[k][i]` is moment k of parameter i, in the order of `OptimizerRule::moments`; `update`
+/// counts the updates made before this one. `scales[i]` is of parameter i; empty: 1 for all.
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
-                    const std::vector<Tensors>& slots, std::int64_t update,
+                    const std::vector<Tensors>& moments, std::int64_t update,
                     const std::vector<Scales>& scales = {});
 
 }  // namespace metronome
