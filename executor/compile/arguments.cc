@@ -1,3 +1,12 @@
+// Users' arguments of `compile` are checked before anything is opened or planned:
+//
+//   check_arguments    graphs: given, different, valid, with something to keep, in agreement;
+//                      modes, target, threads, outputs of evaluations
+//   recomputed_paths   globs of `recompute` become paths, each of which finds a node
+//   require_backend    the back end can run these graphs, and be observed
+//   usable             options that this back end or machine cannot keep are replaced
+//
+// A mistake of a graph is a GraphError, one of an argument a RunError.
 #include "executor/compile/arguments.h"
 
 #include <ATen/Parallel.h>

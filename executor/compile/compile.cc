@@ -167,8 +167,8 @@ ReportedPlan best_plan(const PlanInput& declared, Mode mode,
   return std::move(made[backend.choose(arenas, options.memory_budget)]);
 }
 
-/// The same, with as little computed again as the memory budget asks for. Throws RunError where the
-/// plan does not keep to it.
+/// The best plan that computes as little again as the memory budget asks for. Throws RunError where
+/// the plan does not keep to it.
 Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& backend,
                         const CompileOptions& options, Report& report) {
   const std::span<const std::string> paths = options.recompute;

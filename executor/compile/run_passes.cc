@@ -1,3 +1,11 @@
+// `kPasses` is the order of all passes, and says of each what else is known:
+//
+//   of             ops alone: also run on the ops of one node, for the choice of ops that run whole
+//   needed         for_speed: METRONOME_WITHOUT may leave it out
+//   reads_buckets  the first that does ends the passes that all plans of a step share
+//   tell           notes for the report
+//
+// A pass that changes nothing returns the graph that it was given, and is not verified.
 #include "executor/compile/run_passes.h"
 
 #include <fmt/format.h>

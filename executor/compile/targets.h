@@ -14,7 +14,7 @@ Target cuda_graph(CudaOptions options = {});
 /// Writes down what `cuda_graph` would do, and does not do it: plans and binds without a GPU. Steps
 /// run, but compute nothing.
 Target null(CudaOptions options = {});
-/// The same kernels one by one, each value in memory of its own: for checking and debugging.
+/// The plan's kernels one by one, each value in memory of its own: for checking and debugging.
 Target stepwise(Device device = cpu);
 /// The declared graph op by op through libtorch, with its autograd and fused optimizers. It needs a
 /// program that is linked with //:eager. With `channels_last` images, [N, C, H, W], lie pixel by

@@ -11,7 +11,7 @@
 
 namespace metronome::executor {
 
-/// `Runner` has run(), plan(), readable(index) (an InBlock) and readable_type(index); its kernels
+/// `Runner` has run(), plan(), readable(index) (a BlockPlace) and readable_type(index); its kernels
 /// report to `faults()`, from `next_place()` on.
 template <class Runner>
 class RunnerEngine : public Engine {

@@ -39,8 +39,8 @@ class TuningFile {
   /// Writes what was added, together with what other processes have added meanwhile, to a temporary
   /// name, then renames it. Throws RunError if the file cannot be written.
   void save();
-  /// The same, where choices hold for who made them all the same: an error is a warning, and the
-  /// next compile times again.
+  /// `save` for those who keep their choices anyway: an error is a warning, and the next compile
+  /// times again.
   void save_or_warn();
 
   /// METRONOME_TUNING, else `metronome/tuning.json` under XDG_CACHE_HOME or HOME/.cache.
@@ -52,8 +52,8 @@ class TuningFile {
 };
 
 /// True if others took so much of the cores since `watch` was made that what was timed says little:
-/// a fifth, or a twentieth if what was timed is not `steady` (`Kernels::Fastest`). Logs it once
-/// where `told` is kept.
+/// a fifth, or a twentieth if what was timed is not `steady` (`Kernels::FastestCandidate`). Logs it
+/// once where `told` is kept.
 bool timed_under_load(const LoadWatch& watch, bool steady, bool& told);
 
 /// CPU model, instruction set, threads and library versions: the first part of a key.

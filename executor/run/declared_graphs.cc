@@ -1,3 +1,12 @@
+// The tables are filled once, by the constructor. Names of inputs and readables are numbered over
+// all graphs, averages over all plans:
+//
+//   a value  -> its graph, by identity -> `input_at` by its node   -> number -> place in `Memory`
+//   a name   -> `input_named_`, a table of hashes                  -> number -> place in `Memory`
+//   a kind   -> `DeclaredGraph::plans`, by mode and average        -> plan
+//
+// A readable is sought among a graph's few, by its value or its name. A search that finds nothing
+// throws an error that lists what there is.
 #include "executor/run/declared_graphs.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,11 @@
 // A compiled graph: run it, feed it, read it, save it.
+//
+//   run, evaluate, profile     feeds -> the graph that they mean -> a step of its plan
+//   input                      an input's memory, to be filled in place of a feed
+//   read, read_scalar          what the last step left to be read
+//   get, set, save, load       storages between steps
+//
+// Its parts, and who does what, are in executable_impl.h.
 #pragma once
 
 #include <cstdint>
@@ -141,13 +148,13 @@ class Executable {
   /// first time, then at every k-th read (executor/run/nan_lookout.h).
   at::Tensor read(Value value) const;
   at::Tensor read(std::string_view name) const;
-  /// The same without a header of libtorch: `to_span<float>(step.read_tensor(y))`.
+  /// `read` without a header of libtorch: `to_span<float>(step.read_tensor(y))`.
   Tensor read_tensor(Value value) const;
   Tensor read_tensor(std::string_view name) const;
   /// A value of one element as a number; allocates nothing. On a GPU it waits for the last step
   /// alone, whatever else is in flight.
   double read_scalar(Value value) const;
-  /// The same of an earlier step, counted from 0 over run and evaluate: `CudaOptions::slots` of
+  /// The number of an earlier step, counted from 0 over run and evaluate: `CudaOptions::slots` of
   /// them are kept on a GPU, the last one on a CPU. Throws RunError for a step that is not kept, or
   /// to come.
   double read_scalar(Value value, std::int64_t step) const;
@@ -202,8 +209,8 @@ class Executable {
   /// Everything that compile decided, as data (executor/record/plan_record.h); without times of
   /// kernels, which `profile` takes. Throws RunError for `eager`, which runs no plan.
   PlanRecord plan_record() const;
-  /// The same with the times of a profile that this executable took: `to_html` of it is a page with
-  /// them.
+  /// The record with the times of a profile that this executable took: `to_html` of it is a page
+  /// with them.
   PlanRecord plan_record(const Profile& profile) const;
 
   struct Impl;

@@ -1,3 +1,13 @@
+// A step, from its feeds to the engine:
+//
+//   require    one step at a time; a kind that was compiled; storages that are whole
+//   resolve    feeds -> inputs and the graph that they mean -> its plan for this kind
+//   fill       each input of the plan holds something; feeds are copied
+//   run        the engine's plan, or kernel by kernel for a profile or a trace
+//   note       the step and its plan, whose readables may now be read
+//
+// A kernel that fails on the host ends in BrokenStep. The step may run again if it had written to
+// no storage; else the storages are half changed, and `break_off` says what mends that.
 #include "executor/run/executable_impl.h"
 
 #include <fmt/format.h>

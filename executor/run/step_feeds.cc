@@ -1,3 +1,12 @@
+// Feeds become inputs one by one, then the graphs are asked which of them takes all:
+//
+//   show, input_of_new   each feed as type and bytes, and the input that it names
+//   takes                all feeds have the types of this graph's inputs
+//   clearness            of several such graphs the one is meant that the call tells most clearly
+//
+// The lists have room from the step before, so that a step allocates nothing. A refusal is searched
+// for only when no graph, or more than one, takes the feeds: `check_feed` finds what is wrong with
+// each, and all of it becomes one error.
 #include "executor/run/step_feeds.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // A graph as passes, the planner and executors see it: nodes, storages, what is read and assigned.
-// Plain data: it grows, and nothing that it holds is changed in place.
+// Plain data. Nodes are only appended, and none is changed; setters change the rest, as paths of
+// storages and assignments.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 //     static constexpr std::string_view name = "sgd";
 //     bool operator==(const Sgd&) const = default;
 //     std::string attributes() const;
-//     std::vector<Moment> moments() const;                         // moments, of the parameter's
-//     type Values clip(const Values& gradients) const;              // optional
+//     std::vector<Moment> moments() const;                     // each of the parameter's type
+//     Values clip(const Values& gradients) const;              // optional
 //     std::optional<Requirement> mistake() const;              // optional: of its members
 //     Values scalars(Value update, double rate) const;         // once a step and `rate`, which
 //                                                              // multiplies the learning rate

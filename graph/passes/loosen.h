@@ -5,6 +5,8 @@
 
 namespace metronome::passes {
 
+/// Before: every node reaches an output (`prune`), as each reader counts, needed or not.
+///
 /// If a target could fuse a part of an op with one of the op's readers, the op becomes the ops of
 /// its `loosen` rule: a linear layer's bias joins the activation behind it, and the matrix product
 /// stays. The ops of the rule all wait for what the op waited for; nodes that waited for it wait

@@ -11,9 +11,9 @@
 
 namespace metronome::plan {
 
-/// Offsets from a portfolio of greedy placements and bounded searches; stops where no byte that is
-/// held at the fullest moment is wasted; deterministic. `scratch_bytes` has one entry per node
-/// (bytes that the chosen kernel needs while it runs), or is empty. Throws InternalError if a
+/// Offsets from a portfolio of greedy placements and bounded searches; stops within 1 % of the
+/// bytes held at the fullest moment (`near_peak`); deterministic. `scratch_bytes` has one entry per
+/// node (bytes that the chosen kernel needs while it runs), or is empty. Throws InternalError if a
 /// readable or assigned value is an input or a storage's old value, or a view of one: `materialize`
 /// puts a copy there.
 MemoryPlan plan_memory(const ir::Graph& graph, const Schedule& schedule,

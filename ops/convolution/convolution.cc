@@ -1,3 +1,11 @@
+// Shapes and gradients of the three ops, which are made of each other:
+//
+//   Convolution            y  = x * w       x needs TransposedConvolution, w ConvolutionWeightGrad
+//   TransposedConvolution  x  = y *' w      y needs Convolution, w ConvolutionWeightGrad
+//   ConvolutionWeightGrad  dw = x, dy       x needs TransposedConvolution, dy Convolution
+//
+// A gradient's window is `tightened`: padding that no stride reaches is left out, so that the
+// transposed op gives x its own size. `sizes_of` makes three spatial dimensions of one to three.
 #include "ops/convolution/convolution.h"
 
 #include <fmt/format.h>
@@ -289,7 +297,7 @@ Values ConvolutionWeightGrad::vjp(const Vjp& v) const {
 
 namespace {
 
-/// The same operands, of these the `batched` ones with fewer images: as many as keep caches as
+/// The operands, the `batched` ones among them with fewer images: as many as keep caches as
 /// full, and the work that is done once for all images as small a part.
 Types fewer_images(std::span<const Type> inputs, std::initializer_list<std::size_t> batched,
                    double share) {

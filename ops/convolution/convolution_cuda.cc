@@ -1,3 +1,12 @@
+// The three ops on a device, by a library or by our own kernels:
+//
+//   candidates   problem_of -> the library's offers; a weight's gradient also in parts -> our own
+//   record       the library, if it was chosen and takes the addresses; else a kernel of
+//                convolution_kernels.h, with blocks and threads from the sizes alone
+//   in parts     image n counts for part n % parts: one call with more groups writes the parts to
+//                scratch, and `JoinWeightGrad` adds them
+//
+// A library adds no bias: `AddChannelBias` follows it.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

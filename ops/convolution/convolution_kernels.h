@@ -149,7 +149,7 @@ struct ChannelBlocks {
   T* to;
   ConvolutionPlan plan;
   Index places;  ///< of all images
-  Index blocks;  ///< all, of which each sets of all channels follow each other
+  Index blocks;  ///< of all channels at all places; those of the same places are neighbours
   int chunk;     ///< as of `for_weights`
   Watch watch;
 

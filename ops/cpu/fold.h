@@ -80,7 +80,7 @@ struct Fold {
     if constexpr (kKind == ReduceKind::sum_squares) return static_cast<T>(x * x);
     return x;
   }
-  /// `count` elements, fewer than a vector; the other lanes change nothing.
+  /// `n` elements, fewer than a vector; the other lanes change nothing.
   static V part(const T* p, std::int64_t n) {
     const V x = count(load(p, n));
     if constexpr (kMax || kMin) {

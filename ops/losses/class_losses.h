@@ -1,7 +1,7 @@
 // Losses of classes and of probabilities, with PyTorch's names and defaults; formulas of other
 // functions, of f32 and f64. Classes lie along the last dimension, unless `axis` says another one.
-// Predictions and targets that are
-// numbers have one type: they are not broadcast, which would hide a forgotten dimension.
+// Predictions and targets that are numbers have one type: they are not broadcast, which would hide
+// a forgotten dimension.
 #pragma once
 
 #include <cstdint>

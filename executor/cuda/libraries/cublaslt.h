@@ -30,8 +30,8 @@ class CublasLt final : public DeviceLibrary {
   std::string version() const override;
   bool makes(const LibraryCommand& call) const override;
 
-  /// At most 8, each with at most 32 MiB of workspace. They
-  /// serve matrices that begin at multiples of 16 bytes.
+  /// At most 8, each with at most 32 MiB of workspace. They serve matrices that begin at multiples
+  /// of 16 bytes.
   std::vector<Candidate> candidates(const LibraryCommand& call) const override;
 
   /// Makes the library's descriptors for a command and settles its algorithm: the one that it

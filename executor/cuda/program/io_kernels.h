@@ -56,11 +56,11 @@ struct FaultTable {
   }
 };
 
-/// A part of an input that a block copies: R places that the host (or a copy from the host) fills
-/// in turn, and the place that the step reads. Each has room for whole words of 16 bytes, and zeros
+/// A part of an input that a block copies: R slots that the host (or a copy from the host) fills in
+/// turn, and the place that the step reads. Each has room for whole words of 16 bytes, and zeros
 /// behind the input's bytes.
 struct InputPart {
-  const unsigned char* slots;  ///< place s begins s * pitch bytes on; 16-byte aligned
+  const unsigned char* slots;  ///< slot s begins s * pitch bytes on; 16-byte aligned
   unsigned char* to;           ///< 16-byte aligned
   Index pitch;
   int words;     ///< of 16 bytes; the last may go beyond the input
