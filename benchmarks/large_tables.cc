@@ -27,11 +27,11 @@ namespace {
 constexpr std::int64_t kLookedUp = 1024, kWidth = 64;
 constexpr int kRounds = 15, kBatches = 8, kThreads = 2;
 
-struct LookUp {
+struct LookupModel {
   mt::Graph g{"table"};
   mt::Value index = g.input("index", mt::i64, {kLookedUp});
   mt::Value target = g.input("target", mt::f32, {kLookedUp, kWidth});
-  LookUp(std::int64_t rows, const mt::Optimizer& optimizer) {
+  LookupModel(std::int64_t rows, const mt::Optimizer& optimizer) {
     g.minimize(mt::mse_loss(index.through(mt::embedding(rows, kWidth)), target), optimizer);
   }
 };
@@ -39,7 +39,7 @@ struct LookUp {
 /// Steps over some batches in turn, each of other rows.
 class Steps {
  public:
-  Steps(const LookUp& net, const mt::Target& target, std::int64_t rows)
+  Steps(const LookupModel& net, const mt::Target& target, std::int64_t rows)
       : net_(net), step_(mt::compile(net.g, target, {.threads = kThreads})), rows_(rows) {}
 
   void operator()(int steps) {
@@ -51,7 +51,7 @@ class Steps {
   double arena_mib() const { return static_cast<double>(step_.report().arena_bytes) / (1 << 20); }
 
  private:
-  const LookUp& net_;
+  const LookupModel& net_;
   mt::Executable step_;
   std::int64_t rows_;
   at::Tensor index_ = at::randint(rows_, {kBatches, kLookedUp}, at::kLong);
@@ -61,7 +61,7 @@ class Steps {
 
 void measure(const std::string& name, std::int64_t rows, const mt::Optimizer& planned_by,
              const mt::Optimizer& eager_by) {
-  const LookUp planned_net(rows, planned_by), eager_net(rows, eager_by);
+  const LookupModel planned_net(rows, planned_by), eager_net(rows, eager_by);
   Steps planned(planned_net, mt::cpu_replay(), rows), eager(eager_net, mt::eager(), rows);
   const bench::Side a{[&](int steps) { eager(steps); }, kBatches};
   const bench::Side b{[&](int steps) { planned(steps); }, kBatches};

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     return chosen();
   } catch (const UsageError& error) {
     return failed(error, 2);
-  } catch (const NoDevice& error) {
+  } catch (const NoDeviceError& error) {
     return failed(error, 3);
   } catch (const std::exception& error) {
     return failed(error, 1);

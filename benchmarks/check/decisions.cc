@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 3> kKinked = {"relu", "abs", "sign"};
 constexpr std::array<std::string_view, 2> kPicking = {"minimum", "maximum"};
 
 template <class Names>
-bool among(const Names& names, const Node& node) {
+bool is_among(const Names& names, const Node& node) {
   return std::ranges::find(names, node.op->name()) != names.end();
 }
 
@@ -52,7 +52,7 @@ double root_mean_square(const at::Tensor& x) {
 }
 
 // The elements of `x` that either run made a winner of a window whose winners differ.
-at::Tensor involved(const at::Tensor& x, const at::Tensor& mine, const at::Tensor& theirs) {
+at::Tensor find_involved(const at::Tensor& x, const at::Tensor& mine, const at::Tensor& theirs) {
   const at::Tensor differs = mine.ne(theirs).flatten(2).to(at::kInt);
   at::Tensor marks = at::zeros(x.flatten(2).sizes(), differs.options());
   marks.scatter_add_(2, mine.flatten(2), differs);
@@ -66,7 +66,7 @@ bool decides(const ir::Graph& graph, const Node& node) {
   const bool floats = std::ranges::any_of(
       node.inputs, [&](ValueId id) { return is_floating(graph.type(id).element); });
   if (!floats) return false;
-  if (among(kKinked, node) || among(kPicking, node) || node.op->as<MaxPool>() != nullptr) {
+  if (is_among(kKinked, node) || is_among(kPicking, node) || node.op->as<MaxPool>() != nullptr) {
     return true;
   }
   const auto visible = node.types.size() - static_cast<std::size_t>(node.op->saved());
@@ -75,8 +75,8 @@ bool decides(const ir::Graph& graph, const Node& node) {
 }
 
 at::Tensor decisions_of(const Node& node, const std::vector<at::Tensor>& operands) {
-  if (among(kKinked, node)) return operands[0].sign().to(at::kChar);
-  if (among(kPicking, node)) return (operands[0] - operands[1]).sign().to(at::kChar);
+  if (is_among(kKinked, node)) return operands[0].sign().to(at::kChar);
+  if (is_among(kPicking, node)) return (operands[0] - operands[1]).sign().to(at::kChar);
   if (const MaxPool* pool = node.op->as<MaxPool>()) return winners(*pool, operands[0]);
   std::vector<at::Tensor> whole;
   for (const at::Tensor& result : reference(*node.op, operands)) {
@@ -105,7 +105,7 @@ Flips take_decisions(const Node& node, const std::vector<at::Tensor>& exact,
       const at::Tensor now = other[i].to(at::kDouble), difference = (exact[i] - now).abs();
       at::Tensor taken = at::ones_like(difference, at::kBool);
       if (node.op->as<MaxPool>() != nullptr) {
-        taken = involved(exact[i], mine, theirs);
+        taken = find_involved(exact[i], mine, theirs);
       } else if (differs.sizes() == exact[i].sizes()) {
         taken = differs;
       }

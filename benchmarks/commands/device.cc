@@ -11,7 +11,7 @@ std::unique_ptr<CudaDriver> open_device(int index) {
   try {
     return open_cuda(index);
   } catch (const RunError& error) {
-    throw NoDevice(error.what());
+    throw NoDeviceError(error.what());
   }
 }
 

@@ -38,7 +38,7 @@ double median_ms(const std::function<void()>& call) {
 enum class ComputedTensor : std::uint8_t { output, input, weight };
 
 // As compile chooses it, in plain layouts.
-double chosen_ms(const ConvolutionLayer& layer, ComputedTensor made, int threads) {
+double measure_chosen(const ConvolutionLayer& layer, ComputedTensor made, int threads) {
   Graph graph("convolution");
   const auto operand = [&](const char* name, const Shape& shape) {
     return graph.input(name, layer.element, shape);
@@ -166,7 +166,7 @@ double milliseconds_of(const ConvolutionLayer& layer, int threads) {
   if (layer.operand_gradient) all.push_back(gradient);
   double total = 0;
   for (const ComputedTensor made : all) {
-    total += std::min(chosen_ms(layer, made, threads), library_ms(layer, made, threads));
+    total += std::min(measure_chosen(layer, made, threads), library_ms(layer, made, threads));
   }
   return total;
 }
@@ -190,8 +190,8 @@ std::vector<ConvolutionLayer> convolutions_of(const Graph& declared) {
                            .transposed = transposed != nullptr,
                            .operand_gradient = depends[node.inputs[0].node]};
     if (layer.transposed) std::swap(layer.input, layer.output);
-    layer.window = tightened(layer.transposed ? transposed->window : forward->window, layer.input,
-                             layer.weight, layer.output);
+    layer.window = tighten(layer.transposed ? transposed->window : forward->window, layer.input,
+                           layer.weight, layer.output);
     layers.push_back(std::move(layer));
   }
   return layers;

@@ -128,7 +128,7 @@ double gemm_ms(Bench& bench, const CountedProduct& p, bool tf32) {
 }
 
 double convolution_ms(Bench& bench, const ConvolutionLayer& layer, bool tf32) {
-  using Makes = ConvolutionProblem::Makes;
+  using ComputedTensor = ConvolutionProblem::ComputedTensor;
   ConvolutionProblem problem{.element = layer.element,
                              .x = layer.input,
                              .weight = layer.weight,
@@ -141,12 +141,13 @@ double convolution_ms(Bench& bench, const ConvolutionLayer& layer, bool tf32) {
                              .tf32 = tf32};
   // A negative high pad becomes 0: libraries skip elements beyond the last window all the same.
   for (std::int64_t& high : problem.high) high = std::max<std::int64_t>(high, 0);
-  const auto of = [&](Makes makes) {
+  const auto of = [&](ComputedTensor makes) {
     problem.makes = makes;
     return bench.milliseconds(problem);
   };
-  double ms = of(layer.transposed ? Makes::x : Makes::y) + of(Makes::weight);
-  if (layer.operand_gradient) ms += of(layer.transposed ? Makes::y : Makes::x);
+  double ms =
+      of(layer.transposed ? ComputedTensor::x : ComputedTensor::y) + of(ComputedTensor::weight);
+  if (layer.operand_gradient) ms += of(layer.transposed ? ComputedTensor::y : ComputedTensor::x);
   return ms;
 }
 

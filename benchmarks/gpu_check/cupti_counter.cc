@@ -40,7 +40,9 @@ void CUPTIAPI count_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id
 }
 
 // The part of a name that versions leave alone: "cudaMalloc_v3020" and "cuMemAlloc_v2" have one.
-std::string_view plain(std::string_view name) { return name.substr(0, name.find("_v")); }
+std::string_view name_without_version(std::string_view name) {
+  return name.substr(0, name.find("_v"));
+}
 
 }  // namespace
 
@@ -89,7 +91,8 @@ Calls CuptiCounter::end() {
   Calls calls;
   for (const auto& domain : counts) {
     for (const Count& count : domain) {
-      if (count.calls > 0) calls[std::string(plain(count.name.load()))] += count.calls;
+      if (count.calls > 0)
+        calls[std::string(name_without_version(count.name.load()))] += count.calls;
     }
   }
   return calls;

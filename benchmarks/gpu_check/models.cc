@@ -75,7 +75,7 @@ void agrees_with_eager(Outcome& outcome, const ModelEntry& entry, Scale scale,
   if (agreement.doubtful > 0) outcome.detail += "; " + benchmarks::doubts(agreement);
 }
 
-bool wanted(const std::vector<std::string>& names, std::string_view name) {
+bool is_wanted(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
@@ -85,13 +85,13 @@ void check_model(Outcomes& outcomes, const Arguments& arguments, const ModelEntr
   const Target target = replay_in(arguments.forms);
   const std::string subject = fmt::format("{}, {}", entry.name, models::name_of(scale));
   const bool small = scale == Scale::small;
-  if (wanted(arguments.checks, "replay")) {
+  if (is_wanted(arguments.checks, "replay")) {
     outcomes.run(subject, "replay equals stepwise, bit for bit", [&](Outcome& outcome) {
       replay_is_stepwise(outcome, model, target,
                          small ? arguments.steps : std::min(arguments.steps, 20));
     });
   }
-  if (!wanted(arguments.checks, "eager")) return;
+  if (!is_wanted(arguments.checks, "eager")) return;
   outcomes.run(subject, "replay agrees with eager from equal storage",
                [&](Outcome& outcome) { agrees_with_eager(outcome, entry, scale, target); });
 }
@@ -118,22 +118,22 @@ int check(const Arguments& arguments) {
   const auto device = device_or_reason();
   if (!device) return kUnavailable;
   Outcomes outcomes(*device, arguments.json);
-  if (wanted(arguments.checks, "untouched")) {
+  if (is_wanted(arguments.checks, "untouched")) {
     outcomes.run("batch norm and dropout", "warm-up and acceptance leave storage as it was",
                  check_storage_untouched);
   }
-  if (wanted(arguments.checks, "schedule")) {
+  if (is_wanted(arguments.checks, "schedule")) {
     outcomes.run("schedule, clipping, dropout, batch norm", "replay equals stepwise, bit for bit",
                  [&](Outcome& outcome) {
                    replay_is_stepwise(outcome, everything_moves(), replay_in(arguments.forms),
                                       arguments.steps);
                  });
   }
-  if (wanted(arguments.checks, "control")) {
+  if (is_wanted(arguments.checks, "control")) {
     check_control(outcomes, arguments.steps, arguments.narrow ? kNarrow : SteeredSize{});
   }
   for (const ModelEntry& entry : models::all_models()) {
-    if (!wanted(arguments.models, entry.name)) continue;
+    if (!is_wanted(arguments.models, entry.name)) continue;
     for (const std::string& scale : arguments.scales) {
       check_model(outcomes, arguments, entry, models::scale_of(scale));
     }

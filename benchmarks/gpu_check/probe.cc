@@ -269,7 +269,7 @@ void mapped_number(Outcome& outcome, CudaDriver& driver, Marks& marks) {
   driver.launch(graph, marks.stream());
   driver.record(over, marks.stream());
   bool early = false;
-  while (!early && !driver.done(over)) early = *number == sent;
+  while (!early && !driver.is_done(over)) early = *number == sent;
   const std::chrono::duration<double, std::micro> seen = Clock::now() - begin;
   driver.synchronize(marks.stream());
   const std::chrono::duration<double, std::micro> all = Clock::now() - begin;

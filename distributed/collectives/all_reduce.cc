@@ -29,13 +29,13 @@ constexpr std::size_t kMessage = 256 << 10;
 /// So much of what others sent is in scratch at once.
 constexpr std::size_t kInScratch = 4 << 20;
 
-std::size_t aligned(std::size_t bytes) {
+std::size_t align_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 /// Bytes of one row of the scratch, which holds a row of each other rank, one after the other.
 std::size_t row_bytes(std::size_t bytes, int ranks) {
-  return std::min(aligned(bytes), aligned(kInScratch / static_cast<std::size_t>(ranks - 1)));
+  return std::min(align_up(bytes), align_up(kInScratch / static_cast<std::size_t>(ranks - 1)));
 }
 
 /// Whole elements, so that `ranks` parts hold them all; the last ones may be shorter, or empty.
@@ -189,7 +189,7 @@ class AllReduceRun {
       const auto row = scratch_.subspan(begin, own.size());
       received_.push_back({r, row});
       rows_.push_back(row.data());
-      begin += aligned(own.size());
+      begin += align_up(own.size());
     }
   }
 
@@ -228,7 +228,7 @@ static void require_scratch(const char* collective, std::span<std::byte> scratch
                                   collective, bytes, ranks));
 }
 
-std::size_t reduce_scatter_scratch(std::size_t bytes) { return aligned(bytes); }
+std::size_t reduce_scatter_scratch(std::size_t bytes) { return align_up(bytes); }
 
 void reduce_scatter(Communicator& ranks, ReduceOp op, Element element,
                     std::span<const std::byte> from, std::span<std::byte> to,

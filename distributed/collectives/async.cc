@@ -40,7 +40,7 @@ void AsyncCommunicator::begin_step(std::int64_t step) {
   const Clock::time_point now = Clock::now();
   if (pace_.steps++ == 0) first_step_ = now, held_up_ = {};
   pace_.seconds = std::chrono::duration<double>(now - first_step_).count();
-  pace_.held_up = held_up_.count();
+  pace_.blocked_seconds = held_up_.count();
   ranks_->begin_step(step);
 }
 

@@ -16,7 +16,7 @@ namespace metronome::distributed {
 struct Pace {
   std::int64_t steps = 0;
   double seconds = 0;
-  double held_up = 0;  ///< of these: calls held up the rank's computing
+  double blocked_seconds = 0;  ///< of these: calls held up the rank's computing
 };
 
 /// One rank's end of a world. Every rank makes the same calls, with the same sizes, in the same

@@ -35,7 +35,8 @@ class Gloo final : public Communicator {
         received_from_(static_cast<std::size_t>(own.size)) {
     const auto options = c10d::ProcessGroupGloo::Options::create(limits.watch.connect);
     options->threads = 1;  // calls come one at a time
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address(own)));
+    options->devices.push_back(
+        c10d::ProcessGroupGloo::createDeviceForHostname(address_of_rank(own)));
     const auto client = c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(
         static_cast<c10d::Store*>(&store.client()));
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(

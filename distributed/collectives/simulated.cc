@@ -16,16 +16,16 @@ namespace metronome::distributed {
 namespace {
 
 /// A rank's part in one call.
-struct Offer {
+struct CallPart {
   std::string call;  ///< "all_gather of 16 bytes"
   std::span<const Communicator::OutgoingMessage> sent = {};
   std::string text = {};  ///< of `exchange`
 };
 
 /// The meeting point of the ranks: each call has two meetings, before and after the copies.
-class Hall {
+class Rendezvous {
  public:
-  Hall(int ranks, std::chrono::milliseconds limit)
+  Rendezvous(int ranks, std::chrono::milliseconds limit)
       : offers_(static_cast<std::size_t>(ranks)), limit_(limit) {}
 
   int size() const { return static_cast<int>(offers_.size()); }
@@ -37,10 +37,10 @@ class Hall {
 
   /// Calls `take(offers)` when all have offered; returns when all have taken.
   template <class Take>
-  void meet(int rank, Offer offer, Take take) {
+  void meet(int rank, CallPart offer, Take take) {
     offers_[static_cast<std::size_t>(rank)] = std::move(offer);
     await_all();
-    for (const Offer& other : offers_) {
+    for (const CallPart& other : offers_) {
       if (other.call == offers_[0].call) continue;
       close(fmt::format("rank {} calls {}, and rank 0 {}", &other - offers_.data(), other.call,
                         offers_[0].call));
@@ -87,7 +87,7 @@ class Hall {
     if (closed_) throw RunError(*closed_);
   }
 
-  std::vector<Offer> offers_;  // [rank]
+  std::vector<CallPart> offers_;  // [rank]
   std::chrono::milliseconds limit_;
   std::mutex mutex_;
   std::condition_variable change_;
@@ -98,7 +98,7 @@ class Hall {
 
 class SimulatedCommunicator final : public Communicator {
  public:
-  SimulatedCommunicator(std::shared_ptr<Hall> hall, int rank)
+  SimulatedCommunicator(std::shared_ptr<Rendezvous> hall, int rank)
       : hall_(std::move(hall)), rank_(rank) {}
   ~SimulatedCommunicator() override { hall_->leave(rank_); }
 
@@ -115,7 +115,7 @@ class SimulatedCommunicator final : public Communicator {
 
   void transfer(std::span<const OutgoingMessage> sent,
                 std::span<const IncomingMessage> received) override {
-    hall_->meet(rank_, {call_, sent}, [&](const std::vector<Offer>& offers) {
+    hall_->meet(rank_, {call_, sent}, [&](const std::vector<CallPart>& offers) {
       std::vector<std::size_t> next(offers.size());
       for (const IncomingMessage& to : received) {
         const auto from = static_cast<std::size_t>(to.from);
@@ -126,8 +126,8 @@ class SimulatedCommunicator final : public Communicator {
 
   std::vector<std::string> exchange(const std::string& text) override {
     std::vector<std::string> all;
-    hall_->meet(rank_, {"exchange", {}, text}, [&](const std::vector<Offer>& offers) {
-      for (const Offer& offer : offers) all.push_back(offer.text);
+    hall_->meet(rank_, {"exchange", {}, text}, [&](const std::vector<CallPart>& offers) {
+      for (const CallPart& offer : offers) all.push_back(offer.text);
     });
     return all;
   }
@@ -135,7 +135,7 @@ class SimulatedCommunicator final : public Communicator {
  private:
   /// Returns message number `number` among those of `offer` to this rank; it must have `bytes`
   /// bytes.
-  std::span<const std::byte> find_message(const Offer& offer, std::size_t number,
+  std::span<const std::byte> find_message(const CallPart& offer, std::size_t number,
                                           std::size_t bytes) {
     for (const OutgoingMessage& message : offer.sent) {
       if (message.to != rank_ || number-- > 0) continue;
@@ -149,7 +149,7 @@ class SimulatedCommunicator final : public Communicator {
     if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
   }
 
-  std::shared_ptr<Hall> hall_;
+  std::shared_ptr<Rendezvous> hall_;
   int rank_;
   std::string call_;
 };
@@ -158,7 +158,7 @@ class SimulatedCommunicator final : public Communicator {
 
 std::vector<std::unique_ptr<Communicator>> simulated_world(int ranks,
                                                            std::chrono::milliseconds limit) {
-  const auto hall = std::make_shared<Hall>(ranks, limit);
+  const auto hall = std::make_shared<Rendezvous>(ranks, limit);
   std::vector<std::unique_ptr<Communicator>> world;
   for (int rank = 0; rank < ranks; ++rank)
     world.push_back(std::make_unique<SimulatedCommunicator>(hall, rank));

@@ -35,7 +35,7 @@ struct Greeting {
 class Meeting {
  public:
   Meeting(const Store& store, const Environment& own, Milliseconds limit)
-      : store_(store), own_(own), last_(Clock::now() + limit), address_(own_address(own)) {
+      : store_(store), own_(own), last_(Clock::now() + limit), address_(address_of_rank(own)) {
     world_ = std::stoull(store.set_if_absent(store_key(own, "peers/world"),
                                              std::to_string(std::random_device()() | 1ULL << 32)));
   }

@@ -34,7 +34,7 @@ OpPtr one_for_ranks(const Op& op, const std::shared_ptr<Communicator>& ranks) {
 }
 
 template <class... Ops>
-struct List {
+struct CollectiveList {
   static bool has(const Op& op) { return ((op.as<Ops>() != nullptr) || ...); }
   static OwnOps rules() { return own_ops<Ops...>(); }
   static OpPtr for_ranks(const Op& op, const std::shared_ptr<Communicator>& ranks) {
@@ -44,9 +44,9 @@ struct List {
   }
 };
 
-using KernelCollectives =
-    List<AllReduce, Broadcast, ReduceTo, AllGather, ReduceScatter, AllToAll, BeginMean, FinishMean>;
-using CompositeCollectives = List<SyncBatchNorm>;
+using KernelCollectives = CollectiveList<AllReduce, Broadcast, ReduceTo, AllGather, ReduceScatter,
+                                         AllToAll, BeginMean, FinishMean>;
+using CompositeCollectives = CollectiveList<SyncBatchNorm>;
 
 }  // namespace
 

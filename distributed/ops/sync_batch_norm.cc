@@ -13,7 +13,7 @@
 namespace metronome {
 namespace {
 
-BatchNorm plain(const SyncBatchNorm& op) { return {op.eps, op.momentum}; }
+BatchNorm plain_batch_norm(const SyncBatchNorm& op) { return {op.eps, op.momentum}; }
 
 }  // namespace
 
@@ -23,21 +23,21 @@ Layer sync_batch_norm(BatchNormOptions options) {
 }
 
 std::string SyncBatchNorm::attributes() const {
-  return plain(*this).attributes() + distributed::ranks_attribute(ranks);
+  return plain_batch_norm(*this).attributes() + distributed::ranks_attribute(ranks);
 }
 
 Types SyncBatchNorm::infer(std::span<const Type> in) const {
-  Types all = plain(*this).infer(in);
+  Types all = plain_batch_norm(*this).infer(in);
   all.resize(3);  // nothing is saved for a gradient: lower's ops have their own
   return all;
 }
 
 void SyncBatchNorm::require_training(std::span<const Type> in) const {
-  plain(*this).require_training(in);
+  plain_batch_norm(*this).require_training(in);
 }
 
 Values SyncBatchNorm::evaluate(std::span<const Value> in) const {
-  return plain(*this).evaluate(in);
+  return plain_batch_norm(*this).evaluate(in);
 }
 
 /// The mean first, then the squares of what differs from it: one pass would lose what a mean far

@@ -86,7 +86,7 @@ std::string address_of_interface(const Environment& own) {
 
 }  // namespace
 
-std::string printed_address(const std::string& host, int port) {
+std::string address_text(const std::string& host, int port) {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
                                              : fmt::format("[{}]:{}", host, port);
 }
@@ -99,9 +99,9 @@ bool listens(const std::string& host, int port) {
   return false;
 }
 
-std::string own_address(const Environment& own) {
+std::string address_of_rank(const Environment& own) {
   if (!own.interface.empty()) return address_of_interface(own);
-  const std::string address = own_address_towards(own.host, own.port);
+  const std::string address = address_of_rank_towards(own.host, own.port);
   if (own.local_size < own.size && (address.empty() || loopback(address))) {
     throw RunError(fmt::format(
         "rank {} of {}: ranks on other machines cannot reach this one at {}, from where it reaches "
@@ -111,7 +111,7 @@ std::string own_address(const Environment& own) {
   return address.empty() ? "127.0.0.1" : address;
 }
 
-std::string own_address_towards(const std::string& host, int port) {
+std::string address_of_rank_towards(const std::string& host, int port) {
   const Addresses found = addresses_of(host, port, SOCK_DGRAM);
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     const executor::Descriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -92,7 +92,7 @@ struct Store::Impl {
       return call(*client);
     } catch (const std::exception& error) {
       throw RunError(fmt::format("the store at {} is gone: {}",
-                                 printed_address(host, client->getPort()), first_line(error)));
+                                 address_text(host, client->getPort()), first_line(error)));
     }
   }
 };
@@ -108,7 +108,7 @@ Store Store::serve(const std::string& host, int port, Milliseconds limit) {
         std::make_shared<Impl>(Impl{host, c10::make_intrusive<c10d::TCPStore>(host, options)}));
   } catch (const std::exception& error) {
     throw RunError(
-        fmt::format("no store can listen at {}: {}", printed_address(host, port),
+        fmt::format("no store can listen at {}: {}", address_text(host, port),
                     listens(host, port) ? "the port is taken; choose another" : first_line(error)));
   }
 }
@@ -123,7 +123,7 @@ Store Store::connect(const std::string& host, int port, Milliseconds limit) {
   } catch (const std::exception& error) {
     why = fmt::format(" ({})", first_line(error));
   }
-  const std::string where = printed_address(host, port);
+  const std::string where = address_text(host, port);
   if (listens(host, port)) {
     throw RunError(fmt::format(
         "what listens at {} is no store of ranks: another program may have taken the port", where));

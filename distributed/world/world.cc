@@ -118,7 +118,7 @@ class Entrance {
     if (missing.empty()) return;
     fail(fmt::format("rank{} {} of {} did not come to {} within {} s",
                      missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), own_.size,
-                     distributed::printed_address(own_.host, own_.port),
+                     distributed::address_text(own_.host, own_.port),
                      std::chrono::duration<double>(limit_).count()));
   }
 
@@ -247,7 +247,7 @@ std::string World::pace() const {
   if (size() == 1 || own.steps < 2) return "";  // on all ranks
   const auto steps = static_cast<double>(own.steps - 1);
   std::vector<double> held_up;  // [rank] ms a step
-  for (const std::string& said : exchange(fmt::format("{}", own.held_up * 1e3 / steps))) {
+  for (const std::string& said : exchange(fmt::format("{}", own.blocked_seconds * 1e3 / steps))) {
     held_up.push_back(std::stod(said));
   }
   // Whoever comes last to each exchange waits for nobody.

@@ -94,7 +94,7 @@ CheckpointRecord read_metadata(const SafetensorsFile& file) {
 }
 
 // The first pass over the data: nothing is kept of it but two hashes.
-void check_data(const SafetensorsFile& file, const ByPath& storages,
+void check_data(const SafetensorsFile& file, const StoragesByPath& storages,
                 const CheckpointRecord& recorded) {
   Hashes hashes(recorded.seed, recorded.choices);
   for (const auto& [name, entry] : file.tensors()) {
@@ -125,7 +125,7 @@ void check_data(const SafetensorsFile& file, const ByPath& storages,
 
 // The second pass: from its first `reset` on, storages change.
 void fill(const SafetensorsFile& file, const Match& match, std::span<const StorageEntry> storages) {
-  if (file.changed()) refuse_file(file.file(), "another process wrote to it meanwhile");
+  if (file.has_changed()) refuse_file(file.file(), "another process wrote to it meanwhile");
   std::string trouble;
   try {
     for (const StorageEntry* storage : match.reset) reset(*storage);
@@ -133,7 +133,7 @@ void fill(const SafetensorsFile& file, const Match& match, std::span<const Stora
       const auto entry = file.tensors().find(std::string(tensor));
       file.read(entry->second, {storage->data, storage->type.bytes()});
     }
-    if (!file.changed()) return;
+    if (!file.has_changed()) return;
     trouble =
         fmt::format("{}: cannot be loaded: another process wrote to it meanwhile", file.file());
   } catch (const RunError& error) {
@@ -173,7 +173,7 @@ std::vector<std::string> load_checkpoint(const std::string& file,
                                          const CheckpointInfo& expected) {
   const SafetensorsFile opened(file);
   const CheckpointRecord recorded = read_metadata(opened);
-  const ByPath by_path = tensors_by_path(storages);
+  const StoragesByPath by_path = tensors_by_path(storages);
   KeptTensors kept{file, "file", {}};
   for (const auto& [name, entry] : opened.tensors()) kept.tensors.emplace(name, entry.type);
   Match matched = match(kept, by_path);

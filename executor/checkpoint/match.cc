@@ -21,14 +21,14 @@ std::string difference(const KeptTensors& kept, const StorageEntry& storage, con
 }
 
 /// "h[1, 64]" beside a state "h": as a graph that was compiled with others has it.
-bool is_state_elsewhere(std::string_view name, const ByPath& storages) {
+bool is_state_elsewhere(std::string_view name, const StoragesByPath& storages) {
   if (!name.ends_with(']')) return false;
   const auto found = storages.find(name.substr(0, name.rfind('[')));
   return found != storages.end() && found->second->kind == StorageKind::state;
 }
 
 /// The parameter that "average/NAME/PATH" is the average of.
-std::string_view averaged(std::string_view path) {
+std::string_view averaged_parameter(std::string_view path) {
   return path.substr(path.find('/', kAverages.size()) + 1);
 }
 
@@ -46,8 +46,8 @@ std::string plural(std::size_t count, std::string_view what) {
 
 }  // namespace
 
-ByPath tensors_by_path(std::span<const StorageEntry> storages) {
-  ByPath by_path;
+StoragesByPath tensors_by_path(std::span<const StorageEntry> storages) {
+  StoragesByPath by_path;
   for (const StorageEntry& storage : storages) {
     if (!is_seed(storage)) by_path.emplace(storage.path, &storage);
   }
@@ -62,7 +62,7 @@ void reset(const StorageEntry& storage) {
   if (storage.reset) storage.reset(storage.data);
 }
 
-Match match(const KeptTensors& kept, const ByPath& storages) {
+Match match(const KeptTensors& kept, const StoragesByPath& storages) {
   Match result;
   std::vector<std::string> problems;
   std::size_t moments = 0, fresh_moments = 0, ignored_moments = 0, ignored_states = 0;
@@ -75,7 +75,7 @@ Match match(const KeptTensors& kept, const ByPath& storages) {
     if (type != nullptr && *type == storage->type) {
       result.read.push_back({storage, path});
     } else if (storage->kind == StorageKind::average) {
-      const auto parameter = kept.tensors.find(averaged(path));
+      const auto parameter = kept.tensors.find(averaged_parameter(path));
       ++fresh_averages;
       if (parameter != kept.tensors.end() && parameter->second == storage->type) {
         result.read.push_back({storage, parameter->first});

@@ -11,10 +11,10 @@
 
 namespace metronome::executor::checkpoint {
 
-using ByPath = std::map<std::string_view, const StorageEntry*>;
+using StoragesByPath = std::map<std::string_view, const StorageEntry*>;
 
 /// All but the seed, which is kept beside the tensors.
-ByPath tensors_by_path(std::span<const StorageEntry> storages);
+StoragesByPath tensors_by_path(std::span<const StorageEntry> storages);
 bool is_seed(const StorageEntry& storage);
 
 /// To its initial value, where it has one.
@@ -40,7 +40,7 @@ struct Match {
 };
 
 /// Throws RunError where what was kept is of another model.
-Match match(const KeptTensors& kept, const ByPath& storages);
+Match match(const KeptTensors& kept, const StoragesByPath& storages);
 
 /// The seed and the kernel choices of what was kept: the seed becomes the storages', and `notices`
 /// gains what differs from `expected`.

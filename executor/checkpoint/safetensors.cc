@@ -6,8 +6,8 @@
 // name. It lays them end to end, pads the header with spaces, and writes all through an
 // `AtomicFile`. A `SafetensorsFile` opens the file once and refuses a length that cannot be; known
 // signatures then say what the file is instead. It parses the header (safetensors_header.cc), and
-// reads tensors from the open descriptor, as a whole or in pieces. `changed` compares the file's
-// size and time with those of the beginning.
+// reads tensors from the open descriptor, as a whole or in pieces. `has_changed` compares the
+// file's size and time with those of the beginning.
 #include "executor/checkpoint/safetensors.h"
 
 #include <fcntl.h>
@@ -213,7 +213,7 @@ void SafetensorsFile::stream(const Entry& tensor,
   }
 }
 
-bool SafetensorsFile::changed() const {
+bool SafetensorsFile::has_changed() const {
   struct ::stat status = {};
   return ::fstat(descriptor_.get(), &status) != 0 ||
          static_cast<std::uint64_t>(status.st_size) != size_ || modified_ns(status) != modified_ns_;

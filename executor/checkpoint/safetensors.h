@@ -67,7 +67,7 @@ class SafetensorsFile {
   void stream(const Entry& tensor,
               const std::function<void(std::span<const std::byte>)>& consume) const;
   /// Whether someone has written to the file since it was opened.
-  bool changed() const;
+  bool has_changed() const;
 
  private:
   void read_at(std::uint64_t offset, std::span<std::byte> into) const;

@@ -207,7 +207,7 @@ void require_backend(const Backend& backend, std::span<const GraphInModes> parts
                   parts[0].graph->name(), backend.name()));
 }
 
-CompileOptions usable(CompileOptions options, const Backend& backend) {
+CompileOptions complete_options(CompileOptions options, const Backend& backend) {
   if (!backend.kernels().run()) options.tune = Tune::off;
   if (options.tuning_file.empty()) options.tuning_file = TuningFile::default_path();
   if (options.tune != Tune::off) options.tuning_file = TuningFile::usable(options.tuning_file);

@@ -28,6 +28,6 @@ std::vector<const ir::Graph*> graphs_of(std::span<const GraphInModes> parts);
 void require_backend(const Backend& backend, std::span<const GraphInModes> parts,
                      const CompileOptions& options);
 /// The options with a tuning file that can be used, and timing only where kernels run.
-CompileOptions usable(CompileOptions options, const Backend& backend);
+CompileOptions complete_options(CompileOptions options, const Backend& backend);
 
 }  // namespace metronome::executor::compile

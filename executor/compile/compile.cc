@@ -134,9 +134,9 @@ std::size_t gradient_bytes(const ir::Graph& graph) {
 
 /// The plan of one mode: of those with the numbers of batches that the back end asks for, the one
 /// that it keeps.
-ReportedPlan best_plan(const PlanInput& declared, Mode mode,
-                       std::span<const std::string> recomputed, const Backend& backend,
-                       const CompileOptions& options, const Report& report) {
+ReportedPlan choose_plan(const PlanInput& declared, Mode mode,
+                         std::span<const std::string> recomputed, const Backend& backend,
+                         const CompileOptions& options, const Report& report) {
   std::vector<ReportedPlan> made;
   std::vector<std::size_t> arenas;
   Settings settings = settings_for(declared, settings_of(backend, mode), options);
@@ -173,7 +173,7 @@ Plan plan_within_budget(const PlanInput& declared, Mode mode, const Backend& bac
                         const CompileOptions& options, Report& report) {
   const std::span<const std::string> paths = options.recompute;
   const auto with = [&](std::size_t count) {
-    return best_plan(declared, mode, paths.first(count), backend, options, report);
+    return choose_plan(declared, mode, paths.first(count), backend, options, report);
   };
   const auto fits = [&](const ReportedPlan& made) {
     return !options.memory_budget || made.plan.memory.arena_bytes <= *options.memory_budget;
@@ -253,7 +253,7 @@ Executable make_executable(std::span<const Graph* const> users, std::span<const 
   const std::unique_ptr<Backend> backend = target.open(target, options, name);
   require_backend(*backend, parts, options);
   require_memory(name, needs, free_memory_of_process());
-  options = usable(std::move(options), *backend);
+  options = complete_options(std::move(options), *backend);
   Report report = begin_report(name, *backend, options);
   // Kernels are timed below: already as they will run.
   std::shared_ptr<SpinLimiter> spin_limiter = limit_spinning(options.threads);
@@ -298,13 +298,13 @@ Executable compile(std::span<const GraphFor> graphs, Target target, CompileOptio
   std::vector<const Graph*> users;
   for (const GraphFor& part : graphs) users.push_back(part.graph);
   const std::vector<ir::Graph> own = compile::join_ranks(parts, options);
-  compile::take_own_device(target, options);
+  compile::take_local_device(target, options);
   if (options.threads == 0) options.threads = at::get_num_threads();
   Needs needs = compile::declared_needs(compile::graphs_of(parts));
   try {
     return compile::make_executable(users, parts, target, options, needs);
   } catch (const std::bad_alloc&) {
-    refuse_for_room(own[0].name(), needs);
+    refuse_for_memory(own[0].name(), needs);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 /// A state that graphs declare with several shapes, as one that samples at batch 1 does, gets
 /// memory for each: where its shape is not that of the first graph that has it, its path becomes
 /// "h[1, 64]".
-void name_own_states(std::span<ir::Graph> graphs) {
+void name_states_by_shape(std::span<ir::Graph> graphs) {
   std::map<std::string, Shape> known;  // by path, as the first graph has it
   for (ir::Graph& graph : graphs) {
     for (std::size_t i = 0; i < graph.storages().size(); ++i) {
@@ -44,12 +44,12 @@ std::vector<ir::Graph> join_ranks(std::vector<GraphInModes>& declared, CompileOp
   for (const GraphInModes& part : declared) {
     own.push_back(options.world ? options.world->join(*part.graph) : *part.graph);
   }
-  name_own_states(own);
+  name_states_by_shape(own);
   for (std::size_t i = 0; i < own.size(); ++i) declared[i].graph = &own[i];
   return own;
 }
 
-void take_own_device(Target& target, const CompileOptions& options) {
+void take_local_device(Target& target, const CompileOptions& options) {
   const bool on_device = target.device.kind == Device::Kind::cuda;
   if (on_device && options.world && !target.cuda.device) {
     target.device.index = options.world->local_rank();

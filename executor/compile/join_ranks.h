@@ -18,7 +18,7 @@ namespace metronome::executor::compile {
 std::vector<ir::Graph> join_ranks(std::vector<GraphInModes>& declared, CompileOptions& options);
 
 /// Gives each of several ranks a device of its own, if no device is named.
-void take_own_device(Target& target, const CompileOptions& options);
+void take_local_device(Target& target, const CompileOptions& options);
 
 /// How gradients become means over the ranks, for the graph that says how all train. A loss may
 /// reach some of the parameters alone.

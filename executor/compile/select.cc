@@ -98,7 +98,7 @@ class KernelChooser {
     const bool measures = tune_ == Tune::measure;
     const std::string key = fmt::format("{} | {}{}", machine_, what, own_names(candidates));
     const auto kept = file_ ? file_->find(key, measures) : std::nullopt;
-    const std::size_t preferred = index_of(kernels_.preferred(), &Candidate::maker);
+    const std::size_t preferred = index_of(kernels_.preferred_maker(), &Candidate::maker);
     const std::size_t of_file =
         index_of(kept, [](const Candidate& candidate) { return name_of(candidate); });
     if (preferred < candidates.size()) return {preferred, "asked for"};
@@ -112,12 +112,12 @@ class KernelChooser {
     const LoadWatch watch;
     const Kernels::FastestCandidate fastest = kernels_.fastest(node, inputs, candidates);
     // On a device the host's cores say nothing of a kernel.
-    const bool loaded = fastest.by == TimedBy::host_clock &&
+    const bool loaded = fastest.by == TimingMethod::host_clock &&
                         timed_under_load(watch, fastest.steady, report_.timed_under_load);
     file_->add(key, name_of(candidates[fastest.index]), loaded);
-    const std::string_view how = loaded                            ? "timed under load"
-                                 : fastest.by == TimedBy::launches ? "timed by launches"
-                                                                   : "timed";
+    const std::string_view how = loaded                                 ? "timed under load"
+                                 : fastest.by == TimingMethod::launches ? "timed by launches"
+                                                                        : "timed";
     return {fastest.index, how, fastest.of_each};
   }
 

@@ -108,7 +108,7 @@ KernelSeconds time_kernels(const Kernels& kernels, const ir::Graph& graph, doubl
         kernels.fastest(node, inputs, kernels.candidates(node, inputs));
     all.push_back({node.op.get(), inputs, fastest.seconds});
     sum.seconds += fastest.seconds;
-    sum.on_host = sum.on_host && fastest.by == TimedBy::host_clock;
+    sum.on_host = sum.on_host && fastest.by == TimingMethod::host_clock;
     sum.steady = sum.steady && fastest.steady;
   }
   return sum;

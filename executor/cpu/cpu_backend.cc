@@ -94,7 +94,7 @@ class StepwiseBackend final : public CpuBackend {
       if (!has_kernel(plan.graph, node)) continue;
       bytes += plan.scratch_bytes[i];
       for (std::size_t k = 0; k < node.types.size(); ++k) {
-        if (plan.memory.places[i][k].in != plan::Place::In::none) bytes += node.types[k].bytes();
+        if (plan.memory.places[i][k].in != plan::Place::Kind::none) bytes += node.types[k].bytes();
       }
     }
     return bytes;

@@ -188,7 +188,7 @@ class Race {
       throw RunError(fmt::format(
           "{}: all its kernels fail where they are timed; the warnings say why", describe(node_)));
     }
-    return {*winner, TimedBy::host_clock, of_each[*winner], of_each,
+    return {*winner, TimingMethod::host_clock, of_each[*winner], of_each,
             std::ranges::all_of(runners_, is_steady)};
   }
 
@@ -224,7 +224,7 @@ class CpuKernels final : public Kernels {
     return Race(table_, node, work).run();
   }
   bool run() const override { return options_.run; }
-  std::optional<Maker> preferred() const override { return options_.preferred; }
+  std::optional<Maker> preferred_maker() const override { return options_.preferred; }
   std::optional<FreeMemory> free_memory() const override { return options_.free_memory; }
 
  private:

@@ -77,7 +77,7 @@ class CpuPlanReplay {
           guard.present() ? reinterpret_cast<const bool*>(address(guard)) : nullptr;
       // Views run no kernel: such a value is made in place.
       const bool writes = std::ranges::any_of(plan_.memory.places[node], [](const plan::Place& p) {
-        return p.in == plan::Place::In::storage;
+        return p.in == plan::Place::Kind::storage;
       });
       if (writes) first_write_ = std::min(first_write_, steps_.size());
       add(kernel_of(plan_.graph, plan_.graph.nodes()[node]),
@@ -150,7 +150,8 @@ class CpuPlanReplay {
   BlockPlace readable(std::size_t index) const {
     const ValueId value = plan_.graph.readables()[index].value;
     const plan::Place& place = plan_.memory.places[value.node][value.output];
-    if (place.in != plan::Place::In::readable) throw InternalError("a readable value in the arena");
+    if (place.in != plan::Place::Kind::readable)
+      throw InternalError("a readable value in the arena");
     return {&readable_blocks_[place.index], place.offset};
   }
 
@@ -222,7 +223,7 @@ class CpuPlanReplay {
       std::vector<std::pair<std::size_t, std::size_t>> held;
       for (const ValueId id : live) {
         const plan::Place& place = plan_.memory.places[id.node][id.output];
-        if (place.in == plan::Place::In::arena)
+        if (place.in == plan::Place::Kind::arena)
           held.push_back({place.offset, place.offset + graph.type(id).bytes()});
       }
       std::sort(held.begin(), held.end());

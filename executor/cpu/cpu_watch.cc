@@ -17,11 +17,13 @@ struct CpuWatch::State {
   };
 
   std::vector<std::vector<int>> makers;  // [node]
-  std::vector<NonFinite> met;            // [node]
-  std::vector<NonFinite> held;           // [source]
+  std::vector<NonFiniteKinds> met;       // [node]
+  std::vector<NonFiniteKinds> held;      // [source]
   std::vector<std::pair<int, Source>> sources;
 
-  static bool has(const NonFinite& found, int k) { return k == 0 ? found.nan : found.infinity; }
+  static bool has(const NonFiniteKinds& found, int k) {
+    return k == 0 ? found.nan : found.infinity;
+  }
 };
 
 CpuWatch::CpuWatch(const Plan& plan, const Memory& memory, const Locator& locate, FaultSlot& faults,
@@ -53,7 +55,7 @@ CpuWatch::CpuWatch(const Plan& plan, const Memory& memory, const Locator& locate
 
 CpuKernel CpuWatch::begin() const {
   return CpuKernel([state = state_] {
-    std::fill(state->met.begin(), state->met.end(), NonFinite{});
+    std::fill(state->met.begin(), state->met.end(), NonFiniteKinds{});
     for (const auto& [source, tensor] : state->sources) {
       state->held[source] = non_finite_in(tensor.data, tensor.type);
     }
@@ -72,12 +74,12 @@ CpuKernel CpuWatch::after(std::int32_t index) const {
   CpuFault fault = fault_;
   fault.place = fault_place(base_ + index, FaultKind::number);
   return CpuKernel([state = state_, made, index, fault] {
-    NonFinite found;
+    NonFiniteKinds found;
     for (const State::Source& tensor : made) {
-      const NonFinite here = non_finite_in(tensor.data, tensor.type);
+      const NonFiniteKinds here = non_finite_in(tensor.data, tensor.type);
       found = {found.nan || here.nan, found.infinity || here.infinity};
     }
-    if (found == NonFinite{}) return;
+    if (found == NonFiniteKinds{}) return;
     state->met[index] = found;
     const std::vector<int>& makers = state->makers[index];
     const int value = blame::of(

@@ -30,7 +30,7 @@ class PlanWalk {
       if (!has_kernel(graph, node)) continue;
       for (std::size_t k = 0; k < node.types.size(); ++k) {
         // A saved output that nothing reads is absent here too: the kernel takes the same path.
-        const bool absent = plan_.memory.places[i][k].in == plan::Place::In::none;
+        const bool absent = plan_.memory.places[i][k].in == plan::Place::Kind::none;
         values_[i].push_back(absent ? Block() : Block(node.types[k].bytes()));
       }
     }

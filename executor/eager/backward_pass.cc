@@ -76,8 +76,8 @@ at::Tensor BackwardPass::gradient_of(ValueId id) const {
 
 std::optional<std::string> BackwardPass::find_fault() const {
   for (const ParameterLeaf& leaf : leaves_) {
-    const NonFinite found = non_finite_in(leaf.tensor.grad());
-    if (found == NonFinite{}) continue;
+    const NonFiniteKinds found = non_finite_in(leaf.tensor.grad());
+    if (found == NonFiniteKinds{}) continue;
     const Storage& storage = graph_.graph().storage(leaf.parameter);
     return fmt::format("gradient of \"{}\" ({}): {}", storage.path, to_string(storage.line),
                        found.nan ? "made a NaN" : "made an infinity");

@@ -49,7 +49,7 @@ class Eager final : public Engine {
     if (!fault_) fault_ = plans_[plan.index]->fault();
     ++steps_;
   }
-  bool faulted() const override { return fault_.has_value(); }
+  bool has_fault() const override { return fault_.has_value(); }
   std::optional<std::string> fault() const override { return fault_; }
   Tensor readable(PlanId plan, std::size_t index) const override {
     return from_torch(plans_[plan.index]->readable(index).cpu());

@@ -16,7 +16,7 @@
 namespace metronome::executor::eager {
 namespace {
 
-bool has(const NonFinite& found, int k) { return k == 0 ? found.nan : found.infinity; }
+bool has(const NonFiniteKinds& found, int k) { return k == 0 ? found.nan : found.infinity; }
 
 }  // namespace
 
@@ -36,7 +36,7 @@ std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs)
   return describe(node, *lookup, all.min().item<std::int64_t>());
 }
 
-NonFinite non_finite_in(const at::Tensor& tensor) {
+NonFiniteKinds non_finite_in(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_floating_point()) return {};
   const at::Tensor values = tensor.detach();
   if (at::isfinite(values).all().item<bool>()) return {};
@@ -53,7 +53,7 @@ EagerWatch::EagerWatch(const ir::Graph& graph, const Memory& memory)
 }
 
 void EagerWatch::begin(const Tensors& inputs, const Tensors& storages) {
-  std::fill(met_.begin(), met_.end(), NonFinite{});
+  std::fill(met_.begin(), met_.end(), NonFiniteKinds{});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     held_[source_of_input(i)] = non_finite_in(inputs[i]);
   }
@@ -64,12 +64,12 @@ void EagerWatch::begin(const Tensors& inputs, const Tensors& storages) {
 
 std::optional<std::string> EagerWatch::look(std::int32_t node, const Tensors& made) {
   if (!makes_numbers(graph_, node)) return std::nullopt;
-  NonFinite& met = met_[node];
+  NonFiniteKinds& met = met_[node];
   for (const at::Tensor& tensor : made) {
-    const NonFinite here = non_finite_in(tensor);
+    const NonFiniteKinds here = non_finite_in(tensor);
     met = {met.nan || here.nan, met.infinity || here.infinity};
   }
-  if (met == NonFinite{}) return std::nullopt;
+  if (met == NonFiniteKinds{}) return std::nullopt;
   const int value = blame::of(
       met.nan, makers_[node].data(), static_cast<int>(makers_[node].size()),
       [&](int maker, int k) { return has(met_[maker], k); },

@@ -19,7 +19,7 @@ namespace metronome::executor::eager {
 std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs);
 
 /// Tells whether a tensor holds a NaN or an infinity; neither if it is undefined or not floating.
-NonFinite non_finite_in(const at::Tensor& tensor);
+NonFiniteKinds non_finite_in(const at::Tensor& tensor);
 
 /// Numbers that are not finite, while a declared graph runs node by node.
 class EagerWatch {
@@ -35,8 +35,8 @@ class EagerWatch {
   const ir::Graph& graph_;
   const Memory& memory_;
   std::vector<std::vector<int>> makers_;  // [node]
-  std::vector<NonFinite> met_;            // [node]
-  std::vector<NonFinite> held_;           // [source]
+  std::vector<NonFiniteKinds> met_;       // [node]
+  std::vector<NonFiniteKinds> held_;      // [source]
 };
 
 }  // namespace metronome::executor::eager

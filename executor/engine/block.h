@@ -20,12 +20,12 @@ class Block {
   Block(Block&&) noexcept = default;
   Block& operator=(Block&&) noexcept = default;
   explicit Block(std::size_t bytes) : Block(unset(bytes)) {
-    std::memset(data(), 0, rounded(bytes, kAlignment));
+    std::memset(data(), 0, round_up(bytes, kAlignment));
   }
   /// A block that is not zeroed: whoever takes it writes all of it.
   static Block unset(std::size_t bytes) {
     const bool large = bytes >= kLarge;
-    const std::size_t size = rounded(bytes, large ? kHugePage : kAlignment);
+    const std::size_t size = round_up(bytes, large ? kHugePage : kAlignment);
     void* taken = std::aligned_alloc(large ? kHugePage : kAlignment, size);
     if (taken == nullptr) throw std::bad_alloc();
     // They are ordinary pages where the system has no others.
@@ -54,7 +54,7 @@ class Block {
   static constexpr std::size_t kLarge = 4 * kHugePage;
 
   /// aligned_alloc wants a multiple of the alignment; an empty value still needs an address.
-  static std::size_t rounded(std::size_t bytes, std::size_t alignment) {
+  static std::size_t round_up(std::size_t bytes, std::size_t alignment) {
     const std::size_t up = (bytes + alignment) / alignment * alignment;
     if (up < bytes) throw std::bad_alloc();
     return up;

@@ -101,7 +101,7 @@ class Engine {
   /// Waits for every step that was begun.
   virtual void settle() const {}
   /// Whether a fault has come to the host; waits for nothing and allocates nothing.
-  virtual bool faulted() const { return false; }
+  virtual bool has_fault() const { return false; }
   /// `Executable::fault`, of what has come to the host.
   virtual std::optional<std::string> fault() const { return std::nullopt; }
 };

@@ -68,7 +68,7 @@ class Makers {
   }
 
   static std::vector<int> constant(const Node& node) {
-    NonFinite holds;
+    NonFiniteKinds holds;
     if (const Fill* fill = node.op->as<Fill>()) {
       const double number = with_element(node.types[0].element, [&](auto element) {
         return static_cast<double>(static_cast<decltype(element)>(fill->number));
@@ -93,10 +93,10 @@ class Makers {
 /// into the sign's place, which all other bits are cleared for. Blocks of a constant size let the
 /// compiler take vectors.
 template <class Bits, Bits kExponent, Bits kLowest>
-NonFinite examine(const std::byte* data, std::int64_t count) {
+NonFiniteKinds examine(const std::byte* data, std::int64_t count) {
   constexpr std::int64_t kBlock = 64;
   constexpr Bits kSign = kExponent + kLowest;
-  NonFinite found;
+  NonFiniteKinds found;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     Bits block[kBlock] = {};
     const auto here = static_cast<std::size_t>(std::min(kBlock, count - begin));
@@ -198,7 +198,7 @@ std::vector<int> makers_of(const ir::Graph& graph, ValueId value, const Memory& 
   return Makers(graph, memory).of(value);
 }
 
-NonFinite non_finite_in(const void* data, const Type& type) {
+NonFiniteKinds non_finite_in(const void* data, const Type& type) {
   const auto* bytes = static_cast<const std::byte*>(data);
   if (type.element == f32) {
     return examine<std::uint32_t, 0x7F800000u, 0x00800000u>(bytes, type.numel());

@@ -65,12 +65,12 @@ bool makes_numbers(const ir::Graph& graph, std::int32_t node);
 std::vector<int> makers_of(const ir::Graph& graph, ValueId value, const Memory& memory);
 
 /// Tells whether a tensor holds a NaN, and whether an infinity.
-struct NonFinite {
+struct NonFiniteKinds {
   bool nan = false;
   bool infinity = false;
-  bool operator==(const NonFinite&) const = default;
+  bool operator==(const NonFiniteKinds&) const = default;
 };
 /// Looks through host memory; finds nothing for types that are not floating.
-NonFinite non_finite_in(const void* data, const Type& type);
+NonFiniteKinds non_finite_in(const void* data, const Type& type);
 
 }  // namespace metronome::executor

@@ -27,7 +27,7 @@ class Kernels {
                                             std::span<const Type> inputs) const = 0;
   struct FastestCandidate {
     std::size_t index = 0;
-    TimedBy by = TimedBy::host_clock;  ///< all of them alike
+    TimingMethod by = TimingMethod::host_clock;  ///< all of them alike
     double seconds = 0;
     std::vector<double> of_each = {};  ///< [candidate] seconds; 0 of one that fails
     /// The two shortest runs of each candidate that might win differ by less than a quarter: what
@@ -42,7 +42,7 @@ class Kernels {
   /// decides.
   virtual bool run() const { return true; }
   /// Whose kernels run wherever they can, neither timed nor looked up; absent: nobody's.
-  virtual std::optional<Maker> preferred() const { return std::nullopt; }
+  virtual std::optional<Maker> preferred_maker() const { return std::nullopt; }
   /// The part of the host's memory that values, and candidates that are timed, may take; absent:
   /// they lie elsewhere, or the system does not tell.
   virtual std::optional<FreeMemory> free_memory() const { return std::nullopt; }

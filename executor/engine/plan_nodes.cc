@@ -100,7 +100,9 @@ KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assign
           .bytes = 2.0 * static_cast<double>(storage.stored_type().bytes())};
 }
 
-KernelTime kernel_of(std::string own_work) { return {.kernel = own_work, .op = own_work}; }
+KernelTime kernel_of(std::string executor_work) {
+  return {.kernel = executor_work, .op = executor_work};
+}
 
 ValueId guard_of(const Plan& plan, std::int32_t index) {
   const Node& node = plan.graph.nodes()[index];
@@ -109,7 +111,7 @@ ValueId guard_of(const Plan& plan, std::int32_t index) {
     if (guard < 0) continue;
     const ValueId under = node.inputs[right.input];
     const plan::Place& place = plan.memory.places[index][right.output];
-    if (place.in != plan::Place::In::none &&
+    if (place.in != plan::Place::Kind::none &&
         place == plan.memory.places[under.node][under.output]) {
       return node.inputs[guard];
     }

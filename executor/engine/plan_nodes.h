@@ -27,7 +27,7 @@ std::string describe(const Node& node, std::span<const Type> inputs);
 KernelTime kernel_of(const ir::Graph& graph, const Node& node);
 /// The entry in profiles of a copy of an assigned value, and of the executor's own work.
 KernelTime kernel_of_assignment(const ir::Graph& graph, const Assignment& assignment);
-KernelTime kernel_of(std::string own_work);
+KernelTime kernel_of(std::string executor_work);
 
 /// The guard under which a node must run, with values where the plan puts them: its own, or a
 /// stronger one if the node has nothing to do without that. Absent: always.

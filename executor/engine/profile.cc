@@ -97,9 +97,9 @@ std::string table(const std::string& heading, const std::vector<ProfilePart>& pa
 /// "the host's clock"; "copies in a graph (40), launches (2)" where kernels were timed in several
 /// ways.
 std::string ways_of(const Profile& profile) {
-  std::vector<std::pair<TimedBy, int>> ways;
+  std::vector<std::pair<TimingMethod, int>> ways;
   for (const KernelTime& kernel : profile.kernels) {
-    const auto found = std::ranges::find(ways, kernel.by, &std::pair<TimedBy, int>::first);
+    const auto found = std::ranges::find(ways, kernel.by, &std::pair<TimingMethod, int>::first);
     if (found == ways.end()) {
       ways.emplace_back(kernel.by, 1);
     } else {

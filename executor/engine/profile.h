@@ -39,7 +39,7 @@ struct KernelTime {
   double runs = 1;   ///< a step: what data decide may run in some steps only
   double bytes = 0;  ///< a run: of its operands and its results, each once
   double flops = 0;  ///< a run, as `Op::flops` counts them
-  TimedBy by = TimedBy::host_clock;
+  TimingMethod by = TimingMethod::host_clock;
 
   bool operator==(const KernelTime&) const = default;
 };

@@ -28,7 +28,7 @@ class RunnerEngine : public Engine {
   Tensor readable(PlanId plan, std::size_t index) const override {
     return tensor_in(of(plan).readable(index), of(plan).readable_type(index));
   }
-  bool faulted() const override { return faults_.any(); }
+  bool has_fault() const override { return faults_.any(); }
   std::optional<std::string> fault() const override {
     const auto found = faults_.fault();
     if (!found) return std::nullopt;

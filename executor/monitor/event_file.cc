@@ -53,15 +53,15 @@ std::string event(double seconds, std::int64_t step) {
   return event;
 }
 
-std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8; }
+std::uint32_t mask_crc(std::uint32_t crc) { return std::rotr(crc, 15) + 0xA282EAD8; }
 
 /// The length and the data, each with its checksum.
 std::string record(std::string_view data) {
   std::string whole;
   append(whole, static_cast<std::uint64_t>(data.size()));
-  append(whole, masked(crc32c(whole)));
+  append(whole, mask_crc(crc32c(whole)));
   whole += data;
-  append(whole, masked(crc32c(data)));
+  append(whole, mask_crc(crc32c(data)));
   return whole;
 }
 

@@ -83,7 +83,7 @@ WatchServer::WatchServer(const std::string& address, int port, const Points& poi
       [this](const httplib::Request& request, httplib::Response& response) {
         using Outcome = httplib::Server::HandlerResponse;
         const std::string host = request.get_header_value("Host");
-        if (is_own_name(host)) return Outcome::Unhandled;
+        if (is_name_of_server(host)) return Outcome::Unhandled;
         response.status = 403;
         response.set_content(fmt::format("This page is {}, and not of \"{}\".\n", url_, host),
                              "text/plain; charset=utf-8");
@@ -118,7 +118,7 @@ WatchServer::~WatchServer() {
   thread_.join();
 }
 
-bool WatchServer::is_own_name(std::string host) const {
+bool WatchServer::is_name_of_server(std::string host) const {
   const std::size_t port = host.rfind(':');
   if (port != std::string::npos && host.find(']', port) == std::string::npos) host.resize(port);
   host = lower(host);

@@ -42,7 +42,7 @@ class WatchServer {
   const std::string& url() const { return url_; }
 
  private:
-  bool is_own_name(std::string host) const;
+  bool is_name_of_server(std::string host) const;
   void serve_events(httplib::Response& response);
 
   const Points& points_;

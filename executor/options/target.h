@@ -119,10 +119,10 @@ struct CompileOptions {
 struct Target {
   /// Opens the back end for one graph, which messages name. Throws RunError if the machine
   /// lacks what the target asks for. `options.threads` is one or more.
-  using Open = std::unique_ptr<executor::Backend> (*)(const Target& target,
-                                                      const CompileOptions& options,
-                                                      const std::string& graph);
-  Open open = nullptr;
+  using Opener = std::unique_ptr<executor::Backend> (*)(const Target& target,
+                                                        const CompileOptions& options,
+                                                        const std::string& graph);
+  Opener open = nullptr;
   Device device = {};
   CudaOptions cuda = {};
   /// For eager: inputs of four dimensions are laid out as libtorch's channels_last, which its

@@ -29,8 +29,8 @@ T enumerator_named(std::string_view name, std::span<const T> all, std::string_vi
 
 constexpr Mode kModesOfPlans[] = {Mode::train, Mode::evaluate, Mode::advance};
 constexpr Phase kPhases[] = {Phase::forward, Phase::backward, Phase::update, Phase::executor};
-constexpr TimedBy kClocks[] = {TimedBy::host_clock, TimedBy::launches, TimedBy::copies,
-                               TimedBy::records};
+constexpr TimingMethod kClocks[] = {TimingMethod::host_clock, TimingMethod::launches,
+                                    TimingMethod::copies, TimingMethod::records};
 
 }  // namespace
 
@@ -42,9 +42,9 @@ void to_json(Json& json, Phase phase) { json = name_of(phase); }
 void from_json(const Json& json, Phase& phase) {
   phase = enumerator_named<Phase>(json.get<std::string>(), kPhases, "part of a step");
 }
-void to_json(Json& json, TimedBy by) { json = name_of(by); }
-void from_json(const Json& json, TimedBy& by) {
-  by = enumerator_named<TimedBy>(json.get<std::string>(), kClocks, "clock");
+void to_json(Json& json, TimingMethod by) { json = name_of(by); }
+void from_json(const Json& json, TimingMethod& by) {
+  by = enumerator_named<TimingMethod>(json.get<std::string>(), kClocks, "clock");
 }
 void to_json(Json& json, const RecordedId& id) { json = Json::array({id.node, id.output}); }
 void from_json(const Json& json, RecordedId& id) {

@@ -72,21 +72,21 @@ class PlanRecorder {
     value.offset = place.offset;
     value.is_view = view_of(graph_, id).has_value();
     switch (place.in) {
-      case plan::Place::In::none:
+      case plan::Place::Kind::none:
         value.in = "none";
         break;
-      case plan::Place::In::arena:
+      case plan::Place::Kind::arena:
         value.in = "arena";
         break;
-      case plan::Place::In::input:
+      case plan::Place::Kind::input:
         value.in = "input";
         value.of = graph_.nodes()[place.index].op->as<Input>()->input;
         break;
-      case plan::Place::In::storage:
+      case plan::Place::Kind::storage:
         value.in = "storage";
         value.of = graph_.storages()[place.index].path;
         break;
-      case plan::Place::In::readable:
+      case plan::Place::Kind::readable:
         value.in = "readable";
         value.of = graph_.readables()[place.index].name;
         break;

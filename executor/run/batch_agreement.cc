@@ -42,9 +42,9 @@ struct DifferingSide {
 };
 
 /// Two graphs. If both train, they are one model in two shapes; if not, what they share must agree.
-class Pair {
+class GraphPair {
  public:
-  Pair(std::span<const GraphInModes> graphs, std::size_t a, std::size_t b)
+  GraphPair(std::span<const GraphInModes> graphs, std::size_t a, std::size_t b)
       : a_(*graphs[a].graph),
         b_(*graphs[b].graph),
         index_a_(a),
@@ -81,26 +81,26 @@ class Pair {
   }
 
   /// Each name that both graphs have has an equal text; where both train, they have equal names.
-  /// `Item` has a name and a Side.
-  struct Item {
+  /// `NamedSide` has a name and a Side.
+  struct NamedSide {
     std::string name;
     DifferingSide side;
   };
-  using Items = std::vector<Item>;
+  using Items = std::vector<NamedSide>;
   void compare(const char* kind, const Items& ours, const Items& theirs,
                const std::string& requires_) const {
     const auto find = [](const Items& items, const std::string& name) {
-      return std::ranges::find(items, name, &Item::name);
+      return std::ranges::find(items, name, &NamedSide::name);
     };
     const auto none = [&](const std::string& name) {
       return DifferingSide{fmt::format("no {} \"{}\"", kind, name), {}};
     };
-    for (const Item& a : ours) {
+    for (const NamedSide& a : ours) {
       const auto b = find(theirs, a.name);
       if (b == theirs.end() && both_train_) refuse(a.side, none(a.name), requires_);
       if (b != theirs.end() && a.side.text != b->side.text) refuse(a.side, b->side, requires_);
     }
-    for (const Item& b : theirs) {
+    for (const NamedSide& b : theirs) {
       if (both_train_ && find(ours, b.name) == ours.end()) {
         refuse(none(b.name), b.side, requires_);
       }
@@ -140,7 +140,7 @@ class Pair {
   Items storages(const ir::Graph& graph, const ir::Graph& other) const {
     Items items;
     for (const Storage& s : graph.storages()) {
-      if (!both_train_ && is_own_state(s, other)) continue;
+      if (!both_train_ && is_state_of_one_graph(s, other)) continue;
       std::string text = fmt::format("{} \"{}\" {} = {}", name_of(s.kind), s.path,
                                      to_string(s.type), to_string(s.init));
       if (both_train_) {
@@ -155,7 +155,7 @@ class Pair {
   }
   /// True for a state of another shape than in the other graph, which therefore has memory of its
   /// own.
-  static bool is_own_state(const Storage& s, const ir::Graph& other) {
+  static bool is_state_of_one_graph(const Storage& s, const ir::Graph& other) {
     const std::optional<StorageId> id = other.find_storage(s.path);
     if (!id || s.kind != StorageKind::state) return false;
     const Storage& theirs = other.storage(*id);
@@ -172,7 +172,7 @@ class Pair {
     compare("storage", storages(a_, b_), storages(b_, a_), wanted);
     for (const Storage& ours : a_.storages()) {  // numbers that the texts leave out
       const std::optional<StorageId> id = b_.find_storage(ours.path);
-      if (!id || is_own_state(ours, b_)) continue;
+      if (!id || is_state_of_one_graph(ours, b_)) continue;
       const Storage& theirs = b_.storage(*id);
       const auto [a, b] = std::ranges::mismatch(ours.init.values, theirs.init.values);
       if (a == ours.init.values.end()) continue;
@@ -249,7 +249,7 @@ bool GraphInModes::in(Mode mode) const { return std::ranges::find(modes, mode) !
 
 void check_agreement(std::span<const GraphInModes> graphs) {
   for (std::size_t k = 1; k < graphs.size(); ++k) {
-    for (std::size_t j = 0; j < k; ++j) Pair(graphs, j, k).check();
+    for (std::size_t j = 0; j < k; ++j) GraphPair(graphs, j, k).check();
   }
   check_trained(graphs);
 }

@@ -201,8 +201,8 @@ bool DeclaredGraphs::may_run(StepKind kind, const GraphChoice& choice, std::size
   return graphs_[k].plan(kind).present() && may_be(choice, k);
 }
 
-std::vector<std::size_t> DeclaredGraphs::compiled_to(StepKind kind,
-                                                     const GraphChoice& choice) const {
+std::vector<std::size_t> DeclaredGraphs::graphs_compiled_to(StepKind kind,
+                                                            const GraphChoice& choice) const {
   std::vector<std::size_t> graphs;
   for (std::size_t k = 0; k < graphs_.size(); ++k) {
     if (may_run(kind, choice, k)) graphs.push_back(k);

@@ -118,7 +118,7 @@ class DeclaredGraphs {
   /// True for a graph that has a plan of this kind, and may be the one chosen.
   bool may_run(StepKind kind, const GraphChoice& choice, std::size_t graph) const;
   /// All of these.
-  std::vector<std::size_t> compiled_to(StepKind kind, const GraphChoice& choice) const;
+  std::vector<std::size_t> graphs_compiled_to(StepKind kind, const GraphChoice& choice) const;
 
  private:
   DeclaredGraph keep_graph(const Graph& declared);

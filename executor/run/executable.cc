@@ -29,9 +29,9 @@ void offer(const Tensor& tensor, CallerTensor& as) {
   }
 }
 
-class FeedsOfTorch final : public executor::FeedViews {
+class TorchFeeds final : public executor::FeedViews {
  public:
-  explicit FeedsOfTorch(std::span<const Feed> feeds) : feeds_(feeds) {}
+  explicit TorchFeeds(std::span<const Feed> feeds) : feeds_(feeds) {}
   std::size_t size() const override { return feeds_.size(); }
   void show(std::size_t index, executor::FeedView& as) const override {
     const Feed& feed = feeds_[index];
@@ -52,7 +52,7 @@ Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
-Executable::Impl& Executable::own() const {
+Executable::Impl& Executable::require_impl() const {
   if (impl_ != nullptr) return *impl_;
   throw RunError(
       "this Executable was moved from and holds nothing; call the one that it was moved to");
@@ -62,116 +62,117 @@ void Executable::run(std::initializer_list<Feed> feeds, RunOptions options) {
   run(std::span(feeds.begin(), feeds.size()), std::move(options));
 }
 void Executable::run(std::span<const Feed> feeds, RunOptions options) {
-  own().step({Mode::train}, FeedsOfTorch(feeds), options.graph);
+  require_impl().step({Mode::train}, TorchFeeds(feeds), options.graph);
 }
 void Executable::evaluate(std::initializer_list<Feed> feeds, EvaluateOptions options) {
   evaluate(std::span(feeds.begin(), feeds.size()), std::move(options));
 }
 void Executable::evaluate(std::span<const Feed> feeds, EvaluateOptions options) {
   const Mode mode = options.states == States::advance ? Mode::advance : Mode::evaluate;
-  own().step({mode, own().declared.average_of(options.with)}, FeedsOfTorch(feeds), options.graph);
+  require_impl().step({mode, require_impl().declared.average_of(options.with)}, TorchFeeds(feeds),
+                      options.graph);
 }
 
 Profile Executable::profile(std::initializer_list<Feed> feeds, ProfileOptions options) {
   return profile(std::span(feeds.begin(), feeds.size()), std::move(options));
 }
 Profile Executable::profile(std::span<const Feed> feeds, ProfileOptions options) {
-  return own().profile({options.mode}, FeedsOfTorch(feeds), options.graph, options.steps);
+  return require_impl().profile({options.mode}, TorchFeeds(feeds), options.graph, options.steps);
 }
 
-void Executable::start_trace(int steps) { own().start_trace(steps); }
+void Executable::start_trace(int steps) { require_impl().start_trace(steps); }
 Trace Executable::trace() const {
-  if (!own().tracing) {
+  if (!require_impl().tracing) {
     throw RunError(fmt::format("graph \"{}\": no step was traced; call start_trace and run some",
-                               own().declared.first().name()));
+                               require_impl().declared.first().name()));
   }
-  return own().tracing->trace();
+  return require_impl().tracing->trace();
 }
 
 at::Tensor Executable::input(Value input) {
-  return to_torch(own().hand_out(own().declared.input_of(input), true));
+  return to_torch(require_impl().hand_out(require_impl().declared.input_of(input), true));
 }
 at::Tensor Executable::input(std::string_view name) {
-  Impl& impl = own();
+  Impl& impl = require_impl();
   return to_torch(impl.hand_out(impl.feeds.place_of(impl.declared.input_of(name)), false));
 }
 
 at::Tensor Executable::read(Value value) const {
-  return to_torch(own().values.read(own().declared.readable_of(value)));
+  return to_torch(require_impl().values.read(require_impl().declared.readable_of(value)));
 }
 at::Tensor Executable::read(std::string_view name) const {
-  return to_torch(own().values.read(own().declared.readable_of(name)));
+  return to_torch(require_impl().values.read(require_impl().declared.readable_of(name)));
 }
 Tensor Executable::read_tensor(Value value) const {
-  return own().values.read(own().declared.readable_of(value));
+  return require_impl().values.read(require_impl().declared.readable_of(value));
 }
 Tensor Executable::read_tensor(std::string_view name) const {
-  return own().values.read(own().declared.readable_of(name));
+  return require_impl().values.read(require_impl().declared.readable_of(name));
 }
 double Executable::read_scalar(Value value) const {
-  return own().values.read_scalar(own().declared.readable_of(value));
+  return require_impl().values.read_scalar(require_impl().declared.readable_of(value));
 }
 double Executable::read_scalar(Value value, std::int64_t step) const {
-  return own().values.read_scalar(own().declared.readable_of(value), step);
+  return require_impl().values.read_scalar(require_impl().declared.readable_of(value), step);
 }
 
 at::Tensor Executable::get(std::string_view path) const {
-  return to_torch(own().storages.get(own().storages.storage_of(path)));
+  return to_torch(require_impl().storages.get(require_impl().storages.storage_of(path)));
 }
 Tensor Executable::get_tensor(std::string_view path) const {
-  return own().storages.get(own().storages.storage_of(path));
+  return require_impl().storages.get(require_impl().storages.storage_of(path));
 }
 void Executable::set(std::string_view path, const Tensor& tensor) {
   CallerTensor offered;
   offer(tensor, offered);
-  own().storages.set(own().storages.storage_of(path), offered);
+  require_impl().storages.set(require_impl().storages.storage_of(path), offered);
 }
 void Executable::set(std::string_view path, const at::Tensor& tensor) {
   CallerTensor offered;
   show(tensor, offered);
-  own().storages.set(own().storages.storage_of(path), offered);
+  require_impl().storages.set(require_impl().storages.storage_of(path), offered);
 }
-std::vector<std::string> Executable::storages() const { return own().storages.paths(); }
+std::vector<std::string> Executable::storages() const { return require_impl().storages.paths(); }
 
-void Executable::reset() { own().storages.reset_states(std::nullopt); }
-void Executable::reset(std::string_view path) { own().storages.reset_states(path); }
+void Executable::reset() { require_impl().storages.reset_states(std::nullopt); }
+void Executable::reset(std::string_view path) { require_impl().storages.reset_states(path); }
 
-std::int64_t Executable::steps() const { return own().engine->steps(); }
+std::int64_t Executable::steps() const { return require_impl().engine->steps(); }
 std::int64_t Executable::replays() const {
-  const Impl& impl = own();
+  const Impl& impl = require_impl();
   return impl.storages.counter(impl.declared.first().counters().replay);
 }
 std::int64_t Executable::updates() const {
-  const Impl& impl = own();
+  const Impl& impl = require_impl();
   return impl.storages.counter(impl.declared.first().counters().update);
 }
 std::optional<std::string> Executable::fault() const {
-  const Impl& impl = own();
+  const Impl& impl = require_impl();
   impl.engine->settle();
   return impl.engine->fault();
 }
 
 void Executable::save(const std::string& file) const {
-  Impl& impl = own();
+  Impl& impl = require_impl();
   impl.storages.save(file);
   impl.values.warn_of_fault();
   impl.storages.warn_of_saved(file);
 }
 std::vector<std::string> Executable::load(const std::string& file) {
-  return own().storages.load([&](auto storages, const auto& expected) {
+  return require_impl().storages.load([&](auto storages, const auto& expected) {
     return executor::checkpoint::load_checkpoint(file, storages, expected);
   });
 }
-Snapshot Executable::snapshot() const { return own().storages.snapshot(); }
+Snapshot Executable::snapshot() const { return require_impl().storages.snapshot(); }
 std::vector<std::string> Executable::load(const Snapshot& snapshot) {
-  return own().storages.load([&](auto storages, const auto& expected) {
+  return require_impl().storages.load([&](auto storages, const auto& expected) {
     return executor::checkpoint::load_snapshot(snapshot, storages, expected);
   });
 }
 
-const Report& Executable::report() const { return own().report; }
+const Report& Executable::report() const { return require_impl().report; }
 
-PlanRecord Executable::plan_record() const { return own().plan_record(); }
+PlanRecord Executable::plan_record() const { return require_impl().plan_record(); }
 PlanRecord Executable::plan_record(const Profile& profile) const {
   PlanRecord record = plan_record();
   record.times = {.steps = profile.steps,

@@ -218,7 +218,7 @@ class Executable {
 
  private:
   /// Throws RunError if it was moved from.
-  Impl& own() const;
+  Impl& require_impl() const;
 
   std::unique_ptr<Impl> impl_;
 };

@@ -194,7 +194,9 @@ Profile Executable::Impl::profile(executor::StepKind kind, const executor::FeedV
     kernel.runs = static_cast<double>(of_each[i].size()) / steps;
     kernel.microseconds = median(of_each[i]) * kernel.runs;
   }
-  const auto by_host = [](const KernelTime& kernel) { return kernel.by == TimedBy::host_clock; };
+  const auto by_host = [](const KernelTime& kernel) {
+    return kernel.by == TimingMethod::host_clock;
+  };
   profile.under_load =
       std::ranges::any_of(profile.kernels, by_host) && watch.share() > executor::kMuchLoad;
   return profile;

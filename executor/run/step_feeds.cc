@@ -155,7 +155,7 @@ int StepFeeds::clearness(StepKind kind, std::size_t k) const {
 // ---- what is wrong with them --------------------------------------------------------------
 
 void StepFeeds::refuse_several(StepKind kind, const GraphChoice& choice) const {
-  std::vector<std::size_t> graphs = declared_.compiled_to(kind, choice);
+  std::vector<std::size_t> graphs = declared_.graphs_compiled_to(kind, choice);
   std::erase_if(graphs, [&](std::size_t k) { return !takes(k); });
   const auto name = [&](std::size_t k) { return fmt::format("\"{}\"", declared_[k].graph.name()); };
   std::size_t width = 0;
@@ -179,7 +179,7 @@ void StepFeeds::refuse_several(StepKind kind, const GraphChoice& choice) const {
 }
 
 void StepFeeds::refuse_feeds(StepKind kind, const GraphChoice& choice) const {
-  const std::vector<std::size_t> graphs = declared_.compiled_to(kind, choice);
+  const std::vector<std::size_t> graphs = declared_.graphs_compiled_to(kind, choice);
   std::vector<BatchShapes::FeedShape> shapes_fed;
   FeedMistakes mistakes;
   for (std::size_t i = 0; i < feeds_.size(); ++i) {
@@ -197,7 +197,7 @@ void StepFeeds::check_feed(StepKind kind, const GraphChoice& choice, std::size_t
   const std::size_t input = inputs_[index];
   std::vector<std::string> types;  // one for each shape of this input
   std::vector<std::size_t> having;
-  for (const std::size_t k : declared_.compiled_to(kind, choice)) {
+  for (const std::size_t k : declared_.graphs_compiled_to(kind, choice)) {
     if (!declared_.has({k, input})) continue;
     having.push_back(k);
     std::string type = to_string(input_memory({k, input}).type);
@@ -222,7 +222,7 @@ void StepFeeds::check_feed(StepKind kind, const GraphChoice& choice, std::size_t
 }
 
 void StepFeeds::refuse_input(StepKind kind, const GraphChoice& choice, std::size_t input) const {
-  const std::vector<std::size_t> graphs = declared_.compiled_to(kind, choice);
+  const std::vector<std::size_t> graphs = declared_.graphs_compiled_to(kind, choice);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < declared_.inputs().size(); ++i) {
     const bool known =

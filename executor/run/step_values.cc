@@ -78,7 +78,7 @@ void StepValues::require_scalar(PlanId plan, std::size_t readable) const {
 }
 
 void StepValues::warn_of_fault() {
-  if (warned_ || !engine_.faulted()) return;
+  if (warned_ || !engine_.has_fault()) return;
   warned_ = true;
   logger().warn("{}: {}", declared_.prefix(), engine_.fault().value_or(""));
 }

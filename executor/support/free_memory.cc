@@ -171,7 +171,7 @@ void require_memory(const std::string& graph, const Needs& needs,
          fmt::format("this process can take {} more, says {}", in_units(free->bytes), free->says));
 }
 
-void refuse_for_room(const std::string& graph, const Needs& needs) {
+void refuse_for_memory(const std::string& graph, const Needs& needs) {
   refuse(graph, needs, "the system refused it");
 }
 

@@ -43,7 +43,7 @@ struct Needs {
 void require_memory(const std::string& graph, const Needs& needs,
                     const std::optional<FreeMemory>& free);
 /// Throws the message of `require_memory` where the system refused, whatever it had told of before.
-[[noreturn]] void refuse_for_room(const std::string& graph, const Needs& needs);
+[[noreturn]] void refuse_for_memory(const std::string& graph, const Needs& needs);
 
 /// "1.5 GiB"; "17 bytes" below a KiB.
 std::string in_units(std::size_t bytes);

@@ -38,7 +38,7 @@ LoadSources sources_of_process() {
               [allowed, known](int core) {
                 return !known || (core < CPU_SETSIZE && CPU_ISSET(core, &allowed));
               },
-          .own_seconds =
+          .process_seconds =
               [] {
                 rusage usage{};
                 getrusage(RUSAGE_SELF, &usage);
@@ -57,7 +57,7 @@ LoadSources sources_of_process() {
 }
 
 LoadMeter::Sample LoadMeter::sample() {
-  Sample result{.now = sources_.now(), .own = sources_.own_seconds()};
+  Sample result{.now = sources_.now(), .own = sources_.process_seconds()};
   std::istringstream lines(sources_.stat());
   for (std::string line; std::getline(lines, line);) {
     // "cpu0 user nice system idle iowait irq softirq ..."; the line "cpu " is of all.

@@ -10,10 +10,10 @@ namespace metronome::executor {
 
 /// The sources from which a `LoadMeter` reads; tests put others in their place.
 struct LoadSources {
-  std::function<std::string()> stat;      ///< the text of /proc/stat; empty where there is none
-  std::function<bool(int core)> may_use;  ///< this process may run on that core
-  std::function<double()> own_seconds;    ///< of CPU time that this process took, on all cores
-  std::function<double()> now;            ///< seconds of a steady clock
+  std::function<std::string()> stat;        ///< the text of /proc/stat; empty where there is none
+  std::function<bool(int core)> may_use;    ///< this process may run on that core
+  std::function<double()> process_seconds;  ///< of CPU time that this process took, on all cores
+  std::function<double()> now;              ///< seconds of a steady clock
   std::function<void(double seconds)> wait;
   double ticks_a_second = 100;  ///< of /proc/stat
 };

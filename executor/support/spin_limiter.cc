@@ -26,7 +26,7 @@ namespace {
 constexpr double kTooMuch = 0.5, kEnough = 0.3;
 
 /// Waits until it is told to stop, or for that long.
-class Rest {
+class StopWait {
  public:
   void whole(std::stop_token stop) {
     std::unique_lock lock(mutex_);
@@ -48,7 +48,7 @@ void sleep_as_team(std::stop_token stop, int threads) {
   std::atomic<int> begun = 0;
 #pragma omp parallel num_threads(threads)
   begun.fetch_add(1, std::memory_order_relaxed);
-  Rest().whole(std::move(stop));
+  StopWait().whole(std::move(stop));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ struct SpinLimiter::Impl {
   void watch(std::stop_token stop) {
     pthread_setname_np(pthread_self(), "mt-spin-limiter");  // at most 15 characters
     std::optional<std::jthread> team;
-    for (Rest rest; !stop.stop_requested(); rest.at_most(stop, period)) {
+    for (StopWait rest; !stop.stop_requested(); rest.at_most(stop, period)) {
       const std::optional<double> share = contention();
       if (!share) continue;
       const double waiting = *share * threads;

@@ -4,15 +4,15 @@
 
 namespace metronome {
 
-std::string_view name_of(TimedBy by) {
+std::string_view name_of(TimingMethod by) {
   switch (by) {
-    case TimedBy::host_clock:
+    case TimingMethod::host_clock:
       return "the host's clock";
-    case TimedBy::launches:
+    case TimingMethod::launches:
       return "launches";
-    case TimedBy::copies:
+    case TimingMethod::copies:
       return "copies in a graph";
-    case TimedBy::records:
+    case TimingMethod::records:
       return "the device's records";
   }
   throw InternalError("a way of timing out of range");

@@ -6,7 +6,7 @@
 
 namespace metronome {
 
-enum class TimedBy : std::uint8_t {
+enum class TimingMethod : std::uint8_t {
   host_clock,  ///< the host's clock, around each call
   launches,    ///< the device's events, around launches: below some 4 us it is the host's time
   copies,      ///< the same around a graph of many copies, divided by their number
@@ -14,6 +14,6 @@ enum class TimedBy : std::uint8_t {
 };
 
 /// "the host's clock", "launches", "copies in a graph", "the device's records".
-std::string_view name_of(TimedBy by);
+std::string_view name_of(TimingMethod by);
 
 }  // namespace metronome

@@ -59,7 +59,7 @@ void Graph::feed(Value state, Value next, Line line) {
     return refuse({fmt::format("the state's type {}, but {}", to_string(state.type()),
                                to_string(next.type()))});
   }
-  emitter.graph.assign(*read_by(state), next.id(), emitter.effective(line));
+  emitter.graph.assign(*read_by(state), next.id(), emitter.effective_line(line));
 }
 
 namespace {

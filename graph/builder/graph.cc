@@ -129,7 +129,7 @@ void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
     return;
   }
   Emitter& to = emitter(line);
-  to.graph.append_objective({loss.id(), std::move(optimizer), to.effective(line)});
+  to.graph.append_objective({loss.id(), std::move(optimizer), to.effective_line(line)});
   to.graph.append_readable({"loss", loss.id(), loss.id()});
 }
 

@@ -167,7 +167,7 @@ void assign_average(Emitter& emitter, StorageId average, StorageId parameter, Va
   const Storage of = emitter.graph.storage(parameter);
   const Value after = emitter.source(make_op(AfterUpdate{parameter, of.type}), of.path, line);
   const Value next = apply(AverageUpdate{}, {emitter.read(average), after, weight}, line);
-  if (!next.poisoned()) emitter.graph.assign(average, next.id(), emitter.effective(line));
+  if (!next.poisoned()) emitter.graph.assign(average, next.id(), emitter.effective_line(line));
 }
 
 bool is_assigned(const ir::Graph& graph, StorageId id) {
@@ -201,7 +201,7 @@ Average Graph::average(std::string_view path, AverageOptions options, Line line)
     Storage average = emitter.graph.storage(id);
     average.path = fmt::format("{}/{}/{}", kAveragesRoot, options.name, average.path);
     average.kind = StorageKind::average;
-    average.line = emitter.effective(line);
+    average.line = emitter.effective_line(line);
     average.trainable = false;
     const StorageId kept = emitter.graph.append_storage(std::move(average));
     emitter.graph.set_beginning(kept, id);

@@ -12,7 +12,7 @@ bool lies_inside(const ir::Graph& graph, const ValueLives& lives, const plan::Me
   const std::size_t bytes = graph.type(part).bytes();
   plan::Place place = plan.places[whole.node][whole.output];
   place.offset += offset;
-  return place.in != plan::Place::In::none && bytes > 0 && graph.type(operand).bytes() == bytes &&
+  return place.in != plan::Place::Kind::none && bytes > 0 && graph.type(operand).bytes() == bytes &&
          offset + bytes <= graph.type(whole).bytes() && lives[part].written &&
          part.node != whole.node && graph.node(part).guard == graph.node(whole).guard &&
          plan.places[part.node][part.output] == place;

@@ -20,7 +20,7 @@ Mistake find_readables(CheckedPlan& c) {
       if (!c.lives[root].written) {
         return fmt::format("readable \"{}\" is {} itself, not a copy", readable.name, c.name(root));
       }
-      const plan::Place block{plan::Place::In::readable, static_cast<std::int32_t>(i), 0};
+      const plan::Place block{plan::Place::Kind::readable, static_cast<std::int32_t>(i), 0};
       if (c.fixed.try_emplace(root, block).second) bytes = c.graph.type(root).bytes();
     }
     if (bytes == c.plan.readable_bytes[i]) continue;
@@ -44,7 +44,7 @@ Mistake find_assigned(CheckedPlan& c) {
                          c.name(value));
     }
     const auto [found, is_new] =
-        c.fixed.try_emplace(root, plan::Place{plan::Place::In::storage, storage.index, 0});
+        c.fixed.try_emplace(root, plan::Place{plan::Place::Kind::storage, storage.index, 0});
     if (is_new) continue;
     return fmt::format("storage \"{}\" is assigned in place, but {} must lie at {}", path,
                        c.name(value), c.name(found->second));
@@ -54,9 +54,9 @@ Mistake find_assigned(CheckedPlan& c) {
 
 std::optional<plan::Place> fixed_place(const CheckedPlan& c, ValueId id, const ValueLife& life) {
   if (c.graph.node(id).op->as<Input>() != nullptr)
-    return plan::Place{plan::Place::In::input, id.node, 0};
+    return plan::Place{plan::Place::Kind::input, id.node, 0};
   if (const Read* read = c.graph.node(id).op->as<Read>()) {
-    return plan::Place{plan::Place::In::storage, read->storage.index, 0};
+    return plan::Place{plan::Place::Kind::storage, read->storage.index, 0};
   }
   if (life.root != id) {
     plan::Place place = c.place_of(life.root);
@@ -102,7 +102,7 @@ Mistake check_places(const CheckedPlan& c) {
     }
     const bool unread = c.is_saved(id) && !life.read && place == plan::Place{};
     if (fixed || unread || c.insides.contains(id)) continue;
-    if (place.in != plan::Place::In::arena || place.index != -1) {
+    if (place.in != plan::Place::Kind::arena || place.index != -1) {
       return fmt::format("{} lies at {}, but must lie in the arena", c.name(id), c.name(place));
     }
     if (auto fault = check_in_arena(c, c.name(id), place.offset, bytes)) return fault;

@@ -20,7 +20,7 @@ struct Owner {
   int last = 0;  // step that reads it
 };
 /// A piece of memory.
-using Piece = std::pair<plan::Place::In, std::int32_t>;
+using Piece = std::pair<plan::Place::Kind, std::int32_t>;
 
 /// Those whose bytes overlap exclude each other.
 class Owners {
@@ -31,7 +31,7 @@ class Owners {
   /// Calls keep(first byte, owner) for each owner that may hold bytes of [begin, end), and
   /// removes those for which it returns false.
   template <class Keep>
-  void among(std::size_t begin, std::size_t end, const Keep& keep) {
+  void filter(std::size_t begin, std::size_t end, const Keep& keep) {
     for (auto& [digits, owners] : by_digits_) {
       const std::size_t longest = (std::size_t{1} << digits) - 1;
       auto it = owners.lower_bound(begin > longest ? begin - longest : 0);
@@ -47,15 +47,15 @@ class Owners {
   std::map<int, std::multimap<std::size_t, Owner>> by_digits_;
 };
 
-class Writes {
+class WriteCheck {
  public:
-  explicit Writes(CheckedPlan& checked) : c_(checked) {}
+  explicit WriteCheck(CheckedPlan& checked) : c_(checked) {}
 
   Mistake check() {
     for (const auto& [storage, value] : c_.lives.old_values()) {
       const std::size_t bytes = c_.graph.type(value).bytes();
       if (bytes > 0)
-        owners_[{plan::Place::In::storage, storage.index}].add(
+        owners_[{plan::Place::Kind::storage, storage.index}].add(
             0, Owner{bytes, value, c_.lives[value].last});
     }
     for (int step = 0; step < c_.steps(); ++step) {
@@ -75,16 +75,16 @@ class Writes {
     const std::size_t begin = c_.plan.scratch_offsets[index];
     const std::size_t end = begin + c_.scratch[index];
     std::vector<std::pair<std::size_t, Owner>> owners;
-    owners_[{plan::Place::In::arena, -1}].among(begin, end,
-                                                [&](std::size_t first, const Owner& owner) {
-                                                  owners.emplace_back(first, owner);
-                                                  return owner.last >= step;
-                                                });
+    owners_[{plan::Place::Kind::arena, -1}].filter(begin, end,
+                                                   [&](std::size_t first, const Owner& owner) {
+                                                     owners.emplace_back(first, owner);
+                                                     return owner.last >= step;
+                                                   });
     for (std::int32_t output = 0; output < c_.outputs(index); ++output) {
       const ValueId id{index, output};
       const plan::Place& place = c_.place_of(id);
       const std::size_t bytes = c_.graph.type(id).bytes();
-      if (place.in != plan::Place::In::arena || !c_.lives[id].written || bytes == 0) continue;
+      if (place.in != plan::Place::Kind::arena || !c_.lives[id].written || bytes == 0) continue;
       owners.push_back({place.offset, {place.offset + bytes, id, c_.insides.life_of(id).last}});
     }
     for (const auto& [first, owner] : owners) {
@@ -103,11 +103,11 @@ class Writes {
     const plan::Place& place = c_.place_of(id);
     const std::size_t begin = place.offset;
     const std::size_t end = begin + c_.graph.type(id).bytes();
-    if (!c_.lives[id].written || place.in == plan::Place::In::none || begin == end)
+    if (!c_.lives[id].written || place.in == plan::Place::Kind::none || begin == end)
       return std::nullopt;
     Owners& owners = owners_[{place.in, place.index}];
     Mistake fault;
-    owners.among(begin, end, [&](std::size_t first, const Owner& owner) {
+    owners.filter(begin, end, [&](std::size_t first, const Owner& owner) {
       const bool dead = owner.last < step;
       const bool apart = owner.end <= begin || (!dead && c_.exclude(id.node, owner.value.node));
       if (!dead && !apart && !fault && !c_.insides.contains(owner.value, id)) {
@@ -126,7 +126,7 @@ class Writes {
     const ValueLife& life = c_.insides.life_of(old);
     const bool read_now = life.last == step && c_.lives[old].made != step;
     const plan::Place& place = c_.place_of(old);
-    if (!read_now && place.in == plan::Place::In::storage) {
+    if (!read_now && place.in == plan::Place::Kind::storage) {
       return fmt::format("{} is written over {} at step {}, but its old value is read at step {}",
                          c_.name(id), c_.memory_name(place), step, life.last);
     }
@@ -165,6 +165,6 @@ class Writes {
 
 }  // namespace
 
-Mistake check_writes(CheckedPlan& c) { return Writes(c).check(); }
+Mistake check_writes(CheckedPlan& c) { return WriteCheck(c).check(); }
 
 }  // namespace metronome::check

@@ -27,21 +27,21 @@ bool CheckedPlan::exclude(std::int32_t a, std::int32_t b) const {
 }
 
 std::string CheckedPlan::name(const plan::Place& place) const {
-  if (place.in == plan::Place::In::none) return "no place";
+  if (place.in == plan::Place::Kind::none) return "no place";
   return fmt::format("{} byte {}", memory_name(place), place.offset);
 }
 
 std::string CheckedPlan::memory_name(const plan::Place& place) const {
   switch (place.in) {
-    case plan::Place::In::none:
+    case plan::Place::Kind::none:
       break;
-    case plan::Place::In::arena:
+    case plan::Place::Kind::arena:
       return "arena";
-    case plan::Place::In::input:
+    case plan::Place::Kind::input:
       return fmt::format("input %{}", place.index);
-    case plan::Place::In::storage:
+    case plan::Place::Kind::storage:
       return fmt::format("storage \"{}\"", graph.storage({place.index}).path);
-    case plan::Place::In::readable:
+    case plan::Place::Kind::readable:
       return fmt::format("readable \"{}\"", graph.readables()[place.index].name);
   }
   return "no";

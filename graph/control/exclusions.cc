@@ -55,7 +55,7 @@ std::size_t HeaviestGuards::weight() {
   for (const std::int32_t number : std::exchange(changed_, {})) {
     TiedGuards& tied = tied_[number];
     weight_ -= tied.chosen.weight;
-    tied.chosen = choose(tied.held, Parts::add_up);
+    tied.chosen = choose(tied.held, PartWeights::add_up);
     weight_ += tied.chosen.weight;
     tied.changed = false;
   }
@@ -75,14 +75,14 @@ std::vector<std::int32_t> HeaviestGuards::guards() {
 /// Those of each part are linked: if parts are to add up, by exclusions; if they are to exclude
 /// each other wholly, by pairs that do not. In ascending order, as `held` is.
 std::vector<std::vector<std::int32_t>> HeaviestGuards::parts_of(std::vector<std::int32_t> held,
-                                                                Parts parts) const {
+                                                                PartWeights parts) const {
   std::vector<std::vector<std::int32_t>> found;
   while (!held.empty()) {
     std::vector<std::int32_t> part = {held.front()};
     held.erase(held.begin());
     for (std::size_t i = 0; i < part.size(); ++i) {
       const auto linked = std::ranges::stable_partition(held, [&](std::int32_t other) {
-        return excludes_(part[i], other) != (parts == Parts::add_up);
+        return excludes_(part[i], other) != (parts == PartWeights::add_up);
       });
       part.insert(part.end(), linked.begin(), linked.end());
       held.erase(linked.begin(), linked.end());
@@ -95,16 +95,17 @@ std::vector<std::vector<std::int32_t>> HeaviestGuards::parts_of(std::vector<std:
 
 /// Splits into parts of the one kind, these into parts of the other kind, and so on. Guards of
 /// choices in choices and in loops always come apart.
-HeaviestGuards::GuardSet HeaviestGuards::choose(const std::vector<std::int32_t>& held, Parts parts,
-                                                bool whole) const {
+HeaviestGuards::GuardSet HeaviestGuards::choose(const std::vector<std::int32_t>& held,
+                                                PartWeights parts, bool whole) const {
   if (held.size() == 1) return {weights_[held[0]], held};
-  const Parts other = parts == Parts::add_up ? Parts::exclude : Parts::add_up;
+  const PartWeights other =
+      parts == PartWeights::add_up ? PartWeights::exclude : PartWeights::add_up;
   const std::vector<std::vector<std::int32_t>> found = parts_of(held, parts);
   if (found.size() == 1) return whole ? with_or_without(held) : choose(held, other, true);
   GuardSet chosen;
   for (const std::vector<std::int32_t>& part : found) {
     GuardSet of_part = choose(part, other);
-    if (parts == Parts::add_up) {
+    if (parts == PartWeights::add_up) {
       chosen.weight += of_part.weight;
       chosen.guards.insert(chosen.guards.end(), of_part.guards.begin(), of_part.guards.end());
     } else if (of_part.weight > chosen.weight) {
@@ -121,9 +122,9 @@ HeaviestGuards::GuardSet HeaviestGuards::with_or_without(std::vector<std::int32_
   };
   const std::int32_t most = *std::ranges::max_element(held, {}, excluded);
   std::erase(held, most);
-  GuardSet without = choose(held, Parts::add_up);
+  GuardSet without = choose(held, PartWeights::add_up);
   std::erase_if(held, [&](std::int32_t other) { return excludes_(most, other); });
-  GuardSet with = choose(held, Parts::add_up);
+  GuardSet with = choose(held, PartWeights::add_up);
   with.weight += weights_[most];
   with.guards.push_back(most);
   return without.weight > with.weight ? without : with;

@@ -54,11 +54,12 @@ class HeaviestGuards {
     GuardSet chosen = {};
     bool changed = false;
   };
-  enum class Parts { add_up, exclude };
+  enum class PartWeights { add_up, exclude };
 
   std::vector<std::vector<std::int32_t>> parts_of(std::vector<std::int32_t> held,
-                                                  Parts parts) const;
-  GuardSet choose(const std::vector<std::int32_t>& held, Parts parts, bool whole = false) const;
+                                                  PartWeights parts) const;
+  GuardSet choose(const std::vector<std::int32_t>& held, PartWeights parts,
+                  bool whole = false) const;
   GuardSet with_or_without(std::vector<std::int32_t> held) const;
 
   const Exclusions& excludes_;

@@ -3,7 +3,7 @@
 // decision have lower numbers and older deciders. So two regions that run in the same steps have
 // one number, and a comparison of numbers tells it.
 //
-//   at_once   answers for a pair of regions without a look at their deciders, if it can
+//   join_at_once  answers for a pair of regions without a look at their deciders, if it can
 //   by_case   else one pair for each case of the newest decider of the two
 //   join      makes the decision of what the cases give; keeps it in `joined_`
 //   meet      makes none: the first case in which both run ends it; kept in `met_`
@@ -101,7 +101,7 @@ bool Regions::leads_to(Region a, Region b) const {
 }
 
 /// Both, where that needs no look at their deciders.
-std::optional<Region> Regions::at_once(const Pair& pair) const {
+std::optional<Region> Regions::join_at_once(const Pair& pair) const {
   const auto [a, b, b_runs] = pair;
   if (a == kNever || b == (b_runs ? kNever : kAlways)) return kNever;
   if (b == (b_runs ? kAlways : kNever)) return a;
@@ -129,7 +129,7 @@ std::vector<Regions::Pair> Regions::by_case(const Pair& pair) const {
 /// Returns the region in which `a` runs, and `b` runs or does not.
 Region Regions::join(const Pair& asked) const {
   const auto known = [&](const Pair& pair) {
-    std::optional<Region> both = at_once(pair);
+    std::optional<Region> both = join_at_once(pair);
     if (both) return both;
     if (const auto found = joined_.find(pair.key()); found != joined_.end()) both = found->second;
     return both;
@@ -157,14 +157,14 @@ Region Regions::join(const Pair& asked) const {
 
 /// As `join(pair) != kNever`, but makes nothing, and ends at the first case that serves.
 bool Regions::meet(const Pair& asked) const {
-  if (const auto both = at_once(asked)) return *both != kNever;
+  if (const auto both = join_at_once(asked)) return *both != kNever;
   if (!asked.b_runs && leads_to(asked.b, asked.a)) return true;  // it runs in fewer steps than `a`
   if (const auto found = met_.find(asked.key()); found != met_.end()) return found->second;
   Pair pair = asked;
   for (std::optional<bool> met; true;) {
     std::vector<Pair> left;  // that need a closer look
     for (const Pair& one : by_case(pair)) {
-      const auto both = at_once(one);
+      const auto both = join_at_once(one);
       if (!both) left.push_back(one);
       if (both && *both != kNever) met = true;
     }
@@ -210,7 +210,7 @@ bool Regions::exclude(ValueId a, ValueId b) const {
   return !meet({region(a), region(b), true});
 }
 
-bool Regions::covered(ValueId outer, std::span<const std::vector<GuardFact>> parts) const {
+bool Regions::covers(ValueId outer, std::span<const std::vector<GuardFact>> parts) const {
   Region left = region(outer);
   for (const std::vector<GuardFact>& part : parts) left = join({left, all(part), false});
   return left == kNever;

@@ -70,7 +70,7 @@ class Regions {
   /// True where no step has both, and they are two.
   bool exclude(ValueId a, ValueId b) const;
   /// True where in every step in which `outer` is true all facts of one of the parts hold.
-  bool covered(ValueId outer, std::span<const std::vector<GuardFact>> parts) const;
+  bool covers(ValueId outer, std::span<const std::vector<GuardFact>> parts) const;
 
   Region region(ValueId guard) const;
   const Decision& decision(Region c) const { return decisions_[c]; }
@@ -95,7 +95,7 @@ class Regions {
   Region unique(std::int32_t decider, std::vector<Region> cases) const;
   /// Whether `b` is `a` or lies on the way up from it.
   bool leads_to(Region a, Region b) const;
-  std::optional<Region> at_once(const Pair& pair) const;
+  std::optional<Region> join_at_once(const Pair& pair) const;
   std::vector<Pair> by_case(const Pair& pair) const;
   std::int32_t newest(const Pair& pair) const;
   Region join(const Pair& pair) const;

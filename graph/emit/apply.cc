@@ -133,7 +133,7 @@ Values apply(OpPtr op, std::span<const Value> inputs, Line line, std::size_t out
     return poisoned;
   }
   node.path = node_path(scope, *op, true);
-  node.line = emitter->effective(line);
+  node.line = emitter->effective_line(line);
   if (!emitter->waits_for.empty() && !op->ask<AliasRule>(types))
     node.waits_for = emitter->waits_for;
   if (OpPtr keyed = op->ask<WithKeyRule>(hash_of(node.path))) op = std::move(keyed);

@@ -25,7 +25,7 @@ std::optional<Requirement> wrong_constant(std::span<const double> numbers, const
 }
 
 template <class T>
-std::vector<std::byte> packed(const std::vector<double>& numbers) {
+std::vector<std::byte> pack_numbers(const std::vector<double>& numbers) {
   std::vector<std::byte> bytes(numbers.size() * sizeof(T));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const T element = static_cast<T>(numbers[i]);
@@ -34,22 +34,22 @@ std::vector<std::byte> packed(const std::vector<double>& numbers) {
   return bytes;
 }
 
-std::vector<std::byte> packed(const std::vector<double>& numbers, Element element) {
+std::vector<std::byte> pack_numbers(const std::vector<double>& numbers, Element element) {
   switch (element) {
     case f32:
-      return packed<float>(numbers);
+      return pack_numbers<float>(numbers);
     case f64:
-      return packed<double>(numbers);
+      return pack_numbers<double>(numbers);
     case i32:
-      return packed<std::int32_t>(numbers);
+      return pack_numbers<std::int32_t>(numbers);
     case i64:
-      return packed<std::int64_t>(numbers);
+      return pack_numbers<std::int64_t>(numbers);
     case bool_:
-      return packed<bool>(numbers);
+      return pack_numbers<bool>(numbers);
     case bf16:
-      return packed<BFloat16>(numbers);
+      return pack_numbers<BFloat16>(numbers);
     case f16:
-      return packed<Float16>(numbers);
+      return pack_numbers<Float16>(numbers);
   }
   throw InternalError("an element type out of range");
 }
@@ -78,7 +78,7 @@ Value make_constant(Emitter* emitter, const std::vector<double>& numbers, Type t
     return refuse(
         {fmt::format("{} numbers for {}, but {}", type.numel(), to_string(type), numbers.size())});
   }
-  return place(*emitter, make_op(Constant{packed(numbers, type.element), type}), line);
+  return place(*emitter, make_op(Constant{pack_numbers(numbers, type.element), type}), line);
 }
 
 }  // namespace metronome

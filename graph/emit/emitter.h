@@ -73,7 +73,7 @@ struct Emitter {
   Line line;  ///< what LineScope set
 
   /// The line of what is made now by a call at line `given`.
-  Line effective(Line given) const { return intern_line(line_scopes > 0 ? line : given); }
+  Line effective_line(Line given) const { return intern_line(line_scopes > 0 ? line : given); }
   Value value(ValueId id) { return Value(this, id); }
   /// The storage's old value.
   Value read(StorageId storage) { return value(graph.read(storage)); }
@@ -82,7 +82,7 @@ struct Emitter {
     const bool training = stands_for_training(*op);
     const ValueId made = graph.append({.op = std::move(op),
                                        .path = std::move(path),
-                                       .line = effective(std::move(given)),
+                                       .line = effective_line(std::move(given)),
                                        .waits_for = waits_for});
     if (training) note_training(made);
     return value(made);

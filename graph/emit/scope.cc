@@ -190,7 +190,7 @@ Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Val
     type_width = std::max(type_width, to_string(v.type()).size());
     path_width = std::max(path_width, v.node().path.size() + 2);
   }
-  std::string text = fmt::format("{}: {}", to_string(emitter->effective(line)), what);
+  std::string text = fmt::format("{}: {}", to_string(emitter->effective_line(line)), what);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Value& v = operands[i];
     if (!v.present()) {

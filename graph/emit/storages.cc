@@ -53,8 +53,9 @@ std::optional<StorageId> declare(Emitter& emitter, StorageKind kind, const std::
     }
     return found;
   }
-  return emitter.graph.append_storage(
-      {path, type, kind, std::move(init), emitter.effective(line), kind == StorageKind::parameter});
+  return emitter.graph.append_storage({path, type, kind, std::move(init),
+                                       emitter.effective_line(line),
+                                       kind == StorageKind::parameter});
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ void assign(Emitter* emitter, const Buffer& buffer, Value next, Line line) {
   }
   if (const auto wrong = unless_forward(next)) return refuse(*wrong);
   emitter->current_buffer[buffer.storage] = next.id();
-  emitter->graph.assign(buffer.storage, next.id(), emitter->effective(line));
+  emitter->graph.assign(buffer.storage, next.id(), emitter->effective_line(line));
 }
 
 Value read_seed(Emitter* emitter) { return emitter->read(emitter->graph.counters().seed); }

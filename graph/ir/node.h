@@ -19,11 +19,11 @@ namespace metronome {
 
 struct Node {
   OpPtr op;
-  std::vector<ValueId> inputs = {};  ///< always of earlier nodes
-  Shared<Types> types = {};          ///< one per output, saved ones last
-  Shared<std::string> path = {};     ///< "tower/3/linear"; carries loop iteration and call number
-  Line line = {};                    ///< where the user asked for it
-  ValueId guard = {};                ///< the boolean under which it runs, or absent
+  std::vector<ValueId> inputs = {};    ///< always of earlier nodes
+  SharedConst<Types> types = {};       ///< one per output, saved ones last
+  SharedConst<std::string> path = {};  ///< "tower/3/linear"; carries loop iteration and call number
+  Line line = {};                      ///< where the user asked for it
+  ValueId guard = {};                  ///< the boolean under which it runs, or absent
   /// Earlier nodes that run before it, though it reads nothing of theirs: ascending, each once.
   /// If a step skips one of the two, there is nothing to wait for. Only nodes with a kernel
   /// (neither inputs and reads of storages, nor views) wait and are waited for: to wait for a view
@@ -70,7 +70,7 @@ struct Storage {
   std::string begins_as = {};
 
   /// The type of the tensor that holds it in a step.
-  Type stored_type() const { return stored(layout, type); }
+  Type stored_type() const { return apply_layout(layout, type); }
 };
 
 /// At the end of the step `storage` holds `value`. At most one for each storage.

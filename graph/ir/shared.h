@@ -13,14 +13,14 @@ namespace metronome {
 /// A vector or string that is made once and never changed: a copy shares it, as each pass copies
 /// nodes. Read as a `const T`.
 template <class T>
-class Shared {
+class SharedConst {
  public:
-  Shared() = default;
-  Shared(T value)  // NOLINT: a T where a Shared is asked for
+  SharedConst() = default;
+  SharedConst(T value)  // NOLINT: a T where a SharedConst is asked for
       : value_(value.empty() ? nullptr : std::make_shared<const T>(std::move(value))) {}
-  Shared(const char* text)  // NOLINT: so is a literal
+  SharedConst(const char* text)  // NOLINT: so is a literal
     requires std::same_as<T, std::string>
-      : Shared(std::string(text)) {}
+      : SharedConst(std::string(text)) {}
 
   const T& get() const {
     static const T none;
@@ -42,11 +42,11 @@ class Shared {
   auto begin() const { return get().begin(); }
   auto end() const { return get().end(); }
 
-  friend bool operator==(const Shared& a, const Shared& b) {
+  friend bool operator==(const SharedConst& a, const SharedConst& b) {
     return a.value_ == b.value_ || a.get() == b.get();
   }
-  friend bool operator==(const Shared& a, const T& b) { return a.get() == b; }
-  friend bool operator==(const Shared& a, const char* b)
+  friend bool operator==(const SharedConst& a, const T& b) { return a.get() == b; }
+  friend bool operator==(const SharedConst& a, const char* b)
     requires std::same_as<T, std::string>
   {
     return a.get() == b;

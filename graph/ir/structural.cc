@@ -84,12 +84,12 @@ std::string Relayout::attributes() const {
 Types Relayout::infer(std::span<const Type> in) const {
   require_fits(from, shape.size());
   require_fits(to, shape.size());
-  if (in[0].shape != stored(from, shape)) {
+  if (in[0].shape != apply_layout(from, shape)) {
     throw Requirement{fmt::format("{} in the layout {}, stored as {}, but {}", to_string(shape),
-                                  to_string(from, shape.size()), to_string(stored(from, shape)),
-                                  to_string(in[0].shape))};
+                                  to_string(from, shape.size()),
+                                  to_string(apply_layout(from, shape)), to_string(in[0].shape))};
   }
-  return {Type{in[0].element, stored(to, shape)}};
+  return {Type{in[0].element, apply_layout(to, shape)}};
 }
 
 Types StopGradient::infer(std::span<const Type> in) const { return {in[0]}; }
@@ -136,8 +136,8 @@ Types AverageUpdate::infer(std::span<const Type> in) const {
   }
   return {in[0]};
 }
-std::optional<LaidOutOp> AverageUpdate::laid_out(std::span<const Type> in,
-                                                 const Layout& layout) const {
+std::optional<LaidOutOp> AverageUpdate::lay_out(std::span<const Type> in,
+                                                const Layout& layout) const {
   const Layout own = in[0].rank() > 0 ? layout : Layout{};
   return LaidOutOp{make_op(*this), {own, own, {}}, {own}};
 }

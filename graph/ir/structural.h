@@ -225,7 +225,7 @@ struct AverageUpdate {
   bool operator==(const AverageUpdate&) const = default;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
-  std::optional<LaidOutOp> laid_out(std::span<const Type> in, const Layout& layout) const;
+  std::optional<LaidOutOp> lay_out(std::span<const Type> in, const Layout& layout) const;
 };
 
 /// True for what stands for numbers that only training makes: GradientOf, OfUpdate, AfterUpdate.

@@ -156,7 +156,7 @@ std::int32_t Layout::place_of(std::int32_t d) const {
   return static_cast<std::int32_t>(std::ranges::find(order, d) - order.begin());
 }
 
-Shape stored(const Layout& layout, const Shape& shape) {
+Shape apply_layout(const Layout& layout, const Shape& shape) {
   Shape result(shape.size());
   for (std::int32_t d = 0; d < static_cast<std::int32_t>(shape.size()); ++d) {
     const std::int64_t size = shape[d];
@@ -166,8 +166,8 @@ Shape stored(const Layout& layout, const Shape& shape) {
   if (layout.blocked >= 0) result.push_back(layout.block);
   return result;
 }
-Type stored(const Layout& layout, const Type& type) {
-  return {type.element, stored(layout, type.shape)};
+Type apply_layout(const Layout& layout, const Type& type) {
+  return {type.element, apply_layout(layout, type.shape)};
 }
 
 std::optional<Layout> broadcast_layout(const Layout& layout, const Shape& result,

@@ -101,8 +101,8 @@ struct Layout {
 };
 
 /// The tensor that stores one of this shape. The layout must fit its rank.
-Shape stored(const Layout& layout, const Shape& shape);
-Type stored(const Layout& layout, const Type& type);
+Shape apply_layout(const Layout& layout, const Shape& shape);
+Type apply_layout(const Layout& layout, const Type& type);
 
 /// The layout of an operand that is broadcast to a result in `layout`, so that the tensors that
 /// store them are broadcast alike; absent where there is none.

@@ -29,7 +29,7 @@ class Absorber {
   }
 
   bool any() const { return !changed_.empty(); }
-  bool gone(std::int32_t node) const { return gone_[node]; }
+  bool is_absorbed(std::int32_t node) const { return gone_[node]; }
   /// The node with what it has taken in; null where that is nothing.
   const Node* find_changed(std::int32_t node) const {
     const auto found = changed_.find(node);
@@ -76,7 +76,7 @@ ir::Graph absorb(ir::Graph graph, const Settings&) {
   if (!absorber.any()) return graph;
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
-    if (absorber.gone(i)) continue;
+    if (absorber.is_absorbed(i)) continue;
     if (const Node* changed = absorber.find_changed(i)) {
       copier.append(i, *changed);
     } else {

@@ -48,7 +48,7 @@ constexpr std::size_t kMembers = 48;
 constexpr std::int64_t kLeastElements = 1024;
 
 template <class T>
-std::optional<double> exact(const Bytes& bytes) {
+std::optional<double> exact_number(const Bytes& bytes) {
   T number;
   std::memcpy(&number, bytes.data(), sizeof(T));
   const auto rounded = static_cast<double>(number);
@@ -195,19 +195,19 @@ class Fuser {
     if (constant.type.numel() != 1) return std::nullopt;
     switch (constant.type.element) {
       case f32:
-        return exact<float>(constant.bytes);
+        return exact_number<float>(constant.bytes);
       case f64:
-        return exact<double>(constant.bytes);
+        return exact_number<double>(constant.bytes);
       case i32:
-        return exact<std::int32_t>(constant.bytes);
+        return exact_number<std::int32_t>(constant.bytes);
       case i64:
-        return exact<std::int64_t>(constant.bytes);
+        return exact_number<std::int64_t>(constant.bytes);
       case bool_:
-        return exact<std::uint8_t>(constant.bytes);
+        return exact_number<std::uint8_t>(constant.bytes);
       case bf16:
-        return exact<BFloat16>(constant.bytes);
+        return exact_number<BFloat16>(constant.bytes);
       case f16:
-        return exact<Float16>(constant.bytes);
+        return exact_number<Float16>(constant.bytes);
     }
     return std::nullopt;
   }

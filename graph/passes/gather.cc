@@ -29,7 +29,7 @@ namespace metronome::passes {
 namespace {
 
 /// Addends of one sum, results of ops that gather with each other, in the order of the values.
-using Part = std::vector<ValueId>;
+using SumPart = std::vector<ValueId>;
 
 bool unconditional(const Node& node) { return !node.guard.present() && node.waits_for.empty(); }
 
@@ -45,15 +45,15 @@ class Sums {
     }
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
       if (!adds(graph.nodes()[i]) || inner[i]) continue;
-      std::vector<Part> parts = parts_of(addends_of(i));
-      const auto many = [](const Part& part) { return part.size() > 1; };
+      std::vector<SumPart> parts = parts_of(addends_of(i));
+      const auto many = [](const SumPart& part) { return part.size() > 1; };
       if (std::ranges::any_of(parts, many)) sums_.emplace(i, std::move(parts));
     }
   }
 
   bool none() const { return sums_.empty(); }
   /// The parts of the sum that ends at the node; null where it is none, or nothing can be gathered.
-  const std::vector<Part>* find(std::int32_t node) const {
+  const std::vector<SumPart>* find(std::int32_t node) const {
     const auto found = sums_.find(node);
     return found == sums_.end() ? nullptr : &found->second;
   }
@@ -94,16 +94,17 @@ class Sums {
            std::ranges::none_of(made.inputs, [&](ValueId input) { return waits(input); });
   }
 
-  std::vector<Part> parts_of(const std::vector<ValueId>& added) const {
-    std::vector<Part> parts, others;
+  std::vector<SumPart> parts_of(const std::vector<ValueId>& added) const {
+    std::vector<SumPart> parts, others;
     for (const ValueId id : added) {
       const Op& op = *graph_.node(id).op;
       if (!gives_way(id) || !gather_together(op, op)) {
         others.push_back({id});
         continue;
       }
-      const auto with = std::ranges::find_if(
-          parts, [&](const Part& part) { return gather_together(*graph_.node(part[0]).op, op); });
+      const auto with = std::ranges::find_if(parts, [&](const SumPart& part) {
+        return gather_together(*graph_.node(part[0]).op, op);
+      });
       if (with == parts.end()) {
         parts.push_back({id});
       } else {
@@ -116,11 +117,11 @@ class Sums {
 
   const ir::Graph& graph_;
   std::vector<int> uses_;
-  std::unordered_map<std::int32_t, std::vector<Part>> sums_;
+  std::unordered_map<std::int32_t, std::vector<SumPart>> sums_;
 };
 
 /// The part as one node; absent where it is a single one, or the op's rule has none for it.
-Value gather_part(const Part& part, Copier& copier) {
+Value gather_part(const SumPart& part, Copier& copier) {
   if (part.size() < 2) return {};
   std::vector<Values> inputs;
   for (const ValueId id : part) inputs.push_back(copier.inputs_of(copier.from.node(id)));
@@ -134,10 +135,10 @@ Value gather_part(const Part& part, Copier& copier) {
 }
 
 /// Returns the values to add in place of the parts; nothing if no part becomes one node.
-Values gather_part(const std::vector<Part>& parts, Copier& copier) {
+Values gather_part(const std::vector<SumPart>& parts, Copier& copier) {
   Values added;
   bool any = false;
-  for (const Part& part : parts) {
+  for (const SumPart& part : parts) {
     const Value whole = gather_part(part, copier);
     any = any || whole.present();
     if (whole.present()) {
@@ -157,7 +158,7 @@ ir::Graph gather(ir::Graph graph, const Settings& settings) {
   if (sums.none()) return graph;
   Copier copier(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
-    const std::vector<Part>* parts = sums.find(i);
+    const std::vector<SumPart>* parts = sums.find(i);
     const Values added = parts == nullptr ? Values{} : gather_part(*parts, copier);
     if (added.empty()) {
       copier.copy(i);

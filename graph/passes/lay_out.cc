@@ -200,7 +200,7 @@ class LayoutWriter {
     for (const Version& version : versions_[old.node][old.output]) {
       const bool same =
           version.layout == layout ||
-          (numel(shape) == 1 && stored(version.layout, shape) == stored(layout, shape));
+          (numel(shape) == 1 && apply_layout(version.layout, shape) == apply_layout(layout, shape));
       if (same) return &version;
     }
     return nullptr;

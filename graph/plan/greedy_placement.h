@@ -50,7 +50,7 @@ class GreedyPlacer {
 
 /// All blocks by a key, smallest first; equal ones stay as they stand.
 template <class Key>
-Order sorted(std::span<const HeldBlock> blocks, Key key) {
+Order sort_blocks(std::span<const HeldBlock> blocks, Key key) {
   Order order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

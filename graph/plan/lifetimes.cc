@@ -56,13 +56,13 @@ class LifetimeWalk {
       const std::int32_t index = uses_.home_index[value];
       switch (uses_.homes[value]) {
         case Uses::Home::input:
-          result_.places[value] = {Place::In::input, index, 0};
+          result_.places[value] = {Place::Kind::input, index, 0};
           break;
         case Uses::Home::storage:
-          result_.places[value] = {Place::In::storage, index, 0};
+          result_.places[value] = {Place::Kind::storage, index, 0};
           break;
         case Uses::Home::readable:
-          result_.places[value] = {Place::In::readable, index, 0};
+          result_.places[value] = {Place::Kind::readable, index, 0};
           break;
         case Uses::Home::planned:
         case Uses::Home::nowhere:
@@ -72,7 +72,7 @@ class LifetimeWalk {
     for (std::size_t i = 0; i < in_place.size(); ++i) {
       if (!in_place[i]) continue;
       const Assignment& assignment = graph_.assignments()[i];
-      result_.places[uses_.number(assignment.value)] = {Place::In::storage,
+      result_.places[uses_.number(assignment.value)] = {Place::Kind::storage,
                                                         assignment.storage.index, 0};
     }
   }
@@ -82,7 +82,7 @@ class LifetimeWalk {
       // The bytes of a value inside another begin to be held when the first of its parts is made.
       const std::int32_t root = uses_.views[value].root;
       if (uses_.makers[value] != node || uses_.homes[root] == Uses::Home::nowhere ||
-          result_.places[root].in != Place::In::none) {
+          result_.places[root].in != Place::Kind::none) {
         continue;
       }
       const Life life = {step_of_[node], last_step(root)};
@@ -94,7 +94,7 @@ class LifetimeWalk {
         joined_.push_back(block);
       }
       hold(result_.blocks[block], life, guards_.of_node[node]);
-      result_.places[root] = {Place::In::arena, block, 0};
+      result_.places[root] = {Place::Kind::arena, block, 0};
     }
   }
 
@@ -116,7 +116,7 @@ class LifetimeWalk {
       const std::int32_t root = uses_.root(graph_.nodes()[node].inputs[right.input]);
       Life& life = result_.lives[root];
       // An input that another output of the node took over ends before this step already.
-      if (result_.places[root].in != Place::In::arena || life.end != step_of_[node] ||
+      if (result_.places[root].in != Place::Kind::arena || life.end != step_of_[node] ||
           !may_overwrite(graph_, uses_, node, right)) {
         continue;
       }
@@ -174,7 +174,7 @@ class LifetimeWalk {
     }
     for (std::int32_t value = 0; value < uses_.values(); ++value) {
       Place& place = result_.places[value];
-      if (place.in != Place::In::arena) continue;
+      if (place.in != Place::Kind::arena) continue;
       while (joined_[place.index] != place.index) place.index = joined_[place.index];
       place.index = number[place.index];
     }

@@ -17,14 +17,14 @@ namespace metronome::plan {
 
 /// The place of a value's bytes.
 struct Place {
-  enum class In : std::uint8_t {
+  enum class Kind : std::uint8_t {
     none,      ///< a saved output that nothing reads: no bytes
     arena,     ///< `offset` bytes into the arena
     input,     ///< the memory of the Input node `index`, `offset` bytes into it (views)
     storage,   ///< the storage `index`, `offset` bytes into it
     readable,  ///< readable block `index`, beside the arena, `offset` bytes into it
   };
-  In in = In::none;
+  Kind in = Kind::none;
   /// input: the Input node; storage: its StorageId; readable: the first Readable of the block
   std::int32_t index = -1;
   std::size_t offset = 0;  ///< bytes

@@ -4,7 +4,7 @@
 //   by_class           the lowest class, then the lowest index: declared, early updates
 //   GreedyList         the least cost in bytes: greedy forward, greedy backward
 //   regions_together   the guard of the node before while it has a ready one, else a given order
-//   promptly           a given order, but prompt nodes, in that order, as soon as they are ready
+//   begin_prompt_early  a given order, but prompt nodes, in that order, as soon as they are ready
 //
 // Forward, a node costs the bytes of its results, less those that die with it. Behind h [8 bytes]
 //
@@ -224,14 +224,14 @@ Nodes backward_greedy_order(const OrderProblem& problem) {
   return order;
 }
 
-Nodes depth_first_order(const OrderProblem& problem, Sinks sinks) {
+Nodes depth_first_order(const OrderProblem& problem, SinkOrder sinks) {
   const Uses& uses = problem.uses;
   const auto& [before, after, in_place] = problem.precedence;
   Nodes ends;
   for (std::int32_t node = 0; node < uses.nodes(); ++node) {
     if (uses.runs[node] && after[node].empty()) ends.push_back(node);
   }
-  if (sinks == Sinks::reversed) std::reverse(ends.begin(), ends.end());
+  if (sinks == SinkOrder::reversed) std::reverse(ends.begin(), ends.end());
 
   Nodes order;
   std::vector<std::size_t> next(uses.runs.size());  // [node] of `before` to look at
@@ -290,7 +290,7 @@ Nodes regions_together(const OrderProblem& problem, const ir::Graph& graph, cons
   return result;
 }
 
-Nodes promptly(const OrderProblem& problem, const ir::Graph& graph, const Nodes& order) {
+Nodes begin_prompt_early(const OrderProblem& problem, const ir::Graph& graph, const Nodes& order) {
   std::vector<bool> prompt(problem.uses.runs.size());
   const auto feeds_prompt = [&](std::int32_t node) {
     const Nodes& after = problem.precedence.after[node];

@@ -32,8 +32,8 @@ std::vector<std::int32_t> forward_greedy_order(const OrderProblem& problem);
 /// From the last node back: the node that adds the fewest bytes before it.
 std::vector<std::int32_t> backward_greedy_order(const OrderProblem& problem);
 /// Each node just after what it needs, for the last nodes in declared order or from the end.
-enum class Sinks : std::uint8_t { declared, reversed };
-std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, Sinks sinks);
+enum class SinkOrder : std::uint8_t { declared, reversed };
+std::vector<std::int32_t> depth_first_order(const OrderProblem& problem, SinkOrder sinks);
 
 /// The order, but nodes of one guard run together where they can: each region that is entered costs
 /// a device two nodes of its graph. The order stays as it is if nothing is guarded.
@@ -42,8 +42,8 @@ std::vector<std::int32_t> regions_together(const OrderProblem& problem, const ir
 
 /// The order, but what goes on beside the step (`PromptRule`) begins as early as it can, and with
 /// it whatever only moves its operands together. The order stays as it is if nothing does.
-std::vector<std::int32_t> promptly(const OrderProblem& problem, const ir::Graph& graph,
-                                   const std::vector<std::int32_t>& order);
+std::vector<std::int32_t> begin_prompt_early(const OrderProblem& problem, const ir::Graph& graph,
+                                             const std::vector<std::int32_t>& order);
 
 /// The order with nodes that do not run put in as early as they can be.
 std::vector<std::int32_t> with_still_nodes(const ir::Graph& graph, const Uses& uses,

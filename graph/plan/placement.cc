@@ -53,8 +53,8 @@ struct Change {
 };
 
 /// [step] what is held in any case; `changes` gets the rest, by step.
-std::vector<std::size_t> held_in_any_case(std::span<const HeldBlock> blocks,
-                                          std::vector<Change>& changes) {
+std::vector<std::size_t> split_held(std::span<const HeldBlock> blocks,
+                                    std::vector<Change>& changes) {
   std::int32_t last = -1;
   for (const HeldBlock& block : blocks) last = std::max(last, block.end);
   std::vector<std::size_t> held(static_cast<std::size_t>(last + 2));
@@ -82,7 +82,7 @@ template <class Visit>
 void each_step(std::span<const HeldBlock> blocks, const control::Exclusions& excludes,
                Visit visit) {
   std::vector<Change> changes;
-  const std::vector<std::size_t> always = held_in_any_case(blocks, changes);
+  const std::vector<std::size_t> always = split_held(blocks, changes);
   control::HeaviestGuards heaviest(excludes);
   auto change = changes.begin();
   for (std::size_t step = 0; step < always.size(); ++step) {
@@ -149,12 +149,13 @@ std::vector<Order> greedy_orders(std::span<const HeldBlock> blocks,
     return std::numeric_limits<std::size_t>::max() - b.bytes;
   };
   return {
-      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(smallness(b), -steps(b)); }),
+      sort_blocks(blocks, [&](const HeldBlock& b) { return std::tuple(smallness(b), -steps(b)); }),
       by_fullest_step(blocks, excludes),
-      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(-steps(b), smallness(b)); }),
-      sorted(blocks, [&](const HeldBlock& b) { return -static_cast<double>(b.bytes) * steps(b); }),
-      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(+b.begin, smallness(b)); }),
-      sorted(blocks, [&](const HeldBlock& b) { return std::tuple(-b.end, smallness(b)); }),
+      sort_blocks(blocks, [&](const HeldBlock& b) { return std::tuple(-steps(b), smallness(b)); }),
+      sort_blocks(blocks,
+                  [&](const HeldBlock& b) { return -static_cast<double>(b.bytes) * steps(b); }),
+      sort_blocks(blocks, [&](const HeldBlock& b) { return std::tuple(+b.begin, smallness(b)); }),
+      sort_blocks(blocks, [&](const HeldBlock& b) { return std::tuple(-b.end, smallness(b)); }),
   };
 }
 

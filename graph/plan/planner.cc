@@ -145,7 +145,7 @@ class Planner {
     plan.places.resize(graph_.nodes().size());
     for (std::int32_t value = 0; value < uses.values(); ++value) {
       Place place = lifetimes.places[value];
-      if (place.in == Place::In::arena) {
+      if (place.in == Place::Kind::arena) {
         place.offset += placement.offsets[place.index];
         place.index = -1;
       }

@@ -6,9 +6,9 @@
 namespace metronome::plan {
 namespace {
 
-class Builder {
+class PrecedenceBuilder {
  public:
-  Builder(const ir::Graph& graph, const Uses& uses) : graph_(graph), uses_(uses) {
+  PrecedenceBuilder(const ir::Graph& graph, const Uses& uses) : graph_(graph), uses_(uses) {
     const std::size_t nodes = uses.runs.size();
     order_.before.resize(nodes);
     order_.after.resize(nodes);
@@ -135,7 +135,7 @@ class Builder {
 }  // namespace
 
 Precedence precedence_of(const ir::Graph& graph, const Uses& uses) {
-  return Builder(graph, uses).build();
+  return PrecedenceBuilder(graph, uses).build();
 }
 
 }  // namespace metronome::plan

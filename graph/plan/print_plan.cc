@@ -8,15 +8,15 @@ namespace {
 std::string where(const ir::Graph& graph, const Place& place, std::size_t bytes) {
   const std::string range = fmt::format("[{}, {})", place.offset, place.offset + bytes);
   switch (place.in) {
-    case Place::In::none:
+    case Place::Kind::none:
       return "nowhere";
-    case Place::In::arena:
+    case Place::Kind::arena:
       return "arena " + range;
-    case Place::In::input:
+    case Place::Kind::input:
       return fmt::format("input {} {}", graph.nodes()[place.index].path, range);
-    case Place::In::storage:
+    case Place::Kind::storage:
       return fmt::format("storage {} {}", graph.storage({place.index}).path, range);
-    case Place::In::readable:
+    case Place::Kind::readable:
       return fmt::format("readable {} {}", graph.readables()[place.index].name, range);
   }
   return "unknown";
@@ -37,7 +37,7 @@ std::string print(const ir::Graph& graph, const Schedule& schedule,
                           where(graph, plan.places[index][output], node.types[output].bytes()));
     }
     if (!scratch_bytes.empty() && scratch_bytes[index] > 0) {
-      const Place scratch{Place::In::arena, -1, plan.scratch_offsets[index]};
+      const Place scratch{Place::Kind::arena, -1, plan.scratch_offsets[index]};
       text += fmt::format(", scratch {}", where(graph, scratch, scratch_bytes[index]));
     }
     text += '\n';

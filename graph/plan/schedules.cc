@@ -14,10 +14,10 @@ namespace metronome::plan {
 namespace {
 
 /// How much higher the peak may be for few regions, where a region costs something.
-constexpr double kRoomForFewRegions = 1.1;
+constexpr double kSlackForFewRegions = 1.1;
 
 /// By peak bytes, the earlier one of equals first, each order once.
-std::vector<Schedule> sorted(std::vector<Schedule> schedules) {
+std::vector<Schedule> sort_distinct(std::vector<Schedule> schedules) {
   std::stable_sort(schedules.begin(), schedules.end(), [](const Schedule& a, const Schedule& b) {
     return a.peak_bytes < b.peak_bytes;
   });
@@ -39,7 +39,7 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
 
   const auto scheduled = [&](const std::vector<std::int32_t>& running) {
     std::vector<std::int32_t> order =
-        with_still_nodes(graph, uses, promptly(problem, graph, running));
+        with_still_nodes(graph, uses, begin_prompt_early(problem, graph, running));
     const Lifetimes lifetimes =
         lifetimes_of(graph, uses, order, precedence.in_place, guards, alignment);
     const auto peak = static_cast<std::int64_t>(peak_of(lifetimes.blocks, guards.excludes).bytes);
@@ -53,8 +53,8 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
            early_updates_order(problem, alignment),
            forward_greedy_order(problem),
            backward_greedy_order(problem),
-           depth_first_order(problem, Sinks::declared),
-           depth_first_order(problem, Sinks::reversed),
+           depth_first_order(problem, SinkOrder::declared),
+           depth_first_order(problem, SinkOrder::reversed),
        }) {
     found.push_back(scheduled(running));
     if (regions) together.push_back(scheduled(regions_together(problem, graph, running)));
@@ -62,11 +62,11 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Settings& settings
   if (settings.skips || !regions) {
     // Skipping is a jump, which costs nothing; few regions are welcome all the same.
     together.insert(together.end(), found.begin(), found.end());
-    return sorted(std::move(together));
+    return sort_distinct(std::move(together));
   }
-  found = sorted(std::move(found));
-  together = sorted(std::move(together));
-  const double most = kRoomForFewRegions * static_cast<double>(found[0].peak_bytes);
+  found = sort_distinct(std::move(found));
+  together = sort_distinct(std::move(together));
+  const double most = kSlackForFewRegions * static_cast<double>(found[0].peak_bytes);
   return static_cast<double>(together[0].peak_bytes) <= most ? together : found;
 }
 

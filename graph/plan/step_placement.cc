@@ -131,7 +131,7 @@ class Zones {
 
 /// The blocks that take a good part of the peak, those that take the most for the longest first.
 Order large_blocks(std::span<const HeldBlock> blocks, std::size_t peak) {
-  Order large = sorted(blocks, [](const HeldBlock& b) {
+  Order large = sort_blocks(blocks, [](const HeldBlock& b) {
     return -static_cast<double>(b.bytes) * (b.end - b.begin + 1);
   });
   std::erase_if(large, [&](std::int32_t i) { return blocks[i].bytes * kLargePart < peak; });
@@ -160,7 +160,7 @@ Placement as_steps_pass(std::span<const HeldBlock> blocks, const Order& large, F
   const auto key = [&](const HeldBlock& b) {
     return std::tuple(b.begin, first == FirstPlaced::longest ? -b.end : 0, SIZE_MAX - b.bytes);
   };
-  for (const std::int32_t index : sorted(blocks, key)) {
+  for (const std::int32_t index : sort_blocks(blocks, key)) {
     const HeldBlock& block = blocks[index];
     if (block.bytes == 0 || placed[index]) continue;
     for (; !held.empty() && held.top().last < block.begin; held.pop()) {
@@ -182,7 +182,7 @@ std::vector<HeldBlock> without_guards(std::span<const HeldBlock> blocks) {
 }
 
 /// Those with time running backwards: every placement of these is one of those.
-std::vector<HeldBlock> mirrored(std::span<const HeldBlock> blocks) {
+std::vector<HeldBlock> mirror_time(std::span<const HeldBlock> blocks) {
   std::vector<HeldBlock> result;
   for (const HeldBlock& block : blocks) result.push_back({-block.end, -block.begin, block.bytes});
   return result;
@@ -192,7 +192,7 @@ std::vector<HeldBlock> mirrored(std::span<const HeldBlock> blocks) {
 
 Placement best_as_steps_pass(std::span<const HeldBlock> blocks, std::size_t peak) {
   Placement best{{}, SIZE_MAX};
-  const std::vector<HeldBlock> forwards = without_guards(blocks), backwards = mirrored(blocks);
+  const std::vector<HeldBlock> forwards = without_guards(blocks), backwards = mirror_time(blocks);
   const Order large = large_blocks(blocks, peak);
   for (const Order& before : {Order{}, large}) {
     for (const std::vector<HeldBlock>* const way : {&forwards, &backwards}) {

@@ -19,7 +19,7 @@ struct Addend {
 /// type, computed by one node; or absent. The addends' ops are those that this one gathers with.
 /// Only for ops with one output.
 ///   matmul(a1^T, b1) + matmul(a2^T, b2)   is   matmul(concat(a1, a2)^T, concat(b1, b2))
-METRONOME_RULE(GatherRule, gathered, Value, (std::span<const Addend>))
+METRONOME_RULE(GatherRule, gather, Value, (std::span<const Addend>))
 /// Whether the other op's result may be an addend; without the rule, that of an equal op.
 METRONOME_RULE(GathersWithRule, gathers_with, bool, (const Op&))
 

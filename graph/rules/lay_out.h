@@ -34,5 +34,5 @@ struct LayoutSettings {
 /// The op to run where the largest operands are stored in the layout; absent if there is none. The
 /// last block of an operand may be filled up with any numbers. An op whose `fusion` is a map needs
 /// no such rule, unless its attributes hold a shape.
-METRONOME_RULE(LayoutRule, laid_out, std::optional<LaidOutOp>,
+METRONOME_RULE(LayoutRule, lay_out, std::optional<LaidOutOp>,
                (std::span<const Type>, const Layout&))

@@ -21,7 +21,7 @@ class UsageError : public std::runtime_error {
 };
 
 /// This machine cannot do it: exit status 3. The program's only or last line says why.
-class NoDevice : public std::runtime_error {
+class NoDeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

@@ -16,7 +16,7 @@ namespace {
 bool started_as_rank() { return std::getenv("RANK") != nullptr; }
 
 /// Returns the command that started this process.
-std::vector<std::string> own_command() {
+std::vector<std::string> command_of_process() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
   for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
@@ -28,7 +28,7 @@ std::vector<std::string> own_command() {
 
 std::optional<int> launch_ranks(std::optional<int> asked) {
   if (!asked || started_as_rank()) return std::nullopt;
-  return distributed::launch(*asked, own_command());
+  return distributed::launch(*asked, command_of_process());
 }
 
 JoinedRanks join_ranks(std::optional<int> asked) {

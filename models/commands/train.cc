@@ -83,7 +83,7 @@ void resume(Executable& step, const Arguments& arguments) {
 }
 
 // Made by a model, so any bytes: lines of what can be printed.
-std::string indented(const std::string& text) {
+std::string indent_printable(const std::string& text) {
   std::string lines = "  ";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -292,7 +292,7 @@ int train_task(const models::TaskEntry& entry, const Arguments& arguments) {
   if (const std::string pace = ranks.pace(); !pace.empty()) fmt::print("ranks   {}\n", pace);
   fmt::print("test    {}\n", test().words);
   if (const std::string sample = training->sample(); !sample.empty()) {
-    fmt::print("sample\n{}\n", indented(sample));
+    fmt::print("sample\n{}\n", indent_printable(sample));
   }
   if (!arguments.no_save) {
     ranks.on_first([&] { step.save(checkpoint); });

@@ -10,7 +10,7 @@
 
 namespace metronome::gallery {
 
-at::Tensor scattered(std::int64_t rows, std::int64_t width, std::int64_t step, double salt) {
+at::Tensor hash_numbers(std::int64_t rows, std::int64_t width, std::int64_t step, double salt) {
   const at::TensorOptions options(at::kDouble);
   const at::Tensor row = at::arange(rows, options).reshape({rows, 1}) + rows * step;
   const at::Tensor column = at::arange(width, options).reshape({1, width}) + salt * 1000;

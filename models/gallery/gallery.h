@@ -44,7 +44,7 @@ Example twin_towers(Element element = f32);
 
 /// Numbers in (-1, 1) that look random and are the same on every run, [rows, width] in f64; others
 /// for each step and salt.
-at::Tensor scattered(std::int64_t rows, std::int64_t width, std::int64_t step, double salt = 0);
+at::Tensor hash_numbers(std::int64_t rows, std::int64_t width, std::int64_t step, double salt = 0);
 at::Tensor cast(const at::Tensor& numbers, Element element);
 
 struct Entry {

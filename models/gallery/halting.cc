@@ -56,7 +56,7 @@ Example halting(Element element, double ponder_cost) {
   g.minimize(mse_loss(y, target) + ponder_cost * ponder, Adam{.lr = 5e-3});
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
-    const at::Tensor in = scattered(kRows, kWidth, step);
+    const at::Tensor in = hash_numbers(kRows, kWidth, step);
     // A turn by one column and a bend, four times over: one step of it is easy to learn.
     at::Tensor wanted = in;
     for (int k = 0; k < 4; ++k) wanted = at::tanh(at::roll(wanted, 1, 1) * 1.5);

@@ -41,7 +41,7 @@ Example mixture(Element element) {
   g.minimize(mse_loss(y, target) + 0.01 * balance, Adam{.lr = 5e-3});
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
-    const at::Tensor h = scattered(kRows, kWidth, step);
+    const at::Tensor h = hash_numbers(kRows, kWidth, step);
     // The signs of the first two columns choose which of four functions holds.
     const at::Tensor a = h.slice(1, 0, 1), b = h.slice(1, 1, 2), c = h.slice(1, 2, 3);
     const at::Tensor wanted =

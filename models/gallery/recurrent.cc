@@ -44,8 +44,8 @@ Example recurrent(Element element) {
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
     // Step by step the same endless sequence goes on; row t of [kLength, kRows] is said at time t.
-    const at::Tensor said = scattered(kLength, kRows, step);
-    const at::Tensor before = scattered(kLength, kRows, step - 1);
+    const at::Tensor said = hash_numbers(kLength, kRows, step);
+    const at::Tensor before = hash_numbers(kLength, kRows, step - 1);
     const at::Tensor heard = at::cat({before.slice(0, kLength - 2), said.slice(0, 0, kLength - 2)});
     return {{"x", cast(said.unsqueeze(-1), element)},
             {"heard", cast(heard.unsqueeze(-1), element)}};

@@ -112,7 +112,7 @@ ImagesAndMasks read_images(const std::string& folder) {
 }
 
 /// One of the eight ways to turn and mirror a square.
-at::Tensor turned(const at::Tensor& image, std::uint32_t way) {
+at::Tensor turn_image(const at::Tensor& image, std::uint32_t way) {
   const at::Tensor mirrored = (way & 4) != 0 ? image.flip(-1) : image;
   return at::rot90(mirrored, way & 3, {-2, -1}).contiguous();
 }
@@ -161,8 +161,8 @@ SegmentationResult segment(const SegmentationOptions& options,
       const auto which =
           static_cast<std::size_t>(indices[static_cast<std::size_t>(position * options.batch + i)]);
       const auto way = static_cast<std::uint32_t>(random() & (height == width ? 7 : 4));
-      images.push_back(turned(all.images[which], way));
-      masks.push_back(turned(all.masks[which], way));
+      images.push_back(turn_image(all.images[which], way));
+      masks.push_back(turn_image(all.masks[which], way));
     }
     step.run({{net.image, at::stack(images)}, {net.mask, at::stack(masks)}});
 

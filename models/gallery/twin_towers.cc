@@ -43,9 +43,10 @@ Example twin_towers(Element element) {
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
     // Both views show the thing, in a third of the columns; the others differ.
-    const at::Tensor thing = scattered(kRows, kWidth / 3, step);
+    const at::Tensor thing = hash_numbers(kRows, kWidth / 3, step);
     const auto view = [&](double salt) {
-      return cast(at::cat({thing, scattered(kRows, kWidth - kWidth / 3, step, salt)}, 1), element);
+      return cast(at::cat({thing, hash_numbers(kRows, kWidth - kWidth / 3, step, salt)}, 1),
+                  element);
     };
     return {{"left", view(1)}, {"right", view(2)}};
   };

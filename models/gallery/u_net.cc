@@ -49,10 +49,10 @@ Example u_net(Element element) {
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
     const at::Tensor time = at::linspace(0, 6.28, kSamples, at::TensorOptions(at::kDouble));
-    const at::Tensor pitch = scattered(kRows, 1, step, 1) + 2.0,
-                     phase = scattered(kRows, 1, step, 2);
+    const at::Tensor pitch = hash_numbers(kRows, 1, step, 1) + 2.0,
+                     phase = hash_numbers(kRows, 1, step, 2);
     const at::Tensor clean = at::sin(time * pitch + phase * 3.0);
-    const at::Tensor noise = scattered(kRows, kSamples, step);
+    const at::Tensor noise = hash_numbers(kRows, kSamples, step);
     return {{"noisy", cast((clean + noise * 0.5).unsqueeze(1), element)},
             {"wave", cast(clean.unsqueeze(1), element)}};
   };

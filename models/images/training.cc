@@ -118,7 +118,7 @@ void ImageTraining::fill(std::int64_t row, const Images& images, std::int64_t in
 
 std::unique_ptr<TrainingTask> make(const ImageKind& kind, const TaskOptions& options) {
   const Images images =
-      read_images(kind.data, data_named_by(kind.data.variable, "the digits", "their CSV file"));
+      read_images(kind.data, data_path(kind.data.variable, "the digits", "their CSV file"));
   return std::make_unique<ImageTask>(kind, split_images(images, options.seed), options);
 }
 
@@ -134,7 +134,7 @@ ImageShapes image_shapes(const ImageKind& kind, std::int64_t examples, const Tas
     throw RunError(
         fmt::format("a batch of {} digits, but there are {} to train on", options.batch, examples));
   }
-  const std::int64_t left_over = examples % options.batch, own = options.own_batch();
+  const std::int64_t left_over = examples % options.batch, own = options.batch_of_rank();
   const bool keeps = left_over > 1 && !options.share.whole_batches;
   ImageShapes shapes{
       options.batch, keeps || left_over == 0 ? LastBatch::keep : LastBatch::drop, 0, {}};

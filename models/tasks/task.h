@@ -69,7 +69,7 @@ struct TaskOptions {
 
   /// Rows of this rank's step: all ranks have as many, and rank r the r-th part of a step's rows.
   /// Throws RunError for a batch that they cannot share out evenly.
-  std::int64_t own_batch() const;
+  std::int64_t batch_of_rank() const;
 };
 
 /// Data and models, ready to be compiled. A training refers to its task.
@@ -117,6 +117,6 @@ const TaskEntry* find_task(std::string_view name);
 /// Returns the path that a variable of the environment names. `what` ("the digits") and `found`
 /// ("their CSV file") are words for the error: throws RunError if the variable is not set, or
 /// empty: ./metronome leaves it so if it could not fetch the data.
-std::string data_named_by(std::string_view variable, std::string_view what, std::string_view found);
+std::string data_path(std::string_view variable, std::string_view what, std::string_view found);
 
 }  // namespace metronome::models

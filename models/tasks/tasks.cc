@@ -11,7 +11,7 @@
 
 namespace metronome::models {
 
-std::int64_t TaskOptions::own_batch() const {
+std::int64_t TaskOptions::batch_of_rank() const {
   if (batch % share.ranks == 0) return batch / share.ranks;
   const std::int64_t more = (batch / share.ranks + 1) * share.ranks;
   throw RunError(
@@ -47,8 +47,7 @@ std::int64_t Training::epochs_done() const {
   return step_.replays() / steps_per_epoch_;
 }
 
-std::string data_named_by(std::string_view variable, std::string_view what,
-                          std::string_view found) {
+std::string data_path(std::string_view variable, std::string_view what, std::string_view found) {
   const char* named = std::getenv(std::string(variable).c_str());
   if (named == nullptr) {
     throw RunError(

@@ -39,7 +39,7 @@ class TextTask : public TrainingTask {
       : split_(std::move(split)),
         options_(options),
         steps_per_epoch_((std::ssize(split_.train) / options.batch - 1) / kLength),
-        model_(shape(kLength, options.own_batch(), true)),
+        model_(shape(kLength, options.batch_of_rank(), true)),
         single_(shape(1, 1, false)) {
     if (steps_per_epoch_ < 1) {
       throw RunError(fmt::format("a batch of {} rows of {} bytes, but the text has {}",
@@ -70,8 +70,8 @@ class TextTask : public TrainingTask {
   const TextModel& model() const { return model_; }
   const TextModel& single() const { return single_; }
   std::int64_t rows() const { return options_.batch; }  ///< of all ranks
-  std::int64_t own_rows() const { return options_.own_batch(); }
-  std::int64_t first_row() const { return options_.share.rank * own_rows(); }
+  std::int64_t rows_of_rank() const { return options_.batch_of_rank(); }
+  std::int64_t first_row() const { return options_.share.rank * rows_of_rank(); }
   const Share& share() const { return options_.share; }
   std::uint64_t seed() const { return options_.seed; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -111,7 +111,7 @@ class TextTraining : public Training {
 
 template <class Begin>
 void TextTraining::fill(std::string_view text, const Begin& begin, bool ring) {
-  const std::int64_t rows = task_.own_rows(), size = std::ssize(text);
+  const std::int64_t rows = task_.rows_of_rank(), size = std::ssize(text);
   auto* bytes = step().input(task_.model().bytes).data_ptr<std::int64_t>();
   auto* next = step().input(task_.model().next).data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -154,7 +154,7 @@ Score TextTraining::test() {
     step().evaluate({}, kAdvance);
     const at::Tensor losses = step().read(task_.model().losses);
     const float* of = losses.data_ptr<float>();
-    const std::int64_t own = task_.own_rows();
+    const std::int64_t own = task_.rows_of_rank();
     for (std::int64_t row = 0; row < own; ++row) {
       const std::int64_t begin = (task_.first_row() + row) * row_bytes;
       const std::int64_t left = std::min(row_bytes, told - begin) - at;
@@ -206,7 +206,7 @@ std::unique_ptr<TrainingTask> make_text_of(TextSplit split, const TaskOptions& o
 
 std::unique_ptr<TrainingTask> make_text(const TaskOptions& options) {
   const std::string folder =
-      data_named_by("METRONOME_TEXT", "the text", "a folder of files of fortunes");
+      data_path("METRONOME_TEXT", "the text", "a folder of files of fortunes");
   return make_text_of(split_records(read_records(folder), options.seed), options);
 }
 

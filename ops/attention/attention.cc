@@ -35,7 +35,7 @@ constexpr double kExcluded = -std::numeric_limits<double>::infinity();
 /// From the end: -1 is the last dimension.
 std::int64_t size(const Type& type, std::int64_t axis) { return type.shape[type.rank() + axis]; }
 
-Shape joined(Shape front, std::initializer_list<std::int64_t> back) {
+Shape join_shapes(Shape front, std::initializer_list<std::int64_t> back) {
   front.insert(front.end(), back);
   return front;
 }
@@ -101,20 +101,20 @@ std::int64_t group_of(const Value& query, const Value& x, bool gqa) {
 
 /// [..., heads, L, width] as [..., heads / group, group L, width]: the products with a head that
 /// `group` heads share are one.
-Value grouped(Value x, std::int64_t group) {
+Value group_heads(Value x, std::int64_t group) {
   if (group == 1) return x;
   return x.reshape(
-      joined(leading(x.shape(), 3), {x.size(-3) / group, group * x.size(-2), x.size(-1)}));
+      join_shapes(leading(x.shape(), 3), {x.size(-3) / group, group * x.size(-2), x.size(-1)}));
 }
 
-Value ungrouped(Value x, std::int64_t group) {
+Value ungroup_heads(Value x, std::int64_t group) {
   if (group == 1) return x;
   return x.reshape(
-      joined(leading(x.shape(), 3), {x.size(-3) * group, x.size(-2) / group, x.size(-1)}));
+      join_shapes(leading(x.shape(), 3), {x.size(-3) * group, x.size(-2) / group, x.size(-1)}));
 }
 
 /// 0, 1, ... in that shape.
-Value counted(Emitter* graph, Shape shape, Line line) {
+Value make_range(Emitter* graph, Shape shape, Line line) {
   std::vector<double> numbers(static_cast<std::size_t>(numel(shape)));
   std::iota(numbers.begin(), numbers.end(), 0.0);
   return make_constant(graph, numbers, {i32, std::move(shape)}, line);
@@ -123,7 +123,7 @@ Value counted(Emitter* graph, Shape shape, Line line) {
 /// bool [L, S], true on and below the diagonal: compared where it is read, so that no step holds
 /// it.
 Value lower_triangle(Emitter* graph, std::int64_t queries, std::int64_t keys, Line line) {
-  return counted(graph, {queries, 1}, line) >= counted(graph, {keys}, line);
+  return make_range(graph, {queries, 1}, line) >= make_range(graph, {keys}, line);
 }
 
 /// Scores with a mask, and the rows in which it leaves nothing: those are as if there were no mask,
@@ -150,22 +150,23 @@ MaskedScores mask_scores(Value scores, Value mask, bool causal, Line line) {
 
 /// True where any query sees the key: bool [..., S, 1] for a mask of bool [..., L, S]; absent where
 /// the mask does not tell keys apart.
-Value seen_keys(Value mask, std::int64_t group, Line line) {
+Value find_seen_keys(Value mask, std::int64_t group, Line line) {
   if (!mask.present() || mask.element() != bool_ || mask.rank() == 0) return {};
   if (mask.rank() == 1) mask = mask.reshape({1, mask.size(0)}, line);
   if (mask.size(-1) == 1) return {};
   Shape shape = mask.shape();
   if (group > 1 && mask.rank() > 2 && mask.size(-3) > 1) {  // the heads that share a key
-    shape = joined(leading(shape, 3), {mask.size(-3) / group, group * mask.size(-2), shape.back()});
+    shape = join_shapes(leading(shape, 3),
+                        {mask.size(-3) / group, group * mask.size(-2), shape.back()});
   }
   const Value any = max(mask.reshape(shape, line).cast(f32, line), {-2}, false, line);
-  return (any > 0.0).reshape(joined(any.shape(), {1}), line);
+  return (any > 0.0).reshape(join_shapes(any.shape(), {1}), line);
 }
 
 /// Rows of keys or values that no query sees become zeros: what they hold is not looked at, but a
 /// weight of 0 times an infinity or a NaN would be.
 Value zero_unseen_rows(Value x, const Value& mask, std::int64_t group, Line line) {
-  const Value seen = seen_keys(mask, group, line);
+  const Value seen = find_seen_keys(mask, group, line);
   return seen.present() ? where(seen, x, 0.0, line) : x;
 }
 
@@ -199,12 +200,12 @@ Types Attention::infer(std::span<const Type> in) const {
   if (enable_gqa) require_heads(in);
   const Shape all = leading_of_all(in, enable_gqa);
   if (in.size() > 3) {
-    require_mask(in[3], joined(all, {size(query, -2), size(key, -2)}), query.element);
+    require_mask(in[3], join_shapes(all, {size(query, -2), size(key, -2)}), query.element);
   }
-  return {{query.element, joined(all, {size(query, -2), size(value, -1)})}};
+  return {{query.element, join_shapes(all, {size(query, -2), size(value, -1)})}};
 }
 
-Value Attention::composed(std::span<const Value> in, double dropout_p, Line line) const {
+Value Attention::compose(std::span<const Value> in, double dropout_p, Line line) const {
   const Value& query = in[0];
   const std::int64_t of_key = group_of(query, in[1], enable_gqa);
   const std::int64_t of_value = group_of(query, in[2], enable_gqa);
@@ -212,15 +213,15 @@ Value Attention::composed(std::span<const Value> in, double dropout_p, Line line
   const Value key = zero_unseen_rows(in[1], mask, of_key, line);
   const Value value = zero_unseen_rows(in[2], mask, of_value, line);
   const Value products =
-      apply(Matmul{.transpose_b = true}, {grouped(query * scale, of_key), key}, line);
-  const auto [scores, empty] = mask_scores(ungrouped(products, of_key), mask, is_causal, line);
+      apply(Matmul{.transpose_b = true}, {group_heads(query * scale, of_key), key}, line);
+  const auto [scores, empty] = mask_scores(ungroup_heads(products, of_key), mask, is_causal, line);
   Value weights = apply(Softmax{}, {scores}, line);
   if (dropout_p > 0) {
     Emitter* const graph = query.emitter();
     weights = apply(Dropout{.p = dropout_p}, {read_seed(graph), read_replay(graph), weights}, line);
   }
   const Value result =
-      ungrouped(apply(Matmul{}, {grouped(weights, of_value), value}, line), of_value);
+      ungroup_heads(apply(Matmul{}, {group_heads(weights, of_value), value}, line), of_value);
   return empty.present() ? where(empty, 0.0, result, line) : result;
 }
 
@@ -230,7 +231,7 @@ Values Attention::lower(std::span<const Value> in) const {
   if (in_blocks(types)) {
     return {apply(make_op(FlashAttention{scale, is_causal}), in, Line::here(), 2)[0]};
   }
-  return {composed(in, 0, {})};
+  return {compose(in, 0, {})};
 }
 
 std::vector<Case> Attention::cases() {

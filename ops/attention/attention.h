@@ -32,7 +32,7 @@ struct Attention {
   static std::vector<Case> cases();
 
   /// In other ops, with dropout of the weights that the softmax gives.
-  Value composed(std::span<const Value> in, double dropout_p, Line line) const;
+  Value compose(std::span<const Value> in, double dropout_p, Line line) const;
 };
 
 METRONOME_COMPOSITE(Attention);

@@ -92,7 +92,7 @@ Values FlashAttention::vjp(const Vjp& v) const {
 }
 
 Values FlashAttention::lower(std::span<const Value> in) const {
-  return {same_attention(*this, in[0].type(), in[1].type()).composed(in, 0, {})};
+  return {same_attention(*this, in[0].type(), in[1].type()).compose(in, 0, {})};
 }
 
 // ---- backward ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ namespace metronome {
 namespace {
 
 /// Heads that share keys and values: a dimension of their own, behind the key's heads.
-at::Tensor grouped(const at::Tensor& x, std::int64_t key_heads) {
+at::Tensor split_heads(const at::Tensor& x, std::int64_t key_heads) {
   if (x.dim() < 3) return x;
   return x.unflatten(-3, {key_heads, -1});
 }
@@ -46,14 +46,14 @@ Tensors reference(const FlashAttentionGrad& op, const Tensors& in) {
   const std::int64_t key_heads = heads ? in[2].size(-3) : 1;
   const auto shared = [&](const at::Tensor& x) { return heads ? x.unsqueeze(-3) : x; };
   const auto summed = [&](const at::Tensor& x) { return heads ? x.sum(-3) : x; };
-  const at::Tensor g = grouped(in[0], key_heads), q = grouped(in[1], key_heads), k = shared(in[2]),
-                   v = shared(in[3]), y = grouped(in[4], key_heads);
-  const at::Tensor logarithms = grouped(in[5].unsqueeze(-1), key_heads);
+  const at::Tensor g = split_heads(in[0], key_heads), q = split_heads(in[1], key_heads),
+                   k = shared(in[2]), v = shared(in[3]), y = split_heads(in[4], key_heads);
+  const at::Tensor logarithms = split_heads(in[5].unsqueeze(-1), key_heads);
   at::Tensor p = (op.scale * at::matmul(q, k.transpose(-2, -1)) - logarithms).exp();
   if (const auto sees = seen_mask(op.is_causal, in[1], in[2], mask)) {
     std::vector<std::int64_t> all(in[1].sizes().begin(), in[1].sizes().end());
     all.back() = in[2].size(-2);
-    p = p * grouped(sees->expand(all), key_heads);
+    p = p * split_heads(sees->expand(all), key_heads);
   }
   const at::Tensor ds = op.scale * p * (at::matmul(g, v.transpose(-2, -1)) - (g * y).sum(-1, true));
   return {at::matmul(ds, k).reshape(in[1].sizes()), summed(at::matmul(ds.transpose(-2, -1), q)),

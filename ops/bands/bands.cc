@@ -55,7 +55,7 @@ Bands blends(std::int64_t in, const std::vector<std::int32_t>& low,
   return b;
 }
 
-Bands transposed(const Bands& b) {
+Bands transpose_bands(const Bands& b) {
   const Readers readers = readers_of(b);
   Bands t{.in = b.out(), .step = 1};
   // One weight for each result becomes one for each operand: the table serves both.
@@ -74,8 +74,8 @@ Bands transposed(const Bands& b) {
   return t;
 }
 
-BandsOf3 transposed(const BandsOf3& bands) {
-  return {transposed(bands[0]), transposed(bands[1]), transposed(bands[2])};
+BandsOf3 transpose_bands(const BandsOf3& bands) {
+  return {transpose_bands(bands[0]), transpose_bands(bands[1]), transpose_bands(bands[2])};
 }
 
 }  // namespace metronome

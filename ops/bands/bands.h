@@ -36,7 +36,7 @@ Bands blends(std::int64_t in, const std::vector<std::int32_t>& low,
              const std::vector<std::int32_t>& high, const std::vector<double>& share);
 
 /// The gradient of a map: the map the other way round.
-Bands transposed(const Bands& bands);
-BandsOf3 transposed(const BandsOf3& bands);
+Bands transpose_bands(const Bands& bands);
+BandsOf3 transpose_bands(const BandsOf3& bands);
 
 }  // namespace metronome

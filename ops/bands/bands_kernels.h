@@ -37,7 +37,7 @@ struct Bands {
       for (int k = 0; k < width.count[o]; ++k) {
         sum += width.weight[width.at[o] + k * width.step] * column(from + k, d, h);
       }
-      y[i] = watched(c, watch, T(sum));
+      y[i] = watch_number(c, watch, T(sum));
     }
   }
 

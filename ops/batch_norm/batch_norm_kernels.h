@@ -79,7 +79,7 @@ struct PlacedElements {
 template <class V, class LoadOne, class UseOne>
 METRONOME_DEVICE void walk_slice(const Channels& x, const Tile& tile, const ChannelSlice& w,
                                  const LoadOne& load, const UseOne& use) {
-  Steps steps(x.strided, w.first + tile.rank);
+  StridedPlaces steps(x.strided, w.first + tile.rank);
   const Index origin = w.channel * x.plane;
   walk<PlacedElements<V>>(
       tile.rank, tile.size, int(w.last - w.first),
@@ -183,10 +183,10 @@ struct BatchNormTensors {
     if (tile.rank == 0 && w.place == 0) {
       const Index i = w.channel;
       const double moved = (1 - momentum) * running_mean[i] + momentum * mean;
-      new_mean[i] = watched(c, watch, T(moved));
+      new_mean[i] = watch_number(c, watch, T(moved));
       const double unbiased = m2 / (count - 1);
       new_variance[i] =
-          watched(c, watch, T((1 - momentum) * running_variance[i] + momentum * unbiased));
+          watch_number(c, watch, T((1 - momentum) * running_variance[i] + momentum * unbiased));
       if (saved_mean != nullptr) saved_mean[i] = T(mean);
       if (saved_rstd != nullptr) saved_rstd[i] = T(rstd);
     }
@@ -200,7 +200,7 @@ struct BatchNormTensors {
         [&](Index at, Elements v) {
           METRONOME_UNROLL
           for (int k = 0; k < kPack; ++k) {
-            v.v[k] = watched(c, watch, fma_of(v.v[k] - center, factor, move));
+            v.v[k] = watch_number(c, watch, fma_of(v.v[k] - center, factor, move));
           }
           y[at] = v;
         });
@@ -261,8 +261,8 @@ struct BatchNormGradTensors {
     const double count = double(e.each() * kPack), rest = left_of_mean(s.of[2] / count, center);
     const double product = (s.of[1] - times(rest, s.of[0])) * double(scale);
     if (tile.rank == 0 && w.place == 0) {
-      dgamma[w.channel] = watched(c, watch, T(product));
-      dbeta[w.channel] = watched(c, watch, T(s.of[0]));
+      dgamma[w.channel] = watch_number(c, watch, T(product));
+      dbeta[w.channel] = watch_number(c, watch, T(s.of[0]));
     }
     const double steep = product / count * double(scale);
     const T factor = gamma[w.channel] * scale, slope = T(steep);
@@ -274,7 +274,7 @@ struct BatchNormGradTensors {
           METRONOME_UNROLL
           for (int k = 0; k < kPack; ++k) {
             const T share = fma_of(v.x.v[k] - center, slope, base);
-            result.v[k] = watched(c, watch, (v.g.v[k] - share) * factor);
+            result.v[k] = watch_number(c, watch, (v.g.v[k] - share) * factor);
           }
           dx[at] = result;
         });
@@ -334,7 +334,7 @@ struct BatchNormFixed {
         [&](Index at, Elements v) {
           METRONOME_UNROLL
           for (int k = 0; k < kPack; ++k) {
-            v.v[k] = watched(c, watch, fma_of((v.v[k] - center) * rstd, scale, move));
+            v.v[k] = watch_number(c, watch, fma_of((v.v[k] - center) * rstd, scale, move));
           }
           y[at] = v;
         });

@@ -4,7 +4,7 @@
 //   TransposedConvolution  x  = y *' w      y needs Convolution, w ConvolutionWeightGrad
 //   ConvolutionWeightGrad  dw = x, dy       x needs TransposedConvolution, dy Convolution
 //
-// A gradient's window is `tightened`: padding that no stride reaches is left out, so that the
+// A gradient's window is `tighten`: padding that no stride reaches is left out, so that the
 // transposed op gives x its own size. `sizes_of` makes three spatial dimensions of one to three.
 #include "ops/convolution/convolution.h"
 
@@ -106,7 +106,7 @@ std::string text_of(const ConvolutionWindow& w) {
 }
 
 /// Over all but the channels: a bias's gradient.
-Value summed_by_channel(const Value& g) {
+Value sum_by_channel(const Value& g) {
   std::vector<std::int64_t> axes(static_cast<std::size_t>(g.rank()) - 1);
   std::iota(axes.begin() + 1, axes.end(), 2);
   return sum(g, axes);
@@ -118,8 +118,8 @@ ConvolutionWindow plain_window(std::size_t dimensions) {
   return {Shape(dimensions, 1), Shape(dimensions, 0), Shape(dimensions, 0), Shape(dimensions, 1)};
 }
 
-ConvolutionWindow tightened(ConvolutionWindow w, const Shape& input, const Shape& weight,
-                            const Shape& output) {
+ConvolutionWindow tighten(ConvolutionWindow w, const Shape& input, const Shape& weight,
+                          const Shape& output) {
   for (std::size_t d = 0; d < w.stride.size(); ++d) {
     w.high[d] = (output[d + 2] - 1) * w.stride[d] + (weight[d + 2] - 1) * w.dilation[d] + 1 -
                 input[d + 2] - w.low[d];
@@ -212,10 +212,10 @@ Values Convolution::vjp(const Vjp& v) const {
   Values result(v.inputs.size());
   if (!v.grad().present()) return result;
   const Value &g = v.grad(), &x = v.in(0), &weight = v.in(1);
-  const ConvolutionWindow tight = tightened(window, x.shape(), weight.shape(), g.shape());
+  const ConvolutionWindow tight = tighten(window, x.shape(), weight.shape(), g.shape());
   result[0] = apply(TransposedConvolution{tight}, {g, weight}, Line::here());
   result[1] = apply(ConvolutionWeightGrad{tight}, {x, g}, Line::here());
-  if (v.inputs.size() > 2) result[2] = summed_by_channel(g);
+  if (v.inputs.size() > 2) result[2] = sum_by_channel(g);
   return result;
 }
 
@@ -261,7 +261,7 @@ Values TransposedConvolution::vjp(const Vjp& v) const {
   if (!v.grad().present()) return result;
   result[0] = apply(Convolution{window}, {v.grad(), v.in(1)}, Line::here());
   result[1] = apply(ConvolutionWeightGrad{window}, {v.grad(), v.in(0)}, Line::here());
-  if (v.inputs.size() > 2) result[2] = summed_by_channel(v.grad());
+  if (v.inputs.size() > 2) result[2] = sum_by_channel(v.grad());
   return result;
 }
 

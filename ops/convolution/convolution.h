@@ -40,8 +40,8 @@ ConvolutionWindow plain_window(std::size_t dimensions);
 
 /// Lowers `high` of a window until nothing is over at the end: the shapes are those of a
 /// convolution's operands and result.
-ConvolutionWindow tightened(ConvolutionWindow window, const Shape& input, const Shape& weight,
-                            const Shape& output);
+ConvolutionWindow tighten(ConvolutionWindow window, const Shape& input, const Shape& weight,
+                          const Shape& output);
 
 /// y[n, k, o] = bias[k] + the sum over c and j of x[n, c, o stride + j dilation - low] w[k, c, j].
 /// Operands: x [N, C, spatial...], weight [K, C / groups, kernel...] and, as a third or not at all,

@@ -17,7 +17,7 @@ struct ConvolutionRow {
   Shape output() const {
     return Convolution{window}.infer(Types{{f32, x}, {f32, weight}})[0].shape;
   }
-  ConvolutionWindow tight() const { return tightened(window, x, weight, output()); }
+  ConvolutionWindow tight() const { return tighten(window, x, weight, output()); }
 };
 
 /// A window with one number for all spatial dimensions.

@@ -39,7 +39,7 @@ cuda::ConvolutionPlan plan_of(const ConvolutionSizes& s) {
   return plan;
 }
 
-using Makes = ConvolutionProblem::Makes;
+using ComputedTensor = ConvolutionProblem::ComputedTensor;
 
 /// The alignment that libraries ask of each address, in bytes.
 constexpr std::uintptr_t kLibraryAlignment = 16;
@@ -48,7 +48,7 @@ constexpr std::uintptr_t kLibraryAlignment = 16;
 /// the input are left out that a stride would have reached, or where a weight's gradient is asked
 /// for and the zeros before and behind differ, of which cuDNN 9.19 makes other numbers (on an
 /// H200).
-std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindow& window,
+std::optional<ConvolutionProblem> problem_of(ComputedTensor makes, const ConvolutionWindow& window,
                                              const Type& x, const Type& weight, const Type& y,
                                              bool tf32) {
   if (x.numel() == 0 || weight.numel() == 0 || y.numel() == 0) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<ConvolutionProblem> problem_of(Makes makes, const ConvolutionWindo
     const std::int64_t input = x.shape[d + 2] + window.low[d] + problem.high[d];
     if ((input - kernel) / window.stride[d] + 1 != y.shape[d + 2]) return std::nullopt;
   }
-  if (makes == Makes::weight && problem.low != problem.high) return std::nullopt;
+  if (makes == ComputedTensor::weight && problem.low != problem.high) return std::nullopt;
   return problem;
 }
 
@@ -118,7 +118,7 @@ std::vector<Candidate> candidates_of(const std::optional<ConvolutionProblem>& pr
   std::vector<Candidate> all;
   if (problem) {
     all = query.libraries.candidates(ConvolutionCommand{.problem = *problem});
-    const std::int64_t parts = problem->makes == Makes::weight ? parts_of(*problem) : 1;
+    const std::int64_t parts = problem->makes == ComputedTensor::weight ? parts_of(*problem) : 1;
     if (parts > 1) {
       const ConvolutionProblem apart = in_parts(*problem, parts);
       for (Candidate candidate : query.libraries.candidates(ConvolutionCommand{.problem = apart})) {
@@ -198,7 +198,7 @@ void record_channels(const ConvolutionSizes& sizes, std::int64_t channels, std::
   constexpr int kThreads = 128;
   const cuda::ConvolutionPlan plan = plan_of(sizes);
   const auto of_source = static_cast<std::int64_t>(plan.taps() * cuda::kChannels * sizeof(T));
-  const std::int64_t chunk = std::min(sources, std::int64_t{kKeptBytes} / of_source);
+  const std::int64_t chunk = std::min(sources, std::int64_t{kSharedBytes} / of_source);
   const cuda::Index sets = sizes.groups * ceil_div(channels, cuda::kChannels);
   const cuda::Index blocks = sets * ceil_div(places, kThreads);
   l.commands.launch(Kernel<T>{{l.in<T>(0), l.in<T>(1), bias_of<T>(l), l.out<T>(0), plan, places,
@@ -244,15 +244,15 @@ void record_weight_grad(const ConvolutionSizes& sizes, const CudaLaunch& l) {
 
 std::vector<Candidate> candidates(const Convolution& op, const CudaQuery& q) {
   return candidates_of(
-      problem_of(Makes::y, op.window, q.inputs[0], q.inputs[1], q.outputs[0], q.tf32), q);
+      problem_of(ComputedTensor::y, op.window, q.inputs[0], q.inputs[1], q.outputs[0], q.tf32), q);
 }
 
 void record(const Convolution& op, const CudaLaunch& l) {
   if (l.outputs[0].numel() == 0) return;
   if (by_library(l)) {
     return record_call(
-        *problem_of(Makes::y, op.window, l.inputs[0], l.inputs[1], l.outputs[0], l.tf32), l,
-        l.input_data[0], l.input_data[1], l.output_data[0]);
+        *problem_of(ComputedTensor::y, op.window, l.inputs[0], l.inputs[1], l.outputs[0], l.tf32),
+        l, l.input_data[0], l.input_data[1], l.output_data[0]);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.inputs[1].shape, l.outputs[0].shape);
@@ -261,15 +261,15 @@ void record(const Convolution& op, const CudaLaunch& l) {
 
 std::vector<Candidate> candidates(const TransposedConvolution& op, const CudaQuery& q) {
   return candidates_of(
-      problem_of(Makes::x, op.window, q.outputs[0], q.inputs[1], q.inputs[0], q.tf32), q);
+      problem_of(ComputedTensor::x, op.window, q.outputs[0], q.inputs[1], q.inputs[0], q.tf32), q);
 }
 
 void record(const TransposedConvolution& op, const CudaLaunch& l) {
   if (l.outputs[0].numel() == 0) return;
   if (by_library(l)) {
     return record_call(
-        *problem_of(Makes::x, op.window, l.outputs[0], l.inputs[1], l.inputs[0], l.tf32), l,
-        l.output_data[0], l.input_data[1], l.input_data[0]);
+        *problem_of(ComputedTensor::x, op.window, l.outputs[0], l.inputs[1], l.inputs[0], l.tf32),
+        l, l.output_data[0], l.input_data[1], l.input_data[0]);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.outputs[0].shape, l.inputs[1].shape, l.inputs[0].shape);
@@ -278,14 +278,16 @@ void record(const TransposedConvolution& op, const CudaLaunch& l) {
 
 std::vector<Candidate> candidates(const ConvolutionWeightGrad& op, const CudaQuery& q) {
   return candidates_of(
-      problem_of(Makes::weight, op.window, q.inputs[0], q.outputs[0], q.inputs[1], q.tf32), q);
+      problem_of(ComputedTensor::weight, op.window, q.inputs[0], q.outputs[0], q.inputs[1], q.tf32),
+      q);
 }
 
 void record(const ConvolutionWeightGrad& op, const CudaLaunch& l) {
   if (l.inputs[0].numel() == 0) return l.commands.zero(l.output_data[0], l.outputs[0].bytes());
   if (by_library(l)) {
-    return record_weight_call(
-        *problem_of(Makes::weight, op.window, l.inputs[0], l.outputs[0], l.inputs[1], l.tf32), l);
+    return record_weight_call(*problem_of(ComputedTensor::weight, op.window, l.inputs[0],
+                                          l.outputs[0], l.inputs[1], l.tf32),
+                              l);
   }
   const ConvolutionSizes sizes =
       sizes_of(op.window, l.inputs[0].shape, l.outputs[0].shape, l.inputs[1].shape);

@@ -159,7 +159,7 @@ struct GatheredConvolution {
   }
 
   /// A block's output as [out, columns]: itself, or a copy.
-  const T* joined(const T* y, T* copy) const {
+  const T* join_images(const T* y, T* copy) const {
     if (images == 1) return y;
     rows_of_output([&](std::int64_t from, std::int64_t to, std::int64_t) {
       for (std::int64_t i = 0; i < s.places(); ++i) copy[to + i] = y[from + i];
@@ -189,8 +189,8 @@ struct GatheredConvolution {
 
   void transposed(std::int64_t item, T* matrix) const {
     const std::int64_t block = item / s.groups, group = item % s.groups;
-    products[0](joined(output_of(block, group), matrix + reads() * columns()), weight_of(group),
-                nullptr, matrix);
+    products[0](join_images(output_of(block, group), matrix + reads() * columns()),
+                weight_of(group), nullptr, matrix);
     for (std::int64_t image = 0; image < images; ++image) {
       T* const x = input_of(block, group) + image * s.groups * s.in * s.points();
       for (std::int64_t c = 0; c < s.in; ++c) {
@@ -216,8 +216,8 @@ struct GatheredConvolution {
     for (std::int64_t block = 0; block < blocks(); ++block) {
       gather(input_of(block, group), matrix);
       T* const w = weight_of(group);
-      products[block > 0](joined(output_of(block, group), matrix + reads() * columns()), matrix,
-                          block > 0 ? w : nullptr, w);
+      products[block > 0](join_images(output_of(block, group), matrix + reads() * columns()),
+                          matrix, block > 0 ? w : nullptr, w);
     }
   }
 };

@@ -178,7 +178,7 @@ struct ChannelBlocks {
       T* const y = to + first * points + (place - spot.image * points);
       METRONOME_UNROLL
       for (int k = 0; k < kChannels; ++k) {
-        if (k < set.count) y[k * points] = watched(c, watch, total[k]);
+        if (k < set.count) y[k * points] = watch_number(c, watch, total[k]);
       }
     }
   }
@@ -349,7 +349,7 @@ struct ConvolutionWeightGrad {
       T total[kTogether] = {};
       if (i < count) add(team, i, total);
       const T sum = reduce<Sum>(c, team, join_all<Sum>(total));
-      if (team.rank == 0 && i < count) weight[i] = watched(c, watch, sum);
+      if (team.rank == 0 && i < count) weight[i] = watch_number(c, watch, sum);
     }
   }
 
@@ -398,7 +398,7 @@ struct JoinWeightGrad {
     for (Index i = first(c); i < count; i += stride(c)) {
       double sum = 0;
       for (int k = 0; k < parts; ++k) sum += double(part[k * count + i]);
-      weight[i] = watched(c, watch, T(sum));
+      weight[i] = watch_number(c, watch, T(sum));
     }
   }
 };
@@ -417,7 +417,7 @@ struct AddChannelBias {
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index i = first(c); i < count; i += stride(c)) {
       const Index row = quotient(i, points);
-      d[i] = watched(c, watch, d[i] + bias[row - quotient(row, channels) * channels]);
+      d[i] = watch_number(c, watch, d[i] + bias[row - quotient(row, channels) * channels]);
     }
   }
 };

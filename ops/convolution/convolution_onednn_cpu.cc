@@ -7,10 +7,11 @@
 //
 //   scratch   | x in blocks | reorder's own | w in blocks | .. | y in blocks | primitive's own | ..
 //
-// `Steps` makes these primitives in order, with their memory objects and arguments, and counts the
-// scratch as it goes: a candidate's bytes are those of the same steps made without data. An operand
-// that the primitive takes as it lies has no reorder. The plain way asks for our own layouts from
-// the start, so it reorders nothing. A bias of a gradient of an input is added behind the steps.
+// `PrimitiveChain` makes these primitives in order, with their memory objects and arguments, and
+// counts the scratch as it goes: a candidate's bytes are those of the same steps made without data.
+// An operand that the primitive takes as it lies has no reorder. The plain way asks for our own
+// layouts from the start, so it reorders nothing. A bias of a gradient of an input is added behind
+// the steps.
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
@@ -54,9 +55,9 @@ memory::desc dense(const memory::dims& sizes) {
 }
 
 /// Descriptors of input, weight and output, in this order.
-using Each = std::array<memory::desc, 3>;
+using TensorDescriptors = std::array<memory::desc, 3>;
 
-Each ours(const ConvolutionSizes& s) {
+TensorDescriptors ours(const ConvolutionSizes& s) {
   const auto with = [](memory::dims sizes, const memory::dims& rest) {
     sizes.insert(sizes.end(), rest.begin(), rest.end());
     return dense(sizes);
@@ -69,12 +70,12 @@ Each ours(const ConvolutionSizes& s) {
 
 struct Description {
   dnnl::primitive_desc_base primitive;
-  Each wanted;  ///< as the primitive reads and writes them
+  TensorDescriptors wanted;  ///< as the primitive reads and writes them
 };
 
 Description describe(const dnnl::engine& engine, const ConvolutionTask& task, bool plain) {
   const ConvolutionSizes& s = task.sizes;
-  Each each = ours(s);
+  TensorDescriptors each = ours(s);
   const memory::desc bias({s.groups * s.out}, memory::data_type::f32, memory::format_tag::a);
   if (!plain) {
     for (memory::desc& desc : each) {
@@ -153,12 +154,12 @@ std::array<int, 3> names_of(Result result) {
 
 /// The primitives of one kernel, in order, and the scratch that they share: where `data` has none
 /// its bytes are only counted.
-class Steps {
+class PrimitiveChain {
  public:
-  Steps(const dnnl::engine& engine, const ConvolutionTask& task, const ConvolutionData& data,
-        const Description& description)
+  PrimitiveChain(const dnnl::engine& engine, const ConvolutionTask& task,
+                 const ConvolutionData& data, const Description& description)
       : engine_(engine), scratch_(static_cast<std::byte*>(data.scratch)) {
-    const Each plain = ours(task.sizes);
+    const TensorDescriptors plain = ours(task.sizes);
     const std::array<void*, 3> ours = {data.input, data.weight, data.output};
     const std::size_t result = place_of(task.result);
     const std::array<int, 3> names = names_of(task.result);
@@ -233,7 +234,7 @@ class Steps {
 struct BoundConvolution {
   dnnl::engine engine;
   dnnl::stream stream;
-  std::optional<Steps> steps;
+  std::optional<PrimitiveChain> steps;
   int threads = 1;
   // oneDNN adds no bias to a gradient of an input.
   const float* bias = nullptr;
@@ -263,14 +264,14 @@ std::vector<Candidate> onednn_convolution_candidates(const ConvolutionTask& task
   const OmpThreads scope(threads);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   std::vector<Candidate> candidates;
-  std::optional<Each> first;
+  std::optional<TensorDescriptors> first;
   for (const bool plain : {false, true}) {
     const auto description = find(engine, task, plain);
     if (!description || first == description->wanted) continue;
     first = description->wanted;
     Candidate candidate{.maker = Maker::onednn, .threads = threads};
     if (plain) candidate.algorithm = kPlain;
-    candidate.scratch_bytes = Steps(engine, task, {}, *description).bytes();
+    candidate.scratch_bytes = PrimitiveChain(engine, task, {}, *description).bytes();
     candidates.push_back(candidate);
   }
   return candidates;

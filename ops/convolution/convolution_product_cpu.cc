@@ -37,11 +37,11 @@ constexpr std::int64_t kColumns = 64;
 std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
 /// Places and channels of a block.
-struct Blocks {
+struct BlockSizes {
   std::int64_t places = 0, channels = 0;
 };
 
-Blocks blocks_of(const ConvolutionTask& task) {
+BlockSizes blocks_of(const ConvolutionTask& task) {
   const ConvolutionSizes& s = task.sizes;
   const std::int64_t elements = kBlockBytes / static_cast<std::int64_t>(size_of(task.element));
   const std::int64_t all = s.places();
@@ -57,7 +57,7 @@ Blocks blocks_of(const ConvolutionTask& task) {
 
 /// Elements of one thread's block, in whole lines of the cache.
 std::int64_t block_elements(const ConvolutionTask& task) {
-  const Blocks b = blocks_of(task);
+  const BlockSizes b = blocks_of(task);
   return (b.places * b.channels * task.sizes.taps() + 15) / 16 * 16;
 }
 
@@ -97,7 +97,7 @@ template <class T>
 struct ProductConvolution {
   ConvolutionTask task;
   ConvolutionSizes s;
-  Blocks blocks;
+  BlockSizes blocks;
   std::int64_t block_size;  ///< of one thread's scratch
   T* input;
   T* weight;

@@ -14,7 +14,7 @@ namespace metronome {
 namespace {
 
 /// x with the window's padding around it, or less than x; libtorch counts from the last dimension.
-at::Tensor padded(const at::Tensor& x, const ConvolutionWindow& w, int sign) {
+at::Tensor pad_by_window(const at::Tensor& x, const ConvolutionWindow& w, int sign) {
   std::vector<std::int64_t> sizes;
   for (std::size_t d = w.low.size(); d-- > 0;) {
     sizes.insert(sizes.end(), {sign * w.low[d], sign * w.high[d]});
@@ -45,7 +45,7 @@ Tensors reference(const Convolution& op, const Tensors& in) {
   const ConvolutionWindow& w = op.window;
   const bool itself = w.low == w.high && plain(w.low);
   const Shape none(w.low.size(), 0);
-  return {at::convolution(itself ? in[0] : padded(in[0], w, 1), in[1],
+  return {at::convolution(itself ? in[0] : pad_by_window(in[0], w, 1), in[1],
                           in.size() > 2 ? in[2] : at::Tensor(), w.stride, itself ? w.low : none,
                           w.dilation, false, none, w.groups)};
 }
@@ -60,7 +60,7 @@ Tensors reference(const TransposedConvolution& op, const Tensors& in) {
   const Shape none(w.low.size(), 0);
   const at::Tensor whole =
       at::convolution(in[0], in[1], at::Tensor(), w.stride, none, w.dilation, true, none, w.groups);
-  const at::Tensor x = padded(whole, w, -1);
+  const at::Tensor x = pad_by_window(whole, w, -1);
   if (!bias.defined()) return {x};
   std::vector<std::int64_t> by_channel(static_cast<std::size_t>(x.dim()), 1);
   by_channel[1] = -1;
@@ -69,7 +69,7 @@ Tensors reference(const TransposedConvolution& op, const Tensors& in) {
 
 Tensors reference(const ConvolutionWeightGrad& op, const Tensors& in) {
   const ConvolutionWindow& w = op.window;
-  const at::Tensor x = padded(in[0], w, 1);
+  const at::Tensor x = pad_by_window(in[0], w, 1);
   std::vector<std::int64_t> shape = {in[1].size(1), in[0].size(1) / w.groups};
   for (std::size_t d = 0; d < w.low.size(); ++d) {
     const auto axis = static_cast<std::int64_t>(d) + 2;

@@ -53,7 +53,7 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t step) {
 
 /// Elements between two positions' matrices: a cache line more than they have. At strides of powers
 /// of two all 16 would meet in the same few sets of a cache.
-constexpr std::int64_t apart(std::int64_t elements) { return round_up(elements, 16) + 16; }
+constexpr std::int64_t padded_step(std::int64_t elements) { return round_up(elements, 16) + 16; }
 
 /// By rows - 1.
 constexpr auto kTileKernels = tile_table<float, false, false>()[kMaxV - 1];
@@ -96,10 +96,10 @@ template <class F>
 struct WinogradImages {
   static constexpr std::int64_t positions = kPositions<F>;
   /// A phase of the result, and the phases that are read for it.
-  struct Pass {
+  struct PhaseImages {
     TiledImages from[Phases<F>::count], to;
   };
-  Pass passes[Phases<F>::count];
+  PhaseImages passes[Phases<F>::count];
   int pass_count, read_count;  ///< phases of the result, and of what is read: one of them is 1
   std::int64_t channels;       ///< of what is read
   std::int64_t outputs;
@@ -114,15 +114,15 @@ struct WinogradImages {
   float* scratch;
 
   std::int64_t inputs() const { return read_count * channels; }
-  std::int64_t kernels_apart() const { return apart(round_up(inputs(), kTiles) * outputs); }
+  std::int64_t kernels_step() const { return padded_step(round_up(inputs(), kTiles) * outputs); }
   /// Input c of output k among the kernels of one position.
   std::int64_t kernel_at(std::int64_t k, std::int64_t c) const {
     return (c / kTiles * outputs + k) * kTiles + c % kTiles;
   }
-  std::int64_t kernel_elements() const { return pass_count * positions * kernels_apart(); }
-  std::int64_t parts_apart() const { return apart(inputs() * kTiles); }
-  std::int64_t sums_apart() const { return apart(outputs * kTiles); }
-  std::int64_t thread_elements() const { return positions * (parts_apart() + sums_apart()); }
+  std::int64_t kernel_elements() const { return pass_count * positions * kernels_step(); }
+  std::int64_t parts_step() const { return padded_step(inputs() * kTiles); }
+  std::int64_t sums_step() const { return padded_step(outputs * kTiles); }
+  std::int64_t thread_elements() const { return positions * (parts_step() + sums_step()); }
   /// The blocks of the largest pass: phases of an odd size differ by a row or a column.
   std::int64_t blocks() const {
     std::int64_t most = 0;
@@ -138,7 +138,7 @@ struct WinogradImages {
     alignas(64) float g[taps * taps][kTiles];
     for (int phase = 0; phase < Phases<F>::count; ++phase) {
       const std::int64_t pass = turned ? phase : 0, from = turned ? 0 : phase * channels;
-      float* const to = kernels + pass * positions * kernels_apart();
+      float* const to = kernels + pass * positions * kernels_step();
       for (std::int64_t first = 0, count = 0; first < channels; first += count) {
         count = std::min(kTiles - (from + first) % kTiles, channels - first);
         for (std::int64_t k = begin; k < end; ++k) {
@@ -151,7 +151,7 @@ struct WinogradImages {
               g[e][i] = kernel[Phases<F>::element(phase, tap / taps, tap % taps)];
             }
           }
-          transform_kernels<F>(g, count, to + kernel_at(k, from + first), kernels_apart());
+          transform_kernels<F>(g, count, to + kernel_at(k, from + first), kernels_step());
         }
       }
     }
@@ -159,26 +159,26 @@ struct WinogradImages {
 
   /// False if an element of the block's result is not finite.
   bool run(int pass, std::int64_t block, float* parts) const {
-    const Pass& phase = passes[pass];
+    const PhaseImages& phase = passes[pass];
     if (block >= phase.to.blocks()) return true;
-    float* const sums = parts + positions * parts_apart();
+    float* const sums = parts + positions * parts_step();
     for (int read = 0; read < read_count; ++read) {
       for (std::int64_t c = 0; c < channels; ++c) {
         transform_input<F>(phase.from[read], input, c, block,
-                           parts + (read * channels + c) * kTiles, parts_apart());
+                           parts + (read * channels + c) * kTiles, parts_step());
       }
     }
     Tile<float> t;
     t.lda = t.ldb = t.ldc = kTiles;
     for (std::int64_t p = 0; p < positions; ++p) {
-      const float* const kernel = kernels + (pass * positions + p) * kernels_apart();
+      const float* const kernel = kernels + (pass * positions + p) * kernels_step();
       for (std::int64_t c = 0; c < inputs(); c += kTiles) {
         t.k = std::min(kTiles, inputs() - c);
         for (std::int64_t k = 0; k < outputs; k += kTileRows) {
           t.a = kernel + kernel_at(k, c);
           for (std::int64_t column = 0; column < kTiles; column += kTileColumns) {
-            t.b = parts + p * parts_apart() + c * kTiles + column;
-            t.c = sums + p * sums_apart() + k * kTiles + column;
+            t.b = parts + p * parts_step() + c * kTiles + column;
+            t.c = sums + p * sums_step() + k * kTiles + column;
             t.more = c > 0 ? t.c : nullptr;
             kTileKernels[std::min<std::int64_t>(kTileRows, outputs - k) - 1](t);
           }
@@ -187,7 +187,7 @@ struct WinogradImages {
     }
     bool finite = true;
     for (std::int64_t k = 0; k < outputs; ++k) {
-      finite &= transform_result<F>(phase.to, sums + k * kTiles, sums_apart(),
+      finite &= transform_result<F>(phase.to, sums + k * kTiles, sums_step(),
                                     bias != nullptr ? bias[k] : 0.0f, k, block, output);
     }
     return finite;
@@ -210,13 +210,13 @@ struct WinogradWeight {
 
   std::int64_t channels() const { return Phases<F>::count * x[0].channels; }  ///< phase by phase
   std::int64_t columns() const { return round_up(channels(), kTileColumns); }
-  std::int64_t sums_apart() const { return apart(g.channels * columns()); }
-  std::int64_t parts_apart() const { return apart(kTiles * columns_at_once); }
-  std::int64_t grads_apart() const { return apart(outputs_at_once * kTiles); }
-  std::int64_t block_elements() const { return positions * (parts_apart() + grads_apart()); }
-  std::int64_t untransposed_apart() const { return apart(kTransposed * kTiles); }
+  std::int64_t sums_step() const { return padded_step(g.channels * columns()); }
+  std::int64_t parts_step() const { return padded_step(kTiles * columns_at_once); }
+  std::int64_t grads_step() const { return padded_step(outputs_at_once * kTiles); }
+  std::int64_t block_elements() const { return positions * (parts_step() + grads_step()); }
+  std::int64_t untransposed_step() const { return padded_step(kTransposed * kTiles); }
   std::int64_t thread_elements() const {
-    return together * block_elements() + positions * untransposed_apart();
+    return together * block_elements() + positions * untransposed_step();
   }
   std::int64_t column_parts() const { return (columns() + columns_at_once - 1) / columns_at_once; }
   std::int64_t items() const {
@@ -232,16 +232,16 @@ struct WinogradWeight {
         const std::int64_t phase = (first + c) / x[0].channels;
         if (phase < Phases<F>::count) {
           transform_input<F>(x[phase], input, (first + c) % x[0].channels, block, to,
-                             untransposed_apart());
+                             untransposed_step());
           continue;
         }
         for (std::int64_t p = 0; p < positions; ++p) {
-          std::fill_n(to + p * untransposed_apart(), kTiles, 0.0f);
+          std::fill_n(to + p * untransposed_step(), kTiles, 0.0f);
         }
       }
       for (std::int64_t p = 0; p < positions; ++p) {
-        pack_transposed(untransposed + p * untransposed_apart(), kTiles, kTiles, kTransposed,
-                        parts + p * parts_apart() + first - begin, columns_at_once);
+        pack_transposed(untransposed + p * untransposed_step(), kTiles, kTiles, kTransposed,
+                        parts + p * parts_step() + first - begin, columns_at_once);
       }
     }
   }
@@ -260,17 +260,17 @@ struct WinogradWeight {
       for (std::int64_t i = 0; i < count; ++i) {
         float* const parts = own + i * block_elements();
         transform_parts(first + i, c_begin, c_end, parts, untransposed);
-        float* const grads = parts + positions * parts_apart();
+        float* const grads = parts + positions * parts_step();
         for (std::int64_t k = k_begin; k < k_end; ++k) {
-          transform_grad<F>(g, grad, k, first + i, grads + (k - k_begin) * kTiles, grads_apart());
+          transform_grad<F>(g, grad, k, first + i, grads + (k - k_begin) * kTiles, grads_step());
         }
       }
       for (std::int64_t p = 0; p < positions; ++p) {
-        const float* const parts = own + p * parts_apart();
-        const float* const grads = own + positions * parts_apart() + p * grads_apart();
+        const float* const parts = own + p * parts_step();
+        const float* const grads = own + positions * parts_step() + p * grads_step();
         for (std::int64_t c = c_begin; c < c_end; c += kTileColumns) {
           for (std::int64_t k = k_begin; k < k_end; k += kTileRows) {
-            t.c = scratch + p * sums_apart() + k * columns() + c;
+            t.c = scratch + p * sums_step() + k * columns() + c;
             for (std::int64_t i = 0; i < count; ++i) {
               t.a = grads + i * block_elements() + (k - k_begin) * kTiles;
               t.b = parts + i * block_elements() + c - c_begin;
@@ -291,7 +291,7 @@ struct WinogradWeight {
     for (std::int64_t k = k_begin; k < k_end; ++k) {
       for (std::int64_t c = c_begin; c < c_end; ++c) {
         float kernel[F::taps][F::taps];
-        transform_weight<F>(scratch + k * columns() + c, sums_apart(), kernel);
+        transform_weight<F>(scratch + k * columns() + c, sums_step(), kernel);
         const auto phase = static_cast<int>(c / x[0].channels);
         float* const to = weight + (k * x[0].channels + c % x[0].channels) * whole;
         for (int i = 0; i < F::taps; ++i) {
@@ -376,11 +376,11 @@ WinogradWeight<F> weight_of(const ConvolutionTask& task, const ConvolutionData& 
 }
 
 template <class F>
-std::size_t own_scratch(const ConvolutionTask& task, int threads) {
+std::size_t winograd_scratch(const ConvolutionTask& task, int threads) {
   std::int64_t elements = 0;
   if (task.result == Result::weight) {
     const auto w = weight_of<F>(task, {}, threads);
-    elements = w.positions * w.sums_apart() + threads * w.thread_elements();
+    elements = w.positions * w.sums_step() + threads * w.thread_elements();
   } else {
     const auto w = images_of<F>(task, {});
     elements = w.kernel_elements() + threads * w.thread_elements();
@@ -409,7 +409,7 @@ bool run(const WinogradImages<F>& w, int threads) {
 template <class F>
 bool run(const WinogradWeight<F>& w, int threads) {
   std::atomic<bool> finite = true;
-  float* const own = w.scratch + w.positions * w.sums_apart();
+  float* const own = w.scratch + w.positions * w.sums_step();
   parallel_for(threads, w.items(), 1, [&](std::int64_t begin, std::int64_t end, int part) {
     for (std::int64_t item = begin; item < end; ++item) {
       if (!w.run(item, own + part * w.thread_elements())) finite = false;
@@ -418,11 +418,11 @@ bool run(const WinogradWeight<F>& w, int threads) {
   return finite;
 }
 
-/// f(Filtering) of a task that is offered.
+/// f(WinogradTransform) of a task that is offered.
 template <class F>
 auto with_filtering(const ConvolutionTask& task, const F& f) {
-  if (task.sizes.stride[2] == 2) return f(Filtering<2>());
-  return f(Filtering<3>());
+  if (task.sizes.stride[2] == 2) return f(WinogradTransform<2>());
+  return f(WinogradTransform<3>());
 }
 
 }  // namespace
@@ -443,7 +443,7 @@ bool offers_winograd_convolution(const ConvolutionTask& task) {
 
 std::size_t winograd_convolution_scratch(const ConvolutionTask& task, int threads) {
   const std::size_t own = with_filtering(
-      task, [&](auto filtering) { return own_scratch<decltype(filtering)>(task, threads); });
+      task, [&](auto filtering) { return winograd_scratch<decltype(filtering)>(task, threads); });
   return std::max(own, product_convolution_scratch(task, threads));
 }
 

@@ -29,10 +29,10 @@ constexpr std::int64_t kAhead = 3;
 /// The five maps of one dimension. A kernel of `taps` elements makes two elements of the result out
 /// of `size` of the input, by as many products.
 template <int Taps>
-struct Filtering;
+struct WinogradTransform;
 
 template <>
-struct Filtering<3> {
+struct WinogradTransform<3> {
   static constexpr int taps = 3, size = 4;
   template <class T>
   static void input(const T (&d)[4], T (&to)[4]) {  // B^T d
@@ -56,7 +56,7 @@ struct Filtering<3> {
 };
 
 template <>
-struct Filtering<2> {
+struct WinogradTransform<2> {
   static constexpr int taps = 2, size = 3;
   template <class T>
   static void input(const T (&d)[3], T (&to)[3]) {

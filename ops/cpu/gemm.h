@@ -58,7 +58,7 @@ struct GemmData {
 };
 
 /// Drops batch dimensions of size 1 and joins neighbours that one stride serves.
-Gemm collapsed(Gemm gemm);
+Gemm collapse(Gemm gemm);
 
 /// Returns the ways to run `gemm`, the fixed rule's choice first.
 std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads);

@@ -17,7 +17,7 @@ inline Vector<float> polynomial(const Vector<float>& x, const Vector<float>& sum
 }
 
 /// x * 2^n for whole n from -152 to 130.
-inline Vector<float> scaled(const Vector<float>& x, const Vector<float>& n) {
+inline Vector<float> scale_by_exponent(const Vector<float>& x, const Vector<float>& n) {
 #ifdef __AVX512F__
   return _mm512_scalef_ps(x, n);
 #else
@@ -58,7 +58,7 @@ inline Vector<float> exp(const Vector<float>& x) {
   using V = Vector<float>;
   // 0 and infinity beyond; keeps NaN.
   const PowerOfE power = power_of_e(at::vec::clamp(x, V(-104.0f), V(89.0f)));
-  return scaled(power.rest + V(1.0f), power.n);
+  return scale_by_exponent(power.rest + V(1.0f), power.n);
 }
 
 template <class T>
@@ -76,7 +76,7 @@ inline Vector<float> tanh(const Vector<float>& x) {
   const V p = polynomial(square, V(-5.70498872745e-3f), 2.06390887954e-2f, -5.37397155531e-2f,
                          1.33314422036e-1f, -3.33332819422e-1f);
   const PowerOfE power = power_of_e(size + size);
-  const V whole = scaled(one, power.n);
+  const V whole = scale_by_exponent(one, power.n);
   const V far = one - two / at::vec::fmadd(whole, power.rest, whole + one);
   return if_less(size, near, at::vec::fmadd(square * size, p, size), far) | (x & V(-0.0f));
 }
@@ -106,7 +106,7 @@ inline Normal<float> normal(const Vector<float>& x) {
   using V = Vector<float>;
   const V end(kNormalEnd<float>), size = at::vec::clamp_max(x.abs(), end);
   const PowerOfE power = power_of_e(size * size * V(-0.5f));
-  const V bell = if_less(size, end, scaled(power.rest + V(1.0f), power.n), V(0.0f));
+  const V bell = if_less(size, end, scale_by_exponent(power.rest + V(1.0f), power.n), V(0.0f));
   const V p = polynomial(size, V(4.588352752e-03f), 4.336979107e-02f, 1.849187555e-01f,
                          4.078490083e-01f, 3.989423452e-01f);
   const V q = polynomial(size, V(9.1767055046e-3f), 9.4061745694e-2f, 4.4487847371e-1f,

@@ -14,7 +14,7 @@ std::string matrix_text(std::int64_t rows, std::int64_t columns, bool transposed
                     : fmt::format("[{}, {}]", rows, columns);
 }
 
-struct Name {
+struct CommandName {
   std::string operator()(const KernelCommand& c) const { return c.name; }
   std::string operator()(const GeneratedCommand& c) const { return c.name; }
   std::string operator()(const CopyCommand&) const { return "copy"; }
@@ -72,7 +72,7 @@ std::string together(std::span<const std::string> sources, std::string_view wrap
   return whole;
 }
 
-std::string name_of(const Command& command) { return std::visit(Name(), command); }
+std::string name_of(const Command& command) { return std::visit(CommandName(), command); }
 
 void check_shape(std::string_view kernel, const KernelShape& shape) {
   constexpr int kMaxThreads = 1024;

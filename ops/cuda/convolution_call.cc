@@ -17,19 +17,19 @@ std::size_t bytes_of(const ConvolutionProblem& problem, const Shape& shape) {
 }  // namespace
 
 std::string to_string(const ConvolutionProblem& p) {
-  using Makes = ConvolutionProblem::Makes;
+  using ComputedTensor = ConvolutionProblem::ComputedTensor;
   const auto told = [](std::string_view name, const Shape& shape) {
     return fmt::format("{} [{}]", name, fmt::join(shape, ", "));
   };
   std::string text = fmt::format("{} ", name_of(p.element));
   switch (p.makes) {
-    case Makes::y:
+    case ComputedTensor::y:
       text += told("y", p.y) + " of " + told("x", p.x) + ", " + told("weight", p.weight);
       break;
-    case Makes::x:
+    case ComputedTensor::x:
       text += told("x", p.x) + " of " + told("y", p.y) + ", " + told("weight", p.weight);
       break;
-    case Makes::weight:
+    case ComputedTensor::weight:
       text += told("weight", p.weight) + " of " + told("x", p.x) + ", " + told("y", p.y);
       break;
   }
@@ -48,12 +48,14 @@ std::string to_string(const ConvolutionProblem& p) {
 
 std::vector<LibraryOperand> ConvolutionCommand::operands() const {
   using Use = LibraryOperand::Use;
-  using Makes = ConvolutionProblem::Makes;
-  const auto use = [&](Makes what) { return problem.makes == what ? Use::write : Use::read; };
+  using ComputedTensor = ConvolutionProblem::ComputedTensor;
+  const auto use = [&](ComputedTensor what) {
+    return problem.makes == what ? Use::write : Use::read;
+  };
   std::vector<LibraryOperand> all = {
-      {x, bytes_of(problem, problem.x), use(Makes::x)},
-      {weight, bytes_of(problem, problem.weight), use(Makes::weight)},
-      {y, bytes_of(problem, problem.y), use(Makes::y)}};
+      {x, bytes_of(problem, problem.x), use(ComputedTensor::x)},
+      {weight, bytes_of(problem, problem.weight), use(ComputedTensor::weight)},
+      {y, bytes_of(problem, problem.y), use(ComputedTensor::y)}};
   if (workspace_bytes > 0) all.push_back({workspace, workspace_bytes, Use::workspace});
   return all;
 }

@@ -16,8 +16,8 @@ namespace metronome {
 
 /// One of x, weight and y is made of the other two. All are dense and row-major; there is no bias.
 struct ConvolutionProblem {
-  enum class Makes : std::uint8_t { y, x, weight };
-  Makes makes = Makes::y;
+  enum class ComputedTensor : std::uint8_t { y, x, weight };
+  ComputedTensor makes = ComputedTensor::y;
   Element element = f32;              ///< f32 or f64, computed in the same precision (IEEE)
   Shape x;                            ///< [N, C, spatial...]
   Shape weight;                       ///< [K, C / groups, kernel...]

@@ -38,7 +38,7 @@ NormPlan norm_plan(const Type& x, int values) {
   plan.shape.shared_bytes = cuda::team_bytes(values, sizeof(T));
   const cuda::Index teams = plan.shape.threads / rows.threads;
   plan.shape.blocks = std::min(ceil_div(rows.count, teams), kMostBlocks);
-  rows.kept = rows.width <= kKeptBytes / static_cast<cuda::Index>(teams * sizeof(T));
+  rows.kept = rows.width <= kSharedBytes / static_cast<cuda::Index>(teams * sizeof(T));
   if (rows.kept) plan.shape.shared_bytes += static_cast<int>(teams * rows.width * sizeof(T));
   return plan;
 }
@@ -84,7 +84,7 @@ NormGradPlan norm_grad_plan(const Type& x) {
   plan.shape.blocks = ceil_div(rows.count, plan.rows_of_block);
 
   plan.shape.shared_bytes = cuda::team_bytes(Kernel::kSums, sizeof(T));
-  Index left = kKeptBytes;
+  Index left = kSharedBytes;
   const auto keep = [&](Index bytes) {
     if (rows.width > left / bytes) return false;
     left -= rows.width * bytes;

@@ -13,7 +13,7 @@
 namespace metronome {
 
 /// Shared memory that kernels keep operands in; what reductions take comes on top.
-constexpr cuda::Index kKeptBytes = 32 * 1024;
+constexpr cuda::Index kSharedBytes = 32 * 1024;
 
 /// Blocks that fill the largest device this is tuned for (132 multiprocessors).
 constexpr cuda::Index kFullDevice = 132;

@@ -13,7 +13,7 @@
 //     const float a1 = in1[u % 64u];                      b is repeated for each row
 //     const float v0 = row_add<float>(a0, a1);
 //     const float v1 = row_gelu<float>(v0);
-//     out0[i] = watched(c, watch, v1);
+//     out0[i] = watch_number(c, watch, v1);
 //   }
 //
 // A slice is no formula but a load whose walk has an offset; a concat is a store for each operand.
@@ -41,7 +41,7 @@ namespace metronome {
 namespace {
 
 template <class T>
-T saturated(double number) {
+T saturate(double number) {
   if (number != number) return 0;
   // The largest i64 is no double; what lies beyond one is at an end.
   if (number >= -static_cast<double>(std::numeric_limits<T>::min())) {
@@ -102,7 +102,7 @@ ElementWalk range_walk(const Shape& domain, const Shape& part, const Shape& whol
   for (std::size_t d = 0; d < part.size(); ++d) {
     if (part[d] != 1) strides[domain.size() - part.size() + d] = dense[d];
   }
-  const Nest nest = coalesced({domain, {dense_strides(domain), strides}});
+  const Nest nest = coalesce({domain, {dense_strides(domain), strides}});
   return {nest.sizes, nest.strides[1], begin * dense[axis]};
 }
 
@@ -213,7 +213,7 @@ std::string member_text(const Group& group, int m) {
 
 /// Returns the value to store; a floating one that is not finite is reported.
 std::string store_text(const Access& store) {
-  return is_floating(store.element) ? fmt::format("watched(c, watch, {})", store.value)
+  return is_floating(store.element) ? fmt::format("watch_number(c, watch, {})", store.value)
                                     : store.value;
 }
 
@@ -251,10 +251,10 @@ std::string number_text(double number, Element element) {
       return fmt::format("__builtin_bit_cast(double, {:#x}LL)",
                          std::bit_cast<std::uint64_t>(number));
     case i32:
-      return integer_text(saturated<std::int32_t>(number), std::numeric_limits<std::int32_t>::min(),
+      return integer_text(saturate<std::int32_t>(number), std::numeric_limits<std::int32_t>::min(),
                           "");
     case i64:
-      return integer_text(saturated<std::int64_t>(number), std::numeric_limits<std::int64_t>::min(),
+      return integer_text(saturate<std::int64_t>(number), std::numeric_limits<std::int64_t>::min(),
                           "LL");
     case bool_:
       return number != 0 ? "true" : "false";
@@ -361,7 +361,7 @@ std::string element_text(const Group& group, const GroupPart& part, bool stores)
   return text;
 }
 
-std::string indented(const std::string& lines, std::size_t spaces) {
+std::string indent(const std::string& lines, std::size_t spaces) {
   std::string text;
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = lines.find('\n', begin) + 1;
@@ -379,7 +379,7 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack,
   std::string body;
   if (pack == 1) {
     body = fmt::format("    for (Index i = first(c); i < {}LL; i += stride(c)) {{\n{}    }}\n",
-                       numel(group.domain), indented(element_text(group, part, true), 6));
+                       numel(group.domain), indent(element_text(group, part, true), 6));
   } else {
     std::string loads, elements, stores;
     if (needs_narrow_place(group, accesses_of(group, part))) loads += kNarrow;
@@ -415,8 +415,8 @@ std::string map_kernel_text(const Group& group, const GroupPart& part, int pack,
         "      }}\n"
         "{}"
         "    }}\n",
-        numel(group.domain) / pack, pack, indented(loads, 6), pack, indented(elements, 8),
-        indented(stores, 6));
+        numel(group.domain) / pack, pack, indent(loads, 6), pack, indent(elements, 8),
+        indent(stores, 6));
   }
   return fmt::format(
       "// {} over {}.\n"

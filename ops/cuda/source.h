@@ -54,7 +54,7 @@ bool watches(const Group& group, const GroupPart& part);
 std::string element_text(const Group& group, const GroupPart& part, bool stores);
 
 /// The lines of a text, each after so many spaces.
-std::string indented(const std::string& lines, std::size_t spaces);
+std::string indent(const std::string& lines, std::size_t spaces);
 
 /// The member of a kernel that says for how many threads a block it is compiled.
 std::string bound_text(int threads);

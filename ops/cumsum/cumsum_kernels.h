@@ -52,7 +52,8 @@ struct CumsumOfThread {
         const Index at = lines.place(line, k);
         const Total before = total;
         total += static_cast<Total>(lines.from[at]);
-        lines.to[at] = watched(c, lines.watch, static_cast<T>(lines.exclusive ? before : total));
+        lines.to[at] =
+            watch_number(c, lines.watch, static_cast<T>(lines.exclusive ? before : total));
       }
     }
   }
@@ -88,8 +89,8 @@ struct CumsumOfBlock {
         c.barrier();
         const Total exclusive = lane > 0 ? before + left : before;
         if (!there) continue;
-        lines.to[at] =
-            watched(c, lines.watch, static_cast<T>(lines.exclusive ? exclusive : before + sum));
+        lines.to[at] = watch_number(c, lines.watch,
+                                    static_cast<T>(lines.exclusive ? exclusive : before + sum));
       }
     }
   }

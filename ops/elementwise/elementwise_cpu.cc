@@ -39,7 +39,7 @@ struct Formula;
 #undef METRONOME_ROW
 
 template <class T>
-T saturated(double x) {
+T saturate(double x) {
   if constexpr (std::is_integral_v<T>) {
     // The largest i64 is no double; one ulp below it is.
     const double largest = sizeof(T) == 8 ? 0x1.fffffffffffffp62 : 0x1.fffffffcp30;
@@ -68,7 +68,7 @@ void vector_row(const RowAttributes& numbers, void* out, const void* const* in,
       move[k] = 0;
     }
   }
-  const Vector<T> a(saturated<T>(numbers.a)), b(saturated<T>(numbers.b));
+  const Vector<T> a(saturate<T>(numbers.a)), b(saturate<T>(numbers.b));
   const auto apply = [&](const auto& get) {
     const Vector<T> x = get(0);
     const Vector<T> y = kOperands > 1 ? get(kOperands > 1 ? 1 : 0) : x;

@@ -62,7 +62,7 @@ Values Elementwise::vjp(const Vjp& v) const {
   Values gradients = rows::gradients(*this, v);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!is_floating(v.in(i).element())) gradients[i] = Value();
-    if (gradients[i].present()) gradients[i] = summed_to(gradients[i], v.in(i).shape());
+    if (gradients[i].present()) gradients[i] = sum_to(gradients[i], v.in(i).shape());
   }
   return gradients;
 }

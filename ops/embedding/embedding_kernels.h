@@ -124,7 +124,7 @@ struct EmbeddingGrad {
     for (int k = 0; k < kColumns; ++k) {
       const Index column = column0 + k * kWarp;
       if (k < columns && column < width) {
-        to[(row0 + warp) * width + column] = watched(c, watch, sum[k]);
+        to[(row0 + warp) * width + column] = watch_number(c, watch, sum[k]);
       }
     }
   }

@@ -26,14 +26,14 @@ Types Expand::infer(std::span<const Type> in) const {
   return {{in[0].element, shape}};
 }
 
-Values Expand::vjp(const Vjp& v) const { return {summed_to(v.grad(), v.in(0).shape())}; }
+Values Expand::vjp(const Vjp& v) const { return {sum_to(v.grad(), v.in(0).shape())}; }
 
-std::optional<LaidOutOp> Expand::laid_out(std::span<const Type> in, const Layout& layout) const {
+std::optional<LaidOutOp> Expand::lay_out(std::span<const Type> in, const Layout& layout) const {
   if (layout.order.size() != shape.size() && !layout.order.empty()) return std::nullopt;
   if (layout.blocked >= static_cast<std::int32_t>(shape.size())) return std::nullopt;
   const auto operand = in[0].shape == shape ? layout : broadcast_layout(layout, shape, in[0].shape);
   if (!operand) return std::nullopt;
-  return LaidOutOp{make_op(Expand{stored(layout, shape)}), {*operand}, {layout}};
+  return LaidOutOp{make_op(Expand{apply_layout(layout, shape)}), {*operand}, {layout}};
 }
 
 Value Expand::fold(std::span<const Value> in) const {

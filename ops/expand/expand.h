@@ -25,7 +25,7 @@ struct Expand {
   Types infer(std::span<const Type> in) const;
   Values vjp(const Vjp& v) const;
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
-  std::optional<LaidOutOp> laid_out(std::span<const Type> in, const Layout& layout) const;
+  std::optional<LaidOutOp> lay_out(std::span<const Type> in, const Layout& layout) const;
   Value fold(std::span<const Value> in) const;
   static std::vector<Case> cases();
 };

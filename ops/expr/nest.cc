@@ -18,7 +18,7 @@ Shape broadcast_strides(const Shape& operand, const Shape& shape) {
   return strides;
 }
 
-Nest coalesced(const Nest& nest) {
+Nest coalesce(const Nest& nest) {
   Nest result;
   result.strides.resize(nest.strides.size());
   for (std::size_t d = 0; d < nest.sizes.size(); ++d) {
@@ -48,7 +48,7 @@ Nest broadcast_nest(const Shape& shape, std::span<const Type> operands) {
   for (const Type& operand : operands) {
     nest.strides.push_back(broadcast_strides(operand.shape, shape));
   }
-  return coalesced(nest);
+  return coalesce(nest);
 }
 
 }  // namespace metronome

@@ -26,7 +26,7 @@ Shape broadcast_strides(const Shape& operand, const Shape& shape);
 
 /// The nest without loops of one step, neighbouring loops joined wherever every operand runs
 /// through both as through one.
-Nest coalesced(const Nest& nest);
+Nest coalesce(const Nest& nest);
 
 /// The coalesced loops over `shape`: operand 0 is dense, `operands` are broadcast to it.
 Nest broadcast_nest(const Shape& shape, std::span<const Type> operands);

@@ -8,7 +8,7 @@ Value in_f32(Value x, const std::function<Value(Value)>& f) {
   return is_half(x.element()) ? f(x.cast(f32)).cast(x.element()) : f(x);
 }
 
-Value summed_to(Value g, const Shape& shape) {
+Value sum_to(Value g, const Shape& shape) {
   if (!g.present() || g.shape() == shape) return g;
   std::vector<std::int64_t> axes;
   const std::int64_t added = g.rank() - static_cast<std::int64_t>(shape.size());

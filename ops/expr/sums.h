@@ -12,6 +12,6 @@ namespace metronome {
 Value in_f32(Value x, const std::function<Value(Value)>& f);
 
 /// The gradient `g` of a broadcast result, summed to the shape of the operand it belongs to.
-Value summed_to(Value g, const Shape& shape);
+Value sum_to(Value g, const Shape& shape);
 
 }  // namespace metronome

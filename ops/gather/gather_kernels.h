@@ -88,7 +88,7 @@ struct ScatterAddLines {
         }
       }
       if (s.watch.met == nullptr) continue;
-      for (Index at = 0; at < along.size; ++at) watched(c, s.watch, sums[at * along.step]);
+      for (Index at = 0; at < along.size; ++at) watch_number(c, s.watch, sums[at * along.step]);
     }
   }
 };
@@ -131,7 +131,7 @@ struct ScatterAddPlaces {
         if (c.shuffle(mine, from) == lane) sum += s.source[begin + (base + from) * along.inner];
       }
     }
-    if (place < along.size) *own = watched(c, s.watch, sum);
+    if (place < along.size) *own = watch_number(c, s.watch, sum);
   }
 };
 

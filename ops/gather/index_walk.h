@@ -21,8 +21,8 @@ inline IndexWalk walk_of(const Shape& x, const Shape& index, std::int64_t axis) 
   const Shape strides = dense_strides(x);
   IndexWalk walk;
   const auto part = [&](std::int64_t begin, std::int64_t end) {
-    return coalesced({Shape(index.begin() + begin, index.begin() + end),
-                      {Shape(strides.begin() + begin, strides.begin() + end)}});
+    return coalesce({Shape(index.begin() + begin, index.begin() + end),
+                     {Shape(strides.begin() + begin, strides.begin() + end)}});
   };
   const auto rank = static_cast<std::int64_t>(x.size());
   for (std::int64_t d = 0; d < axis; ++d) walk.outer *= index[d];

@@ -72,7 +72,7 @@ std::vector<int> all_outputs(const Group& group) {
 
 // ---- maps alone ----------------------------------------------------------------------------
 
-bool aligned(const void* address, std::size_t bytes) {
+bool is_aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
@@ -88,7 +88,7 @@ int pack_at(const Group& group, const GroupPart& part, const CudaLaunch& launch)
   if (numel(group.domain) <= kThreadEach) return 1;
   const int pack = pack_of(group, part);
   const auto fits = [&](const void* address, Element element) {
-    return aligned(address, static_cast<std::size_t>(pack) * size_of(element));
+    return is_aligned(address, static_cast<std::size_t>(pack) * size_of(element));
   };
   for (const int k : part.operands) {
     if (runs_on(group, part, k) && !fits(launch.input_data[k], group.inputs[k].element)) return 1;
@@ -252,8 +252,8 @@ class FusedReduction {
         "  }}\n"
         "}};\n"
         "\n",
-        functor.type, members_of(first), element, indented(element_text(group_, again, false), 4),
-        value_text(source), element, indented(element_text(group_, first, true), 4),
+        functor.type, members_of(first), element, indent(element_text(group_, again, false), 4),
+        value_text(source), element, indent(element_text(group_, first, true), 4),
         value_text(source));
     append_members(functor, first);
     return functor;
@@ -279,7 +279,7 @@ class FusedReduction {
         "}};\n"
         "\n",
         functor.type, members_of(part), element, value_text(source),
-        indented(element_text(group_, part, true), 4));
+        indent(element_text(group_, part, true), 4));
     append_members(functor, part);
     return functor;
   }
@@ -322,7 +322,7 @@ class FusedReduction {
         "\n"
         "}}  // namespace metronome::cuda\n",
         bound_text(kernel.shape.threads), with_functors(type_of(kernel), functors),
-        indented(call_text(kernel), 4));
+        indent(call_text(kernel), 4));
     add_generated(launch_, std::move(text), group_.names(), std::move(arguments), kernel.shape);
   }
 

@@ -1,7 +1,7 @@
 // strip_plan_cpu.h draws a plan. Three stages make it:
 //
 //   find_memory   all that lies in memory: operands, outputs, slices, and a concat's ranges, each
-//                 with its strides over the domain; `coalesced` joins loops for all of them at once
+//                 with its strides over the domain; `coalesce` joins loops for all of them at once
 //   make          a row function for each member; a load before the first that reads scattered
 //                 rows; a store for a result that cannot be written at once where it belongs
 //   release       a strip is spare again after the last member that reads it
@@ -65,7 +65,7 @@ class StripPlanner {
     find_memory();
     Nest nest{group_.domain, {dense_strides(group_.domain)}};
     for (const MemoryOperand& memory : memory_) nest.strides.push_back(memory.strides);
-    nest = coalesced(nest);
+    nest = coalesce(nest);
     if (nest.rank() == 0) {  // one element
       nest.sizes = {1};
       for (Shape& strides : nest.strides) strides = {1};

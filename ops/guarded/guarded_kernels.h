@@ -68,11 +68,11 @@ struct AccumulateIf {
   METRONOME_DEVICE void operator()(Context& c) const {
     if (*guard) {
       for (Index i = first(c); i < count; i += stride(c)) {
-        to[i] = watched(c, watch, T(sum[i] + contribution[i]));
+        to[i] = watch_number(c, watch, T(sum[i] + contribution[i]));
       }
     } else if (to != sum) {
       for (Index i = first(c); i < count; i += stride(c)) {
-        to[i] = watched(c, watch, sum[i]);
+        to[i] = watch_number(c, watch, sum[i]);
       }
     }
   }

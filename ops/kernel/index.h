@@ -51,11 +51,11 @@ METRONOME_DEVICE StridedLoops make_strided(Index stride, Index size, Index outer
 
 /// Gives the places of elements begin, begin + stride, ..., one after the other, without a division
 /// but at the beginning.
-struct Steps {
+struct StridedPlaces {
   const StridedLoops& by;
   Index inner, place;  ///< the next one's
 
-  METRONOME_DEVICE Steps(const StridedLoops& by, Index begin) : by(by) {
+  METRONOME_DEVICE StridedPlaces(const StridedLoops& by, Index begin) : by(by) {
     const Index outer = quotient(begin, by.size);
     inner = begin - outer * by.size;
     place = outer * by.outer_step + inner * by.inner_step;

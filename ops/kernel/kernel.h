@@ -103,7 +103,7 @@ METRONOME_DEVICE Index stride(const Context& c) {
 
 /// Tells of v if it is NaN or infinite; gives v back.
 template <class Context, class T>
-METRONOME_DEVICE T watched(Context& c, const Watch& watch, T v) {
+METRONOME_DEVICE T watch_number(Context& c, const Watch& watch, T v) {
   if constexpr (T(0.5) != T(0)) {  // floating types
     if (!(v - v == T(0))) tell(c, watch, v != v);
   }

@@ -66,7 +66,7 @@ struct Store {
   Watch watch;
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c, Index i, T v) const {
-    p[i] = watched(c, watch, v);
+    p[i] = watch_number(c, watch, v);
   }
 };
 

@@ -210,8 +210,8 @@ struct NormBackward {
         of_gamma += sums[t * columns + i];
         if constexpr (Norm::centered) of_beta += sums[t * columns + rows.width + i];
       }
-      block_dgamma[i] = watched(c, watch, of_gamma);
-      if constexpr (Norm::centered) block_dbeta[i] = watched(c, watch, of_beta);
+      block_dgamma[i] = watch_number(c, watch, of_gamma);
+      if constexpr (Norm::centered) block_dbeta[i] = watch_number(c, watch, of_beta);
     }
   }
 
@@ -328,7 +328,7 @@ struct NormSums {
           [&](int k, Index, T v) { total[k] += v; });
       const T sum = reduce<Sum>(c, threads, join_all<Sum>(total));
       if (threads.rank == 0 && column < columns) {
-        (column < width ? dgamma[column] : dbeta[column - width]) = watched(c, watch, sum);
+        (column < width ? dgamma[column] : dbeta[column - width]) = watch_number(c, watch, sum);
       }
     }
   }

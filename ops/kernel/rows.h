@@ -25,8 +25,8 @@ namespace metronome::cuda {
 
 /// Element i of a dropout (ops/dropout/dropout.h).
 template <class T>
-METRONOME_DEVICE T dropped(long long seed, long long replay, unsigned long long key, Index i, T x,
-                           float p, T scale) {
+METRONOME_DEVICE T drop(long long seed, long long replay, unsigned long long key, Index i, T x,
+                        float p, T scale) {
   const auto place = static_cast<unsigned long long>(i);
   const unsigned bits = philox(static_cast<unsigned long long>(seed),
                                static_cast<unsigned long long>(replay), key, place / 4)[place % 4];

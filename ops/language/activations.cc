@@ -1,4 +1,4 @@
-// Each activation is a formula, checked and named by `composed`. `where` computes both of its
+// Each activation is a formula, checked and named by `compose`. `where` computes both of its
 // branches, and the one not chosen may overflow. The formulas move x into a range in which both are
 // finite, so that no infinity is multiplied by 0:
 //
@@ -134,7 +134,7 @@ Layer of_axis(std::int64_t axis, Layer layer) {
 }  // namespace
 
 Value Activation::operator()(Value x, Line line) const {
-  return composed(
+  return compose(
       kNames[static_cast<std::size_t>(kind)], {x}, line, [&] { require_floating(x.type()); },
       [&] { return formula(kind, x); });
 }
@@ -144,7 +144,7 @@ Value elu(Value x, double alpha, Line line) {
     require_floating(x.type());
     require_finite("alpha", x, alpha);
   };
-  return composed("elu", {x}, line, check, [&] { return elu_of(x, alpha); });
+  return compose("elu", {x}, line, check, [&] { return elu_of(x, alpha); });
 }
 
 Layer elu(double alpha) {
@@ -156,7 +156,7 @@ Value leaky_relu(Value x, double slope, Line line) {
     require_floating(x.type());
     require_finite("slope", x, slope);
   };
-  return composed("leaky_relu", {x}, line, check, [&] { return where(x > 0.0, x, x * slope); });
+  return compose("leaky_relu", {x}, line, check, [&] { return where(x > 0.0, x, x * slope); });
 }
 
 Layer leaky_relu(double slope) {
@@ -172,7 +172,7 @@ Value hardtanh(Value x, double low, double high, Line line) {
     throw Requirement{
         fmt::format("a lower bound that is below the upper one, but {} and {}", low, high)};
   };
-  return composed("hardtanh", {x}, line, check, [&] { return between(x, low, high); });
+  return compose("hardtanh", {x}, line, check, [&] { return between(x, low, high); });
 }
 
 Layer hardtanh(double low, double high) {
@@ -180,7 +180,7 @@ Layer hardtanh(double low, double high) {
 }
 
 Value prelu(Value x, Value weight, Line line) {
-  return composed(
+  return compose(
       "prelu", {x, weight}, line, [&] { require_prelu_weight(x, weight); },
       [&] { return prelu_of(x, weight); });
 }
@@ -195,7 +195,7 @@ Layer prelu(PreluOptions options) {
       throw Requirement{fmt::format("1 channel, or as many as the operand's {}, but {}", channels,
                                     options.channels)};
     };
-    return composed("prelu", {x}, line, check, [&] {
+    return compose("prelu", {x}, line, check, [&] {
       const Value weight = make_parameter(x.emitter(), "weight", {x.element(), {options.channels}},
                                           constant(options.init), line);
       return weight.poisoned() ? weight : prelu_of(x, weight);
@@ -205,7 +205,7 @@ Layer prelu(PreluOptions options) {
 }
 
 Value glu(Value x, std::int64_t axis, Line line) {
-  return composed(
+  return compose(
       "glu", {x}, line, [&] { require_halves(x, axis); },
       [&] {
         const Values halves = chunk(x, 2, axis);
@@ -218,7 +218,7 @@ Layer glu(std::int64_t axis) {
 }
 
 Value swiglu(Value x, std::int64_t axis, Line line) {
-  return composed(
+  return compose(
       "swiglu", {x}, line, [&] { require_halves(x, axis); },
       [&] {
         const Values halves = chunk(x, 2, axis);

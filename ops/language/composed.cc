@@ -28,8 +28,8 @@ void require_one_graph(std::span<const Value> operands, const Emitter* graph) {
 
 }  // namespace
 
-Value composed(std::string_view name, std::initializer_list<Value> operands, Line line,
-               const std::function<void()>& check, const std::function<Value()>& build) {
+Value compose(std::string_view name, std::initializer_list<Value> operands, Line line,
+              const std::function<void()>& check, const std::function<Value()>& build) {
   Emitter* graph = nullptr;
   for (const Value& v : operands) {
     Emitter* const own = v.emitter(line);

@@ -15,8 +15,8 @@ namespace metronome {
 /// Returns the result of `build`, made under the path `name`. Operands of several graphs are a
 /// mistake, and so is a Requirement that `check` throws: "<name> cannot be computed". A poisoned
 /// operand is the result. Throws GraphError if no operand belongs to a graph.
-Value composed(std::string_view name, std::initializer_list<Value> operands, Line line,
-               const std::function<void()>& check, const std::function<Value()>& build);
+Value compose(std::string_view name, std::initializer_list<Value> operands, Line line,
+              const std::function<void()>& check, const std::function<Value()>& build);
 
 /// Throws where the operands are not of one floating type (f32 or f64), elements and shape.
 void require_alike(std::initializer_list<Value> operands);

@@ -1,4 +1,4 @@
-// Each function is a formula of others, checked and named by `composed`. The formulas keep numbers
+// Each function is a formula of others, checked and named by `compose`. The formulas keep numbers
 // finite in three ways:
 //
 //   scale    logsumexp takes the largest element out first, norm of another p than 1 or 2 the
@@ -82,7 +82,7 @@ void require_variance(const Value& x, const Axes& axes, const VarOptions& option
 }
 
 /// x where column - row is in [low, high], else 0.
-Value banded(Value x, double low, double high) {
+Value keep_band(Value x, double low, double high) {
   const std::int64_t rows = x.size(-2), columns = x.size(-1);
   std::vector<double> inside;
   inside.reserve(static_cast<std::size_t>(rows * columns));
@@ -143,7 +143,7 @@ Value floor_divide(Operand x, Operand y) {
 }
 
 Value logsumexp(Value x, Axes axes, bool keep, Line line) {
-  return composed(
+  return compose(
       "logsumexp", {x}, line, [&] { require_distinct_axes(x, axes); },
       [&] {
         // An infinity stays where it is: less itself it would be no number.
@@ -157,13 +157,13 @@ Value logsumexp(Value x, Axes axes, bool keep, Line line) {
 }
 
 Value var(Value x, Axes axes, VarOptions options, Line line) {
-  return composed(
+  return compose(
       "var", {x}, line, [&] { require_variance(x, axes, options); },
       [&] { return var_of(x, axes, options); });
 }
 
 Value stddev(Value x, Axes axes, VarOptions options, Line line) {
-  return composed(
+  return compose(
       "stddev", {x}, line, [&] { require_variance(x, axes, options); },
       [&] {
         const double count = static_cast<double>(reduced_count(x, axes)) - options.correction;
@@ -176,7 +176,7 @@ Value norm(Value x, double p, Axes axes, bool keep, Line line) {
     require_order(p);
     require_distinct_axes(x, axes);
   };
-  return composed("norm", {x}, line, check, [&] { return norm_of(x, p, axes, keep); });
+  return compose("norm", {x}, line, check, [&] { return norm_of(x, p, axes, keep); });
 }
 
 Value normalize(Value x, std::int64_t axis, NormalizeOptions options, Line line) {
@@ -185,7 +185,7 @@ Value normalize(Value x, std::int64_t axis, NormalizeOptions options, Line line)
     require(unless_above_0("eps", options.eps));
     require_distinct_axes(x, axis);
   };
-  return composed("normalize", {x}, line, check, [&] {
+  return compose("normalize", {x}, line, check, [&] {
     const Value size = norm_of(x, options.p, axis, true);
     return x / where(size < options.eps, options.eps, size);
   });
@@ -197,7 +197,7 @@ Value cosine_similarity(Value a, Value b, std::int64_t axis, double eps, Line li
     require_alike({a, b});
     require_axis(a, axis);
   };
-  return composed("cosine_similarity", {a, b}, line, check, [&] {
+  return compose("cosine_similarity", {a, b}, line, check, [&] {
     const auto direction = [&](const Value& x) {
       return x / at_least(norm_of(x, 2, axis, true), eps);
     };
@@ -210,7 +210,7 @@ Value one_hot(Value index, std::int64_t classes, Element element, Line line) {
     require_integer(index.type());
     if (classes < 1) throw Requirement{fmt::format("1 class or more, but {}", classes)};
   };
-  return composed("one_hot", {index}, line, check, [&] {
+  return compose("one_hot", {index}, line, check, [&] {
     Shape column = index.shape();
     column.push_back(1);
     const Value each = make_constant(index.emitter(), arange(0, static_cast<double>(classes)),
@@ -221,16 +221,16 @@ Value one_hot(Value index, std::int64_t classes, Element element, Line line) {
 
 Value tril(Value x, std::int64_t diagonal, Line line) {
   constexpr double kAll = -std::numeric_limits<double>::infinity();
-  return composed(
+  return compose(
       "tril", {x}, line, [&] { require_matrices(x); },
-      [&] { return banded(x, kAll, static_cast<double>(diagonal)); });
+      [&] { return keep_band(x, kAll, static_cast<double>(diagonal)); });
 }
 
 Value triu(Value x, std::int64_t diagonal, Line line) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
-  return composed(
+  return compose(
       "triu", {x}, line, [&] { require_matrices(x); },
-      [&] { return banded(x, static_cast<double>(diagonal), kAll); });
+      [&] { return keep_band(x, static_cast<double>(diagonal), kAll); });
 }
 
 std::vector<double> arange(double start, double end, double step, Line line) {

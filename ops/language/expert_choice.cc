@@ -11,14 +11,14 @@
 
 namespace metronome {
 
-ExpertChoice chosen_by_experts(const Value& weights, std::int64_t slots, Line line) {
+ExpertChoice choose_by_experts(const Value& weights, std::int64_t slots, Line line) {
   LineScope scope(weights.emitter(), line);
   const std::int64_t all = weights.size(1) * slots;
   const auto [values, indices] = topk(weights, slots, 0);
   return {indices.transpose(0, 1).reshape({all}), values.transpose(0, 1).reshape({all, 1})};
 }
 
-Value combined(const Values& results, const ExpertChoice& choice, std::int64_t rows, Line line) {
+Value combine(const Values& results, const ExpertChoice& choice, std::int64_t rows, Line line) {
   LineScope scope(choice.row.emitter(), line);
   const Value all = concat(results, 0);
   Shape shape = all.shape();

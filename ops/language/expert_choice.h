@@ -15,10 +15,10 @@ struct ExpertChoice {
 };
 
 /// The `slots` rows that each expert weighs most; weights [rows, experts].
-ExpertChoice chosen_by_experts(const Value& weights, std::int64_t slots, Line line);
+ExpertChoice choose_by_experts(const Value& weights, std::int64_t slots, Line line);
 
 /// Sums, for each of `rows` rows, the experts' results [slots, ...] of that row, weighed.
-Value combined(const Values& results, const ExpertChoice& choice, std::int64_t rows, Line line);
+Value combine(const Values& results, const ExpertChoice& choice, std::int64_t rows, Line line);
 
 /// Rows that no expert took: i64[].
 Value rows_left(const Value& row, std::int64_t rows, Line line);

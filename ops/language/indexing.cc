@@ -34,14 +34,14 @@ std::optional<Requirement> wrong_axis(const Value& x, std::int64_t axis) {
   }
 }
 
-Sorted sorted(Sort op, const Value& x, Line line) {
+Sorted apply_sort(Sort op, const Value& x, Line line) {
   op.axis = from_front(x, op.axis, line);
   const Values results = apply_all(std::move(op), {x}, 2, line);
   return {results[0], results[1]};
 }
 
 /// Slices of x along an axis that is right, by an index [n] that is right.
-Value selected(const Value& x, std::int64_t axis, const Value& index) {
+Value select_slices(const Value& x, std::int64_t axis, const Value& index) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()));
   std::iota(order.begin(), order.end(), 0);
   // The axis changes places with dimension 0, unless all dimensions before it are 1.
@@ -92,7 +92,7 @@ Value index_select(Value x, std::int64_t axis, Value index, Line line) {
   }
   const LineScope scope(x.emitter(), line);
   const PathScope place(x.emitter(), "index_select", PathScope::Kind::layer);
-  return selected(x, from_front(x, axis, line), index);
+  return select_slices(x, from_front(x, axis, line), index);
 }
 
 Value masked_fill(Value x, Value mask, Operand value, Line line) {
@@ -112,11 +112,11 @@ Value masked_fill(Value x, Value mask, Operand value, Line line) {
 }
 
 Sorted sort(Value x, std::int64_t axis, bool descending, Line line) {
-  return sorted({.axis = axis, .descending = descending}, x, line);
+  return apply_sort({.axis = axis, .descending = descending}, x, line);
 }
 
 Sorted topk(Value x, std::int64_t k, std::int64_t axis, bool largest, Line line) {
-  return sorted({.axis = axis, .descending = largest, .top = k}, x, line);
+  return apply_sort({.axis = axis, .descending = largest, .top = k}, x, line);
 }
 
 Value argsort(Value x, std::int64_t axis, bool descending, Line line) {
@@ -146,7 +146,7 @@ Value flip(Value x, const std::vector<std::int64_t>& axes, Line line) {
     const std::int64_t along = from_front(x, axis, line), size = x.size(along);
     std::vector<double> last_first(static_cast<std::size_t>(size));
     std::iota(last_first.rbegin(), last_first.rend(), 0.0);
-    x = selected(x, along, make_constant(x.emitter(), last_first, {i64, {size}}, line));
+    x = select_slices(x, along, make_constant(x.emitter(), last_first, {i64, {size}}, line));
   }
   return x;
 }

@@ -5,7 +5,7 @@
 //   draw      Philox(seed, hash of the path, pair) -> 128 bits -> two multiples of 2^-53 in [0, 1)
 //               uniform   low + (high - low) u, for each
 //               normal    the transform of Box and Muller, of both
-//   rounded   to the element type, and for uniform to a number below the excluded bound
+//   round_number  to the element type, and for uniform to a number below the excluded bound
 //
 // Functions such as `kaiming_uniform` know no storage yet. A wrong argument of theirs stays in
 // `Init::wrong` and is refused at the check, which names the storage.
@@ -71,7 +71,7 @@ T below(T x) {
 }
 
 template <class T>
-T rounded(double number, const Init& init) {
+T round_number(double number, const Init& init) {
   const T result = static_cast<T>(number);
   // Rounding, or the last bit of low + (high - low) u, may reach the bound that is excluded.
   if (init.kind == Init::Kind::uniform && result >= init.b && init.a < init.b) {
@@ -90,8 +90,8 @@ void draw(const Storage& storage, std::uint64_t seed, T* out) {
     const auto bits = philox(seed, kBeforeTheFirstReplay, key, static_cast<std::uint64_t>(i / 2));
     const Pair pair = init.kind == Init::Kind::uniform ? uniform_pair(bits, init.a, init.b)
                                                        : normal_pair(bits, init.a, init.b);
-    out[i] = rounded<T>(pair[0], init);
-    if (i + 1 < n) out[i + 1] = rounded<T>(pair[1], init);
+    out[i] = round_number<T>(pair[0], init);
+    if (i + 1 < n) out[i + 1] = round_number<T>(pair[1], init);
   }
 }
 

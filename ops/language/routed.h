@@ -8,7 +8,7 @@
 namespace metronome {
 
 /// x.route(router, experts, options).
-Value routed(const Value& x, const Layer& router, const Layers& experts,
-             const RouteOptions& options, Line line);
+Value route_rows(const Value& x, const Layer& router, const Layers& experts,
+                 const RouteOptions& options, Line line);
 
 }  // namespace metronome

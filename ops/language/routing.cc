@@ -94,8 +94,8 @@ std::optional<Requirement> wrong_expert(int expert, std::int64_t slots, const Va
 }
 
 /// Sums, for each row, the experts' results [slots, ...] of that row, weighed.
-Value combined(const Values& results, const Value& weights, const Value& choice, const Value& slot,
-               Line line) {
+Value combine(const Values& results, const Value& weights, const Value& choice, const Value& slot,
+              Line line) {
   LineScope scope(weights.emitter(), line);
   const std::int64_t slots = results[0].size(0), rows = weights.size(0);
   const Shape shape = results[0].shape();
@@ -116,13 +116,13 @@ Value combined(const Values& results, const Value& weights, const Value& choice,
 }
 
 /// `route` of the rows of x [..., width], whatever their dimensions.
-Value routed_rows(Value x, const Layer& router, const Layers& experts, const RouteOptions& options,
-                  Line line) {
+Value route_leading_rows(Value x, const Layer& router, const Layers& experts,
+                         const RouteOptions& options, Line line) {
   Shape whole = x.shape();
   const std::int64_t width = whole.back();
   whole.pop_back();
   const Value rows = x.reshape({numel(whole), width}, line);
-  const Value y = routed(rows, router, experts, options, line);
+  const Value y = route_rows(rows, router, experts, options, line);
   if (y.poisoned()) return y;
   whole.insert(whole.end(), y.shape().begin() + 1, y.shape().end());
   const Value result = y.reshape(std::move(whole), line);
@@ -132,14 +132,14 @@ Value routed_rows(Value x, const Layer& router, const Layers& experts, const Rou
 
 }  // namespace
 
-Value routed(const Value& x, const Layer& router, const Layers& experts,
-             const RouteOptions& options, Line line) {
+Value route_rows(const Value& x, const Layer& router, const Layers& experts,
+                 const RouteOptions& options, Line line) {
   if (!x.usable(line)) return x;
   if (x.rank() < 2) {
     return mistake(x.emitter(), line, "route cannot share out rows", {{x}},
                    {fmt::format("rows [..., width], but {}", to_string(x.type()))});
   }
-  if (x.rank() > 2) return routed_rows(x, router, experts, options, line);
+  if (x.rank() > 2) return route_leading_rows(x, router, experts, options, line);
   PathScope verb(x.emitter(), "route", PathScope::Kind::verb);
   Value weights;
   {
@@ -156,7 +156,7 @@ Value routed(const Value& x, const Layer& router, const Layers& experts,
   ExpertChoice chosen;
   Values routes;  // choice, slot, row, load
   if (experts_choose) {
-    chosen = chosen_by_experts(weights, slots, line);
+    chosen = choose_by_experts(weights, slots, line);
   } else {
     routes = apply_all(Route{options.top, slots}, {weights}, 4, line);
   }
@@ -174,8 +174,8 @@ Value routed(const Value& x, const Layer& router, const Layers& experts,
                      {{e == 0 ? weights : results[0], result}}, *wrong);
     }
   }
-  const Value y = experts_choose ? combined(results, chosen, x.size(0), line)
-                                 : combined(results, weights, routes[0], routes[1], line);
+  const Value y = experts_choose ? combine(results, chosen, x.size(0), line)
+                                 : combine(results, weights, routes[0], routes[1], line);
   if (y.poisoned()) return y;
   RouteRecord note{weights.id(), {}, {}, options.top, slots};
   (experts_choose ? note.row : note.load) = (experts_choose ? row : routes[3]).id();

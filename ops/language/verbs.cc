@@ -252,7 +252,7 @@ Value Value::slices(std::int64_t n, const Layer& layer, Line line) const {
 
 Value Value::route(const Layer& router, const Layers& experts, const RouteOptions& options,
                    Line line) const {
-  return routed(*this, router, experts, options, line);
+  return route_rows(*this, router, experts, options, line);
 }
 
 Value Value::route(const Layer& router, const Layers& experts, Line line) const {

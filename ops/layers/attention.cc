@@ -36,7 +36,7 @@ Value scaled_dot_product_attention(Value query, Value key, Value value, Attentio
     if (options.dropout_p == 0) return apply(make_op(op), operands, line)[0];
     // libtorch's own dropout draws other numbers: eager runs these ops, too.
     const PathScope scope(query.emitter(), Attention::name, PathScope::Kind::layer);
-    return op.composed(operands, options.dropout_p, line);
+    return op.compose(operands, options.dropout_p, line);
   });
 }
 

@@ -144,7 +144,7 @@ Value attend_streams(Streams streams, const HeadSizes& sizes,
   }
   const Value heads = scaled_dot_product_attention(
       query, key, value,
-      {.attn_mask = attention::joined_mask(streams[0], sizes.heads, options, line),
+      {.attn_mask = attention::join_masks(streams[0], sizes.heads, options, line),
        .dropout_p = options.dropout,
        .is_causal = options.is_causal,
        .enable_gqa = sizes.kv_heads != sizes.heads},

@@ -105,8 +105,8 @@ void require_multi_head(const Value& x, const Value& key, const Value& value,
   require_masks(x, key, sizes.heads, options);
 }
 
-Value joined_mask(const Value& query, std::int64_t heads, const MultiHeadAttentionOptions& options,
-                  Line line) {
+Value join_masks(const Value& query, std::int64_t heads, const MultiHeadAttentionOptions& options,
+                 Line line) {
   Value mask = options.attn_mask, padding = options.key_padding_mask;
   if (mask.present() && mask.rank() == 3) {
     mask = mask.reshape({mask.size(0) / heads, heads, mask.size(1), mask.size(2)});

@@ -21,7 +21,7 @@ void require_multi_head(const Value& x, const Value& key, const Value& value,
 
 /// Both masks as one of `scaled_dot_product_attention`; absent where there is none. `query` is the
 /// stream, of whose element type masks are that are added.
-Value joined_mask(const Value& query, std::int64_t heads, const MultiHeadAttentionOptions& options,
-                  Line line);
+Value join_masks(const Value& query, std::int64_t heads, const MultiHeadAttentionOptions& options,
+                 Line line);
 
 }  // namespace metronome::attention

@@ -52,7 +52,7 @@ void check_instances(const Value& x, double eps) {
 }
 
 /// Rows of one group each through the layer norm's kernels, which sum without cancellation.
-Value normalized(const Value& x, std::int64_t groups, double eps, Line line) {
+Value normalize_groups(const Value& x, std::int64_t groups, double eps, Line line) {
   const std::int64_t width = x.size(1) / groups * plane_of(x);
   const Type row{x.element(), {width}};
   const Value scale = make_constant(x.emitter(), 1, row, line);
@@ -81,7 +81,7 @@ Value norm(std::string_view name, const Value& x, std::int64_t groups, const Opt
                    wrong);
   }
   const PathScope scope(x.emitter(), name, PathScope::Kind::layer);
-  if (!options.affine) return normalized(x, groups, options.eps, line);
+  if (!options.affine) return normalize_groups(x, groups, options.eps, line);
   const Type channels{x.element(), {x.size(1)}};
   const Value weight =
       make_parameter(x.emitter(), "weight", channels, options.weight_init.value_or(ones()), line);
@@ -91,7 +91,7 @@ Value norm(std::string_view name, const Value& x, std::int64_t groups, const Opt
   if (bias.poisoned()) return bias;
   Shape along(static_cast<std::size_t>(x.rank() - 1), 1);
   along[0] = x.size(1);
-  return normalized(x, groups, options.eps, line) * weight.reshape(along, line) +
+  return normalize_groups(x, groups, options.eps, line) * weight.reshape(along, line) +
          bias.reshape(along, line);
 }
 

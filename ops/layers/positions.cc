@@ -42,7 +42,7 @@ void require_pairs(const Value& x, double base) {
   }
 }
 
-Value rotated(Value x, const RotaryOptions& options, Line line) {
+Value rotate(Value x, const RotaryOptions& options, Line line) {
   Value cosines = angles(x, options.base, cosine, line);
   Value sines = angles(x, options.base, sine, line);
   const Shape shape = x.shape();
@@ -68,7 +68,7 @@ Value rotary(Value x, RotaryOptions options, Line line) {
       "rotary", {x}, line, [&] { require_pairs(x, options.base); },
       [&] {
         const PathScope scope(x.emitter(), "rotary", PathScope::Kind::layer);
-        return rotated(x, options, line);
+        return rotate(x, options, line);
       });
 }
 

@@ -43,7 +43,7 @@ std::vector<Number> for_each(std::string_view what, const std::vector<Number>& n
 }
 
 /// Sizes times factors, rounded down.
-Spatial scaled(const Spatial& sizes, const std::vector<double>& factors) {
+Spatial scale_sizes(const Spatial& sizes, const std::vector<double>& factors) {
   Spatial result;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     require(unless_above_0("scale_factor", factors[d]));
@@ -71,7 +71,7 @@ Resizing resizing_of(const InterpolateOptions& options, const Shape& shape) {
     result.out = for_each("size", options.size.list, n);
   } else {
     result.scales = for_each("scale_factor", options.scale_factor.list, n);
-    result.out = scaled({shape.begin() + 2, shape.end()}, result.scales);
+    result.out = scale_sizes({shape.begin() + 2, shape.end()}, result.scales);
   }
   return result;
 }
@@ -94,8 +94,8 @@ Image image_of(const Value& x, std::int64_t factor) {
 
 /// Reshapes to the leading dimensions and `from`, orders the others by `axes`, counted from their
 /// first, and reshapes to `to`.
-Value rearranged(const Value& x, const Shape& leading, const Shape& from,
-                 const std::vector<std::int64_t>& axes, const Shape& to) {
+Value rearrange(const Value& x, const Shape& leading, const Shape& from,
+                const std::vector<std::int64_t>& axes, const Shape& to) {
   const auto with_leading = [&](const Shape& shape) {
     Shape result = leading;
     result.insert(result.end(), shape.begin(), shape.end());
@@ -157,7 +157,7 @@ Value pixel_shuffle(Value x, std::int64_t r, Line line) {
       throw Requirement{fmt::format("channels that {} divides, but {}", r * r, c)};
     }
     const std::int64_t out = c / (r * r);
-    return rearranged(x, leading, {out, r, r, h, w}, {0, 3, 1, 4, 2}, {out, h * r, w * r});
+    return rearrange(x, leading, {out, r, r, h, w}, {0, 3, 1, 4, 2}, {out, h * r, w * r});
   });
 }
 
@@ -168,8 +168,8 @@ Value pixel_unshuffle(Value x, std::int64_t r, Line line) {
       throw Requirement{
           fmt::format("a height and a width that {} divides, but {} and {}", r, h, w)};
     }
-    return rearranged(x, leading, {c, h / r, r, w / r, r}, {0, 2, 4, 1, 3},
-                      {c * r * r, h / r, w / r});
+    return rearrange(x, leading, {c, h / r, r, w / r, r}, {0, 2, 4, 1, 3},
+                     {c * r * r, h / r, w / r});
   });
 }
 

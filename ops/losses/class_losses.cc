@@ -1,4 +1,4 @@
-// Each loss checks its operands in one `composed` call, and is then a formula of other functions.
+// Each loss checks its operands in one `compose` call, and is then a formula of other functions.
 // The losses of classes move these to the last dimension, and go on in three steps:
 //
 //   each      log(probability) of each row's target       0 if the target is ignored
@@ -49,7 +49,7 @@ Value weights_of(Value rows, Value targets, const NllOptions& options) {
   return not_equal(targets, static_cast<double>(options.ignore_index)).cast(rows.element());
 }
 
-Value weighed(Value each, Value weights, LossReduction reduction) {
+Value weigh(Value each, Value weights, LossReduction reduction) {
   if (reduction == LossReduction::none) return each;
   const Value total = sum(each);
   return reduction == LossReduction::sum ? total : total / sum(weights);
@@ -65,10 +65,10 @@ void require_rows(const Value& x, const Value& targets, const NllOptions& option
                                 to_string(weight.type()))};
 }
 
-Value composed_with(std::string_view name, Value x, Value target, Value weight, Line line,
-                    const std::function<void()>& check, const std::function<Value()>& build) {
-  return weight.present() ? composed(name, {x, target, weight}, line, check, build)
-                          : composed(name, {x, target}, line, check, build);
+Value compose_with(std::string_view name, Value x, Value target, Value weight, Line line,
+                   const std::function<void()>& check, const std::function<Value()>& build) {
+  return weight.present() ? compose(name, {x, target, weight}, line, check, build)
+                          : compose(name, {x, target}, line, check, build);
 }
 
 NllOptions nll_of(const CrossEntropyOptions& options) {
@@ -85,7 +85,7 @@ bool are_last(const Value& logits, const Value& targets, std::optional<std::int6
   return targets.shape() != rows_1 && rows_of(logits.type(), -1) != rows_1;
 }
 
-Value smoothed(Value logits, Value targets, const CrossEntropyOptions& options) {
+Value smooth_labels(Value logits, Value targets, const CrossEntropyOptions& options) {
   const Value log_probabilities = log_softmax(logits);
   const Value weights = weights_of(logits, targets, nll_of(options));
   const double share = options.label_smoothing;
@@ -98,7 +98,7 @@ Value smoothed(Value logits, Value targets, const CrossEntropyOptions& options) 
     const auto classes = static_cast<double>(logits.size(-1));
     each = each * (1 - share) + where(ignored, 0.0, sum(all, -1)) * (share / classes);
   }
-  return weighed(-each, weights, options.reduction);
+  return weigh(-each, weights, options.reduction);
 }
 
 }  // namespace
@@ -113,21 +113,21 @@ Value cross_entropy_loss(Value logits, Value targets, CrossEntropyOptions option
     require(unless_share("label_smoothing", options.label_smoothing));
     require_rows(logits, targets, nll_of(options));
   };
-  return composed_with("cross_entropy_loss", logits, targets, options.weight, line, check, [&] {
+  return compose_with("cross_entropy_loss", logits, targets, options.weight, line, check, [&] {
     const Value rows = with_classes_last(logits, options.axis);
     if (plain) return apply(CrossEntropyLoss{options.ignore_index}, {rows, targets}, line);
-    return smoothed(rows, targets, options);
+    return smooth_labels(rows, targets, options);
   });
 }
 
 Value nll_loss(Value log_probabilities, Value targets, NllOptions options, Line line) {
   const auto check = [&] { require_rows(log_probabilities, targets, options); };
-  return composed_with("nll_loss", log_probabilities, targets, options.weight, line, check, [&] {
+  return compose_with("nll_loss", log_probabilities, targets, options.weight, line, check, [&] {
     const Value rows = with_classes_last(log_probabilities, options.axis);
     const Value weights = weights_of(rows, targets, options);
     Value each = of_target(rows, targets, options.ignore_index);
     if (options.weight.present()) each = each * weights;
-    return weighed(-each, weights, options.reduction);
+    return weigh(-each, weights, options.reduction);
   });
 }
 
@@ -136,14 +136,14 @@ Value kl_div(Value log_probabilities, Value target, KlDivOptions options, Line l
     require_alike({log_probabilities, target});
     require_some(target, options.reduction);
   };
-  return composed("kl_div", {log_probabilities, target}, line, check, [&] {
+  return compose("kl_div", {log_probabilities, target}, line, check, [&] {
     // A class of no probability adds nothing, whatever is predicted: 0 times infinity is 0 here.
     const Value none = equal(target, options.log_target ? -kInfinity : 0.0);
     const Value some = where(none, options.log_target ? 0.0 : 1.0, target);
     const Value apart =
         (options.log_target ? some : log(some)) - where(none, 0.0, log_probabilities);
-    return reduced(where(none, 0.0, (options.log_target ? exp(some) : some) * apart),
-                   options.reduction);
+    return reduce_loss(where(none, 0.0, (options.log_target ? exp(some) : some) * apart),
+                       options.reduction);
   });
 }
 
@@ -162,10 +162,10 @@ Value binary_cross_entropy(Value probabilities, Value target, BinaryCrossEntropy
         (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0);
     Value each = value + slope * (probabilities - x);
     if (options.weight.present()) each = each * options.weight;
-    return reduced(each, options.reduction);
+    return reduce_loss(each, options.reduction);
   };
-  return composed_with("binary_cross_entropy", probabilities, target, options.weight, line, check,
-                       build);
+  return compose_with("binary_cross_entropy", probabilities, target, options.weight, line, check,
+                      build);
 }
 
 Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions options, Line line) {
@@ -183,15 +183,14 @@ Value bce_with_logits_loss(Value logits, Value target, BceWithLogitsOptions opti
       each = elementwise(Function::bce_with_logits, {logits, target});
     }
     if (options.weight.present()) each = each * options.weight;
-    return reduced(each, options.reduction);
+    return reduce_loss(each, options.reduction);
   };
   constexpr const char* kName = "bce_with_logits_loss";
   if (options.pos_weight.present() && options.weight.present()) {
-    return composed(kName, {logits, target, options.weight, options.pos_weight}, line, check,
-                    build);
+    return compose(kName, {logits, target, options.weight, options.pos_weight}, line, check, build);
   }
   const Value& one = options.pos_weight.present() ? options.pos_weight : options.weight;
-  return composed_with(kName, logits, target, one, line, check, build);
+  return compose_with(kName, logits, target, one, line, check, build);
 }
 
 Value sigmoid_focal_loss(Value logits, Value target, FocalOptions options, Line line) {
@@ -201,7 +200,7 @@ Value sigmoid_focal_loss(Value logits, Value target, FocalOptions options, Line 
     require_alike({logits, target});
     require_some(target, options.reduction);
   };
-  return composed("sigmoid_focal_loss", {logits, target}, line, check, [&] {
+  return compose("sigmoid_focal_loss", {logits, target}, line, check, [&] {
     // Not 0, of which a power below 1 has an infinite slope, to be multiplied by a loss of 0.
     const Value missed =
         at_least(sigmoid(logits) * (1.0 - target) + sigmoid(-logits) * target, 1e-37);
@@ -210,7 +209,7 @@ Value sigmoid_focal_loss(Value logits, Value target, FocalOptions options, Line 
     if (options.alpha >= 0) {
       each = each * (target * options.alpha + (1.0 - target) * (1 - options.alpha));
     }
-    return reduced(each, options.reduction);
+    return reduce_loss(each, options.reduction);
   });
 }
 

@@ -35,9 +35,9 @@ void require_wide(std::initializer_list<Value> operands, LossReduction reduction
 
 Value loss_of(Value prediction, Value target, std::string_view name, LossReduction reduction,
               Line line, const std::function<Value()>& each) {
-  return composed(
+  return compose(
       name, {prediction, target}, line, [&] { require_numbers({prediction, target}, reduction); },
-      [&] { return reduced(each(), reduction); });
+      [&] { return reduce_loss(each(), reduction); });
 }
 
 }  // namespace
@@ -62,10 +62,10 @@ Value smooth_l1_loss(Value prediction, Value target, double beta, LossReduction 
     require_alike({prediction, target});
     SmoothL1Loss{beta}.infer(std::array{prediction.type(), target.type()});
   };
-  return composed("smooth_l1_loss", {prediction, target}, line, check, [&] {
+  return compose("smooth_l1_loss", {prediction, target}, line, check, [&] {
     const Value distance = abs(prediction - target);
-    return reduced(where(distance < beta, square(distance) * (0.5 / beta), distance - 0.5 * beta),
-                   reduction);
+    return reduce_loss(
+        where(distance < beta, square(distance) * (0.5 / beta), distance - 0.5 * beta), reduction);
   });
 }
 
@@ -74,10 +74,10 @@ Value huber_loss(Value prediction, Value target, HuberOptions options, Line line
     require(unless_above_0("delta", options.delta));
     require_numbers({prediction, target}, options.reduction);
   };
-  return composed("huber_loss", {prediction, target}, line, check, [&] {
+  return compose("huber_loss", {prediction, target}, line, check, [&] {
     const double delta = options.delta;
     const Value distance = abs(prediction - target);
-    return reduced(
+    return reduce_loss(
         where(distance < delta, square(distance) * 0.5, (distance - 0.5 * delta) * delta),
         options.reduction);
   });
@@ -91,13 +91,14 @@ Value triplet_margin_loss(Value anchor, Value positive, Value negative,
     require_order(options.p);
     require_wide({anchor, positive, negative}, options.reduction);
   };
-  return composed("triplet_margin_loss", {anchor, positive, negative}, line, check, [&] {
+  return compose("triplet_margin_loss", {anchor, positive, negative}, line, check, [&] {
     const auto distance = [&](const Value& a, const Value& b) {
       return norm(a - b + options.eps, options.p, -1);
     };
     Value far = distance(anchor, negative);
     if (options.swap) far = minimum(far, distance(positive, negative));
-    return reduced(above_0(distance(anchor, positive) - far + options.margin), options.reduction);
+    return reduce_loss(above_0(distance(anchor, positive) - far + options.margin),
+                       options.reduction);
   });
 }
 
@@ -110,7 +111,7 @@ Value cosine_embedding_loss(Value a, Value b, Value y, MarginOptions options, Li
     throw Requirement{
         fmt::format("one y for each row, {}, but {}", to_string(rows), to_string(y.shape()))};
   };
-  return composed("cosine_embedding_loss", {a, b, y}, line, check, [&] {
+  return compose("cosine_embedding_loss", {a, b, y}, line, check, [&] {
     constexpr double kLeast = 1e-12;  // PyTorch's
     // x / sqrt(|x|^2 + kLeast), without the square of a large |x|.
     const auto direction = [](const Value& x) {
@@ -121,7 +122,7 @@ Value cosine_embedding_loss(Value a, Value b, Value y, MarginOptions options, Li
     const Value cosine = sum(direction(a) * direction(b), -1);
     const Value alike = where(equal(y, 1.0), 1.0 - cosine, 0.0);
     const Value apart = where(equal(y, -1.0), above_0(cosine - options.margin), 0.0);
-    return reduced(alike + apart, options.reduction);
+    return reduce_loss(alike + apart, options.reduction);
   });
 }
 
@@ -130,8 +131,8 @@ Value margin_ranking_loss(Value a, Value b, Value y, MarginOptions options, Line
     require(unless_finite("margin", options.margin));
     require_numbers({a, b, y}, options.reduction);
   };
-  return composed("margin_ranking_loss", {a, b, y}, line, check, [&] {
-    return reduced(above_0(-y * (a - b) + options.margin), options.reduction);
+  return compose("margin_ranking_loss", {a, b, y}, line, check, [&] {
+    return reduce_loss(above_0(-y * (a - b) + options.margin), options.reduction);
   });
 }
 
@@ -140,9 +141,9 @@ Value hinge_embedding_loss(Value x, Value y, MarginOptions options, Line line) {
     require(unless_finite("margin", options.margin));
     require_numbers({x, y}, options.reduction);
   };
-  return composed("hinge_embedding_loss", {x, y}, line, check, [&] {
+  return compose("hinge_embedding_loss", {x, y}, line, check, [&] {
     const Value apart = where(equal(y, 1.0), 0.0, above_0(options.margin - x));
-    return reduced(apart + where(equal(y, -1.0), 0.0, x), options.reduction);
+    return reduce_loss(apart + where(equal(y, -1.0), 0.0, x), options.reduction);
   });
 }
 
@@ -151,7 +152,7 @@ Value poisson_nll_loss(Value prediction, Value target, PoissonNllOptions options
     require(unless_above_0("eps", options.eps));
     require_numbers({prediction, target}, options.reduction);
   };
-  return composed("poisson_nll_loss", {prediction, target}, line, check, [&] {
+  return compose("poisson_nll_loss", {prediction, target}, line, check, [&] {
     // A target of 0 counts nothing, also where the logarithm is infinite.
     const Value none = equal(target, 0.0);
     const Value rate = options.log_input ? exp(prediction) : prediction;
@@ -162,7 +163,7 @@ Value poisson_nll_loss(Value prediction, Value target, PoissonNllOptions options
       const Value stirling = many * log(many) - many + log(many * (2 * std::numbers::pi)) * 0.5;
       each = each + where(few, 0.0, stirling);
     }
-    return reduced(each, options.reduction);
+    return reduce_loss(each, options.reduction);
   });
 }
 
@@ -173,11 +174,11 @@ Value gaussian_nll_loss(Value prediction, Value target, Value variance, Gaussian
     require_numbers({prediction, target}, options.reduction);
     require_broadcasts("variance", variance, prediction);
   };
-  return composed("gaussian_nll_loss", {prediction, target, variance}, line, check, [&] {
+  return compose("gaussian_nll_loss", {prediction, target, variance}, line, check, [&] {
     const Value spread = at_least(variance, options.eps);
     Value each = (log(spread) + square(prediction - target) / spread) * 0.5;
     if (options.full) each = each + 0.5 * std::log(2 * std::numbers::pi);
-    return reduced(each, options.reduction);
+    return reduce_loss(each, options.reduction);
   });
 }
 

@@ -44,8 +44,8 @@ template <class Of>
 Value overlap(std::string_view name, const Value& prediction, const Value& target,
               const OverlapOptions& options, Line line, const Of& of) {
   const auto check = [&] { require_masks(prediction, target, options); };
-  return composed(name, {prediction, target}, line, check,
-                  [&] { return of(sums_of(prediction, target)); });
+  return compose(name, {prediction, target}, line, check,
+                 [&] { return of(sums_of(prediction, target)); });
 }
 
 Value dice_of(const Sums& sums, double smooth) {

@@ -10,7 +10,7 @@
 
 namespace metronome {
 
-Value reduced(Value each, LossReduction reduction) {
+Value reduce_loss(Value each, LossReduction reduction) {
   switch (reduction) {
     case LossReduction::mean:
       return mean(each);

@@ -12,7 +12,7 @@
 namespace metronome {
 
 /// The loss of each element, joined as asked.
-Value reduced(Value each, LossReduction reduction);
+Value reduce_loss(Value each, LossReduction reduction);
 /// Throws where a mean is asked of no elements.
 void require_some(const Value& of, LossReduction reduction);
 /// Throws where `factor`, unless absent, is not of x's element type or does not broadcast to x.

@@ -3,7 +3,7 @@
 //   gradient   of C = A B: dA = g B^T and dB = A^T g, by flags in place of transposes. Operands
 //              that were broadcast get sums; a B of a whole batch gets one product over all rows
 //   absorb     sum + A B becomes one product that adds to the sum
-//   gathered   A1^T B1 + A2^T B2 = [A1; A2]^T [B1; B2]: gradients of one weight become one product
+//   gather     A1^T B1 + A2^T B2 = [A1; A2]^T [B1; B2]: gradients of one weight become one product
 //              over stacked rows, if the operands are small or the result is much larger than they
 //   sample     a smaller product, of fewer rows or a part of the batch, to be timed in its place
 #include "ops/matmul/matmul.h"
@@ -109,8 +109,8 @@ Values Matmul::vjp(const Vjp& v) const {
   } else {
     db = transpose_b ? matmul_of(g, true, a, transpose_a) : matmul_of(a, !transpose_a, g, false);
   }
-  result[0] = summed_to(da, a.shape());
-  result[1] = summed_to(db, b.shape());
+  result[0] = sum_to(da, a.shape());
+  result[1] = sum_to(db, b.shape());
   if (accumulate) result[2] = g;
   return result;
 }
@@ -127,7 +127,7 @@ OpPtr Matmul::absorb(const Op& consumer, std::size_t) const {
   return make_op(sum);
 }
 
-Value Matmul::gathered(std::span<const Addend> addends) const {
+Value Matmul::gather(std::span<const Addend> addends) const {
   // Multiplications of an addend; the operands of smaller ones take little memory.
   constexpr std::int64_t kSmall = 1 << 20;
   // Larger ones keep their operands until a product of several is made. That pays where a result

@@ -31,7 +31,7 @@ struct Matmul {
   /// A sum that the product is added to: `accumulate`.
   OpPtr absorb(const Op& consumer, std::size_t operand) const;
   /// Products a^T b of few multiplications, as those of a small batch are.
-  Value gathered(std::span<const Addend> addends) const;
+  Value gather(std::span<const Addend> addends) const;
   static std::vector<Case> cases();
 };
 

@@ -28,7 +28,7 @@ struct AddBias {
     for (Index i = first(c); i < count; i += stride(c)) {
       Elements sum = sums[i];
       const Elements term = terms[column];
-      for (int k = 0; k < kEach; ++k) sum.v[k] = watched(c, watch, sum.v[k] + term.v[k]);
+      for (int k = 0; k < kEach; ++k) sum.v[k] = watch_number(c, watch, sum.v[k] + term.v[k]);
       sums[i] = sum;
       column += step;
       if (column >= width) column -= width;
@@ -84,7 +84,7 @@ struct SmallProduct {
       const Index to = index * matrix + (row * n + column);
       if (sum != nullptr) product += sum[to];
       if (bias != nullptr) product += bias[column];
-      d[to] = watched(c, watch, product);
+      d[to] = watch_number(c, watch, product);
     }
   }
 };

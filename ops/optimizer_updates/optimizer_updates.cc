@@ -63,8 +63,8 @@ Types AdamUpdate::infer(std::span<const Type> in) const {
 }
 
 /// The update over tensors that are stored in a layout; scalars stay as they are.
-static LaidOutOp laid_out_update(OpPtr op, std::span<const Type> in, std::size_t results,
-                                 const Layout& layout) {
+static LaidOutOp lay_out_update(OpPtr op, std::span<const Type> in, std::size_t results,
+                                const Layout& layout) {
   LaidOutOp laid{std::move(op), {}, std::vector<Layout>(results, layout)};
   for (const Type& type : in) {
     laid.operands.push_back(type.shape == in[0].shape && type.rank() > 0 ? layout : Layout{});
@@ -72,9 +72,8 @@ static LaidOutOp laid_out_update(OpPtr op, std::span<const Type> in, std::size_t
   return laid;
 }
 
-std::optional<LaidOutOp> AdamUpdate::laid_out(std::span<const Type> in,
-                                              const Layout& layout) const {
-  return laid_out_update(make_op(*this), in, 3, layout);
+std::optional<LaidOutOp> AdamUpdate::lay_out(std::span<const Type> in, const Layout& layout) const {
+  return lay_out_update(make_op(*this), in, 3, layout);
 }
 
 std::vector<Case> AdamUpdate::cases() {
@@ -152,8 +151,8 @@ std::vector<InPlace> SgdUpdate::in_place() const {
   return has_momentum() ? std::vector<InPlace>{{0, 0}, {1, 2}} : std::vector<InPlace>{{0, 0}};
 }
 
-std::optional<LaidOutOp> SgdUpdate::laid_out(std::span<const Type> in, const Layout& layout) const {
-  return laid_out_update(make_op(*this), in, has_momentum() ? 2 : 1, layout);
+std::optional<LaidOutOp> SgdUpdate::lay_out(std::span<const Type> in, const Layout& layout) const {
+  return lay_out_update(make_op(*this), in, has_momentum() ? 2 : 1, layout);
 }
 
 std::vector<Case> SgdUpdate::cases() {

@@ -41,7 +41,7 @@ struct AdamUpdate {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}, {1, 2}, {2, 3}}; }
-  std::optional<LaidOutOp> laid_out(std::span<const Type> in, const Layout& layout) const;
+  std::optional<LaidOutOp> lay_out(std::span<const Type> in, const Layout& layout) const;
   static std::vector<Case> cases();
 };
 METRONOME_RULES(AdamUpdate);
@@ -87,7 +87,7 @@ struct SgdUpdate {
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const;
-  std::optional<LaidOutOp> laid_out(std::span<const Type> in, const Layout& layout) const;
+  std::optional<LaidOutOp> lay_out(std::span<const Type> in, const Layout& layout) const;
   static std::vector<Case> cases();
 
   bool has_momentum() const { return momentum != 0; }

@@ -30,13 +30,13 @@ std::vector<Candidate> one_pass(const CpuQuery& query) {
 }
 
 // A vector's place: all of its elements, or the first `count`.
-struct Whole {};
+struct WholeVector {};
 struct Tail {
   std::int64_t count;
 };
 
 template <class T>
-Vector<T> get(const T* p, Whole) {
+Vector<T> get(const T* p, WholeVector) {
   return load(p);
 }
 template <class T>
@@ -44,7 +44,7 @@ Vector<T> get(const T* p, Tail tail) {
   return load(p, tail.count);
 }
 template <class T>
-void put(T* p, const Vector<T>& x, Whole) {
+void put(T* p, const Vector<T>& x, WholeVector) {
   store(p, x);
 }
 template <class T>
@@ -56,7 +56,7 @@ void put(T* p, const Vector<T>& x, Tail tail) {
 template <class T, class Body>
 void over_vectors(std::int64_t begin, std::int64_t end, const Body& body) {
   std::int64_t i = begin;
-  for (; i + kLanes<T> <= end; i += kLanes<T>) body(i, Whole{});
+  for (; i + kLanes<T> <= end; i += kLanes<T>) body(i, WholeVector{});
   if (i < end) body(i, Tail{end - i});
 }
 

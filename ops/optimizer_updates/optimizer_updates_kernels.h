@@ -166,7 +166,7 @@ struct Update {
       for (int k = 0; k < kIn; ++k) before[k] = x[k].v[e];
       step(before, after);
       METRONOME_UNROLL
-      for (int k = 0; k < kOut; ++k) y[k].v[e] = watched(c, watch, after[k]);
+      for (int k = 0; k < kOut; ++k) y[k].v[e] = watch_number(c, watch, after[k]);
     }
     METRONOME_UNROLL
     for (int k = 0; k < kOut; ++k) *reinterpret_cast<P*>(u.out[k] + i) = y[k];
@@ -194,7 +194,7 @@ struct UpdateTable {
       T after[3];
       step(before, after);
       METRONOME_UNROLL
-      for (int k = 0; k < 3; ++k) table.out[k][e] = watched(c, watch, after[k]);
+      for (int k = 0; k < 3; ++k) table.out[k][e] = watch_number(c, watch, after[k]);
     }
   }
 

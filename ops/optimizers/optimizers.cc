@@ -55,14 +55,14 @@ std::string adam_attributes(const T& rule) {
 
 std::vector<Moment> adam_moments() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
 
-Value scaled(const LearningRate& lr, Value update, double rate) {
+Value scaled_rate(const LearningRate& lr, Value update, double rate) {
   return rate == 1 ? lr.at(update) : lr.at(update) * rate;
 }
 
 template <class T>
 Values adam_scalars(const T& rule, Value update, double rate) {
   const Value t = update.cast(f64) + 1.0;
-  return {scaled(rule.lr, update, rate), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
+  return {scaled_rate(rule.lr, update, rate), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
 }
 
 // A clipped gradient is the gradient times a factor: the update multiplies in its own pass, to the
@@ -244,7 +244,7 @@ Values Sgd::clip(const Values& gradients) const {
   return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
 }
 Values Sgd::scalars(Value update, double rate) const {
-  const Value step = scaled(lr, update, rate);
+  const Value step = scaled_rate(lr, update, rate);
   if (momentum == 0) return {step};
   const Value later = make_constant(update.emitter(), 1 - dampening, Type{f64, {}}, Line{});
   if (dampening == 0) return {step, later};

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kMostPadding = std::int64_t{1} << 47;  // as many bytes as a value may have
 constexpr std::size_t kMostDimensions = 40;
 
-std::vector<std::int64_t> negated(std::vector<std::int64_t> numbers) {
+std::vector<std::int64_t> negate(std::vector<std::int64_t> numbers) {
   for (std::int64_t& n : numbers) n = -n;
   return numbers;
 }
@@ -56,7 +56,7 @@ Types Pad::infer(std::span<const Type> in) const {
 
 Values Pad::vjp(const Vjp& v) const {
   if (!v.grad().present()) return Values(1);
-  return {apply(Pad{negated(low), negated(high)}, {v.grad()}, {})};
+  return {apply(Pad{negate(low), negate(high)}, {v.grad()}, {})};
 }
 
 Value Pad::fold(std::span<const Value> in) const {

@@ -26,11 +26,11 @@ Averaging without_pad(Averaging a) {
   a.count_include_pad = false;
   return a;
 }
-Averaging ceiled(Averaging a) {
+Averaging with_ceil_mode(Averaging a) {
   a.windows.ceil_mode = true;
   return a;
 }
-Averaging divided(Averaging a, std::int64_t divisor) {
+Averaging with_divisor(Averaging a, std::int64_t divisor) {
   a.divisor = divisor;
   return a;
 }
@@ -43,17 +43,19 @@ std::vector<AvgPoolForm> avg_pool_forms() {
       {"padded", {2, 2, 5, 7}, over({3, 3}, {2, 2}, {1, 1})},
       {"padding that does not count", {2, 2, 5, 7}, without_pad(over({3, 3}, {2, 2}, {1, 1}))},
       {"stride beyond the kernel", {2, 2, 9, 10}, over({2, 2}, {3, 4})},
-      {"ceil_mode, a part of a window", {1, 2, 5, 6}, ceiled(over({2, 3}, {2, 2}))},
-      {"ceil_mode, beyond the padding", {1, 2, 6, 6}, ceiled(over({3, 3}, {2, 2}, {1, 1}))},
+      {"ceil_mode, a part of a window", {1, 2, 5, 6}, with_ceil_mode(over({2, 3}, {2, 2}))},
+      {"ceil_mode, beyond the padding", {1, 2, 6, 6}, with_ceil_mode(over({3, 3}, {2, 2}, {1, 1}))},
       {"ceil_mode, beyond padding that does not count",
        {1, 2, 6, 6},
-       ceiled(without_pad(over({3, 3}, {2, 2}, {1, 1})))},
-      {"ceil_mode, the last window dropped", {1, 2, 4, 3}, ceiled(over({2, 2}, {3, 2}, {1, 1}))},
-      {"a divisor", {1, 2, 5, 6}, divided(over({2, 3}, {2, 2}, {1, 0}), 5)},
+       with_ceil_mode(without_pad(over({3, 3}, {2, 2}, {1, 1})))},
+      {"ceil_mode, the last window dropped",
+       {1, 2, 4, 3},
+       with_ceil_mode(over({2, 2}, {3, 2}, {1, 1}))},
+      {"a divisor", {1, 2, 5, 6}, with_divisor(over({2, 3}, {2, 2}, {1, 0}), 5)},
       {"one element", {4, 3, 1, 1}, over({1, 1}, {1, 1})},
-      {"one dimension", {2, 3, 17}, ceiled(over({4}, {3}, {2}))},
+      {"one dimension", {2, 3, 17}, with_ceil_mode(over({4}, {3}, {2}))},
       {"three dimensions", {1, 2, 5, 4, 6}, over({2, 3, 2}, {2, 1, 2}, {1, 1, 0})},
-      {"three dimensions, a divisor", {1, 2, 4, 4, 4}, divided(over({2, 2, 2}, {2, 2, 2}), 3)},
+      {"three dimensions, a divisor", {1, 2, 4, 4, 4}, with_divisor(over({2, 2, 2}, {2, 2, 2}), 3)},
       {"no image", {0, 3, 6, 6}, over({2, 2}, {2, 2})},
       {"threads", {4, 8, 33, 35}, over({3, 3}, {2, 2}, {1, 1})},
   };

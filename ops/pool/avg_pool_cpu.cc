@@ -17,7 +17,7 @@ std::vector<Candidate> candidates(const AvgPoolGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const AvgPoolGrad& op, const CpuLaunch& l) {
-  return bind_bands(transposed(op.averaging.bands(op.size)), l);
+  return bind_bands(transpose_bands(op.averaging.bands(op.size)), l);
 }
 
 std::vector<Candidate> candidates(const AdaptiveAvgPool&, const CpuQuery& q) {
@@ -34,7 +34,7 @@ std::vector<Candidate> candidates(const AdaptiveAvgPoolGrad&, const CpuQuery& q)
 
 CpuKernel bind(const AdaptiveAvgPoolGrad& op, const CpuLaunch& l) {
   const Spatial out = spatial_of(l.inputs[0], op.size.size());
-  return bind_bands(transposed(adaptive_bands(op.size, out)), l);
+  return bind_bands(transpose_bands(adaptive_bands(op.size, out)), l);
 }
 
 }  // namespace metronome::METRONOME_ISA

@@ -102,7 +102,7 @@ void record(const AvgPool& op, const CudaLaunch& l) {
 }
 
 void record(const AvgPoolGrad& op, const CudaLaunch& l) {
-  record_bands(transposed(op.averaging.bands(op.size)), l);
+  record_bands(transpose_bands(op.averaging.bands(op.size)), l);
 }
 
 void record(const AdaptiveAvgPool& op, const CudaLaunch& l) {
@@ -110,7 +110,8 @@ void record(const AdaptiveAvgPool& op, const CudaLaunch& l) {
 }
 
 void record(const AdaptiveAvgPoolGrad& op, const CudaLaunch& l) {
-  record_bands(transposed(adaptive_bands(op.size, spatial_of(l.inputs[0], op.size.size()))), l);
+  record_bands(transpose_bands(adaptive_bands(op.size, spatial_of(l.inputs[0], op.size.size()))),
+               l);
 }
 
 }  // namespace metronome

@@ -65,7 +65,7 @@ struct MaxPool {
           }
         }
       }
-      y[r] = watched(c, watch, best);
+      y[r] = watch_number(c, watch, best);
       if (winner != nullptr) winner[r] = int(won);
     }
   }
@@ -97,7 +97,7 @@ struct MaxPoolGrad {
           });
         });
       });
-      dx[r] = watched(c, watch, sum);
+      dx[r] = watch_number(c, watch, sum);
     }
   }
 };
@@ -145,7 +145,7 @@ struct HalvesMaxPool {
           best.v[k] = wins ? taps[tap] : best.v[k];
           won.v[k] = wins ? tap : won.v[k];
         }
-        watched(c, watch, best.v[k]);
+        watch_number(c, watch, best.v[k]);
       }
       y[i] = best;
       if (winner != nullptr) winner[i] = won;
@@ -170,7 +170,7 @@ struct HalvesMaxPoolGrad {
       const typename Of::Winners won = winner[i];
       METRONOME_UNROLL
       for (int k = 0; k < Of::kWindows; ++k) {
-        watched(c, watch, won.v[k] >= 0 && won.v[k] < 4 ? v.v[k] : T(0));
+        watch_number(c, watch, won.v[k] >= 0 && won.v[k] < 4 ? v.v[k] : T(0));
       }
       typename Of::Elements* const to = dx + halves.upper(i);
       to[0] = row(v, won, 0);

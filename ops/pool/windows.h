@@ -45,10 +45,11 @@ Spatial spatial_of(const Type& x, std::size_t dimensions);
 Spatial count_of(const Windows& windows, const Spatial& sizes);
 
 /// The windows over `in` that give `out`, along each of three dimensions; where there are fewer,
-/// the first ones are `Along{}`. An `Along` is {in, out, kernel, stride, padding, dilation}.
-template <class Along>
-std::array<Along, 3> windows_along(const Windows& w, const Shape& in, const Shape& out) {
-  std::array<Along, 3> result;
+/// the first ones are `WindowLine{}`. An `WindowLine` is {in, out, kernel, stride, padding,
+/// dilation}.
+template <class WindowLine>
+std::array<WindowLine, 3> windows_along(const Windows& w, const Shape& in, const Shape& out) {
+  std::array<WindowLine, 3> result;
   const std::size_t n = w.kernel.size();
   for (std::size_t d = 0; d < n; ++d) {
     result[3 - n + d] = {in[2 + d],   out[2 + d],   w.kernel[d],

@@ -106,17 +106,17 @@ Types RecurrentSequence::infer(std::span<const Type> in) const {
 Values RecurrentSequence::lower(std::span<const Value> in) const {
   std::size_t next = 0;
   const auto take = [&](bool given) { return given ? in[next++] : Value(); };
-  recurrent::Unrolling sequence{.kind = kind,
-                                .hidden = in[first_weight() + 1].size(1),
-                                .bidirectional = bidirectional,
-                                .batch_first = batch_first,
-                                .nonlinearity = relu ? metronome::relu : tanh,
-                                .between = {},
-                                .x = take(true),
-                                .first_hidden = take(first_hidden),
-                                .first_cell = take(first_cell),
-                                .lengths = {},
-                                .weights = {}};
+  recurrent::SequenceOperands sequence{.kind = kind,
+                                       .hidden = in[first_weight() + 1].size(1),
+                                       .bidirectional = bidirectional,
+                                       .batch_first = batch_first,
+                                       .nonlinearity = relu ? metronome::relu : tanh,
+                                       .between = {},
+                                       .x = take(true),
+                                       .first_hidden = take(first_hidden),
+                                       .first_cell = take(first_cell),
+                                       .lengths = {},
+                                       .weights = {}};
   while (next < in.size()) {
     sequence.weights.push_back({take(true), take(true), take(bias), take(bias)});
   }

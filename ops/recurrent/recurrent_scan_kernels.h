@@ -152,10 +152,10 @@ struct ScanForward {
       next = gate[j + hidden] * (before - proposed) + proposed;
     } else {
       cell = gate[j + hidden] * cell + gate[j] * gate[j + 2 * hidden];
-      if (kept != nullptr) kept[place.state + j] = watched(c, watch, cell);
+      if (kept != nullptr) kept[place.state + j] = watch_number(c, watch, cell);
       next = gate[j + 3 * hidden] * formula::tanh(cell);
     }
-    states[place.state + j] = watched(c, watch, next);
+    states[place.state + j] = watch_number(c, watch, next);
     return next;
   }
 };
@@ -221,8 +221,8 @@ struct ScanBackward {
         place = earlier;
       }
       if (!has_state) continue;
-      of_first_hidden[row * hidden + j] = watched(c, watch, change);
-      if (of_first_cell != nullptr) of_first_cell[row * hidden + j] = watched(c, watch, cell);
+      of_first_hidden[row * hidden + j] = watch_number(c, watch, change);
+      if (of_first_cell != nullptr) of_first_cell[row * hidden + j] = watch_number(c, watch, cell);
     }
   }
 
@@ -258,7 +258,7 @@ struct ScanBackward {
     const int hidden = shape.hidden;
     const T one = T(1);
     const auto put = [&](int g, T of_part, T of_product) {
-      of_parts[place + g * hidden + j] = watched(c, watch, of_part);
+      of_parts[place + g * hidden + j] = watch_number(c, watch, of_part);
       if (of_products != of_parts) of_products[place + g * hidden + j] = of_product;
       changes[g * kWidth + j] = of_product;
     };

@@ -24,7 +24,7 @@ Values steps_apart(const Value& x, std::int64_t n, Line line) {
 }
 
 /// Layers and directions over one sequence.
-struct UnrolledSequence : Unrolling {
+struct UnrolledSequence : SequenceOperands {
   Line line;
 
   Emitter* emitter() const { return x.emitter(line); }
@@ -144,7 +144,7 @@ Values run_steps(const OneDirection& steps, const Value& part, State& state, Lin
   return outputs;
 }
 
-Values unroll(const Unrolling& sequence, Line line) {
+Values unroll(const SequenceOperands& sequence, Line line) {
   return UnrolledSequence{sequence, line}.run();
 }
 

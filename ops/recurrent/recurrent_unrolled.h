@@ -27,7 +27,7 @@ struct OneDirection {
 Values run_steps(const OneDirection& steps, const Value& part, State& state, Line line);
 
 /// The operands and options of a sequence. Weights: of layer 0, its second direction, layer 1, ...
-struct Unrolling {
+struct SequenceOperands {
   RecurrentKind kind;
   std::int64_t hidden;
   bool bidirectional;
@@ -44,6 +44,6 @@ struct Unrolling {
 /// The output, the last hidden states and an lstm's last cells; nothing if an operand cannot be
 /// computed with, which is recorded. Nodes lie under `l<k>/`, or
 /// `l<k>_reverse/`.
-Values unroll(const Unrolling& sequence, Line line);
+Values unroll(const SequenceOperands& sequence, Line line);
 
 }  // namespace metronome::recurrent

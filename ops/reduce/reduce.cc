@@ -5,7 +5,7 @@
 //   fold       a reshape takes the place of a reduction over axes of one element
 //   laid out   the axes are renamed to their places in the stored tensor; over a blocked axis the
 //              elements of a block are reduced, too, if no block is filled up
-//   gathered   sums over the rows of small matrices become one sum over all their rows
+//   gather     sums over the rows of small matrices become one sum over all their rows
 #include "ops/reduce/reduce.h"
 
 #include <fmt/format.h>
@@ -99,7 +99,7 @@ Value Reduce::fold(std::span<const Value> in) const {
   return in[0].reshape(infer({&type, 1})[0].shape);
 }
 
-std::optional<LaidOutOp> Reduce::laid_out(std::span<const Type> in, const Layout& layout) const {
+std::optional<LaidOutOp> Reduce::lay_out(std::span<const Type> in, const Layout& layout) const {
   const auto rank = static_cast<std::int32_t>(in[0].rank());
   std::vector<bool> reduced(rank);
   for (const std::int64_t axis : axes) reduced[normalized_axis(axis, rank)] = true;
@@ -130,7 +130,7 @@ std::optional<Fusion> Reduce::fusion(std::span<const Type> in) const {
   return Fusion{.kind = Fusion::Kind::reduction, .streamed_inputs = {0}};
 }
 
-Value Reduce::gathered(std::span<const Addend> addends) const {
+Value Reduce::gather(std::span<const Addend> addends) const {
   // Elements: those of few rows lie side by side already, for the products that are gathered.
   constexpr std::int64_t kMost = 1 << 13;
   if (kind != Kind::sum || axes != std::vector<std::int64_t>{0} || keep) return {};

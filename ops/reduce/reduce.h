@@ -32,10 +32,10 @@ struct Reduce {
   /// Over dimensions of one element it is a reshape.
   Value fold(std::span<const Value> in) const;
   /// Not over a dimension of which the last block is filled up.
-  std::optional<LaidOutOp> laid_out(std::span<const Type> in, const Layout& layout) const;
+  std::optional<LaidOutOp> lay_out(std::span<const Type> in, const Layout& layout) const;
   std::optional<Fusion> fusion(std::span<const Type> in) const;
   /// Sums of the rows of small matrices.
-  Value gathered(std::span<const Addend> addends) const;
+  Value gather(std::span<const Addend> addends) const;
   static std::vector<Case> cases();
 };
 

@@ -72,7 +72,7 @@ ReduceLoops layout_of(const Shape& shape, const std::vector<std::int64_t>& axes)
   // The result's steps matter only in that they are zero where it is reduced.
   Shape result = dense_strides(shape);
   for (const std::int64_t axis : axes) result[axis < 0 ? axis + shape.size() : axis] = 0;
-  const Nest nest = coalesced({shape, {dense_strides(shape), result}});
+  const Nest nest = coalesce({shape, {dense_strides(shape), result}});
   ReduceLoops layout;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
     const ReduceLoop loop{nest.sizes[d], nest.strides[0][d]};

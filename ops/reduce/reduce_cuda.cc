@@ -84,7 +84,7 @@ ReducePlan plan_of(const Type& type, const std::vector<std::int64_t>& axes) {
   // The result's steps matter only in that they are zero where it is reduced.
   Shape result = dense_strides(type.shape);
   for (const std::int64_t axis : axes) result[axis < 0 ? axis + rank : axis] = 0;
-  const Nest nest = coalesced({type.shape, {dense_strides(type.shape), result}});
+  const Nest nest = coalesce({type.shape, {dense_strides(type.shape), result}});
   ReducePlan plan;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
     const bool reduced = nest.strides[1][d] == 0;

@@ -95,7 +95,7 @@ struct ReduceTarget {
     if (partials != nullptr) {
       partials[part * results + result] = total;
     } else {
-      to[result] = watched(c, watch, Fold::result(total, divisor));
+      to[result] = watch_number(c, watch, Fold::result(total, divisor));
     }
   }
 };
@@ -129,7 +129,7 @@ METRONOME_DEVICE typename Fold::Total reduce_part(Context& c, const X& x, Thread
   for (int k = 0; k < kTogether; ++k) totals[k] = How::template none<Total>();
   const auto use = [&](int k, Index, Element v) { totals[k] = How::join(totals[k], Fold::of(v)); };
   if (r.reduced.count == 2) {
-    Steps steps(r.strided, begin + threads.rank);
+    StridedPlaces steps(r.strided, begin + threads.rank);
     walk<Element>(
         threads.rank, threads.size, int(count),
         [&](Index) { return x.first(c, origin + steps.next()); }, use);

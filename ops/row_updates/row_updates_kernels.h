@@ -31,7 +31,7 @@ struct RunSum {
       const Index i = quotient(e, width), column = e - i * width;
       T sum = T(0);
       if (begins_run(index, i)) sum = sum_of(i, column);
-      to[e] = watched(c, watch, sum);
+      to[e] = watch_number(c, watch, sum);
     }
   }
 

@@ -46,7 +46,7 @@ namespace {
 
 /// The element type that holds what both do: floating before whole before bool, then the wider, as
 /// torch.promote_types.
-Element promoted(Element a, Element b) {
+Element promote(Element a, Element b) {
   const auto order = [](Element e) {
     switch (e) {
       case bool_:
@@ -73,7 +73,7 @@ Element promoted(Element a, Element b) {
 
 std::string way_to_equal_elements(std::span<const Type> types, std::size_t first) {
   Element to = types[0].element;
-  for (const Type& type : types) to = promoted(to, type.element);
+  for (const Type& type : types) to = promote(to, type.element);
   std::vector<std::size_t> operands;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i].element != to) operands.push_back(first + i);

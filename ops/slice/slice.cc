@@ -138,7 +138,7 @@ bool SliceGrad::gathers_with(const Op& other) const {
   return of != nullptr && of->axis == axis && of->size == size && !of->accumulate && !accumulate;
 }
 
-Value SliceGrad::gathered(std::span<const Addend> addends) const {
+Value SliceGrad::gather(std::span<const Addend> addends) const {
   std::vector<std::pair<std::int64_t, Value>> parts;
   for (const Addend& addend : addends) {
     parts.emplace_back(addend.op->as<SliceGrad>()->begin, addend.inputs[0]);

@@ -56,7 +56,7 @@ struct SliceGrad {
   /// A sum that the operand is added to: `accumulate`.
   OpPtr absorb(const Op& consumer, std::size_t operand) const;
   /// Ranges that fill an axis side by side (the gradient of `chunk`): they are put together.
-  Value gathered(std::span<const Addend> addends) const;
+  Value gather(std::span<const Addend> addends) const;
   bool gathers_with(const Op& other) const;
   static std::vector<Case> cases();
 };

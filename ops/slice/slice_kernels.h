@@ -60,14 +60,14 @@ struct SliceAdd {
     if (to == sum) {
       for (Index i = first(c); i < rows * part; i += stride(c)) {
         const Index at = i + quotient(i, part) * (whole - part) + offset;
-        to[at] = watched(c, watch, T(sum[at] + from[i]));
+        to[at] = watch_number(c, watch, T(sum[at] + from[i]));
       }
       return;
     }
     for (Index i = first(c); i < rows * whole; i += stride(c)) {
       const Index row = quotient(i, whole), at = i - row * whole - offset;
       const bool inside = at >= 0 && at < part;
-      to[i] = inside ? watched(c, watch, T(sum[i] + from[row * part + at])) : sum[i];
+      to[i] = inside ? watch_number(c, watch, T(sum[i] + from[row * part + at])) : sum[i];
     }
   }
 };

@@ -44,7 +44,7 @@ SoftmaxPlan plan_lines(const Type& type, cuda::Index axis, cuda::Index element, 
         cuda::tile_bytes(plan.shape.threads, l.width, 1, static_cast<int>(element));
   }
   plan.shape.blocks = std::min(plan.shape.blocks, kMostBlocks);
-  l.kept = lines_of_block * l.size <= kKeptBytes / kept;
+  l.kept = lines_of_block * l.size <= kSharedBytes / kept;
   if (l.kept) plan.shape.shared_bytes += static_cast<int>(lines_of_block * l.size * kept);
   return plan;
 }

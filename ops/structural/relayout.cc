@@ -57,7 +57,7 @@ std::int64_t RelayoutTable::rows() const {
 
 RelayoutTable relayout_table(const Layout& from, const Layout& to, const Shape& shape) {
   RelayoutTable table;
-  const Shape result = stored(to, shape);
+  const Shape result = apply_layout(to, shape);
   table.loops.resize(result.size());
   for (std::int32_t d = 0; d < static_cast<std::int32_t>(shape.size()); ++d) {
     const std::int32_t place = to.place_of(d);
@@ -65,7 +65,7 @@ RelayoutTable relayout_table(const Layout& from, const Layout& to, const Shape& 
   }
   if (to.blocked >= 0) table.loops.back() = {to.block, to.blocked, 1};
 
-  const std::vector<std::int64_t> strides = strides_of(stored(from, shape));
+  const std::vector<std::int64_t> strides = strides_of(apply_layout(from, shape));
   for (std::int32_t d = 0; d < static_cast<std::int32_t>(shape.size()); ++d) {
     std::vector<std::int64_t> places;
     const std::int64_t stride = strides[from.place_of(d)];

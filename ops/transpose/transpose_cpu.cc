@@ -148,7 +148,7 @@ CpuKernel bind(const Transpose& op, const CpuLaunch& launch) {
   Shape moved;
   for (const std::int64_t axis : op.axes)
     moved.push_back(from[axis < 0 ? axis + type.rank() : axis]);
-  Nest nest = coalesced({type.shape, {dense_strides(type.shape), moved}});
+  Nest nest = coalesce({type.shape, {dense_strides(type.shape), moved}});
   if (nest.rank() == 0) nest = {{1}, {{1}, {1}}};
   return with_size(size_of(type.element),
                    [&](auto unit) { return transpose<decltype(unit)>(nest, launch); });

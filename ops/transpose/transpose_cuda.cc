@@ -27,7 +27,7 @@ std::vector<TransposeLoop> loops_of(const Transpose& op, const CudaLaunch& launc
   for (const std::int64_t axis : op.axes) {
     moved.push_back(from[axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis]);
   }
-  const Nest nest = coalesced({shape, {dense_strides(shape), moved}});
+  const Nest nest = coalesce({shape, {dense_strides(shape), moved}});
   std::vector<TransposeLoop> loops;
   for (std::int64_t d = 0; d < nest.rank(); ++d) {
     loops.push_back({nest.sizes[d], nest.strides[0][d], nest.strides[1][d]});

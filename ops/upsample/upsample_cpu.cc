@@ -19,7 +19,7 @@ std::vector<Candidate> candidates(const UpsampleGrad&, const CpuQuery& q) {
 }
 
 CpuKernel bind(const UpsampleGrad& op, const CpuLaunch& l) {
-  return bind_bands(transposed(op.resizing.bands(op.size, l.inputs[0].element)), l);
+  return bind_bands(transpose_bands(op.resizing.bands(op.size, l.inputs[0].element)), l);
 }
 
 }  // namespace metronome::METRONOME_ISA

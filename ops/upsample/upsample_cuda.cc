@@ -11,7 +11,7 @@ void record(const Upsample& op, const CudaLaunch& l) {
 }
 
 void record(const UpsampleGrad& op, const CudaLaunch& l) {
-  record_bands(transposed(op.resizing.bands(op.size, l.inputs[0].element)), l);
+  record_bands(transpose_bands(op.resizing.bands(op.size, l.inputs[0].element)), l);
 }
 
 }  // namespace metronome

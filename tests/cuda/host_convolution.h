@@ -25,7 +25,9 @@ class HostConvolution {
 
   void run() const {
     const ConvolutionProblem& p = command_.problem;
-    const Shape& made = p.makes == Makes::y ? p.y : p.makes == Makes::x ? p.x : p.weight;
+    const Shape& made = p.makes == ComputedTensor::y   ? p.y
+                        : p.makes == ComputedTensor::x ? p.x
+                                                       : p.weight;
     std::vector<double> sums(static_cast<std::size_t>(Type{p.element, made}.numel()));
     const std::int64_t out = p.y[1] / p.groups, in = p.weight[1];
     for (std::int64_t n = 0; n < p.x[0]; ++n) {
@@ -35,16 +37,16 @@ class HostConvolution {
         }
       }
     }
-    const void* to = p.makes == Makes::y   ? command_.y
-                     : p.makes == Makes::x ? command_.x
-                                           : command_.weight;
+    const void* to = p.makes == ComputedTensor::y   ? command_.y
+                     : p.makes == ComputedTensor::x ? command_.x
+                                                    : command_.weight;
     for (std::size_t i = 0; i < sums.size(); ++i) {
       static_cast<T*>(const_cast<void*>(to))[i] = static_cast<T>(sums[i]);
     }
   }
 
  private:
-  using Makes = ConvolutionProblem::Makes;
+  using ComputedTensor = ConvolutionProblem::ComputedTensor;
   using Each = std::array<std::int64_t, 3>;
 
   Each each(const Shape& shape, std::size_t from, std::int64_t missing) const {
@@ -74,7 +76,7 @@ class HostConvolution {
 
   /// Adds up the products of one plane of y, x and the weight.
   void add(std::vector<double>& sums, std::int64_t y, std::int64_t x, std::int64_t weight) const {
-    const Makes makes = command_.problem.makes;
+    const ComputedTensor makes = command_.problem.makes;
     const std::int64_t points = x_[0] * x_[1] * x_[2], taps = kernel_[0] * kernel_[1] * kernel_[2],
                        places = y_[0] * y_[1] * y_[2];
     walk(y_, [&](const Each& o) {
@@ -87,9 +89,9 @@ class HostConvolution {
         }
         const std::int64_t at_x = x * points + index(i, x_),
                            at_w = weight * taps + index(j, kernel_);
-        if (makes == Makes::y) {
+        if (makes == ComputedTensor::y) {
           sums[at_y] += number(command_.x, at_x) * number(command_.weight, at_w);
-        } else if (makes == Makes::x) {
+        } else if (makes == ComputedTensor::x) {
           sums[at_x] += number(command_.y, at_y) * number(command_.weight, at_w);
         } else {
           sums[at_w] += number(command_.x, at_x) * number(command_.y, at_y);

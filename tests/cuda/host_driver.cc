@@ -208,7 +208,7 @@ void HostDriver::wait(CudaStream stream, CudaEvent event) {
   }
 }
 
-bool HostDriver::done(CudaEvent event) {
+bool HostDriver::is_done(CudaEvent event) {
   forbid_in_capture("an event is asked for");
   const Event& e = at(event);
   if (e.capture > 0) throw InternalError(fmt::format("event {} is of a capture", event.index));

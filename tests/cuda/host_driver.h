@@ -90,13 +90,13 @@ class HostDriver final : public CudaDriver {
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
-  bool page_locked(const std::byte* memory) const override { return lock_pages(memory); }
+  bool is_page_locked(const std::byte* memory) const override { return lock_pages(memory); }
   CudaStream make_stream() override;
   CudaEvent make_event() override;
   CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
   void wait(CudaStream stream, CudaEvent event) override;
-  bool done(CudaEvent event) override;
+  bool is_done(CudaEvent event) override;
   void synchronize(CudaEvent event) override;
   void synchronize(CudaStream stream) override;
   /// Reads a clock that counts work, as the settings say.

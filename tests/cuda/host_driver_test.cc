@@ -152,12 +152,12 @@ TEST_CASE("eager work is done at once, lazy work when the host waits") {
 
 TEST_CASE("asking for an event moves lazy work on") {
   Bench bench({.lazy = true});
-  CHECK(bench.driver.done(bench.events[0]));  // never recorded
+  CHECK(bench.driver.is_done(bench.events[0]));  // never recorded
   bench.run(1, 0);
   bench.driver.record(bench.events[0], bench.streams[0]);
-  CHECK_FALSE(bench.driver.done(bench.events[0]));
+  CHECK_FALSE(bench.driver.is_done(bench.events[0]));
   CHECK(*bench.x == 1);
-  CHECK(bench.driver.done(bench.events[0]));
+  CHECK(bench.driver.is_done(bench.events[0]));
 }
 
 TEST_CASE("a lazy upload reads its source when the stream comes to it") {
@@ -232,7 +232,7 @@ TEST_CASE("what a capture may not do") {
   CHECK_REFUSED(b.driver.mapped_memory(1), refused("mapped memory is asked for"));
   CHECK_REFUSED(b.driver.make_stream(), refused("a stream is made"));
   CHECK_REFUSED(b.driver.make_event(), refused("an event is made"));
-  CHECK_REFUSED(b.driver.done(b.events[2]), refused("an event is asked for"));
+  CHECK_REFUSED(b.driver.is_done(b.events[2]), refused("an event is asked for"));
   CHECK_REFUSED(b.driver.synchronize(b.events[2]), refused("the host waits for an event"));
   CHECK_REFUSED(b.driver.synchronize(b.streams[1]), refused("the host waits for a stream"));
   CHECK_REFUSED(b.driver.upload(b.x, &number, 8, b.streams[1]), refused("bytes are uploaded"));

@@ -25,7 +25,7 @@ struct Bench {
 TEST_CASE("a short command is timed in a graph of many copies, which hides its launch") {
   Bench bench({.alone_us = 6, .in_graph_us = 1.5});
   const RepeatedCommands run(bench.watch, bench.commands);
-  CHECK(run.by() == TimedBy::copies);
+  CHECK(run.by() == TimingMethod::copies);
   CHECK(run.milliseconds() == doctest::Approx(1.5e-3));
   CHECK(run.milliseconds(5) == doctest::Approx(1.5e-3));
   // 6 us by launches, so 34 copies; those took 51 us, so more.
@@ -56,7 +56,7 @@ TEST_CASE("no commands take no time") {
   bench.commands.clear();
   const RepeatedCommands run(bench.watch, bench.commands);
   CHECK(run.milliseconds(3) == 0);
-  CHECK(run.by() == TimedBy::copies);
+  CHECK(run.by() == TimingMethod::copies);
   CHECK(bench.driver.counts().graphs == 0);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("what cannot be captured is timed by launches, and says so") {
   Bench bench({.strict = false, .alone_us = 6, .in_graph_us = 1.5});
   refuse_a_capture(bench.driver);
   const RepeatedCommands run(bench.watch, bench.commands);
-  CHECK(run.by() == TimedBy::launches);
+  CHECK(run.by() == TimingMethod::launches);
   CHECK(run.milliseconds() == doctest::Approx(6e-3));
   CHECK(bench.driver.counts().graphs == 0);
   bench.driver.check();
@@ -89,10 +89,10 @@ TEST_CASE("its graph is given back with it, or when launches are asked for") {
   {
     RepeatedCommands first(bench.watch, bench.commands), second(bench.watch, bench.commands);
     const RepeatedCommands third(std::move(first));
-    CHECK(third.by() == TimedBy::copies);
-    CHECK(first.by() == TimedBy::launches);  // moved from
+    CHECK(third.by() == TimingMethod::copies);
+    CHECK(first.by() == TimingMethod::launches);  // moved from
     second.use_launches();
-    CHECK(second.by() == TimedBy::launches);
+    CHECK(second.by() == TimingMethod::launches);
     CHECK(second.milliseconds() == doctest::Approx(0.2));
     CHECK(bench.driver.counts().released == 1);
   }

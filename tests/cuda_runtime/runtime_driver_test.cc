@@ -60,7 +60,7 @@ std::size_t use(RuntimeDriver& driver) {
   const MappedMemory mapped = driver.mapped_memory(64);
   const auto locked = driver.page_locked_memory(64);
   const std::byte own{};
-  const std::array locks = {driver.page_locked(locked.get() + 63), driver.page_locked(&own)};
+  const std::array locks = {driver.is_page_locked(locked.get() + 63), driver.is_page_locked(&own)};
   CHECK(locks == std::array{true, false});
   const CudaStream main = driver.make_stream(), side = driver.make_stream();
   const CudaEvent forked = driver.make_event(), joined = driver.make_event();
@@ -118,7 +118,7 @@ std::size_t use(RuntimeDriver& driver) {
   driver.wait(side, end);
   driver.synchronize(end);
   driver.synchronize(side);
-  const bool done = driver.done(end);
+  const bool done = driver.is_done(end);
   CHECK(done);
   const double ms = driver.milliseconds(begin, end);
   CHECK(ms == 1);

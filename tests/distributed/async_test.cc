@@ -56,8 +56,8 @@ TEST_CASE("started calls are made in their order, and others once they are throu
               }
               CHECK(ranks.exchange("said") == std::vector<std::string>{"said", "said"});
               CHECK(ranks.pace().steps == 20);
-              CHECK(ranks.pace().held_up > 0);
-              CHECK(ranks.pace().held_up <= ranks.pace().seconds);
+              CHECK(ranks.pace().blocked_seconds > 0);
+              CHECK(ranks.pace().blocked_seconds <= ranks.pace().seconds);
             }) == kNothing2);
     }
   }

@@ -26,7 +26,7 @@ class Load {
                                       return fmt::format("cpu0 {} 0 0 0 0 0 0 0\n", ticks);
                                     },
                                 .may_use = [](int) { return true; },
-                                .own_seconds = [] { return 0.0; },
+                                .process_seconds = [] { return 0.0; },
                                 .now = [now] { return *now += 1; },
                                 .wait = {},
                                 .ticks_a_second = 1e6});

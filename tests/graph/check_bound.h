@@ -83,7 +83,7 @@ inline std::vector<Change> changes(const check::CheckedPlan& c) {
   };
   for (const auto& [id, own] : c.lives.all()) {
     const bool apart = own.root == id && !c.insides.contains(id);
-    if (!apart || c.place_of(id).in != plan::Place::In::arena) continue;
+    if (!apart || c.place_of(id).in != plan::Place::Kind::arena) continue;
     const auto taken = c.taken_over.find(id);
     const check::ValueLife& life = c.insides.life_of(id);
     hold(c.graph.type(id).bytes(), c.guards.of(id.node), life.made,

@@ -47,7 +47,7 @@ std::string message_for(const std::string& text) {
 }
 
 models::Images read_named(const models::DataSet& data) {
-  return models::read_images(data, models::data_named_by(data.variable, "the digits", "a file"));
+  return models::read_images(data, models::data_path(data.variable, "the digits", "a file"));
 }
 
 TEST_CASE("the digits are 1797 rows of 64 pixels, of which a fifth is for testing") {

@@ -24,7 +24,7 @@ TEST_CASE("what is written has every kernel, a step's microseconds and runs, a r
                                      .phase = Phase::forward,
                                      .microseconds = 0.5,
                                      .runs = 0.5,
-                                     .by = TimedBy::launches}}};
+                                     .by = TimingMethod::launches}}};
   commands::ProfiledStep step{.microseconds = 5.25, .kernels = kernels};
   const std::string tables = to_string(kernels);
   CHECK(commands::to_string(step) ==

@@ -41,8 +41,8 @@ METRONOME_SKIPPED("collectives by NCCL over stubs", METRONOME_NO_CUDA)
 
 using Own = std::shared_ptr<Communicator>;
 using Kind = CollectiveProblem::Kind;
+using executor::libraries::LibrariesOpener;
 using executor::libraries::Nccl;
-using executor::libraries::OpenLibraries;
 using executor::runtime::RuntimeDriver;
 using nccl_stub::check_nothing_lives;
 using nccl_stub::opened;
@@ -165,7 +165,7 @@ TEST_CASE("a collective is a child graph, and never in a conditional node") {
 }
 
 TEST_CASE("ranks that cannot meet are told why, all of them with the same words") {
-  const auto said = [](const std::function<int(int)>& device, OpenLibraries open,
+  const auto said = [](const std::function<int(int)>& device, LibrariesOpener open,
                        const std::function<nccl_stub::Plan(int)>& plan) {
     stub::reset();
     const auto limit = std::chrono::milliseconds(1500);

@@ -177,7 +177,7 @@ struct CasesOf<Relayout> {
     const Shape shape = {3, 20, 5, 6};
     const auto add = [&](const Layout& from, const Layout& to, const Shape& of,
                          Element element = f32) {
-      CaseInput input{Type{element, stored(from, of)}};
+      CaseInput input{Type{element, apply_layout(from, of)}};
       if (!is_floating(element)) {
         input.fill = {
             .kind = Fillings::Kind::integers, .low = 0, .high = 1, .differentiable = false};

@@ -140,7 +140,7 @@ std::string name_of(const program::RegionParts& regions) {
 }
 
 std::vector<std::vector<std::int32_t>> order_of(std::span<const program::Task> tasks) {
-  std::vector<program::Work> touched;
+  std::vector<program::TouchedMemory> touched;
   for (const program::Task& task : tasks) touched.push_back(task.touched);
   std::vector<std::vector<std::int32_t>> after = program::hazards(touched);
   if (after.empty()) return after;

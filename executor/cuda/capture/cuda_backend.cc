@@ -33,7 +33,7 @@ constexpr std::size_t kBuckets[] = {1, 4, 16};
 /// How much larger an arena may be than the smallest, for fewer launches: by this factor, or by
 /// these bytes where they are more. Reckoned, not measured: a node of a graph takes some
 /// microseconds, in which a device moves some MiB.
-constexpr double kRoomForFewBuckets = 1.1;
+constexpr double kSlackForFewBuckets = 1.1;
 constexpr std::size_t kBytesForFewBuckets = std::size_t{8} << 20;
 
 /// The common base of the graph and stepwise back ends.
@@ -70,7 +70,7 @@ class CudaBackend : public Backend {
                      std::optional<std::size_t> budget) const override {
     const std::size_t least = std::ranges::min(arenas);
     const auto room = budget ? static_cast<double>(std::max(least, *budget))
-                             : std::max(kRoomForFewBuckets * static_cast<double>(least),
+                             : std::max(kSlackForFewBuckets * static_cast<double>(least),
                                         static_cast<double>(least + kBytesForFewBuckets));
     const auto fits = [&](std::size_t bytes) { return static_cast<double>(bytes) <= room; };
     return static_cast<std::size_t>(std::ranges::find_if(arenas, fits) - arenas.begin());

@@ -35,7 +35,7 @@ namespace metronome::executor::capture {
 namespace {
 
 /// Objects that all plans of one executable share on the device.
-struct SharedByPlans {
+struct PlansDevice {
   std::shared_ptr<CudaDriver> driver;
   CudaTable table;
   const Memory& memory;
@@ -46,8 +46,8 @@ struct SharedByPlans {
   program::DeviceFaults faults;
   program::InputSlots inputs;
 
-  SharedByPlans(std::shared_ptr<CudaDriver> d, const CudaTable& t, const Memory& m,
-                const CudaOptions& o, std::size_t nodes, bool watches)
+  PlansDevice(std::shared_ptr<CudaDriver> d, const CudaTable& t, const Memory& m,
+              const CudaOptions& o, std::size_t nodes, bool watches)
       : driver(std::move(d)),
         table(t),
         memory(m),
@@ -80,7 +80,7 @@ struct StepOutcome {
 /// One plan.
 class CudaPlanReplay {
  public:
-  CudaPlanReplay(Plan plan, SharedByPlans& shared, std::byte* arena, std::size_t base)
+  CudaPlanReplay(Plan plan, PlansDevice& shared, std::byte* arena, std::size_t base)
       : plan_(std::move(plan)), shared_(shared), base_(base) {
     bases_ = shared.state.bases(plan_.graph);
     bases_.arena = arena;
@@ -117,7 +117,7 @@ class CudaPlanReplay {
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
         times.push_back(tasks_[i].kernel);
         times.back().microseconds = (*recorded)[i];
-        times.back().by = TimedBy::records;
+        times.back().by = TimingMethod::records;
         if (work[i].empty() || (*recorded)[i] > 0) continue;
         logger().warn("{}: there is no record of it: it is told of with 0 us", times.back().kernel);
       }
@@ -327,7 +327,7 @@ class CudaPlanReplay {
   }
 
   Plan plan_;
-  SharedByPlans& shared_;
+  PlansDevice& shared_;
   std::size_t base_;  ///< of the plan's order, among all plans'
   Bases bases_;
   std::vector<program::DeviceBlock> readable_blocks_;
@@ -426,7 +426,7 @@ class CudaReplay final : public Engine {
   }
 
   double scalar(PlanId plan, std::size_t index, std::int64_t step) const override {
-    check_kept(step);
+    require_readable(step);
     return wait_for_number(plan, index, step);
   }
 
@@ -439,7 +439,7 @@ class CudaReplay final : public Engine {
   }
 
   void settle() const override { slots_.finish(); }
-  bool faulted() const override { return kept_fault().has_value(); }
+  bool has_fault() const override { return kept_fault().has_value(); }
   std::optional<std::string> fault() const override {
     const auto found = kept_fault();
     if (!found) return std::nullopt;
@@ -487,7 +487,7 @@ class CudaReplay final : public Engine {
     return slot;
   }
 
-  void check_kept(std::int64_t step) const {
+  void require_readable(std::int64_t step) const {
     if (step >= 0 && step < slots_.next() && step >= slots_.next() - slots_.count()) return;
     slots_.readable(step);  // says what is wrong
   }
@@ -505,7 +505,7 @@ class CudaReplay final : public Engine {
     constexpr int kLooks = 256;
     for (int look = 0; !of(plan).reads().try_read(index, slot, step, bytes); ++look) {
       if (look % kLooks != kLooks - 1) continue;
-      if (!shared_.driver->done(over_[slot])) continue;
+      if (!shared_.driver->is_done(over_[slot])) continue;
       if (of(plan).reads().try_read(index, slot, step, bytes)) break;
       throw InternalError(fmt::format("step {} is over, but wrote no \"{}\"", step,
                                       of(plan).plan().graph.readables()[index].name));
@@ -514,7 +514,7 @@ class CudaReplay final : public Engine {
     return number_at(bytes, of(plan).readable_type(index).element);
   }
 
-  mutable SharedByPlans shared_;
+  mutable PlansDevice shared_;
   program::DeviceBlock arena_;
   std::vector<CudaEvent> over_;  ///< [slot]
   mutable program::Slots slots_;

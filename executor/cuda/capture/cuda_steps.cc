@@ -78,7 +78,7 @@ CudaSteps::CudaSteps(CudaDriver& driver, CudaStream stream, const Plan& plan,
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     for (std::size_t k = 0; k < offsets[i].size(); ++k) {
       // A saved output that nothing reads is absent here too: the kernel takes the same path.
-      const bool absent = plan.memory.places[i][k].in == plan::Place::In::none;
+      const bool absent = plan.memory.places[i][k].in == plan::Place::Kind::none;
       places_[i].push_back(absent ? nullptr : values_.data() + offsets[i][k]);
     }
   }
@@ -247,7 +247,7 @@ class CudaStepwise final : public Engine {
     state_.push(storage);
     faults_.examine_storage(storage);
   }
-  bool faulted() const override { return found_.has_value(); }
+  bool has_fault() const override { return found_.has_value(); }
   std::optional<std::string> fault() const override {
     if (!found_) return std::nullopt;
     std::vector<const Plan*> plans;

@@ -19,7 +19,7 @@ bool overlap(const program::ByteRange& a, const program::ByteRange& b) {
 /// is computed, a sum.
 class ChangedBytes {
  public:
-  ChangedBytes(CudaDriver& driver, CudaStream stream, const program::Work& work)
+  ChangedBytes(CudaDriver& driver, CudaStream stream, const program::TouchedMemory& work)
       : driver_(driver), stream_(stream) {
     for (const program::ByteRange& write : work.writes) {
       const auto meets = [&](const program::ByteRange& read) { return overlap(read, write); };

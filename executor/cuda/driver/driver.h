@@ -63,7 +63,7 @@ class CudaDriver : public Libraries {
   /// without a stop. It lives until its last owner is gone, which may be after the driver.
   virtual std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) = 0;
   /// Whether host memory is page-locked, whoever allocated it.
-  virtual bool page_locked(const std::byte* memory) const {
+  virtual bool is_page_locked(const std::byte* memory) const {
     static_cast<void>(memory);
     return false;
   }
@@ -76,7 +76,7 @@ class CudaDriver : public Libraries {
   virtual CudaEvent make_timed_event() = 0;
   virtual void record(CudaEvent event, CudaStream stream) = 0;
   virtual void wait(CudaStream stream, CudaEvent event) = 0;
-  virtual bool done(CudaEvent event) = 0;
+  virtual bool is_done(CudaEvent event) = 0;
   /// Blocks the host until the event has happened; at once where it was never recorded.
   virtual void synchronize(CudaEvent event) = 0;
   virtual void synchronize(CudaStream stream) = 0;

@@ -120,7 +120,7 @@ void NullDriver::wait(CudaStream stream, CudaEvent event) {
   write(fmt::format("wait for event {} on stream {}", event.index, stream.index));
 }
 
-bool NullDriver::done(CudaEvent) { return true; }
+bool NullDriver::is_done(CudaEvent) { return true; }
 
 void NullDriver::synchronize(CudaEvent) { outside_capture("the host waited for an event"); }
 

@@ -39,7 +39,7 @@ class NullDriver : public CudaDriver {
   CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
   void wait(CudaStream stream, CudaEvent event) override;
-  bool done(CudaEvent event) override;
+  bool is_done(CudaEvent event) override;
   void synchronize(CudaEvent event) override;
   void synchronize(CudaStream stream) override;
   double milliseconds(CudaEvent begin, CudaEvent end) override;

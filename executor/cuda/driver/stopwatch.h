@@ -51,7 +51,9 @@ class RepeatedCommands {
   RepeatedCommands(RepeatedCommands&& other) noexcept;
   RepeatedCommands(const RepeatedCommands&) = delete;
 
-  TimedBy by() const { return graph_ || commands_.empty() ? TimedBy::copies : TimedBy::launches; }
+  TimingMethod by() const {
+    return graph_ || commands_.empty() ? TimingMethod::copies : TimingMethod::launches;
+  }
   /// Times by launches from here on, so that those beside it are timed alike.
   void use_launches() { release(); }
 

@@ -34,8 +34,8 @@ namespace {
 using cudnn::Attribute;
 using cudnn::AttributeType;
 using cudnn::Kind;
-using cudnn::Note;
-using Makes = ConvolutionProblem::Makes;
+using cudnn::NumericalNote;
+using ComputedTensor = ConvolutionProblem::ComputedTensor;
 
 /// Engines of a problem at most. Each is timed: more take longer to choose from, fewer may leave
 /// the fastest out.
@@ -51,14 +51,15 @@ constexpr std::array<std::int64_t, 3> kIds = {1, 2, 3};
 
 /// Notes of engines that are dropped: sums in a lesser type, other bits in another run, or operands
 /// transformed so that errors grow.
-constexpr Note kRefused[] = {Note::reduced_precision_reduction, Note::fft, Note::nondeterministic,
-                             Note::winograd_tile_6x6, Note::winograd_tile_13x13};
+constexpr NumericalNote kRefused[] = {
+    NumericalNote::reduced_precision_reduction, NumericalNote::fft, NumericalNote::nondeterministic,
+    NumericalNote::winograd_tile_6x6, NumericalNote::winograd_tile_13x13};
 /// Dropped too unless the problem allows TF32.
-constexpr Note kTf32[] = {Note::tensor_core, Note::down_convert_inputs};
+constexpr NumericalNote kTf32[] = {NumericalNote::tensor_core, NumericalNote::down_convert_inputs};
 
 /// An engine and its knobs as words: a mark and the index, then two knobs a word, each of 8 bits
 /// for its type and 24 for its value.
-struct Choice {
+struct EngineKnobs {
   std::int64_t engine = 0;
   std::vector<std::pair<int, std::int64_t>> knobs;
 };
@@ -70,7 +71,7 @@ constexpr Algorithm kFirstWords = algorithm_of_digit(1);
 constexpr int kValueBits = 24;
 
 /// Nothing where a choice does not fit.
-std::optional<Algorithm> words_of(const Choice& choice) {
+std::optional<Algorithm> words_of(const EngineKnobs& choice) {
   Algorithm algorithm = kFirstWords;
   if (choice.knobs.size() > 2 * (algorithm.words.size() - 1)) return std::nullopt;
   algorithm.words[0] |= static_cast<std::uint64_t>(choice.engine) << 8 | choice.knobs.size();
@@ -84,8 +85,9 @@ std::optional<Algorithm> words_of(const Choice& choice) {
   return algorithm;
 }
 
-Choice choice_of(const Algorithm& algorithm) {
-  Choice choice{static_cast<std::int64_t>((algorithm.words[0] & ~kFirstWords.words[0]) >> 8), {}};
+EngineKnobs choice_of(const Algorithm& algorithm) {
+  EngineKnobs choice{static_cast<std::int64_t>((algorithm.words[0] & ~kFirstWords.words[0]) >> 8),
+                     {}};
   const std::size_t knobs =
       std::min<std::size_t>(algorithm.words[0] & 0xFF, 2 * (algorithm.words.size() - 1));
   for (std::size_t i = 0; i < knobs; ++i) {
@@ -98,7 +100,7 @@ Choice choice_of(const Algorithm& algorithm) {
 }
 
 /// With two spatial dimensions or more, as the library wants it: a missing one is the first.
-Shape widened(Shape shape, std::size_t leading, std::int64_t missing) {
+Shape add_dimension(Shape shape, std::size_t leading, std::int64_t missing) {
   if (shape.size() == leading + 1) {
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(leading), missing);
   }
@@ -238,8 +240,8 @@ struct Cudnn::Library {
   OwnedDescriptor graph_of(const ConvolutionProblem& problem,
                            std::vector<OwnedDescriptor>& keep) const;
   /// The engine and knobs of a configuration; nothing where they are not for this problem.
-  std::optional<Choice> choice_of(const ConvolutionProblem& problem,
-                                  const OwnedDescriptor& config) const;
+  std::optional<EngineKnobs> choice_of(const ConvolutionProblem& problem,
+                                       const OwnedDescriptor& config) const;
   /// Finalized, or nothing where the engine does not serve here.
   std::optional<OwnedDescriptor> plan_of(const OwnedDescriptor& config) const;
   std::size_t workspace_of(const OwnedDescriptor& plan) const {
@@ -247,13 +249,13 @@ struct Cudnn::Library {
     return bytes.empty() ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(bytes[0], 0));
   }
 
-  struct Offer {
+  struct EnginePlan {
     Algorithm algorithm;
     std::size_t workspace = 0;
     OwnedDescriptor plan;
   };
-  std::vector<Offer> offers(const ConvolutionProblem& problem, std::size_t workspace,
-                            std::size_t most) const;
+  std::vector<EnginePlan> offers(const ConvolutionProblem& problem, std::size_t workspace,
+                                 std::size_t most) const;
   /// The plan of an algorithm. Throws RunError where it does not serve here.
   OwnedDescriptor plan_of(const ConvolutionProblem& problem, const Algorithm& algorithm) const;
 };
@@ -262,7 +264,7 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::graph_of(const ConvolutionProble
                                                          std::vector<OwnedDescriptor>& keep) const {
   const int type = problem.element == f64 ? cudnn::kDouble : cudnn::kFloat;
   const auto tensor = [&](std::int64_t id, const Shape& plain) -> const OwnedDescriptor& {
-    const Shape shape = widened(plain, 2, 1);
+    const Shape shape = add_dimension(plain, 2, 1);
     OwnedDescriptor made = make(Kind::tensor);
     set(made, Attribute::tensor_type, AttributeType::data_type, type);
     set(made, Attribute::tensor_sizes, shape);
@@ -278,16 +280,16 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::graph_of(const ConvolutionProble
   const OwnedDescriptor& y = tensor(kIds[2], problem.y);
 
   OwnedDescriptor& window = keep.emplace_back(make(Kind::convolution));
-  const Shape stride = widened(problem.stride, 0, 1);
+  const Shape stride = add_dimension(problem.stride, 0, 1);
   set(window, Attribute::convolution_spatial_dims, AttributeType::int64,
       static_cast<std::int64_t>(stride.size()));
   set(window, Attribute::convolution_compute_type, AttributeType::data_type, type);
   set(window, Attribute::convolution_mode, AttributeType::convolution_mode,
       cudnn::kCrossCorrelation);
   set(window, Attribute::convolution_strides, stride);
-  set(window, Attribute::convolution_dilations, widened(problem.dilation, 0, 1));
-  set(window, Attribute::convolution_pre_paddings, widened(problem.low, 0, 0));
-  set(window, Attribute::convolution_post_paddings, widened(problem.high, 0, 0));
+  set(window, Attribute::convolution_dilations, add_dimension(problem.dilation, 0, 1));
+  set(window, Attribute::convolution_pre_paddings, add_dimension(problem.low, 0, 0));
+  set(window, Attribute::convolution_post_paddings, add_dimension(problem.high, 0, 0));
   finalize(window, "describe a convolution");
 
   struct Names {
@@ -296,10 +298,10 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::graph_of(const ConvolutionProble
   };
   using A = Attribute;
   const Names names =
-      problem.makes == Makes::y
+      problem.makes == ComputedTensor::y
           ? Names{Kind::forward,          A::forward_x,     A::forward_weight, A::forward_y,
                   A::forward_convolution, A::forward_alpha, A::forward_beta}
-      : problem.makes == Makes::x
+      : problem.makes == ComputedTensor::x
           ? Names{Kind::backward_data, A::data_x,     A::data_weight, A::data_y,
                   A::data_convolution, A::data_alpha, A::data_beta}
           : Names{Kind::backward_filter, A::filter_x,     A::filter_weight, A::filter_y,
@@ -325,18 +327,18 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::graph_of(const ConvolutionProble
   return graph;
 }
 
-std::optional<Choice> Cudnn::Library::choice_of(const ConvolutionProblem& problem,
-                                                const OwnedDescriptor& config) const {
+std::optional<EngineKnobs> Cudnn::Library::choice_of(const ConvolutionProblem& problem,
+                                                     const OwnedDescriptor& config) const {
   const std::vector<OwnedDescriptor> engines =
       get(config, Attribute::config_engine, Kind::engine, 1);
   if (engines.empty()) return std::nullopt;
   for (const int note : get<int>(engines[0], Attribute::engine_numerical_notes,
                                  AttributeType::numerical_note, cudnn::kMostNotes)) {
-    const auto is = [note](Note refused) { return note == static_cast<int>(refused); };
+    const auto is = [note](NumericalNote refused) { return note == static_cast<int>(refused); };
     if (std::ranges::any_of(kRefused, is)) return std::nullopt;
     if (!problem.tf32 && std::ranges::any_of(kTf32, is)) return std::nullopt;
   }
-  Choice choice{
+  EngineKnobs choice{
       get<std::int64_t>(engines[0], Attribute::engine_index, AttributeType::int64, 1).at(0), {}};
   for (const OwnedDescriptor& knob :
        get(config, Attribute::config_knobs, Kind::knob_choice, cudnn::kMostKnobs)) {
@@ -357,12 +359,12 @@ std::optional<Cudnn::Library::OwnedDescriptor> Cudnn::Library::plan_of(
   return plan;
 }
 
-std::vector<Cudnn::Library::Offer> Cudnn::Library::offers(const ConvolutionProblem& problem,
-                                                          std::size_t workspace,
-                                                          std::size_t most) const {
+std::vector<Cudnn::Library::EnginePlan> Cudnn::Library::offers(const ConvolutionProblem& problem,
+                                                               std::size_t workspace,
+                                                               std::size_t most) const {
   std::vector<OwnedDescriptor> keep;
   const OwnedDescriptor graph = graph_of(problem, keep);
-  std::vector<Offer> found;
+  std::vector<EnginePlan> found;
   for (const int mode : {cudnn::kModeA, cudnn::kModeFallback}) {
     const OwnedDescriptor heuristics = make(Kind::heuristics);
     set(heuristics, Attribute::heuristics_graph, graph);
@@ -374,10 +376,10 @@ std::vector<Cudnn::Library::Offer> Cudnn::Library::offers(const ConvolutionProbl
     for (const OwnedDescriptor& config :
          get(heuristics, Attribute::heuristics_results, Kind::engine_config, count)) {
       if (found.size() == most) return found;
-      const std::optional<Choice> choice = choice_of(problem, config);
+      const std::optional<EngineKnobs> choice = choice_of(problem, config);
       const std::optional<Algorithm> algorithm = choice ? words_of(*choice) : std::nullopt;
       if (!algorithm) continue;
-      const auto same = [&](const Offer& offer) { return offer.algorithm == *algorithm; };
+      const auto same = [&](const EnginePlan& offer) { return offer.algorithm == *algorithm; };
       if (std::ranges::any_of(found, same)) continue;
       std::optional<OwnedDescriptor> plan = plan_of(config);
       if (!plan) continue;
@@ -392,7 +394,7 @@ Cudnn::Library::OwnedDescriptor Cudnn::Library::plan_of(const ConvolutionProblem
                                                         const Algorithm& algorithm) const {
   std::vector<OwnedDescriptor> keep;
   const OwnedDescriptor graph = graph_of(problem, keep);
-  const Choice choice = libraries::choice_of(algorithm);
+  const EngineKnobs choice = libraries::choice_of(algorithm);
   const OwnedDescriptor engine = make(Kind::engine);
   set(engine, Attribute::engine_graph, graph);
   set(engine, Attribute::engine_index, AttributeType::int64, choice.engine);
@@ -434,11 +436,11 @@ namespace {
 
 const void* result_of(const ConvolutionCommand& command) {
   switch (command.problem.makes) {
-    case Makes::y:
+    case ComputedTensor::y:
       return command.y;
-    case Makes::x:
+    case ComputedTensor::x:
       return command.x;
-    case Makes::weight:
+    case ComputedTensor::weight:
       return command.weight;
   }
   throw InternalError("a convolution that makes nothing");
@@ -489,7 +491,8 @@ std::vector<Candidate> Cudnn::candidates(const LibraryCommand& call) const {
   std::vector<Candidate> candidates;
   try {
     library_->use_device();
-    for (const Library::Offer& offer : library_->offers(problem, kMostWorkspace, kMostOffers)) {
+    for (const Library::EnginePlan& offer :
+         library_->offers(problem, kMostWorkspace, kMostOffers)) {
       candidates.push_back(
           {.maker = Maker::cudnn, .algorithm = offer.algorithm, .scratch_bytes = offer.workspace});
     }

@@ -104,7 +104,7 @@ enum class AttributeType : int {
 };
 
 /// cudnnBackendNumericalNote_t.
-enum class Note : int {
+enum class NumericalNote : int {
   tensor_core = 0,
   down_convert_inputs = 1,
   reduced_precision_reduction = 2,

@@ -32,6 +32,6 @@ class DeviceLibrary {
 
 /// All of them. Throws RunError where one cannot be loaded, or refuses the device.
 std::vector<std::unique_ptr<DeviceLibrary>> open_libraries();
-using OpenLibraries = std::vector<std::unique_ptr<DeviceLibrary>> (*)();
+using LibrariesOpener = std::vector<std::unique_ptr<DeviceLibrary>> (*)();
 
 }  // namespace metronome::executor::libraries

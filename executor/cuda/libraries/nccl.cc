@@ -95,7 +95,7 @@ void require_none(const std::vector<std::string>& failures) {
   if (!told.empty()) throw RunError(fmt::format("{}", fmt::join(told, "; ")));
 }
 
-void require_own_devices(const std::vector<NcclIntroduction>& ranks) {
+void require_distinct_devices(const std::vector<NcclIntroduction>& ranks) {
   for (std::size_t b = 0; b < ranks.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {
       if (ranks[a].uuid != ranks[b].uuid) continue;
@@ -220,7 +220,7 @@ Nccl::Communicators Nccl::meet(const std::shared_ptr<CollectiveRanks>& ranks) {
     failures.push_back(all.back().failure);
   }
   require_none(failures);
-  require_own_devices(all);
+  require_distinct_devices(all);
   const auto made = [&](std::size_t index) {
     return std::make_unique<NcclCommunicator>(*functions_, ranks->rank(), ranks->size(),
                                               all[0].id(index), ranks->limits().connect);

@@ -27,9 +27,9 @@ namespace metronome::executor::libraries {
 /// NCCL's own: bits may differ from those of ranks on CPUs.
 class Nccl final : public DeviceLibrary {
  public:
-  using Load = nccl::Functions (*)();
+  using Loader = nccl::Functions (*)();
 
-  explicit Nccl(Load load = nccl::load) : load_(load) {}
+  explicit Nccl(Loader load = nccl::load) : load_(load) {}
 
   /// Empty: programs of one rank do not look for it.
   std::string version() const override { return ""; }
@@ -55,7 +55,7 @@ class Nccl final : public DeviceLibrary {
   std::string introduction(const CollectiveRanks& ranks);
   Communicators meet(const std::shared_ptr<CollectiveRanks>& ranks);
 
-  Load load_;
+  Loader load_;
   std::optional<nccl::Functions> functions_;
   std::map<const CollectiveRanks*, Communicators> communicators_;
 };

@@ -40,7 +40,7 @@ constexpr double kTimesNearest = 3, kNear = 64;
 /// Milliseconds that a library's call costs a step beyond its kernels, where kernels begin early:
 /// its own cannot, as a call becomes a graph in the graph. With this half microsecond the small
 /// step of gru_seq took 322 us on an H200 in place of 340, that of lstm_seq 577 in place of 618.
-constexpr double kCallApart = 0.5e-3;
+constexpr double kGapMs = 0.5e-3;
 
 /// A unit in the last place of the largest magnitude.
 double unit(Element element) { return element == f64 ? 0x1p-53 : 0x1p-24; }
@@ -48,7 +48,7 @@ double unit(Element element) { return element == f64 ? 0x1p-53 : 0x1p-24; }
 /// How far a library's result may lie from our own kernel's, of the largest magnitude. Engines of
 /// cuDNN on an H200, but one, lay up to 0.7 sqrt(n) units in the last place off for sums of n
 /// products of numbers at random; that one is refused for 2,048.
-double farthest(const Node& node, std::span<const Type> inputs, bool tf32) {
+double most_distance(const Node& node, std::span<const Type> inputs, bool tf32) {
   if (tf32) return 1e-2;
   const Type& result = node.types[0];
   const auto numbers = static_cast<double>(std::max<std::int64_t>(result.numel(), 1));
@@ -66,7 +66,7 @@ struct Judgement {
       refusal;  ///< why the candidate cannot be taken; empty where nothing speaks against it
 };
 
-/// Refused with the first element of `results` that lies farther than `farthest` from `own`'s.
+/// Refused with the first element of `results` that lies farther than `most_distance` from `own`'s.
 template <class T>
 Judgement judge_numbers(std::span<const T> results, std::span<const T> own, double farthest) {
   double largest = 0;
@@ -85,7 +85,7 @@ Judgement judge_numbers(std::span<const T> results, std::span<const T> own, doub
 }
 
 /// A number's bits mixed: the finalizer of SplitMix64 (Steele, Lea, Flood, 2014).
-std::uint64_t mixed(std::uint64_t bits) {
+std::uint64_t mix(std::uint64_t bits) {
   bits += 0x9E3779B97F4A7C15U;
   bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9U;
   bits = (bits ^ bits >> 27) * 0x94D049BB133111EBU;
@@ -197,7 +197,7 @@ class Bench {
       std::memcpy(copied.data(), of.data() + begin, type.bytes());
       return copied;
     };
-    return judge_numbers<T>(numbers(results), numbers(own), farthest(node_, inputs_, tf32_));
+    return judge_numbers<T>(numbers(results), numbers(own), most_distance(node_, inputs_, tf32_));
   }
 
   void* allocate_filled(const Type& type) {
@@ -213,7 +213,7 @@ class Bench {
     // From -1 to 1, as if at random, and other ones in each operand: sums of their products grow as
     // those of a training do, with the square root of their number.
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      numbers[i] = static_cast<T>((mixed(blocks_.size() << 40 | i) >> 11) * 0x1p-52 - 1.0);
+      numbers[i] = static_cast<T>((mix(blocks_.size() << 40 | i) >> 11) * 0x1p-52 - 1.0);
     }
     if (numbers.empty()) return;
     driver_.upload(blocks_.back().data(), numbers.data(), type.bytes(), stream_);
@@ -298,7 +298,7 @@ class CudaKernels final : public Kernels {
       throw RunError(fmt::format("{}: no kernel of the device's libraries can be taken",
                                  describe(node, inputs)));
     }
-    const auto by_launches = [](const Run& r) { return r.repeated.by() == TimedBy::launches; };
+    const auto by_launches = [](const Run& r) { return r.repeated.by() == TimingMethod::launches; };
     if (std::ranges::any_of(runs, by_launches)) {  // then all, or it would lose for that alone
       for (Run& run : runs) run.repeated.use_launches();
     }
@@ -306,7 +306,7 @@ class CudaKernels final : public Kernels {
     for (int round = 0; round < kRounds; ++round) {
       for (Run& run : runs) run.best = std::min(run.best, run.repeated.milliseconds());
     }
-    const double apart = driver_.begins_early() ? kCallApart : 0;
+    const double apart = driver_.begins_early() ? kGapMs : 0;
     const auto cost = [&](const Run& run) {
       return run.best + (is_own(candidates[run.candidate]) ? 0 : apart);
     };

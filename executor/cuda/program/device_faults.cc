@@ -129,18 +129,18 @@ void DeviceFaults::restore(std::span<const std::byte> snapshot) {
 
 void DeviceFaults::examine_storage(std::size_t storage) {
   if (!watches()) return;
-  const NonFinite found = non_finite_in(memory_.storage_blocks[storage].data(),
-                                        memory_.storages[storage].stored_type());
+  const NonFiniteKinds found = non_finite_in(memory_.storage_blocks[storage].data(),
+                                             memory_.storages[storage].stored_type());
   const int holds[2] = {found.nan, found.infinity};
   upload(storages_ + 2 * storage, holds, sizeof holds);
   const int any = -1;
-  if (found != NonFinite{}) upload(&control_->held, &any, sizeof any);
+  if (found != NonFiniteKinds{}) upload(&control_->held, &any, sizeof any);
 }
 
 void DeviceFaults::examine_input(std::size_t input) {
   if (!watches()) return;
   const InputMemory& memory = memory_.inputs[input];
-  const NonFinite found = non_finite_in(memory.block.data(), memory.type);
+  const NonFiniteKinds found = non_finite_in(memory.block.data(), memory.type);
   const cuda::Index seen[3] = {0, found.nan ? 0 : -1, found.infinity ? 0 : -1};
   upload(inputs_ + 3 * input, seen, sizeof seen);
 }

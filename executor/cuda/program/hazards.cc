@@ -114,7 +114,7 @@ class Ancestors {
 
 }  // namespace
 
-std::vector<Items> hazards(std::span<const Work> items) {
+std::vector<Items> hazards(std::span<const TouchedMemory> items) {
   std::vector<Items> result(items.size());
   LastTouches touched;
   Ancestors ancestors;

@@ -15,7 +15,7 @@ struct ByteRange {
 
 /// The memory that one piece of work (a node's commands, a copy) reads and writes. A range may be
 /// in both lists, and ranges of one list may overlap.
-struct Work {
+struct TouchedMemory {
   std::vector<ByteRange> reads;
   std::vector<ByteRange> writes;
 };
@@ -26,6 +26,6 @@ struct Work {
 ///
 /// Time grows with the ranges, not with their bytes; the reduction takes a bit for each pair of
 /// items (6 MB for 10,000).
-std::vector<std::vector<std::int32_t>> hazards(std::span<const Work> items);
+std::vector<std::vector<std::int32_t>> hazards(std::span<const TouchedMemory> items);
 
 }  // namespace metronome::executor::program

@@ -139,7 +139,7 @@ struct Examine {
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
-    for (Index i = first(c); i < count; i += stride(c)) watched(c, watch, data[i]);
+    for (Index i = first(c); i < count; i += stride(c)) watch_number(c, watch, data[i]);
   }
 };
 

@@ -95,15 +95,15 @@ constexpr char kEffects = 0;
 /// Represents waits as bytes: as if a node wrote a byte of its own, and each node that waits for it
 /// read that byte. So an order that no value's bytes ask for is kept on any streams and in any
 /// regions. The address of the `Node` on the host stands for its byte: no value lies there.
-class Waits {
+class WaitBytes {
  public:
-  explicit Waits(const ir::Graph& graph) : graph_(graph), waited_for_(graph.nodes().size()) {
+  explicit WaitBytes(const ir::Graph& graph) : graph_(graph), waited_for_(graph.nodes().size()) {
     for (const Node& node : graph.nodes()) {
       for (const std::int32_t before : node.waits_for) waited_for_[maker_of(before)] = true;
     }
   }
 
-  void touch_bytes(std::int32_t node, Work& touched) const {
+  void touch_bytes(std::int32_t node, TouchedMemory& touched) const {
     if (waited_for_[node]) touch(touched.writes, &graph_.nodes()[node], 1);
     for (const std::int32_t before : graph_.nodes()[node].waits_for) {
       touch(touched.reads, &graph_.nodes()[maker_of(before)], 1);
@@ -131,7 +131,7 @@ std::vector<Task> tasks_of(const Plan& plan, const Bases& bases, const CudaBindi
     // Nobody writes to a constant.
     return kept == nullptr ? address_of(plan, bases, id) : const_cast<std::byte*>(kept);
   };
-  const Waits waits(plan.graph);
+  const WaitBytes waits(plan.graph);
   for (std::size_t step = 0; step < plan.schedule.order.size(); ++step) {
     const std::int32_t node = plan.schedule.order[step];
     if (!has_kernel(plan.graph, plan.graph.nodes()[node]) || constants.has(node)) continue;

@@ -20,7 +20,7 @@ namespace metronome::executor::program {
 struct Task {
   KernelTime kernel;  ///< which it is; without a time
   std::vector<Command> commands;
-  Work touched;
+  TouchedMemory touched;
   /// If the guard is false, nothing reads what the task makes: the task may be skipped, or run all
   /// the same. Absent: always true.
   ValueId guard = {};

@@ -126,7 +126,7 @@ class Grouper {
   /// The region in `region` that the first ready task within opens; absent where there is none.
   ValueId ready_region(ValueId region) const {
     for (const std::int32_t i : ready_) {
-      if (const ValueId inner = opened_by(i, region); inner.present()) return inner;
+      if (const ValueId inner = guard_to_open(i, region); inner.present()) return inner;
     }
     return {};
   }
@@ -134,7 +134,7 @@ class Grouper {
   /// Another that excludes all of `guards` and was computed before the node was opened.
   ValueId ready_other(ValueId region, std::span<const ValueId> guards, std::int32_t opened) const {
     for (const std::int32_t i : ready_) {
-      const ValueId inner = opened_by(i, region);
+      const ValueId inner = guard_to_open(i, region);
       if (!inner.present() || !computed_before(inner, opened)) continue;
       if (std::ranges::all_of(guards, [&](ValueId g) { return guards_.exclude(g, inner); })) {
         return inner;
@@ -145,7 +145,7 @@ class Grouper {
 
   /// The weakest guard that is stronger than `region`, that the task's guard implies, and whose
   /// byte still holds it; absent if the task's place is not within `region`.
-  ValueId opened_by(std::int32_t task, ValueId region) const {
+  ValueId guard_to_open(std::int32_t task, ValueId region) const {
     const ValueId own = guard_of(task);
     if (!stronger(own, region)) return {};
     if (nesting_ == Nesting::flat) return region.present() ? ValueId{} : own;

@@ -134,7 +134,7 @@ void InputSlots::take(int slot, std::size_t index, const std::byte* from) {
 
 bool InputSlots::copy_from(int slot, std::size_t index, const std::byte* from) {
   Place& place = places_[index];
-  if (!place.large() || !driver_.page_locked(from)) return false;
+  if (!place.large() || !driver_.is_page_locked(from)) return false;
   place.written = place.sent = 0;
   flags(slot)[index] = 1;
   upload(slot, place.begin, from, place.bytes);

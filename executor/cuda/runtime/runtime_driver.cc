@@ -80,7 +80,7 @@ Stream make_nonblocking() {
 
 }  // namespace
 
-RuntimeDriver::RuntimeDriver(int index, OpenLibraries open) : index_(index) {
+RuntimeDriver::RuntimeDriver(int index, LibrariesOpener open) : index_(index) {
   check(cudaInitDevice(index, 0, 0), "use the device");
   enter();
   free_bytes_ = free_bytes();
@@ -170,7 +170,7 @@ std::shared_ptr<std::byte> RuntimeDriver::page_locked_memory(std::size_t bytes) 
   return {static_cast<std::byte*>(made), Destroyer<cudaFreeHost>()};
 }
 
-bool RuntimeDriver::page_locked(const std::byte* memory) const {
+bool RuntimeDriver::is_page_locked(const std::byte* memory) const {
   enter();
   cudaPointerAttributes found{};
   check(cudaPointerGetAttributes(&found, memory), "ask whether host memory is page-locked");
@@ -207,7 +207,7 @@ void RuntimeDriver::wait(CudaStream stream, CudaEvent event) {
   check(cudaStreamWaitEvent(of(stream), of(event), cudaEventWaitDefault), "wait for an event");
 }
 
-bool RuntimeDriver::done(CudaEvent event) {
+bool RuntimeDriver::is_done(CudaEvent event) {
   enter();
   const cudaError_t status = cudaEventQuery(of(event));
   if (status == cudaErrorNotReady) {

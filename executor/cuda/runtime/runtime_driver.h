@@ -33,7 +33,7 @@ class RuntimeDriver : public CudaDriver {
   /// The device `index`, which can be used (see refusal.h). Throws RunError where it is taken or in
   /// error, or where a library is missing. `open`: what opens the device's libraries, once it is
   /// current.
-  explicit RuntimeDriver(int index, OpenLibraries open = open_libraries);
+  explicit RuntimeDriver(int index, LibrariesOpener open = open_libraries);
   /// Waits for what the device still does; a device in error is left as it is.
   ~RuntimeDriver() override;
 
@@ -44,14 +44,14 @@ class RuntimeDriver : public CudaDriver {
   void release(std::byte* device_memory) noexcept override;
   MappedMemory mapped_memory(std::size_t bytes) override;
   std::shared_ptr<std::byte> page_locked_memory(std::size_t bytes) override;
-  bool page_locked(const std::byte* memory) const override;
+  bool is_page_locked(const std::byte* memory) const override;
 
   CudaStream make_stream() override;
   CudaEvent make_event() override;
   CudaEvent make_timed_event() override;
   void record(CudaEvent event, CudaStream stream) override;
   void wait(CudaStream stream, CudaEvent event) override;
-  bool done(CudaEvent event) override;
+  bool is_done(CudaEvent event) override;
   void synchronize(CudaEvent event) override;
   void synchronize(CudaStream stream) override;
   double milliseconds(CudaEvent begin, CudaEvent end) override;

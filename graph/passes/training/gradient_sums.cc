@@ -116,7 +116,7 @@ bool GradientSums::partition(ValueId outer, const std::vector<Contribution>& par
     }
     facts.push_back(part.when);
   }
-  return regions_.covered(outer, facts);
+  return regions_.covers(outer, facts);
 }
 
 Value GradientSums::merge(ValueId outer, std::vector<Contribution> parts) const {

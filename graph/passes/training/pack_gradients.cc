@@ -47,9 +47,9 @@ std::vector<Bucket> buckets_of(const ir::Graph& graph, std::vector<ValueId*> val
 }
 
 /// Packs the values of buckets, and puts views of the vectors in their places.
-class Packing {
+class GradientPacker {
  public:
-  Packing(Emitter& emitter, const Settings& settings, Line line)
+  GradientPacker(Emitter& emitter, const Settings& settings, Line line)
       : emitter_(emitter), settings_(settings), line_(line) {}
 
   /// One on its way is awaited at once; of several each is while the next one is.
@@ -158,7 +158,7 @@ ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
     if (settings.averages) values.push_back(&loss);
     std::vector<ValueId> before;
     for (const ValueId* value : values) before.push_back(*value);
-    Packing packing(emitter, settings, packed.objectives()[i].line);
+    GradientPacker packing(emitter, settings, packed.objectives()[i].line);
     const std::size_t bytes = settings.averages ? settings.averages->bucket_bytes : 0;
     packing.add_all(buckets_of(packed, values, bytes));
     for (std::size_t k = 0; k < values.size(); ++k) become[before[k]] = *values[k];

@@ -30,7 +30,7 @@ namespace {
 using Nodes = std::vector<std::int32_t>;
 
 /// [node] Whether one of `ends` depends on it.
-std::vector<bool> needed_for(const ir::Graph& graph, const std::vector<ValueId>& ends) {
+std::vector<bool> find_needed(const ir::Graph& graph, const std::vector<ValueId>& ends) {
   std::vector<bool> needed(graph.nodes().size());
   const auto mark = [&](ValueId id) {
     if (id.present()) needed[id.node] = true;
@@ -52,8 +52,8 @@ std::int32_t first_gradient(const ir::Graph& graph) {
     losses.push_back(objective.loss);
     for (const ParameterGradient& g : objective.gradients) gradients.push_back(g.value);
   }
-  const std::vector<bool> of_loss = needed_for(graph, losses),
-                          of_gradient = needed_for(graph, gradients);
+  const std::vector<bool> of_loss = find_needed(graph, losses),
+                          of_gradient = find_needed(graph, gradients);
   std::int32_t first = 0;
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   while (first < count && (of_loss[first] || !of_gradient[first])) ++first;
@@ -113,13 +113,15 @@ class Recomputer {
     }
     for_each_result(graph_, keep);
   }
-  bool recomputed(ValueId id) const { return segment_[id.node] >= 0 && !kept_[id.node][id.output]; }
+  bool is_recomputed(ValueId id) const {
+    return segment_[id.node] >= 0 && !kept_[id.node][id.output];
+  }
 
   void find_cloned() {
     for (std::int32_t n = count_ - 1; n >= 0; --n) {
       if (n < backward_ && !cloned_[n]) continue;
       for (const ValueId input : node(n).inputs) {
-        if (!recomputed(input)) continue;
+        if (!is_recomputed(input)) continue;
         cloned_[input.node] = true;
         if (n >= backward_) first_reader_[segment_[input.node]] = n;
       }
@@ -149,7 +151,7 @@ class Recomputer {
     const std::int32_t made = copier_.to.append(std::move(clone)).node;
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(node(index).types.size()); ++k) {
       const ValueId value{index, k};
-      if (!recomputed(value)) continue;
+      if (!is_recomputed(value)) continue;
       originals_.emplace_back(value, copier_.at(value));
       copier_.replace(value, {made, k});
     }

@@ -1,14 +1,14 @@
-// `Step` writes the graph in this order. `Updates` asks the optimizer, and checks what its rule
-// gives.
+// `StepWriter` writes the graph in this order. `OptimizerCall` asks the optimizer, and checks what
+// its rule gives.
 //
 //   copy      all nodes but those of `ir::made_by_training`
 //   advance   the counter of replays                          -> an assignment
 //   clip      all gradients                                   -> read by the optimizer's rule
 //   number    the learning rate and norms that are asked for  -> in place of each OfUpdate
 //   scalars   once for each factor of the learning rate       -> read by the optimizer's rule
-//   of        a parameter, with storages for its moments      -> assignments of their next values
-//   advance   the counter of updates, if there is a loss      -> an assignment
-//   follow    the nodes left out, as all that they read is there: a GradientOf becomes the
+//   update_parameter  a parameter, with storages for its moments      -> assignments of their next
+//   values advance   the counter of updates, if there is a loss      -> an assignment follow    the
+//   nodes left out, as all that they read is there: a GradientOf becomes the
 //             gradient, an AfterUpdate the value that is assigned, others are copied
 //
 // Reads of storages, counters too, see the old values throughout, as in every step.
@@ -33,9 +33,9 @@ namespace {
 
 /// An optimizer at work on a graph. The results of its rule are checked, as the rule may be the
 /// user's own.
-class Updates {
+class OptimizerCall {
  public:
-  Updates(Emitter& emitter, const ir::Objective& objective)
+  OptimizerCall(Emitter& emitter, const ir::Objective& objective)
       : emitter_(emitter),
         graph_(emitter.graph),
         optimizer_(*objective.optimizer),
@@ -54,7 +54,7 @@ class Updates {
     }
     for (std::size_t i = 0; i < made.size(); ++i) {
       check("clip the gradients",
-            "the gradient of " + quoted(graph_.storage(gradients[i].parameter)), given[i].type(),
+            "the gradient of " + quote(graph_.storage(gradients[i].parameter)), given[i].type(),
             made[i]);
     }
     return made;
@@ -78,7 +78,7 @@ class Updates {
     return result;
   }
 
-  /// Makes the scalars of each rate and the rule of each weight decay, for `of`.
+  /// Makes the scalars of each rate and the rule of each weight decay, for `update_parameter`.
   void make_scalars(const std::vector<ParameterGradient>& gradients) {
     for (const ParameterGradient& g : gradients) {
       const double rate = graph_.storage(g.parameter).rate;
@@ -90,15 +90,15 @@ class Updates {
   }
 
   /// The next value of the parameter and of its moments, which it makes.
-  std::vector<Assignment> of(StorageId id, Value gradient) {
+  std::vector<Assignment> update_parameter(StorageId id, Value gradient) {
     const Storage parameter = graph_.storage(id);
-    const std::string what = "update parameter " + quoted(parameter);
+    const std::string what = "update parameter " + quote(parameter);
     PassScope place(emitter_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
     Values moments;
     std::vector<StorageId> storages = {id};
     for (const Moment& slot : moments_) {
       if (const auto wrong = wrong_init(slot.init, parameter.type, false)) {
-        refuse(fmt::format("begin moment \"{}\" of {}", slot.name, quoted(parameter)),
+        refuse(fmt::format("begin moment \"{}\" of {}", slot.name, quote(parameter)),
                wrong->requires_);
       }
       storages.push_back(graph_.append_storage(
@@ -125,7 +125,7 @@ class Updates {
   }
 
  private:
-  static std::string quoted(const Storage& storage) { return fmt::format("\"{}\"", storage.path); }
+  static std::string quote(const Storage& storage) { return fmt::format("\"{}\"", storage.path); }
 
   [[noreturn]] void refuse(const std::string& what, const std::string& requires_) const {
     throw GraphError({fmt::format("{}: {} cannot {}\n  requires   {}", to_string(line_),
@@ -143,7 +143,7 @@ class Updates {
     if (factor == 1 || decayed_.contains(factor)) return;
     decayed_[factor] = optimizer_.with_decay(factor);
     if (decayed_[factor] != nullptr) return;
-    refuse(fmt::format("scale the weight decay of {} by {}", quoted(parameter), factor),
+    refuse(fmt::format("scale the weight decay of {} by {}", quote(parameter), factor),
            "an optimizer with a member `weight_decay`");
   }
 
@@ -195,9 +195,9 @@ class Updates {
 
 /// The graph as it is written: the forward pass and the gradients, the update, then what is made of
 /// them.
-class Step {
+class StepWriter {
  public:
-  explicit Step(const ir::Graph& graph)
+  explicit StepWriter(const ir::Graph& graph)
       : graph_(graph), by_training_(ir::made_by_training(graph)), copier_(graph) {}
 
   ir::Graph run() {
@@ -233,7 +233,7 @@ class Step {
   void update(const ir::Objective& objective) {
     std::vector<ParameterGradient> gradients = objective.gradients;
     for (ParameterGradient& g : gradients) g.value = copier_.at(g.value);
-    Updates updates(copier_.emitter, objective);
+    OptimizerCall updates(copier_.emitter, objective);
     const Values clipped = updates.clip(gradients);
     for (std::int32_t i = 0; i < count(); ++i) {
       const OfUpdate* asked = graph_.nodes()[i].op->as<OfUpdate>();
@@ -241,7 +241,7 @@ class Step {
     }
     updates.make_scalars(gradients);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      for (const Assignment& next : updates.of(gradients[i].parameter, clipped[i])) {
+      for (const Assignment& next : updates.update_parameter(gradients[i].parameter, clipped[i])) {
         made_.push_back(next);
       }
     }
@@ -276,7 +276,7 @@ class Step {
 }  // namespace
 
 ir::Graph update(ir::Graph graph, const Settings& settings) {
-  return settings.mode == Mode::train ? Step(graph).run() : graph;
+  return settings.mode == Mode::train ? StepWriter(graph).run() : graph;
 }
 
 }  // namespace metronome::passes

@@ -51,7 +51,7 @@ double Gemm::flops() const {
          static_cast<double>(batches());
 }
 
-Gemm collapsed(Gemm gemm) {
+Gemm collapse(Gemm gemm) {
   std::vector<GemmBatch> dims;
   for (const GemmBatch& dim : gemm.batch) {
     if (dim.size == 1) continue;
@@ -91,7 +91,7 @@ std::vector<GemmOffsets> gemm_offsets(const Gemm& gemm) {
 }
 
 std::vector<Candidate> gemm_candidates(const Gemm& gemm, int threads) {
-  const Gemm g = collapsed(gemm);
+  const Gemm g = collapse(gemm);
   const int team = threads_for(g, threads);
   const double each = g.flops() / static_cast<double>(std::max<std::int64_t>(g.batches(), 1));
   const int direct_team = g.batches() > 1 ? team : 1;
@@ -119,7 +119,7 @@ CpuKernel bind_gemm(const Gemm& gemm, const GemmData& data, const Candidate& cho
   if (gemm.bias && gemm.addend) {
     throw InternalError("a matrix product with a bias and an addend: no kernel adds both");
   }
-  const Gemm g = collapsed(gemm);
+  const Gemm g = collapse(gemm);
   switch (choice.maker) {
     case Maker::own:
       return bind_direct_gemm(g, data, choice.threads);

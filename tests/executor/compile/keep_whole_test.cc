@@ -32,7 +32,7 @@ struct Told final : executor::Kernels {
   FastestCandidate fastest(const Node& node, std::span<const Type>,
                            std::span<const Candidate>) const override {
     ++timed;
-    return {0, TimedBy::host_clock, seconds_of(node.op->name())};
+    return {0, TimingMethod::host_clock, seconds_of(node.op->name())};
   }
 };
 

@@ -29,7 +29,7 @@ struct Machine {
                   return all + "intr 12 34\nctxt 7\n";
                 },
             .may_use = [](int core) { return core < 2; },
-            .own_seconds = [this] { return own; },
+            .process_seconds = [this] { return own; },
             .now = [this] { return now; },
             .wait =
                 [this](double seconds) {

@@ -166,7 +166,7 @@ TEST_CASE("steps in flight see what was fed for them, whenever the copies are ma
 struct Listening final : NullDriver {
   std::vector<const void*> read;
   const void* locked = nullptr;
-  bool page_locked(const std::byte* memory) const override { return memory == locked; }
+  bool is_page_locked(const std::byte* memory) const override { return memory == locked; }
   void upload(void* to, const void* from, std::size_t bytes, CudaStream stream) override {
     read.push_back(from);
     NullDriver::upload(to, from, bytes, stream);

@@ -18,7 +18,7 @@ executor::program::ByteRange bytes(std::size_t begin, std::size_t end) {
 }
 
 TEST_CASE("a reader comes after the writer, a writer after readers and writers") {
-  const executor::program::Work items[] = {
+  const executor::program::TouchedMemory items[] = {
       {{}, {bytes(0, 8)}},                   // 0
       {{bytes(0, 8)}, {bytes(8, 16)}},       // 1
       {{bytes(0, 8)}, {bytes(16, 24)}},      // 2
@@ -30,7 +30,7 @@ TEST_CASE("a reader comes after the writer, a writer after readers and writers")
 }
 
 TEST_CASE("ranges that overlap in part are told apart by byte") {
-  const executor::program::Work items[] = {
+  const executor::program::TouchedMemory items[] = {
       {{}, {bytes(0, 10)}},   // 0
       {{}, {bytes(10, 20)}},  // 1
       {{}, {bytes(5, 15)}},   // 2 over halves of both
@@ -43,7 +43,7 @@ TEST_CASE("ranges that overlap in part are told apart by byte") {
 }
 
 TEST_CASE("what another hazard implies is left out") {
-  const executor::program::Work items[] = {
+  const executor::program::TouchedMemory items[] = {
       {{}, {bytes(0, 8)}},                           // 0
       {{bytes(0, 8)}, {bytes(8, 16)}},               // 1
       {{bytes(0, 8), bytes(8, 16)}, {bytes(0, 8)}},  // 2 after 1, so after 0
@@ -52,7 +52,7 @@ TEST_CASE("what another hazard implies is left out") {
 }
 
 TEST_CASE("an item in place comes after the writer, not after itself; empty ranges touch nothing") {
-  const executor::program::Work items[] = {
+  const executor::program::TouchedMemory items[] = {
       {{}, {bytes(0, 8)}},
       {{bytes(0, 8)}, {bytes(0, 8), bytes(0, 4)}},
       {{bytes(4, 4), {}}, {bytes(2, 2), {}}},
@@ -62,7 +62,7 @@ TEST_CASE("an item in place comes after the writer, not after itself; empty rang
 
 /// Pairs of items that clash, and through which items: all pairs, all bytes.
 struct Checker {
-  explicit Checker(std::span<const executor::program::Work> items) : reach(items.size()) {
+  explicit Checker(std::span<const executor::program::TouchedMemory> items) : reach(items.size()) {
     for (std::size_t i = 0; i < items.size(); ++i) {
       reach[i].resize(items.size());
       for (std::size_t j = 0; j < i; ++j) {
@@ -84,7 +84,8 @@ struct Checker {
     }
     return false;
   }
-  static bool clash(const executor::program::Work& a, const executor::program::Work& b) {
+  static bool clash(const executor::program::TouchedMemory& a,
+                    const executor::program::TouchedMemory& b) {
     return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
   }
   std::vector<std::vector<bool>> reach;
@@ -95,8 +96,8 @@ TEST_CASE("random items: every clash is ordered, nothing else is, and no edge is
   const auto below = [&](int end) { return static_cast<int>(random() % end); };
   for (int round = 0; round < 300; ++round) {
     const int span = 20 + below(400);
-    std::vector<executor::program::Work> items(1 + below(60));
-    for (executor::program::Work& item : items) {
+    std::vector<executor::program::TouchedMemory> items(1 + below(60));
+    for (executor::program::TouchedMemory& item : items) {
       for (auto* list : {&item.reads, &item.writes}) {
         for (int i = below(4); i > 0; --i) {
           const int begin = below(span);
@@ -121,7 +122,7 @@ TEST_CASE("random items: every clash is ordered, nothing else is, and no edge is
 }
 
 TEST_CASE("thousands of items over large ranges") {
-  std::vector<executor::program::Work> items;
+  std::vector<executor::program::TouchedMemory> items;
   const auto* base = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 32);
   const std::size_t large = std::size_t{1} << 30;
   for (std::size_t i = 0; i < 8000; ++i) {

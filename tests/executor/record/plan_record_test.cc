@@ -171,7 +171,7 @@ TEST_CASE("a record keeps times, names of any letters, and replaces what is no t
                                .phase = Phase::backward,
                                .microseconds = 0.1,
                                .runs = 0.5,
-                               .by = TimedBy::copies}},
+                               .by = TimingMethod::copies}},
                   .under_load = true};
   CHECK((plan_record_of(to_json(record)) == record));
   // In a page no name ends the record's element, and the record is whole.

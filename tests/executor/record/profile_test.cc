@@ -103,7 +103,7 @@ TEST_CASE("on a device a kernel's time is without its launch, and graphs are cap
   double sum = 0;
   for (const KernelTime& time : step.profile(model.feeds(0, 0)).kernels) {
     CAPTURE(time.kernel);
-    CHECK(time.by == TimedBy::copies);
+    CHECK(time.by == TimingMethod::copies);
     const double nodes = std::round(time.microseconds);
     CHECK(time.microseconds == doctest::Approx(nodes));
     sum += nodes;
@@ -128,9 +128,9 @@ TEST_CASE("a kernel that cannot be captured in copies is timed by launches, and 
   };
   const std::vector<KernelTime> times = step.profile(model.feeds(0, 0)).kernels;
   CHECK(times[0].kernel == "load_inputs");
-  CHECK(times[0].by == TimedBy::launches);
+  CHECK(times[0].by == TimingMethod::launches);
   CHECK(times[0].microseconds == doctest::Approx(6));
-  for (std::size_t i = 1; i < times.size(); ++i) CHECK(times[i].by == TimedBy::copies);
+  for (std::size_t i = 1; i < times.size(); ++i) CHECK(times[i].by == TimingMethod::copies);
   driver->check();
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("a device that records what it does is believed, of the kernels of the
     plain.run(feeds);
     for (const KernelTime& time : times) {
       CAPTURE(time.kernel);
-      CHECK(time.by == TimedBy::records);
+      CHECK(time.by == TimingMethod::records);
       CHECK(time.microseconds >= 1);
     }
     CHECK(times.size() == step.profile(feeds).kernels.size());
@@ -421,9 +421,9 @@ TEST_CASE("only the ten longest kernels are shown; several ways of timing are co
                                .op = "exp",
                                .path = fmt::format("exp_{}", i),
                                .microseconds = 1.0 + i,
-                               .by = TimedBy::copies});
+                               .by = TimingMethod::copies});
   }
-  profile.kernels[1].by = TimedBy::launches;
+  profile.kernels[1].by = TimingMethod::launches;
   const std::string text = to_string(profile);
   for (int i = 0; i < 12; ++i) {
     const std::string name = fmt::format("\"exp_{}\"", i);

@@ -257,7 +257,7 @@ std::vector<std::vector<bool>> before_on_device(const executor::Plan& plan) {
   }
   NullDriver driver;
   NoConstants constants;
-  std::vector<executor::program::Work> work;
+  std::vector<executor::program::TouchedMemory> work;
   for (const auto& task :
        executor::program::tasks_of(plan, bases, {cuda_table(), driver.properties(), constants})) {
     work.push_back(task.touched);

@@ -17,20 +17,20 @@ namespace metronome::testing::shared_test {
 namespace {
 
 TEST_CASE("copies share what they hold, and equal ones are equal wherever they lie") {
-  const Shared<std::string> path = "a path that is too long to lie inside of a string";
-  const Shared<std::string> copy = path, other = std::string(path);
+  const SharedConst<std::string> path = "a path that is too long to lie inside of a string";
+  const SharedConst<std::string> copy = path, other = std::string(path);
   CHECK(copy.data() == path.data());
   CHECK(other.data() != path.data());
   CHECK(other == path);
   CHECK(path == std::string(other));
   CHECK_FALSE(path == std::string("another"));
 
-  const Shared<Types> none, empty = Types{};
+  const SharedConst<Types> none, empty = Types{};
   CHECK(none.empty());
   CHECK(none.size() == 0);
   CHECK(none.begin() == none.end());
   CHECK(none == empty);
-  const Shared<Types> types = Types{{f32, {2, 3}}, {i64, {}}};
+  const SharedConst<Types> types = Types{{f32, {2, 3}}, {i64, {}}};
   CHECK_FALSE(types == none);
   CHECK(types.front() == Type{f32, {2, 3}});
   CHECK(types[1] == types.back());

@@ -20,7 +20,7 @@ struct SumRows {
   static constexpr bool differentiable = false;
   bool operator==(const SumRows&) const = default;
   Types infer(std::span<const Type> in) const { return {Type{f32, {in[0].shape[1]}}}; }
-  Value gathered(std::span<const Addend> addends) const {
+  Value gather(std::span<const Addend> addends) const {
     Values all;
     for (const Addend& addend : addends) {
       if (addend.inputs[0].size(0) > 4) return {};
@@ -75,7 +75,7 @@ struct Row {
   bool gathers_with(const Op& other) const {
     return other.as<Row>() != nullptr && other.as<Row>()->rows == rows;
   }
-  Value gathered(std::span<const Addend> addends) const {
+  Value gather(std::span<const Addend> addends) const {
     Values all(rows);
     for (const Addend& addend : addends) all[addend.op->as<Row>()->row] = addend.inputs[0];
     return apply(make_op(Stack{}), all, Line::here())[0];

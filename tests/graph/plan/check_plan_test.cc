@@ -165,7 +165,7 @@ TEST_CASE("a value without a place, a saved one that is read, and an input in th
   p.place(a) = {};
   CHECK(p.check() == "f32[16] \"a\" output 0 lies at no place, but must lie in the arena");
   p.replan();
-  p.place(x) = {plan::Place::In::arena, -1, 0};
+  p.place(x) = {plan::Place::Kind::arena, -1, 0};
   CHECK(p.check() == "f32[16] \"x\" lies at arena byte 0, but must lie at input %0 byte 0");
 }
 
@@ -219,7 +219,7 @@ TEST_CASE(
   Planned p(std::move(g));
   p.order.in_place = {true};
   CHECK(p.check() == "f32[16] \"next\" lies at arena byte 0, but must lie at storage \"w\" byte 0");
-  p.place(next) = {plan::Place::In::storage, 3, 0};
+  p.place(next) = {plan::Place::Kind::storage, 3, 0};
   CHECK(p.check() ==
         "f32[16] \"next\" is written over f32[16] \"w\" at step 1, which reads it and has no right "
         "to");

@@ -65,7 +65,7 @@ struct PlannedMemory {
   const ir::Graph& graph;
   const plan::MemoryPlan& plan;
   const std::vector<std::size_t>& scratch;
-  std::map<std::pair<plan::Place::In, std::int32_t>, Words> memory = {};
+  std::map<std::pair<plan::Place::Kind, std::int32_t>, Words> memory = {};
   int inside = 0;  ///< operands that were made where they are stacked
 
   std::uint64_t* at(ValueId id) {
@@ -80,7 +80,7 @@ struct PlannedMemory {
     return Words(begin, begin + words_of(graph.type(id)));
   }
   void write(ValueId id, const Words& words) {
-    if (plan.places[id.node][id.output].in == plan::Place::In::none) return;
+    if (plan.places[id.node][id.output].in == plan::Place::Kind::none) return;
     std::copy(words.begin(), words.end(), at(id));
   }
   /// Copies operands that do not lie inside the result.
@@ -94,7 +94,7 @@ struct PlannedMemory {
     }
   }
   void spoil_scratch(std::int32_t index) {
-    Words& words = memory[{plan::Place::In::arena, -1}];
+    Words& words = memory[{plan::Place::Kind::arena, -1}];
     const std::size_t begin = plan.scratch_offsets[index] / 4;
     const std::size_t end = begin + scratch[index] / 4;
     if (words.size() < end) words.resize(end);
@@ -292,12 +292,12 @@ void spoil(RandomGraph& random, const ir::Graph& graph, plan::Schedule& order,
   switch (random.below(3)) {
     case 0: {
       const plan::Place from = plan.places[index][0];
-      if (from.in != plan::Place::In::arena) return;
+      if (from.in != plan::Place::Kind::arena) return;
       const std::size_t end = from.offset + graph.nodes()[index].types[0].bytes();
       for (std::size_t i = static_cast<std::size_t>(index); i < plan.places.size(); ++i) {
         plan::Place& place = plan.places[i][0];
         const bool view = graph.nodes()[i].op->name() == "head" &&
-                          place.in == plan::Place::In::arena && place.offset >= from.offset &&
+                          place.in == plan::Place::Kind::arena && place.offset >= from.offset &&
                           place.offset <= end;
         if (static_cast<int>(i) == index || view)
           place.offset = place.offset - from.offset + offset;
