@@ -1,15 +1,15 @@
 // `StepWriter` writes the graph in this order. `OptimizerCall` asks the optimizer, and checks what
 // its rule gives.
 //
-//   copy      all nodes but those of `ir::made_by_training`
-//   advance   the counter of replays                          -> an assignment
-//   clip      all gradients                                   -> read by the optimizer's rule
-//   number    the learning rate and norms that are asked for  -> in place of each OfUpdate
-//   scalars   once for each factor of the learning rate       -> read by the optimizer's rule
-//   update_parameter  a parameter, with storages for its moments      -> assignments of their next
-//   values advance   the counter of updates, if there is a loss      -> an assignment follow    the
-//   nodes left out, as all that they read is there: a GradientOf becomes the
-//             gradient, an AfterUpdate the value that is assigned, others are copied
+//   copy               all nodes but those of `ir::made_by_training`
+//   advance            the counter of replays                     -> an assignment
+//   clip               all gradients                              -> read by the optimizer's rule
+//   number             rates and norms that are asked for         -> in place of each OfUpdate
+//   scalars            once for each factor of the learning rate  -> read by the optimizer's rule
+//   update_parameter   a parameter, with storages for its moments -> assignments of next values
+//   advance            the counter of updates, if there is a loss -> an assignment
+//   follow             the nodes left out, as all that they read is there: a GradientOf becomes the
+//                      gradient, an AfterUpdate the value that is assigned, others are copied
 //
 // Reads of storages, counters too, see the old values throughout, as in every step.
 #include "graph/passes/training/update.h"
@@ -96,14 +96,14 @@ class OptimizerCall {
     PassScope place(emitter_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
     Values moments;
     std::vector<StorageId> storages = {id};
-    for (const Moment& slot : moments_) {
-      if (const auto wrong = wrong_init(slot.init, parameter.type, false)) {
-        refuse(fmt::format("begin moment \"{}\" of {}", slot.name, quote(parameter)),
+    for (const Moment& moment : moments_) {
+      if (const auto wrong = wrong_init(moment.init, parameter.type, false)) {
+        refuse(fmt::format("begin moment \"{}\" of {}", moment.name, quote(parameter)),
                wrong->requires_);
       }
       storages.push_back(graph_.append_storage(
-          {fmt::format("{}/{}/{}", kMomentsRoot, slot.name, parameter.path), parameter.type,
-           StorageKind::moment, slot.init, parameter.line, false}));
+          {fmt::format("{}/{}/{}", kMomentsRoot, moment.name, parameter.path), parameter.type,
+           StorageKind::moment, moment.init, parameter.line, false}));
       moments.push_back(emitter_.read(storages.back()));
     }
     const OptimizerRule& rule = parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
@@ -149,13 +149,13 @@ class OptimizerCall {
 
   void check_moments() {
     std::set<std::string> names;
-    for (const Moment& slot : moments_) {
-      if (slot.name.empty() || slot.name.find('/') != std::string::npos ||
-          !names.insert(slot.name).second) {
+    for (const Moment& moment : moments_) {
+      if (moment.name.empty() || moment.name.find('/') != std::string::npos ||
+          !names.insert(moment.name).second) {
         refuse("keep its moments",
                fmt::format("moments of names of their own, of one letter or more without '/', but "
                            "\"{}\"",
-                           slot.name));
+                           moment.name));
       }
     }
   }
