@@ -63,6 +63,9 @@ std::vector<Candidate> own_candidates(const ConvolutionTask& task, int threads) 
                           .scratch_bytes = product_convolution_scratch(task, threads),
                           .threads = threads};
   if (s.images == 0 || (s.in == 1 && s.out == 1)) return {direct};
+  // Sums along rows have more chains than products, and little to copy.
+  const bool few_weights = task.result == Result::weight && s.images == 1 && s.taps() == 1;
+  if (few_weights && prefers_direct(s)) return {direct};
   std::vector<Candidate> all = {product};
   if (offers_gathered_convolution(task)) {
     all.insert(all.begin(), {.algorithm = kGathered,

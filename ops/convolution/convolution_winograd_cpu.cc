@@ -429,16 +429,16 @@ auto with_filtering(const ConvolutionTask& task, const F& f) {
 
 bool offers_winograd_convolution(const ConvolutionTask& task) {
   constexpr std::int64_t kLeastChannels = 16;
-  // Tiles of smaller images are mostly padding: nothing is won, and gradients of 4 x 4 and 5 x 5
-  // are up to 3 times as far from f64 as libtorch's.
-  constexpr std::int64_t kLeastPoints = 36;
+  // Tiles of fewer elements are mostly padding: nothing is won, and gradients of images of 4 x 4
+  // and 5 x 5, or from 3 x 3 places, are up to 3 times as far from f64 as libtorch's.
+  constexpr std::int64_t kLeastPoints = 36, kLeastPlaces = 16;
   using Each = ConvolutionSizes::Each;
   const ConvolutionSizes& s = task.sizes;
   const bool three = s.kernel == Each{1, 3, 3} && s.stride == Each{1, 1, 1};
   const bool four = s.kernel == Each{1, 4, 4} && s.stride == Each{1, 2, 2};
   return task.element == f32 && s.spatial == 2 && s.groups == 1 && (three || four) &&
          s.dilation == Each{1, 1, 1} && s.images > 0 && s.points() >= kLeastPoints &&
-         std::min(s.in, s.out) >= kLeastChannels;
+         s.places() >= kLeastPlaces && std::min(s.in, s.out) >= kLeastChannels;
 }
 
 std::size_t winograd_convolution_scratch(const ConvolutionTask& task, int threads) {
