@@ -51,7 +51,7 @@ namespace {
 void list_unreached(const ir::Graph& graph, PlanReport& plan, Report& report) {
   if (plan.mode != Mode::train || graph.objectives().empty()) return;
   std::set<StorageId> reached;
-  for (const ir::Objective& objective : graph.objectives()) {
+  for (const ir::MinimizedLoss& objective : graph.objectives()) {
     for (const ParameterGradient& g : objective.gradients) reached.insert(g.parameter);
   }
   for (std::size_t i = 0; i < graph.storages().size(); ++i) {

@@ -25,7 +25,9 @@ BackwardPass::BackwardPass(const EagerGraph& graph, NodeValues& values,
     if (read == nullptr || !graph.graph().storage(read->storage).trainable) continue;
     at::Tensor& leaf = values.of(i)[0];
     leaf.set_requires_grad(true);
-    leaves_.push_back({read->storage, leaf, updated.contains(read->storage)});
+    const Storage& s = graph.graph().storage(read->storage);
+    leaves_.push_back({read->storage, static_cast<std::size_t>(std::max(s.objective, 0)), leaf,
+                       updated.contains(read->storage)});
   }
 }
 
@@ -48,35 +50,84 @@ bool BackwardPass::is_leaf(const at::Tensor& tensor) const {
       leaves_, [&](const ParameterLeaf& leaf) { return leaf.tensor.is_same(tensor); });
 }
 
+template <class F>
+void BackwardPass::for_asked(std::size_t objective, const F& f) const {
+  for (std::int32_t i = 0; i < graph_.size(); ++i) {
+    const Node& node = graph_.node(i);
+    if (node.op->as<GradientOf>() == nullptr || objective_of(*node.op) != objective) continue;
+    f(i, node.inputs[0]);
+  }
+}
+
 void BackwardPass::run() {
-  at::AutoGradMode gradients(true);
-  const at::Tensor& loss = values_[graph_.graph().objectives()[0].loss];
-  if (loss.requires_grad()) loss.backward();  // else every use of a parameter was skipped
+  {
+    at::AutoGradMode gradients(true);
+    for (std::size_t o = 0; o < graph_.graph().objectives().size(); ++o) run(o);
+  }
   if (averages_) average();
 }
 
-/// Gradients and the loss, in the order in which all ranks have them.
+void BackwardPass::run(std::size_t objective) {
+  const std::size_t objectives = graph_.graph().objectives().size();
+  const at::Tensor& loss = values_[graph_.graph().objectives()[objective].loss];
+  Tensors inputs;
+  for (const ParameterLeaf& leaf : leaves_) {
+    if (leaf.objective == objective) inputs.push_back(leaf.tensor);
+  }
+  for_asked(objective, [&](std::int32_t, ValueId value) {
+    if (values_[value].requires_grad()) inputs.push_back(values_[value]);
+  });
+  // A value that another objective asks for gathers what this pass lets flow through it.
+  for (std::size_t o = 0; o < objectives; ++o) {
+    for_asked(o, [&](std::int32_t, ValueId value) { drop_gradient(values_[value]); });
+  }
+  if (!loss.requires_grad() || inputs.empty()) {
+    // Every use of a parameter was skipped.
+  } else if (objectives == 1) {
+    loss.backward();
+  } else {
+    loss.backward({}, objective + 1 < objectives, false, inputs);
+  }
+  for (ParameterLeaf& leaf : leaves_) {
+    if (leaf.objective == objective) leaf.gradient = leaf.tensor.grad();
+  }
+  for_asked(objective, [&](std::int32_t node, ValueId id) {
+    const at::Tensor& value = values_[id];
+    asked_[node] = value.grad().defined() ? value.grad().detach().clone() : at::zeros_like(value);
+  });
+  for (at::Tensor& input : inputs) drop_gradient(input);
+}
+
+void BackwardPass::drop_gradient(const at::Tensor& value) {
+  if (value.defined()) value.mutable_grad() = at::Tensor();
+}
+
+/// Gradients and losses, in the order in which all ranks have them.
 void BackwardPass::average() {
   const auto mean = [&](const at::Tensor& own) {
     return reference(*averages_, {own}, graph_.ops())[0];
   };
-  for (ParameterLeaf& leaf : leaves_) {
-    if (!leaf.is_reached) continue;
-    const at::Tensor& own = leaf.tensor.grad();
-    leaf.tensor.mutable_grad() = mean(own.defined() ? own : at::zeros_like(leaf.tensor.detach()));
+  std::set<ValueId> losses;
+  for (std::size_t o = 0; o < graph_.graph().objectives().size(); ++o) {
+    for (ParameterLeaf& leaf : leaves_) {
+      if (!leaf.is_reached || leaf.objective != o) continue;
+      const at::Tensor& own = leaf.gradient;
+      leaf.gradient = mean(own.defined() ? own : at::zeros_like(leaf.tensor.detach()));
+    }
+    const ValueId loss = graph_.graph().objectives()[o].loss;
+    if (losses.insert(loss).second) values_[loss] = mean(values_[loss].detach());
+    for_asked(o, [&](std::int32_t node, ValueId id) {
+      for (const ParameterLeaf& leaf : leaves_) {
+        if (leaf.objective != o || !leaf.gradient.defined()) continue;
+        if (leaf.tensor.is_same(values_[id])) asked_[node] = leaf.gradient.clone();
+      }
+    });
   }
-  at::Tensor& loss = values_[graph_.graph().objectives()[0].loss];
-  loss = mean(loss.detach());
-}
-
-at::Tensor BackwardPass::gradient_of(ValueId id) const {
-  const at::Tensor& of = values_[id];
-  return of.grad().defined() ? of.grad().detach().clone() : at::zeros_like(of);
 }
 
 std::optional<std::string> BackwardPass::find_fault() const {
   for (const ParameterLeaf& leaf : leaves_) {
-    const NonFiniteKinds found = non_finite_in(leaf.tensor.grad());
+    const NonFiniteKinds found = non_finite_in(leaf.gradient);
     if (found == NonFiniteKinds{}) continue;
     const Storage& storage = graph_.graph().storage(leaf.parameter);
     return fmt::format("gradient of \"{}\" ({}): {}", storage.path, to_string(storage.line),
@@ -86,7 +137,10 @@ std::optional<std::string> BackwardPass::find_fault() const {
 }
 
 void BackwardPass::drop_gradients() {
-  for (ParameterLeaf& leaf : leaves_) leaf.tensor.mutable_grad() = at::Tensor();
+  for (ParameterLeaf& leaf : leaves_) {
+    leaf.tensor.mutable_grad() = at::Tensor();
+    leaf.gradient = at::Tensor();
+  }
 }
 
 }  // namespace metronome::executor::eager

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,8 +18,10 @@ namespace metronome::executor::eager {
 /// A parameter as autograd has it: a leaf over its storage's bytes, one for each plan.
 struct ParameterLeaf {
   StorageId parameter;
+  std::size_t objective = 0;  ///< that trains it
   at::Tensor tensor;
-  bool is_reached = false;  ///< the loss depends on it in some step
+  bool is_reached = false;   ///< the loss depends on it in some step
+  at::Tensor gradient = {};  ///< from the pass to the update; undefined if nothing reached it
 };
 
 /// The leaves of autograd, and their gradients until the update takes them. The forward walk tells
@@ -35,10 +38,11 @@ class BackwardPass {
   /// Lets a value whose gradient is to be read gather it also where no parameter comes before it,
   /// as before an input.
   void watch(std::int32_t node);
-  /// From the loss; then means over ranks.
+  /// From each objective's loss to what it trains; then means over ranks.
   void run();
-  /// A value's gradient, as a tensor of its own; zeros if the loss did not reach it.
-  at::Tensor gradient_of(ValueId id) const;
+  /// The gradient that a node `GradientOf` is to show, as a tensor of its own; zeros if the loss
+  /// did not reach it.
+  const at::Tensor& gradient_at(std::int32_t node) const { return asked_.at(node); }
   /// Returns what is wrong with a gradient, if one is not finite. Gradients that autograd computes
   /// have no node: a fault names their parameter.
   std::optional<std::string> find_fault() const;
@@ -48,7 +52,12 @@ class BackwardPass {
   const std::vector<ParameterLeaf>& leaves() const { return leaves_; }
 
  private:
+  void run(std::size_t objective);
   void average();
+  static void drop_gradient(const at::Tensor& value);
+  /// f(node, the value whose gradient it shows) for each that asks the objective.
+  template <class F>
+  void for_asked(std::size_t objective, const F& f) const;
   bool is_leaf(const at::Tensor& tensor) const;
 
   const EagerGraph& graph_;
@@ -56,6 +65,7 @@ class BackwardPass {
   OpPtr averages_;
   std::vector<ParameterLeaf> leaves_;
   std::vector<bool> wanted_;  ///< [node]: its gradient is read; empty where no gradient flows
+  std::map<std::int32_t, at::Tensor> asked_;  ///< by the node that shows it
 };
 
 }  // namespace metronome::executor::eager

@@ -44,7 +44,7 @@ class EagerBackend final : public Backend {
 
   void require(const ir::Graph& declared, std::span<const Mode> modes) const override {
     if (std::ranges::find(modes, Mode::train) == modes.end()) return;
-    for (const ir::Objective& objective : declared.objectives()) {
+    for (const ir::MinimizedLoss& objective : declared.objectives()) {
       const OptimizerRule& optimizer = *objective.optimizer;
       if (has_reference(optimizer)) continue;
       throw RunError(fmt::format(

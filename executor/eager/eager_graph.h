@@ -31,7 +31,9 @@ class EagerGraph {
   const Node& node(std::int32_t index) const { return graph_.nodes()[index]; }
   /// True for a node that is computed once, or not at all.
   bool is_constant(std::int32_t node) const { return graph_.nodes()[node].inputs.empty(); }
-  const OptimizerRule& optimizer() const { return *graph_.objectives()[0].optimizer; }
+  const OptimizerRule& optimizer(std::size_t objective) const {
+    return *graph_.objectives()[objective].optimizer;
+  }
   const OwnOps& ops() const { return ops_; }
   Mode mode() const { return mode_; }
   bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }

@@ -26,8 +26,10 @@ EagerStep::EagerStep(EagerPlan declared, EagerMemory& tensors, const OwnOps& ops
     : graph_(declared.mode, std::move(declared.graph), tensors, ops),
       values_(graph_),
       calls_(graph_, options),
-      backward_(graph_, values_, declared.updated, std::move(declared.averages)),
-      optimizer_(graph_, backward_) {
+      backward_(graph_, values_, declared.updated, std::move(declared.averages)) {
+  for (std::size_t o = 0; graph_.trains() && o < graph_.graph().objectives().size(); ++o) {
+    optimizers_.emplace_back(graph_, backward_, o);
+  }
   for (std::int32_t i = 0; options.channels_last && i < graph_.size(); ++i) {
     if (graph_.node(i).op->as<Input>() == nullptr) continue;
     const at::Tensor& fed = values_.of(i)[0];
@@ -71,7 +73,8 @@ void EagerStep::run(bool& changed) {
   values_.keep_old_values();
   changed = true;
   assign({ComputePhase::forward, ComputePhase::gradients});
-  if (training) optimizer_.run();
+  for (OptimizerStep& optimizer : optimizers_) optimizer.run();
+  if (training) ++graph_.counter(graph_.graph().counters().update);
   follow(ComputePhase::update);
   values_.keep_readables({ComputePhase::update});
   assign({ComputePhase::update});
@@ -114,9 +117,9 @@ void EagerStep::follow(ComputePhase phase) {
     running_ = i;
     const Node& node = graph_.node(i);
     if (node.op->as<GradientOf>() != nullptr) {
-      values_.of(i) = {backward_.gradient_of(node.inputs[0])};
+      values_.of(i) = {backward_.gradient_at(i)};
     } else if (const auto* asked = node.op->as<OfUpdate>()) {
-      values_.of(i) = {optimizer_.number(asked->number)};
+      values_.of(i) = {optimizers_[*objective_of(*node.op)].number(asked->number)};
     } else if (const auto* after = node.op->as<AfterUpdate>()) {
       values_.of(i) = {graph_.storage(after->storage).detach()};
     } else {

@@ -64,7 +64,7 @@ class EagerStep {
   NodeValues values_;
   ReferenceCalls calls_;
   BackwardPass backward_;
-  OptimizerStep optimizer_;
+  std::vector<OptimizerStep> optimizers_;  ///< [objective]
   std::vector<Image> images_;
   std::int32_t running_ = -1;  ///< the node; below zero: no walk is under way
 };

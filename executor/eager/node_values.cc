@@ -51,7 +51,7 @@ void NodeValues::find_last_uses() {
     last[id.node] = -1;
     held_.push_back(id.node);
   };
-  for (const ir::Objective& objective : declared.objectives()) hold(objective.loss);
+  for (const ir::MinimizedLoss& objective : declared.objectives()) hold(objective.loss);
   for (const Readable& r : declared.readables()) hold(r.value);
   for (std::int32_t i = 0; i < count; ++i) {
     if (graph_.phase(i) == ComputePhase::forward) continue;

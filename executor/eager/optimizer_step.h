@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <vector>
 
 #include "executor/eager/backward_pass.h"
@@ -12,11 +13,11 @@
 
 namespace metronome::executor::eager {
 
-/// The optimizer's moments, and its step over the parameters that the loss reaches. A step runs it
-/// behind the backward pass, whose gradients it takes.
+/// An objective's optimizer: its moments, and its step over the parameters that the loss reaches. A
+/// step runs it behind the backward pass, whose gradients it takes.
 class OptimizerStep {
  public:
-  OptimizerStep(const EagerGraph& graph, BackwardPass& backward);
+  OptimizerStep(const EagerGraph& graph, BackwardPass& backward, std::size_t objective);
 
   /// A number that the update takes or makes, before it runs.
   at::Tensor number(UpdateNumber number) const;
@@ -27,8 +28,10 @@ class OptimizerStep {
 
   const EagerGraph& graph_;
   BackwardPass& backward_;
-  std::vector<Tensors> moments_;  ///< [moment][leaf]; undefined of leaves that are not reached
-  std::vector<Scales> scales_;    ///< [reached leaf]; empty where all are 1
+  std::size_t objective_;
+  std::vector<std::size_t> leaves_;  ///< those of the objective, among the backward pass's
+  std::vector<Tensors> moments_;     ///< [moment][leaf]; undefined of leaves that are not reached
+  std::vector<Scales> scales_;       ///< [reached leaf]; empty where all are 1
 };
 
 }  // namespace metronome::executor::eager

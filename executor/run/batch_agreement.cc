@@ -145,6 +145,11 @@ class GraphPair {
                                      to_string(s.type), to_string(s.init));
       if (both_train_) {
         if (s.kind == StorageKind::parameter && !s.trainable) text += ", frozen";
+        if (s.objective >= 0 && graph.objectives().size() > 1) {
+          const std::string& name = graph.objectives()[s.objective].name;
+          text += name.empty() ? ", trained by the objective without a name"
+                               : fmt::format(", trained by \"{}\"", name);
+        }
         if (s.rate != 1) text += fmt::format(", at {} times the learning rate", s.rate);
         if (s.decay != 1) text += fmt::format(", at {} times the weight decay", s.decay);
         text += follow_text(graph, s);
@@ -188,15 +193,22 @@ class GraphPair {
 
   static DifferingSide optimizer(const ir::Graph& graph) {
     if (graph.objectives().empty()) return {"no loss to minimise", {}};
-    const ir::Objective& objective = graph.objectives()[0];
-    const OptimizerRule& rule = *objective.optimizer;
-    return {fmt::format("{} {{{}}}", rule.name(), rule.attributes()), objective.line};
+    std::vector<std::string> texts;
+    for (const ir::MinimizedLoss& objective : graph.objectives()) {
+      const OptimizerRule& rule = *objective.optimizer;
+      texts.push_back(fmt::format("{}{} {{{}}}",
+                                  objective.name.empty() ? "" : objective.name + ": ", rule.name(),
+                                  rule.attributes()));
+    }
+    return {fmt::format("{}", fmt::join(texts, ", ")), graph.objectives()[0].line};
   }
   void check_optimizers() const {
     const DifferingSide a = optimizer(a_), b = optimizer(b_);
-    const bool both = !a_.objectives().empty() && !b_.objectives().empty();
     const bool other_kind =
-        both && a_.objectives()[0].optimizer->kind() != b_.objectives()[0].optimizer->kind();
+        !std::ranges::equal(a_.objectives(), b_.objectives(),
+                            [](const ir::MinimizedLoss& a, const ir::MinimizedLoss& b) {
+                              return a.optimizer->kind() == b.optimizer->kind();
+                            });
     if (a.text != b.text || other_kind) refuse(a, b, "one optimizer with equal settings");
   }
 

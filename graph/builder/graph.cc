@@ -4,12 +4,10 @@
 //
 //   input, parameter, state, constant   a node; a parameter and a state are storages, too
 //   output                              a readable: a name for a value
-//   minimize                            an objective, and the readable "loss"
-//   gradient, learning_rate, ...        a stand-in node, which training replaces, and a readable
 //
 // A mistake is recorded with the caller's line, and a verb that returns a value returns a poisoned
-// one. `validate` (validate.cc) throws all mistakes together. States are fed in feedback.cc, and
-// trainable.cc has the verbs that take paths.
+// one. `validate` (validate.cc) throws all mistakes together. States are fed in feedback.cc,
+// objectives.cc has what is minimised, and trainable.cc the verbs that take paths.
 #include "graph/builder/graph.h"
 
 #include <fmt/format.h>
@@ -17,19 +15,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/builder/declaration.h"
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 
 namespace metronome {
-
-struct Graph::Declaration {
-  explicit Declaration(ir::Graph declared) : graph(std::move(declared)) {}
-
-  ir::Graph graph;
-  Emitter emitter{graph};
-};
 
 Graph::Graph(std::string name)
     : declaration_(std::make_unique<Declaration>(ir::Graph(std::move(name)))) {}
@@ -98,41 +90,6 @@ Value Graph::constant(const std::vector<double>& numbers, Type type, Line line) 
   return make_constant(&emitter(line), numbers, std::move(type), line);
 }
 
-void Graph::minimize(Value loss, Optimizer optimizer, Line line) {
-  if (loss.poisoned()) return;
-  const auto refuse = [&](const Requirement& requirement) {
-    mistake(&emitter(line), line, "minimize cannot take the loss", {{loss}}, requirement);
-  };
-  if (!loss.present() || loss.emitter(line) != &emitter(line))
-    return refuse({"a value of this graph"});
-  if (!always_computed(loss)) return refuse(needs_always(loss));
-  if (const auto wrong = unless_forward(loss)) return refuse(*wrong);
-  if (!is_floating(loss.element()) || is_half(loss.element()) || loss.type().numel() != 1 ||
-      loss.rank() != 0) {
-    return refuse({fmt::format("a floating scalar f32[] or f64[], but {}", to_string(loss.type())),
-                   "reduce it with mt::mean or mt::sum"});
-  }
-  if (const auto& given = emitter(line).graph.objectives(); !given.empty()) {
-    return refuse(
-        {fmt::format("one loss for each graph, but one was given at {}", to_string(given[0].line)),
-         "minimize the sum of the losses; scale_learning_rate gives a part of the model a rate of "
-         "its own"});
-  }
-  for (const Readable& r : emitter(line).graph.readables()) {
-    if (r.name == "loss") {
-      return refuse({"the name \"loss\" for what is minimised, but it names another value"});
-    }
-  }
-  if (const auto wrong = optimizer->mistake()) {
-    mistake(&emitter(line), line, fmt::format("{} cannot train the graph", optimizer->name()), {},
-            *wrong);
-    return;
-  }
-  Emitter& to = emitter(line);
-  to.graph.append_objective({loss.id(), std::move(optimizer), to.effective_line(line)});
-  to.graph.append_readable({"loss", loss.id(), loss.id()});
-}
-
 void Graph::output(std::string name, Value value, Line line) {
   if (value.poisoned()) return;
   const auto refuse = [&](const Requirement& requirement) {
@@ -147,54 +104,6 @@ void Graph::output(std::string name, Value value, Line line) {
     if (r.name == name) return refuse({"a new name, but it names a value already"});
   }
   emitter(line).graph.append_readable({std::move(name), value.id(), value.id()});
-}
-
-Value Graph::gradient(Value value, Line line) {
-  if (value.poisoned()) return value;
-  if (!value.present() || value.emitter(line) != &emitter(line) || !is_floating(value.element())) {
-    return mistake(&emitter(line), line, "gradient cannot be kept", {{value}},
-                   {value.present() ? fmt::format("a floating value of this graph, but {}",
-                                                  to_string(value.type()))
-                                    : "a value of this graph"});
-  }
-  if (!always_computed(value)) {
-    return mistake(&emitter(line), line, "gradient cannot be kept", {{value}}, needs_always(value));
-  }
-  const Value result = metronome::apply(GradientOf{}, {value}, line);
-  if (!result.poisoned()) {
-    emitter(line).graph.append_readable(
-        {fmt::format("gradient of {}", value.node().path), result.id(), result.id()});
-  }
-  return result;
-}
-
-namespace {
-
-/// Returns the stand-in for a number of the update, which is made when first asked for.
-Value of_update(Emitter& emitter, UpdateNumber number, const Line& line) {
-  const std::string name(name_of(number));
-  for (const Readable& r : emitter.graph.readables()) {
-    if (r.name != name) continue;
-    const Value known(&emitter, r.declared);
-    if (known.node().op->as<OfUpdate>() != nullptr) return known;
-    return mistake(&emitter, line, fmt::format("{} cannot be kept", name), {{known}},
-                   {"a name of its own, but it names another value already"});
-  }
-  const Value value = emitter.source(make_op(OfUpdate{number}), name, line);
-  emitter.graph.append_readable({name, value.id(), value.id()});
-  return value;
-}
-
-}  // namespace
-
-Value Graph::learning_rate(Line line) {
-  return of_update(emitter(line), UpdateNumber::learning_rate, line);
-}
-Value Graph::gradient_norm(Line line) {
-  return of_update(emitter(line), UpdateNumber::gradient_norm, line);
-}
-Value Graph::clipped_gradient_norm(Line line) {
-  return of_update(emitter(line), UpdateNumber::clipped_gradient_norm, line);
 }
 
 Value Graph::seed() { return emitter().read(data().counters().seed); }
@@ -218,11 +127,6 @@ std::vector<DeclaredParameter> Graph::parameters() const {
     parameters.push_back({storage.path, storage.type, storage.trainable});
   }
   return parameters;
-}
-
-Value Graph::loss() const {
-  const std::vector<ir::Objective>& objectives = data().objectives();
-  return objectives.empty() ? Value() : declaration().emitter.value(objectives[0].loss);
 }
 
 }  // namespace metronome

@@ -71,6 +71,39 @@ struct FollowOptions {
   std::optional<double> decay = {};  ///< it keeps of its old value: 0 or more, below 1
 };
 
+/// One of several objectives of a graph.
+struct ObjectiveOptions {
+  /// Names it and what is read of it ("critic": its loss is "loss/critic"). The names of a graph's
+  /// objectives differ; one may be empty.
+  std::string name = {};
+  /// The parameters that it trains, of those declared so far: paths of parameters or of scopes that
+  /// hold some, or globs. No parameter is trained by two objectives.
+  std::vector<std::string> parameters = {"**"};
+};
+
+/// A loss that training minimises, as `Graph::minimize` declared it: what a step makes of it. After
+/// a mistake all its values are absent or poisoned.
+class Objective {
+ public:
+  Objective() = default;
+  Objective(Value loss, std::size_t index, std::string name)
+      : loss_(std::move(loss)), index_(index), name_(std::move(name)) {}
+
+  const Value& loss() const { return loss_; }
+  const std::string& name() const { return name_; }
+  /// Each as the verb of `Graph` of that name, of this objective. Ranks make means of the gradients
+  /// of what it trains; other gradients are each rank's own.
+  Value gradient(Value value, Line line = Line::here()) const;
+  Value learning_rate(Line line = Line::here()) const;
+  Value gradient_norm(Line line = Line::here()) const;
+  Value clipped_gradient_norm(Line line = Line::here()) const;
+
+ private:
+  Value loss_;
+  std::size_t index_ = 0;
+  std::string name_;
+};
+
 /// Static and acyclic by construction: nodes are appended and read only earlier nodes.
 ///
 /// Mistakes are collected; `validate` throws all of them. Values stay valid when a graph is moved:
@@ -115,13 +148,20 @@ class Graph {
   /// Row-major numbers as a value.
   Value constant(const std::vector<double>& numbers, Type type, Line line = Line::here());
 
-  /// The scalar that training minimises, and how. Once.
-  void minimize(Value loss, Optimizer optimizer, Line line = Line::here());
+  /// A scalar that training minimises, and how. A graph may have several, with parameters and an
+  /// optimizer each: `g.minimize(loss, Adam{}, {.name = "critic", .parameters = {"critic"}})`. A
+  /// step takes all gradients at the parameters as they were before it, then makes all updates.
+  /// So what reads a parameter, for any of the losses, is declared before the `minimize` that
+  /// trains it.
+  Objective minimize(Value loss, Optimizer optimizer, ObjectiveOptions options,
+                     Line line = Line::here());
+  Objective minimize(Value loss, Optimizer optimizer, Line line = Line::here());
   /// A value that is read by name after a step.
   void output(std::string name, Value value, Line line = Line::here());
   /// The gradient of the loss with respect to `value`, to be read after a training step. Values
   /// that are made of it can be read, too: `g.output("slope", norm(g.gradient(h)))`. It comes after
-  /// the forward pass: the loss, states, buffers and decisions cannot be made of it.
+  /// the forward pass: the loss, states, buffers and decisions cannot be made of it. A graph with
+  /// several objectives refuses this verb and the next three: `Objective` has them.
   Value gradient(Value value, Line line = Line::here());
   /// Numbers that the update of a training step makes, f64[], to be read after the step, or
   /// computed with as a gradient is: the optimizer's learning rate, the norm of all gradients
@@ -175,7 +215,7 @@ class Graph {
   const std::string& name() const;
   /// The identity by which its values and executables know the graph.
   const std::shared_ptr<GraphIdentity>& identity() const;
-  /// The loss, to be read after a step; absent before `minimize`.
+  /// The loss of the first `minimize`, to be read after a step; absent before it.
   Value loss() const;
   /// The parameters of all layers, in the order in which they were made.
   std::vector<DeclaredParameter> parameters() const;

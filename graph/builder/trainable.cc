@@ -1,4 +1,4 @@
-// Parameters by their paths. `for_parameters` finds all those at a path, below it or that a glob
+// Parameters by their paths. `find_parameters` finds all those at a path, below it or that a glob
 // meets. A path that finds none is a mistake, which names paths near it.
 //
 //   freeze, thaw, scale_...   set a property of each parameter
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/builder/find_parameters.h"
 #include "graph/builder/glob.h"
 #include "graph/builder/graph.h"
 #include "graph/emit/emitter.h"
@@ -54,19 +55,24 @@ Value finds_nothing(Emitter& emitter, std::string_view path, const std::string& 
                  {std::move(requires_), near.empty() ? "" : fmt::format("near it are: {}", near)});
 }
 
-/// `set` of each parameter that `path` finds; `what` is the call, for the mistake where there is
-/// none.
+/// `set` of each parameter that `path` finds.
 template <class Set>
 void for_parameters(Emitter& emitter, std::string_view path, const std::string& what, Line line,
                     const Set& set) {
-  bool found = false;
+  for (const StorageId id : find_parameters(emitter, path, what, line)) set(id);
+}
+
+}  // namespace
+
+std::vector<StorageId> find_parameters(Emitter& emitter, std::string_view path,
+                                       const std::string& what, Line line) {
+  std::vector<StorageId> found;
   const std::vector<Storage>& storages = emitter.graph.storages();
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(storages.size()); ++i) {
     if (storages[i].kind != StorageKind::parameter || !glob_finds(path, storages[i].path)) continue;
-    set(StorageId{i});
-    found = true;
+    found.push_back({i});
   }
-  if (found) return;
+  if (!found.empty()) return found;
   const std::size_t before = emitter.mistakes.size();
   const bool glob = path.find_first_of("*?") != path.npos;
   finds_nothing(emitter, path, what,
@@ -74,9 +80,8 @@ void for_parameters(Emitter& emitter, std::string_view path, const std::string& 
                             glob ? "a glob that meets the path" : "the path"),
                 line);
   emitter.apart += emitter.mistakes.size() - before;
+  return found;
 }
-
-}  // namespace
 
 Value Graph::parameter(std::string_view path, Line line) {
   Emitter& emitter = this->emitter(line);

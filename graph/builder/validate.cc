@@ -2,36 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "graph/builder/graph.h"
+#include "graph/builder/declaration.h"
 #include "graph/emit/emitter.h"
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
-#include "graph/rules/gradient.h"
 
 namespace metronome {
-namespace {
-
-/// True where a trainable parameter can be reached from `from` through floating values.
-bool reaches_parameter(const ir::Graph& graph, ValueId from) {
-  std::vector<bool> seen(graph.nodes().size(), false);
-  std::vector<std::int32_t> todo = {from.node};
-  while (!todo.empty()) {
-    const std::int32_t index = todo.back();
-    todo.pop_back();
-    if (seen[index]) continue;
-    seen[index] = true;
-    const Node& node = graph.nodes()[index];
-    if (const Read* read = node.op->as<Read>()) {
-      if (graph.storage(read->storage).trainable) return true;
-    }
-    if (!differentiable(*node.op)) continue;
-    for (const ValueId input : node.inputs) todo.push_back(input.node);
-  }
-  return false;
-}
-
-}  // namespace
 
 void Graph::validate() const {
   const ir::Graph& graph = data();
@@ -61,13 +39,10 @@ void Graph::validate() const {
                     "  way out    leave out what thaws it",
                     to_string(a.line), s.path));
   }
-  for (const ir::Objective& objective : graph.objectives()) {
-    if (follows || reaches_parameter(graph, objective.loss)) continue;
-    mistakes.push_back(fmt::format(
-        "{}: minimize has nothing to train\n"
-        "  requires   a loss that reaches a trainable parameter\n"
-        "  way out    thaw a parameter, or leave minimize out and compile the forward pass alone",
-        to_string(objective.line)));
+  if (!follows) {
+    for (std::string& mistake : mistakes_of_objectives(graph, declaration().minimized)) {
+      mistakes.push_back(std::move(mistake));
+    }
   }
   const auto made =
       std::ranges::find_if(graph.nodes(), [](const Node& n) { return stands_for_training(*n.op); });

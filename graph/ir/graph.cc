@@ -42,7 +42,7 @@ Graph Graph::like(const Graph& source) {
   graph.readables_ = source.readables_;
   graph.objectives_ = source.objectives_;
   for (Readable& r : graph.readables_) r.value = ValueId{};
-  for (Objective& o : graph.objectives_) {
+  for (MinimizedLoss& o : graph.objectives_) {
     o.loss = ValueId{};
     o.gradients.clear();
   }
@@ -167,6 +167,11 @@ void Graph::set_decay(StorageId parameter, double decay) {
   storages_[parameter.index].decay = decay;
 }
 
+void Graph::set_objective(StorageId parameter, std::int32_t objective) {
+  bump_version();
+  storages_[parameter.index].objective = objective;
+}
+
 void Graph::set_beginning(StorageId storage, StorageId as) {
   bump_version();
   const Storage& source = storages_[as.index];
@@ -185,7 +190,7 @@ void Graph::set_readable(std::size_t index, ValueId value) {
   readables_[index].value = value;
 }
 
-void Graph::append_objective(Objective objective) {
+void Graph::append_objective(MinimizedLoss objective) {
   bump_version();
   objectives_.push_back(std::move(objective));
 }

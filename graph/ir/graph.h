@@ -18,11 +18,13 @@
 
 namespace metronome::ir {
 
-/// A loss that a training step minimises, and the optimizer that does it.
-struct Objective {
+/// A loss that a training step minimises, and the optimizer that does it for the parameters whose
+/// `Storage::objective` it is.
+struct MinimizedLoss {
   ValueId loss;  ///< a floating scalar
   Optimizer optimizer;
-  Line line;  ///< where it was asked for
+  Line line;              ///< where it was asked for
+  std::string name = {};  ///< "critic"; empty for the only one of most graphs
   /// Gradients of the trainable parameters that the loss reaches, as `differentiate` found them;
   /// `update` uses them up.
   std::vector<ParameterGradient> gradients = {};
@@ -64,7 +66,7 @@ class Graph {
   std::optional<ValueId> find_read(StorageId storage) const;
   const std::vector<Assignment>& assignments() const { return assignments_; }
   const std::vector<Readable>& readables() const { return readables_; }
-  const std::vector<Objective>& objectives() const { return objectives_; }
+  const std::vector<MinimizedLoss>& objectives() const { return objectives_; }
   /// Another number after each write, the same in copies: graphs of one version are equal.
   std::uint64_t version() const { return version_; }
 
@@ -91,11 +93,12 @@ class Graph {
   void set_trainable(StorageId parameter, bool trainable);
   void set_rate(StorageId parameter, double rate);
   void set_decay(StorageId parameter, double decay);
+  void set_objective(StorageId parameter, std::int32_t objective);
   /// It begins with the initial value of `as`, which has the same type.
   void set_beginning(StorageId storage, StorageId as);
   void append_readable(Readable readable);
   void set_readable(std::size_t index, ValueId value);
-  void append_objective(Objective objective);
+  void append_objective(MinimizedLoss objective);
   void erase_objective(std::size_t objective);
   void set_loss(std::size_t objective, ValueId loss);
   void set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients);
@@ -118,7 +121,7 @@ class Graph {
   Counters counters_;
   std::vector<Assignment> assignments_;
   std::vector<Readable> readables_;
-  std::vector<Objective> objectives_;
+  std::vector<MinimizedLoss> objectives_;
 };
 
 /// [node] Whether it is made of what training makes (`stands_for_training`): of gradients or of the

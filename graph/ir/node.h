@@ -65,7 +65,10 @@ struct Storage {
   bool trainable = false;  ///< a parameter that is not frozen
   double rate = 1;         ///< of a parameter: its learning rate is so many times the optimizer's
   double decay = 1;        ///< of a parameter: its weight decay is so many times the optimizer's
-  Layout layout = {};      ///< how plans keep it; users see a plain tensor
+  /// The objective that trains a parameter, among `ir::Graph::objectives`; below zero if none
+  /// names it, and then the first.
+  std::int32_t objective = -1;
+  Layout layout = {};  ///< how plans keep it; users see a plain tensor
   /// The parameter whose initial value it begins with, by path; empty: its own.
   std::string begins_as = {};
 

@@ -94,6 +94,9 @@ Types Relayout::infer(std::span<const Type> in) const {
 
 Types StopGradient::infer(std::span<const Type> in) const { return {in[0]}; }
 
+std::string GradientOf::attributes() const {
+  return objective == kOnlyObjective ? "" : fmt::format("objective={}", objective);
+}
 Types GradientOf::infer(std::span<const Type> in) const { return {in[0]}; }
 
 std::string_view name_of(UpdateNumber number) {
@@ -108,6 +111,11 @@ std::string_view name_of(UpdateNumber number) {
   return "clipped_gradient_norm";
 }
 
+std::string OfUpdate::attributes() const {
+  std::string text(name_of(number));
+  if (objective != kOnlyObjective) text += fmt::format(" objective={}", objective);
+  return text;
+}
 Types OfUpdate::infer(std::span<const Type>) const { return {Type{f64, {}}}; }
 
 std::string AfterUpdate::attributes() const { return fmt::format("storage={}", storage.index); }
@@ -140,6 +148,18 @@ std::optional<LaidOutOp> AverageUpdate::lay_out(std::span<const Type> in,
                                                 const Layout& layout) const {
   const Layout own = in[0].rank() > 0 ? layout : Layout{};
   return LaidOutOp{make_op(*this), {own, own, {}}, {own}};
+}
+
+std::optional<std::size_t> objective_of(const Op& op) {
+  std::int32_t objective = 0;
+  if (const auto* gradient = op.as<GradientOf>()) {
+    objective = gradient->objective;
+  } else if (const auto* number = op.as<OfUpdate>()) {
+    objective = number->objective;
+  } else {
+    return std::nullopt;
+  }
+  return objective == kOnlyObjective ? 0 : static_cast<std::size_t>(objective);
 }
 
 bool stands_for_training(const Op& op) {

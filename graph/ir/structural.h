@@ -160,13 +160,18 @@ struct StopGradient {
   std::optional<Alias> alias(std::span<const Type>) const { return Alias{}; }
 };
 
-/// Stands in a declared graph for the gradient of the loss with respect to its input.
+/// The objective that a stand-in is of, if the graph has no other.
+inline constexpr std::int32_t kOnlyObjective = -1;
+
+/// Stands in a declared graph for the gradient of an objective's loss with respect to its input.
 /// differentiate gives it that gradient as its operand, update leaves it out. No kernel.
 struct GradientOf {
   static constexpr std::string_view name = "gradient_of";
   static constexpr bool differentiable = false;
+  std::int32_t objective = kOnlyObjective;
   bool operator==(const GradientOf&) const = default;
   bool halves() const { return true; }
+  std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
 
@@ -180,8 +185,9 @@ struct OfUpdate {
   static constexpr bool differentiable = false;
 
   UpdateNumber number = UpdateNumber::learning_rate;
+  std::int32_t objective = kOnlyObjective;
   bool operator==(const OfUpdate&) const = default;
-  std::string attributes() const { return std::string(name_of(number)); }
+  std::string attributes() const;
   Types infer(std::span<const Type> in) const;
 };
 
@@ -227,6 +233,9 @@ struct AverageUpdate {
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   std::optional<LaidOutOp> lay_out(std::span<const Type> in, const Layout& layout) const;
 };
+
+/// The number of the objective that GradientOf and OfUpdate are of; absent for other ops.
+std::optional<std::size_t> objective_of(const Op& op);
 
 /// True for what stands for numbers that only training makes: GradientOf, OfUpdate, AfterUpdate.
 bool stands_for_training(const Op& op);

@@ -222,6 +222,55 @@ TEST_CASE("ranks train as one process does with the whole batch") {
   }
 }
 
+/// Two networks, each with an objective of its own; the second loss reads both.
+struct TwoObjectives {
+  Graph g{"objectives"};
+  Objective actor, critic;
+
+  explicit TwoObjectives(std::int64_t rows, bool one_loss) {
+    const Value x = g.input("x", f64, {rows, 3});
+    const Value act = metronome::tanh(x.scope("actor", linear(2)));
+    const Value judged = concat({x, act}, 1).scope("critic", linear(1));
+    const Value low = mean(square(judged - 1.0)), high = -mean(metronome::tanh(judged));
+    critic = g.minimize(low, Adam{.lr = 1e-2}, {.name = "critic", .parameters = {"critic"}});
+    actor = g.minimize(one_loss ? low : high, Sgd{.lr = 0.1},
+                       {.name = "actor", .parameters = {"actor"}});
+    g.output("slope", sum(actor.gradient(g.parameter("actor/linear/weight"))));
+  }
+};
+
+TEST_CASE("ranks train several objectives as one process does with the whole batch") {
+  constexpr int kRanks = 2, kExamples = 4, kSteps = 10;
+  const auto rows = [](int step) {
+    return (at::arange(8 * 3, at::kDouble) * 0.7 + step).sin().reshape({8, 3});
+  };
+  const auto check = [&](const Target& target, bool one_loss) {
+    const TwoObjectives whole(kRanks * kExamples, one_loss);
+    Executable one = compile(whole.g, target, {.threads = 1, .tune = Tune::off});
+    for (int i = 0; i < kSteps; ++i) one.run({{"x", rows(i)}});
+    CHECK(on_ranks(kRanks, [&](const Own& own) {
+            const TwoObjectives part(kExamples, one_loss);
+            Executable step = compile(part.g, target, options(own));
+            for (int i = 0; i < kSteps; ++i) {
+              step.run({{"x", rows(i).narrow(0, kExamples * own->rank(), kExamples)}});
+            }
+            for (const char* read : {"loss/actor", "loss/critic", "slope"}) {
+              CHECK_MESSAGE(step.read(read).item<double>() ==
+                                doctest::Approx(one.read(read).item<double>()).epsilon(1e-9),
+                            read);
+            }
+            for (const std::string& path : one.storages()) {
+              if (step.get(path).scalar_type() != at::kDouble) continue;
+              CHECK_MESSAGE((step.get(path) - one.get(path)).abs().max().item<double>() < 1e-9,
+                            path);
+            }
+          }) == nothing(kRanks));
+  };
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    for (const bool one_loss : {false, true}) check(target, one_loss);
+  }
+}
+
 TEST_CASE("ranks begin as rank 0 does, and read the same loss and gradients") {
   for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
     std::vector<at::Tensor> begun(2), gradients(2);

@@ -107,7 +107,8 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
     g.average("head/**", {.decay = 0.9}, at());
     texts.push_back("g.average(\"head/**\", {.decay = 0.9});");
   }
-  if ((program.extras & kKeepsGradient) != 0) {
+  const bool splits = (program.extras & kSplits) != 0, keeps = program.extras & kKeepsGradient;
+  if (keeps && !splits) {
     const LineScope scope(&g.emitter(), at());
     g.output("slope", norm(g.gradient(builder.x.value)));
     texts.push_back("g.output(\"slope\", norm(g.gradient(x)));");
@@ -117,9 +118,29 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   const Loss& loss = kLosses[program.loss % kLosses.size()];
   const Chosen& optimizer = kOptimizers[program.optimizer % kOptimizers.size()];
   const LineScope scope(&g.emitter(), at());
-  g.minimize(loss.make(g, y, h.value), optimizer.make());
-  texts.push_back(
-      fmt::format("g.minimize({}, {});  // h is {}", loss.text, optimizer.text, h.text));
+  const Objective main = g.minimize(loss.make(g, y, h.value), optimizer.make());
+  texts.push_back(fmt::format("{}g.minimize({}, {});  // h is {}",
+                              splits ? "const Objective main = " : "", loss.text, optimizer.text,
+                              h.text));
+  Objective other;
+  if (splits) {
+    const Value side = g.parameter("side", Type{f64, {}}, ones());
+    texts.push_back("const Value side = g.parameter(\"side\", Type{f64, {}}, ones());");
+    other = g.minimize(square(mean(y) * side - 1.0), Adam{.lr = 0.01, .eps = 1e-2},
+                       {.name = "side", .parameters = {"side"}});
+    texts.push_back(
+        "const Objective other = g.minimize(square(mean(y) * side - 1.0), Adam{.lr = 0.01, .eps = "
+        "1e-2}, {.name = "
+        "\"side\", .parameters = {\"side\"}});");
+  }
+  if (keeps && splits) {
+    g.output("slope", norm(main.gradient(builder.x.value)));
+    texts.push_back("g.output(\"slope\", norm(main.gradient(x)));");
+    g.output("side_slope", norm(other.gradient(y)));
+    texts.push_back("g.output(\"side_slope\", norm(other.gradient(y)));");
+    main.clipped_gradient_norm();
+    texts.push_back("main.clipped_gradient_norm();");
+  }
   return texts;
 }
 

@@ -14,7 +14,7 @@ constexpr int kFirstLine = 5;
 /// Plain descent by the gradient itself, for tests that read gradients off the parameters.
 extern const std::uint32_t kDescent;
 /// Bits of `Program::extras`.
-constexpr std::uint32_t kFreezes = 1, kKeepsGradient = 2, kScales = 4;
+constexpr std::uint32_t kFreezes = 1, kKeepsGradient = 2, kScales = 4, kSplits = 8;
 
 std::size_t loss_count();
 /// Without kDescent.

@@ -25,7 +25,7 @@ class Generator {
     p.steps = chain(2 + below(6), 0);
     p.loss = below(static_cast<std::uint32_t>(loss_count()));
     p.optimizer = below(static_cast<std::uint32_t>(optimizer_count()));
-    p.extras = below(8);
+    p.extras = below(16);
     return p;
   }
 

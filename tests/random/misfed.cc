@@ -49,7 +49,7 @@ bool is_read(const Graph& graph, const std::string& input) {
   const auto need = [&](ValueId id) {
     if (id.present()) read[static_cast<std::size_t>(id.node)] = true;
   };
-  for (const ir::Objective& o : graph.data().objectives()) need(o.loss);
+  for (const ir::MinimizedLoss& o : graph.data().objectives()) need(o.loss);
   for (const Readable& r : graph.data().readables()) need(r.value);
   for (const Assignment& a : graph.data().assignments()) need(a.value);
   for (std::size_t i = nodes.size(); i-- > 0;) {

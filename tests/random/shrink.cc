@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "tests/random/epilogue.h"
 #include "tests/random/vocabulary.h"
 
 namespace metronome::random_programs {
@@ -23,7 +24,7 @@ class Simpler {
     }
     if (program_.loss != 0) change([](Program& p) { p.loss = 0; });
     if (program_.optimizer != 0) change([](Program& p) { p.optimizer = 0; });
-    for (const std::uint32_t bit : {1u, 2u, 4u}) {
+    for (const std::uint32_t bit : {kFreezes, kKeepsGradient, kScales, kSplits}) {
       if ((program_.extras & bit) != 0) change([&](Program& p) { p.extras &= ~bit; });
     }
     if (program_.seed > 9) change([](Program& p) { p.seed %= 10; });

@@ -39,7 +39,7 @@ std::vector<bool> read_outside(const ir::Graph& graph) {
     while (const auto view = view_of(graph, id)) id = view->of;
     asked[id.node] = true;
   };
-  for (const ir::Objective& objective : graph.objectives()) {
+  for (const ir::MinimizedLoss& objective : graph.objectives()) {
     ask(objective.loss);
     for (const ParameterGradient& gradient : objective.gradients) ask(gradient.value);
   }

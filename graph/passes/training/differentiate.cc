@@ -6,6 +6,7 @@
 //          the vjp of a node's op turns gradients of its results into contributions to those of
 //          its operands, and `GradientSums` adds them up
 //   list   a parameter's sum is a gradient of the objective; a `GradientOf` gets its operand's sum
+//          (seed, walk and list once for each objective, over what it trains)
 //   copy   the nodes that waited, after zeros for values on which the loss does not depend
 //
 // A vjp runs under the guard of its node. A merge passes a gradient on to the branch that ran.
@@ -13,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -30,16 +32,26 @@
 namespace metronome::passes {
 namespace {
 
-/// [node] Whether the node depends on something whose gradient is asked for.
-std::vector<bool> active_nodes(const ir::Graph& graph) {
+/// True for a parameter that the objective trains.
+bool trains(const ir::Graph& graph, std::size_t objective, StorageId parameter) {
+  const Storage& s = graph.storage(parameter);
+  return s.trainable && static_cast<std::size_t>(std::max(s.objective, 0)) == objective;
+}
+
+bool is_gradient_of(const Node& node, std::size_t objective) {
+  return node.op->as<GradientOf>() != nullptr && objective_of(*node.op) == objective;
+}
+
+/// [node] Whether the node depends on something whose gradient is asked for of the objective.
+std::vector<bool> active_nodes(const ir::Graph& graph, std::size_t objective) {
   std::vector<bool> active(graph.nodes().size(), false);
   for (const Node& node : graph.nodes()) {
-    if (node.op->as<GradientOf>() != nullptr) active[node.inputs[0].node] = true;
+    if (is_gradient_of(node, objective)) active[node.inputs[0].node] = true;
   }
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (const Read* read = node.op->as<Read>()) {
-      active[i] = active[i] || graph.storage(read->storage).trainable;
+      active[i] = active[i] || trains(graph, objective, read->storage);
     } else if (differentiable(*node.op)) {
       for (const ValueId input : node.inputs) active[i] = active[i] || active[input.node];
     }
@@ -156,30 +168,29 @@ ir::Graph differentiate(ir::Graph graph, const Settings& settings) {
   const auto count = static_cast<std::int32_t>(graph.nodes().size());
   const std::vector<bool> by_training = ir::made_by_training(graph);
   Copier copier(graph);
-  std::vector<bool> active;  // of what is copied
-  {
-    const std::vector<bool> before = active_nodes(graph);
-    for (std::int32_t i = 0; i < count; ++i) {
-      if (by_training[i]) continue;
-      copier.copy(i);
-      active.push_back(before[i]);
-    }
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (!by_training[i]) copier.copy(i);
   }
-  std::vector<std::vector<ParameterGradient>> gradients;
+  std::vector<std::vector<ParameterGradient>> gradients(graph.objectives().size());
   std::map<std::int32_t, ValueId> asked;  // by the node that stands for it
-  for (const ir::Objective& objective : graph.objectives()) {
+  for (std::size_t o = 0; o < gradients.size(); ++o) {
+    std::vector<bool> active;  // of what is copied
+    {
+      const std::vector<bool> before = active_nodes(graph, o);
+      for (std::int32_t i = 0; i < count; ++i) {
+        if (!by_training[i]) active.push_back(before[i]);
+      }
+    }
     ReverseWalk reverse(copier.to, active);
-    reverse.run(copier.at(objective.loss));
+    reverse.run(copier.at(graph.objectives()[o].loss));
     const auto gradient = [&](ValueId of) { return reverse.of(copier.at(of)); };
-    const bool first = gradients.empty();
-    gradients.emplace_back();
     for (std::int32_t i = 0; i < count; ++i) {
       const Node& node = graph.nodes()[i];
       if (const Read* read = node.op->as<Read>()) {
-        if (!graph.storage(read->storage).trainable) continue;
+        if (!trains(graph, o, read->storage)) continue;
         const Value g = gradient({i, 0});
-        if (g.present()) gradients.back().push_back({read->storage, g.id()});
-      } else if (first && node.op->as<GradientOf>() != nullptr) {  // users ask for the first's
+        if (g.present()) gradients[o].push_back({read->storage, g.id()});
+      } else if (is_gradient_of(node, o)) {
         const Value g = gradient(node.inputs[0]);
         if (g.present()) asked[i] = g.id();
       }

@@ -136,7 +136,7 @@ ir::Graph redirect_to_means(const ir::Graph& graph, const std::map<ValueId, Valu
 ir::Graph pack_gradients(ir::Graph graph, const Settings& settings) {
   const bool packs = settings.packs_gradients || settings.averages;
   if (!packs || settings.mode != Mode::train) return graph;
-  for (const ir::Objective& objective : graph.objectives()) {
+  for (const ir::MinimizedLoss& objective : graph.objectives()) {
     if (!settings.averages || !objective.optimizer->lazy()) continue;
     throw GraphError({fmt::format(
         "{}: {} cannot train data parallel\n  requires   an optimizer that is not lazy, as the "

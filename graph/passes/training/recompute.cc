@@ -48,7 +48,7 @@ std::vector<bool> find_needed(const ir::Graph& graph, const std::vector<ValueId>
 /// none.
 std::int32_t first_gradient(const ir::Graph& graph) {
   std::vector<ValueId> losses, gradients;
-  for (const ir::Objective& objective : graph.objectives()) {
+  for (const ir::MinimizedLoss& objective : graph.objectives()) {
     losses.push_back(objective.loss);
     for (const ParameterGradient& g : objective.gradients) gradients.push_back(g.value);
   }
@@ -176,7 +176,8 @@ class Recomputer {
       }
     }
     if (!found.empty()) return found;
-    for (const ir::Objective& objective : graph_.objectives()) found.push_back(objective.loss.node);
+    for (const ir::MinimizedLoss& objective : graph_.objectives())
+      found.push_back(objective.loss.node);
     return found;
   }
 

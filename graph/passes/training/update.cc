@@ -35,7 +35,7 @@ namespace {
 /// user's own.
 class OptimizerCall {
  public:
-  OptimizerCall(Emitter& emitter, const ir::Objective& objective)
+  OptimizerCall(Emitter& emitter, const ir::MinimizedLoss& objective)
       : emitter_(emitter),
         graph_(emitter.graph),
         optimizer_(*objective.optimizer),
@@ -208,7 +208,7 @@ class StepWriter {
     {
       PassScope scope(copier_.emitter, std::string(kMomentsRoot), line);
       advance(graph_.counters().replay, line);
-      for (const ir::Objective& objective : graph_.objectives()) update(objective);
+      for (std::size_t o = 0; o < graph_.objectives().size(); ++o) update(o);
       if (!graph_.objectives().empty()) advance(graph_.counters().update, line);
     }
     for (std::int32_t i = 0; i < count(); ++i) {
@@ -230,14 +230,16 @@ class StepWriter {
     made_.push_back({counter, next.id(), line});
   }
 
-  void update(const ir::Objective& objective) {
+  void update(std::size_t index) {
+    const ir::MinimizedLoss& objective = graph_.objectives()[index];
     std::vector<ParameterGradient> gradients = objective.gradients;
     for (ParameterGradient& g : gradients) g.value = copier_.at(g.value);
     OptimizerCall updates(copier_.emitter, objective);
     const Values clipped = updates.clip(gradients);
     for (std::int32_t i = 0; i < count(); ++i) {
       const OfUpdate* asked = graph_.nodes()[i].op->as<OfUpdate>();
-      if (asked != nullptr) copier_.replace(i, {updates.number(asked->number, gradients, clipped)});
+      if (asked == nullptr || objective_of(*graph_.nodes()[i].op) != index) continue;
+      copier_.replace(i, {updates.number(asked->number, gradients, clipped)});
     }
     updates.make_scalars(gradients);
     for (std::size_t i = 0; i < gradients.size(); ++i) {

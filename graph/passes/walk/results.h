@@ -15,7 +15,7 @@ void for_each_result(const ir::Graph& graph, const F& f) {
   const auto call = [&f](ValueId id) {
     if (id.present()) f(id);
   };
-  for (const ir::Objective& objective : graph.objectives()) {
+  for (const ir::MinimizedLoss& objective : graph.objectives()) {
     call(objective.loss);
     for (const ParameterGradient& g : objective.gradients) call(g.value);
   }

@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -223,13 +224,7 @@ TEST_CASE("a scan carries a value and keeps what each step makes") {
   CHECK(at::allclose(step.read(all)[0], at::tanh(now), 1e-4, 1e-4));
 }
 
-// A linear layer read with the weights at `path`, which get no gradient here.
-mt::Value frozen(mt::Graph& g, const std::string& path, mt::Value x) {
-  const mt::Value weight = mt::stop_gradient(g.parameter(path + "/weight"));
-  return mt::linear(x, weight, mt::stop_gradient(g.parameter(path + "/bias")));
-}
-
-TEST_CASE("one summed loss trains an actor and a critic, each by its own part") {
+TEST_CASE("an actor and a critic train in one step, each by an objective of its own") {
   mt::Graph g("both"), alone("critic");
   mt::Value seen = g.input("seen", mt::f32, {64, 8}), done = g.input("done", mt::f32, {64, 2});
   mt::Value noise = g.input("noise", mt::f32, {64, 2});
@@ -238,22 +233,29 @@ TEST_CASE("one summed loss trains an actor and a critic, each by its own part") 
   mt::Value action = mt::tanh(seen.scope("actor", mt::linear(2))) + noise;  // noise is an input
   mt::Value value = mt::concat({seen, done}, 1).scope("critic", mt::linear(1));
   mt::Value critic_loss = mt::mse_loss(value, returned);
-  mt::Value actor_loss = -mt::mean(frozen(g, "critic/linear", mt::concat({seen, action}, 1)));
-  g.minimize(critic_loss + actor_loss, mt::Sgd{.lr = 0.1});
-  g.scale_learning_rate("actor", 0.5);
+  mt::Value weight = g.parameter("critic/linear/weight"), bias = g.parameter("critic/linear/bias");
+  mt::Value actor_loss = -mt::mean(mt::linear(mt::concat({seen, action}, 1), weight, bias));
+  mt::Objective critic =
+      g.minimize(critic_loss, mt::Adam{.lr = 1e-3}, {.name = "critic", .parameters = {"critic"}});
+  mt::Objective actor =
+      g.minimize(actor_loss, mt::Sgd{.lr = 0.05}, {.name = "actor", .parameters = {"actor"}});
 
   mt::Value both = alone.input("both", mt::f32, {64, 10}),
             aim = alone.input("aim", mt::f32, {64, 1});
-  alone.minimize(mt::mse_loss(both.scope("critic", mt::linear(1)), aim), mt::Sgd{.lr = 0.1});
-  mt::Executable step = mt::compile(g), critic = mt::compile(alone);
-  for (const std::string& path : critic.storages()) critic.set(path, step.get(path));
+  alone.minimize(mt::mse_loss(both.scope("critic", mt::linear(1)), aim), mt::Adam{.lr = 1e-3});
+  const mt::Value norm = critic.gradient_norm();
+  mt::Executable step = mt::compile(g), judge = mt::compile(alone);
+  for (const std::string& path : judge.storages()) judge.set(path, step.get(path));
   const at::Tensor actor_before = step.get("actor/linear/weight");
   const at::Tensor states = at::randn({64, 8}), actions = at::randn({64, 2});
   const at::Tensor returns = at::randn({64, 1});
   step.run({{seen, states}, {done, actions}, {noise, at::randn({64, 2})}, {returned, returns}});
-  critic.run({{both, at::cat({states, actions}, 1)}, {aim, returns}});
+  judge.run({{both, at::cat({states, actions}, 1)}, {aim, returns}});
   CHECK_FALSE(at::equal(step.get("actor/linear/weight"), actor_before));
-  CHECK(at::allclose(step.get("critic/linear/weight"), critic.get("critic/linear/weight")));
+  CHECK(at::allclose(step.get("critic/linear/weight"), judge.get("critic/linear/weight")));
+  CHECK(step.read("loss/critic").item<double>() == step.read_scalar(critic.loss()));
+  CHECK(std::isfinite(step.read_scalar(actor.loss())));
+  CHECK(step.read_scalar(norm) > 0);
 }
 
 TEST_CASE("a policy loads what a training saved, also where it has only a part of it") {

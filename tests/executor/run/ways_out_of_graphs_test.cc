@@ -228,31 +228,83 @@ struct Agent {
 
 at::Tensor batch() { return at::linspace(-1, 1, 12, at::kDouble).reshape({4, 3}); }
 
-TEST_CASE("a second loss: their sum, with a rate for a part of the model, trains as two would") {
-  Agent two;
-  two.g.minimize(two.actor, Sgd{.lr = 0.1});
-  two.g.minimize(two.critic, Sgd{.lr = 0.05});
-  CHECK(names_way_out(error_of([&] { compiled(two.g); }),
-                      "minimize the sum of the losses; scale_learning_rate gives a part of the "
-                      "model a rate of its own"));
-  Agent both;
-  both.g.minimize(both.actor + both.critic, Sgd{.lr = 0.1});
-  both.g.scale_learning_rate("critic", 0.5);
-  Executable step = compiled(both.g);
-  for (const char* part : {"actor", "critic"}) {
+/// One step of `all` moves the actor and the critic as each alone would move.
+void check_each_as_alone(const Agent& all) {
+  for (const std::string part : {"actor", "critic"}) {
     CAPTURE(part);
-    const bool is_actor = std::string(part) == "actor";
+    const bool is_actor = part == "actor";
     Agent one;
     one.g.minimize(is_actor ? one.actor : one.critic, Sgd{.lr = is_actor ? 0.1 : 0.05});
     one.g.freeze(is_actor ? "critic" : "actor");
-    Executable alone = compiled(one.g);
-    const std::string weight = std::string(part) + "/linear/weight";
+    Executable alone = compiled(one.g), step = compiled(all.g);
+    const std::string weight = part + "/linear/weight";
     alone.set(weight, step.get(weight));
     alone.run({{one.x, batch()}});
-    Executable again = compiled(both.g);
-    again.run({{both.x, batch()}});
-    CHECK(at::allclose(again.get(weight), alone.get(weight), 1e-12, 0));
+    step.run({{all.x, batch()}});
+    CHECK(at::allclose(step.get(weight), alone.get(weight), 1e-12, 0));
   }
+}
+
+TEST_CASE("a second loss: a name and parameters of its own, or the sum of both") {
+  Agent refused;
+  refused.g.minimize(refused.actor, Sgd{.lr = 0.1});
+  refused.g.minimize(refused.critic, Sgd{.lr = 0.05});
+  CHECK(names_way_out(error_of([&] { compiled(refused.g); }),
+                      "give it one, and the parameters that it trains: {.name = \"critic\", "
+                      ".parameters = {\"critic\"}}; or minimize the sum of the losses"));
+  Agent two;
+  two.g.minimize(two.actor, Sgd{.lr = 0.1}, {.parameters = {"actor"}});
+  two.g.minimize(two.critic, Sgd{.lr = 0.05}, {.name = "critic", .parameters = {"critic"}});
+  check_each_as_alone(two);
+  Agent sum;
+  sum.g.minimize(sum.actor + sum.critic, Sgd{.lr = 0.1});
+  sum.g.scale_learning_rate("critic", 0.5);
+  check_each_as_alone(sum);
+}
+
+TEST_CASE("one parameter in two sets, in none, or behind what trains it") {
+  Agent both;
+  both.g.minimize(both.actor, Sgd{.lr = 0.1});
+  both.g.minimize(both.critic, Sgd{.lr = 0.05}, {.name = "critic"});
+  CHECK(names_way_out(error_of([&] { compiled(both.g); }),
+                      "name those of each: {.parameters = {\"critic\"}}"));
+  Agent missed;
+  missed.g.minimize(missed.actor, Sgd{.lr = 0.1}, {.parameters = {"actor", "critic"}});
+  CHECK(names_way_out(error_of([&] { compiled(missed.g); }),
+                      "leave them out of ObjectiveOptions::parameters, or freeze them"));
+  Agent none;
+  none.g.minimize(none.actor, Sgd{.lr = 0.1}, {.parameters = {"actor"}});
+  CHECK(names_way_out(error_of([&] { compiled(none.g); }),
+                      "name it in ObjectiveOptions::parameters, or freeze it"));
+  none.g.freeze("critic");
+  CHECK(error_of([&] { compiled(none.g); }) == "nothing");
+  Agent empty, whole;
+  empty.g.minimize(empty.actor, Sgd{.lr = 0.1}, {.parameters = {}});
+  CHECK(names_way_out(error_of([&] { compiled(empty.g); }),
+                      "leave the member out, and the objective trains all parameters"));
+  whole.g.minimize(whole.actor + whole.critic, Sgd{.lr = 0.1}, {.name = "whole"});
+  CHECK(compiled(whole.g).report().unreached.empty());
+  Agent late;
+  late.g.minimize(late.actor, Sgd{.lr = 0.1}, {.name = "actor", .parameters = {"actor"}});
+  const Value weight = late.g.parameter("actor/linear/weight");
+  late.g.minimize(late.critic + mean(square(weight)), Sgd{.lr = 0.05}, {.parameters = {"critic"}});
+  CHECK(names_way_out(error_of([&] { compiled(late.g); }),
+                      "declare all losses first, then minimize each"));
+  Agent asked;
+  const Value slope = asked.g.gradient(asked.x);
+  asked.g.minimize(asked.actor, Sgd{.lr = 0.1}, {.parameters = {"actor"}});
+  const Objective critic =
+      asked.g.minimize(asked.critic, Sgd{.lr = 0.05}, {.name = "critic", .parameters = {"critic"}});
+  CHECK(names_way_out(error_of([&] { compiled(asked.g); }),
+                      "call it of the Objective that minimize returned"));
+  Agent right;
+  right.g.minimize(right.actor, Sgd{.lr = 0.1}, {.parameters = {"actor"}});
+  const Value by_critic =
+      right.g.minimize(right.critic, Sgd{.lr = 0.05}, {.name = "critic", .parameters = {"critic"}})
+          .gradient(right.x);
+  Executable step = compiled(right.g);
+  step.run({{right.x, batch()}});
+  CHECK(step.read(by_critic).sizes() == at::IntArrayRef({4, 3}));
 }
 
 /// Two parameters of 1 that are trained alike.

@@ -170,17 +170,6 @@ TEST_CASE("the loss") {
         "  operand 0  f32[4]  \"w\"  tower.cc:2\n"
         "  requires   a floating scalar f32[] or f64[], but f32[4]\n"
         "  way out    reduce it with mt::mean or mt::sum");
-  CHECK(mistake_of([](Graph& g) {
-          const Value w = g.parameter("w", Type{f32, {}}, {}, at(2));
-          g.minimize(w, Descent{}, at(3));
-          g.minimize(w, Descent{}, at(4));
-        }) ==
-        "tower.cc:4: minimize cannot take the loss\n"
-        "  operand 0  f32[]  \"w\"  tower.cc:2\n"
-        "  requires   one loss for each graph, but one was given at tower.cc:3\n"
-        "  way out    minimize the sum of the losses; scale_learning_rate gives a part of the "
-        "model a "
-        "rate of its own");
   CHECK(mistake_of([](Graph& g) { g.minimize(g.input("x", f32, {}, at(1)), Descent{}, at(3)); }) ==
         "tower.cc:3: minimize has nothing to train\n"
         "  requires   a loss that reaches a trainable parameter\n"

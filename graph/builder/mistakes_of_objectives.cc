@@ -1,0 +1,147 @@
+// Mistakes of objectives that show once all is declared: parameters may be frozen and thawed, and
+// losses share parameters, behind the calls of `minimize`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "graph/builder/objectives.h"
+#include "graph/ir/structural.h"
+#include "graph/rules/gradient.h"
+
+namespace metronome {
+namespace {
+
+/// [node] True for what gradients of the value flow through.
+std::vector<bool> reach(const ir::Graph& graph, ValueId from) {
+  std::vector<bool> reached(graph.nodes().size());
+  reached[from.node] = true;
+  for (std::int32_t i = from.node; i >= 0; --i) {
+    const Node& node = graph.nodes()[i];
+    if (!reached[i] || !differentiable(*node.op)) continue;
+    for (const ValueId input : node.inputs) reached[input.node] = true;
+  }
+  return reached;
+}
+
+/// [node] True for what the value is computed of.
+std::vector<bool> depend(const ir::Graph& graph, ValueId from) {
+  std::vector<bool> needed(graph.nodes().size());
+  needed[from.node] = true;
+  for (std::int32_t i = from.node; i >= 0; --i) {
+    if (!needed[i]) continue;
+    for (const ValueId input : graph.nodes()[i].inputs) needed[input.node] = true;
+  }
+  return needed;
+}
+
+/// The first read of a parameter, for the loss, that was declared behind the call that trains it.
+std::optional<std::string> read_too_late(const ir::Graph& graph, const ir::MinimizedLoss& loss,
+                                         std::span<const MinimizeCall> calls) {
+  const std::vector<bool> needed = depend(graph, loss.loss);
+  for (std::int32_t i = 0; i <= loss.loss.node; ++i) {
+    if (!needed[i]) continue;
+    for (const ValueId input : graph.nodes()[i].inputs) {
+      const Read* read = graph.node(input).op->as<Read>();
+      if (read == nullptr) continue;
+      const Storage& s = graph.storage(read->storage);
+      if (!s.trainable || s.objective < 0 || i < calls[s.objective].nodes_before) continue;
+      return fmt::format(
+          "{}: minimize cannot take the loss\n"
+          "  requires   a loss that is declared before \"{}\", which it reads at {}, is trained at "
+          "{}\n"
+          "  way out    declare all losses first, then minimize each",
+          to_string(loss.line), s.path, to_string(graph.nodes()[i].line),
+          to_string(graph.objectives()[s.objective].line));
+    }
+  }
+  return std::nullopt;
+}
+
+/// The parameters that an objective is to train, but that its loss does not reach.
+std::optional<std::string> missed(const ir::Graph& graph, std::size_t objective,
+                                  const MinimizeCall& call) {
+  const ir::MinimizedLoss& loss = graph.objectives()[objective];
+  const std::vector<bool> reached = reach(graph, loss.loss);
+  std::vector<StorageId> unreached;
+  bool any = false;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.storages().size()); ++i) {
+    const Storage& s = graph.storages()[i];
+    if (!s.trainable || s.objective != static_cast<std::int32_t>(objective)) continue;
+    const auto read = graph.find_read({i});
+    const bool found = read && reached[read->node];
+    any = any || found;
+    if (!found) unreached.push_back({i});
+  }
+  if (!any) {
+    return fmt::format(
+        "{}: minimize has nothing to train\n"
+        "  requires   a loss that reaches a trainable parameter\n"
+        "  way out    thaw a parameter, or leave minimize out and compile the forward pass alone",
+        to_string(loss.line));
+  }
+  if (call.trains_all || unreached.empty()) return std::nullopt;
+  return fmt::format(
+      "{}: minimize does not reach {}\n"
+      "  requires   a loss that reaches the parameters that it is to train\n"
+      "  way out    leave them out of ObjectiveOptions::parameters, or freeze them",
+      to_string(loss.line), list_paths(graph, unreached));
+}
+
+/// "learning_rate()", if the node stands for a number of the only objective.
+std::optional<std::string> call_of_only(const Node& node) {
+  const auto* gradient = node.op->as<GradientOf>();
+  if (gradient != nullptr && gradient->objective == kOnlyObjective) return "gradient(value)";
+  const auto* number = node.op->as<OfUpdate>();
+  if (number == nullptr || number->objective != kOnlyObjective) return std::nullopt;
+  return fmt::format("{}()", name_of(number->number));
+}
+
+}  // namespace
+
+std::string list_paths(const ir::Graph& graph, std::span<const StorageId> parameters) {
+  constexpr std::size_t kMost = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(parameters.size(), kMost); ++i) {
+    text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", graph.storage(parameters[i]).path);
+  }
+  if (parameters.size() > kMost) text += fmt::format(" and {} more", parameters.size() - kMost);
+  return text;
+}
+
+std::vector<std::string> mistakes_of_objectives(const ir::Graph& graph,
+                                                std::span<const MinimizeCall> calls) {
+  std::vector<std::string> mistakes;
+  const auto add = [&](std::optional<std::string> mistake) {
+    if (mistake) mistakes.push_back(*std::move(mistake));
+  };
+  for (std::size_t o = 0; o < calls.size(); ++o) {
+    add(missed(graph, o, calls[o]));
+    if (calls.size() > 1) add(read_too_late(graph, graph.objectives()[o], calls));
+  }
+  // A lone objective over all parameters leaves those of which its loss is not made to the report.
+  const bool each_is_owned = calls.size() > 1 || (calls.size() == 1 && !calls[0].trains_all);
+  for (const Storage& s : graph.storages()) {
+    if (!each_is_owned || s.kind != StorageKind::parameter || !s.trainable || s.objective >= 0) {
+      continue;
+    }
+    mistakes.push_back(
+        fmt::format("{}: no objective trains \"{}\"\n"
+                    "  requires   each parameter in the set of one objective, or frozen\n"
+                    "  way out    name it in ObjectiveOptions::parameters, or freeze it",
+                    to_string(s.line), s.path));
+  }
+  for (const Node& node : graph.nodes()) {
+    const std::optional<std::string> call = call_of_only(node);
+    if (!call || calls.size() < 2) continue;
+    mistakes.push_back(
+        fmt::format("{}: {} is of one objective, but the graph has {}\n"
+                    "  requires   the objective that is meant\n"
+                    "  way out    call it of the Objective that minimize returned",
+                    to_string(node.line), *call, calls.size()));
+  }
+  return mistakes;
+}
+
+}  // namespace metronome

@@ -1,0 +1,214 @@
+// The losses that training minimises, and what a step makes of them.
+//
+//   minimize          an objective over the parameters that it names, and the readable "loss" or
+//                     "loss/<name>"
+//   gradient          a stand-in node, which `differentiate` gives its operand, and a readable
+//   learning_rate...  a stand-in node, which `update` replaces, and a readable
+//
+// All objectives of a step read parameters as they were before it. A loss is therefore refused if a
+// part of it that reads a parameter was declared behind the `minimize` that trains it: its author
+// may expect the updated one. mistakes_of_objectives.cc has what only a whole declaration shows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/builder/declaration.h"
+#include "graph/builder/find_parameters.h"
+#include "graph/emit/scope.h"
+#include "graph/ir/error.h"
+#include "graph/ir/structural.h"
+
+namespace metronome {
+namespace {
+
+std::optional<Requirement> wrong_loss(const Value& loss, Emitter* emitter, Line line) {
+  if (!loss.present() || loss.emitter(line) != emitter) return Requirement{"a value of this graph"};
+  if (!always_computed(loss)) return needs_always(loss);
+  if (auto wrong = unless_forward(loss)) return wrong;
+  if (is_floating(loss.element()) && !is_half(loss.element()) && loss.rank() == 0) return {};
+  return Requirement{
+      fmt::format("a floating scalar f32[] or f64[], but {}", to_string(loss.type())),
+      "reduce it with mt::mean or mt::sum"};
+}
+
+std::optional<Requirement> wrong_name(const ir::Graph& graph, const std::string& name,
+                                      const std::string& readable) {
+  if (name.find('/') != name.npos) {
+    return Requirement{fmt::format("a name without '/', but \"{}\"", name)};
+  }
+  for (const ir::MinimizedLoss& other : graph.objectives()) {
+    if (other.name != name) continue;
+    return Requirement{
+        fmt::format("a name of its own for each objective, but {} was given at {}",
+                    name.empty() ? "one without a name" : fmt::format("\"{}\"", name),
+                    to_string(other.line)),
+        "give it one, and the parameters that it trains: {.name = \"critic\", .parameters = "
+        "{\"critic\"}}; or minimize the sum of the losses"};
+  }
+  for (const Readable& r : graph.readables()) {
+    if (r.name != readable) continue;
+    return Requirement{
+        fmt::format("the name \"{}\" for what is minimised, but it names another value", readable)};
+  }
+  return std::nullopt;
+}
+
+std::string readable_of(std::string_view what, std::string_view name) {
+  return name.empty() ? std::string(what) : fmt::format("{}/{}", what, name);
+}
+
+/// Returns the stand-in for a number of the update, which is made when first asked for.
+Value of_update(Emitter& emitter, OfUpdate op, const std::string& name, const Line& line) {
+  for (const Readable& r : emitter.graph.readables()) {
+    if (r.name != name) continue;
+    const Value known(&emitter, r.declared);
+    const auto* same = known.node().op->as<OfUpdate>();
+    const bool is_same = same != nullptr && same->number == op.number &&
+                         objective_of(*known.node().op) == std::max(op.objective, 0);
+    if (is_same) return known;
+    return mistake(&emitter, line, fmt::format("{} cannot be kept", name), {{known}},
+                   {"a name of its own, but it names another value already"});
+  }
+  const Value value = emitter.source(make_op(op), name, line);
+  emitter.graph.append_readable({name, value.id(), value.id()});
+  return value;
+}
+
+Value gradient_of(Emitter& emitter, const Value& value, GradientOf op, const std::string& by,
+                  Line line) {
+  if (value.poisoned()) return value;
+  const auto refuse = [&](const Requirement& requirement) {
+    return mistake(&emitter, line, "gradient cannot be kept", {{value}}, requirement);
+  };
+  if (!value.present() || value.emitter(line) != &emitter) return refuse({"a value of this graph"});
+  if (!is_floating(value.element())) {
+    return refuse({fmt::format("a floating value of this graph, but {}", to_string(value.type()))});
+  }
+  if (!always_computed(value)) return refuse(needs_always(value));
+  const Value result = metronome::apply(op, {value}, line);
+  if (!result.poisoned()) {
+    emitter.graph.append_readable(
+        {fmt::format("gradient{} of {}", by.empty() ? "" : fmt::format("/{}", by),
+                     value.node().path),
+         result.id(), result.id()});
+  }
+  return result;
+}
+
+}  // namespace
+
+Objective Graph::minimize(Value loss, Optimizer optimizer, ObjectiveOptions options, Line line) {
+  Declaration& declaration = this->declaration(line);
+  Emitter& to = declaration.emitter;
+  const std::size_t index = to.graph.objectives().size();
+  const Objective refused(Value(&to, ValueId{}), index, options.name);
+  if (loss.poisoned()) return refused;
+  const auto refuse = [&](const Requirement& requirement) {
+    mistake(&to, line, "minimize cannot take the loss", {{loss}}, requirement);
+    return refused;
+  };
+  const std::string readable = readable_of("loss", options.name);
+  if (const auto wrong = wrong_loss(loss, &to, line)) return refuse(*wrong);
+  if (const auto wrong = wrong_name(to.graph, options.name, readable)) return refuse(*wrong);
+  if (const auto wrong = optimizer->mistake()) {
+    mistake(&to, line, fmt::format("{} cannot train the graph", optimizer->name()), {}, *wrong);
+    return refused;
+  }
+  if (options.parameters.empty()) {
+    return refuse({"one path of parameters or more in ObjectiveOptions::parameters, but none",
+                   "leave the member out, and the objective trains all parameters"});
+  }
+  const bool all = options.parameters == ObjectiveOptions().parameters;
+  const auto is_parameter = [](const Storage& s) { return s.kind == StorageKind::parameter; };
+  std::vector<StorageId> own, taken;
+  for (const std::string& path : options.parameters) {
+    if (all && std::ranges::none_of(to.graph.storages(), is_parameter)) break;
+    const std::size_t apart = to.apart;
+    const std::vector<StorageId> found =
+        find_parameters(to, path, fmt::format("minimize over \"{}\"", path), line);
+    if (found.empty()) {
+      to.apart = apart;
+      return refused;
+    }
+    for (const StorageId id : found) {
+      if (std::ranges::find(own, id) != own.end()) continue;
+      const Storage& s = to.graph.storage(id);
+      if (s.objective >= 0 && s.trainable) taken.push_back(id);
+      own.push_back(id);
+    }
+  }
+  if (!taken.empty()) {
+    const ir::MinimizedLoss& other = to.graph.objectives()[to.graph.storage(taken[0]).objective];
+    return refuse({fmt::format("parameters that no other objective trains, but {} {} of the one at "
+                               "{}",
+                               list_paths(to.graph, taken), taken.size() == 1 ? "is" : "are",
+                               to_string(other.line)),
+                   "name those of each: {.parameters = {\"critic\"}}"});
+  }
+  for (const StorageId id : own) {
+    to.graph.set_objective(id, static_cast<std::int32_t>(index));
+  }
+  declaration.minimized.push_back({static_cast<std::int32_t>(to.graph.nodes().size()), all});
+  to.graph.append_objective(
+      {loss.id(), std::move(optimizer), to.effective_line(line), options.name});
+  to.graph.append_readable({readable, loss.id(), loss.id()});
+  return {loss, index, std::move(options.name)};
+}
+
+Objective Graph::minimize(Value loss, Optimizer optimizer, Line line) {
+  return minimize(std::move(loss), std::move(optimizer), ObjectiveOptions(), line);
+}
+
+Value Graph::gradient(Value value, Line line) {
+  return gradient_of(emitter(line), value, GradientOf{}, "", line);
+}
+
+Value Graph::learning_rate(Line line) {
+  return of_update(emitter(line), {UpdateNumber::learning_rate}, "learning_rate", line);
+}
+Value Graph::gradient_norm(Line line) {
+  return of_update(emitter(line), {UpdateNumber::gradient_norm}, "gradient_norm", line);
+}
+Value Graph::clipped_gradient_norm(Line line) {
+  return of_update(emitter(line), {UpdateNumber::clipped_gradient_norm}, "clipped_gradient_norm",
+                   line);
+}
+
+Value Graph::loss() const {
+  const std::vector<ir::MinimizedLoss>& objectives = data().objectives();
+  return objectives.empty() ? Value() : declaration().emitter.value(objectives[0].loss);
+}
+
+Value Objective::gradient(Value value, Line line) const {
+  if (!loss_.usable(line)) return loss_;
+  return gradient_of(*loss_.emitter(line), value, GradientOf{static_cast<std::int32_t>(index_)},
+                     name_, line);
+}
+
+namespace {
+
+Value number_of(const Value& loss, std::size_t index, const std::string& name, UpdateNumber number,
+                Line line) {
+  if (!loss.usable(line)) return loss;
+  return of_update(*loss.emitter(line), {number, static_cast<std::int32_t>(index)},
+                   readable_of(name_of(number), name), line);
+}
+
+}  // namespace
+
+Value Objective::learning_rate(Line line) const {
+  return number_of(loss_, index_, name_, UpdateNumber::learning_rate, line);
+}
+Value Objective::gradient_norm(Line line) const {
+  return number_of(loss_, index_, name_, UpdateNumber::gradient_norm, line);
+}
+Value Objective::clipped_gradient_norm(Line line) const {
+  return number_of(loss_, index_, name_, UpdateNumber::clipped_gradient_norm, line);
+}
+
+}  // namespace metronome
