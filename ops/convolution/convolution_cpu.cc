@@ -29,7 +29,7 @@ bool prefers_direct(const ConvolutionSizes& s) { return s.out * s.in < 32; }
 
 /// Sums that oneDNN's own way adds up in one chain, so that it is more than twice as far from f64
 /// as libtorch: weights' gradients of a pointwise kernel, or of few channels of one image; and the
-/// input's gradient of few channels of one image, from many.
+/// input's gradient of one image from many channels, with a stride.
 bool sums_in_one_chain(const ConvolutionTask& task) {
   constexpr std::int64_t kMany = 1024, kManyOfOneImage = 512, kFewChannels = 16;
   const ConvolutionSizes& s = task.sizes;
@@ -38,7 +38,7 @@ bool sums_in_one_chain(const ConvolutionTask& task) {
     case Result::output:
       return false;
     case Result::input:
-      return few_of_one && s.out >= kManyOfOneImage && s.stride[2] > 1;
+      return s.images == 1 && s.out >= kManyOfOneImage && s.stride[2] > 1;
     case Result::weight:
       if (s.taps() == 1) return s.images * s.places() >= kMany;
       return few_of_one && s.places() >= kManyOfOneImage;
