@@ -89,6 +89,29 @@ std::optional<std::string> missed(const ir::Graph& graph, std::size_t objective,
       to_string(loss.line), list_paths(graph, unreached));
 }
 
+/// Parameters that two objectives name while they are frozen, and that were thawed behind both.
+std::optional<std::string> named_twice(const ir::Graph& graph, std::size_t objective,
+                                       std::span<const MinimizeCall> calls) {
+  std::vector<StorageId> twice;
+  std::size_t first = 0;
+  for (const StorageId id : calls[objective].parameters) {
+    if (!graph.storage(id).trainable) continue;
+    for (std::size_t o = 0; o < objective; ++o) {
+      if (std::ranges::find(calls[o].parameters, id) == calls[o].parameters.end()) continue;
+      if (twice.empty()) first = o;
+      twice.push_back(id);
+      break;
+    }
+  }
+  if (twice.empty()) return std::nullopt;
+  return fmt::format(
+      "{}: minimize names {}, and so does the one at {}\n"
+      "  requires   parameters that no other objective trains, or frozen ones\n"
+      "  way out    name those of each: {{.parameters = {{\"critic\"}}}}",
+      to_string(graph.objectives()[objective].line), list_paths(graph, twice),
+      to_string(graph.objectives()[first].line));
+}
+
 /// "learning_rate()", if the node stands for a number of the only objective.
 std::optional<std::string> call_of_only(const Node& node) {
   const auto* gradient = node.op->as<GradientOf>();
@@ -116,6 +139,10 @@ std::vector<std::string> mistakes_of_objectives(const ir::Graph& graph,
   const auto add = [&](std::optional<std::string> mistake) {
     if (mistake) mistakes.push_back(*std::move(mistake));
   };
+  for (std::size_t o = 0; o < calls.size(); ++o) {
+    const std::optional<std::string> twice = named_twice(graph, o, calls);
+    if (twice) return {*twice};  // the other rules would blame who lost them
+  }
   for (std::size_t o = 0; o < calls.size(); ++o) {
     add(missed(graph, o, calls[o]));
     if (calls.size() > 1) add(read_too_late(graph, graph.objectives()[o], calls));

@@ -153,7 +153,8 @@ Objective Graph::minimize(Value loss, Optimizer optimizer, ObjectiveOptions opti
   for (const StorageId id : own) {
     to.graph.set_objective(id, static_cast<std::int32_t>(index));
   }
-  declaration.minimized.push_back({static_cast<std::int32_t>(to.graph.nodes().size()), all});
+  declaration.minimized.push_back(
+      {static_cast<std::int32_t>(to.graph.nodes().size()), all, std::move(own)});
   to.graph.append_objective(
       {loss.id(), std::move(optimizer), to.effective_line(line), options.name});
   to.graph.append_readable({readable, loss.id(), loss.id()});

@@ -12,8 +12,9 @@ namespace metronome {
 
 /// A call of `minimize`.
 struct MinimizeCall {
-  std::int32_t nodes_before = 0;  ///< nodes that were declared before it
-  bool trains_all = true;         ///< it names no parameters
+  std::int32_t nodes_before = 0;           ///< nodes that were declared before it
+  bool trains_all = true;                  ///< it names no parameters
+  std::vector<StorageId> parameters = {};  ///< that it is to train, also those that are frozen
 };
 
 /// ""a", "b", "c" and 4 more": paths of parameters.

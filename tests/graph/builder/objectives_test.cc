@@ -129,6 +129,11 @@ TEST_CASE("a frozen parameter that two objectives name is trained by neither") {
   const Value late = plus(second, u, at(8));
   two.g.minimize(late, Descent{}, {.name = "b", .parameters = {"b", "u"}}, at(8));
   CHECK(mistakes(two.g).empty());
+  two.g.thaw("u");
+  CHECK(two.mistake() ==
+        "tower.cc:8: minimize names \"u\", and so does the one at tower.cc:7\n"
+        "  requires   parameters that no other objective trains, or frozen ones\n"
+        "  way out    name those of each: {.parameters = {\"critic\"}}");
 }
 
 TEST_CASE("a parameter that is declared behind an objective of all") {
