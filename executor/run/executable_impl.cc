@@ -122,8 +122,7 @@ void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenSt
   } else if (step.changed) {
     text.append(
         "the step had begun to change storages: load a checkpoint, or compile the graph again; "
-        "until "
-        "then run, evaluate, profile, save and snapshot refuse");
+        "until then run, evaluate, profile, save and snapshot refuse");
   } else {
     text.append("no storage was changed, so the step may be run again");
   }
