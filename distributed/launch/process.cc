@@ -42,6 +42,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);  // the launcher, which keeps the store, ignores it
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it died before
   ::execvpe(command[0], command, variables);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <future>
 #include <mutex>
@@ -42,6 +43,14 @@ class SilencedLog {
   static inline std::mutex mutex_;
   static inline int alive_ = 0, before_ = 0;
 };
+
+/// libtorch and Gloo write to sockets whose other end may be gone: a write then fails, as each of
+/// theirs expects, instead of ending the process. A handler of the program's own stays.
+void ignore_broken_pipes() {
+  struct sigaction now{};
+  ::sigaction(SIGPIPE, nullptr, &now);
+  if (now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
 
 using Client = c10::intrusive_ptr<c10d::TCPStore>;
 
@@ -100,6 +109,7 @@ struct Store::Impl {
 Store::Store(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Store Store::serve(const std::string& host, int port, Milliseconds limit) {
+  ignore_broken_pipes();
   const SilencedLog quiet;
   c10d::TCPStoreOptions options = options_of(port, limit);
   options.isServer = true;
@@ -114,6 +124,7 @@ Store Store::serve(const std::string& host, int port, Milliseconds limit) {
 }
 
 Store Store::connect(const std::string& host, int port, Milliseconds limit) {
+  ignore_broken_pipes();
   const SilencedLog quiet;
   std::string why;
   try {

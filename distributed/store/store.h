@@ -17,7 +17,8 @@ using Milliseconds = std::chrono::milliseconds;
 
 /// Texts by key, on a server that one process keeps: libtorch's TCPStore, so that torchrun's
 /// serves, too. Copies are the same client; the server ends with its last. Any thread may call.
-/// Every call throws RunError if the server is gone.
+/// Every call throws RunError if the server is gone. A process that has one ignores SIGPIPE, unless
+/// it handles it.
 class Store {
  public:
   /// A server that listens on all of this machine's addresses, and a client of it.

@@ -76,6 +76,9 @@ TEST_CASE("the first rank that fails ends all, and its status is the launcher's"
   const std::string folder = fresh_folder();
   SUBCASE("it returns") { CHECK(run(3, folder, {"only", "1", "return", "3"}) == 3); }
   SUBCASE("it is killed") { CHECK(run(3, folder, {"only", "1", "raise", "9"}) == 128 + SIGKILL); }
+  SUBCASE("its pipe breaks") {
+    CHECK(run(3, folder, {"only", "1", "raise", "13"}) == 128 + SIGPIPE);
+  }
   SUBCASE("it crashes") { CHECK(run(3, folder, {"only", "2", "raise", "11"}) == 128 + SIGSEGV); }
   for (int rank = 0; rank < 3; ++rank) CHECK(ends(said(folder, rank)));
 }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -104,6 +105,11 @@ TEST_CASE("ranks meet at a launcher's store, once for each start") {
     first.restart = second.restart = restart;
     CHECK(meet({first, second}) == Said{"rank 0 of 2", "rank 1 of 2"});
   }
+}
+
+TEST_CASE("a write to a rank that is gone ends no process that has a store") {
+  const Store store = Store::serve("127.0.0.1", 0, 10s);
+  CHECK(std::raise(SIGPIPE) == 0);
 }
 
 /// A step of `y = x w`, trained once on numbers of the rank.
