@@ -235,7 +235,9 @@ void Graph::follow(std::string_view path, std::string_view source, FollowOptions
     const std::string of = std::string(source) + s.path.substr(path.size());
     const auto found = graph.find_storage(of);
     if (wrong) return;
-    if (!found || graph.storage(*found).kind != StorageKind::parameter || *found == id) {
+    if (found && *found == id) {
+      wrong = Requirement{fmt::format("another path than that of \"{}\", to follow", s.path)};
+    } else if (!found || graph.storage(*found).kind != StorageKind::parameter) {
       wrong = Requirement{fmt::format("a parameter \"{}\" for \"{}\" to follow", of, s.path)};
     } else if (graph.storage(*found).type != s.type) {
       wrong =

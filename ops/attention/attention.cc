@@ -1,7 +1,8 @@
 // Attention expands to other ops: to `FlashAttention` if that takes the operands (`in_blocks`),
 // else to two products and a softmax:
 //
-//   keys, values   rows that no query sees become 0, as 0 times an infinity would be NaN
+//   keys, values   rows that no query sees become 0, as 0 times an infinity would be NaN; so do
+//                  queries that see no key
 //   products       (scale query) key^T; query heads that share a key are rows of one product
 //   scores         -inf at what a mask or `is_causal` hides; a row that a mask empties stays as is
 //   weights        softmax(scores), after dropout where that is asked for
@@ -126,26 +127,32 @@ Value lower_triangle(Emitter* graph, std::int64_t queries, std::int64_t keys, Li
   return make_range(graph, {queries, 1}, line) >= make_range(graph, {keys}, line);
 }
 
-/// Scores with a mask, and the rows in which it leaves nothing: those are as if there were no mask,
-/// so that nothing of them is NaN, in either direction; their results become zeros.
-struct MaskedScores {
-  Value scores;
-  Value empty;  ///< bool [..., L, 1]; absent: there is none
+/// What hides keys from queries, and the queries that it hides from all: their scores stay as they
+/// are, so that nothing of them is NaN, in either direction, and their results become zeros.
+struct Hiding {
+  Value mask;   ///< joined with `is_causal`, broadcasts to the scores; absent: nothing is hidden
+  Value empty;  ///< bool [..., L, 1]; absent: every query sees a key
 };
 
-MaskedScores mask_scores(Value scores, Value mask, bool causal, Line line) {
+Hiding join_masks(Value mask, bool causal, std::int64_t queries, std::int64_t keys, Emitter* graph,
+                  Line line) {
   Value sees;
-  if (causal) sees = lower_triangle(scores.emitter(), scores.size(-2), scores.size(-1), line);
-  if (!mask.present()) return {causal ? where(sees, scores, kExcluded, line) : scores, {}};
+  if (causal) sees = lower_triangle(graph, queries, keys, line);
+  if (!mask.present()) return {sees, {}};
   if (mask.rank() == 0) mask = mask.reshape({1}, line);
   if (mask.element() == bool_) {
     if (causal) mask = logical_and(mask, sees);
-    const Value empty = max(mask.cast(f32, line), {-1}, true, line) == 0.0;
-    return {where(logical_or(mask, empty), scores, kExcluded, line), empty};
+    return {mask, max(mask.cast(f32, line), {-1}, true, line) == 0.0};
   }
   if (causal) mask = where(sees, mask, kExcluded, line);
-  const Value empty = max(mask, {-1}, true, line) == kExcluded;
-  return {scores + where(empty, 0.0, mask, line), empty};
+  return {mask, max(mask, {-1}, true, line) == kExcluded};
+}
+
+Value mask_scores(Value scores, const Hiding& hiding, Line line) {
+  const auto& [mask, empty] = hiding;
+  if (!mask.present()) return scores;
+  if (mask.element() != bool_) return scores + where(empty, 0.0, mask, line);
+  return where(empty.present() ? logical_or(mask, empty) : mask, scores, kExcluded, line);
 }
 
 /// True where any query sees the key: bool [..., S, 1] for a mask of bool [..., L, S]; absent where
@@ -212,9 +219,14 @@ Value Attention::compose(std::span<const Value> in, double dropout_p, Line line)
   const Value mask = in.size() > 3 ? in[3] : Value();
   const Value key = zero_unseen_rows(in[1], mask, of_key, line);
   const Value value = zero_unseen_rows(in[2], mask, of_value, line);
+  const Hiding hiding =
+      join_masks(mask, is_causal, query.size(-2), key.size(-2), query.emitter(), line);
+  // A query that sees nothing is not looked at either: keys' gradients would hold 0 times its NaN.
+  Value scaled = query * scale;
+  if (hiding.empty.present()) scaled = where(hiding.empty, 0.0, scaled, line);
   const Value products =
-      apply(Matmul{.transpose_b = true}, {group_heads(query * scale, of_key), key}, line);
-  const auto [scores, empty] = mask_scores(ungroup_heads(products, of_key), mask, is_causal, line);
+      apply(Matmul{.transpose_b = true}, {group_heads(scaled, of_key), key}, line);
+  const Value scores = mask_scores(ungroup_heads(products, of_key), hiding, line);
   Value weights = apply(Softmax{}, {scores}, line);
   if (dropout_p > 0) {
     Emitter* const graph = query.emitter();
@@ -222,7 +234,7 @@ Value Attention::compose(std::span<const Value> in, double dropout_p, Line line)
   }
   const Value result =
       ungroup_heads(apply(Matmul{}, {group_heads(weights, of_value), value}, line), of_value);
-  return empty.present() ? where(empty, 0.0, result, line) : result;
+  return hiding.empty.present() ? where(hiding.empty, 0.0, result, line) : result;
 }
 
 Values Attention::lower(std::span<const Value> in) const {

@@ -15,9 +15,9 @@
 //              Items of one head write their dQ apart, and these are added in their order. How many
 //              there are follows from the sizes, so bits do not depend on the number of threads.
 //
-// What a query does not see has a weight of 0, which times an infinity or a NaN is a NaN. So blocks
-// of keys and values are scanned before they are multiplied by weights; one that is not finite is
-// multiplied row by row, without the pairs that are not seen.
+// What a query does not see has a weight of 0, which times an infinity or a NaN is a NaN. So rows
+// are scanned before they are multiplied by weights, keys and values as well as queries and their
+// gradients; a block that is not finite is multiplied row by row, without the pairs not seen.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -196,6 +196,19 @@ struct FlashScores {
         if (!sees(b, i, j)) continue;
         for (std::int64_t k = 0; k < width; ++k) {
           to[i * width + k] += weights[i * kKeys + j] * rows[j * width + k];
+        }
+      }
+    }
+  }
+  /// to[keys, width] += weights[queries, kKeys]^T rows[queries, width], likewise.
+  void add_weighted_by_key(const FlashBlock& b, const OwnProduct& product, const T* weights,
+                           const T* rows, std::int64_t width, T* to) const {
+    if (!hides() || all_finite(rows, b.queries * width)) return product(weights, rows, to, to);
+    for (std::int64_t i = 0; i < b.queries; ++i) {
+      for (std::int64_t j = 0; j < b.keys; ++j) {
+        if (!sees(b, i, j)) continue;
+        for (std::int64_t k = 0; k < width; ++k) {
+          to[j * width + k] += weights[i * kKeys + j] * rows[i * width + k];
         }
       }
     }
@@ -447,8 +460,9 @@ struct FlashBackward : FlashScores<T> {
           this->of(this->scores, b)(this->queries_of(b), packed_keys, nullptr, scores);
           this->of(weights, b)(g, packed_values, nullptr, changes);
           differentiate(b, scores, changes);
-          this->of(values, b)(scores, g, value_to, value_to);
-          this->of(keys, b)(changes, this->queries_of(b), key_to, key_to);
+          this->add_weighted_by_key(b, this->of(values, b), scores, g, sizes.value_width, value_to);
+          this->add_weighted_by_key(b, this->of(keys, b), changes, this->queries_of(b), sizes.width,
+                                    key_to);
           T* const query_to = this->row(to, b, sizes.width);
           this->add_weighted(b, this->of(queries, b), changes, this->keys_of(b), sizes.width,
                              query_to);

@@ -113,6 +113,47 @@ TEST_CASE("attention looks at no key or value that a mask hides from all queries
   CHECK(looked_at(declare, inputs, hidden, 2) == "");
 }
 
+TEST_CASE("attention looks at no query that a mask hides from all keys") {
+  const at::Tensor mask = booleans({1, 1, 0, 0, 0, 0, 1, 0, 1}, {3, 3});
+  const at::Tensor hidden = booleans({0, 1, 0}, {1, 1, 3, 1}).expand({2, 2, 3, 4}).contiguous();
+  for (const double dropout_p : {0.0, 0.5}) {  // in blocks, and composed
+    const auto declare = [&](Graph& g, const Values& in) {
+      const Value y = scaled_dot_product_attention(in[0], in[1], in[2],
+                                                   {.attn_mask = in[3], .dropout_p = dropout_p});
+      g.minimize(sum(square(y)) + g.parameter("unused", {f32, {}}, zeros()), Sgd{});
+    };
+    const at::Tensor x = numbers({2, 2, 3, 4});
+    CHECK(looked_at(declare, {x, x, x, mask}, hidden, 0) == "");
+  }
+}
+
+TEST_CASE("on a CPU, a key's gradient holds nothing of a query that does not see it") {
+  const auto run = [](double number) {
+    Graph g("pairs");
+    Values in;
+    for (const char* name : {"q", "k", "v"}) in.push_back(g.input(name, f32, {1, 3, 4}));
+    const Value mask = g.input("mask", bool_, {3, 3});
+    const Value y = scaled_dot_product_attention(in[0], in[1], in[2], {.attn_mask = mask});
+    g.output("dk", g.gradient(in[1]));
+    g.output("dv", g.gradient(in[2]));
+    g.minimize(sum(square(y)) + g.parameter("unused", {f32, {}}, zeros()), Sgd{});
+    Executable step = compile(g, cpu_replay(), tests::plain_options());
+    const at::Tensor x = numbers({1, 3, 4});
+    at::Tensor q = x.clone();
+    q.select(1, 2).fill_(number);  // sees the last key alone
+    step.run(
+        {{"q", q}, {"k", x}, {"v", x}, {"mask", booleans({1, 1, 0, 1, 1, 0, 0, 0, 1}, {3, 3})}});
+    return std::pair(step.read("dk").slice(1, 0, 2).clone(),
+                     step.read("dv").slice(1, 0, 2).clone());
+  };
+  const auto [dk, dv] = run(0);
+  for (const double number : {kNan, kInfinity}) {
+    const auto [dk_beside, dv_beside] = run(number);
+    CHECK(at::allclose(dk_beside, dk, 1e-5, 1e-6));
+    CHECK(at::allclose(dv_beside, dv, 1e-5, 1e-6));
+  }
+}
+
 TEST_CASE("attention of groups of heads, and of a mask without a batch") {
   const at::Tensor mask = booleans({1, 0, 1, 1, 0, 1}, {2, 3});
   const at::Tensor hidden = booleans({0, 1, 0}, {1, 1, 3, 1}).expand({2, 2, 3, 4}).contiguous();

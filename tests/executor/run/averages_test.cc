@@ -292,6 +292,9 @@ TEST_CASE("a rate and a decay are two words for one pace, and exactly one is giv
   CHECK(followed({.rate = 0}) ==
         "net.cc:3: follow(\"target\", \"critic\", {.rate = 0}) cannot be kept\n"
         "  requires   a rate above 0 and up to 1, but 0");
+  CHECK(mistakes_of([](Graph& g) { g.follow("critic", "critic", {.rate = 1}, at_line(3)); }) ==
+        "net.cc:3: follow(\"critic\", \"critic\", {.rate = 1}) cannot be kept\n"
+        "  requires   another path than that of \"critic/linear/weight\", to follow");
   CHECK(
       mistakes_of([](Graph& g) { g.average("critic", {.rate = 0.2, .decay = 0.9}, at_line(3)); }) ==
       "net.cc:3: average(\"critic\", {.rate = 0.2, .decay = 0.9}) cannot be kept\n"
