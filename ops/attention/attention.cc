@@ -127,8 +127,8 @@ Value lower_triangle(Emitter* graph, std::int64_t queries, std::int64_t keys, Li
   return make_range(graph, {queries, 1}, line) >= make_range(graph, {keys}, line);
 }
 
-/// What hides keys from queries, and the queries that it hides from all: their scores stay as they
-/// are, so that nothing of them is NaN, in either direction, and their results become zeros.
+/// A mask as the scores take it, and the queries that it hides from all keys: their scores stay as
+/// they are, so that nothing of them is NaN, in either direction, and their results become zeros.
 struct Hiding {
   Value mask;   ///< joined with `is_causal`, broadcasts to the scores; absent: nothing is hidden
   Value empty;  ///< bool [..., L, 1]; absent: every query sees a key
