@@ -18,6 +18,9 @@ BackwardPass::BackwardPass(const EagerGraph& graph, NodeValues& values,
     : graph_(graph), values_(values), averages_(std::move(averages)) {
   if (!graph.trains()) return;
   wanted_.resize(graph.size());
+  for (const ir::MinimizedLoss& o : graph.graph().objectives()) {
+    updates_before_.push_back(graph.updates_before(o.loss.node));
+  }
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph.node(i);
     if (node.op->as<GradientOf>() != nullptr) wanted_[node.inputs[0].node] = true;
@@ -59,15 +62,23 @@ void BackwardPass::for_asked(std::size_t objective, const F& f) const {
   }
 }
 
-void BackwardPass::run() {
+void BackwardPass::run(std::size_t updates) {
+  std::vector<std::size_t> now;
+  bool more = false;
+  for (std::size_t o = 0; o < updates_before_.size(); ++o) {
+    if (updates_before_[o] == updates) now.push_back(o);
+    more = more || updates_before_[o] > updates;
+  }
   {
     at::AutoGradMode gradients(true);
-    for (std::size_t o = 0; o < graph_.graph().objectives().size(); ++o) run(o);
+    for (const std::size_t o : now) differentiate(o, more || o != now.back());
   }
-  if (averages_) average();
+  if (!averages_) return;
+  averaged_.clear();
+  for (const std::size_t o : now) average(o);
 }
 
-void BackwardPass::run(std::size_t objective) {
+void BackwardPass::differentiate(std::size_t objective, bool retain) {
   const std::size_t objectives = graph_.graph().objectives().size();
   const at::Tensor& loss = values_[graph_.graph().objectives()[objective].loss];
   Tensors inputs;
@@ -86,7 +97,7 @@ void BackwardPass::run(std::size_t objective) {
   } else if (objectives == 1) {
     loss.backward();
   } else {
-    loss.backward({}, objective + 1 < objectives, false, inputs);
+    loss.backward({}, retain, false, inputs);
   }
   for (ParameterLeaf& leaf : leaves_) {
     if (leaf.objective == objective) leaf.gradient = leaf.tensor.grad();
@@ -102,27 +113,25 @@ void BackwardPass::drop_gradient(const at::Tensor& value) {
   if (value.defined()) value.mutable_grad() = at::Tensor();
 }
 
-/// Gradients and losses, in the order in which all ranks have them.
-void BackwardPass::average() {
+/// Gradients and losses, in the order in which all ranks have them. A loss that objectives share is
+/// averaged once.
+void BackwardPass::average(std::size_t objective) {
   const auto mean = [&](const at::Tensor& own) {
     return reference(*averages_, {own}, graph_.ops())[0];
   };
-  std::set<ValueId> losses;
-  for (std::size_t o = 0; o < graph_.graph().objectives().size(); ++o) {
-    for (ParameterLeaf& leaf : leaves_) {
-      if (!leaf.is_reached || leaf.objective != o) continue;
-      const at::Tensor& own = leaf.gradient;
-      leaf.gradient = mean(own.defined() ? own : at::zeros_like(leaf.tensor.detach()));
-    }
-    const ValueId loss = graph_.graph().objectives()[o].loss;
-    if (losses.insert(loss).second) values_[loss] = mean(values_[loss].detach());
-    for_asked(o, [&](std::int32_t node, ValueId id) {
-      for (const ParameterLeaf& leaf : leaves_) {
-        if (leaf.objective != o || !leaf.gradient.defined()) continue;
-        if (leaf.tensor.is_same(values_[id])) asked_[node] = leaf.gradient.clone();
-      }
-    });
+  for (ParameterLeaf& leaf : leaves_) {
+    if (!leaf.is_reached || leaf.objective != objective) continue;
+    const at::Tensor& own = leaf.gradient;
+    leaf.gradient = mean(own.defined() ? own : at::zeros_like(leaf.tensor.detach()));
   }
+  const ValueId loss = graph_.graph().objectives()[objective].loss;
+  if (averaged_.insert(loss).second) values_[loss] = mean(values_[loss].detach());
+  for_asked(objective, [&](std::int32_t node, ValueId id) {
+    for (const ParameterLeaf& leaf : leaves_) {
+      if (leaf.objective != objective || !leaf.gradient.defined()) continue;
+      if (leaf.tensor.is_same(values_[id])) asked_[node] = leaf.gradient.clone();
+    }
+  });
 }
 
 std::optional<std::string> BackwardPass::find_fault() const {

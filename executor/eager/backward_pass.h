@@ -38,8 +38,9 @@ class BackwardPass {
   /// Lets a value whose gradient is to be read gather it also where no parameter comes before it,
   /// as before an input.
   void watch(std::int32_t node);
-  /// From each objective's loss to what it trains; then means over ranks.
-  void run();
+  /// From the loss of each objective that waits for so many objectives' updates to what it trains;
+  /// then means over ranks.
+  void run(std::size_t updates);
   /// The gradient that a node `GradientOf` is to show, as a tensor of its own; zeros if the loss
   /// did not reach it.
   const at::Tensor& gradient_at(std::int32_t node) const { return asked_.at(node); }
@@ -52,8 +53,8 @@ class BackwardPass {
   const std::vector<ParameterLeaf>& leaves() const { return leaves_; }
 
  private:
-  void run(std::size_t objective);
-  void average();
+  void differentiate(std::size_t objective, bool retain);
+  void average(std::size_t objective);
   static void drop_gradient(const at::Tensor& value);
   /// f(node, the value whose gradient it shows) for each that asks the objective.
   template <class F>
@@ -63,9 +64,11 @@ class BackwardPass {
   const EagerGraph& graph_;
   NodeValues& values_;
   OpPtr averages_;
+  std::vector<std::size_t> updates_before_;  ///< [objective]: before its loss is there
   std::vector<ParameterLeaf> leaves_;
   std::vector<bool> wanted_;  ///< [node]: its gradient is read; empty where no gradient flows
   std::map<std::int32_t, at::Tensor> asked_;  ///< by the node that shows it
+  std::set<ValueId> averaged_;                ///< losses of one run
 };
 
 }  // namespace metronome::executor::eager

@@ -1,5 +1,7 @@
 #include "executor/eager/eager_graph.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace metronome::executor::eager {
@@ -18,6 +20,18 @@ EagerGraph::EagerGraph(Mode mode, ir::Graph graph, EagerMemory& tensors, const O
     for (const ValueId id : node.inputs) phase = std::max(phase, phases_[id.node]);
     if (node.op->as<AfterUpdate>() != nullptr) phase = ComputePhase::update;
     phases_.push_back(phase);
+  }
+  if (trains()) {
+    updates_before_ = ir::updates_before(graph_);
+  } else {
+    updates_before_.resize(phases_.size());
+  }
+  order_.resize(phases_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::stable_sort(order_, {}, [&](std::int32_t i) { return updates_before_[i]; });
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    if (phases_[i] != ComputePhase::forward) continue;
+    early_updates_ = std::max(early_updates_, updates_before_[i]);
   }
 }
 

@@ -15,7 +15,8 @@
 
 namespace metronome::executor::eager {
 
-/// When a node can be computed: nodes made of gradients, and of the update, come later.
+/// When a node can be computed: nodes made of gradients, and of the update, come later. Those of
+/// the forward phase that read updated parameters come behind the updates of some objectives.
 enum class ComputePhase : std::uint8_t { forward, gradients, update };
 using Phases = std::initializer_list<ComputePhase>;
 
@@ -39,6 +40,12 @@ class EagerGraph {
   bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }
 
   ComputePhase phase(std::int32_t node) const { return phases_[node]; }
+  /// How many objectives have made their update before the node is computed.
+  std::size_t updates_before(std::int32_t node) const { return updates_before_[node]; }
+  /// The greatest of these: 0 where no node reads an updated parameter.
+  std::size_t early_updates() const { return early_updates_; }
+  /// All nodes: by the updates before them, then as they are declared.
+  const std::vector<std::int32_t>& order() const { return order_; }
   bool is_in(Phases phases, ValueId id) const {
     return std::ranges::find(phases, phases_[id.node]) != phases.end();
   }
@@ -55,9 +62,12 @@ class EagerGraph {
   ir::Graph graph_;
   EagerMemory& tensors_;
   OwnOps ops_;
-  std::vector<std::size_t> storages_;  ///< [StorageId of the graph]: among those of `Memory`
-  std::vector<std::size_t> inputs_;    ///< among those of `Memory`
-  std::vector<ComputePhase> phases_;   ///< [node]
+  std::vector<std::size_t> storages_;        ///< [StorageId of the graph]: among those of `Memory`
+  std::vector<std::size_t> inputs_;          ///< among those of `Memory`
+  std::vector<ComputePhase> phases_;         ///< [node]
+  std::vector<std::size_t> updates_before_;  ///< [node]
+  std::size_t early_updates_ = 0;
+  std::vector<std::int32_t> order_;
 };
 
 }  // namespace metronome::executor::eager

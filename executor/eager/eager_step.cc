@@ -41,11 +41,11 @@ void EagerStep::run() {
   bool changed = false;
   try {
     run(changed);
-  } catch (const RunError&) {
-    throw;  // an index out of range, met before anything is changed
   } catch (const InternalError&) {
     throw;
   } catch (const std::exception& failure) {
+    // An index out of range, met before anything is changed.
+    if (!changed && dynamic_cast<const RunError*>(&failure) != nullptr) throw;
     backward_.drop_gradients();
     const std::int32_t node = std::exchange(running_, -1);
     const std::string part = node >= 0 ? describe(graph_.node(node))
@@ -59,21 +59,34 @@ void EagerStep::run(bool& changed) {
   const bool training = graph_.trains();
   graph_.send_inputs();
   calls_.begin_step();
-  {
-    at::AutoGradMode gradients(training);
-    forward();
+  values_.begin_step();
+  const std::size_t early = graph_.early_updates();
+  for (std::size_t o = 0; o <= early; ++o) {
+    {
+      at::AutoGradMode gradients(training);
+      forward(o);
+    }
+    at::NoGradGuard no_gradients;
+    if (!training) break;
+    backward_.run(o);
+    if (calls_.looks()) calls_.note(backward_.find_fault());
+    if (o == early) break;
+    if (o == 0) {
+      values_.keep_readables({ComputePhase::forward}, true);
+      values_.keep_old_values(true);
+    }
+    tell_numbers(o);
+    changed = true;
+    optimizers_[o].run();
   }
   at::NoGradGuard no_gradients;
-  if (training) {
-    backward_.run();
-    if (calls_.looks()) calls_.note(backward_.find_fault());
-  }
+  for (std::size_t o = early; o < optimizers_.size(); ++o) tell_numbers(o);
   follow(ComputePhase::gradients);
   values_.keep_readables({ComputePhase::forward, ComputePhase::gradients});
   values_.keep_old_values();
   changed = true;
   assign({ComputePhase::forward, ComputePhase::gradients});
-  for (OptimizerStep& optimizer : optimizers_) optimizer.run();
+  for (std::size_t o = early; o < optimizers_.size(); ++o) optimizers_[o].run();
   if (training) ++graph_.counter(graph_.graph().counters().update);
   follow(ComputePhase::update);
   values_.keep_readables({ComputePhase::update});
@@ -87,12 +100,14 @@ bool EagerStep::skips(const Node& node) {
   return node.guard.present() && !values_[node.guard].item<bool>();
 }
 
-void EagerStep::forward() {
+void EagerStep::forward(std::size_t updates) {
   for (const Image& image : images_) {
+    if (updates > 0) break;
     values_.of(image.node) = {image.fed.contiguous(at::MemoryFormat::ChannelsLast)};
   }
   Tensors inputs;
-  for (std::int32_t i = 0; i < graph_.size(); ++i) {
+  for (const std::int32_t i : graph_.order()) {
+    if (graph_.updates_before(i) != updates) continue;
     const Node& node = graph_.node(i);
     running_ = i;
     if (graph_.phase(i) != ComputePhase::forward) {
@@ -110,16 +125,23 @@ void EagerStep::forward() {
   running_ = -1;
 }
 
+void EagerStep::tell_numbers(std::size_t objective) {
+  for (std::int32_t i = 0; i < graph_.size(); ++i) {
+    const auto* asked = graph_.node(i).op->as<OfUpdate>();
+    if (asked == nullptr || *objective_of(*graph_.node(i).op) != objective) continue;
+    values_.of(i) = {optimizers_[objective].number(asked->number)};
+  }
+}
+
 void EagerStep::follow(ComputePhase phase) {
   Tensors inputs;
   for (std::int32_t i = 0; i < graph_.size(); ++i) {
     if (graph_.phase(i) != phase) continue;
-    running_ = i;
     const Node& node = graph_.node(i);
+    if (node.op->as<OfUpdate>() != nullptr) continue;  // told
+    running_ = i;
     if (node.op->as<GradientOf>() != nullptr) {
       values_.of(i) = {backward_.gradient_at(i)};
-    } else if (const auto* asked = node.op->as<OfUpdate>()) {
-      values_.of(i) = {optimizers_[*objective_of(*node.op)].number(asked->number)};
     } else if (const auto* after = node.op->as<AfterUpdate>()) {
       values_.of(i) = {graph_.storage(after->storage).detach()};
     } else {
@@ -135,7 +157,7 @@ void EagerStep::assign(Phases phases) {
   std::vector<std::pair<StorageId, at::Tensor>> next;  // one may be another's old value
   for (const Assignment& a : graph_.graph().assignments()) {
     if (graph_.is_in(phases, a.value))
-      next.emplace_back(a.storage, values_[a.value].detach().clone());
+      next.emplace_back(a.storage, values_.operand(a.value).detach().clone());
   }
   for (const auto& [id, tensor] : next) graph_.storage(id).copy_(tensor);
 }

@@ -2,7 +2,9 @@
 // three phases, since some nodes need gradients, and some what the update leaves:
 //
 //   forward     nodes in declared order; those under a false guard make undefined tensors
-//   backward    libtorch's, from the loss; then means over ranks (BackwardPass)
+//   backward    libtorch's, from each loss; then means over ranks (BackwardPass)
+//               nodes that read what objective k updates wait for its optimizer, which then runs
+//               here: forward 0, backward 0, optimizer 0, forward 1, ...
 //   gradients   nodes made of gradients and of numbers of the update
 //               - - - from here on storages change, so a step that fails is broken - - -
 //   assign      the assigned values of the phases before
@@ -48,7 +50,10 @@ class EagerStep {
  private:
   /// `changed`: it has begun to change storages.
   void run(bool& changed);
-  void forward();
+  /// Computes what waits for so many objectives' updates, and for no later one.
+  void forward(std::size_t updates);
+  /// Numbers of an objective's update, before it.
+  void tell_numbers(std::size_t objective);
   /// Computes what has to wait for this phase.
   void follow(ComputePhase phase);
   void assign(Phases phases);

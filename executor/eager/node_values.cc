@@ -1,5 +1,7 @@
 #include "executor/eager/node_values.h"
 
+#include <algorithm>
+
 #include "graph/ir/structural.h"
 #include "ops/reference/table.h"
 
@@ -12,6 +14,7 @@ const void* storage_of(const at::Tensor& tensor) { return tensor.storage().unsaf
 
 NodeValues::NodeValues(const EagerGraph& graph)
     : graph_(graph), values_(graph.size()), readables_(graph.graph().readables().size()) {
+  find_read_behind_update();
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph.node(i);
     if (const Input* input = node.op->as<Input>()) {
@@ -19,6 +22,11 @@ NodeValues::NodeValues(const EagerGraph& graph)
     } else if (const Read* read = node.op->as<Read>()) {
       // A tensor of its own for autograd, because another plan reads the same storage.
       values_[i] = {graph.storage(read->storage).detach()};
+      if (std::ranges::find(read_behind_update_, i) != read_behind_update_.end()) {
+        values_[i][0] = values_[i][0].clone();
+      }
+    } else if (const auto* updated = node.op->as<ReadUpdated>()) {
+      values_[i] = {graph.storage(updated->storage).detach()};
     } else if (node.inputs.empty() && !stands_for_training(*node.op)) {
       values_[i] = reference(*node.op, {}, graph.ops());
       for (at::Tensor& constant : values_[i]) constant = constant.to(graph.tensors().device());
@@ -35,11 +43,41 @@ bool NodeValues::outlives_step(const at::Tensor& tensor) const {
   return lasting_.contains(storage_of(tensor));
 }
 
+/// The parameters on whose old values something depends that is computed behind their update,
+/// perhaps through what autograd keeps.
+void NodeValues::find_read_behind_update() {
+  if (graph_.early_updates() == 0) return;
+  for (std::int32_t read = 0; read < graph_.size(); ++read) {
+    const Read* op = graph_.node(read).op->as<Read>();
+    if (op == nullptr) continue;
+    const Storage& s = graph_.graph().storage(op->storage);
+    if (s.kind != StorageKind::parameter || !s.trainable) continue;
+    std::vector<bool> depends(graph_.size());
+    depends[read] = true;
+    for (std::int32_t i = read + 1; i < graph_.size(); ++i) {
+      for (const ValueId id : graph_.node(i).inputs) depends[i] = depends[i] || depends[id.node];
+      const bool behind = graph_.phase(i) == ComputePhase::forward &&
+                          graph_.updates_before(i) > static_cast<std::size_t>(s.objective);
+      if (!depends[i] || !behind) continue;
+      read_behind_update_.push_back(read);
+      break;
+    }
+  }
+}
+
+void NodeValues::begin_step() {
+  old_.clear();
+  for (const std::int32_t read : read_behind_update_) {
+    const at::Tensor storage = graph_.storage(graph_.node(read).op->as<Read>()->storage);
+    values_[read][0].detach().copy_(storage.detach());
+  }
+}
+
 void NodeValues::find_last_uses() {
   const std::int32_t count = graph_.size();
   const ir::Graph& declared = graph_.graph();
   std::vector<std::int32_t> last(count, -1);
-  for (std::int32_t i = 0; i < count; ++i) {
+  for (const std::int32_t i : graph_.order()) {
     if (!graph_.is_constant(i)) last[i] = i;
     for (const ValueId id : graph_.node(i).inputs) {
       if (!graph_.is_constant(id.node)) last[id.node] = i;
@@ -73,16 +111,25 @@ void NodeValues::release_held() {
   for (const std::int32_t node : held_) values_[node].clear();
 }
 
-void NodeValues::keep_old_values() {
-  old_.clear();
+bool NodeValues::is_before_updates(ValueId id) const {
+  return graph_.phase(id.node) == ComputePhase::forward && graph_.updates_before(id.node) == 0;
+}
+
+void NodeValues::keep_old_values(bool early) {
+  const auto keep = [&](ValueId id) {
+    const bool is_there =
+        early ? is_before_updates(id) : graph_.phase(id.node) != ComputePhase::update;
+    if (!is_there || old_.contains(id)) return;
+    const at::Tensor of = (*this)[id].detach();
+    if (outlives_step(of)) old_[id] = of.clone();
+  };
   for (std::int32_t i = 0; i < graph_.size(); ++i) {
-    if (graph_.phase(i) != ComputePhase::update) continue;
-    for (const ValueId id : graph_.node(i).inputs) {
-      if (graph_.phase(id.node) == ComputePhase::update) continue;
-      const at::Tensor of = (*this)[id].detach();
-      if (outlives_step(of)) old_[id] = of.clone();
-    }
+    const ComputePhase phase = graph_.phase(i);
+    if (phase != ComputePhase::update && !(early && phase == ComputePhase::gradients)) continue;
+    for (const ValueId id : graph_.node(i).inputs) keep(id);
   }
+  if (!early) return;
+  for (const Assignment& a : graph_.graph().assignments()) keep(a.value);
 }
 
 const at::Tensor& NodeValues::operand(ValueId id) {
@@ -90,10 +137,12 @@ const at::Tensor& NodeValues::operand(ValueId id) {
   return old == old_.end() ? (*this)[id] : old->second;
 }
 
-void NodeValues::keep_readables(Phases phases) {
+void NodeValues::keep_readables(Phases phases, bool early) {
+  const bool is_second = !early && graph_.early_updates() > 0;
   for (std::size_t r = 0; r < readables_.size(); ++r) {
     const ValueId id = graph_.graph().readables()[r].value;
     if (!id.present() || !graph_.is_in(phases, id)) continue;
+    if ((early && !is_before_updates(id)) || (is_second && is_before_updates(id))) continue;
     const at::Tensor kept = (*this)[id].detach();
     // Copies what a step changes also if an op gave a view of it.
     readables_[r] = outlives_step(kept) ? kept.clone() : kept;

@@ -31,21 +31,28 @@ class NodeValues {
   /// At the end of a step.
   void release_held();
 
-  /// Keeps the old values of storages for the nodes that read them after the update.
-  void keep_old_values();
-  void keep_readables(Phases phases);
+  /// At the beginning of a step: parameters that are used behind their own update are copied.
+  void begin_step();
+  /// Keeps the old values of storages for what reads them after the update. `early`: before updates
+  /// that come inside the forward phase.
+  void keep_old_values(bool early = false);
+  void keep_readables(Phases phases, bool early = false);
   const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
 
  private:
   void find_last_uses();
+  void find_read_behind_update();
   /// Its bytes are a storage's, which a step changes, an input's or a constant's.
   bool outlives_step(const at::Tensor& tensor) const;
+  /// True for what the forward phase computes before any update.
+  bool is_before_updates(ValueId id) const;
 
   const EagerGraph& graph_;
   std::vector<Tensors> values_;                      ///< [node][output]
   std::unordered_set<const void*> lasting_;          ///< libtorch's storages that outlive a step
   std::vector<std::vector<std::int32_t>> releases_;  ///< [node]: nodes whose last use it is
   std::vector<std::int32_t> held_;                   ///< nodes kept to the end of the step
+  std::vector<std::int32_t> read_behind_update_;     ///< reads of parameters
   std::map<ValueId, at::Tensor> old_;                ///< of storages, while they change
   Tensors readables_;
 };

@@ -66,7 +66,7 @@ void OptimizerStep::run() {
       continue;
     }
     const at::Tensor gradient = std::exchange(leaf.gradient, at::Tensor());
-    parameters.push_back(leaf.tensor.detach());
+    parameters.push_back(graph_.storage(leaf.parameter).detach());
     // In this step all its uses may have been skipped.
     gradients.push_back(gradient.defined() ? gradient : at::zeros_like(leaf.tensor.detach()));
     for (std::size_t k = 0; k < moments_.size(); ++k) moments[k].push_back(moments_[k][i]);

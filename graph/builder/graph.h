@@ -123,7 +123,7 @@ class Graph {
   Value parameter(std::string name, Type type, Init init, Line line = Line::here());
   /// The parameter at a path that was made before, by hand or by a layer, so that another layer may
   /// read it too: `linear(h, g.parameter("embedding/weight"))`. Its gradient is the sum of all
-  /// uses.
+  /// uses. Behind the `minimize` that trains it, it is the updated value.
   Value parameter(std::string_view path, Line line = Line::here());
   /// A storage fed back across steps: its value is what the previous step fed. Give it to `feed`.
   Value state(std::string name, Type type, Init init = {}, Line line = Line::here());
@@ -149,10 +149,11 @@ class Graph {
   Value constant(const std::vector<double>& numbers, Type type, Line line = Line::here());
 
   /// A scalar that training minimises, and how. A graph may have several, with parameters and an
-  /// optimizer each: `g.minimize(loss, Adam{}, {.name = "critic", .parameters = {"critic"}})`. A
-  /// step takes all gradients at the parameters as they were before it, then makes all updates.
-  /// So what reads a parameter, for any of the losses, is declared before the `minimize` that
-  /// trains it.
+  /// optimizer each: `g.minimize(loss, Adam{}, {.name = "critic", .parameters = {"critic"}})`.
+  /// A parameter that is read behind the `minimize` that trains it is the updated one, and no
+  /// gradient flows through the update; a value made before stays old. So losses that are all
+  /// declared before the first call read what was there before the step. In an evaluation both are
+  /// the stored value.
   Objective minimize(Value loss, Optimizer optimizer, ObjectiveOptions options,
                      Line line = Line::here());
   Objective minimize(Value loss, Optimizer optimizer, Line line = Line::here());

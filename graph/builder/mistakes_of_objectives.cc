@@ -25,40 +25,6 @@ std::vector<bool> reach(const ir::Graph& graph, ValueId from) {
   return reached;
 }
 
-/// [node] True for what the value is computed of.
-std::vector<bool> depend(const ir::Graph& graph, ValueId from) {
-  std::vector<bool> needed(graph.nodes().size());
-  needed[from.node] = true;
-  for (std::int32_t i = from.node; i >= 0; --i) {
-    if (!needed[i]) continue;
-    for (const ValueId input : graph.nodes()[i].inputs) needed[input.node] = true;
-  }
-  return needed;
-}
-
-/// The first read of a parameter, for the loss, that was declared behind the call that trains it.
-std::optional<std::string> read_too_late(const ir::Graph& graph, const ir::MinimizedLoss& loss,
-                                         std::span<const MinimizeCall> calls) {
-  const std::vector<bool> needed = depend(graph, loss.loss);
-  for (std::int32_t i = 0; i <= loss.loss.node; ++i) {
-    if (!needed[i]) continue;
-    for (const ValueId input : graph.nodes()[i].inputs) {
-      const Read* read = graph.node(input).op->as<Read>();
-      if (read == nullptr) continue;
-      const Storage& s = graph.storage(read->storage);
-      if (!s.trainable || s.objective < 0 || i < calls[s.objective].nodes_before) continue;
-      return fmt::format(
-          "{}: minimize cannot take the loss\n"
-          "  requires   a loss that is declared before \"{}\", which it reads at {}, is trained at "
-          "{}\n"
-          "  way out    declare all losses first, then minimize each",
-          to_string(loss.line), s.path, to_string(graph.nodes()[i].line),
-          to_string(graph.objectives()[s.objective].line));
-    }
-  }
-  return std::nullopt;
-}
-
 /// The parameters that an objective is to train, but that its loss does not reach.
 std::optional<std::string> missed(const ir::Graph& graph, std::size_t objective,
                                   const MinimizeCall& call) {
@@ -136,16 +102,12 @@ std::string list_paths(const ir::Graph& graph, std::span<const StorageId> parame
 std::vector<std::string> mistakes_of_objectives(const ir::Graph& graph,
                                                 std::span<const MinimizeCall> calls) {
   std::vector<std::string> mistakes;
-  const auto add = [&](std::optional<std::string> mistake) {
-    if (mistake) mistakes.push_back(*std::move(mistake));
-  };
   for (std::size_t o = 0; o < calls.size(); ++o) {
     const std::optional<std::string> twice = named_twice(graph, o, calls);
     if (twice) return {*twice};  // the other rules would blame who lost them
   }
   for (std::size_t o = 0; o < calls.size(); ++o) {
-    add(missed(graph, o, calls[o]));
-    if (calls.size() > 1) add(read_too_late(graph, graph.objectives()[o], calls));
+    if (auto mistake = missed(graph, o, calls[o])) mistakes.push_back(*std::move(mistake));
   }
   // A lone objective over all parameters leaves those of which its loss is not made to the report.
   const bool each_is_owned = calls.size() > 1 || (calls.size() == 1 && !calls[0].trains_all);

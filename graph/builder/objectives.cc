@@ -5,9 +5,10 @@
 //   gradient          a stand-in node, which `differentiate` gives its operand, and a readable
 //   learning_rate...  a stand-in node, which `update` replaces, and a readable
 //
-// All objectives of a step read parameters as they were before it. A loss is therefore refused if a
-// part of it that reads a parameter was declared behind the `minimize` that trains it: its author
-// may expect the updated one. mistakes_of_objectives.cc has what only a whole declaration shows.
+// A parameter that is read behind the `minimize` that trains it is the updated one (ReadUpdated); a
+// value made before stays old. A loss is declared before its `minimize`, so it reads what earlier
+// objectives update, and never its own. mistakes_of_objectives.cc has what only a whole declaration
+// shows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,13 +80,20 @@ Value of_update(Emitter& emitter, OfUpdate op, const std::string& name, const Li
   return value;
 }
 
-Value gradient_of(Emitter& emitter, const Value& value, GradientOf op, const std::string& by,
+Value gradient_of(Emitter& emitter, const Value& value, const GradientOf& op, const std::string& by,
                   Line line) {
   if (value.poisoned()) return value;
   const auto refuse = [&](const Requirement& requirement) {
     return mistake(&emitter, line, "gradient cannot be kept", {{value}}, requirement);
   };
   if (!value.present() || value.emitter(line) != &emitter) return refuse({"a value of this graph"});
+  if (const auto* updated = value.node().op->as<ReadUpdated>()) {
+    // The objective that trains a parameter has its gradient at the old value, wherever it is read.
+    const std::int32_t objective = std::max(op.objective, 0);
+    if (emitter.graph.storage(updated->storage).objective == objective) {
+      return gradient_of(emitter, emitter.read(updated->storage), op, by, line);
+    }
+  }
   if (!is_floating(value.element())) {
     return refuse({fmt::format("a floating value of this graph, but {}", to_string(value.type()))});
   }

@@ -87,7 +87,7 @@ Value Graph::parameter(std::string_view path, Line line) {
   Emitter& emitter = this->emitter(line);
   const auto found = emitter.graph.find_storage(std::string(path));
   if (found && emitter.graph.storage(*found).kind == StorageKind::parameter) {
-    return emitter.read(*found);
+    return emitter.read_parameter(*found);
   }
   return finds_nothing(emitter, path, fmt::format("parameter(\"{}\")", path),
                        "the whole path of one parameter, made before", line);

@@ -40,6 +40,7 @@ struct Emitter {
   ir::Graph& graph;
   OpenIdentity identity;
   std::map<StorageId, ValueId> current_buffer;  ///< what the last `assign` of the step left
+  std::map<StorageId, ValueId> read_updated;    ///< parameters as their objective leaves them
   std::vector<std::string> mistakes;
   /// The number of mistakes that gave no poisoned value: nothing follows from them.
   std::size_t apart = 0;
@@ -77,6 +78,9 @@ struct Emitter {
   Value value(ValueId id) { return Value(this, id); }
   /// The storage's old value.
   Value read(StorageId storage) { return value(graph.read(storage)); }
+  /// The parameter as an expression made now sees it: its value after the update where an objective
+  /// trains it already, else the old one.
+  Value read_parameter(StorageId parameter);
   /// A node without operands.
   Value source(OpPtr op, std::string path, Line given) {
     const bool training = stands_for_training(*op);

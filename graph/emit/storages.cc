@@ -62,7 +62,19 @@ std::optional<StorageId> declare(Emitter& emitter, StorageKind kind, const std::
 
 Value make_parameter(Emitter* emitter, std::string name, Type type, Init init, Line line) {
   const auto id = declare(*emitter, StorageKind::parameter, name, type, std::move(init), line);
-  return id ? emitter->read(*id) : Value(emitter, ValueId{});
+  return id ? emitter->read_parameter(*id) : Value(emitter, ValueId{});
+}
+
+Value Emitter::read_parameter(StorageId parameter) {
+  const Storage& s = graph.storage(parameter);
+  if (s.objective < 0) return read(parameter);
+  ValueId& made = read_updated[parameter];
+  if (!made.present()) {
+    made = graph.append({.op = make_op(ReadUpdated{parameter, s.type}),
+                         .path = s.path + ".updated",
+                         .line = s.line});
+  }
+  return value(made);
 }
 
 Value make_state(Emitter* emitter, std::string name, Type type, Init init, Line line) {

@@ -235,4 +235,22 @@ std::vector<bool> made_by_training(const Graph& graph) {
   return made;
 }
 
+std::vector<std::size_t> updates_before(const Graph& graph) {
+  std::vector<std::size_t> updates(graph.nodes().size());
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    const auto wait_for = [&](std::int32_t other) {
+      updates[i] = std::max(updates[i], updates[other]);
+    };
+    for (const ValueId input : node.inputs) wait_for(input.node);
+    for (const std::int32_t other : node.waits_for) wait_for(other);
+    if (node.guard.present()) wait_for(node.guard.node);
+    const auto* read = node.op->as<ReadUpdated>();
+    if (read == nullptr) continue;
+    const Storage& s = graph.storage(read->storage);
+    if (s.trainable) updates[i] = static_cast<std::size_t>(s.objective) + 1;
+  }
+  return updates;
+}
+
 }  // namespace metronome::ir

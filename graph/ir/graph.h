@@ -128,4 +128,8 @@ class Graph {
 /// update, so after the forward pass.
 std::vector<bool> made_by_training(const Graph& graph);
 
+/// [node] How many objectives have made their update before it is computed: 0 for what reads no
+/// updated parameter, k + 1 for what reads one that objective k trains and none of a later one.
+std::vector<std::size_t> updates_before(const Graph& graph);
+
 }  // namespace metronome::ir

@@ -17,6 +17,9 @@ std::string call(const Graph& graph, const Node& node) {
   if (const Read* read = node.op->as<Read>()) {
     return fmt::format("read {}", graph.storage(read->storage).path);
   }
+  if (const auto* updated = node.op->as<ReadUpdated>()) {
+    return fmt::format("read updated {}", graph.storage(updated->storage).path);
+  }
   std::vector<std::string> inputs;
   for (const ValueId id : node.inputs) inputs.push_back(label(id));
   const std::string attributes = node.op->attributes();
@@ -36,7 +39,8 @@ std::string types_of(const Node& node) {
 }
 
 bool names_itself(const Node& node) {
-  return node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr;
+  return node.op->as<Input>() != nullptr || node.op->as<Read>() != nullptr ||
+         node.op->as<ReadUpdated>() != nullptr;
 }
 
 }  // namespace

@@ -118,6 +118,9 @@ std::string OfUpdate::attributes() const {
 }
 Types OfUpdate::infer(std::span<const Type>) const { return {Type{f64, {}}}; }
 
+std::string ReadUpdated::attributes() const { return fmt::format("storage={}", storage.index); }
+Types ReadUpdated::infer(std::span<const Type>) const { return {type}; }
+
 std::string AfterUpdate::attributes() const { return fmt::format("storage={}", storage.index); }
 Types AfterUpdate::infer(std::span<const Type>) const { return {type}; }
 

@@ -47,6 +47,19 @@ struct Read {
   Types infer(std::span<const Type> in) const;
 };
 
+/// A parameter's value after the update of the objective that trains it, in a declared graph: what
+/// reads a parameter behind that `minimize`. `update` replaces it; where nothing is trained it is
+/// the stored value. No gradient flows through it. No kernel.
+struct ReadUpdated {
+  static constexpr std::string_view name = "read_updated";
+  static constexpr bool differentiable = false;
+  StorageId storage;
+  Type type;
+  bool operator==(const ReadUpdated&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
 /// Every element the same number.
 struct Fill {
   static constexpr std::string_view name = "fill";

@@ -10,6 +10,7 @@
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/structural.h"
 #include "graph/passes/walk/copier.h"
 #include "graph/rules/mode.h"
 
@@ -65,6 +66,10 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
     if (by_training[i]) continue;
+    if (const auto* updated = node.op->as<ReadUpdated>()) {
+      copier.replace({i, 0}, copier.to.read(updated->storage));
+      continue;
+    }
     PassScope scope(copier.emitter, node.path, node.line, copier.guard_of(node),
                     copier.waits_of(node));
     const Values form = node.op->ask<EvaluateRule>(copier.inputs_of(node));

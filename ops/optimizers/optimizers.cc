@@ -186,16 +186,19 @@ Values clip_gradients(const Values& gradients, double max_norm) {
 Value update_ratio(Value parameter, Line line) {
   if (!parameter.usable(line)) return parameter;
   Emitter* emitter = parameter.emitter();
-  const Read* read = parameter.node().op->as<Read>();
-  if (read == nullptr || emitter->graph.storage(read->storage).kind != StorageKind::parameter) {
+  StorageId storage;
+  if (const auto* read = parameter.node().op->as<Read>()) storage = read->storage;
+  if (const auto* read = parameter.node().op->as<ReadUpdated>()) storage = read->storage;
+  if (storage.index < 0 || emitter->graph.storage(storage).kind != StorageKind::parameter) {
     return mistake(emitter, line, "update_ratio cannot be made", {{parameter}},
                    {"a parameter, as Graph::parameter gives it"});
   }
   const LineScope scope(emitter, line);
-  const Value after = emitter->source(make_op(AfterUpdate{read->storage, parameter.type()}),
-                                      parameter.node().path, line);
+  const Value before = emitter->read(storage);
+  const Value after =
+      emitter->source(make_op(AfterUpdate{storage, parameter.type()}), parameter.node().path, line);
   const Reduction norm{ReduceKind::norm};
-  return norm(after - parameter).cast(f64) / norm(parameter).cast(f64);
+  return norm(after - before).cast(f64) / norm(before).cast(f64);
 }
 
 std::string Adam::attributes() const { return adam_attributes(*this) + (lazy ? " lazy" : ""); }

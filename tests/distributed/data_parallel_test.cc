@@ -222,19 +222,25 @@ TEST_CASE("ranks train as one process does with the whole batch") {
   }
 }
 
-/// Two networks, each with an objective of its own; the second loss reads both.
+/// Two networks, each with an objective of its own; the second loss reads both: it is the first
+/// one, it is declared before both updates, or it reads the critic that the first one has updated.
 struct TwoObjectives {
+  enum class Second { first, before, updated };
   Graph g{"objectives"};
   Objective actor, critic;
 
-  explicit TwoObjectives(std::int64_t rows, bool one_loss) {
+  explicit TwoObjectives(std::int64_t rows, Second second) {
     const Value x = g.input("x", f64, {rows, 3});
     const Value act = metronome::tanh(x.scope("actor", linear(2)));
     const Value judged = concat({x, act}, 1).scope("critic", linear(1));
-    const Value low = mean(square(judged - 1.0)), high = -mean(metronome::tanh(judged));
+    const Value low = mean(square(judged - 1.0));
+    Value high = second == Second::first ? low : -mean(metronome::tanh(judged));
     critic = g.minimize(low, Adam{.lr = 1e-2}, {.name = "critic", .parameters = {"critic"}});
-    actor = g.minimize(one_loss ? low : high, Sgd{.lr = 0.1},
-                       {.name = "actor", .parameters = {"actor"}});
+    if (second == Second::updated) {
+      const Value again = linear(concat({x, act}, 1), g.parameter("critic/linear/weight"));
+      high = -mean(metronome::tanh(again));
+    }
+    actor = g.minimize(high, Sgd{.lr = 0.1}, {.name = "actor", .parameters = {"actor"}});
     g.output("slope", sum(actor.gradient(g.parameter("actor/linear/weight"))));
   }
 };
@@ -244,12 +250,12 @@ TEST_CASE("ranks train several objectives as one process does with the whole bat
   const auto rows = [](int step) {
     return (at::arange(8 * 3, at::kDouble) * 0.7 + step).sin().reshape({8, 3});
   };
-  const auto check = [&](const Target& target, bool one_loss) {
-    const TwoObjectives whole(kRanks * kExamples, one_loss);
+  const auto check = [&](const Target& target, TwoObjectives::Second second) {
+    const TwoObjectives whole(kRanks * kExamples, second);
     Executable one = compile(whole.g, target, {.threads = 1, .tune = Tune::off});
     for (int i = 0; i < kSteps; ++i) one.run({{"x", rows(i)}});
     CHECK(on_ranks(kRanks, [&](const Own& own) {
-            const TwoObjectives part(kExamples, one_loss);
+            const TwoObjectives part(kExamples, second);
             Executable step = compile(part.g, target, options(own));
             for (int i = 0; i < kSteps; ++i) {
               step.run({{"x", rows(i).narrow(0, kExamples * own->rank(), kExamples)}});
@@ -267,7 +273,8 @@ TEST_CASE("ranks train several objectives as one process does with the whole bat
           }) == nothing(kRanks));
   };
   for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
-    for (const bool one_loss : {false, true}) check(target, one_loss);
+    using enum TwoObjectives::Second;
+    for (const auto second : {first, before, updated}) check(target, second);
   }
 }
 

@@ -126,12 +126,17 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   if (splits) {
     const Value side = g.parameter("side", Type{f64, {}}, ones());
     texts.push_back("const Value side = g.parameter(\"side\", Type{f64, {}}, ones());");
-    other = g.minimize(square(mean(y) * side - 1.0), Adam{.lr = 0.01, .eps = 1e-2},
-                       {.name = "side", .parameters = {"side"}});
+    std::string moved = "side";
+    for (const DeclaredParameter& p : g.parameters()) {
+      if (p.trained && p.type.element == f64 && p.path != "side") moved = p.path;
+    }
+    const Value updated = g.parameter(moved);
+    texts.push_back(fmt::format("const Value updated = g.parameter(\"{}\");", moved));
+    other = g.minimize(square(mean(y) * side - mean(updated * updated)),
+                       Adam{.lr = 0.01, .eps = 1e-2}, {.name = "side", .parameters = {"side"}});
     texts.push_back(
-        "const Objective other = g.minimize(square(mean(y) * side - 1.0), Adam{.lr = 0.01, .eps = "
-        "1e-2}, {.name = "
-        "\"side\", .parameters = {\"side\"}});");
+        "const Objective other = g.minimize(square(mean(y) * side - mean(updated * updated)), "
+        "Adam{.lr = 0.01, .eps = 1e-2}, {.name = \"side\", .parameters = {\"side\"}});");
   }
   if (keeps && splits) {
     g.output("slope", norm(main.gradient(builder.x.value)));

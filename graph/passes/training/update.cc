@@ -1,9 +1,11 @@
 // `StepWriter` writes the graph in this order. `OptimizerCall` asks the optimizer, and checks what
 // its rule gives.
 //
-//   copy               all nodes but those of `ir::made_by_training`
+//   copy               all nodes but those of `ir::made_by_training`: before the update of each
+//                      objective what waits for no later one; a ReadUpdated becomes the value that
+//                      an earlier objective assigned
 //   advance            the counter of replays                     -> an assignment
-//   clip               all gradients                              -> read by the optimizer's rule
+//   clip               all gradients of the objective             -> read by the optimizer's rule
 //   number             rates and norms that are asked for         -> in place of each OfUpdate
 //   scalars            once for each factor of the learning rate  -> read by the optimizer's rule
 //   update_parameter   a parameter, with storages for its moments -> assignments of next values
@@ -11,7 +13,8 @@
 //   follow             the nodes left out, as all that they read is there: a GradientOf becomes the
 //                      gradient, an AfterUpdate the value that is assigned, others are copied
 //
-// Reads of storages, counters too, see the old values throughout, as in every step.
+// Reads of storages, counters too, see the old values throughout, as in every step. Without a
+// ReadUpdated all that is copied comes before all updates.
 #include "graph/passes/training/update.h"
 
 #include <fmt/format.h>
@@ -198,17 +201,21 @@ class OptimizerCall {
 class StepWriter {
  public:
   explicit StepWriter(const ir::Graph& graph)
-      : graph_(graph), by_training_(ir::made_by_training(graph)), copier_(graph) {}
+      : graph_(graph),
+        by_training_(ir::made_by_training(graph)),
+        updates_before_(ir::updates_before(graph)),
+        copier_(graph) {}
 
   ir::Graph run() {
-    for (std::int32_t i = 0; i < count(); ++i) {
-      if (!by_training_[i]) copier_.copy(i);
-    }
+    copy_after(0);
     const Line line = graph_.objectives().empty() ? Line{} : graph_.objectives()[0].line;
     {
       PassScope scope(copier_.emitter, std::string(kMomentsRoot), line);
       advance(graph_.counters().replay, line);
-      for (std::size_t o = 0; o < graph_.objectives().size(); ++o) update(o);
+      for (std::size_t o = 0; o < graph_.objectives().size(); ++o) {
+        update(o);
+        copy_after(o + 1);
+      }
       if (!graph_.objectives().empty()) advance(graph_.counters().update, line);
     }
     for (std::int32_t i = 0; i < count(); ++i) {
@@ -224,6 +231,18 @@ class StepWriter {
 
  private:
   std::int32_t count() const { return static_cast<std::int32_t>(graph_.nodes().size()); }
+
+  /// Copies what is computed after so many objectives' updates, and none of training.
+  void copy_after(std::size_t updates) {
+    for (std::int32_t i = 0; i < count(); ++i) {
+      if (by_training_[i] || updates_before_[i] != updates) continue;
+      if (const auto* updated = graph_.nodes()[i].op->as<ReadUpdated>()) {
+        copier_.replace({i, 0}, value_after_update(updated->storage));
+      } else {
+        copier_.copy(i);
+      }
+    }
+  }
 
   void advance(StorageId counter, const Line& line) {
     const Value next = apply(Increment{}, {copier_.emitter.read(counter)}, line);
@@ -270,7 +289,8 @@ class StepWriter {
   }
 
   const ir::Graph& graph_;
-  std::vector<bool> by_training_;  // [node]
+  std::vector<bool> by_training_;            // [node]
+  std::vector<std::size_t> updates_before_;  // [node]
   Copier copier_;
   std::vector<Assignment> made_;
 };

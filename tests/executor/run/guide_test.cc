@@ -230,29 +230,30 @@ TEST_CASE("an actor and a critic train in one step, each by an objective of its 
   mt::Value noise = g.input("noise", mt::f32, {64, 2});
   mt::Value returned = g.input("returned", mt::f32, {64, 1});
 
+  mt::Layer judge = mt::shared(mt::linear(1));
   mt::Value action = mt::tanh(seen.scope("actor", mt::linear(2))) + noise;  // noise is an input
-  mt::Value value = mt::concat({seen, done}, 1).scope("critic", mt::linear(1));
-  mt::Value critic_loss = mt::mse_loss(value, returned);
-  mt::Value weight = g.parameter("critic/linear/weight"), bias = g.parameter("critic/linear/bias");
-  mt::Value actor_loss = -mt::mean(mt::linear(mt::concat({seen, action}, 1), weight, bias));
-  mt::Objective critic =
-      g.minimize(critic_loss, mt::Adam{.lr = 1e-3}, {.name = "critic", .parameters = {"critic"}});
-  mt::Objective actor =
-      g.minimize(actor_loss, mt::Sgd{.lr = 0.05}, {.name = "actor", .parameters = {"actor"}});
+  mt::Value value = mt::concat({seen, done}, 1).scope("critic", judge);
+  mt::Objective critic = g.minimize(mt::mse_loss(value, returned), mt::Adam{.lr = 1e-3},
+                                    {.name = "critic", .parameters = {"critic"}});
+  mt::Value climbed = mt::concat({seen, action}, 1).through(judge);  // by the updated critic
+  mt::Objective actor = g.minimize(-mt::mean(climbed), mt::Sgd{.lr = 0.05},
+                                   {.name = "actor", .parameters = {"actor"}});
 
   mt::Value both = alone.input("both", mt::f32, {64, 10}),
             aim = alone.input("aim", mt::f32, {64, 1});
-  alone.minimize(mt::mse_loss(both.scope("critic", mt::linear(1)), aim), mt::Adam{.lr = 1e-3});
+  alone.minimize(mt::mse_loss(both.scope("critic", mt::shared(mt::linear(1))), aim),
+                 mt::Adam{.lr = 1e-3});
   const mt::Value norm = critic.gradient_norm();
-  mt::Executable step = mt::compile(g), judge = mt::compile(alone);
-  for (const std::string& path : judge.storages()) judge.set(path, step.get(path));
+  mt::Executable step = mt::compile(g), judged = mt::compile(alone);
+  for (const std::string& path : judged.storages()) judged.set(path, step.get(path));
   const at::Tensor actor_before = step.get("actor/linear/weight");
   const at::Tensor states = at::randn({64, 8}), actions = at::randn({64, 2});
   const at::Tensor returns = at::randn({64, 1});
   step.run({{seen, states}, {done, actions}, {noise, at::randn({64, 2})}, {returned, returns}});
-  judge.run({{both, at::cat({states, actions}, 1)}, {aim, returns}});
+  judged.run({{both, at::cat({states, actions}, 1)}, {aim, returns}});
   CHECK_FALSE(at::equal(step.get("actor/linear/weight"), actor_before));
-  CHECK(at::allclose(step.get("critic/linear/weight"), judge.get("critic/linear/weight")));
+  CHECK(at::allclose(step.get("critic/shared/linear/weight"),
+                     judged.get("critic/shared/linear/weight")));
   CHECK(step.read("loss/critic").item<double>() == step.read_scalar(critic.loss()));
   CHECK(std::isfinite(step.read_scalar(actor.loss())));
   CHECK(step.read_scalar(norm) > 0);

@@ -168,16 +168,21 @@ TEST_CASE("a parameter in no set") {
   CHECK(mistakes(two.g).empty());
 }
 
-TEST_CASE("a loss that is declared behind what trains the parameters that it reads") {
+TEST_CASE("a parameter is read as updated behind what trains it, and its own gradient as before") {
   Two two;
-  two.minimize_first();
-  const Value late = plus(two.w, two.v, at(9));
-  two.g.minimize(late, Descent{}, {.name = "b", .parameters = {"b"}}, at(8));
-  CHECK(two.mistake() ==
-        "tower.cc:8: minimize cannot take the loss\n"
-        "  requires   a loss that is declared before \"a/w\", which it reads at tower.cc:9, is "
-        "trained at tower.cc:7\n"
-        "  way out    declare all losses first, then minimize each");
+  two.g.minimize(two.first, Descent{}, {.name = "a", .parameters = {"a"}}, at(7));
+  const Value updated = two.g.parameter("a/w", at(9));
+  const Objective b = two.g.minimize(plus(updated, two.v, at(9)), Descent{},
+                                     {.name = "b", .parameters = {"b"}}, at(8));
+  CHECK(two.g.parameter("a/w", at(10)).id() == updated.id());
+  b.gradient(updated, at(11));
+  b.gradient(two.g.parameter("b/v"), at(12));
+  CHECK(mistakes(two.g).empty());
+  const std::string text = two.g.print();
+  CAPTURE(text);
+  CHECK(text.find("%5 = read updated a/w : f32[]") != text.npos);
+  CHECK(text.find("gradient_of(%5) {objective=1}") != text.npos);
+  CHECK(text.find("gradient_of(%1) {objective=1}") != text.npos);
 }
 
 TEST_CASE("numbers of one objective, asked of a graph with two") {
