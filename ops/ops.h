@@ -48,7 +48,8 @@ struct OpList {};
 /// Ops with kernels.
 using KernelOps = OpList<
     // graph/ir/structural.h
-    Fill, Constant, Accumulate, Increment, Copy, Pack, Relayout,
+    Fill, Constant, Accumulate, Increment, IsMultiple, IsFinite, MeanWeight,
+    Copy, Pack, Relayout,
     // graph/ir/guarded.h
     Guard, Merge, AccumulateIf,
     // elementwise

@@ -16,8 +16,7 @@ namespace metronome::distributed {
 namespace {
 
 bool is_counter(const ir::Graph& graph, StorageId storage) {
-  const ir::Counters& counters = graph.counters();
-  return storage == counters.seed || storage == counters.replay || storage == counters.update;
+  return graph.storage(storage).kind == StorageKind::counter;
 }
 
 /// Whether a node's results are the same on all ranks, if those of earlier nodes are as `same`
@@ -25,6 +24,7 @@ bool is_counter(const ir::Graph& graph, StorageId storage) {
 bool same_on_all(const ir::Graph& graph, const Node& node, const std::vector<bool>& same) {
   if (node.op->as<Input>() != nullptr || node.op->as<Dropout>() != nullptr) return false;
   if (const Read* read = node.op->as<Read>()) return is_counter(graph, read->storage);
+  if (node.op->as<ReadUpdated>() != nullptr) return false;
   if (gives_all_the_same(*node.op)) return true;
   return std::ranges::all_of(node.inputs, [&](ValueId id) { return same[id.node]; });
 }
@@ -67,6 +67,17 @@ void require_same_decisions(const ir::Graph& graph) {
     if (std::ranges::find(mistakes, mistake) == mistakes.end()) {
       mistakes.push_back(std::move(mistake));
     }
+  }
+  for (const ir::MinimizedLoss& objective : graph.objectives()) {
+    if (!objective.when.present() || same[objective.when.node]) continue;
+    mistakes.push_back(fmt::format(
+        "{}: minimize cannot train where ranks may decide differently whether it does\n"
+        "  decided by {}\n"
+        "  requires   a decision made of constants, counters and what mt::all_reduce or "
+        "mt::broadcast gave\n"
+        "  way out    let one of them join what decides",
+        to_string(objective.line),
+        value_text(graph, first_that_differs(graph, objective.when, same))));
   }
   if (!mistakes.empty()) throw GraphError(std::move(mistakes));
 }

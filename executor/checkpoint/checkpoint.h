@@ -53,7 +53,8 @@ void save_checkpoint(const std::string& file, std::span<const StorageEntry> stor
 ///   the file that these storages lack (in one line): they are ignored;
 /// - another seed than `expected`: the file's holds from here on;
 /// - other kernel choices than `expected`.
-/// Counters that these storages lack are ignored: a graph without a loss has no "update".
+/// Counters that these storages lack are ignored: a graph without a loss has no "update". A counter
+/// of an objective that the file lacks, "update/NAME", takes the file's "update".
 ///
 /// Throws RunError "FILE: cannot be loaded: REASON", having changed nothing, where the file is
 /// damaged (a hash differs, or see SafetensorsFile), is no checkpoint, lacks a parameter, buffer or

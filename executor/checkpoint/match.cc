@@ -27,6 +27,14 @@ bool is_state_elsewhere(std::string_view name, const StoragesByPath& storages) {
   return found != storages.end() && found->second->kind == StorageKind::state;
 }
 
+/// Whether a tensor is a counter of one objective's: "update/critic", "gathered",
+/// "gathered/critic".
+bool is_counter_of_objective(std::string_view name, const Type& type) {
+  const bool is_named =
+      name.starts_with("update/") || name == "gathered" || name.starts_with("gathered/");
+  return is_named && type == Type{i64, {}};
+}
+
 /// The parameter that "average/NAME/PATH" is the average of.
 std::string_view averaged_parameter(std::string_view path) {
   return path.substr(path.find('/', kAverages.size()) + 1);
@@ -80,6 +88,16 @@ Match match(const KeptTensors& kept, const StoragesByPath& storages) {
       if (parameter != kept.tensors.end() && parameter->second == storage->type) {
         result.read.push_back({storage, parameter->first});
       }
+    } else if (is_counter_of_objective(path, storage->type)) {
+      // One counter was that of all objectives where none had its own.
+      const auto all = kept.tensors.find("update");
+      const bool counts =
+          path.starts_with("update/") && all != kept.tensors.end() && all->second == storage->type;
+      if (counts) {
+        result.read.push_back({storage, all->first});
+      } else {
+        result.reset.push_back(storage);
+      }
     } else if (moment) {
       ++fresh_moments;
       result.reset.push_back(storage);
@@ -93,6 +111,7 @@ Match match(const KeptTensors& kept, const StoragesByPath& storages) {
   }
   for (const auto& [name, type] : kept.tensors) {
     if (storages.contains(name) || name == "replay" || name == "update") continue;
+    if (is_counter_of_objective(name, type)) continue;
     if (name.starts_with(kMoments)) {
       ++ignored_moments;
     } else if (name.starts_with(kAverages)) {

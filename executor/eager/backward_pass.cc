@@ -18,8 +18,8 @@ BackwardPass::BackwardPass(const EagerGraph& graph, NodeValues& values,
     : graph_(graph), values_(values), averages_(std::move(averages)) {
   if (!graph.trains()) return;
   wanted_.resize(graph.size());
-  for (const ir::MinimizedLoss& o : graph.graph().objectives()) {
-    updates_before_.push_back(graph.updates_before(o.loss.node));
+  for (std::size_t o = 0; o < graph.graph().objectives().size(); ++o) {
+    updates_before_.push_back(graph.updates_before_loss(o));
   }
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph.node(i);
@@ -62,11 +62,12 @@ void BackwardPass::for_asked(std::size_t objective, const F& f) const {
   }
 }
 
-void BackwardPass::run(std::size_t updates) {
+void BackwardPass::run(std::size_t updates,
+                       const std::function<bool(std::size_t objective)>& runs) {
   std::vector<std::size_t> now;
   bool more = false;
   for (std::size_t o = 0; o < updates_before_.size(); ++o) {
-    if (updates_before_[o] == updates) now.push_back(o);
+    if (updates_before_[o] == updates && runs(o)) now.push_back(o);
     more = more || updates_before_[o] > updates;
   }
   {
@@ -74,8 +75,11 @@ void BackwardPass::run(std::size_t updates) {
     for (const std::size_t o : now) differentiate(o, more || o != now.back());
   }
   if (!averages_) return;
-  averaged_.clear();
-  for (const std::size_t o : now) average(o);
+  for (std::size_t o = 0; o < updates_before_.size(); ++o) {
+    if (updates_before_[o] != updates) continue;
+    average_loss(graph_.graph().objectives()[o].loss);
+    if (runs(o)) average(o);
+  }
 }
 
 void BackwardPass::differentiate(std::size_t objective, bool retain) {
@@ -113,8 +117,14 @@ void BackwardPass::drop_gradient(const at::Tensor& value) {
   if (value.defined()) value.mutable_grad() = at::Tensor();
 }
 
-/// Gradients and losses, in the order in which all ranks have them. A loss that objectives share is
-/// averaged once.
+/// Once of a loss that objectives share. Not of one that no rank has computed.
+void BackwardPass::average_loss(ValueId loss) {
+  const at::Tensor& own = values_[loss];
+  if (!own.defined() || values_.has_mean(loss)) return;
+  values_.set_mean(loss, reference(*averages_, {own.detach()}, graph_.ops())[0]);
+}
+
+/// In the order in which all ranks have the gradients.
 void BackwardPass::average(std::size_t objective) {
   const auto mean = [&](const at::Tensor& own) {
     return reference(*averages_, {own}, graph_.ops())[0];
@@ -124,8 +134,6 @@ void BackwardPass::average(std::size_t objective) {
     const at::Tensor& own = leaf.gradient;
     leaf.gradient = mean(own.defined() ? own : at::zeros_like(leaf.tensor.detach()));
   }
-  const ValueId loss = graph_.graph().objectives()[objective].loss;
-  if (averaged_.insert(loss).second) values_[loss] = mean(values_[loss].detach());
   for_asked(objective, [&](std::int32_t node, ValueId id) {
     for (const ParameterLeaf& leaf : leaves_) {
       if (leaf.objective != objective || !leaf.gradient.defined()) continue;

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,7 +41,8 @@ class BackwardPass {
   void watch(std::int32_t node);
   /// From the loss of each objective that waits for so many objectives' updates to what it trains;
   /// then means over ranks.
-  void run(std::size_t updates);
+  /// Leaves out objectives that `runs` says do not run.
+  void run(std::size_t updates, const std::function<bool(std::size_t objective)>& runs);
   /// The gradient that a node `GradientOf` is to show, as a tensor of its own; zeros if the loss
   /// did not reach it.
   const at::Tensor& gradient_at(std::int32_t node) const { return asked_.at(node); }
@@ -55,6 +57,7 @@ class BackwardPass {
  private:
   void differentiate(std::size_t objective, bool retain);
   void average(std::size_t objective);
+  void average_loss(ValueId loss);
   static void drop_gradient(const at::Tensor& value);
   /// f(node, the value whose gradient it shows) for each that asks the objective.
   template <class F>
@@ -68,7 +71,6 @@ class BackwardPass {
   std::vector<ParameterLeaf> leaves_;
   std::vector<bool> wanted_;  ///< [node]: its gradient is read; empty where no gradient flows
   std::map<std::int32_t, at::Tensor> asked_;  ///< by the node that shows it
-  std::set<ValueId> averaged_;                ///< losses of one run
 };
 
 }  // namespace metronome::executor::eager

@@ -39,12 +39,25 @@ class EagerGraph {
   Mode mode() const { return mode_; }
   bool trains() const { return mode_ == Mode::train && !graph_.objectives().empty(); }
 
+  /// True for the loss of an objective that may rest: it reads as last computed.
+  bool is_kept_loss(const Readable& readable) const;
+  /// The storage that keeps that loss; undefined for other objectives.
+  at::Tensor kept_loss(std::size_t objective) const;
+  /// True if a gradient of the objective, or a norm of some, is to be read in every step.
+  bool reads_gradients(std::size_t objective) const;
+
   ComputePhase phase(std::int32_t node) const { return phases_[node]; }
   /// How many objectives have made their update before the node is computed.
   std::size_t updates_before(std::int32_t node) const { return updates_before_[node]; }
+  /// Likewise before the loss of an objective and the decision whether it trains are there.
+  std::size_t updates_before_loss(std::size_t objective) const;
   /// The greatest of these: 0 where no node reads an updated parameter.
   std::size_t early_updates() const { return early_updates_; }
-  /// All nodes: by the updates before them, then as they are declared.
+  /// The objective whose loss alone needs the node, in steps that it may leave out; -1: every step
+  /// computes it.
+  std::int32_t only_for(std::int32_t node) const { return only_for_[node]; }
+  /// All nodes: by the updates before them, those that every step computes first, then as they are
+  /// declared.
   const std::vector<std::int32_t>& order() const { return order_; }
   bool is_in(Phases phases, ValueId id) const {
     return std::ranges::find(phases, phases_[id.node]) != phases.end();
@@ -62,10 +75,13 @@ class EagerGraph {
   ir::Graph graph_;
   EagerMemory& tensors_;
   OwnOps ops_;
-  std::vector<std::size_t> storages_;        ///< [StorageId of the graph]: among those of `Memory`
-  std::vector<std::size_t> inputs_;          ///< among those of `Memory`
-  std::vector<ComputePhase> phases_;         ///< [node]
+  std::vector<std::size_t> storages_;  ///< [StorageId of the graph]: among those of `Memory`
+  std::vector<std::size_t> inputs_;    ///< among those of `Memory`
+  std::vector<ComputePhase> phases_;   ///< [node]
+  void find_only_for();
+
   std::vector<std::size_t> updates_before_;  ///< [node]
+  std::vector<std::int32_t> only_for_;       ///< [node]
   std::size_t early_updates_ = 0;
   std::vector<std::int32_t> order_;
 };

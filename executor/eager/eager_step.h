@@ -58,6 +58,21 @@ class EagerStep {
   void follow(ComputePhase phase);
   void assign(Phases phases);
   bool skips(const Node& node);
+  /// Whether the objective makes an update in this step, as far as the forward pass decides; asked
+  /// once its decision is computed.
+  bool trains(std::size_t objective);
+  /// Whether it computes its loss and gradients: it trains, or they are read in every step.
+  bool runs(std::size_t objective);
+  /// Before its update: keeps its loss, and gathers its gradients if it accumulates some.
+  void gather(std::size_t objective);
+  void update(std::size_t objective);
+  void count();
+  /// Keeps the loss of an objective that may rest, and lets it be read.
+  void keep_loss(std::size_t objective);
+  /// Whether a node of the update phase is an average that does not move in this step.
+  bool rests(const Node& node);
+  /// By the objective that trains the parameter, before this step.
+  std::int64_t updates_of(StorageId parameter) const;
 
   /// An input that each step lays out anew.
   struct Image {
@@ -71,7 +86,12 @@ class EagerStep {
   BackwardPass backward_;
   std::vector<OptimizerStep> optimizers_;  ///< [objective]
   std::vector<Image> images_;
-  std::int32_t running_ = -1;  ///< the node; below zero: no walk is under way
+  Tensors kept_losses_;                      ///< [objective] undefined where each step has it
+  std::vector<std::optional<bool>> trains_;  ///< [objective] of this step
+  std::vector<bool> ends_;                   ///< [objective] an update comes behind this step
+  std::vector<bool> updated_;                ///< [objective] of this step
+  std::vector<std::int64_t> updates_;  ///< [objective] before this step; last: the counter `update`
+  std::int32_t running_ = -1;          ///< the node; below zero: no walk is under way
 };
 
 }  // namespace metronome::executor::eager

@@ -52,21 +52,26 @@ void NodeValues::find_read_behind_update() {
     if (op == nullptr) continue;
     const Storage& s = graph_.graph().storage(op->storage);
     if (s.kind != StorageKind::parameter || !s.trainable) continue;
+    const auto updated = static_cast<std::size_t>(s.objective);
     std::vector<bool> depends(graph_.size());
     depends[read] = true;
+    bool behind = false;
     for (std::int32_t i = read + 1; i < graph_.size(); ++i) {
       for (const ValueId id : graph_.node(i).inputs) depends[i] = depends[i] || depends[id.node];
-      const bool behind = graph_.phase(i) == ComputePhase::forward &&
-                          graph_.updates_before(i) > static_cast<std::size_t>(s.objective);
-      if (!depends[i] || !behind) continue;
-      read_behind_update_.push_back(read);
-      break;
+      behind = behind || (depends[i] && graph_.phase(i) == ComputePhase::forward &&
+                          graph_.updates_before(i) > updated);
     }
+    for (std::size_t o = 0; o < graph_.graph().objectives().size(); ++o) {
+      const ValueId loss = graph_.graph().objectives()[o].loss;
+      behind = behind || (depends[loss.node] && graph_.updates_before_loss(o) > updated);
+    }
+    if (behind) read_behind_update_.push_back(read);
   }
 }
 
 void NodeValues::begin_step() {
   old_.clear();
+  means_.clear();
   for (const std::int32_t read : read_behind_update_) {
     const at::Tensor storage = graph_.storage(graph_.node(read).op->as<Read>()->storage);
     values_[read][0].detach().copy_(storage.detach());
@@ -89,7 +94,11 @@ void NodeValues::find_last_uses() {
     last[id.node] = -1;
     held_.push_back(id.node);
   };
-  for (const ir::MinimizedLoss& objective : declared.objectives()) hold(objective.loss);
+  for (const ir::MinimizedLoss& objective : declared.objectives()) {
+    hold(objective.loss);
+    hold(objective.when);
+    hold(objective.weight);
+  }
   for (const Readable& r : declared.readables()) hold(r.value);
   for (std::int32_t i = 0; i < count; ++i) {
     if (graph_.phase(i) == ComputePhase::forward) continue;
@@ -111,39 +120,43 @@ void NodeValues::release_held() {
   for (const std::int32_t node : held_) values_[node].clear();
 }
 
-bool NodeValues::is_before_updates(ValueId id) const {
-  return graph_.phase(id.node) == ComputePhase::forward && graph_.updates_before(id.node) == 0;
-}
-
-void NodeValues::keep_old_values(bool early) {
+void NodeValues::keep_old_values(std::optional<std::size_t> updates) {
   const auto keep = [&](ValueId id) {
+    const ComputePhase phase = graph_.phase(id.node);
     const bool is_there =
-        early ? is_before_updates(id) : graph_.phase(id.node) != ComputePhase::update;
-    if (!is_there || old_.contains(id)) return;
+        updates ? phase == ComputePhase::forward && graph_.updates_before(id.node) <= *updates
+                : phase != ComputePhase::update;
+    if (!is_there || old_.contains(id) || !(*this)[id].defined()) return;
     const at::Tensor of = (*this)[id].detach();
     if (outlives_step(of)) old_[id] = of.clone();
   };
   for (std::int32_t i = 0; i < graph_.size(); ++i) {
     const ComputePhase phase = graph_.phase(i);
-    if (phase != ComputePhase::update && !(early && phase == ComputePhase::gradients)) continue;
+    const bool is_late =
+        phase == ComputePhase::update || (updates && phase == ComputePhase::gradients);
+    if (!is_late) continue;
     for (const ValueId id : graph_.node(i).inputs) keep(id);
   }
-  if (!early) return;
+  if (!updates) return;
   for (const Assignment& a : graph_.graph().assignments()) keep(a.value);
 }
 
 const at::Tensor& NodeValues::operand(ValueId id) {
+  if (const auto mean = means_.find(id); mean != means_.end()) return mean->second;
   const auto old = old_.find(id);
   return old == old_.end() ? (*this)[id] : old->second;
 }
 
-void NodeValues::keep_readables(Phases phases, bool early) {
-  const bool is_second = !early && graph_.early_updates() > 0;
+void NodeValues::keep_readables(Phases phases, std::optional<std::size_t> updates) {
   for (std::size_t r = 0; r < readables_.size(); ++r) {
     const ValueId id = graph_.graph().readables()[r].value;
     if (!id.present() || !graph_.is_in(phases, id)) continue;
-    if ((early && !is_before_updates(id)) || (is_second && is_before_updates(id))) continue;
-    const at::Tensor kept = (*this)[id].detach();
+    if (graph_.is_kept_loss(graph_.graph().readables()[r])) continue;
+    const bool is_forward = graph_.phase(id.node) == ComputePhase::forward;
+    const std::size_t last = updates.value_or(graph_.early_updates());
+    if (is_forward && graph_.updates_before(id.node) != last) continue;
+    const auto mean = means_.find(id);
+    const at::Tensor kept = mean != means_.end() ? mean->second : (*this)[id].detach();
     // Copies what a step changes also if an op gave a view of it.
     readables_[r] = outlives_step(kept) ? kept.clone() : kept;
   }

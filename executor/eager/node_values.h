@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "executor/eager/eager_graph.h"
@@ -33,10 +35,15 @@ class NodeValues {
 
   /// At the beginning of a step: parameters that are used behind their own update are copied.
   void begin_step();
-  /// Keeps the old values of storages for what reads them after the update. `early`: before updates
-  /// that come inside the forward phase.
-  void keep_old_values(bool early = false);
-  void keep_readables(Phases phases, bool early = false);
+  /// Keeps the old values of storages for what reads them after an update. `updates`: before one
+  /// that comes inside the forward phase, when so many objectives have made theirs.
+  void keep_old_values(std::optional<std::size_t> updates = {});
+  /// Leaves out the losses of objectives that may rest.
+  void keep_readables(Phases phases, std::optional<std::size_t> updates = {});
+  /// The mean over ranks of a value, for those who read it and for what is made of gradients.
+  bool has_mean(ValueId id) const { return means_.contains(id); }
+  void set_mean(ValueId id, at::Tensor mean) { means_[id] = std::move(mean); }
+  void set_readable(std::size_t index, at::Tensor value) { readables_[index] = std::move(value); }
   const at::Tensor& readable(std::size_t index) const { return readables_[index]; }
 
  private:
@@ -44,8 +51,6 @@ class NodeValues {
   void find_read_behind_update();
   /// Its bytes are a storage's, which a step changes, an input's or a constant's.
   bool outlives_step(const at::Tensor& tensor) const;
-  /// True for what the forward phase computes before any update.
-  bool is_before_updates(ValueId id) const;
 
   const EagerGraph& graph_;
   std::vector<Tensors> values_;                      ///< [node][output]
@@ -54,6 +59,7 @@ class NodeValues {
   std::vector<std::int32_t> held_;                   ///< nodes kept to the end of the step
   std::vector<std::int32_t> read_behind_update_;     ///< reads of parameters
   std::map<ValueId, at::Tensor> old_;                ///< of storages, while they change
+  std::map<ValueId, at::Tensor> means_;              ///< over ranks, of this step
   Tensors readables_;
 };
 

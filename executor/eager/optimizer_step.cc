@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "graph/ir/error.h"
+#include "graph/ir/op_model.h"
+#include "ops/reference/table.h"
 
 namespace metronome::executor::eager {
 
@@ -41,19 +44,60 @@ OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward, st
     const Storage& s = graph.graph().storage(leaf.parameter);
     if (leaf.is_reached) scales_.push_back({s.rate, s.decay});
   }
+  if (this->objective().accumulate > 1) {
+    for (const std::size_t i : leaves_) {
+      gathered_.push_back(
+          storage_at(ir::path_of_gathered(graph.graph().storage(all[i].parameter).path)));
+    }
+    gathered_weight_ = storage_at(ir::path_of_gathered_weight(this->objective().name));
+  }
   if (std::ranges::all_of(scales_, [](const Scales& s) { return s == Scales{}; })) scales_.clear();
+}
+
+at::Tensor OptimizerStep::storage_at(const std::string& path) const {
+  const std::vector<Storage>& storages = graph_.tensors().memory().storages;
+  const auto found = std::ranges::find(storages, path, &Storage::path);
+  if (found == storages.end()) return {};
+  return graph_.tensors().storage(static_cast<std::size_t>(found - storages.begin()));
+}
+
+void OptimizerStep::gather(double weight, bool counts) {
+  if (objective().accumulate == 1) return;
+  const at::Tensor own = at::full({}, weight, at::TensorOptions(at::kDouble));
+  const Tensors made = reference(*make_op(MeanWeight{}), {own, gathered_weight_}, graph_.ops());
+  const OpPtr average = make_op(AverageUpdate{});
+  const bool ends = this->ends();
+  for (std::size_t k = 0; k < leaves_.size(); ++k) {
+    ParameterLeaf& leaf = backward_.leaves()[leaves_[k]];
+    if (!leaf.is_reached) continue;
+    const at::Tensor gradient =
+        leaf.gradient.defined() ? leaf.gradient : at::zeros_like(leaf.tensor.detach());
+    leaf.gradient = reference(*average, {gathered_[k], gradient, made[0]}, graph_.ops())[0];
+    if (!counts) continue;
+    ends ? gathered_[k].zero_() : gathered_[k].copy_(leaf.gradient);
+  }
+  if (!counts) return;
+  ends ? gathered_weight_.zero_() : gathered_weight_.copy_(made[1]);
+}
+
+bool OptimizerStep::ends() const {
+  if (objective().accumulate == 1) return true;
+  return (graph_.counter(objective().gathered) + 1) % objective().accumulate == 0;
 }
 
 at::Tensor OptimizerStep::number(UpdateNumber number) const {
   Tensors gradients;
   for (const std::size_t i : leaves_) {
     const ParameterLeaf& leaf = backward_.leaves()[i];
-    if (leaf.is_reached && leaf.gradient.defined()) gradients.push_back(leaf.gradient);
+    if (!leaf.is_reached) continue;
+    // In this step all its uses may have been skipped.
+    gradients.push_back(leaf.gradient.defined() ? leaf.gradient
+                                                : at::zeros_like(leaf.tensor.detach()));
   }
-  return at::full({},
-                  reference_number(graph_.optimizer(objective_), number, gradients,
-                                   graph_.counter(graph_.graph().counters().update)),
-                  at::TensorOptions(at::kDouble));
+  return at::full(
+      {},
+      reference_number(graph_.optimizer(objective_), number, gradients, graph_.counter(counter())),
+      at::TensorOptions(at::kDouble));
 }
 
 void OptimizerStep::run() {
@@ -72,7 +116,17 @@ void OptimizerStep::run() {
     for (std::size_t k = 0; k < moments_.size(); ++k) moments[k].push_back(moments_[k][i]);
   }
   reference_step(graph_.optimizer(objective_), parameters, std::move(gradients), moments,
-                 graph_.counter(graph_.graph().counters().update), scales_);
+                 graph_.counter(counter()), scales_);
+}
+
+StorageId OptimizerStep::counter() const { return graph_.graph().objectives()[objective_].counter; }
+
+bool OptimizerStep::is_finite() const {
+  return std::isfinite(number(UpdateNumber::gradient_norm).item<double>());
+}
+
+void OptimizerStep::skip() {
+  for (const std::size_t i : leaves_) backward_.leaves()[i].gradient = at::Tensor();
 }
 
 /// Checks that autograd too finds no gradient for a parameter that the plan does not update.

@@ -19,11 +19,23 @@ class OptimizerStep {
  public:
   OptimizerStep(const EagerGraph& graph, BackwardPass& backward, std::size_t objective);
 
+  /// Puts means with earlier replays' gradients in the place of the gradients, if the objective
+  /// accumulates some, and keeps them if `counts`. `weight` is this replay's.
+  void gather(double weight, bool counts);
+  /// Whether an update comes behind this replay, which counts; asked before it is counted.
+  bool ends() const;
   /// A number that the update takes or makes, before it runs.
   at::Tensor number(UpdateNumber number) const;
   void run();
+  /// Whether the norm of the gradients is.
+  bool is_finite() const;
+  /// Leaves out the update.
+  void skip();
 
  private:
+  StorageId counter() const;
+  const ir::MinimizedLoss& objective() const { return graph_.graph().objectives()[objective_]; }
+  at::Tensor storage_at(const std::string& path) const;
   void check_unreached(ParameterLeaf& leaf) const;
 
   const EagerGraph& graph_;
@@ -32,6 +44,8 @@ class OptimizerStep {
   std::vector<std::size_t> leaves_;  ///< those of the objective, among the backward pass's
   std::vector<Tensors> moments_;     ///< [moment][leaf]; undefined of leaves that are not reached
   std::vector<Scales> scales_;       ///< [reached leaf]; empty where all are 1
+  Tensors gathered_;                 ///< [leaf] means; undefined where nothing is gathered
+  at::Tensor gathered_weight_;
 };
 
 }  // namespace metronome::executor::eager

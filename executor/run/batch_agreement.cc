@@ -199,6 +199,13 @@ class GraphPair {
       texts.push_back(fmt::format("{}{} {{{}}}",
                                   objective.name.empty() ? "" : objective.name + ": ", rule.name(),
                                   rule.attributes()));
+      if (objective.every > 1)
+        texts.back() += fmt::format(" in every replay of {}", objective.every);
+      if (objective.accumulate > 1) {
+        texts.back() += fmt::format(" on the mean of {} replays", objective.accumulate);
+      }
+      if (objective.when.present()) texts.back() += " where a value is true";
+      if (objective.skips_not_finite) texts.back() += " where gradients are finite";
     }
     return {fmt::format("{}", fmt::join(texts, ", ")), graph.objectives()[0].line};
   }

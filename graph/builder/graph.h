@@ -69,6 +69,8 @@ struct AverageOptions {
 struct FollowOptions {
   std::optional<double> rate = {};   ///< it goes of the way: above 0, up to 1
   std::optional<double> decay = {};  ///< it keeps of its old value: 0 or more, below 1
+  /// It moves at each so manieth update of what it follows: `{.rate = 1, .every = 1000}` copies.
+  std::int64_t every = 1;
 };
 
 /// One of several objectives of a graph.
@@ -79,6 +81,21 @@ struct ObjectiveOptions {
   /// The parameters that it trains, of those declared so far: paths of parameters or of scopes that
   /// hold some, or globs. No parameter is trained by two objectives.
   std::vector<std::string> parameters = {"**"};
+  /// It trains in the replays 0, k, 2k, ... alone. 1 or more. Others compute nothing that only its
+  /// loss needs; the loss reads as last computed, and infinite before the first.
+  std::int64_t every = 1;
+  /// bool[] of the forward pass: it trains only where this is true. Likewise.
+  Value when = {};
+  /// Parameters, moments, averages and its counter stay as they are where the norm of its gradients
+  /// is infinite or NaN.
+  bool skip_not_finite = false;
+  /// Each so manieth replay that trains makes one update of the mean gradient of these. 1 or more;
+  /// not with an `every`, nor with a lazy optimizer. Clipping and norms are of the mean of what is
+  /// gathered so far; counters, schedules, moments and averages go by updates.
+  std::int64_t accumulate = 1;
+  /// f32[] or f64[], 0 or more: the weight of this replay's gradient in that mean, as the number of
+  /// tokens that its loss is a mean of. Absent: equal weights.
+  Value weight = {};
 };
 
 /// A loss that training minimises, as `Graph::minimize` declared it: what a step makes of it. After
@@ -97,6 +114,9 @@ class Objective {
   Value learning_rate(Line line = Line::here()) const;
   Value gradient_norm(Line line = Line::here()) const;
   Value clipped_gradient_norm(Line line = Line::here()) const;
+  /// The number of updates that it made before this step, i64[]: the counter "update/<name>", or
+  /// "update" of the one without a name.
+  Value updates(Line line = Line::here()) const;
 
  private:
   Value loss_;
@@ -203,7 +223,9 @@ class Graph {
   /// Counters of an executable, i64 scalars.
   Value seed();
   Value replay();  ///< steps run: keys randomness
-  Value update();  ///< updates made: 0 in the first step; schedules see it
+  /// Updates made, 0 in the first step: those of the objective without a name or, where all have
+  /// one, the training steps.
+  Value update();
 
   /// Throws GraphError with every mistake of the declaration.
   void validate() const;

@@ -110,22 +110,84 @@ Value gradient_of(Emitter& emitter, const Value& value, const GradientOf& op, co
 
 }  // namespace
 
+namespace {
+
+std::optional<Requirement> wrong_weight(const ObjectiveOptions& options, Emitter* emitter,
+                                        Line line) {
+  const Value& weight = options.weight;
+  if (!weight.present() || weight.poisoned()) return std::nullopt;
+  if (weight.emitter(line) != emitter) return Requirement{"a weight of this graph"};
+  if (options.accumulate == 1) {
+    return Requirement{"an accumulate above 1, where replays have weights, but 1",
+                       "leave the weight out: one replay is its own mean"};
+  }
+  if (weight.type() != Type{f32, {}} && weight.type() != Type{f64, {}}) {
+    return Requirement{fmt::format("a weight f32[] or f64[], but {}", to_string(weight.type())),
+                       "cast it, or sum it: .weight = mt::sum(counts).cast(mt::f32)"};
+  }
+  if (!always_computed(weight)) return needs_always(weight);
+  return unless_forward(weight);
+}
+
+std::optional<Requirement> wrong_pace(const ObjectiveOptions& options, Emitter* emitter,
+                                      Line line) {
+  if (options.every < 1) {
+    return Requirement{fmt::format("an every of 1 or more, but {}", options.every)};
+  }
+  if (options.accumulate < 1) {
+    return Requirement{fmt::format("an accumulate of 1 or more, but {}", options.accumulate)};
+  }
+  if (options.every > 1 && options.accumulate > 1) {
+    return Requirement{fmt::format("an every or an accumulate above 1, but both are, {} and {}",
+                                   options.every, options.accumulate)};
+  }
+  if (auto wrong = wrong_weight(options, emitter, line)) return wrong;
+  const Value& when = options.when;
+  if (!when.present() || when.poisoned()) return std::nullopt;
+  if (when.emitter(line) != emitter) return Requirement{"a when of this graph"};
+  if (when.type() != Type{bool_, {}}) {
+    return Requirement{
+        fmt::format("a boolean scalar bool[] for when, but {}", to_string(when.type())),
+        "compare a number: .when = mt::mean(x) > 0.5"};
+  }
+  if (!always_computed(when)) return needs_always(when);
+  return unless_forward(when);
+}
+
+/// A counter of an objective, which must be new.
+StorageId make_counter(ir::Graph& graph, const std::string& path, const Line& line) {
+  if (graph.find_storage(path)) {
+    throw Requirement{fmt::format(
+        "a name that leaves the path \"{}\" to its counter, but a storage has it", path)};
+  }
+  return graph.append_storage({path, Type{i64, {}}, StorageKind::counter, Init{}, line});
+}
+
+}  // namespace
+
 Objective Graph::minimize(Value loss, Optimizer optimizer, ObjectiveOptions options, Line line) {
   Declaration& declaration = this->declaration(line);
   Emitter& to = declaration.emitter;
   const std::size_t index = to.graph.objectives().size();
   const Objective refused(Value(&to, ValueId{}), index, options.name);
-  if (loss.poisoned()) return refused;
+  if (loss.poisoned() || options.when.poisoned() || options.weight.poisoned()) return refused;
   const auto refuse = [&](const Requirement& requirement) {
     mistake(&to, line, "minimize cannot take the loss", {{loss}}, requirement);
     return refused;
   };
-  const std::string readable = readable_of("loss", options.name);
+  const std::string readable = ir::name_of_loss(options.name);
   if (const auto wrong = wrong_loss(loss, &to, line)) return refuse(*wrong);
   if (const auto wrong = wrong_name(to.graph, options.name, readable)) return refuse(*wrong);
+  if (const auto wrong = wrong_pace(options, &to, line)) return refuse(*wrong);
   if (const auto wrong = optimizer->mistake()) {
     mistake(&to, line, fmt::format("{} cannot train the graph", optimizer->name()), {}, *wrong);
     return refused;
+  }
+  if (options.accumulate > 1 && optimizer->lazy()) {
+    return refuse(
+        {"an optimizer that is not lazy where gradients are accumulated, as their mean is "
+         "of all rows of a table",
+         "leave out .lazy, or .accumulate"});
   }
   if (options.parameters.empty()) {
     return refuse({"one path of parameters or more in ObjectiveOptions::parameters, but none",
@@ -158,13 +220,34 @@ Objective Graph::minimize(Value loss, Optimizer optimizer, ObjectiveOptions opti
                                to_string(other.line)),
                    "name those of each: {.parameters = {\"critic\"}}"});
   }
+  StorageId counter = to.graph.counters().update, gathered;
+  try {
+    const Line where = to.effective_line(line);
+    if (!options.name.empty()) {
+      counter = make_counter(to.graph, readable_of("update", options.name), where);
+    }
+    if (options.accumulate > 1) {
+      gathered = make_counter(to.graph, readable_of("gathered", options.name), where);
+    }
+  } catch (const Requirement& requirement) {
+    return refuse(requirement);
+  }
   for (const StorageId id : own) {
     to.graph.set_objective(id, static_cast<std::int32_t>(index));
   }
   declaration.minimized.push_back(
       {static_cast<std::int32_t>(to.graph.nodes().size()), all, std::move(own)});
-  to.graph.append_objective(
-      {loss.id(), std::move(optimizer), to.effective_line(line), options.name});
+  to.graph.append_objective({.loss = loss.id(),
+                             .optimizer = std::move(optimizer),
+                             .line = to.effective_line(line),
+                             .name = options.name,
+                             .counter = counter,
+                             .every = options.every,
+                             .when = options.when.present() ? options.when.id() : ValueId{},
+                             .skips_not_finite = options.skip_not_finite,
+                             .accumulate = options.accumulate,
+                             .gathered = gathered,
+                             .weight = options.weight.present() ? options.weight.id() : ValueId{}});
   to.graph.append_readable({readable, loss.id(), loss.id()});
   return {loss, index, std::move(options.name)};
 }
@@ -218,6 +301,11 @@ Value Objective::gradient_norm(Line line) const {
 }
 Value Objective::clipped_gradient_norm(Line line) const {
   return number_of(loss_, index_, name_, UpdateNumber::clipped_gradient_norm, line);
+}
+Value Objective::updates(Line line) const {
+  if (!loss_.usable(line)) return loss_;
+  Emitter& emitter = *loss_.emitter(line);
+  return emitter.read(emitter.graph.objectives()[index_].counter);
 }
 
 }  // namespace metronome

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -166,6 +167,30 @@ std::optional<Requirement> wrong_name(const ir::Graph& graph, const std::string&
   return std::nullopt;
 }
 
+/// The weights of averages, one for all parameters of which one objective is known to train them.
+class AverageWeights {
+ public:
+  explicit AverageWeights(Emitter& emitter) : emitter_(emitter) {}
+
+  Value of(StorageId parameter, const AverageWeight& op, const Line& line) {
+    const Storage& s = emitter_.graph.storage(parameter);
+    if (s.objective < 0) return make(parameter, op, line);
+    Value& known = by_objective_[s.objective];
+    if (!known.present()) known = make(parameter, op, line);
+    return known;
+  }
+
+ private:
+  Value make(StorageId parameter, const AverageWeight& op, const Line& line) {
+    const std::string path = emitter_.graph.storage(parameter).path;
+    const Value updates = emitter_.source(make_op(UpdatesOf{parameter}), path, line);
+    return apply(op, {updates}, line);
+  }
+
+  Emitter& emitter_;
+  std::map<std::int32_t, Value> by_objective_;
+};
+
 /// After each update the storage takes `weight` of the way to the parameter's value.
 void assign_average(Emitter& emitter, StorageId average, StorageId parameter, Value weight,
                     const Line& line) {
@@ -199,10 +224,10 @@ Average Graph::average(std::string_view path, AverageOptions options, Line line)
   });
   const LineScope of_call(&emitter, line);
   const PathScope scope(&emitter, kAveragesRoot, PathScope::Kind::user);
-  Value weight;
+  AverageWeights weights(emitter);
   for (const StorageId id : parameters) {
-    if (!weight.present())
-      weight = apply(AverageWeight{decay, options.bias_correction}, {update()}, line);
+    const Value weight =
+        weights.of(id, AverageWeight{decay, options.bias_correction, /*every=*/1}, line);
     Storage average = emitter.graph.storage(id);
     average.path = fmt::format("{}/{}/{}", kAveragesRoot, options.name, average.path);
     average.kind = StorageKind::average;
@@ -225,6 +250,9 @@ void Graph::follow(std::string_view path, std::string_view source, FollowOptions
     mistake(&emitter, line, what + " cannot be kept", {}, requirement);
   };
   if (const auto wrong = wrong_pace(options.rate, options.decay)) return refuse(*wrong);
+  if (options.every < 1) {
+    return refuse({fmt::format("an every of 1 or more, but {}", options.every)});
+  }
   if (path.find_first_of("*?") != path.npos || source.find_first_of("*?") != source.npos) {
     return refuse({"two paths without globs, of parameters or of scopes that hold some"});
   }
@@ -253,9 +281,9 @@ void Graph::follow(std::string_view path, std::string_view source, FollowOptions
   const LineScope of_call(&emitter, line);
   const PathScope scope(&emitter, "follow", PathScope::Kind::user);
   const double decay = options.decay ? *options.decay : 1 - *options.rate;
-  Value weight;
+  AverageWeights weights(emitter);
   for (const auto& [target, of] : pairs) {
-    if (!weight.present()) weight = apply(AverageWeight{decay, false}, {update()}, line);
+    const Value weight = weights.of(of, AverageWeight{decay, false, options.every}, line);
     emitter.graph.set_trainable(target, false);
     emitter.graph.set_beginning(target, of);
     assign_average(emitter, target, of, weight, line);

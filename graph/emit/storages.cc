@@ -67,7 +67,7 @@ Value make_parameter(Emitter* emitter, std::string name, Type type, Init init, L
 
 Value Emitter::read_parameter(StorageId parameter) {
   const Storage& s = graph.storage(parameter);
-  if (s.objective < 0) return read(parameter);
+  if (s.objective < 0 || !s.trainable) return read(parameter);
   ValueId& made = read_updated[parameter];
   if (!made.present()) {
     made = graph.append({.op = make_op(ReadUpdated{parameter, s.type}),

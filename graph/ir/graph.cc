@@ -23,6 +23,23 @@
 
 namespace metronome::ir {
 
+std::string name_of_loss(const std::string& objective) {
+  return objective.empty() ? "loss" : "loss/" + objective;
+}
+
+std::string path_of_kept_loss(const std::string& objective) {
+  return fmt::format("{}/{}", kMomentsRoot, name_of_loss(objective));
+}
+
+std::string path_of_gathered(const std::string& parameter) {
+  return fmt::format("{}/gathered/{}", kMomentsRoot, parameter);
+}
+
+std::string path_of_gathered_weight(const std::string& objective) {
+  return fmt::format("{}/gathered_weight{}{}", kMomentsRoot, objective.empty() ? "" : "/",
+                     objective);
+}
+
 Graph::Graph(std::string name) : name_(std::move(name)) {
   const auto counter = [&](std::size_t which) {
     return append_storage(
@@ -43,7 +60,7 @@ Graph Graph::like(const Graph& source) {
   graph.objectives_ = source.objectives_;
   for (Readable& r : graph.readables_) r.value = ValueId{};
   for (MinimizedLoss& o : graph.objectives_) {
-    o.loss = ValueId{};
+    o.loss = o.when = o.weight = ValueId{};
     o.gradients.clear();
   }
   return graph;
@@ -203,6 +220,16 @@ void Graph::erase_objective(std::size_t objective) {
 void Graph::set_loss(std::size_t objective, ValueId loss) {
   bump_version();
   objectives_[objective].loss = loss;
+}
+
+void Graph::set_when(std::size_t objective, ValueId when) {
+  bump_version();
+  objectives_[objective].when = when;
+}
+
+void Graph::set_weight(std::size_t objective, ValueId weight) {
+  bump_version();
+  objectives_[objective].weight = weight;
 }
 
 void Graph::set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients) {

@@ -23,12 +23,30 @@ namespace metronome::ir {
 struct MinimizedLoss {
   ValueId loss;  ///< a floating scalar
   Optimizer optimizer;
-  Line line;              ///< where it was asked for
-  std::string name = {};  ///< "critic"; empty for the only one of most graphs
+  Line line;                      ///< where it was asked for
+  std::string name = {};          ///< "critic"; empty for the only one of most graphs
+  StorageId counter = {};         ///< the updates that it made
+  std::int64_t every = 1;         ///< it trains in the replays that this divides
+  ValueId when = {};              ///< bool[]: and only where this is true; absent: always
+  bool skips_not_finite = false;  ///< and only where the norm of its gradients is finite
+  std::int64_t accumulate = 1;    ///< gradients of so many replays are one update's
+  StorageId gathered = {};        ///< counts those replays, where there are several
+  ValueId weight = {};            ///< of this one among them; absent: equal weights
+  /// True if a step may leave out the loss itself.
+  bool may_rest() const { return every > 1 || when.present(); }
   /// Gradients of the trainable parameters that the loss reaches, as `differentiate` found them;
   /// `update` uses them up.
   std::vector<ParameterGradient> gradients = {};
 };
+
+/// The name of the readable "loss" or "loss/critic", and the path of the storage that keeps it for
+/// an objective that may rest.
+std::string name_of_loss(const std::string& objective);
+std::string path_of_kept_loss(const std::string& objective);
+/// The paths of the storages that gather gradients of several replays: of a parameter, and the sum
+/// of the replays' weights.
+std::string path_of_gathered(const std::string& parameter);
+std::string path_of_gathered_weight(const std::string& objective);
 
 /// The i64 scalars that every graph keeps.
 struct Counters {
@@ -101,6 +119,8 @@ class Graph {
   void append_objective(MinimizedLoss objective);
   void erase_objective(std::size_t objective);
   void set_loss(std::size_t objective, ValueId loss);
+  void set_when(std::size_t objective, ValueId when);
+  void set_weight(std::size_t objective, ValueId weight);
   void set_gradients(std::size_t objective, std::vector<ParameterGradient> gradients);
   /// Sets the value that the storage holds after a step. A further call for the same storage
   /// changes the value and keeps the first `line`.

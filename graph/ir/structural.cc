@@ -41,6 +41,32 @@ Types Increment::infer(std::span<const Type> in) const {
   return {in[0]};
 }
 
+std::string IsMultiple::attributes() const { return fmt::format("of={}", of); }
+Types IsMultiple::infer(std::span<const Type> in) const {
+  if (in[0] != Type{i64, {}}) {
+    throw Requirement{fmt::format("a counter i64[], but {}", to_string(in[0]))};
+  }
+  if (of < 1) throw Requirement{fmt::format("a divisor of 1 or more, but {}", of)};
+  return {Type{bool_, {}}};
+}
+
+Types IsFinite::infer(std::span<const Type> in) const {
+  if (in[0] != Type{f32, {}} && in[0] != Type{f64, {}}) {
+    throw Requirement{fmt::format("a scalar f32[] or f64[], but {}", to_string(in[0]))};
+  }
+  return {Type{bool_, {}}};
+}
+
+Types MeanWeight::infer(std::span<const Type> in) const {
+  if (in[0] != Type{f32, {}} && in[0] != Type{f64, {}}) {
+    throw Requirement{fmt::format("a weight f32[] or f64[], but {}", to_string(in[0]))};
+  }
+  if (in[1] != Type{f64, {}}) {
+    throw Requirement{fmt::format("a sum of weights f64[], but {}", to_string(in[1]))};
+  }
+  return {in[1], in[1]};
+}
+
 Types Copy::infer(std::span<const Type> in) const { return {in[0]}; }
 
 std::string Pack::attributes() const { return fmt::format("{}", alignment); }
@@ -124,8 +150,12 @@ Types ReadUpdated::infer(std::span<const Type>) const { return {type}; }
 std::string AfterUpdate::attributes() const { return fmt::format("storage={}", storage.index); }
 Types AfterUpdate::infer(std::span<const Type>) const { return {type}; }
 
+std::string UpdatesOf::attributes() const { return fmt::format("parameter={}", parameter.index); }
+Types UpdatesOf::infer(std::span<const Type>) const { return {Type{i64, {}}}; }
+
 std::string AverageWeight::attributes() const {
-  return fmt::format("decay={}{}", decay, bias_correction ? " bias_correction" : "");
+  return fmt::format("decay={}{}{}", decay, bias_correction ? " bias_correction" : "",
+                     every == 1 ? "" : fmt::format(" every={}", every));
 }
 Types AverageWeight::infer(std::span<const Type> in) const {
   if (in[0] != Type{i64, {}}) {
@@ -167,7 +197,7 @@ std::optional<std::size_t> objective_of(const Op& op) {
 
 bool stands_for_training(const Op& op) {
   return op.as<GradientOf>() != nullptr || op.as<OfUpdate>() != nullptr ||
-         op.as<AfterUpdate>() != nullptr;
+         op.as<AfterUpdate>() != nullptr || op.as<UpdatesOf>() != nullptr;
 }
 
 }  // namespace metronome

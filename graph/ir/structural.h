@@ -3,8 +3,9 @@
 //   sources      Input, Read, Fill, Constant
 //   gradients    Accumulate joins them, StopGradient ends them
 //   moves        Copy, Pack, Unpack, Relayout: passes make them, to place bytes
-//   training     Increment, AverageWeight, AverageUpdate
-//   stand-ins    GradientOf, OfUpdate, AfterUpdate: for numbers that training makes later
+//   training     Increment, IsMultiple, IsFinite, MeanWeight, AverageWeight, AverageUpdate
+//   stand-ins    GradientOf, OfUpdate, AfterUpdate, UpdatesOf: for numbers that training makes
+//                later; ReadUpdated
 #pragma once
 
 #include <cstddef>
@@ -106,6 +107,34 @@ struct Increment {
   Types infer(std::span<const Type> in) const;
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   std::optional<Fusion> fusion(std::span<const Type>) const { return Fusion{}; }
+};
+
+/// True where an i64 counter is a multiple of `of`, bool[].
+struct IsMultiple {
+  static constexpr std::string_view name = "is_multiple";
+  static constexpr bool differentiable = false;
+  std::int64_t of = 1;  ///< 1 or more
+  bool operator==(const IsMultiple&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// True where a scalar of f32 or f64 is neither infinite nor NaN, bool[].
+struct IsFinite {
+  static constexpr std::string_view name = "is_finite";
+  static constexpr bool differentiable = false;
+  bool operator==(const IsFinite&) const = default;
+  Types infer(std::span<const Type> in) const;
+};
+
+/// Part of a new term in a weighted mean of terms that come one after the other, and the weight of
+/// them all with it: weight / (weight + before), or 0 of two zeros, and weight + before; f64[]
+/// each. Operands: weight f32[] or f64[], before f64[].
+struct MeanWeight {
+  static constexpr std::string_view name = "mean_weight";
+  static constexpr bool differentiable = false;
+  bool operator==(const MeanWeight&) const = default;
+  Types infer(std::span<const Type> in) const;
 };
 
 /// Copies bytes to a place of their own: for a readable or assigned value that would otherwise be
@@ -216,6 +245,18 @@ struct AfterUpdate {
   Types infer(std::span<const Type> in) const;
 };
 
+/// Stands in a declared graph for the number of updates, before this step's, of the objective that
+/// trains a parameter, i64[]; of a parameter that none trains, for the counter `update`. `update`
+/// replaces it. No kernel.
+struct UpdatesOf {
+  static constexpr std::string_view name = "updates_of";
+  static constexpr bool differentiable = false;
+  StorageId parameter;
+  bool operator==(const UpdatesOf&) const = default;
+  std::string attributes() const;
+  Types infer(std::span<const Type> in) const;
+};
+
 /// How much of a parameter its average takes in the step that follows `update` updates, f64[]:
 /// 1 - decay, or, with bias correction, (1 - decay) / (1 - decay^(update + 1)), so that the average
 /// is that of the parameter's values alone and not of its own first one (Kingma and Ba, "Adam",
@@ -225,6 +266,8 @@ struct AverageWeight {
   static constexpr bool differentiable = false;
   double decay = 0.999;
   bool bias_correction = true;
+  /// The average moves with each so manieth update of what it follows, of which it is the weight.
+  std::int64_t every = 1;
   bool operator==(const AverageWeight&) const = default;
   std::string attributes() const;
   Types infer(std::span<const Type> in) const;
@@ -250,7 +293,8 @@ struct AverageUpdate {
 /// The number of the objective that GradientOf and OfUpdate are of; absent for other ops.
 std::optional<std::size_t> objective_of(const Op& op);
 
-/// True for what stands for numbers that only training makes: GradientOf, OfUpdate, AfterUpdate.
+/// True for what stands for numbers that only training makes: GradientOf, OfUpdate, AfterUpdate,
+/// UpdatesOf.
 bool stands_for_training(const Op& op);
 
 }  // namespace metronome

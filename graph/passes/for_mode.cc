@@ -61,6 +61,10 @@ ir::Graph for_mode(ir::Graph graph, const Settings& settings) {
     return graph;
   }
   graph.set_assignments(assignments_of_evaluation(graph, settings.mode));
+  for (std::size_t k = 0; k < graph.objectives().size(); ++k) {
+    graph.set_when(k, {});
+    graph.set_weight(k, {});
+  }
   Copier copier(graph);
   const std::vector<bool> by_training = ir::made_by_training(graph);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes().size()); ++i) {

@@ -29,6 +29,9 @@ std::span<const Entry> all() {
       Entry{"halting", [](Element element) { return halting(element); }},
       Entry{"recurrent", recurrent},
       Entry{"twin_towers", twin_towers},
+      Entry{"adversaries", adversaries},
+      Entry{"delayed_actor", delayed_actor},
+      Entry{"soft_actor", soft_actor},
   };
   return kAll;
 }

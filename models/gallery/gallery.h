@@ -1,4 +1,4 @@
-// Five short compositions, each with the numbers that it learns from. `bazel run
+// Eight short compositions, each with the numbers that it learns from. `bazel run
 // //models:train_gallery` trains them. Two whole programs lie beside them: segmentation.h and
 // routed_language.h.
 #pragma once
@@ -41,6 +41,18 @@ Example recurrent(Element element = f32);
 /// Two views of each thing through one tower, that find each other among all others. Watched:
 /// "found", the share of rows that do.
 Example twin_towers(Element element = f32);
+
+/// A generator and a discriminator against each other: points on a ring. Watched: "loss/generator",
+/// and "off", how far the points lie from the ring.
+Example adversaries(Element element = f32);
+
+/// Two critics, and an actor that learns in every second step: TD3 on given transitions of a cart
+/// (learners.h). Watched: "loss/actor".
+Example delayed_actor(Element element = f32);
+
+/// Critics, an actor that draws its actions, and the price of being random: SAC on the same
+/// transitions. Watched: "loss/actor", "entropy".
+Example soft_actor(Element element = f32);
 
 /// Numbers in (-1, 1) that look random and are the same on every run, [rows, width] in f64; others
 /// for each step and salt.

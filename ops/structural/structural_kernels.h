@@ -30,6 +30,47 @@ struct Increment {
   }
 };
 
+struct IsMultiple {
+  static constexpr const char* name = "is_multiple";
+  bool* to;
+  const long long* counter;
+  long long of;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (first(c) == 0) *to = *counter % of == 0;
+  }
+};
+
+template <class T>
+struct IsFinite {
+  static constexpr const char* name = "is_finite";
+  bool* to;
+  const T* x;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (first(c) == 0) *to = *x - *x == T(0);
+  }
+};
+
+template <class T>
+struct MeanWeight {
+  static constexpr const char* name = "mean_weight";
+  double* share;
+  double* sum;
+  const T* weight;
+  const double* before;
+
+  template <class Context>
+  METRONOME_DEVICE void operator()(Context& c) const {
+    if (first(c) != 0) return;
+    const double own = *weight, all = own + *before;
+    *share = own == 0 && all == 0 ? 0 : own / all;
+    *sum = all;
+  }
+};
+
 /// A dimension of the tensor that stores another, outermost first, without the blocks' own.
 struct RelayoutLoop {
   Index size;
@@ -72,7 +113,8 @@ struct Relayout {
 
 using StructuralKernels =
     KernelList<Fill<float>, Fill<double>, Fill<int>, Fill<long long>, Fill<bool>, Fill<BFloat16>,
-               Fill<Float16>, Increment, Relayout<Unit1>, Relayout<Unit2>, Relayout<Unit4>,
-               Relayout<Unit8>>;
+               Fill<Float16>, Increment, IsMultiple, IsFinite<float>, IsFinite<double>,
+               MeanWeight<float>, MeanWeight<double>, Relayout<Unit1>, Relayout<Unit2>,
+               Relayout<Unit4>, Relayout<Unit8>>;
 
 }  // namespace metronome::cuda

@@ -2,6 +2,7 @@
 #include "ops/structural/structural_rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -55,6 +56,30 @@ CpuKernel bind(const Accumulate&, const CpuLaunch& launch) {
 CpuKernel bind(const Increment&, const CpuLaunch& launch) {
   return CpuKernel(
       [to = launch.out<std::int64_t>(0), from = launch.in<std::int64_t>(0)] { *to = *from + 1; });
+}
+
+CpuKernel bind(const IsMultiple& op, const CpuLaunch& launch) {
+  return CpuKernel([to = launch.out<bool>(0), counter = launch.in<std::int64_t>(0), of = op.of] {
+    *to = *counter % of == 0;
+  });
+}
+
+CpuKernel bind(const IsFinite&, const CpuLaunch& launch) {
+  return with_floating(launch.inputs[0].element, [&](auto zero) {
+    return CpuKernel(
+        [to = launch.out<bool>(0), x = launch.in<decltype(zero)>(0)] { *to = std::isfinite(*x); });
+  });
+}
+
+CpuKernel bind(const MeanWeight&, const CpuLaunch& launch) {
+  return with_floating(launch.inputs[0].element, [&](auto zero) {
+    return CpuKernel([share = launch.out<double>(0), sum = launch.out<double>(1),
+                      weight = launch.in<decltype(zero)>(0), before = launch.in<double>(1)] {
+      const double own = *weight, all = own + *before;
+      *share = own == 0 && all == 0 ? 0 : own / all;
+      *sum = all;
+    });
+  });
 }
 
 CpuKernel bind(const Copy&, const CpuLaunch& launch) { return copy(launch); }

@@ -40,6 +40,34 @@ void record(const Increment&, const CudaLaunch& launch) {
   launch.commands.launch(cuda::Increment{launch.out<long long>(0), launch.in<long long>(0)}, {});
 }
 
+void record(const IsMultiple& op, const CudaLaunch& launch) {
+  launch.commands.launch(
+      cuda::IsMultiple{launch.out<bool>(0), launch.in<long long>(0), static_cast<long long>(op.of)},
+      {});
+}
+
+void record(const IsFinite&, const CudaLaunch& launch) {
+  if (launch.inputs[0].element == f64) {
+    launch.commands.launch(cuda::IsFinite<double>{launch.out<bool>(0), launch.in<double>(0)}, {});
+  } else {
+    launch.commands.launch(cuda::IsFinite<float>{launch.out<bool>(0), launch.in<float>(0)}, {});
+  }
+}
+
+void record(const MeanWeight&, const CudaLaunch& launch) {
+  const auto launched = [&](auto* weight) {
+    using T = std::remove_cvref_t<decltype(*weight)>;
+    launch.commands.launch(cuda::MeanWeight<T>{launch.out<double>(0), launch.out<double>(1), weight,
+                                               launch.in<double>(1)},
+                           {});
+  };
+  if (launch.inputs[0].element == f64) {
+    launched(launch.in<double>(0));
+  } else {
+    launched(launch.in<float>(0));
+  }
+}
+
 void record(const Copy&, const CudaLaunch& launch) {
   launch.commands.copy(launch.output_data[0], launch.input_data[0], launch.outputs[0].bytes());
 }

@@ -2,8 +2,13 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cstring>
 
@@ -25,6 +30,17 @@ Tensors reference(const Constant& op, const Tensors&) {
 Tensors reference(const Accumulate&, const Tensors& in) { return {in[0] + in[1]}; }
 
 Tensors reference(const Increment&, const Tensors& in) { return {in[0] + 1}; }
+
+Tensors reference(const IsMultiple& op, const Tensors& in) {
+  return {at::eq(at::remainder(in[0], op.of), 0)};
+}
+
+Tensors reference(const IsFinite&, const Tensors& in) { return {at::isfinite(in[0])}; }
+
+Tensors reference(const MeanWeight&, const Tensors& in) {
+  const at::Tensor own = in[0].to(at::kDouble), all = own + in[1];
+  return {at::where(at::eq(all, 0) & at::eq(own, 0), at::zeros_like(all), own / all), all};
+}
 
 Tensors reference(const Copy&, const Tensors& in) { return {in[0].clone()}; }
 

@@ -84,6 +84,59 @@ struct CasesOf<Increment> {
 };
 
 template <>
+struct CasesOf<IsMultiple> {
+  static std::vector<Case> cases() {
+    const Fillings fill{
+        .kind = Fillings::Kind::integers, .low = 0, .high = 1e9, .differentiable = false};
+    std::vector<Case> cases;
+    for (const std::int64_t of : {1, 2, 7}) {
+      cases.push_back({fmt::format("of {}", of),
+                       make_op(IsMultiple{of}),
+                       {{Type{i64, {}}, fill}},
+                       false,
+                       false});
+    }
+    return cases;
+  }
+};
+
+template <>
+struct CasesOf<IsFinite> {
+  static std::vector<Case> cases() {
+    return {{"a number",
+             make_op(IsFinite{}),
+             {{Type{f32, {}}, {.differentiable = false}}},
+             false,
+             false}};
+  }
+};
+
+template <>
+struct CasesOf<MeanWeight> {
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    const Fillings some{.low = 0.5, .high = 3, .differentiable = false};
+    const Fillings none{.low = 0, .high = 0, .differentiable = false};
+    cases.push_back({"a further term",
+                     make_op(MeanWeight{}),
+                     {{Type{f32, {}}, some}, {Type{f64, {}}, some}},
+                     false,
+                     false});
+    cases.push_back({"the first one",
+                     make_op(MeanWeight{}),
+                     {{Type{f32, {}}, some}, {Type{f64, {}}, none}},
+                     false,
+                     false});
+    cases.push_back({"no weight at all",
+                     make_op(MeanWeight{}),
+                     {{Type{f32, {}}, none}, {Type{f64, {}}, none}},
+                     false,
+                     false});
+    return cases;
+  }
+};
+
+template <>
 struct CasesOf<AverageWeight> {
   static std::vector<Case> cases() {
     const Fillings fill{

@@ -118,9 +118,19 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
   const Loss& loss = kLosses[program.loss % kLosses.size()];
   const Chosen& optimizer = kOptimizers[program.optimizer % kOptimizers.size()];
   const LineScope scope(&g.emitter(), at());
-  const Objective main = g.minimize(loss.make(g, y, h.value), optimizer.make());
-  texts.push_back(fmt::format("{}g.minimize({}, {});  // h is {}",
+  // How often they train: always, or else in every second replay, where a value is true, where
+  // gradients are finite.
+  const std::uint32_t rests = splits ? (program.loss + program.optimizer) % 6 : 0;
+  ObjectiveOptions of_main{.every = rests == 4 ? 2 : 1};
+  ObjectiveOptions of_side{.name = "side", .parameters = {"side"}, .every = rests == 1 ? 2 : 1};
+  of_side.skip_not_finite = rests == 3 || rests == 4;
+  if (rests == 5) of_main.accumulate = 2, of_side.accumulate = 3;
+  const Objective main = g.minimize(loss.make(g, y, h.value), optimizer.make(), of_main);
+  texts.push_back(fmt::format("{}g.minimize({}, {}{});  // h is {}",
                               splits ? "const Objective main = " : "", loss.text, optimizer.text,
+                              rests == 4   ? ", {.every = 2}"
+                              : rests == 5 ? ", {.accumulate = 2}"
+                                           : "",
                               h.text));
   Objective other;
   if (splits) {
@@ -132,11 +142,16 @@ std::vector<std::string> finish(Builder& builder, const Program& program, const 
     }
     const Value updated = g.parameter(moved);
     texts.push_back(fmt::format("const Value updated = g.parameter(\"{}\");", moved));
+    if (rests == 2) of_side.when = mean(y) + 0.1 > 0.0;
     other = g.minimize(square(mean(y) * side - mean(updated * updated)),
-                       Adam{.lr = 0.01, .eps = 1e-2}, {.name = "side", .parameters = {"side"}});
-    texts.push_back(
+                       Adam{.lr = 0.01, .eps = 1e-2}, of_side);
+    texts.push_back(fmt::format(
         "const Objective other = g.minimize(square(mean(y) * side - mean(updated * updated)), "
-        "Adam{.lr = 0.01, .eps = 1e-2}, {.name = \"side\", .parameters = {\"side\"}});");
+        "Adam{{.lr = 0.01, .eps = 1e-2}}, {{.name = \"side\", .parameters = {{\"side\"}}{}{}{}}});",
+        rests == 1 ? ", .every = 2" : "", rests == 2 ? ", .when = mean(y) + 0.1 > 0.0" : "",
+        of_side.skip_not_finite ? ", .skip_not_finite = true"
+        : rests == 5            ? ", .accumulate = 3"
+                                : ""));
   }
   if (keeps && splits) {
     g.output("slope", norm(main.gradient(builder.x.value)));

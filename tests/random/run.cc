@@ -72,16 +72,27 @@ CompileOptions options_for(const Program& program) {
   return options;
 }
 
+namespace {
+
+/// A loss is infinite before the first step that computes it: 0 then, so that it is compared.
+at::Tensor known(const std::string& name, const at::Tensor& left) {
+  const bool is_loss = name == "loss/side" || name == "optimizer/loss/side";
+  return is_loss && left.isposinf().item<bool>() ? at::zeros_like(left) : left.clone();
+}
+
+}  // namespace
+
 std::vector<Left> left_by(const Executable& executable, const Graph& graph) {
   std::vector<Left> all;
   for (const Readable& r : graph.data().readables()) {
     const bool gradient = r.name.starts_with("gradient of ");
-    all.push_back({r.name, gradient ? "gradient" : "value", executable.read(r.name).clone()});
+    all.push_back(
+        {r.name, gradient ? "gradient" : "value", known(r.name, executable.read(r.name))});
   }
   for (const std::string& path : executable.storages()) {
     std::string kind = "storage";
     if (path.starts_with("optimizer/")) kind = path.substr(0, path.find('/', 10));
-    all.push_back({path, kind, executable.get(path).clone()});
+    all.push_back({path, kind, known(path, executable.get(path))});
   }
   return all;
 }

@@ -5,13 +5,20 @@
 //                      objective what waits for no later one; a ReadUpdated becomes the value that
 //                      an earlier objective assigned
 //   advance            the counter of replays                     -> an assignment
+//   gather             means with gradients of earlier replays    -> in the gradients' place
 //   clip               all gradients of the objective             -> read by the optimizer's rule
 //   number             rates and norms that are asked for         -> in place of each OfUpdate
+//   decide             guards of an objective that may skip a step
 //   scalars            once for each factor of the learning rate  -> read by the optimizer's rule
 //   update_parameter   a parameter, with storages for its moments -> assignments of next values
-//   advance            the counter of updates, if there is a loss -> an assignment
+//   advance            the objective's counter of updates         -> an assignment
 //   follow             the nodes left out, as all that they read is there: a GradientOf becomes the
 //                      gradient, an AfterUpdate the value that is assigned, others are copied
+//
+// An objective that may skip a step updates under its guard, and what it assigns is a merge of the
+// next value and the old one. So is its loss, which a storage keeps; averages of what it trains and
+// what follows that move under its guard, too. `sink` then puts under the guard what nothing else
+// reads.
 //
 // Reads of storages, counters too, see the old values throughout, as in every step. Without a
 // ReadUpdated all that is copied comes before all updates.
@@ -20,7 +27,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -28,7 +37,9 @@
 #include "graph/emit/emitter.h"
 #include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
+#include "graph/passes/training/sink.h"
 #include "graph/passes/walk/copier.h"
 
 namespace metronome::passes {
@@ -42,6 +53,7 @@ class OptimizerCall {
       : emitter_(emitter),
         graph_(emitter.graph),
         optimizer_(*objective.optimizer),
+        counter_(objective.counter),
         line_(objective.line) {
     check_moments();
   }
@@ -69,7 +81,7 @@ class OptimizerCall {
     const std::string what = fmt::format("tell its {}", name_of(which));
     Value result;
     if (which == UpdateNumber::learning_rate) {
-      result = optimizer_.learning_rate(emitter_.read(graph_.counters().update));
+      result = optimizer_.learning_rate(emitter_.read(counter_));
       if (!result.present()) refuse(what, "an optimizer with a member `lr`, a LearningRate");
     } else {
       const bool before = which == UpdateNumber::gradient_norm;
@@ -82,21 +94,22 @@ class OptimizerCall {
   }
 
   /// Makes the scalars of each rate and the rule of each weight decay, for `update_parameter`.
-  void make_scalars(const std::vector<ParameterGradient>& gradients) {
+  void make_scalars(const std::vector<ParameterGradient>& gradients, ValueId guard) {
+    PassScope place(emitter_, std::string(kMomentsRoot), line_, guard);
     for (const ParameterGradient& g : gradients) {
       const double rate = graph_.storage(g.parameter).rate;
       if (!scalars_.contains(rate))
-        scalars_[rate] = optimizer_.scalars(emitter_.read(graph_.counters().update), rate);
+        scalars_[rate] = optimizer_.scalars(emitter_.read(counter_), rate);
       scale_decay(graph_.storage(g.parameter));
     }
     refuse_mistakes("make its scalars");
   }
 
-  /// The next value of the parameter and of its moments, which it makes.
-  std::vector<Assignment> update_parameter(StorageId id, Value gradient) {
+  /// The next value of the parameter and of its moments, which it makes, under the guard.
+  std::vector<Assignment> update_parameter(StorageId id, Value gradient, ValueId guard) {
     const Storage parameter = graph_.storage(id);
     const std::string what = "update parameter " + quote(parameter);
-    PassScope place(emitter_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_);
+    PassScope place(emitter_, fmt::format("{}/{}", kMomentsRoot, parameter.path), line_, guard);
     Values moments;
     std::vector<StorageId> storages = {id};
     for (const Moment& moment : moments_) {
@@ -104,9 +117,15 @@ class OptimizerCall {
         refuse(fmt::format("begin moment \"{}\" of {}", moment.name, quote(parameter)),
                wrong->requires_);
       }
+      const std::string path = fmt::format("{}/{}/{}", kMomentsRoot, moment.name, parameter.path);
+      if (graph_.find_storage(path)) {
+        refuse(fmt::format("keep moment \"{}\" of {}", moment.name, quote(parameter)),
+               fmt::format("a path of its own, but an objective keeps \"{}\"\n"
+                           "  way out    give the objective, or the moment, another name",
+                           path));
+      }
       storages.push_back(graph_.append_storage(
-          {fmt::format("{}/{}/{}", kMomentsRoot, moment.name, parameter.path), parameter.type,
-           StorageKind::moment, moment.init, parameter.line, false}));
+          {path, parameter.type, StorageKind::moment, moment.init, parameter.line, false}));
       moments.push_back(emitter_.read(storages.back()));
     }
     const OptimizerRule& rule = parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
@@ -172,7 +191,9 @@ class OptimizerCall {
     if (made.emitter() != &emitter_) refuse_for("a value of another graph");
     if (made.poisoned()) refuse_for("a poisoned one");
     if (made.type() != type) refuse_for(to_string(made.type()));
-    if (!always_computed(made)) refuse(what, needs_always(made).requires_);
+    if (!always_computed(made) && made.node().guard != emitter_.guard) {
+      refuse(what, needs_always(made).requires_);
+    }
   }
 
   /// Refuses the rule if its own expressions made mistakes, each a line indented under the header.
@@ -190,6 +211,7 @@ class OptimizerCall {
   Emitter& emitter_;
   ir::Graph& graph_;
   const OptimizerRule& optimizer_;
+  StorageId counter_;
   Line line_;
   std::vector<Moment> moments_ = optimizer_.moments();
   std::map<double, Values> scalars_;                                // by rate
@@ -216,7 +238,9 @@ class StepWriter {
         update(o);
         copy_after(o + 1);
       }
-      if (!graph_.objectives().empty()) advance(graph_.counters().update, line);
+      if (!graph_.objectives().empty() && !is_counted(graph_.counters().update)) {
+        advance(graph_.counters().update, line);
+      }
     }
     for (std::int32_t i = 0; i < count(); ++i) {
       if (by_training_[i]) follow(i);
@@ -225,8 +249,19 @@ class StepWriter {
     std::vector<Assignment> assignments = step.assignments();
     assignments.insert(assignments.end(), made_.begin(), made_.end());
     step.set_assignments(std::move(assignments));
-    for (std::size_t o = 0; o < step.objectives().size(); ++o) step.set_gradients(o, {});
-    return step;
+    for (std::size_t o = 0; o < step.objectives().size(); ++o) {
+      step.set_gradients(o, {});
+      step.set_when(o, {});
+      step.set_weight(o, {});
+      if (kept_losses_[o].present()) keep_loss(step, o);
+    }
+    std::vector<ValueId> guards;
+    for (const Guards& g : guards_) {
+      for (const Value& guard : {g.runs, g.ends, g.updates}) {
+        if (guard.present()) guards.push_back(guard.id());
+      }
+    }
+    return guards.empty() ? step : sink(step, guards);
   }
 
  private:
@@ -244,15 +279,167 @@ class StepWriter {
     }
   }
 
-  void advance(StorageId counter, const Line& line) {
-    const Value next = apply(Increment{}, {copier_.emitter.read(counter)}, line);
-    made_.push_back({counter, next.id(), line});
+  /// When an objective does its work; absent: in every step.
+  struct Guards {
+    Value runs;     ///< its loss and gradients
+    Value ends;     ///< the last of the replays whose gradients are one update's
+    Value updates;  ///< its update, which implies these
+  };
+
+  /// Gradients of several replays, on their way to one update.
+  struct Gathering {
+    std::vector<StorageId> storages;  ///< [gradient] their means so far
+    Values means;                     ///< [gradient] with those of this step
+    StorageId weight_storage;
+    Value weight;  ///< of all replays so far
+    Value count;   ///< of these, i64[]
+  };
+
+  /// A storage of Metronome's own for an objective.
+  StorageId keep(std::string path, const Type& type, Init init, const Line& line) {
+    if (copier_.to.find_storage(path)) {
+      throw GraphError(
+          {fmt::format("{}: minimize cannot keep \"{}\"\n"
+                       "  requires   a path that no moment of an optimizer has\n"
+                       "  way out    give the objective, or the moment, another name",
+                       to_string(line), path)});
+    }
+    return copier_.to.append_storage(
+        {std::move(path), type, StorageKind::moment, std::move(init), line, false});
+  }
+
+  /// Puts means in the place of the gradients.
+  std::optional<Gathering> gather(const ir::MinimizedLoss& objective,
+                                  std::vector<ParameterGradient>& gradients) {
+    if (objective.accumulate == 1) return std::nullopt;
+    Emitter& emitter = copier_.emitter;
+    PassScope scope(emitter, std::string(kMomentsRoot), objective.line);
+    Gathering all;
+    all.weight_storage =
+        keep(ir::path_of_gathered_weight(objective.name), Type{f64, {}}, Init{}, objective.line);
+    const Value own = objective.weight.present() ? emitter.value(copier_.at(objective.weight))
+                                                 : emitter.source(make_op(Fill{1, Type{f64, {}}}),
+                                                                  "weight", objective.line);
+    const Values made = apply(make_op(MeanWeight{}), Values{own, emitter.read(all.weight_storage)},
+                              objective.line, 2);
+    all.weight = made[1];
+    all.count = apply(Increment{}, {emitter.read(objective.gathered)}, objective.line);
+    for (ParameterGradient& g : gradients) {
+      const Storage parameter = copier_.to.storage(g.parameter);
+      all.storages.push_back(
+          keep(ir::path_of_gathered(parameter.path), parameter.type, Init{}, parameter.line));
+      const Value mean = apply(AverageUpdate{},
+                               {emitter.read(all.storages.back()), emitter.value(g.value), made[0]},
+                               objective.line);
+      all.means.push_back(mean);
+      g.value = mean.id();
+    }
+    return all;
+  }
+
+  /// Keeps what is gathered; behind the last of the replays, nothing.
+  void keep_gathered(const ir::MinimizedLoss& objective, const Gathering& all,
+                     const Guards& guards) {
+    Emitter& emitter = copier_.emitter;
+    PassScope scope(emitter, std::string(kMomentsRoot), objective.line);
+    const auto assign_kept = [&](StorageId storage, const Value& next) {
+      const Type type = copier_.to.storage(storage).type;
+      const Value none = emitter.source(make_op(Fill{0, type}), "none", objective.line);
+      const ValueId kept = merge(guards.ends, none.id(), next.id(), objective.line);
+      assign({storage, kept, objective.line}, guards.runs);
+    };
+    for (std::size_t i = 0; i < all.means.size(); ++i) assign_kept(all.storages[i], all.means[i]);
+    assign_kept(all.weight_storage, all.weight);
+    assign({objective.gathered, all.count.id(), objective.line}, guards.runs);
+  }
+
+  void advance(StorageId counter, const Line& line, const Value& guard = {}) {
+    Emitter& emitter = copier_.emitter;
+    std::optional<PassScope> scope;
+    if (guard.present()) scope.emplace(emitter, std::string(kMomentsRoot), line, guard.id());
+    const Value next = apply(Increment{}, {emitter.read(counter)}, line);
+    scope.reset();
+    assign({counter, next.id(), line}, guard);
+  }
+
+  bool is_counted(StorageId counter) const {
+    return std::ranges::any_of(graph_.objectives(), [&](const ir::MinimizedLoss& objective) {
+      return objective.counter == counter;
+    });
+  }
+
+  /// Assigns a value where the guard is true, or always.
+  void assign(Assignment next, const Value& guard) {
+    next.value = merge(guard, next.value, copier_.emitter.read(next.storage).id(), next.line);
+    made_.push_back(next);
+  }
+
+  ValueId merge(const Value& guard, ValueId value, ValueId otherwise, const Line& line) {
+    if (!guard.present()) return value;
+    Emitter& emitter = copier_.emitter;
+    PassScope scope(emitter, emitter.graph.node(value).path, line);
+    const auto of = [&](ValueId id) { return emitter.value(id); };
+    return apply(Merge{1, true}, {guard, of(value), of(otherwise)}, line).id();
+  }
+
+  Guards decide(const ir::MinimizedLoss& objective, const std::optional<Gathering>& gathering,
+                OptimizerCall& updates, const std::vector<ParameterGradient>& gradients,
+                const Values& clipped) {
+    Emitter& emitter = copier_.emitter;
+    PassScope scope(emitter, std::string(kMomentsRoot), objective.line);
+    Guards guards;
+    const auto narrow = [&](Value& guard, const Value& decider) {
+      guard = make_guard(decider, 1, 2, guard, objective.line);
+    };
+    if (objective.every > 1) {
+      const Value replay = emitter.read(graph_.counters().replay);
+      narrow(guards.runs, apply(IsMultiple{objective.every}, {replay}, objective.line));
+    }
+    if (objective.when.present()) {
+      narrow(guards.runs, emitter.value(copier_.at(objective.when)));
+    }
+    guards.ends = guards.runs;
+    if (gathering) {
+      narrow(guards.ends,
+             apply(IsMultiple{objective.accumulate}, {gathering->count}, objective.line));
+    }
+    guards.updates = guards.ends;
+    if (objective.skips_not_finite) {
+      const Value norm = updates.number(UpdateNumber::gradient_norm, gradients, clipped);
+      narrow(guards.updates, apply(IsFinite{}, {norm}, objective.line));
+    }
+    return guards;
+  }
+
+  /// The loss of a step that may leave it out, or of the last one that did not.
+  ValueId last_loss(const ir::MinimizedLoss& objective, const Value& runs) {
+    if (!objective.may_rest()) return {};
+    const ValueId loss = copier_.at(objective.loss);
+    Init unknown;
+    unknown.a = std::numeric_limits<double>::infinity();
+    const StorageId kept =
+        keep(ir::path_of_kept_loss(objective.name), copier_.to.type(loss), unknown, objective.line);
+    assign({kept, loss, objective.line}, runs);
+    return made_.back().value;
+  }
+
+  /// Puts it in the place of the loss that users read.
+  void keep_loss(ir::Graph& step, std::size_t index) const {
+    const ir::MinimizedLoss& objective = graph_.objectives()[index];
+    const std::string name = ir::name_of_loss(objective.name);
+    for (std::size_t r = 0; r < graph_.readables().size(); ++r) {
+      if (graph_.readables()[r].name == name && graph_.readables()[r].value.present()) {
+        step.set_readable(r, kept_losses_[index]);
+      }
+    }
+    step.set_loss(index, kept_losses_[index]);
   }
 
   void update(std::size_t index) {
     const ir::MinimizedLoss& objective = graph_.objectives()[index];
     std::vector<ParameterGradient> gradients = objective.gradients;
     for (ParameterGradient& g : gradients) g.value = copier_.at(g.value);
+    const std::optional<Gathering> gathering = gather(objective, gradients);
     OptimizerCall updates(copier_.emitter, objective);
     const Values clipped = updates.clip(gradients);
     for (std::int32_t i = 0; i < count(); ++i) {
@@ -260,12 +447,18 @@ class StepWriter {
       if (asked == nullptr || objective_of(*graph_.nodes()[i].op) != index) continue;
       copier_.replace(i, {updates.number(asked->number, gradients, clipped)});
     }
-    updates.make_scalars(gradients);
+    guards_.push_back(decide(objective, gathering, updates, gradients, clipped));
+    if (gathering) keep_gathered(objective, *gathering, guards_.back());
+    const Value guard = guards_.back().updates;
+    kept_losses_.push_back(last_loss(objective, guards_.back().runs));
+    updates.make_scalars(gradients, guard.id());
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      for (const Assignment& next : updates.update_parameter(gradients[i].parameter, clipped[i])) {
-        made_.push_back(next);
+      for (const Assignment& next :
+           updates.update_parameter(gradients[i].parameter, clipped[i], guard.id())) {
+        assign(next, guard);
       }
     }
+    advance(objective.counter, objective.line, guard);
   }
 
   /// A node that is made of what training makes.
@@ -276,9 +469,36 @@ class StepWriter {
       copier_.replace({index, 0}, copier_.at(node.inputs[0]));
     } else if (const AfterUpdate* after = node.op->as<AfterUpdate>()) {
       copier_.replace({index, 0}, value_after_update(after->storage));
+    } else if (const UpdatesOf* updates = node.op->as<UpdatesOf>()) {
+      const std::int32_t objective = graph_.storage(updates->parameter).objective;
+      const StorageId counter =
+          objective < 0 ? graph_.counters().update : graph_.objectives()[objective].counter;
+      copier_.replace({index, 0}, copier_.to.read(counter));
+    } else if (const Value moves = guard_of_average(node); moves.present()) {
+      Emitter& emitter = copier_.emitter;
+      PassScope scope(emitter, node.path, node.line, moves.id());
+      const Value next = apply(node.op, copier_.inputs_of(node), node.line)[0];
+      copier_.replace({index, 0}, merge(moves, next.id(), copier_.at(node.inputs[0]), node.line));
     } else {
       copier_.copy(index);
     }
+  }
+
+  /// The guard of an average or of what follows a parameter, by that parameter's objective and by
+  /// how often it moves; absent: it always moves, or the node makes no average.
+  Value guard_of_average(const Node& node) {
+    if (node.op->as<AverageUpdate>() == nullptr) return {};
+    const auto* after = graph_.node(node.inputs[1]).op->as<AfterUpdate>();
+    const auto* weight = graph_.node(node.inputs[2]).op->as<AverageWeight>();
+    const std::int32_t objective = graph_.storage(after->storage).objective;
+    const Value owner = objective < 0 ? Value() : guards_[objective].updates;
+    if (weight->every == 1) return owner;
+    Emitter& emitter = copier_.emitter;
+    PassScope scope(emitter, node.path, node.line);
+    const Value before = emitter.value(copier_.at(graph_.node(node.inputs[2]).inputs[0]));
+    const Value after_it = apply(Increment{}, {before}, node.line);
+    return make_guard(apply(IsMultiple{weight->every}, {after_it}, node.line), 1, 2, owner,
+                      node.line);
   }
 
   /// Returns the value that the storage holds after the update.
@@ -293,6 +513,8 @@ class StepWriter {
   std::vector<std::size_t> updates_before_;  // [node]
   Copier copier_;
   std::vector<Assignment> made_;
+  std::vector<Guards> guards_;        // [objective]
+  std::vector<ValueId> kept_losses_;  // [objective]; absent where each step has the loss
 };
 
 }  // namespace

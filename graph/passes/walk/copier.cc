@@ -106,6 +106,10 @@ void Copier::replace(ValueId old, ValueId now) {
 ir::Graph Copier::finish() {
   for (std::size_t k = 0; k < from.objectives().size(); ++k) {
     to.set_loss(k, at(from.objectives()[k].loss));
+    if (const ValueId when = from.objectives()[k].when; when.present()) to.set_when(k, at(when));
+    if (const ValueId weight = from.objectives()[k].weight; weight.present()) {
+      to.set_weight(k, at(weight));
+    }
     std::vector<ParameterGradient> gradients = from.objectives()[k].gradients;
     for (ParameterGradient& g : gradients) g.value = at(g.value);
     to.set_gradients(k, std::move(gradients));

@@ -8,8 +8,8 @@
 
 namespace metronome::passes {
 
-/// f(value) for each result: losses and gradients of the objectives, values that are read, values
-/// that are assigned. A value may come more than once; what is absent is left out.
+/// f(value) for each result: losses, decisions and gradients of the objectives, values that are
+/// read, values that are assigned. A value may come more than once; what is absent is left out.
 template <class F>
 void for_each_result(const ir::Graph& graph, const F& f) {
   const auto call = [&f](ValueId id) {
@@ -17,6 +17,8 @@ void for_each_result(const ir::Graph& graph, const F& f) {
   };
   for (const ir::MinimizedLoss& objective : graph.objectives()) {
     call(objective.loss);
+    call(objective.when);
+    call(objective.weight);
     for (const ParameterGradient& g : objective.gradients) call(g.value);
   }
   for (const Readable& r : graph.readables()) call(r.value);

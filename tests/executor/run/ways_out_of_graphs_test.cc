@@ -301,6 +301,66 @@ TEST_CASE("one parameter in two sets, or in none") {
   CHECK(step.read(by_critic).sizes() == at::IntArrayRef({4, 3}));
 }
 
+TEST_CASE("a number that is to decide") {
+  for (const bool compared : {false, true}) {
+    Agent agent;
+    const Value x = mean(agent.x);
+    const Value when = compared ? x > 0.5 : x;
+    agent.g.minimize(agent.actor + agent.critic, Sgd{.lr = 0.1}, {.when = when});
+    const std::string text = error_of([&] { compiled(agent.g); });
+    CHECK(names_way_out(text, "compare a number: .when = mt::mean(x) > 0.5") == !compared);
+    if (!compared) continue;
+    Executable step = compiled(agent.g);
+    for (const double shift : {0.0, 1.0}) step.run({{agent.x, batch() + shift}});
+    CHECK(step.updates() == 1);
+  }
+}
+
+TEST_CASE("weights of replays: sum them, or leave them out; lazy or accumulated") {
+  Agent counted, summed, alone;
+  const auto trained = [](Agent& agent, ObjectiveOptions options, Optimizer optimizer = Sgd{}) {
+    agent.g.minimize(agent.actor + agent.critic, std::move(optimizer), options);
+    return error_of([&] { compiled(agent.g); });
+  };
+  CHECK(names_way_out(trained(counted, {.accumulate = 2, .weight = square(counted.x)}),
+                      "cast it, or sum it: .weight = mt::sum(counts).cast(mt::f32)"));
+  CHECK(trained(summed, {.accumulate = 2, .weight = sum(square(summed.x)).cast(f32)}) == "nothing");
+  CHECK(names_way_out(trained(alone, {.weight = mean(alone.x)}),
+                      "leave the weight out: one replay is its own mean"));
+  Agent lazy, whole, each;
+  CHECK(names_way_out(trained(lazy, {.accumulate = 2}, Adam{.lazy = true}),
+                      "leave out .lazy, or .accumulate"));
+  CHECK(trained(whole, {.accumulate = 2}, Adam{}) == "nothing");
+  CHECK(trained(each, {}, Adam{.lazy = true}) == "nothing");
+}
+
+/// An optimizer that keeps a moment of a name that may be an objective's.
+struct Remembering {
+  static constexpr std::string_view name = "remembering";
+  std::string moment = "loss";
+  bool operator==(const Remembering&) const = default;
+  std::string attributes() const { return moment; }
+  std::vector<Moment> moments() const { return {{moment, zeros()}}; }
+  Values scalars(Value, double) const { return {}; }
+  Values update(Value parameter, Value gradient, std::span<const Value>,
+                std::span<const Value>) const {
+    return {parameter - gradient * 0.1, gradient};
+  }
+};
+
+TEST_CASE("a moment where an objective keeps its loss: another name") {
+  const auto trained = [](const std::string& objective, const std::string& moment) {
+    Graph g("kept");
+    const Value w = g.parameter("critic", {f64, {}}, ones());
+    g.minimize(square(w), Remembering{moment}, {.name = objective, .every = 2});
+    return error_of([&] { compiled(g); });
+  };
+  CHECK(
+      names_way_out(trained("critic", "loss"), "give the objective, or the moment, another name"));
+  CHECK(trained("judge", "loss") == "nothing");
+  CHECK(trained("critic", "losses") == "nothing");
+}
+
 /// Two parameters of 1 that are trained alike.
 struct Pair {
   Graph g{"pair"};

@@ -184,6 +184,14 @@ TEST_CASE("graphs that train in one executable have the same objectives") {
   const auto one = declared(4, "b", 0.1), same = declared(8, "b", 0.1);
   CHECK(error_of([&] { compile({one.get(), same.get()}, cpu_replay(), tests::plain_options()); }) ==
         "nothing");
+  Graph seldom("shapes");
+  const Value x = seldom.input("x", f32, {8, 2});
+  const Value a = mean(square(x.scope("a", linear(1)))), b = mean(square(x.scope("b", linear(1))));
+  seldom.minimize(a, Sgd{.lr = 0.1}, {.name = "a", .parameters = {"a"}});
+  seldom.minimize(b, Sgd{.lr = 0.1}, {.name = "b", .parameters = {"b"}, .every = 2});
+  CHECK(error_of([&] {
+          compile({one.get(), &seldom}, cpu_replay(), tests::plain_options());
+        }).find("in every replay of 2") != std::string::npos);
   const auto name = declared(8, "c", 0.1), rate = declared(8, "b", 0.2);
   for (const Graph* other : {name.get(), rate.get()}) {
     CHECK(error_of([&] { compile({one.get(), other}, cpu_replay(), tests::plain_options()); }) !=

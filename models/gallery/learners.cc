@@ -1,0 +1,36 @@
+#include "models/gallery/learners.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/square.h>
+
+namespace metronome::gallery {
+
+at::Tensor pushed(const at::Tensor& state, const at::Tensor& action) {
+  const at::Tensor place = state.slice(1, 0, 1), speed = state.slice(1, 1, 2);
+  const at::Tensor later = speed + 0.3 * action;
+  return at::cat({place + 0.1 * later, later}, 1);
+}
+
+at::Tensor reward_of(const at::Tensor& state, const at::Tensor& action) {
+  const at::Tensor place = state.slice(1, 0, 1), speed = state.slice(1, 1, 2);
+  return -(at::square(place) + 0.1 * at::square(speed) + 0.01 * at::square(action));
+}
+
+Transitions transitions(std::int64_t rows, std::int64_t step) {
+  const at::Tensor state = hash_numbers(rows, 2, step, 1) * 1.5;
+  const at::Tensor action = hash_numbers(rows, 1, step, 2);
+  return {state, action, reward_of(state, action), pushed(state, action)};
+}
+
+at::Tensor normal_numbers(std::int64_t rows, std::int64_t step, double salt) {
+  // Box and Muller, "A note on the generation of random normal deviates", 1958.
+  const at::Tensor radius =
+      at::sqrt(-2 * at::log(hash_numbers(rows, 1, step, salt).abs().clamp(1e-6, 1)));
+  return radius * at::cos(hash_numbers(rows, 1, step, salt + 0.5) * 6.28318530718);
+}
+
+}  // namespace metronome::gallery
