@@ -26,6 +26,7 @@
 #include "ops/pick/pick.h"
 #include "ops/pool/avg_pool.h"
 #include "ops/pool/max_pool.h"
+#include "ops/random/random.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/recurrent/recurrent_scan.h"
 #include "ops/reduce/reduce.h"
@@ -48,12 +49,11 @@ struct OpList {};
 /// Ops with kernels.
 using KernelOps = OpList<
     // graph/ir/structural.h
-    Fill, Constant, Accumulate, Increment, IsMultiple, IsFinite, MeanWeight,
-    Copy, Pack, Relayout,
+    Fill, Constant, Accumulate, Increment, IsMultiple, IsFinite, MeanWeight, Copy, Pack, Relayout,
     // graph/ir/guarded.h
     Guard, Merge, AccumulateIf,
     // elementwise
-    Elementwise, Cast, Dropout,
+    Elementwise, Cast, Dropout, Random,
     // linear algebra
     Matmul, Linear, Convolution, TransposedConvolution, ConvolutionWeightGrad,
     // recurrent layers

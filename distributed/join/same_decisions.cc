@@ -11,6 +11,7 @@
 #include "graph/ir/error.h"
 #include "graph/ir/structural.h"
 #include "ops/dropout/dropout.h"
+#include "ops/random/random.h"
 
 namespace metronome::distributed {
 namespace {
@@ -25,6 +26,9 @@ bool same_on_all(const ir::Graph& graph, const Node& node, const std::vector<boo
   if (node.op->as<Input>() != nullptr || node.op->as<Dropout>() != nullptr) return false;
   if (const Read* read = node.op->as<Read>()) return is_counter(graph, read->storage);
   if (node.op->as<ReadUpdated>() != nullptr) return false;
+  if (const Random* random = node.op->as<Random>()) {
+    return random->same_on_ranks && same[node.inputs[0].node];
+  }
   if (gives_all_the_same(*node.op)) return true;
   return std::ranges::all_of(node.inputs, [&](ValueId id) { return same[id.node]; });
 }
@@ -69,6 +73,16 @@ void require_same_decisions(const ir::Graph& graph) {
     }
   }
   for (const ir::MinimizedLoss& objective : graph.objectives()) {
+    if (objective.weight.present() && !same[objective.weight.node]) {
+      mistakes.push_back(fmt::format(
+          "{}: minimize cannot weigh replays where ranks may weigh them differently\n"
+          "  the weight {}\n"
+          "  requires   a weight made of constants, counters and what mt::all_reduce or "
+          "mt::broadcast gave\n"
+          "  way out    .weight = mt::all_reduce(tokens), of mt::weighted_by(loss, tokens)",
+          to_string(objective.line),
+          value_text(graph, first_that_differs(graph, objective.weight, same))));
+    }
     if (!objective.when.present() || same[objective.when.node]) continue;
     mistakes.push_back(fmt::format(
         "{}: minimize cannot train where ranks may decide differently whether it does\n"

@@ -27,11 +27,11 @@ bool is_state_elsewhere(std::string_view name, const StoragesByPath& storages) {
   return found != storages.end() && found->second->kind == StorageKind::state;
 }
 
-/// Whether a tensor is a counter of one objective's: "update/critic", "gathered",
-/// "gathered/critic".
-bool is_counter_of_objective(std::string_view name, const Type& type) {
-  const bool is_named =
-      name.starts_with("update/") || name == "gathered" || name.starts_with("gathered/");
+/// Whether a tensor is a counter that some graphs have: of draws, "draws", or of one objective,
+/// "update/critic", "gathered", "gathered/critic".
+bool is_counter_of_some(std::string_view name, const Type& type) {
+  const bool is_named = name == "draws" || name.starts_with("update/") || name == "gathered" ||
+                        name.starts_with("gathered/");
   return is_named && type == Type{i64, {}};
 }
 
@@ -88,7 +88,7 @@ Match match(const KeptTensors& kept, const StoragesByPath& storages) {
       if (parameter != kept.tensors.end() && parameter->second == storage->type) {
         result.read.push_back({storage, parameter->first});
       }
-    } else if (is_counter_of_objective(path, storage->type)) {
+    } else if (is_counter_of_some(path, storage->type)) {
       // One counter was that of all objectives where none had its own.
       const auto all = kept.tensors.find("update");
       const bool counts =
@@ -111,7 +111,7 @@ Match match(const KeptTensors& kept, const StoragesByPath& storages) {
   }
   for (const auto& [name, type] : kept.tensors) {
     if (storages.contains(name) || name == "replay" || name == "update") continue;
-    if (is_counter_of_objective(name, type)) continue;
+    if (is_counter_of_some(name, type)) continue;
     if (name.starts_with(kMoments)) {
       ++ignored_moments;
     } else if (name.starts_with(kAverages)) {

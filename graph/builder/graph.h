@@ -94,7 +94,8 @@ struct ObjectiveOptions {
   /// gathered so far; counters, schedules, moments and averages go by updates.
   std::int64_t accumulate = 1;
   /// f32[] or f64[], 0 or more: the weight of this replay's gradient in that mean, as the number of
-  /// tokens that its loss is a mean of. Absent: equal weights.
+  /// tokens that its loss is a mean of; one of 0 counts for nothing. Absent: equal weights. Ranks
+  /// give that of all of them: `mt::all_reduce(tokens)`, of `mt::weighted_by(loss, tokens)`.
   Value weight = {};
 };
 

@@ -27,8 +27,13 @@ std::string join_path(const std::string& a, std::string_view b) {
 }
 
 std::string unique_name(Scope& scope, std::string_view name) {
-  const int earlier = scope.counts[std::string(name)]++;
-  return earlier == 0 ? std::string(name) : fmt::format("{}_{}", name, earlier);
+  while (true) {
+    const int earlier = scope.counts[std::string(name)]++;
+    if (earlier == 0) return std::string(name);
+    // A sibling may have been given that name.
+    std::string numbered = fmt::format("{}_{}", name, earlier);
+    if (scope.counts.emplace(numbered, 1).second) return numbered;
+  }
 }
 
 std::optional<Requirement> wrong_path(const std::string& path) {

@@ -279,6 +279,7 @@ struct AverageWeight {
 ///   a' = a + weight * (param - a)               where weight < 0.5
 ///   a' = param - (1 - weight) * (param - a)     else
 ///
+/// A weight of 0 leaves a, whatever param holds; one of 1 takes param, whatever a holds.
 /// Operands: a, param (equal types, f32 or f64), weight (f64[]).
 struct AverageUpdate {
   static constexpr std::string_view name = "average_update";

@@ -47,8 +47,9 @@ void require_training(const ir::Graph& graph) {
 std::vector<Assignment> assignments_of_evaluation(const ir::Graph& graph, Mode mode) {
   std::vector<Assignment> kept;
   for (const Assignment& a : graph.assignments()) {
-    const bool state = graph.storage(a.storage).kind == StorageKind::state;
-    if (mode == Mode::advance && state) kept.push_back(a);
+    const StorageKind kind = graph.storage(a.storage).kind;
+    const bool moves = kind == StorageKind::state || kind == StorageKind::counter;
+    if (mode == Mode::advance && moves) kept.push_back(a);
   }
   return kept;
 }

@@ -21,7 +21,7 @@ Example adversaries(Element element) {
   constexpr std::int64_t kRows = 64, kNoise = 4, kWidth = 32;
 
   Graph g("adversaries");
-  const Value noise = g.input("noise", element, {kRows, kNoise});
+  const Value noise = randn(g.seed(), "noise", {element, {kRows, kNoise}});
   const Value real = g.input("real", element, {kRows, 2});
 
   const auto network = [](std::int64_t outputs) -> Layer {
@@ -41,8 +41,7 @@ Example adversaries(Element element) {
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
     const at::Tensor angles = hash_numbers(kRows, 1, step, 1) * 3.14159265;
-    return {{"noise", cast(hash_numbers(kRows, kNoise, step), element)},
-            {"real", cast(at::cat({at::cos(angles), at::sin(angles)}, 1), element)}};
+    return {{"real", cast(at::cat({at::cos(angles), at::sin(angles)}, 1), element)}};
   };
   return {std::move(g), batch, {"loss/generator", "off"}};
 }

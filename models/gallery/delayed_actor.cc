@@ -7,9 +7,7 @@
 //
 // Fujimoto, van Hoof and Meger, "Addressing function approximation error in actor-critic methods",
 // 2018 (TD3), on transitions that are given.
-#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/clamp.h>
 
 #include "models/gallery/learners.h"
 
@@ -22,8 +20,7 @@ Example delayed_actor(Element element) {
   const Value state = g.input("state", element, {kRows, 2}),
               next = g.input("next", element, {kRows, 2});
   const Value action = g.input("action", element, {kRows, 1}),
-              reward = g.input("reward", element, {kRows, 1}),
-              noise = g.input("noise", element, {kRows, 1});
+              reward = g.input("reward", element, {kRows, 1});
 
   const auto network = [](Value h) {
     return h.repeat(2, [](Value v) { return v.through(linear(kWidth)).through(relu); })
@@ -33,7 +30,9 @@ Example delayed_actor(Element element) {
   const auto twins = [=](Value pair) { return concat({network(pair), network(pair)}, 1); };
   const Layer critics = shared(twins);
 
-  const Value later = clamp(next.scope("target_actor", policy) + noise, -1.0, 1.0);
+  const Value still = next.scope("target_actor", policy);
+  const Value noise = clamp(0.2 * randn_like(still, "noise"), -0.5, 0.5);
+  const Value later = clamp(still + noise, -1, 1);
   const Value valued = concat({next, later}, 1).scope("target_critics", shared(twins));
   const Value aim = reward + 0.95 * min(valued, {1}, true);
   const Value both = concat({state, action}, 1).scope("critics", critics);
@@ -47,12 +46,10 @@ Example delayed_actor(Element element) {
 
   const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
     const Transitions t = transitions(kRows, step);
-    const at::Tensor wide = at::clamp(normal_numbers(kRows, step, 3) * 0.2, -0.5, 0.5);
     return {{"state", cast(t.state, element)},
             {"action", cast(t.action, element)},
             {"reward", cast(t.reward, element)},
-            {"next", cast(t.next, element)},
-            {"noise", cast(wide, element)}};
+            {"next", cast(t.next, element)}};
   };
   return {std::move(g), batch, {"loss/actor"}};
 }

@@ -2,9 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/sqrt.h>
 #include <ATen/ops/square.h>
 
 namespace metronome::gallery {
@@ -24,13 +21,6 @@ Transitions transitions(std::int64_t rows, std::int64_t step) {
   const at::Tensor state = hash_numbers(rows, 2, step, 1) * 1.5;
   const at::Tensor action = hash_numbers(rows, 1, step, 2);
   return {state, action, reward_of(state, action), pushed(state, action)};
-}
-
-at::Tensor normal_numbers(std::int64_t rows, std::int64_t step, double salt) {
-  // Box and Muller, "A note on the generation of random normal deviates", 1958.
-  const at::Tensor radius =
-      at::sqrt(-2 * at::log(hash_numbers(rows, 1, step, salt).abs().clamp(1e-6, 1)));
-  return radius * at::cos(hash_numbers(rows, 1, step, salt + 0.5) * 6.28318530718);
 }
 
 }  // namespace metronome::gallery

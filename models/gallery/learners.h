@@ -1,4 +1,4 @@
-// What the gallery's reinforcement learners learn from: a cart that is pushed to the middle.
+// A cart that is pushed to the middle: the gallery's reinforcement learners learn from it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,5 @@ at::Tensor pushed(const at::Tensor& state, const at::Tensor& action);
 at::Tensor reward_of(const at::Tensor& state, const at::Tensor& action);
 /// Transitions from all over the place, others for each step.
 Transitions transitions(std::int64_t rows, std::int64_t step);
-/// Numbers that look like draws of a normal distribution, [rows, 1] in f64.
-at::Tensor normal_numbers(std::int64_t rows, std::int64_t step, double salt);
 
 }  // namespace metronome::gallery

@@ -123,7 +123,7 @@ inline Vector<T> gelu(const Vector<T>& x) {
 /// Phi(x) + x * phi(x), phi the density.
 template <class T>
 inline Vector<T> gelu_slope(const Vector<T>& x) {
-  const Normal<T> at_x = normal(x);
+  const NormalFunctions<T> at_x = normal(x);
   const Vector<T> inside = at::vec::clamp(x, Vector<T>(-kNormalEnd<T>), Vector<T>(kNormalEnd<T>));
   return at_x.below + inside * (Vector<T>(0.39894228040143267794) * at_x.bell);
 }

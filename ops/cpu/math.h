@@ -96,13 +96,13 @@ constexpr T kNormalEnd = sizeof(T) == 4 ? 10 : 37;
 /// Two functions of the normal distribution: exp(-x^2 / 2), its density but for the factor
 /// 1 / sqrt(2 pi), and its distribution function.
 template <class T>
-struct Normal {
+struct NormalFunctions {
   Vector<T> bell, below;
 };
 
 /// The tail from a size t on is exp(-t^2 / 2) (1/2 - t r(t)), r a rational function of degrees 4
 /// and 5, fitted to within 3e-9 on [0, 10].
-inline Normal<float> normal(const Vector<float>& x) {
+inline NormalFunctions<float> normal(const Vector<float>& x) {
   using V = Vector<float>;
   const V end(kNormalEnd<float>), size = at::vec::clamp_max(x.abs(), end);
   const PowerOfE power = power_of_e(size * size * V(-0.5f));
@@ -115,7 +115,7 @@ inline Normal<float> normal(const Vector<float>& x) {
   return {bell, if_less(x, V(0.0f), tail, V(1.0f) - tail)};
 }
 
-inline Normal<double> normal(const Vector<double>& x) {
+inline NormalFunctions<double> normal(const Vector<double>& x) {
   using V = Vector<double>;
   const V end(kNormalEnd<double>), size = at::vec::clamp_max(x.abs(), end);
   const V bell = if_less(size, end, (size * size * V(-0.5)).exp(), V(0));

@@ -285,8 +285,13 @@ void average(const T* from, const T* param, const double* share, T* next, std::i
   const T weight = static_cast<T>(*share);
   // As torch.lerp: from the nearer end.
   const bool near = weight < T(0.5);
-  const Vec step(near ? weight : weight - 1);
+  const T way = near ? weight : weight - 1;
+  const Vec step(way);
   parallel_for(threads, n, kUpdateGrain, [=](std::int64_t begin, std::int64_t end) {
+    if (way == 0) {
+      std::copy(near ? from + begin : param + begin, near ? from + end : param + end, next + begin);
+      return;
+    }
     over_vectors<T>(begin, end, [=](std::int64_t i, auto place) {
       const Vec a = get(from + i, place), p = get(param + i, place);
       put(next + i, at::vec::fmadd(step, p - a, near ? a : p), place);

@@ -114,12 +114,13 @@ struct AverageRule {
 
     METRONOME_DEVICE Step(const AverageRule&, const UpdateTensors<T>& u) {
       const T weight = T(*u.scalar[0]);
-      near = weight < T(0.5);
+      near = weight < T(0.5);  // a weight of 0 or 1 is a step of 0
       step = near ? weight : weight - T(1);
     }
 
     METRONOME_DEVICE void operator()(const T (&x)[kIn], T (&y)[kOut]) const {
-      y[0] = fma_of(step, x[1] - x[0], near ? x[0] : x[1]);
+      const T base = near ? x[0] : x[1];
+      y[0] = step == T(0) ? base : fma_of(step, x[1] - x[0], base);
     }
   };
 };

@@ -63,7 +63,10 @@ Tensors reference(const AverageWeight& op, const Tensors& in) {
 }
 
 Tensors reference(const AverageUpdate&, const Tensors& in) {
-  return {in[0].lerp(in[1], in[2].item<double>())};
+  const double weight = in[2].item<double>();
+  // One of them counts for nothing, whatever it holds.
+  if (weight == 0 || weight == 1) return {in[weight == 0 ? 0 : 1].clone()};
+  return {in[0].lerp(in[1], weight)};
 }
 
 }  // namespace metronome

@@ -285,6 +285,48 @@ TEST_CASE("ranks train several objectives as one process does with the whole bat
   }
 }
 
+TEST_CASE("ranks accumulate batches of unequal counts as one process does") {
+  // Two replays of two rows a rank; the mask says which rows count.
+  const at::Tensor x = (at::arange(8 * 3, at::kDouble) * 0.7).sin().reshape({8, 3});
+  const at::Tensor mask = at::tensor({1., 0., 1., 1., 0., 1., 1., 1.}, at::kDouble);
+  const auto declare = [](Graph& g, std::int64_t rows, bool on_ranks) {
+    const Value x = g.input("x", f64, {rows, 3}), mask = g.input("mask", f64, {rows});
+    const Value w = g.parameter("w", {f64, {3}}, ones());
+    const Value count = sum(mask), loss = sum(square(sum(x * w, {1}) - 1.0) * mask) / count;
+    ObjectiveOptions options{.accumulate = 2};
+    options.weight = on_ranks ? all_reduce(count) : count;
+    g.minimize(on_ranks ? weighted_by(loss, count) : loss, Sgd{.lr = 0.3}, options);
+  };
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    Graph whole("counts");
+    declare(whole, 4, false);
+    Executable one = compile(whole, target, {.threads = 1});
+    for (int i = 0; i < 4; ++i) {
+      const std::int64_t at = i % 2 * 4;
+      one.run({{"x", x.narrow(0, at, 4)}, {"mask", mask.narrow(0, at, 4)}});
+    }
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph part("counts");
+            declare(part, 2, true);
+            Executable step = compile(part, target, options(own));
+            for (int i = 0; i < 4; ++i) {
+              const std::int64_t at = i % 2 * 4 + own->rank() * 2;
+              step.run({{"x", x.narrow(0, at, 2)}, {"mask", mask.narrow(0, at, 2)}});
+            }
+            CHECK(at::allclose(step.get("w"), one.get("w"), 1e-10, 1e-12));
+          }) == nothing(2));
+  }
+  for (const std::string& said : on_ranks(2, [&](const Own& own) {
+         Graph g("own");
+         declare(g, 2, false);
+         compile(g, cpu_replay(), options(own));
+       })) {
+    CHECK_MESSAGE(said.find("way out    .weight = mt::all_reduce(tokens), of "
+                            "mt::weighted_by(loss, tokens)") != std::string::npos,
+                  said);
+  }
+}
+
 TEST_CASE("ranks that may decide differently whether an objective trains are refused") {
   const auto said_where = [](bool joined) {
     return on_ranks(2, [=](const Own& own) {
@@ -368,6 +410,35 @@ TEST_CASE("ranks drop what one process with the whole batch would") {
             Executable step = compile(part, target, how);
             for (int i = 0; i < 3; ++i) step.run({{"x", x.narrow(0, own->rank(), 1)}});
             CHECK(step.read("h").equal(dropped.narrow(0, own->rank(), 1)));
+            CHECK(at::allclose(step.get("w"), one.get("w"), 1e-6, 1e-7));
+          }) == nothing(4));
+  }
+}
+
+TEST_CASE("ranks draw what one process with the whole batch would, or all the same") {
+  const auto declare = [](Graph& g, std::int64_t rows) {
+    const Value x = g.input("x", f32, {rows, 7});
+    g.output("own", x + randn_like(x, "own"));
+    g.output("same", rand(g.seed(), "same", {f32, {5}}, {.same_on_ranks = true}));
+    g.minimize(mean(x * g.parameter("w", {f32, {7}}, ones()) * rand_like(x, "factor")),
+               Sgd{.lr = 0.1});
+  };
+  const at::Tensor x = at::arange(1, 29, at::kFloat).reshape({4, 7});
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    Graph whole("draw");
+    declare(whole, 4);
+    Executable one = compile(whole, target, {.seed = 3, .threads = 1});
+    for (int i = 0; i < 3; ++i) one.run({{"x", x}});
+    const at::Tensor own_rows = one.read("own").clone(), same = one.read("same").clone();
+    CHECK(on_ranks(4, [&](const Own& own) {
+            Graph part("draw");
+            declare(part, 1);
+            CompileOptions how = options(own);
+            how.seed = 3;
+            Executable step = compile(part, target, how);
+            for (int i = 0; i < 3; ++i) step.run({{"x", x.narrow(0, own->rank(), 1)}});
+            CHECK(step.read("own").equal(own_rows.narrow(0, own->rank(), 1)));
+            CHECK(step.read("same").equal(same));
             CHECK(at::allclose(step.get("w"), one.get("w"), 1e-6, 1e-7));
           }) == nothing(4));
   }

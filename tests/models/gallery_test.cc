@@ -90,7 +90,7 @@ TEST_CASE("the generator learns to put its points on the ring") {
   CHECK(last < 0.35 * first);
 }
 
-/// What an actor of the gallery loses in forty pushes, beside one that never pushes.
+/// The loss of an actor of the gallery in forty pushes, beside that of one that never pushes.
 double loss_of_actor(const Executable& step) {
   // Its layers, in the order in which they are made.
   std::vector<std::string> layers;

@@ -227,11 +227,11 @@ TEST_CASE("a scan carries a value and keeps what each step makes") {
 TEST_CASE("an actor and a critic train in one step, each by an objective of its own") {
   mt::Graph g("both"), alone("critic");
   mt::Value seen = g.input("seen", mt::f32, {64, 8}), done = g.input("done", mt::f32, {64, 2});
-  mt::Value noise = g.input("noise", mt::f32, {64, 2});
   mt::Value returned = g.input("returned", mt::f32, {64, 1});
 
   mt::Layer judge = mt::shared(mt::linear(1));
-  mt::Value action = mt::tanh(seen.scope("actor", mt::linear(2))) + noise;  // noise is an input
+  mt::Value still = mt::tanh(seen.scope("actor", mt::linear(2)));
+  mt::Value action = still + 0.1 * mt::randn_like(still, "noise");
   mt::Value value = mt::concat({seen, done}, 1).scope("critic", judge);
   mt::Objective critic = g.minimize(mt::mse_loss(value, returned), mt::Adam{.lr = 1e-3},
                                     {.name = "critic", .parameters = {"critic"}});
@@ -249,7 +249,7 @@ TEST_CASE("an actor and a critic train in one step, each by an objective of its 
   const at::Tensor actor_before = step.get("actor/linear/weight");
   const at::Tensor states = at::randn({64, 8}), actions = at::randn({64, 2});
   const at::Tensor returns = at::randn({64, 1});
-  step.run({{seen, states}, {done, actions}, {noise, at::randn({64, 2})}, {returned, returns}});
+  step.run({{seen, states}, {done, actions}, {returned, returns}});
   judged.run({{both, at::cat({states, actions}, 1)}, {aim, returns}});
   CHECK_FALSE(at::equal(step.get("actor/linear/weight"), actor_before));
   CHECK(at::allclose(step.get("critic/shared/linear/weight"),

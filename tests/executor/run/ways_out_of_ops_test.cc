@@ -301,6 +301,25 @@ TEST_CASE("targets that fit the last dimension and dimension 1: either is said")
   }
 }
 
+TEST_CASE("draws of halves, and of more indices than there are") {
+  const auto said = [](const std::function<void(Graph&)>& declare) {
+    Graph g("draws");
+    declare(g);
+    return error_of([&] { g.validate(); });
+  };
+  CHECK(names_way_out(said([](Graph& g) { rand(g.seed(), "u", {bf16, {2}}); }),
+                      "draw f32, and cast it"));
+  CHECK(said([](Graph& g) { g.output("u", rand(g.seed(), "u", {f32, {2}}).cast(bf16)); }) ==
+        "nothing");
+  CHECK(names_way_out(said([](Graph& g) { multinomial(g.input("w", f32, {3}), 5, "m"); }),
+                      "with replacement, draw each by mt::categorical(mt::log(weights), ...)"));
+  CHECK(said([](Graph& g) {
+          const Value weights = g.input("w", f32, {1, 3});
+          const Value all = log(weights) + g.constant(std::vector<double>(5), {f32, {5, 1}});
+          g.output("m", categorical(all, "m"));
+        }) == "nothing");
+}
+
 TEST_CASE("one element of each channel: train with a larger batch, or evaluate alone") {
   const auto normed = [](std::int64_t rows) {
     Graph g("g");

@@ -107,6 +107,23 @@ TEST_CASE("batches of unequal counts, by their weights") {
   }
 }
 
+TEST_CASE("a replay of weight 0 counts for nothing, whatever its gradient is") {
+  for (const Target& target : all_targets()) {
+    for (const bool first : {true, false}) {
+      Graph g("empty");
+      const Value slope = g.input("slope", f64, {}), count = g.input("count", f64, {});
+      g.minimize(g.parameter("a", {f64, {}}, constant(0)) * slope, Sgd{.lr = 1},
+                 {.accumulate = 2, .weight = count});
+      Executable step = compile(g, target, plain_options());
+      for (const bool empty : {first, !first}) {
+        step.run({{"slope", at::full({}, empty ? std::nan("") : 3.0, at::kDouble)},
+                  {"count", at::full({}, empty ? 0.0 : 5.0, at::kDouble)}});
+      }
+      CHECK(step.get("a").item<double>() == -3);
+    }
+  }
+}
+
 TEST_CASE("a replay that is left out adds nothing, and does not count") {
   for (const Target& target : all_targets()) {
     Graph g("left out");

@@ -1,0 +1,82 @@
+#include "ops/random/random.h"
+
+#include <fmt/format.h>
+
+#include "graph/ir/error.h"
+#include "ops/rules/require.h"
+
+namespace metronome {
+namespace {
+
+std::string_view name_of(Random::Kind kind) {
+  switch (kind) {
+    case Random::Kind::uniform:
+      return "uniform";
+    case Random::Kind::normal:
+      return "normal";
+    case Random::Kind::gumbel:
+      break;
+  }
+  return "gumbel";
+}
+
+}  // namespace
+
+std::string Random::attributes() const {
+  std::string text(name_of(kind));
+  if (low != 0 || high != 1) text += fmt::format(" from {} to {}", low, high);
+  return text + (same_on_ranks ? " same_on_ranks" : "");
+}
+
+Types Random::infer(std::span<const Type> in) const {
+  for (const Type& counter : in) {
+    if (counter != Type{i64, {}}) {
+      throw Requirement{fmt::format("a seed and a counter of i64[], but {}", to_string(counter)),
+                        "g.seed()"};
+    }
+  }
+  if (type.element != f32 && type.element != f64) {
+    throw Requirement{fmt::format("draws of f32 or f64, but {}", to_string(type)),
+                      "draw f32, and cast it"};
+  }
+  if (!(low >= 0 && low < high && high <= 1)) {
+    throw Requirement{fmt::format("probabilities from 0 to 1 in order, but {} and {}", low, high)};
+  }
+  return {type};
+}
+
+OpPtr Random::on_rank(std::span<const Type>, int rank) const {
+  if (same_on_ranks) return nullptr;
+  Random own = *this;
+  own.first = static_cast<std::uint64_t>(rank) * static_cast<std::uint64_t>(type.numel());
+  return make_op(own);
+}
+
+std::vector<Case> Random::cases() {
+  const Fillings counter = {
+      .kind = Fillings::Kind::integers, .low = 0, .high = 1000, .differentiable = false};
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Random op) {
+    op.key = 0x5EEDull;
+    cases.push_back({.name = std::move(name),
+                     .op = make_op(std::move(op)),
+                     .inputs = {{{i64, {}}, counter}, {{i64, {}}, counter}},
+                     .sums = false,
+                     .gradient = false});
+  };
+  for (const Kind kind : {Kind::uniform, Kind::normal, Kind::gumbel}) {
+    const std::string what(name_of(kind));
+    for (const Element element : {f32, f64}) {
+      add(what + " " + std::string(metronome::name_of(element)), {kind, {element, {7, 37}}});
+    }
+    add(what + ", one", {kind, {f32, {}}});
+    add(what + ", none", {kind, {f32, {0, 2}}});
+    add(what + ", for threads", {kind, {f32, {70001}}});
+    add(what + ", from element 3", {.kind = kind, .type = {f32, {70001}}, .first = 3});
+  }
+  add("the middle of a normal", {Kind::normal, {f32, {100}}, 0.1, 0.8});
+  add("its tail", {Kind::normal, {f64, {100}}, 0.999, 1});
+  return cases;
+}
+
+}  // namespace metronome
