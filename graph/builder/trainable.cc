@@ -130,10 +130,12 @@ void Graph::scale_weight_decay(std::string_view path, double factor, Line line) 
 namespace {
 
 /// "{.rate = 0.005}", as it is written in C++.
-std::string to_string(std::optional<double> rate, std::optional<double> decay) {
+std::string to_string(std::optional<double> rate, std::optional<double> decay,
+                      std::int64_t every = 1) {
   std::vector<std::string> given;
   if (rate) given.push_back(fmt::format(".rate = {}", *rate));
   if (decay) given.push_back(fmt::format(".decay = {}", *decay));
+  if (every != 1) given.push_back(fmt::format(".every = {}", every));
   return fmt::format("{{{}}}", fmt::join(given, ", "));
 }
 
@@ -200,6 +202,13 @@ void assign_average(Emitter& emitter, StorageId average, StorageId parameter, Va
   if (!next.poisoned()) emitter.graph.assign(average, next.id(), emitter.effective_line(line));
 }
 
+bool has_average(const ir::Graph& graph, const std::string& parameter) {
+  return std::ranges::any_of(graph.storages(), [&](const Storage& s) {
+    return s.kind == StorageKind::average && s.path.ends_with("/" + parameter) &&
+           std::ranges::count(s.path, '/') == std::ranges::count(parameter, '/') + 2;
+  });
+}
+
 bool is_assigned(const ir::Graph& graph, StorageId id) {
   return std::ranges::any_of(graph.assignments(),
                              [&](const Assignment& a) { return a.storage == id; });
@@ -219,9 +228,16 @@ Average Graph::average(std::string_view path, AverageOptions options, Line line)
   }
   const double decay = options.decay ? *options.decay : 1 - *options.rate;
   std::vector<StorageId> parameters;
+  bool any = false;
   for_parameters(emitter, path, what, line, [&](StorageId id) {
+    any = true;
     if (!is_assigned(emitter.graph, id)) parameters.push_back(id);  // one that follows is one
   });
+  if (any && parameters.empty()) {
+    mistake(&emitter, line, what + " cannot be kept", {},
+            {"parameters of which some follow no other, but all that it finds do"});
+    return {std::move(options.name)};
+  }
   const LineScope of_call(&emitter, line);
   const PathScope scope(&emitter, kAveragesRoot, PathScope::Kind::user);
   AverageWeights weights(emitter);
@@ -245,13 +261,13 @@ void Graph::follow(std::string_view path, std::string_view source, FollowOptions
   Emitter& emitter = this->emitter(line);
   const ir::Graph& graph = emitter.graph;
   const std::string what = fmt::format("follow(\"{}\", \"{}\", {})", path, source,
-                                       to_string(options.rate, options.decay));
+                                       to_string(options.rate, options.decay, options.every));
   const auto refuse = [&](const Requirement& requirement) {
     mistake(&emitter, line, what + " cannot be kept", {}, requirement);
   };
   if (const auto wrong = wrong_pace(options.rate, options.decay)) return refuse(*wrong);
   if (options.every < 1) {
-    return refuse({fmt::format("an every of 1 or more, but {}", options.every)});
+    return refuse({fmt::format("a FollowOptions::every of 1 or more, but {}", options.every)});
   }
   if (path.find_first_of("*?") != path.npos || source.find_first_of("*?") != source.npos) {
     return refuse({"two paths without globs, of parameters or of scopes that hold some"});
@@ -274,6 +290,9 @@ void Graph::follow(std::string_view path, std::string_view source, FollowOptions
     } else if (is_assigned(graph, id) || is_assigned(graph, *found)) {
       wrong = Requirement{fmt::format("a parameter that follows no other, but \"{}\" does",
                                       is_assigned(graph, id) ? s.path : of)};
+    } else if (has_average(graph, s.path)) {
+      wrong = Requirement{fmt::format("a parameter without an average, but \"{}\" has one", s.path),
+                          "call follow before average, which then leaves it out"};
     }
     if (!wrong) pairs.emplace_back(id, *found);
   });

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "graph/emit/emitter.h"
@@ -27,6 +28,7 @@ namespace metronome {
 namespace {
 
 constexpr std::string_view kDraws = "draws";
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The counter, under no guard: it moves in every step, but not where draws are to be the same on
 /// all ranks, which may evaluate differently often: those go by training steps.
@@ -206,7 +208,9 @@ Value multinomial(Value weights, std::int64_t count, const std::string& name, Dr
       [&] {
         const Value noise = draw(seed_of(weights), name,
                                  random(Random::Kind::gumbel, weights.type(), options, key), line);
-        return topk(log(stop_gradient(weights)) + noise, count, -1, true, line).indices;
+        const Value given = stop_gradient(weights), drawn = given > 0.0;
+        const Value logits = where(drawn, log(where(drawn, given, 1.0)), -kInfinity);
+        return topk(logits + noise, count, -1, true, line).indices;
       });
 }
 

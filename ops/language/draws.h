@@ -3,11 +3,13 @@
 //   const mt::Value noise = mt::randn(g.seed(), "noise", {mt::f32, {64, 2}});
 //   const mt::Value action = mt::categorical(logits, "action");
 //
-// Numbers depend on the seed, the draw's name and path, and the counter "draws", which each
-// training step moves, and each evaluation with `States::advance`; another evaluation draws what
-// the last one drew. They are new wherever one of these differs, and the same bits on every target.
-// So a draw that is declared before others shifts none of them. Each of several ranks draws its
-// rows, as one process would draw all of them.
+// Numbers depend on the seed, the draw's path and name, and the counter "draws", which each
+// training step moves behind its draws, and each evaluation with `States::advance`. So an
+// evaluation that moves nothing draws what the next step will draw, however often it runs. Numbers
+// are new wherever one of these differs, also with a seed of one's own, and the same bits on every
+// target. A draw that is declared before others shifts none of them, unless it has the same name in
+// the same scope: those are numbered. Each of several ranks draws its rows, as one process would
+// draw all of them.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,8 @@ Value rand(Value seed, const std::string& name, Type type, DrawOptions options =
 /// Normal, of mean 0 and deviation 1: of 32 bits of f32, so within 6.4, and 52 of f64.
 Value randn(Value seed, const std::string& name, Type type, DrawOptions options = {},
             Line line = Line::here());
-/// Normal, as above, of those from `low` to `high` alone, which are deviations from the mean.
+/// Normal, as above, of those from `low` to `high` alone, which are deviations from the mean, from
+/// -6 to 6.
 Value truncated_normal(Value seed, const std::string& name, Type type, double low = -2,
                        double high = 2, DrawOptions options = {}, Line line = Line::here());
 /// -log(-log(u)) of u uniform: logits + gumbel are largest with the probabilities of a softmax.
@@ -52,7 +55,7 @@ Value bernoulli(Value p, const std::string& name, DrawOptions options = {},
                 Line line = Line::here());
 /// The index of a class along the last axis, drawn with the probabilities softmax(logits), i64
 /// without that axis: the first of the largest of logits + gumbel. -inf is never drawn beside
-/// others.
+/// others; of -inf alone class 0 is.
 Value categorical(Value logits, const std::string& name, DrawOptions options = {},
                   Line line = Line::here());
 /// `count` different indices along the last axis, drawn one after the other with probabilities in

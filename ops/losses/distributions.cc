@@ -60,14 +60,11 @@ Value log_probs(const Categorical& of) {
   return log_softmax(where(of.mask, of.logits, -kInfinity));
 }
 
-/// sum p f over classes, of which those with p = 0 count as 0.
-Value expected(const Value& log_p, const Value& f) {
-  const Value p = exp(log_p);
-  return sum(where(p > 0.0, p * f, 0.0), {-1});
+/// The mean of a logarithm over classes of such probabilities: one that is not drawn counts as 0,
+/// whatever its logarithm is.
+Value mean_of_drawn(const Value& log_p, const Value& logarithm) {
+  return sum(exp(log_p) * where(log_p > -kInfinity, logarithm, 0.0), {-1});
 }
-
-/// A logarithm with 0 in the place of -inf: it is multiplied by 0.
-Value finite(const Value& log_p) { return where(log_p > -kInfinity, log_p, 0.0); }
 
 }  // namespace
 
@@ -207,14 +204,14 @@ Value Categorical::log_prob(Value index, Line line) const {
 Value Categorical::entropy(Line line) const {
   return of_classes("categorical_entropy", *this, line, [&] {
     const Value log_p = log_probs(*this);
-    return -expected(log_p, finite(log_p));
+    return -mean_of_drawn(log_p, log_p);
   });
 }
 
 Value kl_divergence(const Categorical& p, const Categorical& q, Line line) {
   return of_classes("categorical_kl", p, line, [&] {
     const Value log_p = log_probs(p);
-    return expected(log_p, finite(log_p) - log_probs(q));
+    return mean_of_drawn(log_p, log_p) - mean_of_drawn(log_p, log_probs(q));
   });
 }
 

@@ -301,6 +301,19 @@ TEST_CASE("a rate and a decay are two words for one pace, and exactly one is giv
       "  requires   a rate or a decay, but both are given, 0.2 and 0.9");
 }
 
+TEST_CASE("what follows has no average") {
+  CHECK(mistakes_of([](Graph& g) {
+          g.follow("target", "critic", {.rate = 1}, at_line(3));
+          g.average("target", {.decay = 0.9}, at_line(4));
+        }) ==
+        "net.cc:4: average(\"target\", {.decay = 0.9}) cannot be kept\n"
+        "  requires   parameters of which some follow no other, but all that it finds do");
+  CHECK(mistakes_of([](Graph& g) {
+          g.follow("target", "critic", {.rate = 1}, at_line(3));
+          g.average("**", {.decay = 0.9}, at_line(4));
+        }) == "nothing");
+}
+
 TEST_CASE("graphs that train together keep equal averages") {
   Net a(5), b(7);
   a.g.average("linear", {.decay = 0.9}, at_line(3));

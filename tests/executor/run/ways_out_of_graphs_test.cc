@@ -316,6 +316,21 @@ TEST_CASE("a number that is to decide") {
   }
 }
 
+TEST_CASE("an average of what follows behind it") {
+  const auto declared = [](bool follows_first) {
+    Graph g("averages");
+    const Value w = g.parameter("critic/w", {f64, {}}, ones());
+    g.parameter("target/w", {f64, {}}, ones());
+    if (follows_first) g.follow("target", "critic", {.rate = 0.5});
+    g.average("**", {.decay = 0.9});
+    if (!follows_first) g.follow("target", "critic", {.rate = 0.5});
+    g.minimize(square(w), Sgd{});
+    return error_of([&] { compiled(g); });
+  };
+  CHECK(names_way_out(declared(false), "call follow before average, which then leaves it out"));
+  CHECK(declared(true) == "nothing");
+}
+
 TEST_CASE("weights of replays: sum them, or leave them out; lazy or accumulated") {
   Agent counted, summed, alone;
   const auto trained = [](Agent& agent, ObjectiveOptions options, Optimizer optimizer = Sgd{}) {

@@ -194,6 +194,25 @@ TEST_CASE("certain bits and far numbers: no NaN, in values or gradients") {
   CHECK(std::isfinite(v[1].item<double>()));
 }
 
+TEST_CASE("a divergence of distributions with equal masks: no NaN, nor a fault, on any target") {
+  CompileOptions watched = plain_options();
+  watched.watch = true;
+  for (const Target& target : {cpu_replay(), stepwise(), eager()}) {
+    Graph g("masked");
+    const Value w = g.parameter("w", {f64, {1, 4}}, ones());
+    const Value mask = row(g, {1, 1, 0, 1}) > 0.5;
+    const Categorical p{row(g, {1, 2, 3, 4}) * w, mask}, q{w * 0.5, mask};
+    const Value index = multinomial(row(g, {1, 0, 2, 3}), 2, "index");
+    g.output("index", index);
+    g.minimize(sum(kl_divergence(p, q)), Sgd{.lr = 0.1});
+    Executable e = compile(g, target, watched);
+    e.run({});
+    CHECK(e.get("w").isfinite().all().item<bool>());
+    CHECK_FALSE(e.fault().has_value());
+    CHECK(e.read("index").ne(1).all().item<bool>());
+  }
+}
+
 TEST_CASE("what is refused") {
   const auto refusal = [](const std::function<void(Graph&)>& declare) {
     Graph g("refused");

@@ -426,8 +426,8 @@ TEST_CASE("options that are refused") {
   g.parameter("b", {f64, {}}, ones());
   g.follow("b", "a", {.rate = 1, .every = 0}, {"net.cc", 4});
   CHECK(error_of<GraphError>([&] { g.validate(); }) ==
-        "net.cc:4: follow(\"b\", \"a\", {.rate = 1}) cannot be kept\n"
-        "  requires   an every of 1 or more, but 0");
+        "net.cc:4: follow(\"b\", \"a\", {.rate = 1, .every = 0}) cannot be kept\n"
+        "  requires   a FollowOptions::every of 1 or more, but 0");
 }
 
 }  // namespace
