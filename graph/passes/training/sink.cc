@@ -11,11 +11,14 @@
 // each behind its guard and what that guard is made of.
 #include "graph/passes/training/sink.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "graph/control/regions.h"
+#include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 #include "graph/passes/walk/copier.h"
@@ -88,17 +91,18 @@ class Sinking {
       const auto implies = [&](const Reader& reader) {
         Node node = graph_.nodes()[reader.node];
         node.guard = of_[reader.node];
-        return regions_.implies(control::read_under(node, reader.operand), guard);
+        const std::vector<control::GuardFact> facts = control::read_under(node, reader.operand);
+        return regions_.possible(facts) && regions_.implies(facts, guard);  // "never" implies all
       };
       if (std::ranges::all_of(readers_[index], implies)) return guard;
     }
     return {};
   }
 
-  /// All nodes, each behind those that it reads or waits for, and behind its guard.
+  /// All nodes that are needed, each behind those that it reads or waits for, and behind its guard.
   std::vector<std::int32_t> order() const {
     std::vector<std::int32_t> order;
-    std::vector<bool> placed(of_.size());
+    std::vector<bool> begun(of_.size()), placed(of_.size());
     std::vector<std::int32_t> open;
     for (std::int32_t i = 0; i < count(); ++i) {
       if (needed_[i]) open.push_back(i);
@@ -106,9 +110,15 @@ class Sinking {
         const std::int32_t node = open.back();
         const std::size_t before = open.size();
         const auto require = [&](std::int32_t other) {
-          if (!placed[other]) open.push_back(other);
+          if (placed[other]) return;
+          if (begun[other]) {
+            throw InternalError(fmt::format("\"{}\" sank under a guard that is made of it, \"{}\"",
+                                            graph_.nodes()[other].path, graph_.nodes()[node].path));
+          }
+          open.push_back(other);
         };
         if (!placed[node]) {
+          begun[node] = true;
           for (const ValueId input : graph_.nodes()[node].inputs) require(input.node);
           for (const std::int32_t other : graph_.nodes()[node].waits_for) require(other);
           if (of_[node].present()) require(of_[node].node);

@@ -351,6 +351,21 @@ TEST_CASE("a loss that is a parameter itself, and one whose parameters a branch 
   }
 }
 
+TEST_CASE("a branch that no step can take, beside an objective that rests") {
+  Graph g("never");
+  const Value x = g.input("x", f64, {6}), which = g.input("which", i32, {});
+  const auto inner = [&](Value h) {
+    return h.choose(which, {[](Value v) { return v * 0.5 + 0.25; }, metronome::tanh});
+  };
+  const Value y = x.choose(which, {metronome::tanh, inner}).through(linear(2));
+  g.minimize(mean(square(y)), Sgd{.lr = 0.1}, {.every = 2, .skip_not_finite = true});
+  OnEveryTarget runs(g);
+  for (int step = 0; step < 4; ++step) {
+    runs.run({{x, batch(step).reshape({-1}).slice(0, 0, 6)},
+              {which, at::full({}, step / 2, at::TensorOptions(at::kInt))}});
+  }
+}
+
 TEST_CASE("checkpoints of other objectives: their counters come and go") {
   const auto declared = [](const std::string& name) {
     auto g = std::make_unique<Graph>("net");
