@@ -18,9 +18,6 @@ BackwardPass::BackwardPass(const EagerGraph& graph, NodeValues& values,
     : graph_(graph), values_(values), averages_(std::move(averages)) {
   if (!graph.trains()) return;
   wanted_.resize(graph.size());
-  for (std::size_t o = 0; o < graph.graph().objectives().size(); ++o) {
-    updates_before_.push_back(graph.updates_before_loss(o));
-  }
   for (std::int32_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph.node(i);
     if (node.op->as<GradientOf>() != nullptr) wanted_[node.inputs[0].node] = true;
@@ -64,19 +61,20 @@ void BackwardPass::for_asked(std::size_t objective, const F& f) const {
 
 void BackwardPass::run(std::size_t updates,
                        const std::function<bool(std::size_t objective)>& runs) {
+  const std::size_t objectives = graph_.graph().objectives().size();
   std::vector<std::size_t> now;
   bool more = false;
-  for (std::size_t o = 0; o < updates_before_.size(); ++o) {
-    if (updates_before_[o] == updates && runs(o)) now.push_back(o);
-    more = more || updates_before_[o] > updates;
+  for (std::size_t o = 0; o < objectives; ++o) {
+    if (graph_.updates_before_loss(o) == updates && runs(o)) now.push_back(o);
+    more = more || graph_.updates_before_loss(o) > updates;
   }
   {
     at::AutoGradMode gradients(true);
     for (const std::size_t o : now) differentiate(o, more || o != now.back());
   }
   if (!averages_) return;
-  for (std::size_t o = 0; o < updates_before_.size(); ++o) {
-    if (updates_before_[o] != updates) continue;
+  for (std::size_t o = 0; o < objectives; ++o) {
+    if (graph_.updates_before_loss(o) != updates) continue;
     average_loss(graph_.graph().objectives()[o].loss);
     if (runs(o)) average(o);
   }

@@ -67,7 +67,6 @@ class BackwardPass {
   const EagerGraph& graph_;
   NodeValues& values_;
   OpPtr averages_;
-  std::vector<std::size_t> updates_before_;  ///< [objective]: before its loss is there
   std::vector<ParameterLeaf> leaves_;
   std::vector<bool> wanted_;  ///< [node]: its gradient is read; empty where no gradient flows
   std::map<std::int32_t, at::Tensor> asked_;  ///< by the node that shows it

@@ -92,9 +92,15 @@ bool EagerGraph::is_kept_loss(const Readable& readable) const {
 at::Tensor EagerGraph::kept_loss(std::size_t objective) const {
   const ir::MinimizedLoss& o = graph_.objectives()[objective];
   if (!o.may_rest()) return {};
+  const at::Tensor kept = made_storage(ir::path_of_kept_loss(o.name));
+  if (!kept.defined()) throw InternalError("no storage keeps the loss " + o.name);
+  return kept;
+}
+
+at::Tensor EagerGraph::made_storage(const std::string& path) const {
   const std::vector<Storage>& storages = tensors_.memory().storages;
-  const auto found = std::ranges::find(storages, ir::path_of_kept_loss(o.name), &Storage::path);
-  if (found == storages.end()) throw InternalError("no storage keeps the loss " + o.name);
+  const auto found = std::ranges::find(storages, path, &Storage::path);
+  if (found == storages.end()) return {};
   return tensors_.storage(static_cast<std::size_t>(found - storages.begin()));
 }
 

@@ -49,10 +49,10 @@ class EagerGraph {
   ComputePhase phase(std::int32_t node) const { return phases_[node]; }
   /// How many objectives have made their update before the node is computed.
   std::size_t updates_before(std::int32_t node) const { return updates_before_[node]; }
-  /// Likewise before the loss of an objective and the decision whether it trains are there.
-  std::size_t updates_before_loss(std::size_t objective) const;
   /// The greatest of these: 0 where no node reads an updated parameter.
   std::size_t early_updates() const { return early_updates_; }
+  /// Likewise before the loss of an objective and the decision whether it trains are there.
+  std::size_t updates_before_loss(std::size_t objective) const;
   /// The objective whose loss alone needs the node, in steps that it may leave out; -1: every step
   /// computes it.
   std::int32_t only_for(std::int32_t node) const { return only_for_[node]; }
@@ -65,21 +65,23 @@ class EagerGraph {
 
   EagerMemory& tensors() const { return tensors_; }
   at::Tensor storage(StorageId id) const { return tensors_.storage(storages_[id.index]); }
+  /// A storage that passes have made, such as a moment; undefined where they made none.
+  at::Tensor made_storage(const std::string& path) const;
   std::int64_t& counter(StorageId id) const;
   at::Tensor input(const Input& node) const { return tensors_.input(tensors_.memory().find(node)); }
   /// Brings what its inputs were fed to where it computes.
   void send_inputs() const { tensors_.send(inputs_); }
 
  private:
+  void find_only_for();
+
   Mode mode_;
   ir::Graph graph_;
   EagerMemory& tensors_;
   OwnOps ops_;
-  std::vector<std::size_t> storages_;  ///< [StorageId of the graph]: among those of `Memory`
-  std::vector<std::size_t> inputs_;    ///< among those of `Memory`
-  std::vector<ComputePhase> phases_;   ///< [node]
-  void find_only_for();
-
+  std::vector<std::size_t> storages_;        ///< [StorageId of the graph]: among those of `Memory`
+  std::vector<std::size_t> inputs_;          ///< among those of `Memory`
+  std::vector<ComputePhase> phases_;         ///< [node]
   std::vector<std::size_t> updates_before_;  ///< [node]
   std::vector<std::int32_t> only_for_;       ///< [node]
   std::size_t early_updates_ = 0;

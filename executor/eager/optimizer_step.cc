@@ -21,21 +21,12 @@ OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward, st
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].objective == objective) leaves_.push_back(i);
   }
-  const std::vector<Storage>& storages = graph.tensors().memory().storages;
   for (const Moment& moment : graph.optimizer(objective).moments()) {
     Tensors tensors;
     for (const std::size_t i : leaves_) {
-      const ParameterLeaf& leaf = all[i];
-      const Storage& parameter = graph.graph().storage(leaf.parameter);
-      const std::string path = "optimizer/" + moment.name + "/" + parameter.path;
-      const auto found = std::ranges::find(storages, path, &Storage::path);
-      if (found == storages.end()) {
-        // The loss does not reach this parameter: no moments, no gradient, no update.
-        tensors.emplace_back();
-        continue;
-      }
-      tensors.push_back(
-          graph.tensors().storage(static_cast<std::size_t>(found - storages.begin())));
+      const Storage& parameter = graph.graph().storage(all[i].parameter);
+      // Undefined where the loss does not reach the parameter: no gradient, no update.
+      tensors.push_back(graph.made_storage("optimizer/" + moment.name + "/" + parameter.path));
     }
     moments_.push_back(std::move(tensors));
   }
@@ -47,18 +38,11 @@ OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward, st
   if (this->objective().accumulate > 1) {
     for (const std::size_t i : leaves_) {
       gathered_.push_back(
-          storage_at(ir::path_of_gathered(graph.graph().storage(all[i].parameter).path)));
+          graph.made_storage(ir::path_of_gathered(graph.graph().storage(all[i].parameter).path)));
     }
-    gathered_weight_ = storage_at(ir::path_of_gathered_weight(this->objective().name));
+    gathered_weight_ = graph.made_storage(ir::path_of_gathered_weight(this->objective().name));
   }
   if (std::ranges::all_of(scales_, [](const Scales& s) { return s == Scales{}; })) scales_.clear();
-}
-
-at::Tensor OptimizerStep::storage_at(const std::string& path) const {
-  const std::vector<Storage>& storages = graph_.tensors().memory().storages;
-  const auto found = std::ranges::find(storages, path, &Storage::path);
-  if (found == storages.end()) return {};
-  return graph_.tensors().storage(static_cast<std::size_t>(found - storages.begin()));
 }
 
 void OptimizerStep::gather(double weight, bool counts) {

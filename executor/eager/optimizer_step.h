@@ -35,7 +35,6 @@ class OptimizerStep {
  private:
   StorageId counter() const;
   const ir::MinimizedLoss& objective() const { return graph_.graph().objectives()[objective_]; }
-  at::Tensor storage_at(const std::string& path) const;
   void check_unreached(ParameterLeaf& leaf) const;
 
   const EagerGraph& graph_;

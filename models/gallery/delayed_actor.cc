@@ -44,13 +44,7 @@ Example delayed_actor(Element element) {
   g.follow("target_critics", "critics", {.rate = 0.02, .every = 2});
   g.follow("target_actor", "actor", {.rate = 0.02});
 
-  const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
-    const Transitions t = transitions(kRows, step);
-    return {{"state", cast(t.state, element)},
-            {"action", cast(t.action, element)},
-            {"reward", cast(t.reward, element)},
-            {"next", cast(t.next, element)}};
-  };
+  const auto batch = [=](std::int64_t step) { return feed_transitions(kRows, step, element); };
   return {std::move(g), batch, {"loss/actor"}};
 }
 

@@ -23,4 +23,12 @@ Transitions transitions(std::int64_t rows, std::int64_t step) {
   return {state, action, reward_of(state, action), pushed(state, action)};
 }
 
+std::vector<Feed> feed_transitions(std::int64_t rows, std::int64_t step, Element element) {
+  const Transitions t = transitions(rows, step);
+  return {{"state", cast(t.state, element)},
+          {"action", cast(t.action, element)},
+          {"reward", cast(t.reward, element)},
+          {"next", cast(t.next, element)}};
+}
+
 }  // namespace metronome::gallery

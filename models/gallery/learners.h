@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "models/gallery/gallery.h"
 
@@ -21,5 +22,7 @@ at::Tensor pushed(const at::Tensor& state, const at::Tensor& action);
 at::Tensor reward_of(const at::Tensor& state, const at::Tensor& action);
 /// Transitions from all over the place, others for each step.
 Transitions transitions(std::int64_t rows, std::int64_t step);
+/// As feeds of "state", "action", "reward" and "next".
+std::vector<Feed> feed_transitions(std::int64_t rows, std::int64_t step, Element element);
 
 }  // namespace metronome::gallery

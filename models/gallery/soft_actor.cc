@@ -14,6 +14,7 @@
 #include "models/gallery/learners.h"
 
 namespace metronome::gallery {
+
 Example soft_actor(Element element) {
   constexpr std::int64_t kRows = 128, kWidth = 32;
   constexpr double kEntropy = -1;  // of one action
@@ -51,13 +52,7 @@ Example soft_actor(Element element) {
   g.follow("target_critics", "critics", {.rate = 0.02});
   g.output("entropy", -mean(now.log_prob));
 
-  const auto batch = [=](std::int64_t step) -> std::vector<Feed> {
-    const Transitions t = transitions(kRows, step);
-    return {{"state", cast(t.state, element)},
-            {"action", cast(t.action, element)},
-            {"reward", cast(t.reward, element)},
-            {"next", cast(t.next, element)}};
-  };
+  const auto batch = [=](std::int64_t step) { return feed_transitions(kRows, step, element); };
   return {std::move(g), batch, {"loss/actor", "entropy"}};
 }
 

@@ -113,7 +113,7 @@ class Sinking {
           if (placed[other]) return;
           if (begun[other]) {
             throw InternalError(fmt::format("\"{}\" sank under a guard that is made of it, \"{}\"",
-                                            graph_.nodes()[other].path, graph_.nodes()[node].path));
+                                            graph_.nodes()[node].path, graph_.nodes()[other].path));
           }
           open.push_back(other);
         };
