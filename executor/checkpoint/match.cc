@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMoments = "optimizer/";  // what paths of moments begin with
 constexpr std::string_view kAverages = "average/";
-constexpr std::size_t kNamed = 3;  // problems that one error names
+constexpr std::size_t kNamed = 3;  // problems or tensors that one message names
 
 std::string difference(const KeptTensors& kept, const StorageEntry& storage, const Type* type) {
   return fmt::format("{} \"{}\" is {} here and {} in the {}", name_of(storage.kind), storage.path,
@@ -44,6 +44,14 @@ std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+/// ""a", "b", "c" and 4 more".
+std::string list_paths(std::span<const std::string_view> paths) {
+  const std::size_t named = std::min(paths.size(), kNamed);
+  std::string text = fmt::format("\"{}\"", fmt::join(paths.first(named), "\", \""));
+  if (paths.size() > named) text += fmt::format(" and {} more", paths.size() - named);
+  return text;
+}
+
 [[noreturn]] void refuse_model(const KeptTensors& kept, const std::vector<std::string>& problems) {
   const std::size_t named = std::min(problems.size(), kNamed);
   std::string reason = fmt::format("it is of another model: {}",
@@ -73,7 +81,8 @@ void reset(const StorageEntry& storage) {
 Match match(const KeptTensors& kept, const StoragesByPath& storages) {
   Match result;
   std::vector<std::string> problems;
-  std::size_t moments = 0, fresh_moments = 0, ignored_moments = 0, ignored_states = 0;
+  std::vector<std::string_view> fresh_moments;
+  std::size_t moments = 0, ignored_moments = 0, ignored_states = 0;
   std::size_t fresh_averages = 0, ignored_averages = 0;
   for (const auto& [path, storage] : storages) {
     const auto found = kept.tensors.find(path);
@@ -99,7 +108,7 @@ Match match(const KeptTensors& kept, const StoragesByPath& storages) {
         result.reset.push_back(storage);
       }
     } else if (moment) {
-      ++fresh_moments;
+      fresh_moments.push_back(path);
       result.reset.push_back(storage);
     } else if (storage->kind == StorageKind::state) {
       result.reset.push_back(storage);
@@ -140,10 +149,10 @@ Match match(const KeptTensors& kept, const StoragesByPath& storages) {
     result.notices.push_back(fmt::format("{}: lacks {}: they begin as the {}'s parameters",
                                          kept.name, plural(fresh_averages, "average"), kept.kind));
   }
-  if (fresh_moments > 0) {
+  if (!fresh_moments.empty()) {
     result.notices.push_back(fmt::format(
-        "{}: lacks {} of the optimizer's {} tensors: they start from their initial values",
-        kept.name, fresh_moments, moments));
+        "{}: lacks {} of the optimizer's {} tensors, {}: they start from their initial values",
+        kept.name, fresh_moments.size(), moments, list_paths(fresh_moments)));
   }
   return result;
 }

@@ -63,6 +63,10 @@ class GraphPair {
 
  private:
   std::string together() const {
+    if (a_.name() != b_.name()) {
+      return fmt::format("graph {} \"{}\" and graph {} \"{}\" cannot be compiled together",
+                         index_a_, a_.name(), index_b_, b_.name());
+    }
     return fmt::format("graphs {} and {} of \"{}\" cannot be compiled together", index_a_, index_b_,
                        a_.name());
   }
@@ -191,8 +195,7 @@ class GraphPair {
     }
   }
 
-  static DifferingSide optimizer(const ir::Graph& graph) {
-    if (graph.objectives().empty()) return {"no loss to minimise", {}};
+  static std::vector<std::string> objectives(const ir::Graph& graph) {
     std::vector<std::string> texts;
     for (const ir::MinimizedLoss& objective : graph.objectives()) {
       const OptimizerRule& rule = *objective.optimizer;
@@ -207,16 +210,23 @@ class GraphPair {
       if (objective.when.present()) texts.back() += " where a value is true";
       if (objective.skips_not_finite) texts.back() += " where gradients are finite";
     }
-    return {fmt::format("{}", fmt::join(texts, ", ")), graph.objectives()[0].line};
+    return texts;
   }
   void check_optimizers() const {
-    const DifferingSide a = optimizer(a_), b = optimizer(b_);
+    const std::vector<std::string> ours = objectives(a_), theirs = objectives(b_);
+    const auto side = [](const ir::Graph& graph, const std::vector<std::string>& texts) {
+      if (texts.empty()) return DifferingSide{"no loss to minimise", {}};
+      return DifferingSide{fmt::format("{}", fmt::join(texts, ", ")), graph.objectives()[0].line};
+    };
     const bool other_kind =
         !std::ranges::equal(a_.objectives(), b_.objectives(),
                             [](const ir::MinimizedLoss& a, const ir::MinimizedLoss& b) {
                               return a.optimizer->kind() == b.optimizer->kind();
                             });
-    if (a.text != b.text || other_kind) refuse(a, b, "one optimizer with equal settings");
+    if (ours == theirs && !other_kind) return;
+    const bool other_order = ours != theirs && std::ranges::is_permutation(ours, theirs);
+    refuse(side(a_, ours), side(b_, theirs),
+           other_order ? "calls of minimize in one order" : "one optimizer with equal settings");
   }
 
   /// Neither feeds nor a name could tell them apart.

@@ -17,11 +17,13 @@ NanLookout::NanLookout(std::string prefix, std::vector<std::string> names, std::
   for (std::string& name : names) names_.push_back({.name = std::move(name)});
 }
 
-void NanLookout::look(std::size_t name, double number, std::int64_t steps) {
-  if (std::isnan(number)) tell(names_[name], steps);
+void NanLookout::look(std::size_t name, double number, std::int64_t steps,
+                      std::optional<std::string_view> graph) {
+  if (std::isnan(number)) tell(names_[name], steps, graph);
 }
 
-void NanLookout::look(std::size_t index, const Tensor& tensor, std::int64_t steps) {
+void NanLookout::look(std::size_t index, const Tensor& tensor, std::int64_t steps,
+                      std::optional<std::string_view> graph) {
   if (!is_floating(tensor.element) || tensor.device.kind != Device::Kind::cpu) return;
   Name& name = names_[index];
   if (name.told) return;
@@ -31,13 +33,14 @@ void NanLookout::look(std::size_t index, const Tensor& tensor, std::int64_t step
   name.looked_at = true;
   name.earned = 0;
   const Tensor row_major = tensor.is_contiguous() ? tensor : clone(tensor);
-  if (non_finite_in(row_major.data, row_major.type()).nan) tell(name, steps);
+  if (non_finite_in(row_major.data, row_major.type()).nan) tell(name, steps, graph);
 }
 
-void NanLookout::tell(Name& name, std::int64_t steps) {
+void NanLookout::tell(Name& name, std::int64_t steps, std::optional<std::string_view> graph) {
   if (std::exchange(name.told, true)) return;
-  logger().warn("{}: \"{}\" holds nan, after {} steps; {}", prefix_, name.name, steps,
-                kWatchAdvice);
+  logger().warn("{}: \"{}\" holds nan, after {} step{}; {}",
+                graph ? fmt::format("graph \"{}\"", *graph) : prefix_, name.name, steps,
+                steps == 1 ? "" : "s", kWatchAdvice);
 }
 
 }  // namespace metronome::executor

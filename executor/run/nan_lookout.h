@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,12 +27,15 @@ inline constexpr const char* kWatchAdvice =
 ///   tensor of 1 MiB             looked at in the reads 0, 5, 10, ...
 class NanLookout {
  public:
-  /// `names` of what can be read; `prefix` names the graph in warnings.
+  /// `names` of what can be read; `prefix` names the executable in warnings, by its first graph.
   NanLookout(std::string prefix, std::vector<std::string> names, std::size_t step_bytes);
 
-  /// `steps` that have begun.
-  void look(std::size_t name, double number, std::int64_t steps);
-  void look(std::size_t name, const Tensor& tensor, std::int64_t steps);
+  /// `steps` that have begun, of all graphs. `graph`: the name of the one whose step made the
+  /// value; absent for storages, which all graphs share.
+  void look(std::size_t name, double number, std::int64_t steps,
+            std::optional<std::string_view> graph = std::nullopt);
+  void look(std::size_t name, const Tensor& tensor, std::int64_t steps,
+            std::optional<std::string_view> graph = std::nullopt);
 
  private:
   struct Name {
@@ -39,7 +44,7 @@ class NanLookout {
     bool looked_at = false;
     bool told = false;
   };
-  void tell(Name& name, std::int64_t steps);
+  void tell(Name& name, std::int64_t steps, std::optional<std::string_view> graph);
 
   std::string prefix_;
   std::vector<Name> names_;

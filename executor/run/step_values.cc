@@ -73,8 +73,9 @@ void StepValues::require_scalar(PlanId plan, std::size_t readable) const {
   const Readable& read = graph.readables()[declared_.readable_in_graph(plan, readable)];
   const Type& type = graph.type(read.declared);
   if (type.numel() == 1) return;
-  throw RunError(fmt::format("{}: read_scalar requires one element, but \"{}\" is {}; use read",
-                             declared_.prefix(), read.name, to_string(type)));
+  throw RunError(
+      fmt::format("graph \"{}\": read_scalar requires one element, but \"{}\" is {}; use read",
+                  graph.name(), read.name, to_string(type)));
 }
 
 void StepValues::warn_of_fault() {
@@ -87,7 +88,7 @@ Tensor StepValues::read(std::size_t readable) {
   const PlanId plan = plan_of(readable);
   Tensor result = engine_.readable(plan, declared_.readable_in_graph(plan, readable));
   warn_of_fault();
-  if (lookout_) lookout_->look(readable, result, engine_.steps());
+  if (lookout_) lookout_->look(readable, result, engine_.steps(), declared_.graph_of(plan).name());
   return result;
 }
 
@@ -96,7 +97,7 @@ double StepValues::read_scalar(std::size_t readable) {
   require_scalar(plan, readable);
   const double number = engine_.scalar(plan, declared_.readable_in_graph(plan, readable));
   warn_of_fault();
-  if (lookout_) lookout_->look(readable, number, engine_.steps());
+  if (lookout_) lookout_->look(readable, number, engine_.steps(), declared_.graph_of(plan).name());
   return number;
 }
 
@@ -109,14 +110,14 @@ double StepValues::read_scalar(std::size_t readable, std::int64_t step) {
     plan = recent_[static_cast<std::size_t>(step % kept)];
   const PlanInterface& interface = declared_.plan(plan);
   if (!interface.readables[readable]) {
-    throw RunError(fmt::format("{}: step {} was one to {}, which computes no \"{}\"",
-                               declared_.prefix(), step, name_of(interface.mode),
+    throw RunError(fmt::format("graph \"{}\": step {} was one to {}, which computes no \"{}\"",
+                               declared_.graph_of(plan).name(), step, name_of(interface.mode),
                                declared_.readables()[readable]));
   }
   require_scalar(plan, readable);
   const double number = engine_.scalar(plan, declared_.readable_in_graph(plan, readable), step);
   warn_of_fault();
-  if (lookout_) lookout_->look(readable, number, step + 1);
+  if (lookout_) lookout_->look(readable, number, step + 1, declared_.graph_of(plan).name());
   return number;
 }
 

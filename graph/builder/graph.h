@@ -79,7 +79,8 @@ struct ObjectiveOptions {
   /// objectives differ; one may be empty.
   std::string name = {};
   /// The parameters that it trains, of those declared so far: paths of parameters or of scopes that
-  /// hold some, or globs. No parameter is trained by two objectives.
+  /// hold some, or globs. No parameter is trained by two objectives, and none that is named here
+  /// follows another (`Graph::follow`).
   std::vector<std::string> parameters = {"**"};
   /// It trains in the replays 0, k, 2k, ... alone. 1 or more. Others compute nothing that only its
   /// loss needs; the loss reads as last computed, and infinite before the first.

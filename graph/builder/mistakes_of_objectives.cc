@@ -1,5 +1,5 @@
-// Mistakes of objectives that show once all is declared: parameters may be frozen and thawed, and
-// losses share parameters, behind the calls of `minimize`.
+// Mistakes of objectives that show once all is declared: parameters may be frozen, thawed or made
+// to follow others, and losses share parameters, behind the calls of `minimize`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,6 +78,25 @@ std::optional<std::string> named_twice(const ir::Graph& graph, std::size_t objec
       to_string(graph.objectives()[first].line));
 }
 
+/// Parameters that an objective names, but that follow others.
+std::optional<std::string> named_followers(const ir::Graph& graph, std::size_t objective,
+                                           const MinimizeCall& call) {
+  if (call.trains_all) return std::nullopt;
+  std::vector<StorageId> following;
+  for (const StorageId id : call.parameters) {
+    if (std::ranges::find(graph.assignments(), id, &Assignment::storage) !=
+        graph.assignments().end()) {
+      following.push_back(id);
+    }
+  }
+  if (following.empty()) return std::nullopt;
+  return fmt::format(
+      "{}: minimize names {}, which Graph::follow leaves untrained\n"
+      "  requires   parameters that follow no other\n"
+      "  way out    leave what follows out of ObjectiveOptions::parameters",
+      to_string(graph.objectives()[objective].line), list_paths(graph, following));
+}
+
 /// "learning_rate()", if the node stands for a number of the only objective.
 std::optional<std::string> call_of_only(const Node& node) {
   const auto* gradient = node.op->as<GradientOf>();
@@ -107,7 +126,9 @@ std::vector<std::string> mistakes_of_objectives(const ir::Graph& graph,
     if (twice) return {*twice};  // the other rules would blame who lost them
   }
   for (std::size_t o = 0; o < calls.size(); ++o) {
-    if (auto mistake = missed(graph, o, calls[o])) mistakes.push_back(*std::move(mistake));
+    auto mistake = named_followers(graph, o, calls[o]);
+    if (!mistake) mistake = missed(graph, o, calls[o]);
+    if (mistake) mistakes.push_back(*std::move(mistake));
   }
   // A lone objective over all parameters leaves those of which its loss is not made to the report.
   const bool each_is_owned = calls.size() > 1 || (calls.size() == 1 && !calls[0].trains_all);

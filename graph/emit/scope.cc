@@ -187,6 +187,18 @@ GuardScope::~GuardScope() {
 
 std::string current_path(Emitter* emitter) { return emitter->scopes.back().nodes; }
 
+namespace {
+
+/// The place of an operand in the source. A counter has none: every graph has it from the start.
+std::string place_of(const Value& v) {
+  const Read* read = v.node().op->as<Read>();
+  const bool counts =
+      read != nullptr && v.emitter()->graph.storage(read->storage).kind == StorageKind::counter;
+  return counts && !v.node().line.known() ? "a counter of the graph" : to_string(v.node().line);
+}
+
+}  // namespace
+
 Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Value> operands,
               const Requirement& requirement) {
   std::size_t type_width = 0, path_width = 0;
@@ -201,9 +213,8 @@ Value mistake(Emitter* emitter, Line line, std::string what, std::span<const Val
     if (!v.present()) {
       text += fmt::format("\n  operand {}  absent", i);
     } else if (!v.poisoned()) {
-      text +=
-          fmt::format("\n  operand {}  {:<{}}  {:<{}}  {}", i, to_string(v.type()), type_width,
-                      fmt::format("\"{}\"", v.node().path), path_width, to_string(v.node().line));
+      text += fmt::format("\n  operand {}  {:<{}}  {:<{}}  {}", i, to_string(v.type()), type_width,
+                          fmt::format("\"{}\"", v.node().path), path_width, place_of(v));
     }
   }
   text += fmt::format("\n  requires   {}", requirement.requires_);

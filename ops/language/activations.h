@@ -2,7 +2,8 @@
 // gradients at kinks. All are formulas of other functions, of f32 and f64; as layers they treat
 // each element alone but for glu and swiglu. A function without numbers is its own layer:
 // `mt::mish(x)`, `x.through(mt::mish)`. One with numbers is a layer where it takes no value:
-// `mt::elu(x, 0.5)`, `x.through(mt::elu(0.5))`.
+// `mt::elu(x, 0.5)`, `x.through(mt::elu(0.5))`, with its defaults `x.through(mt::elu())`. The name
+// alone, `x.through(mt::elu)`, does not compile.
 #pragma once
 
 #include <cstdint>

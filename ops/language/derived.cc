@@ -100,6 +100,12 @@ void require_matrices(const Value& x) {
   throw Requirement{fmt::format("two dimensions or more, but {}", to_string(x.shape()))};
 }
 
+/// A constant of x's type, made under the path `name`.
+Value fill_like(std::string_view name, Value x, double number, Line line) {
+  return compose(
+      name, {x}, line, [] {}, [&] { return make_constant(x.emitter(), number, x.type(), line); });
+}
+
 /// True if the two numbers lie on different sides of 0; false if either is 0.
 Value on_other_side(Value remainder, const Operand& y) {
   if (!y.number) return sign(remainder) * sign(y.value) < 0.0;
@@ -231,6 +237,12 @@ Value triu(Value x, std::int64_t diagonal, Line line) {
   return compose(
       "triu", {x}, line, [&] { require_matrices(x); },
       [&] { return keep_band(x, static_cast<double>(diagonal), kAll); });
+}
+
+Value zeros_like(Value x, Line line) { return fill_like("zeros_like", x, 0, line); }
+Value ones_like(Value x, Line line) { return fill_like("ones_like", x, 1, line); }
+Value full_like(Value x, double number, Line line) {
+  return fill_like("full_like", x, number, line);
 }
 
 std::vector<double> arange(double start, double end, double step, Line line) {

@@ -1,5 +1,5 @@
 // Functions that are formulas of others: division with a remainder, statistics and norms, masks,
-// series of numbers. Names and defaults are PyTorch's.
+// constants like a value, series of numbers. Names and defaults are PyTorch's.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,13 @@ Value one_hot(Value index, std::int64_t classes, Element element = i64, Line lin
 /// most (at least) `diagonal`.
 Value tril(Value x, std::int64_t diagonal = 0, Line line = Line::here());
 Value triu(Value x, std::int64_t diagonal = 0, Line line = Line::here());
+
+// ---- constants ---------------------------------------------------------------------------------
+
+/// Every element 0, 1 or the number, of x's type and shape. No gradient flows to x.
+Value zeros_like(Value x, Line line = Line::here());
+Value ones_like(Value x, Line line = Line::here());
+Value full_like(Value x, double number, Line line = Line::here());
 
 // ---- series, as numbers for Graph::constant ----------------------------------------------------
 

@@ -207,9 +207,18 @@ TEST_CASE("moments that the file lacks start from their initial values, even ove
   Storages s = trained();
   CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
         Lines{saved.file +
-              ": lacks 2 of the optimizer's 2 tensors: they start from their initial values"});
+              ": lacks 2 of the optimizer's 2 tensors, \"optimizer/exp_avg/linear/weight\", "
+              "\"optimizer/exp_avg_sq/linear/weight\": they start from their initial values"});
   CHECK(s.numbers("optimizer/exp_avg/linear/weight") == std::vector<float>{0, 0, 0, 0});
   CHECK(s.numbers("optimizer/exp_avg_sq/linear/weight") == std::vector<float>{0, 0, 0, 0});
+  for (const char* const more : {"optimizer/step/a", "optimizer/step/b", "optimizer/step/c"}) {
+    s.add(more, moment, {1});
+  }
+  CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
+        Lines{saved.file +
+              ": lacks 5 of the optimizer's 5 tensors, \"optimizer/exp_avg/linear/weight\", "
+              "\"optimizer/exp_avg_sq/linear/weight\", \"optimizer/step/a\" and 2 more: they "
+              "start from their initial values"});
 }
 
 TEST_CASE("another optimizer: its moments are ignored, these start anew") {
@@ -221,7 +230,8 @@ TEST_CASE("another optimizer: its moments are ignored, these start anew") {
   CHECK(executor::checkpoint::load_checkpoint(saved.file, s.list(), kInfo) ==
         Lines{saved.file + ": ignored 2 tensors of an optimizer that is not here",
               saved.file +
-                  ": lacks 1 of the optimizer's 1 tensors: they start from their initial values"});
+                  ": lacks 1 of the optimizer's 1 tensors, \"optimizer/momentum/linear/weight\": "
+                  "they start from their initial values"});
   CHECK(s.numbers("optimizer/momentum/linear/weight") == std::vector<float>{0, 0, 0, 0});
 }
 

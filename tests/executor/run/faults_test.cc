@@ -332,6 +332,32 @@ TEST_CASE("what is read and is no number is told of, once each, and so is a file
   }
 }
 
+TEST_CASE("of several graphs the one whose step made the NaN is named") {
+  Graph whole("whole"), part("part");
+  Values logarithms;
+  for (Graph* g : {&whole, &part}) {
+    logarithms.push_back(log(g->input("x", f64, {g == &whole ? 1 : 2})));
+    g->output(g->name(), logarithms.back());
+  }
+  Executable e =
+      compile({{&whole, {train}}, {&part, {evaluate}}}, cpu_replay(), {.tune = Tune::off});
+  const std::string node =
+      "compile with CompileOptions::watch to be told of the node that made the first one\n";
+  const Logged logged;
+  e.evaluate({{"x", vector_of({1, -1})}});
+  e.read("part");
+  const std::string told = "warning: graph \"part\": \"part\" holds nan, after 1 step; " + node;
+  CHECK(logged.text() == told);
+  CHECK_THROWS_WITH_AS(
+      e.read_scalar(logarithms[1]),
+      "graph \"part\": read_scalar requires one element, but \"part\" is f64[2]; use read",
+      RunError);
+  e.run({{"x", vector_of({-1})}});
+  e.read_scalar(logarithms[0]);
+  CHECK(logged.text() ==
+        told + "warning: graph \"whole\": \"whole\" holds nan, after 2 steps; " + node);
+}
+
 TEST_CASE("with a watch it is the watch that tells") {
   const Logarithm l;
   Executable e = compile(l.g, cpu_replay(), {.watch = true});

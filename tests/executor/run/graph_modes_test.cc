@@ -285,6 +285,15 @@ TEST_CASE("what graphs share must agree") {
           "  requires   equal storages of one path, but for the shape of states");
   }
   {
+    Graph other("other");
+    other.output("z", other.input("x", f32, {20, 2}, at_line(20)));
+    CHECK(refusal(a.g, other) ==
+          "graph 0 \"net\" and graph 1 \"other\" cannot be compiled together\n"
+          "  graph 0    input \"x\" of f64  net.cc:10\n"
+          "  graph 1    input \"x\" of f32  net.cc:20\n"
+          "  requires   one element type for inputs of one name");
+  }
+  {
     Small b(20);
     b.g.output("y", (b.x * b.weight("w")).cast(f32, at_line(23)));
     CHECK(refusal(a.g, b.g) ==

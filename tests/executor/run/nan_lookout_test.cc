@@ -2,7 +2,9 @@
 #include "executor/run/nan_lookout.h"
 
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/doctest.h"
@@ -66,13 +68,19 @@ TEST_CASE("infinities, integers and nothing are no NaN") {
   CHECK(logged.text() == "");
 }
 
-TEST_CASE("the warning names the value and the step") {
-  Reads reads(4);
-  const Logged logged;
-  reads.lookout.look(1, static_cast<double>(kNan), 7);
-  CHECK(logged.text() ==
-        "warning: graph \"net\": \"large\" holds nan, after 7 steps; compile with "
-        "CompileOptions::watch to be told of the node that made the first one\n");
+TEST_CASE("the warning names the value, the step and the graph") {
+  const auto warning = [](std::int64_t steps, std::optional<std::string_view> graph) {
+    Reads reads(4);
+    const Logged logged;
+    reads.lookout.look(1, static_cast<double>(kNan), steps, graph);
+    return logged.text();
+  };
+  const std::string advice =
+      "; compile with CompileOptions::watch to be told of the node that made the first one\n";
+  CHECK(warning(7, std::nullopt) ==
+        "warning: graph \"net\": \"large\" holds nan, after 7 steps" + advice);
+  CHECK(warning(1, "policy") ==
+        "warning: graph \"policy\": \"large\" holds nan, after 1 step" + advice);
 }
 
 TEST_CASE("elements that do not lie side by side are looked at, too") {

@@ -158,6 +158,31 @@ TEST_CASE("the optimizer, or that there is one") {
         "  requires   one optimizer with equal settings");
 }
 
+TEST_CASE("the order of objectives") {
+  const auto declare = [](std::int64_t batch, int line, std::vector<std::string> order) {
+    Declared d(batch, line);
+    const Value sums = sum(d.x, 0);
+    for (const std::string name : {"actor", "critic"}) d.g.parameter(name, {f32, {4}}, ones(), {});
+    for (const std::string& name : order) {
+      const Value loss = sum(sums * d.g.parameter(name));
+      d.g.minimize(loss, Sgd{.lr = 0.1}, {.name = name, .parameters = {name}}, at_line(line + 2));
+    }
+    return d;
+  };
+  const Declared a = declare(8, 10, {"actor", "critic"});
+  CHECK(refusal(a, declare(3, 20, {"actor", "critic"})) == "nothing");
+  const std::string sgd = "sgd {lr=0.1 momentum=0 dampening=0 weight_decay=0}";
+  CHECK(refusal(a, declare(3, 20, {"critic", "actor"})) ==
+        "graphs 0 and 1 of \"net\" cannot be compiled together\n"
+        "  graph 0    actor: " +
+            sgd + ", critic: " + sgd +
+            "  net.cc:12\n"
+            "  graph 1    critic: " +
+            sgd + ", actor: " + sgd +
+            "  net.cc:22\n"
+            "  requires   calls of minimize in one order");
+}
+
 TEST_CASE("two graphs of one shape, and graphs without inputs") {
   Declared a(8, 10), b(3, 20), c(3, 30);
   for (Declared* d : {&a, &b, &c}) d->g.output("y", d->x * 2.0);

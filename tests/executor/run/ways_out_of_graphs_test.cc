@@ -417,6 +417,19 @@ TEST_CASE("a parameter that follows and is trained: leave out what thaws it") {
   CHECK(after_a_step(taken, "b") == std::vector{0.75});
 }
 
+TEST_CASE("an objective that names what follows: leave it out") {
+  const auto declared = [](std::vector<std::string> trained) {
+    Graph g("g");
+    const Value a = g.parameter("a", {f32, {}}, ones()), b = g.parameter("b", {f32, {}}, ones());
+    g.minimize(a + b, Sgd{.lr = 0.5}, {.parameters = std::move(trained)});
+    g.follow("b", "a", {.rate = 0.5});
+    return g;
+  };
+  CHECK(names_way_out(error_of([&] { compiled(declared({"a", "b"})); }),
+                      "leave what follows out of ObjectiveOptions::parameters"));
+  CHECK(after_a_step(declared({"a"}), "b") == std::vector{0.75});
+}
+
 TEST_CASE("nothing to train: thaw a parameter, or compile the forward pass alone") {
   const auto declared = [](bool minimize) {
     Graph g("g");

@@ -28,6 +28,22 @@ TEST_CASE("an op whose operands miss its rule names them, their lines and both t
         "  requires   equal types, but f32[4] and f32[16]");
 }
 
+TEST_CASE("a counter of the graph has no line, and is called so") {
+  const auto beside_x = [](Value (Graph::*counter)()) {
+    return mistake_of([=](Graph& g) { plus(vector(g), (g.*counter)(), at(3)); });
+  };
+  const auto text = [](const std::string& counter, const std::string& space) {
+    return "tower.cc:3: plus cannot join the graph as \"plus\"\n"
+           "  operand 0  f32[4]  \"x\"" +
+           space + "  tower.cc:1\n  operand 1  i64[]   \"" + counter +
+           "\"  a counter of the graph\n"
+           "  requires   equal types, but f32[4] and i64[]";
+  };
+  CHECK(beside_x(&Graph::seed) == text("seed", "   "));
+  CHECK(beside_x(&Graph::replay) == text("replay", "     "));
+  CHECK(beside_x(&Graph::update) == text("update", "     "));
+}
+
 TEST_CASE("three mistakes make one report of three; what follows from one adds none") {
   const auto all = mistakes([](Graph& g) {
     const Value x = vector(g);

@@ -136,6 +136,26 @@ TEST_CASE("a frozen parameter that two objectives name is trained by neither") {
         "  way out    name those of each: {.parameters = {\"critic\"}}");
 }
 
+TEST_CASE("a parameter that an objective names, and that follows another") {
+  for (const bool follows_first : {false, true}) {
+    Two two, apart, all;
+    const auto declare = [&](Two& t, ObjectiveOptions options) {
+      if (follows_first) t.g.follow("b/v", "a/w", {.rate = 0.5}, at(6));
+      t.g.minimize(t.both, Descent{}, std::move(options), at(8));
+      if (!follows_first) t.g.follow("b/v", "a/w", {.rate = 0.5}, at(9));
+    };
+    declare(two, {.parameters = {"a", "b"}});
+    CHECK(two.mistake() ==
+          "tower.cc:8: minimize names \"b/v\", which Graph::follow leaves untrained\n"
+          "  requires   parameters that follow no other\n"
+          "  way out    leave what follows out of ObjectiveOptions::parameters");
+    declare(apart, {.parameters = {"a"}});
+    CHECK(mistakes(apart.g).empty());
+    declare(all, {});
+    CHECK(mistakes(all.g).empty());
+  }
+}
+
 TEST_CASE("a parameter that is declared behind an objective of all") {
   Two two;
   two.g.minimize(two.first, Descent{}, at(3));

@@ -6,9 +6,11 @@
 #include <ATen/ops/floor.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/fmod.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/norm.h>
 #include <ATen/ops/one_hot.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/round.h>
 #include <ATen/ops/std.h>
@@ -16,6 +18,7 @@
 #include <ATen/ops/triu.h>
 #include <ATen/ops/trunc.h>
 #include <ATen/ops/var.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <limits>
 
@@ -201,6 +204,30 @@ TEST_CASE("triangles") {
   const at::Tensor whole = wholes({1, 2, 3, 4}).reshape({2, 2});
   CHECK(beside_libtorch([](const Values& in) { return tril(in[0]); },
                         [](const Tensors& in) { return at::tril(in[0]); }, {{whole}}) == "");
+}
+
+TEST_CASE("constants like a value, to which no gradient flows") {
+  const std::vector<std::pair<OfValues, OfTensors>> rows = {
+      {[](const Values& in) { return zeros_like(in[0]); },
+       [](const Tensors& in) { return at::zeros_like(in[0]); }},
+      {[](const Values& in) { return ones_like(in[0]); },
+       [](const Tensors& in) { return at::ones_like(in[0]); }},
+      {[](const Values& in) { return full_like(in[0], 7); },
+       [](const Tensors& in) { return at::full_like(in[0], 7); }},
+  };
+  for (const auto& [ours, theirs] : rows) {
+    CHECK(beside_libtorch(ours, theirs, {{numbers_in(-3, 3, {2, 3}), false}}) == "");
+    CHECK(beside_libtorch(ours, theirs, {{wholes({1, 2, 3, 4})}}) == "");
+    // A product has the gradient of its other factor alone.
+    CHECK(beside_libtorch([&](const Values& in) { return in[0] * ours(in); },
+                          [&](const Tensors& in) { return in[0] * theirs(in); },
+                          {{numbers_in(-3, 3, {2, 3})}}) == "");
+  }
+  Graph masks("masks");
+  CHECK(ones_like(masks.input("mask", bool_, {3})).type() == Type{bool_, {3}});
+  CHECK(report([](Graph& g) { full_like(input(g, "x", i64, {3}), 0.5, kHere); }) ==
+        "model.cc:30: constant cannot be made\n"
+        "  requires   a whole number that i64 can hold, but 0.5");
 }
 
 TEST_CASE("series are numbers") {
