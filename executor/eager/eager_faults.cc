@@ -7,10 +7,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <span>
 
 #include "executor/engine/plan_nodes.h"
 #include "graph/rules/indexing.h"
+#include "graph/rules/limits.h"
 #include "ops/kernel/blame.h"
+#include "ops/kernel/kernel.h"
 #include "ops/reference/elements.h"
 
 namespace metronome::executor::eager {
@@ -34,6 +38,22 @@ std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs)
   const at::Tensor all = index.masked_select(stray);
   if (all.numel() == 0) return std::nullopt;
   return describe(node, *lookup, all.min().item<std::int64_t>());
+}
+
+std::optional<std::string> refused_number(const Node& node, const Tensors& inputs) {
+  const auto limits = node.op->ask<LimitsRule>();
+  if (!limits || !inputs[limits->operand].defined()) return std::nullopt;
+  const at::Tensor numbers =
+      inputs[limits->operand].detach().to(at::kCPU, at::kDouble).contiguous();
+  const std::span<const double> all(numbers.const_data_ptr<double>(),
+                                    static_cast<std::size_t>(numbers.numel()));
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::int64_t least = kNone;
+  for (const double number : all) {
+    if (!limits->hold(number)) least = std::min<std::int64_t>(least, cuda::order_of(number));
+  }
+  if (least == kNone) return std::nullopt;
+  return describe(node, *limits, least);
 }
 
 NonFiniteKinds non_finite_in(const at::Tensor& tensor) {

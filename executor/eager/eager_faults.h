@@ -1,4 +1,5 @@
-// Faults of `eager`: indices that libtorch refuses, and numbers that are not finite.
+// Faults of `eager`: indices that libtorch refuses, numbers that an op refuses, and numbers that
+// are not finite.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +18,10 @@ namespace metronome::executor::eager {
 /// `pick "loss/pick" (train.cc:12): target 10 is out of range 0 to 9`, where the node looks up what
 /// is not there; of several indices the least. `inputs` are on the CPU.
 std::optional<std::string> stray_lookup(const Node& node, const Tensors& inputs);
+
+/// `random {gumbel of logits} "categorical/action/random" (train.cc:12): largest logit -inf is not
+/// finite`, where the node refuses a number of its operand (LimitsRule); of several the least.
+std::optional<std::string> refused_number(const Node& node, const Tensors& inputs);
 
 /// Tells whether a tensor holds a NaN or an infinity; neither if it is undefined or not floating.
 NonFiniteKinds non_finite_in(const at::Tensor& tensor);

@@ -29,8 +29,9 @@ Tensors ReferenceCalls::call(std::int32_t index, const Tensors& inputs) {
   } catch (const c10::Error&) {
     const auto stray = graph_.tensors().on_device() ? std::nullopt : stray_lookup(node, inputs);
     if (!stray) throw;
-    throw RunError(fmt::format("graph \"{}\": {}", graph_.graph().name(), *stray));
+    throw refusal(*stray);
   }
+  if (const auto refused = refused_number(node, inputs)) throw refusal(*refused);
   if (observer_) observer_->after(make_observed_node(index, inputs, made));
   if (fault_) return made;
   if (const Guard* guard = node.op->as<Guard>()) {
@@ -39,6 +40,10 @@ Tensors ReferenceCalls::call(std::int32_t index, const Tensors& inputs) {
     fault_ = watch_->look(index, made);
   }
   return made;
+}
+
+RunError ReferenceCalls::refusal(const std::string& fault) const {
+  return RunError(fmt::format("graph \"{}\": {}", graph_.graph().name(), fault));
 }
 
 /// Returns a node as an observer sees it: tensors on the CPU with their data, others without.

@@ -10,6 +10,7 @@
 #include "executor/eager/eager_faults.h"
 #include "executor/eager/eager_graph.h"
 #include "executor/engine/observer.h"
+#include "graph/ir/error.h"
 #include "graph/ir/guarded.h"
 #include "ops/rules/rules.h"
 
@@ -23,7 +24,7 @@ class ReferenceCalls {
 
   void begin_step();
   /// A node's results. An index out of range is libtorch's to refuse, but in Metronome's words;
-  /// only a guard's selector is clamped, and told of.
+  /// only a guard's selector is clamped, and told of. An op's own limits are refused here.
   Tensors call(std::int32_t index, const Tensors& inputs);
 
   /// The first fault of the first step that met one.
@@ -33,6 +34,7 @@ class ReferenceCalls {
   void note(std::optional<std::string> fault) { fault_ = std::move(fault); }
 
  private:
+  RunError refusal(const std::string& fault) const;
   ObservedNode make_observed_node(std::int32_t index, const Tensors& inputs,
                                   const Tensors& made) const;
   bool clamps(const Guard& guard, const Tensors& inputs) const;

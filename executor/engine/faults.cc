@@ -18,7 +18,9 @@
 #include "graph/ir/guarded.h"
 #include "graph/ir/structural.h"
 #include "graph/rules/indexing.h"
+#include "graph/rules/limits.h"
 #include "ops/kernel/blame.h"
+#include "ops/kernel/kernel.h"
 #include "ops/rules/by_element.h"
 
 namespace metronome::executor {
@@ -130,6 +132,10 @@ std::string describe(const Node& node, const Indexing& lookup, std::int64_t inde
   return fmt::format("{}: {}", text, describe(lookup, index));
 }
 
+std::string describe(const Node& node, const NumberLimits& limits, std::int64_t order) {
+  return fmt::format("{}: {}", describe(node), limits.words(cuda::number_of(order)));
+}
+
 std::string describe_number(std::int64_t value, const Memory& memory) {
   if (value == blame::kMadeNan) return "made a NaN";
   if (value == blame::kMadeInfinity) return "made an infinity";
@@ -157,6 +163,9 @@ std::string describe(const FaultSlot::Fault& fault, std::span<const Plan* const>
       const bool made = fault.value == blame::kMadeNan || fault.value == blame::kMadeInfinity;
       return fmt::format("{}: {}{}", describe(node), describe_number(fault.value, memory),
                          made && node.op->effects() ? ", of numbers of all ranks" : "");
+    }
+    if (const auto limits = node.op->ask<LimitsRule>()) {
+      return describe(node, *limits, fault.value);
     }
     const Types types = plan->graph.operands(node);
     return describe(node, *node.op->ask<IndexingRule>(types), fault.value);

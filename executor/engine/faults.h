@@ -16,12 +16,15 @@
 #include "executor/engine/memory.h"
 #include "executor/engine/plan.h"
 #include "graph/rules/indexing.h"
+#include "graph/rules/limits.h"
 #include "ops/rules/fault.h"
 
 namespace metronome::executor {
 
 enum class FaultKind : std::uint8_t {
-  lookup,  ///< an index of something that is not there (IndexingRule); its value is the index
+  /// An index of something that is not there (IndexingRule), which is its value; or a number that
+  /// an op refuses (LimitsRule), of which the value is the order (ops/kernel/kernel.h).
+  lookup,
   number,  ///< a number that is not finite; its value says how (`blame`)
 };
 constexpr int kFaultKinds = 2;
@@ -34,6 +37,9 @@ constexpr int fault_place(std::size_t node, FaultKind kind) {
 std::string describe(const Indexing& lookup, std::int64_t index);
 /// `pick "loss/pick" (train.cc:12): target 10 is out of range 0 to 9`.
 std::string describe(const Node& node, const Indexing& lookup, std::int64_t index);
+/// `random {gumbel of logits} "categorical/action/random" (train.cc:12): largest logit -inf is not
+/// finite`.
+std::string describe(const Node& node, const NumberLimits& limits, std::int64_t order);
 /// A fault in words: a lookup as above, or `log "log" (train.cc:9): made a NaN`. Plans in the
 /// order in which their places count.
 std::string describe(const FaultSlot::Fault& fault, std::span<const Plan* const> plans,

@@ -14,6 +14,7 @@
 #include "graph/rules/indexing.h"
 #include "graph/rules/inside.h"
 #include "graph/rules/lay_out.h"
+#include "graph/rules/limits.h"
 #include "graph/rules/loosen.h"
 #include "graph/rules/lower.h"
 #include "graph/rules/mode.h"
@@ -45,9 +46,10 @@ struct RuleList {
   }
 };
 
-using AllRules = RuleList<AbsorbRule, AliasRule, BatchRule, DifferentiableRule, EvaluateRule,
-                          FoldRule, FusionRule, GatherRule, GathersWithRule, HalvesRule, IdleRule,
-                          IndexingRule, InsideRule, KeyRule, LayoutRule, LoosenRule, LowerRule,
-                          OnRankRule, PromptRule, ReadIfRule, TrainingRule, VjpRule, WithKeyRule>;
+using AllRules =
+    RuleList<AbsorbRule, AliasRule, BatchRule, DifferentiableRule, EvaluateRule, FoldRule,
+             FusionRule, GatherRule, GathersWithRule, HalvesRule, IdleRule, IndexingRule,
+             InsideRule, KeyRule, LayoutRule, LimitsRule, LoosenRule, LowerRule, OnRankRule,
+             PromptRule, ReadIfRule, TrainingRule, VjpRule, WithKeyRule>;
 
 }  // namespace metronome

@@ -27,7 +27,8 @@ struct CpuQuery {
   int threads = 1;  ///< the most threads a kernel may use
 };
 
-/// Reports faults that a kernel must not stop for: an index out of range.
+/// Reports faults that a kernel must not stop for: an index out of range, or the order of
+/// a number that the op refuses (ops/kernel/kernel.h).
 struct CpuFault {
   FaultSlot* slot = nullptr;  ///< or null: not reported
   int place = 0;              ///< the kernel's, in the order of the plan's

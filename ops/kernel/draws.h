@@ -79,6 +79,20 @@ struct DrawRule {
   double low, width;  ///< of the probabilities that a normal draws
 };
 
+/// The numbers that say how probable draws are, no more of them than draws, and their limits: both
+/// ends are possible.
+template <class T>
+struct DrawLimits {
+  const T* numbers = nullptr;
+  Index count = 0;
+  double least = 0, most = 0;
+
+  /// True if there is a number i, outside of the limits.
+  METRONOME_DEVICE bool refuse(Index i) const {
+    return i < count && !(numbers[i] >= least && numbers[i] <= most);
+  }
+};
+
 /// A number of (0, 1) as the distribution has it.
 METRONOME_DEVICE double shaped(const DrawRule& rule, double u) {
   if (rule.kind == DrawKind::gumbel) return -exact_log(-exact_log(u));

@@ -55,8 +55,9 @@ struct KernelShape {
   int shared_bytes = 0;  ///< at most 48 KiB
 };
 
-/// A kernel reports here an index of something that is not there: the step's least place is kept,
-/// and for each place the least index. Off if `place` is null.
+/// A kernel reports here an index of something that is not there, or the order of a number that is
+/// refused: the step's least place is kept, and for each place the least index. Off if `place` is
+/// null.
 struct Lookups {
   int* place = nullptr;         ///< the step's
   Index* index = nullptr;       ///< this node's
@@ -72,6 +73,17 @@ METRONOME_DEVICE void report(Context& c, const Lookups& lookups, Index index) {
     c.atomic_min(lookups.place, lookups.own);
     c.atomic_min(lookups.index, index);
   }
+}
+
+/// An integer for each number, in the order of numbers, of which a NaN is the greatest.
+METRONOME_DEVICE Index order_of(double number) {
+  if (number != number) return 0x7FF8000000000000ll;
+  const auto bits = __builtin_bit_cast(Index, number);
+  return bits < 0 ? bits ^ 0x7FFFFFFFFFFFFFFFll : bits;
+}
+/// The number of that order.
+METRONOME_DEVICE double number_of(Index order) {
+  return __builtin_bit_cast(double, order < 0 ? order ^ 0x7FFFFFFFFFFFFFFFll : order);
 }
 
 /// A kernel reports here numbers that are not finite. A report is no fault yet: the step's last

@@ -3,6 +3,7 @@
 //   bernoulli     rand < p                 multinomial   topk(log(weights) + gumbel)
 //   categorical   argmax(logits + gumbel)  permutation   argsort(rand), of f64
 //
+// The nodes of the first three read what says how probable draws are, to report what cannot be.
 // The counter "draws" is a storage that the first draw makes, with its increment as its next value.
 #include "ops/language/draws.h"
 
@@ -64,10 +65,13 @@ std::uint64_t key_of(const Value& of, const std::string& name, const Line& line)
   return hash_of(join_path(scope.nodes, unique_name(scope, "draw " + name)));
 }
 
-/// The draw itself, at the current path.
-Value draw(const Value& seed, const std::string& name, const Random& op, const Line& line) {
+/// The draw itself, at the current path; `of` is what op.of says, if it says anything.
+Value draw(const Value& seed, const std::string& name, const Random& op, const Line& line,
+           const Value& of = {}) {
   const PathScope scope(seed.emitter(), name, PathScope::Kind::user);
-  return apply(op, {seed, read_draws(*seed.emitter(), op.same_on_ranks, line)}, line);
+  const Value draws = read_draws(*seed.emitter(), op.same_on_ranks, line);
+  if (!of.present()) return apply(op, {seed, draws}, line);
+  return apply(op, {seed, draws, of}, line);
 }
 
 Value draw_alone(std::string_view what, const Value& seed, const std::string& name, Random op,
@@ -78,9 +82,13 @@ Value draw_alone(std::string_view what, const Value& seed, const std::string& na
       [&] { return draw(seed, name, op, line); });
 }
 
-Random random(Random::Kind kind, Type type, const DrawOptions& options, std::uint64_t key = 0) {
-  return {
-      .kind = kind, .type = std::move(type), .same_on_ranks = options.same_on_ranks, .key = key};
+Random random(Random::Kind kind, Type type, const DrawOptions& options, std::uint64_t key = 0,
+              Random::Of of = Random::Of::nothing) {
+  return {.kind = kind,
+          .type = std::move(type),
+          .of = of,
+          .same_on_ranks = options.same_on_ranks,
+          .key = key};
 }
 
 double normal_below(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
@@ -169,9 +177,12 @@ Value bernoulli(Value p, const std::string& name, DrawOptions options, Line line
         require_floating(p.type());
       },
       [&] {
+        const Value given = stop_gradient(p);
         const Value u =
-            draw(seed_of(p), name, random(Random::Kind::uniform, p.type(), options, key), line);
-        return (u < p).cast(p.element());
+            draw(seed_of(p), name,
+                 random(Random::Kind::uniform, p.type(), options, key, Random::Of::probabilities),
+                 line, given);
+        return (u < given).cast(p.element());
       });
 }
 
@@ -184,10 +195,12 @@ Value categorical(Value logits, const std::string& name, DrawOptions options, Li
         require_classes(logits);
       },
       [&] {
-        const Value noise = draw(seed_of(logits), name,
-                                 random(Random::Kind::gumbel, logits.type(), options, key), line);
-        // Logits far from 0 would leave the noise no digits.
         const Value given = stop_gradient(logits), largest = max(given, {-1}, true);
+        const Value noise =
+            draw(seed_of(logits), name,
+                 random(Random::Kind::gumbel, logits.type(), options, key, Random::Of::logits),
+                 line, largest);
+        // Logits far from 0 would leave the noise no digits.
         const Value base = where(equal(largest - largest, 0.0), largest, 0.0);
         return argmax(given - base + noise, -1);
       });
@@ -206,9 +219,12 @@ Value multinomial(Value weights, std::int64_t count, const std::string& name, Dr
                           "with replacement, draw each by mt::categorical(mt::log(weights), ...)"};
       },
       [&] {
-        const Value noise = draw(seed_of(weights), name,
-                                 random(Random::Kind::gumbel, weights.type(), options, key), line);
         const Value given = stop_gradient(weights), drawn = given > 0.0;
+        const Value least = min(given, {-1}, true);
+        const Value noise =
+            draw(seed_of(weights), name,
+                 random(Random::Kind::gumbel, weights.type(), options, key, Random::Of::weights),
+                 line, where(least < 0.0, least, max(given, {-1}, true)));
         const Value logits = where(drawn, log(where(drawn, given, 1.0)), -kInfinity);
         return topk(logits + noise, count, -1, true, line).indices;
       });

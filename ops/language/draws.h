@@ -50,17 +50,20 @@ Value rand_like(Value x, const std::string& name, DrawOptions options = {},
 Value randn_like(Value x, const std::string& name, DrawOptions options = {},
                  Line line = Line::here());
 /// 1 with probability p, else 0, of p's type: f32 or f64, elements from 0 to 1, which count in
-/// steps of 2^-24 and 2^-53. No gradient flows.
+/// steps of 2^-24 and 2^-53. No gradient flows. A NaN, which draws 0, or another number outside of
+/// them is reported (`Executable::fault`).
 Value bernoulli(Value p, const std::string& name, DrawOptions options = {},
                 Line line = Line::here());
 /// The index of a class along the last axis, drawn with the probabilities softmax(logits), i64
 /// without that axis: the first of the largest of logits + gumbel. -inf is never drawn beside
-/// others; of -inf alone class 0 is.
+/// others. A row of -inf alone, which draws class 0, and one with a NaN or an infinity are reported
+/// (`Executable::fault`).
 Value categorical(Value logits, const std::string& name, DrawOptions options = {},
                   Line line = Line::here());
 /// `count` different indices along the last axis, drawn one after the other with probabilities in
 /// the ratio of `weights`, 0 or more: i64 [..., count]. Without replacement, as PyTorch's default;
-/// there must be as many weights above 0.
+/// there must be as many weights above 0. A row of zeros alone, and one with a weight that is
+/// negative, infinite or NaN, are reported (`Executable::fault`).
 Value multinomial(Value weights, std::int64_t count, const std::string& name,
                   DrawOptions options = {}, Line line = Line::here());
 

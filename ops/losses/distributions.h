@@ -56,7 +56,7 @@ struct SquashedNormal {
 /// A class along the last axis, with the probabilities softmax(logits); samples are i64 without
 /// that axis. `mask`: bool, of the logits' shape or broadcast to it; where it is false the class is
 /// illegal: its probability is 0, its log_prob -inf, and no NaN comes of it. One class or more must
-/// be legal.
+/// be legal: `sample` reports a row without one (`Executable::fault`).
 struct Categorical {
   Value logits;
   Value mask = {};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
 
@@ -20,16 +22,45 @@ std::string_view name_of(Random::Kind kind) {
   return "gumbel";
 }
 
+std::string_view name_of(Random::Of of) {
+  switch (of) {
+    case Random::Of::nothing:
+      return "nothing";
+    case Random::Of::probabilities:
+      return "probabilities";
+    case Random::Of::logits:
+      return "logits";
+    case Random::Of::weights:
+      break;
+  }
+  return "weights";
+}
+
+std::string describe_probability(double number) {
+  return fmt::format("probability {} is out of range 0 to 1", number);
+}
+
+std::string describe_logit(double number) {
+  return fmt::format("largest logit {} is not finite", number);
+}
+
+std::string describe_weight(double number) {
+  if (number < 0) return fmt::format("weight {} is below 0", number);
+  if (number == 0) return "largest weight 0 is not above 0";
+  return fmt::format("largest weight {} is not finite", number);
+}
+
 }  // namespace
 
 std::string Random::attributes() const {
   std::string text(name_of(kind));
+  if (of != Of::nothing) text += fmt::format(" of {}", name_of(of));
   if (low != 0 || high != 1) text += fmt::format(" from {} to {}", low, high);
   return text + (same_on_ranks ? " same_on_ranks" : "");
 }
 
 Types Random::infer(std::span<const Type> in) const {
-  for (const Type& counter : in) {
+  for (const Type& counter : in.first(2)) {
     if (counter != Type{i64, {}}) {
       throw Requirement{fmt::format("a seed and a counter of i64[], but {}", to_string(counter)),
                         "g.seed()"};
@@ -42,7 +73,26 @@ Types Random::infer(std::span<const Type> in) const {
   if (!(low >= 0 && low < high && high <= 1)) {
     throw Requirement{fmt::format("probabilities from 0 to 1 in order, but {} and {}", low, high)};
   }
+  if (of != Of::nothing && (in[2].element != type.element || in[2].numel() > type.numel())) {
+    throw Requirement{fmt::format("no more numbers than draws, of their element type, {}, but {}",
+                                  to_string(type), to_string(in[2]))};
+  }
   return {type};
+}
+
+std::optional<NumberLimits> Random::limits() const {
+  using Numbers = std::numeric_limits<double>;
+  switch (of) {
+    case Of::nothing:
+      return std::nullopt;
+    case Of::probabilities:
+      return NumberLimits{2, 0, 1, describe_probability};
+    case Of::logits:
+      return NumberLimits{2, Numbers::lowest(), Numbers::max(), describe_logit};
+    case Of::weights:
+      break;
+  }
+  return NumberLimits{2, Numbers::denorm_min(), Numbers::max(), describe_weight};
 }
 
 OpPtr Random::on_rank(std::span<const Type>, int rank) const {
@@ -76,6 +126,15 @@ std::vector<Case> Random::cases() {
   }
   add("the middle of a normal", {Kind::normal, {f32, {100}}, 0.1, 0.8});
   add("its tail", {Kind::normal, {f64, {100}}, 0.999, 1});
+  const auto add_of = [&](Kind kind, Of of, Shape shape, double low, double high) {
+    add(fmt::format("{} of {}", name_of(kind), name_of(of)),
+        {.kind = kind, .type = {f64, {7, 37}}, .of = of});
+    cases.back().inputs.push_back(
+        {{f64, std::move(shape)}, {.low = low, .high = high, .differentiable = false}});
+  };
+  add_of(Kind::uniform, Of::probabilities, {7, 37}, 0, 1);
+  add_of(Kind::gumbel, Of::logits, {7, 1}, -2, 2);
+  add_of(Kind::gumbel, Of::weights, {7, 1}, 0.5, 2);
   return cases;
 }
 

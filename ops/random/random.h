@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ namespace metronome {
 /// of earlier steps that drew. Element i is made of the words of philox(seed, draws, key, block)
 /// that follow from n = first + i alone (ops/kernel/draws.h): the same bits on every
 /// target. Ranks that share a batch number their elements one after the other.
+///
+/// A draw `of` something has a third operand, of its own element type: numbers that say how
+/// probable each draw is. No element is made of them. One that is impossible is reported.
 struct Random {
   static constexpr std::string_view name = "random";
   static constexpr bool differentiable = false;
@@ -26,9 +30,17 @@ struct Random {
     gumbel,   ///< -log(-log(u)): Gumbel, "Statistical theory of extreme values", 1954
   };
 
+  enum class Of : std::uint8_t {
+    nothing,
+    probabilities,  ///< from 0 to 1
+    logits,         ///< the largest of each row: finite
+    weights,        ///< a row's least if it is below 0, else its largest: finite and above 0
+  };
+
   Kind kind = Kind::uniform;
   Type type;
   double low = 0, high = 1;
+  Of of = Of::nothing;
   bool same_on_ranks = false;
   std::uint64_t key = 0;    ///< set when the node is made
   std::uint64_t first = 0;  ///< number of the first element
@@ -36,6 +48,7 @@ struct Random {
   bool operator==(const Random&) const = default;
   std::string attributes() const;  ///< without `first`: the same text on all ranks
   Types infer(std::span<const Type> in) const;
+  std::optional<NumberLimits> limits() const;
   OpPtr on_rank(std::span<const Type> in, int rank) const;
   static std::vector<Case> cases();
 };

@@ -10,9 +10,10 @@ void record(const Random& op, const CudaLaunch& launch) {
   if (count == 0) return;
   const auto launched = [&](auto* to) {
     using T = std::remove_pointer_t<decltype(to)>;
-    launch.commands.launch(cuda::RandomDraw<T>{to, launch.in<long long>(0), launch.in<long long>(1),
-                                               draw_rule(op), op.key, op.first, count},
-                           spread(count, 256, launch.device));
+    launch.commands.launch(
+        cuda::RandomDraw<T>{to, launch.in<long long>(0), launch.in<long long>(1), draw_rule(op),
+                            op.key, op.first, count, draw_limits<T>(op, launch), launch.lookups},
+        spread(count, 256, launch.device));
   };
   if (op.type.element == f64) {
     launched(launch.out<double>(0));

@@ -16,12 +16,15 @@ struct RandomDraw {
   DrawRule rule;
   unsigned long long key, begin;
   Index count;
+  DrawLimits<T> limits;
+  Lookups lookups;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     const auto s = static_cast<unsigned long long>(*seed);
     const auto d = static_cast<unsigned long long>(*draws);
     for (Index i = first(c); i < count; i += stride(c)) {
+      if (limits.refuse(i)) report(c, lookups, order_of(limits.numbers[i]));
       to[i] = drawn(rule, s, d, key, begin + static_cast<unsigned long long>(i), to);
     }
   }

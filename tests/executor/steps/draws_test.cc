@@ -282,7 +282,7 @@ TEST_CASE("what is refused") {
   const Line at{"net.cc", 3};
   CHECK(refusal([&](Graph& g) { rand(g.seed(), "", {f32, {2}}, {}, at); }) ==
         "net.cc:3: rand cannot be computed\n"
-        "  operand 0  i64[]  \"seed\"  (unknown line)\n"
+        "  operand 0  i64[]  \"seed\"  a counter of the graph\n"
         "  requires   a name of one letter or more without '/', but \"\"");
   CHECK(refusal([&](Graph& g) {
           rand(g.seed(), "u", {i64, {2}}, {}, at);
