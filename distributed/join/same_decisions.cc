@@ -83,6 +83,16 @@ void require_same_decisions(const ir::Graph& graph) {
           to_string(objective.line),
           value_text(graph, first_that_differs(graph, objective.weight, same))));
     }
+    if (objective.optimizer->watches_loss() && !same[objective.loss.node]) {
+      mistakes.push_back(fmt::format(
+          "{}: {} cannot watch a loss that may differ between ranks\n"
+          "  the loss   {}\n"
+          "  requires   a loss made of constants, counters and what mt::all_reduce or "
+          "mt::broadcast gave\n"
+          "  way out    .lr = mt::Settable{{1e-3}}, and set_learning_rate between steps",
+          to_string(objective.line), objective.optimizer->name(),
+          value_text(graph, first_that_differs(graph, objective.loss, same))));
+    }
     if (!objective.when.present() || same[objective.when.node]) continue;
     mistakes.push_back(fmt::format(
         "{}: minimize cannot train where ranks may decide differently whether it does\n"

@@ -150,7 +150,11 @@ void EagerStep::update(std::size_t objective) {
   updated_[objective] =
       ends_[objective] && trains(objective) &&
       (!graph_.graph().objectives()[objective].skips_not_finite || optimizer.is_finite());
-  updated_[objective] ? optimizer.run() : optimizer.skip();
+  if (updated_[objective]) {
+    optimizer.run(values_.operand(graph_.graph().objectives()[objective].loss));
+  } else {
+    optimizer.skip();
+  }
 }
 
 void EagerStep::keep_loss(std::size_t objective) {

@@ -30,6 +30,9 @@ OptimizerStep::OptimizerStep(const EagerGraph& graph, BackwardPass& backward, st
     }
     moments_.push_back(std::move(tensors));
   }
+  for (const Moment& state : graph.optimizer(objective).states()) {
+    states_.push_back(graph.made_storage(ir::path_of_state(state.name, this->objective().name)));
+  }
   for (const std::size_t i : leaves_) {
     const ParameterLeaf& leaf = all[i];
     const Storage& s = graph.graph().storage(leaf.parameter);
@@ -78,13 +81,11 @@ at::Tensor OptimizerStep::number(UpdateNumber number) const {
     gradients.push_back(leaf.gradient.defined() ? leaf.gradient
                                                 : at::zeros_like(leaf.tensor.detach()));
   }
-  return at::full(
-      {},
-      reference_number(graph_.optimizer(objective_), number, gradients, graph_.counter(counter())),
-      at::TensorOptions(at::kDouble));
+  return at::full({}, reference_number(graph_.optimizer(objective_), number, gradients, state()),
+                  at::TensorOptions(at::kDouble));
 }
 
-void OptimizerStep::run() {
+void OptimizerStep::run(const at::Tensor& loss) {
   Tensors parameters, gradients;
   std::vector<Tensors> moments(moments_.size());
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
@@ -99,8 +100,19 @@ void OptimizerStep::run() {
     gradients.push_back(gradient.defined() ? gradient : at::zeros_like(leaf.tensor.detach()));
     for (std::size_t k = 0; k < moments_.size(); ++k) moments[k].push_back(moments_[k][i]);
   }
-  reference_step(graph_.optimizer(objective_), parameters, std::move(gradients), moments,
-                 graph_.counter(counter()), scales_);
+  const UpdateState before = state();
+  reference_step(graph_.optimizer(objective_), parameters, std::move(gradients), moments, before,
+                 scales_);
+  if (states_.empty()) return;
+  const double of_step = graph_.optimizer(objective_).watches_loss() ? loss.item<double>() : 0;
+  const std::vector<double> next = reference_states(graph_.optimizer(objective_), before, of_step);
+  for (std::size_t k = 0; k < next.size(); ++k) states_[k].fill_(next[k]);
+}
+
+UpdateState OptimizerStep::state() const {
+  UpdateState state{graph_.counter(counter())};
+  for (const at::Tensor& kept : states_) state.states.push_back(kept.item<double>());
+  return state;
 }
 
 StorageId OptimizerStep::counter() const { return graph_.graph().objectives()[objective_].counter; }

@@ -26,7 +26,8 @@ class OptimizerStep {
   bool ends() const;
   /// A number that the update takes or makes, before it runs.
   at::Tensor number(UpdateNumber number) const;
-  void run();
+  /// `loss`: of this replay.
+  void run(const at::Tensor& loss);
   /// Whether the norm of the gradients is.
   bool is_finite() const;
   /// Leaves out the update.
@@ -34,6 +35,7 @@ class OptimizerStep {
 
  private:
   StorageId counter() const;
+  UpdateState state() const;
   const ir::MinimizedLoss& objective() const { return graph_.graph().objectives()[objective_]; }
   void check_unreached(ParameterLeaf& leaf) const;
 
@@ -42,6 +44,7 @@ class OptimizerStep {
   std::size_t objective_;
   std::vector<std::size_t> leaves_;  ///< those of the objective, among the backward pass's
   std::vector<Tensors> moments_;     ///< [moment][leaf]; undefined of leaves that are not reached
+  Tensors states_;                   ///< f64[] each, in the order of `OptimizerRule::states`
   std::vector<Scales> scales_;       ///< [reached leaf]; empty where all are 1
   Tensors gathered_;                 ///< [leaf] means; undefined where nothing is gathered
   at::Tensor gathered_weight_;

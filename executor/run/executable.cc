@@ -132,6 +132,25 @@ void Executable::set(std::string_view path, const at::Tensor& tensor) {
   show(tensor, offered);
   require_impl().storages.set(require_impl().storages.storage_of(path), offered);
 }
+void Executable::set_learning_rate(double rate, std::string_view objective) {
+  require_impl().settable().set(executor::SettableNumber::learning_rate, objective, rate);
+}
+void Executable::set_weight_decay(double decay, std::string_view objective) {
+  require_impl().settable().set(executor::SettableNumber::weight_decay, objective, decay);
+}
+void Executable::set_clip_norm(double norm, std::string_view objective) {
+  require_impl().settable().set(executor::SettableNumber::clip_norm, objective, norm);
+}
+double Executable::learning_rate(std::string_view objective) const {
+  return require_impl().settable().get(executor::SettableNumber::learning_rate, objective);
+}
+double Executable::weight_decay(std::string_view objective) const {
+  return require_impl().settable().get(executor::SettableNumber::weight_decay, objective);
+}
+double Executable::clip_norm(std::string_view objective) const {
+  return require_impl().settable().get(executor::SettableNumber::clip_norm, objective);
+}
+
 std::vector<std::string> Executable::storages() const { return require_impl().storages.paths(); }
 
 void Executable::reset() { require_impl().storages.reset_states(std::nullopt); }

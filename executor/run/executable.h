@@ -167,6 +167,19 @@ class Executable {
   /// Copies into a storage; sizes and element type must agree.
   void set(std::string_view path, const at::Tensor& tensor);
   void set(std::string_view path, const Tensor& tensor);
+  /// A number of an objective's optimizer, for the steps to come; no compile is needed. Its
+  /// optimizer declares it `Settable` (a learning rate may be a `Plateau`, too): it is a storage,
+  /// so it is part of checkpoints, and `load` puts back what was saved. `objective` names it where
+  /// the graph has several. Ranks that train data parallel all set the same. Each throws RunError,
+  /// changing nothing, for a number that is not settable, or that an optimizer would refuse, or
+  /// on all ranks where they differ.
+  void set_learning_rate(double rate, std::string_view objective = {});
+  void set_weight_decay(double decay, std::string_view objective = {});
+  void set_clip_norm(double norm, std::string_view objective = {});
+  /// The number that the next update takes.
+  double learning_rate(std::string_view objective = {}) const;
+  double weight_decay(std::string_view objective = {}) const;
+  double clip_norm(std::string_view objective = {}) const;
   /// The paths of all storages.
   std::vector<std::string> storages() const;
   /// Puts states back at their initial values, as before the first step: all of them, or those at
@@ -181,9 +194,10 @@ class Executable {
   std::int64_t updates() const;
 
   /// Returns the first mistake that did not stop its step, in words. A node is at fault if it
-  /// looked up an index that is not there (a label, an embedding's index, a selector of `choose`)
-  /// or, if `CompileOptions::watch` is on, made a number that is not finite. The text names one
-  /// node: the first declared of those at fault in the first step that had any. Examples: `pick
+  /// looked up an index that is not there (a label, an embedding's index, a selector of `choose`),
+  /// drew by probabilities that cannot be (`bernoulli`, `categorical`, `multinomial`) or, if
+  /// `CompileOptions::watch` is on, made a number that is not finite. The text names one node: the
+  /// first declared of those at fault in the first step that had any. Examples: `pick
   /// {ignored=-100} "cross_entropy_loss/pick" (train.cc:12): target 10 is out of range 0 to 9 (-100
   /// is ignored)`, `log "tower/log" (tower.cc:50): made a NaN`. The index in the text is the least
   /// of several. `read`, `read_scalar` and `save` log it once, as a warning. `eager` throws

@@ -19,6 +19,7 @@
 #include "executor/run/executable.h"
 #include "executor/run/feed_views.h"
 #include "executor/run/filled_inputs.h"
+#include "executor/run/settable_numbers.h"
 #include "executor/run/step_feeds.h"
 #include "executor/run/step_values.h"
 #include "executor/run/storage_access.h"
@@ -44,6 +45,7 @@ struct Executable::Impl {
   /// A tensor over an input's memory; picks its graph, most clearly if a value gave it.
   Tensor hand_out(executor::InputPlace place, bool by_value);
   PlanRecord plan_record() const;
+  executor::SettableNumbers settable() { return {declared, storages, options.data_parallel.get()}; }
 
   const executor::DeclaredGraphs declared;
   const CompileOptions options;

@@ -36,8 +36,11 @@ std::string path_of_gathered(const std::string& parameter) {
 }
 
 std::string path_of_gathered_weight(const std::string& objective) {
-  return fmt::format("{}/gathered_weight{}{}", kMomentsRoot, objective.empty() ? "" : "/",
-                     objective);
+  return path_of_state("gathered_weight", objective);
+}
+
+std::string path_of_state(std::string_view state, std::string_view objective) {
+  return fmt::format("{}/{}{}{}", kMomentsRoot, state, objective.empty() ? "" : "/", objective);
 }
 
 Graph::Graph(std::string name) : name_(std::move(name)) {

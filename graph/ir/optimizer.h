@@ -17,6 +17,14 @@
 //     LearningRate lr;                                         // optional: Graph::learning_rate
 //     Value norm(const Values& gradients) const;               // optional: Graph::gradient_norm
 //   };
+//
+// A rule may keep scalars of all parameters together, f64[], from update to update:
+//
+//     std::vector<Moment> states() const;
+//     Values next_states(Value update, Value loss, std::span<const Value> states) const;  //
+//     optional bool watches_loss() const;  // false: `next_states` does not read the loss
+//
+// `clip` and `scalars` then take the states, as they were before the update, as a last argument.
 #pragma once
 
 #include <memory>
@@ -33,7 +41,8 @@
 
 namespace metronome {
 
-/// One moment of the optimizer, kept under `optimizer/<name>/<parameter's path>`.
+/// One moment of the optimizer, kept under `optimizer/<name>/<parameter's path>`; or one of its
+/// states, under `optimizer/<name>` and, of an objective with a name, `/<that name>`.
 struct Moment {
   std::string name;  ///< "exp_avg"
   Init init;
@@ -50,8 +59,13 @@ class OptimizerRule {
   /// The requirement that a member does not meet ("a learning rate of 0 or more, but -1"), or
   /// nothing.
   virtual std::optional<Requirement> mistake() const = 0;
-  virtual Values clip(const Values& gradients) const = 0;
-  virtual Values scalars(Value update, double rate) const = 0;
+  virtual std::vector<Moment> states() const = 0;
+  virtual Values clip(const Values& gradients, std::span<const Value> states) const = 0;
+  virtual Values scalars(Value update, double rate, std::span<const Value> states) const = 0;
+  /// The states behind an update; one that stays is the same value. The rule gets the loss as f64.
+  virtual Values next_states(Value update, Value loss, std::span<const Value> states) const = 0;
+  /// True if the states depend on the loss, which ranks must then have in common.
+  virtual bool watches_loss() const = 0;
   virtual Values update(Value parameter, Value gradient, std::span<const Value> moments,
                         std::span<const Value> scalars) const = 0;
   /// True if rows of a table that a step does not look up keep their values and moments.
@@ -59,7 +73,7 @@ class OptimizerRule {
   /// The rule with `factor` times its weight decay; null if it has none.
   virtual std::shared_ptr<const OptimizerRule> with_decay(double factor) const = 0;
   /// f64[]; each absent where the rule does not know it.
-  virtual Value learning_rate(Value update) const = 0;
+  virtual Value learning_rate(Value update, std::span<const Value> states) const = 0;
   virtual Value norm(const Values& gradients) const = 0;
 
   template <class T>
@@ -69,11 +83,18 @@ class OptimizerRule {
 };
 
 template <class T>
+concept MakesScalars = requires(const T& t, Value v) {
+  { t.scalars(v, 1.0) } -> std::same_as<Values>;
+} || requires(const T& t, Value v, std::span<const Value> s) {
+  { t.scalars(v, 1.0, s) } -> std::same_as<Values>;
+};
+
+template <class T>
 concept OptimizerRules = requires(const T& t, Value v, std::span<const Value> s) {
   { std::string_view(t.name) };
   { t.attributes() } -> std::same_as<std::string>;
   { t.moments() } -> std::same_as<std::vector<Moment>>;
-  { t.scalars(v, 1.0) } -> std::same_as<Values>;
+  requires MakesScalars<T>;
   { t.update(v, v, s, s) } -> std::same_as<Values>;
 };
 
@@ -87,14 +108,43 @@ class OptimizerModel final : public OptimizerRule {
   std::string attributes() const override { return rule_.attributes(); }
   std::vector<Moment> moments() const override { return rule_.moments(); }
   std::optional<Requirement> mistake() const override {
+    if constexpr (requires { rule_.lr.states(); } && !requires { rule_.states(); }) {
+      if (!rule_.lr.states().empty()) {
+        return Requirement{"a member function `states` for an lr that is settable or a plateau"};
+      }
+    }
     if constexpr (requires { rule_.mistake(); }) return rule_.mistake();
     return std::nullopt;
   }
-  Values clip(const Values& gradients) const override {
-    if constexpr (requires { rule_.clip(gradients); }) return rule_.clip(gradients);
+  std::vector<Moment> states() const override {
+    if constexpr (requires { rule_.states(); }) return rule_.states();
+    return {};
+  }
+  Values clip(const Values& gradients, std::span<const Value> states) const override {
+    if constexpr (requires { rule_.clip(gradients, states); }) {
+      return rule_.clip(gradients, states);
+    } else if constexpr (requires { rule_.clip(gradients); }) {
+      return rule_.clip(gradients);
+    }
     return gradients;
   }
-  Values scalars(Value update, double rate) const override { return rule_.scalars(update, rate); }
+  Values scalars(Value update, double rate, std::span<const Value> states) const override {
+    if constexpr (requires { rule_.scalars(update, rate, states); }) {
+      return rule_.scalars(update, rate, states);
+    } else {
+      return rule_.scalars(update, rate);
+    }
+  }
+  Values next_states(Value update, Value loss, std::span<const Value> states) const override {
+    if constexpr (requires { rule_.next_states(update, loss, states); }) {
+      return rule_.next_states(update, loss.cast(f64), states);
+    }
+    return Values(states.begin(), states.end());
+  }
+  bool watches_loss() const override {
+    if constexpr (requires { bool(rule_.watches_loss()); }) return rule_.watches_loss();
+    return requires(Value v, std::span<const Value> s) { rule_.next_states(v, v, s); };
+  }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const override {
     return rule_.update(parameter, gradient, moments, scalars);
@@ -111,8 +161,12 @@ class OptimizerModel final : public OptimizerRule {
     }
     return nullptr;
   }
-  Value learning_rate(Value update) const override {
-    if constexpr (requires { Value(rule_.lr.at(update)); }) return rule_.lr.at(update);
+  Value learning_rate(Value update, std::span<const Value> states) const override {
+    if constexpr (requires { rule_.learning_rate(update, states); }) {
+      return rule_.learning_rate(update, states);
+    } else if constexpr (requires { Value(rule_.lr.at(update)); }) {
+      return rule_.lr.at(update);
+    }
     return {};
   }
   Value norm(const Values& gradients) const override {

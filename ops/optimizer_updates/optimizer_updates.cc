@@ -53,12 +53,14 @@ const std::vector<std::pair<std::string, Shape>>& update_sizes() {
 }  // namespace
 
 std::string AdamUpdate::attributes() const {
-  return fmt::format("beta1={} beta2={} eps={} weight_decay={}{}", beta1, beta2, eps, weight_decay,
-                     decoupled ? " decoupled" : "");
+  return fmt::format("beta1={} beta2={} eps={}{}", beta1, beta2, eps,
+                     !decays     ? ""
+                     : decoupled ? " decays decoupled"
+                                 : " decays");
 }
 
 Types AdamUpdate::infer(std::span<const Type> in) const {
-  check(in, 4, 7);
+  check(in, 4, arity());
   return {in[0], in[0], in[0]};
 }
 
@@ -82,15 +84,16 @@ std::vector<Case> AdamUpdate::cases() {
     std::vector<CaseInput> in = {
         tensor(shape, kAny), tensor(shape, kAny), tensor(shape, kAny), tensor(shape, kNonNegative),
         scalar(1e-4, 1e-1),  scalar(0.1, 1),      scalar(0.001, 1)};
+    if (op.decays) in.push_back(scalar(0.01, 0.2));
     if (factor) in.push_back(scalar(0.1, 1));
     cases.push_back({std::move(name), make_op(op), std::move(in), false, false});
   };
   for (const auto& [name, shape] : update_sizes()) add(name, {}, shape, false);
-  add("weight decay", {.weight_decay = 0.1}, {7, 13}, false);
-  add("decoupled weight decay", {.weight_decay = 0.1, .decoupled = true}, {7, 13}, false);
+  add("weight decay", {.decays = true}, {7, 13}, false);
+  add("decoupled weight decay", {.decays = true, .decoupled = true}, {7, 13}, false);
   add("other betas", {.beta1 = 0.3, .beta2 = 0.9, .eps = 1e-3}, {7, 13}, false);
   add("a factor of the gradient", {}, {7, 13}, true);
-  add("a factor and weight decay", {.weight_decay = 0.1}, {33}, true);
+  add("a factor and weight decay", {.decays = true}, {33}, true);
   return cases;
 }
 
@@ -106,7 +109,7 @@ Types AdamTableUpdate::infer(std::span<const Type> in) const {
   }
   std::vector<Type> dense = {in[0], in[0], in[1], in[2]};
   dense.insert(dense.end(), in.begin() + 5, in.end());
-  check(dense, 4, 7);
+  check(dense, 4, step.arity());
   return {in[0], in[0], in[0]};
 }
 
@@ -116,13 +119,12 @@ std::vector<Case> AdamTableUpdate::cases() {
                        CaseInput index) {
     index.fill.kind = Fillings::Kind::ascending;
     const Shape sums = {index.type.shape[0], table[1]};
-    cases.push_back(
-        {std::move(name),
-         make_op(AdamTableUpdate{step}),
-         {tensor(table, kAny), tensor(table, kAny), tensor(table, kNonNegative), tensor(sums, kAny),
-          std::move(index), scalar(1e-4, 1e-1), scalar(0.1, 1), scalar(0.001, 1)},
-         false,
-         false});
+    std::vector<CaseInput> in = {
+        tensor(table, kAny), tensor(table, kAny), tensor(table, kNonNegative),
+        tensor(sums, kAny),  std::move(index),    scalar(1e-4, 1e-1),
+        scalar(0.1, 1),      scalar(0.001, 1)};
+    if (step.decays) in.push_back(scalar(0.01, 0.2));
+    cases.push_back({std::move(name), make_op(AdamTableUpdate{step}), std::move(in), false, false});
   };
   add("some rows", {}, {11, 7}, indices({9}, 11));
   add("one row", {}, {4, 16}, indices({1}, 4));
@@ -130,15 +132,14 @@ std::vector<Case> AdamTableUpdate::cases() {
   add("i32", {}, {5, 1}, indices({9}, 5, i32));
   add("no index", {}, {5, 3}, indices({0}, 5));
   add("no row", {}, {0, 3}, indices({4}, 5));
-  add("weight decay", {.weight_decay = 0.1}, {11, 7}, indices({9}, 11));
-  add("decoupled weight decay", {.weight_decay = 0.1, .decoupled = true}, {11, 7},
-      indices({9}, 11));
+  add("weight decay", {.decays = true}, {11, 7}, indices({9}, 11));
+  add("decoupled weight decay", {.decays = true, .decoupled = true}, {11, 7}, indices({9}, 11));
   add("two threads", {}, {700, 70}, indices({40}, 700));
   return cases;
 }
 
 std::string SgdUpdate::attributes() const {
-  return fmt::format("momentum={} weight_decay={}{}", momentum, weight_decay,
+  return fmt::format("momentum={}{}{}", momentum, decays ? " decays" : "",
                      nesterov ? " nesterov" : "");
 }
 
@@ -162,6 +163,7 @@ std::vector<Case> SgdUpdate::cases() {
     if (op.has_momentum()) in.push_back(tensor(shape, kAny));
     in.push_back(scalar(1e-4, 1e-1));
     if (op.has_momentum()) in.push_back(scalar(0.5, 1));
+    if (op.decays) in.push_back(scalar(0.01, 0.2));
     if (factor) in.push_back(scalar(0.1, 1));
     cases.push_back({std::move(name), make_op(op), std::move(in), false, false});
   };
@@ -169,10 +171,10 @@ std::vector<Case> SgdUpdate::cases() {
     add(name, {}, shape, false);
     add(name + ", momentum", {.momentum = 0.9}, shape, false);
   }
-  add("weight decay", {.weight_decay = 0.1}, {7, 13}, false);
-  add("momentum and weight decay", {.momentum = 0.9, .weight_decay = 0.1}, {7, 13}, false);
-  add("nesterov", {.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}, {7, 13}, false);
-  add("a factor of the gradient", {.weight_decay = 0.1}, {33}, true);
+  add("weight decay", {.decays = true}, {7, 13}, false);
+  add("momentum and weight decay", {.momentum = 0.9, .decays = true}, {7, 13}, false);
+  add("nesterov", {.momentum = 0.9, .decays = true, .nesterov = true}, {7, 13}, false);
+  add("a factor of the gradient", {.decays = true}, {33}, true);
   add("a factor and momentum", {.momentum = 0.9, .nesterov = true}, {33}, true);
   return cases;
 }

@@ -83,7 +83,8 @@ template <class T>
 struct AdamArguments {
   AdamUpdate op;
   const T *param, *grad, *m, *v;
-  const double *lr, *bias_correction1, *bias_correction2, *factor;
+  const double *lr, *bias_correction1, *bias_correction2;
+  const double *decay, *factor;  // null where there is none
   T *next_param, *next_m, *next_v;
   std::int64_t n;
   int threads;
@@ -105,7 +106,9 @@ class AdamStep {
         step_(constant(-(*a.lr / *a.bias_correction1))),
         scale_(constant(1 / std::sqrt(*a.bias_correction2))),
         factor_(constant(kFactor ? *a.factor : 1)),
-        decay_(constant(a.op.decoupled ? 1 - *a.lr * a.op.weight_decay : a.op.weight_decay)) {}
+        decay_(constant(!kDecay          ? 0
+                        : a.op.decoupled ? 1 - *a.lr * *a.decay
+                                         : *a.decay)) {}
 
   template <class Place>
   void operator()(std::int64_t i, Place place, Vec g) const {
@@ -186,6 +189,7 @@ CpuKernel bind_adam_table(const AdamUpdate& op, const CpuLaunch& launch) {
                            launch.in<double>(5),
                            launch.in<double>(6),
                            launch.in<double>(7),
+                           op.decays ? launch.in<double>(8) : nullptr,
                            nullptr,
                            launch.out<T>(0),
                            launch.out<T>(1),
@@ -195,13 +199,13 @@ CpuKernel bind_adam_table(const AdamUpdate& op, const CpuLaunch& launch) {
   const TableRows<T, Index> rows{launch.in<T>(3), launch.in<Index>(4), launch.inputs[4].numel(),
                                  launch.inputs[0].shape[0], launch.inputs[0].shape[1]};
   if (a.n == 0) return CpuKernel([] {});
-  if (op.weight_decay != 0) return CpuKernel([a, rows] { adam_table<T, Index, true>(a, rows); });
+  if (op.decays) return CpuKernel([a, rows] { adam_table<T, Index, true>(a, rows); });
   return CpuKernel([a, rows] { adam_table<T, Index, false>(a, rows); });
 }
 
 template <class T>
 CpuKernel bind_adam(const AdamUpdate& op, const CpuLaunch& launch) {
-  const bool factor = launch.inputs.size() == 8, decay = op.weight_decay != 0;
+  const bool factor = launch.inputs.size() > op.arity(), decay = op.decays;
   const AdamArguments<T> a{op,
                            launch.in<T>(0),
                            launch.in<T>(1),
@@ -210,7 +214,8 @@ CpuKernel bind_adam(const AdamUpdate& op, const CpuLaunch& launch) {
                            launch.in<double>(4),
                            launch.in<double>(5),
                            launch.in<double>(6),
-                           factor ? launch.in<double>(7) : nullptr,
+                           decay ? launch.in<double>(7) : nullptr,
+                           factor ? launch.in<double>(op.arity()) : nullptr,
                            launch.out<T>(0),
                            launch.out<T>(1),
                            launch.out<T>(2),
@@ -226,7 +231,7 @@ template <class T>
 struct SgdArguments {
   SgdUpdate op;
   const T *param, *grad, *buffer;
-  const double *lr, *gradient_weight, *factor;
+  const double *lr, *gradient_weight, *decay, *factor;
   T *next_param, *next_buffer;
   std::int64_t n;
   int threads;
@@ -236,11 +241,11 @@ template <class T, bool kMomentum>
 void sgd(const SgdArguments<T>& a) {
   using Vec = Vector<T>;
   const auto constant = [](double x) { return Vec(static_cast<T>(x)); };
-  const Vec step = constant(-*a.lr), decay = constant(a.op.weight_decay);
+  const Vec step = constant(-*a.lr), decay = constant(a.decay != nullptr ? *a.decay : 0);
   const Vec momentum = constant(a.op.momentum);
   const Vec weight = constant(kMomentum ? *a.gradient_weight : 1);
   const Vec factor = constant(a.factor != nullptr ? *a.factor : 1);
-  const bool scaled = a.factor != nullptr, decays = a.op.weight_decay != 0;
+  const bool scaled = a.factor != nullptr, decays = a.decay != nullptr;
   const bool nesterov = a.op.nesterov;
   parallel_for(a.threads, a.n, kUpdateGrain, [=, &a](std::int64_t begin, std::int64_t end) {
     over_vectors<T>(begin, end, [=, &a](std::int64_t i, auto place) {
@@ -269,6 +274,7 @@ CpuKernel bind_sgd(const SgdUpdate& op, const CpuLaunch& launch) {
                           momentum ? launch.in<T>(2) : nullptr,
                           launch.in<double>(lr),
                           momentum ? launch.in<double>(lr + 1) : nullptr,
+                          op.decays ? launch.in<double>(op.arity() - 1) : nullptr,
                           factor ? launch.in<double>(op.arity()) : nullptr,
                           launch.out<T>(0),
                           momentum ? launch.out<T>(1) : nullptr,

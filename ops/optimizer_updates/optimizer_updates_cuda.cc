@@ -69,7 +69,7 @@ void record_updates(const Rule& rule, std::size_t count, const CudaLaunch& launc
 }
 
 cuda::AdamRule rule_of(const AdamUpdate& op) {
-  return {op.beta1, op.beta2, op.eps, op.weight_decay, op.decoupled};
+  return {op.beta1, op.beta2, op.eps, op.decays, op.decoupled};
 }
 
 void record_several(const AdamUpdate& op, std::size_t count, const CudaLaunch& launch) {
@@ -83,7 +83,7 @@ void record_table(const AdamUpdate& op, const CudaLaunch& launch) {
   table.in[0] = launch.in<T>(0);
   for (std::size_t k = 1; k < 3; ++k) table.in[k + 1] = launch.in<T>(k);
   for (std::size_t k = 0; k < 3; ++k) table.out[k] = launch.out<T>(k);
-  for (std::size_t k = 0; k < 3; ++k) table.scalar[k] = launch.in<double>(5 + k);
+  for (std::size_t k = 5; k < launch.inputs.size(); ++k) table.scalar[k - 5] = launch.in<double>(k);
   with_index(launch.inputs[4].element, [&]<class I>(I*) {
     launch.commands.launch(
         cuda::UpdateTable<T, I>{rule_of(op), table, launch.in<T>(3), launch.in<I>(4),
@@ -94,10 +94,9 @@ void record_table(const AdamUpdate& op, const CudaLaunch& launch) {
 
 void record_several(const SgdUpdate& op, std::size_t count, const CudaLaunch& launch) {
   if (op.has_momentum()) {
-    return record_updates(cuda::SgdRule<true>{op.momentum, op.weight_decay, op.nesterov}, count,
-                          launch);
+    return record_updates(cuda::SgdRule<true>{op.momentum, op.decays, op.nesterov}, count, launch);
   }
-  record_updates(cuda::SgdRule<false>{op.momentum, op.weight_decay, op.nesterov}, count, launch);
+  record_updates(cuda::SgdRule<false>{op.momentum, op.decays, op.nesterov}, count, launch);
 }
 
 void record_several(const AverageUpdate&, std::size_t count, const CudaLaunch& launch) {

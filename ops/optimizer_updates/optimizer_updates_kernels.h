@@ -17,10 +17,16 @@ template <class T>
 struct UpdateTensors {
   const T* in[4];           ///< param, grad, then what the rule keeps between steps
   T* out[3];                ///< param', then the same
-  const double* scalar[4];  ///< lr, the rule's others, factor of grad; null where there is none
+  const double* scalar[5];  ///< the rule's, decay if it has one, factor of grad or null
   Index count;
   bool aligned;  ///< all tensors, to 16 bytes
 };
+
+/// The factor of the gradient at a place of the scalars, 1 where there is none.
+template <class T>
+METRONOME_DEVICE T factor_of(const UpdateTensors<T>& u, int place) {
+  return u.scalar[place] != nullptr ? T(*u.scalar[place]) : T(1);
+}
 
 /// A block's share: elements [index * size, (index + 1) * size) of a parameter.
 struct Chunk {
@@ -31,8 +37,8 @@ struct Chunk {
 struct AdamRule {
   static constexpr const char* name = "adam_update";
   static constexpr int kIn = 4, kOut = 3, kScalars = 3;
-  double beta1, beta2, eps, weight_decay;
-  bool decoupled;
+  double beta1, beta2, eps;
+  bool decays, decoupled;
 
   /// The numbers of one step: made in f64 and then rounded, as libtorch's fused kernel does.
   template <class T>
@@ -47,11 +53,17 @@ struct AdamRule {
           eps(T(rule.eps)),
           step(T(-(*u.scalar[0] / *u.scalar[1]))),
           scale(T(1 / sqrt_of(*u.scalar[2]))),
-          factor(u.scalar[3] != nullptr ? T(*u.scalar[3]) : T(1)),
-          decay(T(rule.decoupled ? 1 - *u.scalar[0] * rule.weight_decay : rule.weight_decay)),
-          scales(u.scalar[3] != nullptr),
-          decays(rule.weight_decay != 0),
+          factor(factor_of(u, kScalars + rule.decays)),
+          decay(decay_of(rule, u)),
+          scales(u.scalar[kScalars + rule.decays] != nullptr),
+          decays(rule.decays),
           decoupled(rule.decoupled) {}
+
+    METRONOME_DEVICE static T decay_of(const AdamRule& rule, const UpdateTensors<T>& u) {
+      if (!rule.decays) return T(0);
+      const double decay = *u.scalar[kScalars];
+      return T(rule.decoupled ? 1 - *u.scalar[0] * decay : decay);
+    }
 
     METRONOME_DEVICE void operator()(const T (&x)[kIn], T (&y)[kOut]) const {
       T p = x[0], g = x[1];
@@ -72,8 +84,8 @@ struct SgdRule {
   static constexpr const char* name = "sgd_update";
   static constexpr int kIn = kMomentum ? 3 : 2, kOut = kMomentum ? 2 : 1;
   static constexpr int kScalars = kMomentum ? 2 : 1;
-  double momentum, weight_decay;
-  bool nesterov;
+  double momentum;
+  bool decays, nesterov;
 
   template <class T>
   struct Step {
@@ -82,12 +94,12 @@ struct SgdRule {
 
     METRONOME_DEVICE Step(const SgdRule& rule, const UpdateTensors<T>& u)
         : step(T(-*u.scalar[0])),
-          decay(T(rule.weight_decay)),
+          decay(rule.decays ? T(*u.scalar[kScalars]) : T(0)),
           momentum(T(rule.momentum)),
           weight(kMomentum ? T(*u.scalar[1]) : T(1)),
-          factor(u.scalar[kScalars] != nullptr ? T(*u.scalar[kScalars]) : T(1)),
-          scales(u.scalar[kScalars] != nullptr),
-          decays(rule.weight_decay != 0),
+          factor(factor_of(u, kScalars + rule.decays)),
+          scales(u.scalar[kScalars + rule.decays] != nullptr),
+          decays(rule.decays),
           nesterov(rule.nesterov) {}
 
     METRONOME_DEVICE void operator()(const T (&x)[kIn], T (&y)[kOut]) const {

@@ -22,11 +22,14 @@ Tensors reference(const AdamUpdate& op, const Tensors& in) {
   const double lr = in[4].item<double>();
   const double bias_correction1 = in[5].item<double>();
   const double bias_correction2 = in[6].item<double>();
-  at::Tensor param = in[0], grad = scaled_gradient(in, 7);
-  if (op.decoupled) {
-    param = param.mul(1 - lr * op.weight_decay);
-  } else if (op.weight_decay != 0) {
-    grad = grad.add(param, op.weight_decay);
+  at::Tensor param = in[0], grad = scaled_gradient(in, op.arity());
+  if (op.decays) {
+    const double decay = in[7].item<double>();
+    if (op.decoupled) {
+      param = param.mul(1 - lr * decay);
+    } else {
+      grad = grad.add(param, decay);
+    }
   }
   const at::Tensor exp_avg = in[2].lerp(grad, 1 - op.beta1);
   const at::Tensor exp_avg_sq = in[3].mul(op.beta2).addcmul(grad, grad, 1 - op.beta2);
@@ -43,13 +46,15 @@ Tensors reference(const AdamTableUpdate& op, const Tensors& in) {
       continue;
     gradient[row].copy_(in[3][i]);
   }
-  return reference(op.step, {in[0], gradient, in[1], in[2], in[5], in[6], in[7]});
+  Tensors dense = {in[0], gradient, in[1], in[2]};
+  dense.insert(dense.end(), in.begin() + 5, in.end());
+  return reference(op.step, dense);
 }
 
 Tensors reference(const SgdUpdate& op, const Tensors& in) {
   const at::Tensor& param = in[0];
   at::Tensor grad = scaled_gradient(in, op.arity());
-  if (op.weight_decay != 0) grad = grad.add(param, op.weight_decay);
+  if (op.decays) grad = grad.add(param, in[op.arity() - 1].item<double>());
   if (!op.has_momentum()) return {param.sub(grad, in[2].item<double>())};
   const at::Tensor buffer = in[2].mul(op.momentum).add(grad, in[4].item<double>());
   grad = op.nesterov ? grad.add(buffer, op.momentum) : buffer;

@@ -29,6 +29,7 @@
 #include "ops/language/indexing.h"
 #include "ops/language/init.h"
 #include "ops/optimizer_updates/optimizer_updates.h"
+#include "ops/optimizers/optimizer_states.h"
 #include "ops/row_updates/row_updates.h"
 #include "ops/rules/require.h"
 
@@ -39,30 +40,65 @@ namespace {
 // Adam and AdamW differ in one attribute of their update.
 template <class T>
 AdamUpdate update_op(const T& rule) {
-  return {rule.beta1, rule.beta2, rule.eps, rule.weight_decay, std::is_same_v<T, AdamW>};
+  return {rule.beta1, rule.beta2, rule.eps, !rule.weight_decay.is_zero(), std::is_same_v<T, AdamW>};
 }
 
-std::string clip_text(const std::optional<double>& clip_norm) {
-  return clip_norm ? fmt::format(" clip_norm={}", *clip_norm) : "";
+std::string clip_text(const std::optional<Hyperparameter>& clip_norm) {
+  return clip_norm ? fmt::format(" clip_norm={}", to_string(*clip_norm)) : "";
 }
 
 template <class T>
 std::string adam_attributes(const T& rule) {
   return fmt::format("lr={} beta1={} beta2={} eps={} weight_decay={}{}", to_string(rule.lr),
-                     rule.beta1, rule.beta2, rule.eps, rule.weight_decay,
+                     rule.beta1, rule.beta2, rule.eps, to_string(rule.weight_decay),
                      clip_text(rule.clip_norm));
 }
 
 std::vector<Moment> adam_moments() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
 
-Value scaled_rate(const LearningRate& lr, Value update, double rate) {
-  return rate == 1 ? lr.at(update) : lr.at(update) * rate;
+template <class T>
+Value learning_rate_of(const T& rule, Value update, std::span<const Value> states) {
+  return rule.lr.at(update, split_states(rule, states).lr);
 }
 
 template <class T>
-Values adam_scalars(const T& rule, Value update, double rate) {
+Value scaled_rate(const T& rule, Value update, double rate, std::span<const Value> states) {
+  const Value lr = learning_rate_of(rule, update, states);
+  return rate == 1 ? lr : lr * rate;
+}
+
+/// Puts the weight decay behind the other scalars, where there is one.
+template <class T>
+Values with_decay(const T& rule, Values scalars, std::span<const Value> states) {
+  if (rule.weight_decay.is_zero()) return scalars;
+  scalars.push_back(rule.weight_decay.at(scalars[0], split_states(rule, states).weight_decay));
+  return scalars;
+}
+
+template <class T>
+Values adam_scalars(const T& rule, Value update, double rate, std::span<const Value> states) {
   const Value t = update.cast(f64) + 1.0;
-  return {scaled_rate(rule.lr, update, rate), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)};
+  return with_decay(
+      rule,
+      {scaled_rate(rule, update, rate, states), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)},
+      states);
+}
+
+template <class T>
+Values clip_by(const T& rule, const Values& gradients, std::span<const Value> states) {
+  if (!rule.clip_norm || gradients.empty()) return gradients;
+  if (!rule.clip_norm->settable()) return clip_gradients(gradients, rule.clip_norm->number());
+  return clip_gradients(gradients,
+                        rule.clip_norm->at(gradients[0], split_states(rule, states).clip_norm));
+}
+
+template <class T>
+Values next_states_by(const T& rule, Value update, Value loss, std::span<const Value> states) {
+  const OptimizerStates<Value> split = split_states(rule, states);
+  Values next = rule.lr.next_states(update, loss, split.lr);
+  next.insert(next.end(), split.weight_decay.begin(), split.weight_decay.end());
+  next.insert(next.end(), split.clip_norm.begin(), split.clip_norm.end());
+  return next;
 }
 
 // A clipped gradient is the gradient times a factor: the update multiplies in its own pass, to the
@@ -146,10 +182,10 @@ Values adam_step(const AdamUpdate& op, Value parameter, Value gradient,
   return apply(make_op(AdamTableUpdate{op}), in, Line{}, 3);
 }
 
-std::optional<Requirement> clip_mistake(const std::optional<double>& clip_norm) {
+std::optional<Requirement> clip_mistake(const std::optional<Hyperparameter>& clip_norm) {
   if (!clip_norm) return std::nullopt;
-  auto missed = unless_above_0("clip_norm", *clip_norm);
-  if (missed && *clip_norm > 0) missed->way_out = "leave it out, and nothing is clipped";
+  auto missed = unless_above_0("clip_norm", clip_norm->number());
+  if (missed && clip_norm->number() > 0) missed->way_out = "leave it out, and nothing is clipped";
   return missed;
 }
 
@@ -157,7 +193,7 @@ template <class T>
 std::optional<Requirement> adam_mistake(const T& rule) {
   return first_of({rule.lr.mistake(), unless_below_1("beta1", rule.beta1),
                    unless_below_1("beta2", rule.beta2), unless_at_least_0("eps", rule.eps),
-                   unless_at_least_0("weight_decay", rule.weight_decay),
+                   unless_at_least_0("weight_decay", rule.weight_decay.number()),
                    clip_mistake(rule.clip_norm)});
 }
 
@@ -173,7 +209,7 @@ Value gradient_norm(const Values& gradients) {
   return sqrt(total);
 }
 
-Values clip_gradients(const Values& gradients, double max_norm) {
+Values clip_gradients(const Values& gradients, Operand max_norm) {
   if (gradients.empty()) return {};
   const Value factor = minimum(max_norm / (gradient_norm(gradients) + 1e-6), 1.0);
   Values clipped;
@@ -204,10 +240,19 @@ Value update_ratio(Value parameter, Line line) {
 std::string Adam::attributes() const { return adam_attributes(*this) + (lazy ? " lazy" : ""); }
 std::vector<Moment> Adam::moments() const { return adam_moments(); }
 Value Adam::norm(const Values& gradients) const { return gradient_norm(gradients); }
-Values Adam::clip(const Values& gradients) const {
-  return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
+std::vector<Moment> Adam::states() const { return list_states(*this); }
+Values Adam::clip(const Values& gradients, std::span<const Value> states) const {
+  return clip_by(*this, gradients, states);
 }
-Values Adam::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
+Value Adam::learning_rate(Value update, std::span<const Value> states) const {
+  return learning_rate_of(*this, update, states);
+}
+Values Adam::next_states(Value update, Value loss, std::span<const Value> states) const {
+  return next_states_by(*this, update, loss, states);
+}
+Values Adam::scalars(Value update, double rate, std::span<const Value> states) const {
+  return adam_scalars(*this, update, rate, states);
+}
 Values Adam::update(Value parameter, Value gradient, std::span<const Value> moments,
                     std::span<const Value> scalars) const {
   const auto table = lazy ? table_gradient(gradient) : std::nullopt;
@@ -215,9 +260,10 @@ Values Adam::update(Value parameter, Value gradient, std::span<const Value> mome
   return adam_step(update_op(*this), parameter, gradient, moments, scalars);
 }
 std::optional<Requirement> Adam::mistake() const {
-  if (lazy && weight_decay != 0) {
-    return Requirement{fmt::format(
-        "no weight_decay for lazy, as most rows would miss theirs, but {}", weight_decay)};
+  if (lazy && !weight_decay.is_zero()) {
+    return Requirement{
+        fmt::format("no weight_decay for lazy, as most rows would miss theirs, but {}",
+                    to_string(weight_decay))};
   }
   return adam_mistake(*this);
 }
@@ -225,10 +271,19 @@ std::optional<Requirement> Adam::mistake() const {
 std::string AdamW::attributes() const { return adam_attributes(*this); }
 std::vector<Moment> AdamW::moments() const { return adam_moments(); }
 Value AdamW::norm(const Values& gradients) const { return gradient_norm(gradients); }
-Values AdamW::clip(const Values& gradients) const {
-  return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
+std::vector<Moment> AdamW::states() const { return list_states(*this); }
+Values AdamW::clip(const Values& gradients, std::span<const Value> states) const {
+  return clip_by(*this, gradients, states);
 }
-Values AdamW::scalars(Value update, double rate) const { return adam_scalars(*this, update, rate); }
+Value AdamW::learning_rate(Value update, std::span<const Value> states) const {
+  return learning_rate_of(*this, update, states);
+}
+Values AdamW::next_states(Value update, Value loss, std::span<const Value> states) const {
+  return next_states_by(*this, update, loss, states);
+}
+Values AdamW::scalars(Value update, double rate, std::span<const Value> states) const {
+  return adam_scalars(*this, update, rate, states);
+}
 Values AdamW::update(Value parameter, Value gradient, std::span<const Value> moments,
                      std::span<const Value> scalars) const {
   return adam_step(update_op(*this), parameter, gradient, moments, scalars);
@@ -237,29 +292,38 @@ std::optional<Requirement> AdamW::mistake() const { return adam_mistake(*this); 
 
 std::string Sgd::attributes() const {
   return fmt::format("lr={} momentum={} dampening={} weight_decay={}{}{}", to_string(lr), momentum,
-                     dampening, weight_decay, nesterov ? " nesterov" : "", clip_text(clip_norm));
+                     dampening, to_string(weight_decay), nesterov ? " nesterov" : "",
+                     clip_text(clip_norm));
 }
 std::vector<Moment> Sgd::moments() const {
   return momentum != 0 ? std::vector<Moment>{{"momentum_buffer", zeros()}} : std::vector<Moment>{};
 }
 Value Sgd::norm(const Values& gradients) const { return gradient_norm(gradients); }
-Values Sgd::clip(const Values& gradients) const {
-  return clip_norm ? clip_gradients(gradients, *clip_norm) : gradients;
+std::vector<Moment> Sgd::states() const { return list_states(*this); }
+Values Sgd::clip(const Values& gradients, std::span<const Value> states) const {
+  return clip_by(*this, gradients, states);
 }
-Values Sgd::scalars(Value update, double rate) const {
-  const Value step = scaled_rate(lr, update, rate);
-  if (momentum == 0) return {step};
-  const Value later = make_constant(update.emitter(), 1 - dampening, Type{f64, {}}, Line{});
-  if (dampening == 0) return {step, later};
-  return {step, where(update.cast(f64) < 1.0, 1.0, later)};
+Value Sgd::learning_rate(Value update, std::span<const Value> states) const {
+  return learning_rate_of(*this, update, states);
+}
+Values Sgd::next_states(Value update, Value loss, std::span<const Value> states) const {
+  return next_states_by(*this, update, loss, states);
+}
+Values Sgd::scalars(Value update, double rate, std::span<const Value> states) const {
+  Values made = {scaled_rate(*this, update, rate, states)};
+  if (momentum != 0) {
+    const Value later = make_constant(update.emitter(), 1 - dampening, Type{f64, {}}, Line{});
+    made.push_back(dampening == 0 ? later : where(update.cast(f64) < 1.0, 1.0, later));
+  }
+  return with_decay(*this, std::move(made), states);
 }
 Values Sgd::update(Value parameter, Value gradient, std::span<const Value> moments,
                    std::span<const Value> scalars) const {
-  const SgdUpdate op{momentum, weight_decay, nesterov};
+  const SgdUpdate op{momentum, !weight_decay.is_zero(), nesterov};
   // Rows that are not looked up stay as they are, as their gradient is 0. Half of a table costs
   // about as much as all of it, as an index is to be sorted.
   const auto table = table_gradient(gradient);
-  if (table && momentum == 0 && weight_decay == 0 && !table->factor.present() &&
+  if (table && momentum == 0 && !op.decays && !table->factor.present() &&
       2 * table->index.type().numel() <= parameter.size(0)) {
     return row_step(op, parameter, *table, moments, scalars);
   }
@@ -271,9 +335,10 @@ std::optional<Requirement> Sgd::mistake() const {
     nesterov_mistake = Requirement{fmt::format(
         "a momentum and no dampening for nesterov, but {} and {}", momentum, dampening)};
   }
-  return first_of(
-      {lr.mistake(), unless_at_least_0("momentum", momentum), unless_finite("dampening", dampening),
-       unless_at_least_0("weight_decay", weight_decay), clip_mistake(clip_norm), nesterov_mistake});
+  return first_of({lr.mistake(), unless_at_least_0("momentum", momentum),
+                   unless_finite("dampening", dampening),
+                   unless_at_least_0("weight_decay", weight_decay.number()),
+                   clip_mistake(clip_norm), nesterov_mistake});
 }
 
 }  // namespace metronome

@@ -10,20 +10,23 @@
 #include "graph/ir/error.h"
 #include "graph/ir/optimizer.h"
 #include "ops/optimizers/schedules.h"
+#include "ops/optimizers/settable.h"
 
 namespace metronome {
 
 /// Kingma and Ba, "Adam: a method for stochastic optimization" (2015), as torch.optim.Adam with
 /// fused=True: f32 and f64 parameters agree with it up to rounding.
+///
+/// Of all three, the learning rate, the weight decay and the norm to clip to may be `Settable`.
 struct Adam {
   static constexpr std::string_view name = "adam";
   LearningRate lr = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0;  ///< added to the gradient: weight_decay * parameter
+  Hyperparameter weight_decay = 0;  ///< added to the gradient: weight_decay * parameter
   /// Most norm of all gradients together, as torch.nn.utils.clip_grad_norm_; absent: no clipping.
-  std::optional<double> clip_norm = {};
+  std::optional<Hyperparameter> clip_norm = {};
   /// Rows of a table that a step does not look up keep their values and moments, as with
   /// torch.optim.SparseAdam: of each table that one `embedding` alone reads. Not with a
   /// weight_decay, nor data parallel.
@@ -32,9 +35,14 @@ struct Adam {
 
   std::string attributes() const;
   std::vector<Moment> moments() const;
-  Values clip(const Values& gradients) const;
+  std::vector<Moment> states() const;
+  Values clip(const Values& gradients, std::span<const Value> states = {}) const;
   Value norm(const Values& gradients) const;
-  Values scalars(Value update, double rate) const;  ///< rate lr, 1 - beta1^t, 1 - beta2^t; f64[]
+  /// rate lr, 1 - beta1^t, 1 - beta2^t, where weights decay their decay; f64[].
+  Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
+  Value learning_rate(Value update, std::span<const Value> states) const;
+  Values next_states(Value update, Value loss, std::span<const Value> states) const;
+  bool watches_loss() const { return lr.watches_loss(); }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   /// Why no training can use these numbers, or nothing.
@@ -49,15 +57,19 @@ struct AdamW {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0.01;  ///< the parameter is first scaled by 1 - lr * weight_decay
-  std::optional<double> clip_norm = {};
+  Hyperparameter weight_decay = 0.01;  ///< the parameter is first scaled by 1 - lr * weight_decay
+  std::optional<Hyperparameter> clip_norm = {};
   bool operator==(const AdamW&) const = default;
 
   std::string attributes() const;
   std::vector<Moment> moments() const;
-  Values clip(const Values& gradients) const;
+  std::vector<Moment> states() const;
+  Values clip(const Values& gradients, std::span<const Value> states = {}) const;
   Value norm(const Values& gradients) const;
-  Values scalars(Value update, double rate) const;
+  Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
+  Value learning_rate(Value update, std::span<const Value> states) const;
+  Values next_states(Value update, Value loss, std::span<const Value> states) const;
+  bool watches_loss() const { return lr.watches_loss(); }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
@@ -71,17 +83,21 @@ struct Sgd {
   LearningRate lr = 1e-3;
   double momentum = 0;
   double dampening = 0;
-  double weight_decay = 0;
+  Hyperparameter weight_decay = 0;
   bool nesterov = false;  ///< needs a momentum and no dampening
-  std::optional<double> clip_norm = {};
+  std::optional<Hyperparameter> clip_norm = {};
   bool operator==(const Sgd&) const = default;
 
   std::string attributes() const;
   std::vector<Moment> moments() const;
-  Values clip(const Values& gradients) const;
+  std::vector<Moment> states() const;
+  Values clip(const Values& gradients, std::span<const Value> states = {}) const;
   Value norm(const Values& gradients) const;
-  Values scalars(Value update, double rate) const;  ///< rate lr and, with momentum, the
-                                                    ///< gradient's weight; f64[]
+  /// rate lr; with momentum the gradient's weight; where weights decay their decay; f64[].
+  Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
+  Value learning_rate(Value update, std::span<const Value> states) const;
+  Values next_states(Value update, Value loss, std::span<const Value> states) const;
+  bool watches_loss() const { return lr.watches_loss(); }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
@@ -95,6 +111,6 @@ Value update_ratio(Value parameter, Line line = Line::here());
 /// All gradients scaled by one factor, so that the norm of all of them together is at most
 /// `max_norm`: min(1, max_norm / (norm + 1e-6)), torch.nn.utils.clip_grad_norm_. A norm that is not
 /// a number makes all gradients so.
-Values clip_gradients(const Values& gradients, double max_norm);
+Values clip_gradients(const Values& gradients, Operand max_norm);
 
 }  // namespace metronome

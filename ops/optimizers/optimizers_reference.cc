@@ -9,10 +9,15 @@
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "graph/ir/error.h"
+#include "ops/optimizers/optimizer_states.h"
 #include "ops/optimizers/optimizers.h"
 #include "ops/reference/optimizers.h"
 
@@ -33,17 +38,33 @@ void clip_gradients(Tensors& gradients, double max_norm) {
   for (at::Tensor& gradient : gradients) gradient.mul_(factor);
 }
 
+/// The numbers of a rule at an update.
+struct RuleNumbers {
+  double lr, weight_decay;
+  std::optional<double> clip_norm;
+};
+
+template <class T>
+RuleNumbers numbers_at(const T& rule, const UpdateState& state) {
+  const auto split = split_states(rule, std::span<const double>(state.states));
+  RuleNumbers numbers{
+      rule.lr.at(state.update, split.lr), rule.weight_decay.at(split.weight_decay), {}};
+  if (rule.clip_norm) numbers.clip_norm = rule.clip_norm->at(split.clip_norm);
+  return numbers;
+}
+
 template <class T>
 void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradients,
-               const std::vector<Tensors>& moments, std::int64_t update, const Scales& scales) {
+               const std::vector<Tensors>& moments, const UpdateState& state,
+               const Scales& scales) {
+  const RuleNumbers numbers = numbers_at(rule, state);
   // One counter serves all parameters: the kernel only reads it.
   const at::Tensor count =
-      at::full({}, update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
+      at::full({}, state.update + 1, at::TensorOptions(at::kFloat).device(parameters[0].device()));
   const Tensors counts(parameters.size(), count);
   const auto run = [&](const auto& fused) {
-    fused(parameters, gradients, moments[0], moments[1], {}, counts,
-          scales.rate * rule.lr.at(update), rule.beta1, rule.beta2,
-          scales.decay * rule.weight_decay, rule.eps, /*amsgrad=*/false,
+    fused(parameters, gradients, moments[0], moments[1], {}, counts, scales.rate * numbers.lr,
+          rule.beta1, rule.beta2, scales.decay * numbers.weight_decay, rule.eps, /*amsgrad=*/false,
           /*maximize=*/false, {}, {});
   };
   if constexpr (std::is_same_v<T, AdamW>) {
@@ -54,11 +75,12 @@ void adam_step(const T& rule, const Tensors& parameters, const Tensors& gradient
 }
 
 void sgd_step(const Sgd& rule, const Tensors& parameters, const Tensors& gradients,
-              const std::vector<Tensors>& moments, std::int64_t update, const Scales& scales) {
+              const std::vector<Tensors>& moments, const UpdateState& state, const Scales& scales) {
+  const RuleNumbers numbers = numbers_at(rule, state);
   at::_fused_sgd_(parameters, gradients, moments.empty() ? Tensors{} : moments[0],
-                  scales.decay * rule.weight_decay, rule.momentum, scales.rate * rule.lr.at(update),
+                  scales.decay * numbers.weight_decay, rule.momentum, scales.rate * numbers.lr,
                   rule.dampening, rule.nesterov,
-                  /*maximize=*/false, /*is_first_step=*/update == 0);
+                  /*maximize=*/false, /*is_first_step=*/state.update == 0);
 }
 
 /// Those of `all` whose parameter has these scales.
@@ -89,17 +111,18 @@ bool has_reference(const OptimizerRule& optimizer) {
 }
 
 double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
-                        const Tensors& gradients, std::int64_t update) {
+                        const Tensors& gradients, const UpdateState& state) {
   double result = 0;
   const auto tell = [&](const auto& rule, const auto&) {
     if (number == UpdateNumber::learning_rate) {
-      result = rule.lr.at(update);
+      result = numbers_at(rule, state).lr;
       return;
     }
     Tensors clipped = gradients;
-    if (number == UpdateNumber::clipped_gradient_norm && rule.clip_norm) {
+    const auto most = numbers_at(rule, state).clip_norm;
+    if (number == UpdateNumber::clipped_gradient_norm && most) {
       for (at::Tensor& gradient : clipped) gradient = gradient.clone();
-      clip_gradients(clipped, *rule.clip_norm);
+      clip_gradients(clipped, *most);
     }
     result = norm_of(clipped).template item<double>();
   };
@@ -107,21 +130,33 @@ double reference_number(const OptimizerRule& optimizer, UpdateNumber number,
   throw InternalError(fmt::format("the optimizer {} has no libtorch form", optimizer.name()));
 }
 
+std::vector<double> reference_states(const OptimizerRule& optimizer, const UpdateState& state,
+                                     double loss) {
+  std::vector<double> next = state.states;
+  const auto advance = [&](const auto& rule, const auto&) {
+    const auto split = split_states(rule, std::span<const double>(state.states));
+    const std::vector<double> of_rate = rule.lr.next_states(state.update, loss, split.lr);
+    std::ranges::copy(of_rate, next.begin());
+  };
+  if (with_step(optimizer, advance)) return next;
+  throw InternalError(fmt::format("the optimizer {} has no libtorch form", optimizer.name()));
+}
+
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
-                    const std::vector<Tensors>& moments, std::int64_t update,
+                    const std::vector<Tensors>& moments, const UpdateState& state,
                     const std::vector<Scales>& scales) {
   if (parameters.empty()) return;
   const at::NoGradGuard no_gradients;
   const auto run = [&](const auto& rule, const auto& step) {
-    if (rule.clip_norm) clip_gradients(gradients, *rule.clip_norm);
-    if (scales.empty()) return step(rule, parameters, gradients, moments, update, Scales{});
+    if (const auto most = numbers_at(rule, state).clip_norm) clip_gradients(gradients, *most);
+    if (scales.empty()) return step(rule, parameters, gradients, moments, state, Scales{});
     for (const Scales& these : std::set<Scales>(scales.begin(), scales.end())) {
       std::vector<Tensors> selected;
       for (const Tensors& moment : moments) {
         selected.push_back(select_by_scales(moment, scales, these));
       }
       step(rule, select_by_scales(parameters, scales, these),
-           select_by_scales(gradients, scales, these), selected, update, these);
+           select_by_scales(gradients, scales, these), selected, state, these);
     }
   };
   if (with_step(optimizer, run)) return;

@@ -7,17 +7,22 @@
 //
 // `update` counts the updates made before: 0 in the first step. Each rate has two forms that give
 // the same numbers: an expression in the graph, of f64[] from the i64[] counter, which is what a
-// replay evaluates, and a function on the host.
+// replay evaluates, and a function on the host. A rate that changes by more than the counter keeps
+// states of the optimizer (graph/ir/optimizer.h): f64[] scalars, given to `at` in the order of
+// `states`, as they were before the update.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "graph/ir/error.h"
+#include "graph/ir/optimizer.h"
 #include "graph/ir/value.h"
+#include "ops/optimizers/settable.h"
 
 namespace metronome {
 
@@ -64,7 +69,25 @@ struct StepDecay {
   double at(std::int64_t update) const;
 };
 
-using Rate = std::variant<ConstantRate, LinearWarmup, Cosine, StepDecay>;
+/// `lr`, then `factor` times what it was each time the loss has not fallen for `patience` looks:
+/// torch.optim.lr_scheduler.ReduceLROnPlateau, with the mean loss of each `every` updates as its
+/// metric. The loss is the objective's own: that of the replay that ends an update. It has fallen
+/// if it is below the best one by more than `threshold` times that one's size. Ranks need a loss
+/// that is the same on all of them, and what it is now can be set as a `Settable` rate.
+struct Plateau {
+  double lr = 1e-3;
+  double factor = 0.1;
+  std::int64_t patience = 10;
+  double threshold = 1e-4;
+  std::int64_t cooldown = 0;  ///< looks after a fall of the rate that count for nothing
+  double minimum = 0;         ///< the rate falls no lower
+  double eps = 1e-8;          ///< nor by this or less
+  std::int64_t every = 1000;
+  bool operator==(const Plateau&) const = default;
+};
+
+/// The last two keep their rate as the state `learning_rate`; of these a `LearningRate` has one.
+using Rate = std::variant<ConstantRate, LinearWarmup, Cosine, StepDecay, Settable, Plateau>;
 
 /// One rate, or several in turn.
 class LearningRate {
@@ -78,8 +101,15 @@ class LearningRate {
   /// torch.optim.lr_scheduler.SequentialLR. Milestones rise.
   LearningRate then(std::int64_t milestone, const LearningRate& next) const;
 
-  Value at(Value update) const;
-  double at(std::int64_t update) const;
+  std::vector<Moment> states() const;
+  Value at(Value update, std::span<const Value> states = {}) const;
+  double at(std::int64_t update, std::span<const double> states = {}) const;
+  /// The states behind an update, whose loss is f64[]; one that stays is the same value.
+  Values next_states(Value update, Value loss, std::span<const Value> states) const;
+  std::vector<double> next_states(std::int64_t update, double loss,
+                                  std::span<const double> states) const;
+  /// True if the states depend on the loss.
+  bool watches_loss() const;
 
   /// Why no training can use it (a negative rate, no steps, milestones that do not rise), or
   /// nothing.
@@ -93,6 +123,9 @@ class LearningRate {
     Rate rate;
     bool operator==(const Part&) const = default;
   };
+  /// The part that keeps states, or null.
+  const Part* part_with_states() const;
+
   std::vector<Part> parts_;
 };
 

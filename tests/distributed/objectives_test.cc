@@ -10,9 +10,12 @@
 #include "tests/distributed/data_parallel.h"
 #include "tests/distributed/on_ranks.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 
 namespace metronome::distributed::ranks_objectives_test {
 namespace {
+
+using tests::error_of;
 
 /// Two networks, each with an objective of its own; the second loss reads both: it is the first
 /// one, it is declared before both updates, or it reads the critic that the first one has updated,
@@ -141,6 +144,59 @@ TEST_CASE("ranks that may decide differently whether an objective trains are ref
                             "decision made of constants, counters and what mt::all_reduce or "
                             "mt::broadcast gave\n  way out    let one of them join what decides") !=
                       std::string::npos,
+                  said);
+  }
+}
+
+TEST_CASE("ranks set numbers of an optimizer to the same, or all are refused") {
+  const auto declare = [](Graph& g) {
+    const Value x = g.input("x", f64, {3});
+    const Value w = g.parameter("w", {f64, {3}}, ones());
+    g.minimize(mean(x * w), Sgd{.lr = Settable{0.1}}, {.name = "policy"});
+  };
+  for (const Target& target : {cpu_replay(), eager()}) {
+    CHECK(on_ranks(2, [&](const Own& own) {
+            Graph g("rates");
+            declare(g);
+            Executable step = compile(g, target, options(own));
+            const at::Tensor x = at::full({3}, own->rank() * 2.0, at::kDouble);
+            step.set_learning_rate(0.6);
+            step.run({{"x", x}});
+            CHECK(at::allclose(step.get("w"), at::full({3}, 0.8, at::kDouble)));
+            CHECK(error_of([&] { step.set_learning_rate(0.5 + own->rank()); }) ==
+                  "graph \"rates\": ranks set different numbers, and none is set:\n"
+                  "  rank 0     learning rate of \"policy\" = 0.5\n"
+                  "  rank 1     learning rate of \"policy\" = 1.5");
+            CHECK(step.learning_rate() == 0.6);
+            step.run({{"x", x}});
+            CHECK(at::allclose(step.get("w"), at::full({3}, 0.6, at::kDouble)));
+          }) == nothing(2));
+  }
+}
+
+TEST_CASE("ranks lower a rate by a loss that they have in common, and by no other") {
+  const auto said_where = [](bool joined) {
+    return on_ranks(2, [=](const Own& own) {
+      Graph g("plateau");
+      const Value x = g.input("x", f64, {3}, {"net.cc", 1});
+      const Value own_loss = mean(x * g.parameter("w", {f64, {3}}, zeros()));
+      const Plateau plateau{.lr = 0.1, .factor = 0.5, .patience = 0, .every = 1};
+      g.minimize(joined ? all_reduce(own_loss) : own_loss, Sgd{.lr = plateau}, {"net.cc", 4});
+      Executable step = compile(g, cpu_replay(), options(own));
+      for (int i = 0; i < 3; ++i) {
+        step.run({{"x", at::full({3}, own->rank() - 0.5, at::kDouble)}});
+      }
+      CHECK(step.learning_rate() == 0.025);  // the ranks' gradients cancel: the loss stays 0
+    });
+  };
+  CHECK(said_where(true) == nothing(2));
+  for (const std::string& said : said_where(false)) {
+    CHECK_MESSAGE(said.find("net.cc:4: sgd cannot watch a loss that may differ between ranks\n"
+                            "  the loss   f64[3]  \"x\"  net.cc:1\n"
+                            "  requires   a loss made of constants, counters and what "
+                            "mt::all_reduce or mt::broadcast gave\n"
+                            "  way out    .lr = mt::Settable{1e-3}, and set_learning_rate between "
+                            "steps") != std::string::npos,
                   said);
   }
 }

@@ -63,6 +63,9 @@ const std::array kOptimizers = {
     OPTIMIZER(Adam{.lr = Cosine{.lr = 0.01, .steps = 5}, .eps = 1e-2, .clip_norm = 0.3}),
     OPTIMIZER(AdamW{.lr = LinearWarmup{.lr = 0.01, .steps = 2}, .eps = 1e-2}),
     OPTIMIZER(Sgd{.lr = StepDecay{.lr = 0.1, .every = 1, .gamma = 0.5}, .dampening = 0.0}),
+    OPTIMIZER(AdamW{.lr = Settable{0.01}, .eps = 1e-2, .clip_norm = Settable{0.3}}),
+    OPTIMIZER(Sgd{.lr = Plateau{.lr = 0.05, .factor = 0.5, .patience = 0, .every = 1},
+                  .weight_decay = Settable{0.01}}),
     OPTIMIZER(Sgd{.lr = 1.0}),
 };
 

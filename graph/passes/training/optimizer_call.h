@@ -30,13 +30,14 @@ class OptimizerCall {
         optimizer_(*objective.optimizer),
         counter_(objective.counter),
         line_(objective.line) {
-    check_moments();
+    check_names(moments_, "moments");
+    keep_states(objective.name);
   }
 
   /// Gradients clipped.
   Values clip(const std::vector<ParameterGradient>& gradients) {
     const Values given = values_of(gradients);
-    const Values made = optimizer_.clip(given);
+    const Values made = optimizer_.clip(given, states_);
     refuse_mistakes("clip the gradients");
     if (made.size() != given.size()) {
       refuse("clip the gradients", fmt::format("as many gradients as it is given, {}, but {}",
@@ -56,7 +57,7 @@ class OptimizerCall {
     const std::string what = fmt::format("tell its {}", name_of(which));
     Value result;
     if (which == UpdateNumber::learning_rate) {
-      result = optimizer_.learning_rate(emitter_.read(counter_));
+      result = optimizer_.learning_rate(emitter_.read(counter_), states_);
       if (!result.present()) refuse(what, "an optimizer with a member `lr`, a LearningRate");
     } else {
       const bool before = which == UpdateNumber::gradient_norm;
@@ -68,17 +69,39 @@ class OptimizerCall {
     return result;
   }
 
-  /// Makes the scalars of each rate and the rule of each weight decay, for `update_parameter`.
+  /// Makes the scalars of each rate and weight decay, for `update_parameter`.
   void make_scalars(const std::vector<ParameterGradient>& gradients, ValueId guard) {
     std::optional<PassScope> place;
     if (guard.present()) place.emplace(emitter_, std::string(kMomentsRoot), line_, guard);
     for (const ParameterGradient& g : gradients) {
-      const double rate = graph_.storage(g.parameter).rate;
-      if (!scalars_.contains(rate))
-        scalars_[rate] = optimizer_.scalars(emitter_.read(counter_), rate);
-      scale_decay(graph_.storage(g.parameter));
+      const Storage& parameter = graph_.storage(g.parameter);
+      const auto scales = std::pair(parameter.rate, parameter.decay);
+      if (scalars_.contains(scales)) continue;
+      scale_decay(parameter);
+      scalars_[scales] =
+          rule_of(parameter).scalars(emitter_.read(counter_), parameter.rate, states_);
     }
     refuse_mistakes("make its scalars");
+  }
+
+  /// The next values of the states that change, under the guard. `loss`: of this step.
+  std::vector<Assignment> advance_states(const Value& loss, ValueId guard) {
+    if (states_.empty()) return {};
+    std::optional<PassScope> place;
+    if (guard.present()) place.emplace(emitter_, std::string(kMomentsRoot), line_, guard);
+    constexpr const char* kWhat = "advance its states";
+    const Values next = optimizer_.next_states(emitter_.read(counter_), loss, states_);
+    refuse_mistakes(kWhat);
+    if (next.size() != states_.size()) {
+      refuse(kWhat, fmt::format("as many as it has, {}, but {}", states_.size(), next.size()));
+    }
+    std::vector<Assignment> assignments;
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      check(kWhat, fmt::format("the next value of \"{}\"", kept_[i].name), Type{f64, {}}, next[i]);
+      if (next[i].id() == states_[i].id()) continue;
+      assignments.push_back({storages_[i], next[i].id(), line_});
+    }
+    return assignments;
   }
 
   /// The next value of the parameter and of its moments, which it makes, under the guard.
@@ -104,9 +127,8 @@ class OptimizerCall {
           {path, parameter.type, StorageKind::moment, moment.init, parameter.line, false}));
       moments.push_back(emitter_.read(storages.back()));
     }
-    const OptimizerRule& rule = parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
-    const Values next =
-        rule.update(emitter_.read(id), gradient, moments, scalars_.at(parameter.rate));
+    const Values next = rule_of(parameter).update(emitter_.read(id), gradient, moments,
+                                                  scalars_.at({parameter.rate, parameter.decay}));
     refuse_mistakes(what);
     if (next.size() != storages.size()) {
       refuse(what, fmt::format("its next value and those of {} moments, {} in all, but {}",
@@ -145,16 +167,38 @@ class OptimizerCall {
            "an optimizer with a member `weight_decay`");
   }
 
-  void check_moments() {
+  const OptimizerRule& rule_of(const Storage& parameter) const {
+    return parameter.decay == 1 ? optimizer_ : *decayed_.at(parameter.decay);
+  }
+
+  void check_names(const std::vector<Moment>& all, std::string_view what) const {
     std::set<std::string> names;
-    for (const Moment& moment : moments_) {
+    for (const Moment& moment : all) {
       if (moment.name.empty() || moment.name.find('/') != std::string::npos ||
           !names.insert(moment.name).second) {
-        refuse("keep its moments",
-               fmt::format("moments of names of their own, of one letter or more without '/', but "
+        refuse(fmt::format("keep its {}", what),
+               fmt::format("{} of names of their own, of one letter or more without '/', but "
                            "\"{}\"",
-                           moment.name));
+                           what, moment.name));
       }
+    }
+  }
+
+  void keep_states(const std::string& objective) {
+    check_names(kept_, "states");
+    const Type type{f64, {}};
+    for (const Moment& state : kept_) {
+      const std::string what = fmt::format("keep its state \"{}\"", state.name);
+      if (const auto wrong = wrong_init(state.init, type, false)) refuse(what, wrong->requires_);
+      const std::string path = ir::path_of_state(state.name, objective);
+      if (graph_.find_storage(path)) {
+        refuse(what, fmt::format("a path that no moment of an optimizer has, but \"{}\" is one\n"
+                                 "  way out    give the objective, or the moment, another name",
+                                 path));
+      }
+      storages_.push_back(
+          graph_.append_storage({path, type, StorageKind::moment, state.init, line_, false}));
+      states_.push_back(emitter_.read(storages_.back()));
     }
   }
 
@@ -190,7 +234,10 @@ class OptimizerCall {
   StorageId counter_;
   Line line_;
   std::vector<Moment> moments_ = optimizer_.moments();
-  std::map<double, Values> scalars_;                                // by rate
+  std::vector<Moment> kept_ = optimizer_.states();
+  std::vector<StorageId> storages_;                                 // [state]
+  Values states_;                                                   // as they are before the step
+  std::map<std::pair<double, double>, Values> scalars_;             // by rate and decay
   std::map<double, std::shared_ptr<const OptimizerRule>> decayed_;  // by factor, other than 1
 };
 

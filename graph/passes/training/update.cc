@@ -9,9 +9,9 @@
 //   clip               all gradients of the objective             -> read by the optimizer's rule
 //   number             rates and norms that are asked for         -> in place of each OfUpdate
 //   decide             guards of an objective that may skip a step
-//   scalars            once for each factor of the learning rate  -> read by the optimizer's rule
+//   scalars            once for each rate and weight decay        -> read by the optimizer's rule
 //   update_parameter   a parameter, with storages for its moments -> assignments of next values
-//   advance            the objective's counter of updates         -> an assignment
+//   advance            the objective's counter of updates, states -> assignments
 //   follow             the nodes left out, as all that they read is there: a GradientOf becomes the
 //                      gradient, an AfterUpdate the value that is assigned, others are copied
 //
@@ -276,6 +276,7 @@ class StepWriter {
     guards_.push_back(decide(objective, gathering, updates, gradients, clipped));
     if (gathering) keep_gathered(objective, *gathering, guards_.back());
     const Value guard = guards_.back().updates;
+    const Value loss = copier_.emitter.value(copier_.at(objective.loss));
     kept_losses_.push_back(last_loss(objective, guards_.back().runs));
     updates.make_scalars(gradients, guard.id());
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -284,6 +285,7 @@ class StepWriter {
         assign(next, guard);
       }
     }
+    for (const Assignment& next : updates.advance_states(loss, guard.id())) assign(next, guard);
     advance(objective.counter, objective.line, guard);
   }
 

@@ -67,6 +67,21 @@ TEST_CASE("an input that is fed twice: give each input once") {
   CHECK(step.read("y").sum().item<double>() == 24);
 }
 
+TEST_CASE("a fixed learning rate that is to be set: a settable one") {
+  const auto trained = [](const LearningRate& lr) {
+    Graph g("g");
+    g.minimize(sum(g.parameter("w", {f32, {2}}, ones())), Sgd{.lr = lr});
+    return compiled(g);
+  };
+  Executable fixed = trained(1e-3), settable = trained(Settable{1e-3});
+  CHECK(error_of([&] {
+          fixed.set_learning_rate(0.5);
+        }).ends_with("; give its optimizer .lr = mt::Settable{1e-3}"));
+  settable.set_learning_rate(0.5);
+  settable.run();
+  CHECK(settable.get("w").equal(f32_ones({2}) * 0.5));
+}
+
 TEST_CASE("a batch of another size: a graph for each size") {
   const Doubled three, five({5, 2});
   Executable one = compiled(three.g);

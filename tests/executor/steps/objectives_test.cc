@@ -4,6 +4,7 @@
 //                         real -> discriminator -> the discriminator's loss
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,7 +30,11 @@ struct Adversaries {
   Value fake, generator_loss, discriminator_loss;
   Objective generator, discriminator;
 
-  explicit Adversaries(bool trains_generator = true, bool trains_discriminator = true) {
+  /// `option` changes how the generator is trained.
+  using Option = std::function<void(Adversaries&, Optimizer&, ObjectiveOptions&)>;
+
+  explicit Adversaries(bool trains_generator = true, bool trains_discriminator = true,
+                       const Option& option = {}) {
     fake = noise.scope("generator", [](Value x) {
       return metronome::tanh(x.through(linear(5))).through(linear(2));
     });
@@ -43,8 +48,10 @@ struct Adversaries {
     generator_loss = mean(softplus(-of_fake));
     discriminator_loss = mean(softplus(-of_real)) + mean(softplus(of_fake));
     if (trains_generator) {
-      generator = g.minimize(generator_loss, Adam{.lr = 1e-2},
-                             {.name = "generator", .parameters = {"generator"}});
+      Optimizer optimizer = Adam{.lr = 1e-2};
+      ObjectiveOptions options{.name = "generator", .parameters = {"generator"}};
+      if (option) option(*this, optimizer, options);
+      generator = g.minimize(generator_loss, optimizer, options);
     } else {
       g.freeze("generator");
     }
@@ -63,8 +70,8 @@ struct Adversaries {
   }
 };
 
-TEST_CASE("a hundred steps of two adversaries: replay as stepwise to the bit, near eager") {
-  const Adversaries model;
+void check_hundred_steps(const Adversaries::Option& option, std::int64_t updates) {
+  const Adversaries model(true, true, option);
   Executable replay = compile(model.g, cpu_replay(), tests::plain_options());
   Executable apart = compile(model.g, stepwise(), tests::plain_options());
   Executable torch = compile(model.g, eager(), tests::plain_options());
@@ -80,7 +87,57 @@ TEST_CASE("a hundred steps of two adversaries: replay as stepwise to the bit, ne
     CHECK(replay.read_scalar(loss) == apart.read_scalar(loss));
     CHECK(replay.read_scalar(loss) == doctest::Approx(torch.read_scalar(loss)).epsilon(1e-9));
   }
-  CHECK(replay.updates() == 100);
+  CHECK(replay.replays() == 100);
+  CHECK(replay.get("update/generator").item<std::int64_t>() == updates);
+  CHECK(replay.get("update/discriminator").item<std::int64_t>() == 100);
+}
+
+TEST_CASE("a hundred steps of two adversaries: replay as stepwise to the bit, near eager") {
+  using Model = Adversaries;
+  using Options = ObjectiveOptions;
+  const auto all_of = [](const Model& m) { return mean(m.noise); };
+  SUBCASE("as declared") { check_hundred_steps({}, 100); }
+  SUBCASE("every third") {
+    check_hundred_steps([](Model&, Optimizer&, Options& o) { o.every = 3; }, 34);
+  }
+  SUBCASE("when") {
+    check_hundred_steps([&](Model& m, Optimizer&, Options& o) { o.when = all_of(m) > 0.0; }, 51);
+  }
+  SUBCASE("skips what is not finite") {
+    check_hundred_steps(
+        [&](Model& m, Optimizer&, Options& o) {
+          // Some gradients are infinite, some none.
+          m.generator_loss =
+              m.generator_loss * sqrt(maximum(all_of(m), 0.0)) / sqrt(maximum(all_of(m), 0.0));
+          o.skip_not_finite = true;
+        },
+        51);
+  }
+  SUBCASE("accumulates four") {
+    check_hundred_steps([](Model&, Optimizer&, Options& o) { o.accumulate = 4; }, 25);
+  }
+  SUBCASE("accumulates by weight, when") {
+    check_hundred_steps(
+        [&](Model& m, Optimizer&, Options& o) {
+          o.accumulate = 3, o.weight = square(all_of(m)), o.when = all_of(m) > 0.0;
+        },
+        17);
+  }
+  SUBCASE("settable numbers") {
+    check_hundred_steps(
+        [](Model&, Optimizer& optimizer, Options&) {
+          optimizer = AdamW{
+              .lr = Settable{0.01}, .weight_decay = Settable{0.1}, .clip_norm = Settable{0.2}};
+        },
+        100);
+  }
+  SUBCASE("a plateau") {
+    check_hundred_steps(
+        [](Model&, Optimizer& optimizer, Options&) {
+          optimizer = Adam{.lr = Plateau{.lr = 0.05, .factor = 0.5, .patience = 1, .every = 3}};
+        },
+        100);
+  }
 }
 
 TEST_CASE("one step moves each part as that part's objective alone would") {

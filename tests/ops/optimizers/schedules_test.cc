@@ -1,4 +1,7 @@
 // Learning rates: the numbers of torch.optim.lr_scheduler, on the host and in the graph.
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
+#include <torch/optim/sgd.h>
+
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -30,6 +33,53 @@ void check_at(const LearningRate& schedule, std::int64_t t, double expected) {
 }
 
 }  // namespace
+
+TEST_CASE("a plateau lowers the rate where torch::optim's does, on the host and in the graph") {
+  const Plateau plateau{.lr = 0.8,
+                        .factor = 0.5,
+                        .patience = 2,
+                        .threshold = 0.01,
+                        .cooldown = 3,
+                        .minimum = 0.0078125,
+                        .every = 1};
+  const LearningRate schedule = plateau;
+  Graph g("plateau");
+  const Value loss = g.input("loss", f64, {});
+  Values states;
+  for (const Moment& state : schedule.states()) {
+    states.push_back(g.input(state.name, f64, {}));
+  }
+  const Values next = schedule.next_states(g.update(), loss, states);
+  g.validate();
+  Interpreter run(g);
+  run.set("update", at::scalar_tensor(0, at::TensorOptions(at::kLong)));
+  torch::optim::SGD sgd({at::zeros({1})}, torch::optim::SGDOptions(plateau.lr));
+  torch::optim::ReduceLROnPlateauScheduler scheduler(
+      sgd, torch::optim::ReduceLROnPlateauScheduler::min, 0.5F, 2, 0.01,
+      torch::optim::ReduceLROnPlateauScheduler::rel, 3, {0.0078125F});
+  std::vector<double> kept;
+  for (const Moment& state : schedule.states()) kept.push_back(state.init.a);
+  int falls = 0;
+  for (int t = 0; t < 200; ++t) {
+    CAPTURE(t);
+    const double torch_rate = sgd.param_groups()[0].options().get_lr();
+    CHECK(schedule.at(t, kept) == torch_rate);
+    // It falls in waves; exact in f32, in which torch's keeps the best one.
+    const double metric = std::round(64 * (4 - 0.015 * t + std::sin(0.2 * t))) / 64;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      run.set(schedule.states()[i].name, at::scalar_tensor(kept[i], at::kDouble));
+    }
+    run.set("loss", at::scalar_tensor(metric, at::kDouble));
+    run.run();
+    kept = schedule.next_states(t, metric, kept);
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      CHECK(run.tensor(next[i].id()).item<double>() == kept[i]);
+    }
+    scheduler.step(static_cast<float>(metric));
+    falls += torch_rate != sgd.param_groups()[0].options().get_lr();
+  }
+  CHECK(falls == 7);
+}
 
 TEST_CASE("a number is a constant rate") {
   const LearningRate schedule = 0.25;

@@ -1,0 +1,105 @@
+#include "executor/run/settable_numbers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "executor/support/tensor.h"
+#include "graph/ir/error.h"
+#include "ops/rules/require.h"
+
+namespace metronome::executor {
+namespace {
+
+struct NumberNames {
+  const char* state;  ///< as the optimizer keeps it
+  const char* text;
+  const char* member;  ///< of an optimizer, as it is declared settable
+};
+
+NumberNames names_of(SettableNumber number) {
+  switch (number) {
+    case SettableNumber::learning_rate:
+      return {"learning_rate", "learning rate", ".lr = mt::Settable{1e-3}"};
+    case SettableNumber::weight_decay:
+      return {"weight_decay", "weight decay", ".weight_decay = mt::Settable{0.01}"};
+    case SettableNumber::clip_norm:
+      return {"clip_norm", "norm to clip to", ".clip_norm = mt::Settable{1}"};
+  }
+  throw InternalError("a number of an optimizer without a name");
+}
+
+/// The names of objectives of all graphs, each once.
+std::vector<std::string> objectives_of(const DeclaredGraphs& declared) {
+  std::vector<std::string> names;
+  for (std::size_t g = 0; g < declared.size(); ++g) {
+    for (const ir::MinimizedLoss& objective : declared[g].graph.objectives()) {
+      if (std::ranges::find(names, objective.name) == names.end()) names.push_back(objective.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string SettableNumbers::find_objective(std::string_view objective) const {
+  const std::vector<std::string> names = objectives_of(declared_);
+  if (objective.empty() && names.size() == 1) return names[0];
+  const auto found = std::ranges::find(names, objective);
+  if (found != names.end()) return *found;
+  throw RunError(fmt::format("{} has no objective \"{}\"; it has {}", declared_.prefix(), objective,
+                             list_names(names)));
+}
+
+std::size_t SettableNumbers::storage_of(SettableNumber number, std::string_view objective) const {
+  const NumberNames called = names_of(number);
+  const std::vector<std::string> paths = storages_.paths();
+  const auto found = std::ranges::find(paths, ir::path_of_state(called.state, objective));
+  if (found == paths.end()) {
+    throw RunError(fmt::format(
+        "{}: the {}{} was not declared settable; give its optimizer {}", declared_.prefix(),
+        called.text, objective.empty() ? "" : fmt::format(" of \"{}\"", objective), called.member));
+  }
+  return static_cast<std::size_t>(found - paths.begin());
+}
+
+void SettableNumbers::require_range(SettableNumber number, double to) const {
+  const char* text = names_of(number).text;
+  const auto missed =
+      number == SettableNumber::clip_norm ? unless_above_0(text, to) : unless_at_least_0(text, to);
+  if (!missed) return;
+  throw RunError(fmt::format("{}: cannot set what an optimizer refuses; it requires {}",
+                             declared_.prefix(), missed->requires_));
+}
+
+void SettableNumbers::require_agreement(SettableNumber number, std::string_view objective,
+                                        double to) const {
+  if (ranks_ == nullptr) return;
+  const std::vector<std::string> said =
+      ranks_->exchange(fmt::format("{} of \"{}\" = {}", names_of(number).text, objective, to));
+  for (std::size_t rank = 1; rank < said.size(); ++rank) {
+    if (said[rank] == said[0]) continue;
+    throw RunError(
+        fmt::format("{}: ranks set different numbers, and none is set:\n"
+                    "  rank 0     {}\n  rank {:<5} {}",
+                    declared_.prefix(), said[0], rank, said[rank]));
+  }
+}
+
+double SettableNumbers::get(SettableNumber number, std::string_view objective) const {
+  return to_span<double>(storages_.get(storage_of(number, find_objective(objective))))[0];
+}
+
+void SettableNumbers::set(SettableNumber number, std::string_view objective, double to) {
+  const std::string name = find_objective(objective);
+  const std::size_t storage = storage_of(number, name);
+  // A rank that refuses alone would leave the others waiting.
+  require_agreement(number, name, to);
+  require_range(number, to);
+  storages_.set(storage, {from_span(std::span(&to, 1), {})});
+}
+
+}  // namespace metronome::executor
