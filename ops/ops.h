@@ -34,6 +34,7 @@
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/route/route.h"
 #include "ops/row_updates/row_updates.h"
+#include "ops/shuffle/shuffle.h"
 #include "ops/slice/slice.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
@@ -53,7 +54,7 @@ using KernelOps = OpList<
     // graph/ir/guarded.h
     Guard, Merge, AccumulateIf,
     // elementwise
-    Elementwise, Cast, Dropout, Random,
+    Elementwise, Cast, Dropout, Random, Shuffle,
     // linear algebra
     Matmul, Linear, Convolution, TransposedConvolution, ConvolutionWeightGrad,
     // recurrent layers

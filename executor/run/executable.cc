@@ -64,6 +64,11 @@ void Executable::run(std::initializer_list<Feed> feeds, RunOptions options) {
 void Executable::run(std::span<const Feed> feeds, RunOptions options) {
   require_impl().step({Mode::train}, TorchFeeds(feeds), options.graph);
 }
+std::vector<std::vector<double>> Executable::run_many(std::int64_t steps,
+                                                      std::initializer_list<Value> scalars,
+                                                      RunOptions options) {
+  return require_impl().run_many(steps, std::span(scalars.begin(), scalars.size()), options.graph);
+}
 void Executable::evaluate(std::initializer_list<Feed> feeds, EvaluateOptions options) {
   evaluate(std::span(feeds.begin(), feeds.size()), std::move(options));
 }

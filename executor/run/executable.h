@@ -105,6 +105,14 @@ class Executable {
   /// left, and lists them; and if none is, with their shapes and the nearest of them.
   void run(std::initializer_list<Feed> feeds = {}, RunOptions options = {});
   void run(std::span<const Feed> feeds, RunOptions options = {});
+  /// So many training steps, one after the other, without feeds: each takes what inputs hold, for
+  /// graphs whose data lie in the step (`mt::ReplayBuffer`, `mt::shuffled_batch`). Returns the
+  /// numbers that `scalars` had: [scalar][step]. A step that breaks off throws as `run` does, and
+  /// leaves those before it done. A fault is logged with the step by which it was seen. Ranks that
+  /// train data parallel all take as many, or all get RunError. steps >= 1.
+  std::vector<std::vector<double>> run_many(std::int64_t steps,
+                                            std::initializer_list<Value> scalars = {},
+                                            RunOptions options = {});
   /// An evaluation: no update, no counter advances, and states stay as they are, unless they are
   /// told to advance. Needs Mode::evaluate, or Mode::advance, among the modes. The graph is picked
   /// as by `run`, among those of that mode.
@@ -176,7 +184,9 @@ class Executable {
   void set_learning_rate(double rate, std::string_view objective = {});
   void set_weight_decay(double decay, std::string_view objective = {});
   void set_clip_norm(double norm, std::string_view objective = {});
-  /// The number that the next update takes.
+  /// The number as it was set last, or as a plateau made it, for the next update that takes it: a
+  /// schedule takes it while its settable part is at work. `Graph::learning_rate` tells what an
+  /// update took. Each throws RunError for a number that is not settable.
   double learning_rate(std::string_view objective = {}) const;
   double weight_decay(std::string_view objective = {}) const;
   double clip_norm(std::string_view objective = {}) const;

@@ -19,6 +19,7 @@
 
 #include "executor/engine/ranks.h"
 #include "executor/record/record_plans.h"
+#include "executor/run/rank_agreement.h"
 #include "executor/support/load_watch.h"
 #include "graph/ir/error.h"
 
@@ -42,6 +43,12 @@ class StepLock {
 
  private:
   std::atomic_flag& flag_;
+};
+
+class NoFeeds final : public executor::FeedViews {
+ public:
+  std::size_t size() const override { return 0; }
+  void show(std::size_t, executor::FeedView&) const override {}
 };
 
 /// The lower one of two.
@@ -111,6 +118,39 @@ void Executable::Impl::step(executor::StepKind kind, const executor::FeedViews& 
   }
   if (traces) tracing->end_step(std::move(traced));
   values.note_step(number, plan);
+}
+
+std::vector<std::vector<double>> Executable::Impl::run_many(std::int64_t steps,
+                                                            std::span<const Value> scalars,
+                                                            const GraphChoice& choice) {
+  std::vector<std::size_t> readables;
+  for (const Value& scalar : scalars) readables.push_back(declared.readable_of(scalar));
+  if (options.data_parallel) {
+    executor::require_same_call(*options.data_parallel, declared.prefix(),
+                                fmt::format("run_many({})", steps));
+  }
+  if (steps < 1) {
+    throw RunError(
+        fmt::format("{}: run_many cannot take {} steps; give 1 or more", declared.prefix(), steps));
+  }
+  std::vector<std::vector<double>> numbers(scalars.size());
+  for (auto& of_one : numbers) of_one.reserve(static_cast<std::size_t>(steps));
+  const std::int64_t first = engine->steps(), kept = values.slots();
+  const auto read = [&](std::int64_t step) {
+    for (std::size_t i = 0; i < readables.size(); ++i) {
+      numbers[i].push_back(values.read_scalar(readables[i], first + step));
+    }
+  };
+  // A step is read when as many are behind it as are kept: a device need not wait for each.
+  for (std::int64_t done = 0; done < steps; ++done) {
+    step({Mode::train}, NoFeeds(), choice);
+    values.warn_of_fault(first + done);
+    if (done + 1 >= kept) read(done + 1 - kept);
+  }
+  for (std::int64_t left = std::max<std::int64_t>(0, steps + 1 - kept); left < steps; ++left) {
+    read(left);
+  }
+  return numbers;
 }
 
 void Executable::Impl::break_off(executor::PlanId plan, const executor::BrokenStep& step) {

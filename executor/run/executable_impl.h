@@ -8,8 +8,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +41,8 @@ struct Executable::Impl {
   /// If `runs` is given, kernel by kernel; so are steps that are traced.
   void step(executor::StepKind kind, const executor::FeedViews& feeds, const GraphChoice& choice,
             std::vector<KernelRun>* runs = nullptr);
+  std::vector<std::vector<double>> run_many(std::int64_t steps, std::span<const Value> scalars,
+                                            const GraphChoice& choice);
   void start_trace(int steps);
   Profile profile(executor::StepKind kind, const executor::FeedViews& feeds,
                   const GraphChoice& choice, int steps);

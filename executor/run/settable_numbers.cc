@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/run/rank_agreement.h"
 #include "executor/support/tensor.h"
 #include "graph/ir/error.h"
 #include "ops/rules/require.h"
@@ -55,6 +56,7 @@ std::string SettableNumbers::find_objective(std::string_view objective) const {
 }
 
 std::size_t SettableNumbers::storage_of(SettableNumber number, std::string_view objective) const {
+  declared_.require_compiled({Mode::train});
   const NumberNames called = names_of(number);
   const std::vector<std::string> paths = storages_.paths();
   const auto found = std::ranges::find(paths, ir::path_of_state(called.state, objective));
@@ -78,15 +80,8 @@ void SettableNumbers::require_range(SettableNumber number, double to) const {
 void SettableNumbers::require_agreement(SettableNumber number, std::string_view objective,
                                         double to) const {
   if (ranks_ == nullptr) return;
-  const std::vector<std::string> said =
-      ranks_->exchange(fmt::format("{} of \"{}\" = {}", names_of(number).text, objective, to));
-  for (std::size_t rank = 1; rank < said.size(); ++rank) {
-    if (said[rank] == said[0]) continue;
-    throw RunError(
-        fmt::format("{}: ranks set different numbers, and none is set:\n"
-                    "  rank 0     {}\n  rank {:<5} {}",
-                    declared_.prefix(), said[0], rank, said[rank]));
-  }
+  require_same_call(*ranks_, declared_.prefix(),
+                    fmt::format("set_{}({}, \"{}\")", names_of(number).state, to, objective));
 }
 
 double SettableNumbers::get(SettableNumber number, std::string_view objective) const {

@@ -84,6 +84,12 @@ void StepValues::warn_of_fault() {
   logger().warn("{}: {}", declared_.prefix(), engine_.fault().value_or(""));
 }
 
+void StepValues::warn_of_fault(std::int64_t step) {
+  if (warned_ || !engine_.has_fault()) return;
+  warned_ = true;
+  logger().warn("{}: by step {}: {}", declared_.prefix(), step, engine_.fault().value_or(""));
+}
+
 Tensor StepValues::read(std::size_t readable) {
   const PlanId plan = plan_of(readable);
   Tensor result = engine_.readable(plan, declared_.readable_in_graph(plan, readable));

@@ -32,8 +32,12 @@ class StepValues {
   Tensor read(std::size_t readable);
   double read_scalar(std::size_t readable);
   double read_scalar(std::size_t readable, std::int64_t step);
+  /// The number of steps whose numbers can be read.
+  std::int64_t slots() const { return static_cast<std::int64_t>(recent_.size()); }
   /// Tells of a fault, once. Waits for nothing.
   void warn_of_fault();
+  /// Says besides by which step it was seen.
+  void warn_of_fault(std::int64_t step);
 
  private:
   /// In `computed_by_`: of a readable whose last step broke off.

@@ -15,16 +15,20 @@
 //     double weight_decay;                                     // optional; `update` alone reads it
 //     bool lazy;                                               // optional: `OptimizerRule::lazy`
 //     LearningRate lr;                                         // optional: Graph::learning_rate
-//     Value norm(const Values& gradients) const;               // optional: Graph::gradient_norm
-//   };
+//     Value norm(const Values& gradients) const;               // optional: Graph::gradient_norm,
+//   };                                                         // skip_not_finite
 //
 // A rule may keep scalars of all parameters together, f64[], from update to update:
 //
 //     std::vector<Moment> states() const;
-//     Values next_states(Value update, Value loss, std::span<const Value> states) const;  //
-//     optional bool watches_loss() const;  // false: `next_states` does not read the loss
+//     Values next_states(Value update, Value loss,
+//                        std::span<const Value> states) const;  // optional
+//     bool watches_loss() const;  // optional: false if `next_states` does not read the loss
 //
-// `clip` and `scalars` then take the states, as they were before the update, as a last argument.
+// `clip` and `scalars` then take the states, as they were before the update, as a last argument; so
+// does `learning_rate(update, states)`, for Graph::learning_rate. An `lr` that keeps states, as a
+// `Settable` one, has them among the rule's. A state `learning_rate` is what users set
+// (`Executable::set_learning_rate`); `weight_decay` and `clip_norm` likewise.
 #pragma once
 
 #include <memory>

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "graph/emit/emitter.h"
@@ -24,6 +25,7 @@
 #include "ops/language/indexing.h"
 #include "ops/random/random.h"
 #include "ops/rules/require.h"
+#include "ops/shuffle/shuffle.h"
 
 namespace metronome {
 namespace {
@@ -150,6 +152,36 @@ Value permutation(Value seed, const std::string& name, std::int64_t n, DrawOptio
       [&] { return argsort(draw(seed, name, op, line), -1, false, line); });
 }
 
+Value shuffled(Value positions, const std::string& name, std::int64_t rows, Line line) {
+  const std::uint64_t key = key_of(positions, name, line);
+  return compose(
+      "shuffled", {positions}, line,
+      [&] {
+        require_drawable(positions, name);
+        Shuffle{rows}.infer(std::vector<Type>{{i64, {}}, positions.type()});
+      },
+      [&] {
+        const PathScope scope(positions.emitter(), name, PathScope::Kind::user);
+        return apply(Shuffle{rows, key}, {seed_of(positions), positions}, line);
+      });
+}
+
+Value shuffled_batch(Value step, const std::string& name, std::int64_t rows, std::int64_t batch,
+                     Line line) {
+  if (!step.usable(line)) return step;
+  if (batch < 1 || step.type() != Type{i64, {}}) {
+    return mistake(step.emitter(), line, "shuffled_batch cannot be made", {{step}},
+                   {fmt::format("a step i64[] and 1 row or more, but {} and {}",
+                                to_string(step.type()), batch)});
+  }
+  const LineScope caller(step.emitter(), line);
+  std::vector<double> places(static_cast<std::size_t>(batch));
+  std::iota(places.begin(), places.end(), 0.0);
+  const Value first = step * static_cast<double>(batch);
+  return shuffled(first + make_constant(step.emitter(), places, {i64, {batch}}, line), name, rows,
+                  line);
+}
+
 Value rand_like(Value x, const std::string& name, DrawOptions options, Line line) {
   const std::uint64_t key = key_of(x, name, line);
   return compose(
@@ -221,10 +253,13 @@ Value multinomial(Value weights, std::int64_t count, const std::string& name, Dr
       [&] {
         const Value given = stop_gradient(weights), drawn = given > 0.0;
         const Value least = min(given, {-1}, true);
+        const Value positive = sum(drawn.cast(weights.element()), {-1}, true);
+        const Value largest = where(positive < static_cast<double>(count),
+                                    minimum(max(given, {-1}, true), 0.0), max(given, {-1}, true));
         const Value noise =
             draw(seed_of(weights), name,
                  random(Random::Kind::gumbel, weights.type(), options, key, Random::Of::weights),
-                 line, where(least < 0.0, least, max(given, {-1}, true)));
+                 line, where(least < 0.0, least, largest));
         const Value logits = where(drawn, log(where(drawn, given, 1.0)), -kInfinity);
         return topk(logits + noise, count, -1, true, line).indices;
       });

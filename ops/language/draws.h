@@ -44,6 +44,16 @@ Value gumbel(Value seed, const std::string& name, Type type, DrawOptions options
 Value permutation(Value seed, const std::string& name, std::int64_t n, DrawOptions options = {},
                   Line line = Line::here());
 
+/// The rows that positions, i64[...], 0 or more, stand for, of their shape: positions from 0 on
+/// visit each of `rows` rows once in a random order, then again in another one, and so on. Orders
+/// depend on the seed, and on the path and name as draws do; not on the counter "draws".
+Value shuffled(Value positions, const std::string& name, std::int64_t rows,
+               Line line = Line::here());
+/// The rows of batch number `step`, i64[], such as Graph::replay: i64[batch], those of positions
+/// step * batch on. Rank r of n takes `g.replay() * n + r`.
+Value shuffled_batch(Value step, const std::string& name, std::int64_t rows, std::int64_t batch,
+                     Line line = Line::here());
+
 /// As `rand` and `randn`, of the seed of x's graph and x's type.
 Value rand_like(Value x, const std::string& name, DrawOptions options = {},
                 Line line = Line::here());
@@ -62,8 +72,8 @@ Value categorical(Value logits, const std::string& name, DrawOptions options = {
                   Line line = Line::here());
 /// `count` different indices along the last axis, drawn one after the other with probabilities in
 /// the ratio of `weights`, 0 or more: i64 [..., count]. Without replacement, as PyTorch's default;
-/// there must be as many weights above 0. A row of zeros alone, and one with a weight that is
-/// negative, infinite or NaN, are reported (`Executable::fault`).
+/// there must be as many weights above 0. A row with fewer, and one with a weight that is negative,
+/// infinite or NaN, are reported (`Executable::fault`).
 Value multinomial(Value weights, std::int64_t count, const std::string& name,
                   DrawOptions options = {}, Line line = Line::here());
 

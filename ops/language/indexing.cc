@@ -12,6 +12,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/expr/functions.h"
 #include "ops/gather/gather.h"
+#include "ops/row_updates/row_updates.h"
 #include "ops/rules/require.h"
 #include "ops/sort/sort.h"
 
@@ -57,6 +58,17 @@ Value select_slices(const Value& x, std::int64_t axis, const Value& index) {
   return moves ? permute(result, order) : result;
 }
 
+/// x, but row index[i] is row i of `source`, of equal ones the last.
+Value copy_rows(const Value& x, const Value& index, const Value& source) {
+  const std::int64_t count = index.size(0);
+  const IndexCopy op{"index_copy"};
+  if (count < 2) return apply(op, {x, index, source}, {});
+  // The op takes the first of equal neighbours.
+  const Sorted last_first = sort(flip(index, {0}));
+  const Value from = static_cast<double>(count - 1) - last_first.indices;
+  return apply(op, {x, last_first.values, select_slices(source, 0, from)}, {});
+}
+
 /// Returns why a mask does not broadcast to x, or nothing.
 std::optional<Requirement> wrong_mask(const Shape& from, const Shape& to) {
   const std::size_t rank = from.size();
@@ -93,6 +105,33 @@ Value index_select(Value x, std::int64_t axis, Value index, Line line) {
   const LineScope scope(x.emitter(), line);
   const PathScope place(x.emitter(), "index_select", PathScope::Kind::layer);
   return select_slices(x, from_front(x, axis, line), index);
+}
+
+Value index_copy(Value x, std::int64_t axis, Value index, Value source, Line line) {
+  if (!x.usable(line)) return x;
+  if (!index.usable(line)) return index;
+  if (!source.usable(line)) return source;
+  const auto refuse = [&](const Requirement& requirement) {
+    return mistake(x.emitter(), line, "index_copy cannot write slices", {{x, index, source}},
+                   requirement);
+  };
+  if (const auto wrong = wrong_axis(x, axis)) return refuse(*wrong);
+  if (index.rank() != 1 || (index.element() != i32 && index.element() != i64)) {
+    return refuse({fmt::format("an index i64[n] or i32[n], but {}", to_string(index.type()))});
+  }
+  const std::int64_t along = from_front(x, axis, line), count = index.size(0);
+  Type slices = x.type();
+  slices.shape[static_cast<std::size_t>(along)] = count;
+  if (source.type() != slices) {
+    return refuse({fmt::format("slices {}, but {}", to_string(slices), to_string(source.type()))});
+  }
+  const LineScope scope(x.emitter(), line);
+  const PathScope place(x.emitter(), "index_copy", PathScope::Kind::layer);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[0], order[static_cast<std::size_t>(along)]);
+  const auto moved = [&](const Value& v) { return along == 0 ? v : permute(v, order); };
+  return moved(copy_rows(moved(x), index, moved(source)));
 }
 
 Value masked_fill(Value x, Value mask, Operand value, Line line) {

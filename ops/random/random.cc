@@ -46,7 +46,7 @@ std::string describe_logit(double number) {
 
 std::string describe_weight(double number) {
   if (number < 0) return fmt::format("weight {} is below 0", number);
-  if (number == 0) return "largest weight 0 is not above 0";
+  if (number == 0) return "fewer weights above 0 than draws";
   return fmt::format("largest weight {} is not finite", number);
 }
 

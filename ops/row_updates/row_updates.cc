@@ -63,20 +63,25 @@ std::vector<Case> RunSum::cases() {
 
 Types IndexCopy::infer(std::span<const Type> in) const {
   require_index(in[1]);
-  if (in[0].rank() != 2) {
-    throw Requirement{fmt::format("a table [rows, width], but {}", to_string(in[0]))};
-  }
-  const Type source{in[0].element, {in[1].shape[0], in[0].shape[1]}};
+  if (in[0].rank() == 0) throw Requirement{"a dimension of rows, but a scalar"};
+  Type source = in[0];
+  source.shape[0] = in[1].shape[0];
   if (in[2] != source) {
     throw Requirement{fmt::format("rows {}, but {}", to_string(source), to_string(in[2]))};
   }
   return {in[0]};
 }
 
+std::optional<Indexing> IndexCopy::indexing(std::span<const Type> in) const {
+  if (verb.empty()) return std::nullopt;
+  return Indexing{.operand = 1, .count = in[0].shape[0], .by = verb};
+}
+
 std::vector<Case> IndexCopy::cases() {
   std::vector<Case> cases;
   const auto add = [&](std::string name, Shape table, CaseInput index) {
-    Type source{f32, {index.type.shape[0], table[1]}};
+    Type source{f32, table};
+    source.shape[0] = index.type.shape[0];
     cases.push_back({.name = std::move(name),
                      .op = make_op(IndexCopy{}),
                      .inputs = {{{f32, std::move(table)}}, std::move(index), {std::move(source)}},
@@ -88,6 +93,8 @@ std::vector<Case> IndexCopy::cases() {
   add("i32", {5, 1}, ascending(9, 5, i32));
   add("no index", {5, 3}, ascending(0, 5));
   add("no row", {0, 3}, ascending(4, 5));
+  add("numbers", {11}, ascending(4, 11));
+  add("images", {6, 2, 3, 4}, ascending(3, 6));
   add("for threads", {5000, 70}, ascending(600, 5000));
   return cases;
 }

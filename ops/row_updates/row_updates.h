@@ -32,14 +32,17 @@ struct RunSum {
 
 METRONOME_RULES(RunSum);
 
-/// Operands: table [rows, width]; index [n] (i32 or i64); source [n, width], of the table's
-/// element. Result: the table, but row index[i] is source[i] for the first place i of each run of
-/// equal neighbours in the index; an index outside [0, rows) has no row. No two runs have one
-/// index.
+/// Operands: table [rows, ...]; index [n] (i32 or i64); source [n, ...], of the table's element.
+/// Result: the table, but row index[i] is source[i] for the first place i of each run of equal
+/// neighbours in the index; an index outside [0, rows) has no row. No two runs have one index.
 struct IndexCopy {
   static constexpr std::string_view name = "index_copy";
   static constexpr bool differentiable = false;
+  /// The function whose rows these are, by which reports name an index that has none; empty: it is
+  /// not reported.
+  std::string_view verb = {};
   bool operator==(const IndexCopy&) const = default;
+  std::optional<Indexing> indexing(std::span<const Type> in) const;
   bool moves() const { return true; }
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   Types infer(std::span<const Type> in) const;

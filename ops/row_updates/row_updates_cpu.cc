@@ -34,15 +34,15 @@ CpuKernel run_sum(const CpuLaunch& launch) {
 }
 
 template <class Index>
-CpuKernel index_copy(const CpuLaunch& launch) {
-  const Shape& shape = launch.outputs[0].shape;
-  const std::int64_t rows = shape[0];
-  const std::int64_t bytes =
-      shape[1] * static_cast<std::int64_t>(size_of(launch.outputs[0].element));
+CpuKernel index_copy(const IndexCopy& op, const CpuLaunch& launch) {
+  const std::int64_t rows = launch.outputs[0].shape[0];
+  if (rows == 0) return CpuKernel([] {});
+  const std::int64_t bytes = static_cast<std::int64_t>(launch.outputs[0].bytes()) / rows;
   const std::int64_t n = launch.inputs[1].numel();
   return CpuKernel([to = launch.out<char>(0), table = launch.in<char>(0),
                     index = launch.in<Index>(1), source = launch.in<char>(2), rows, bytes, n,
-                    threads = launch.choice.threads] {
+                    threads = launch.choice.threads,
+                    fault = op.verb.empty() ? CpuFault{} : launch.fault] {
     if (to != table) {
       parallel_for(threads, rows * bytes, 64 * 1024, [=](std::int64_t begin, std::int64_t end) {
         std::memcpy(to + begin, table + begin, static_cast<std::size_t>(end - begin));
@@ -50,6 +50,7 @@ CpuKernel index_copy(const CpuLaunch& launch) {
     }
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t row = index[i];
+      if (row < 0 || row >= rows) fault.report(row);
       if (row < 0 || row >= rows || (i > 0 && index[i - 1] == index[i])) continue;
       std::memcpy(to + row * bytes, source + i * bytes, static_cast<std::size_t>(bytes));
     }
@@ -66,9 +67,9 @@ CpuKernel bind(const RunSum&, const CpuLaunch& launch) {
   return narrow ? run_sum<double, std::int32_t>(launch) : run_sum<double, std::int64_t>(launch);
 }
 
-CpuKernel bind(const IndexCopy&, const CpuLaunch& launch) {
-  return launch.inputs[1].element == i32 ? index_copy<std::int32_t>(launch)
-                                         : index_copy<std::int64_t>(launch);
+CpuKernel bind(const IndexCopy& op, const CpuLaunch& launch) {
+  return launch.inputs[1].element == i32 ? index_copy<std::int32_t>(op, launch)
+                                         : index_copy<std::int64_t>(op, launch);
 }
 
 }  // namespace metronome::METRONOME_ISA

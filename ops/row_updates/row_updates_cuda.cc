@@ -28,7 +28,7 @@ void record(const RunSum&, const CudaLaunch& launch) {
   record_sums<double>(launch);
 }
 
-void record(const IndexCopy&, const CudaLaunch& launch) {
+void record(const IndexCopy& op, const CudaLaunch& launch) {
   const Type& table = launch.outputs[0];
   if (table.numel() == 0) return;
   if (launch.output_data[0] != launch.input_data[0]) {
@@ -36,14 +36,15 @@ void record(const IndexCopy&, const CudaLaunch& launch) {
   }
   const auto bytes = static_cast<std::int64_t>(launch.inputs[2].bytes());
   if (bytes == 0) return;
-  const auto width = table.shape[1] * static_cast<std::int64_t>(size_of(table.element));
+  const auto width = static_cast<std::int64_t>(table.bytes()) / table.shape[0];
   const std::int64_t unit =
       common_unit({width, address(launch.output_data[0]), address(launch.input_data[2])});
   with_unit(unit, [&]<class Unit>(Unit*) {
     with_index(launch.inputs[1].element, [&]<class I>(I*) {
       launch.commands.launch(
           cuda::IndexCopy<Unit, I>{launch.out<Unit>(0), launch.in<I>(1), launch.in<Unit>(2),
-                                   table.shape[0], width / unit, bytes / unit},
+                                   table.shape[0], width / unit, bytes / unit,
+                                   op.verb.empty() ? cuda::Lookups{} : launch.lookups},
           spread(bytes / unit, 256, launch.device));
     });
   });

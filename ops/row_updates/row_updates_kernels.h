@@ -66,12 +66,15 @@ struct IndexCopy {
   Index rows;   ///< of the table
   Index width;  ///< units of a row
   Index count;  ///< units of the source
+  Lookups lookups;
 
   template <class Context>
   METRONOME_DEVICE void operator()(Context& c) const {
     for (Index e = first(c); e < count; e += stride(c)) {
       const Index i = quotient(e, width), row = index[i];
-      if (row >= 0 && row < rows && begins_run(index, i)) {
+      if (row < 0 || row >= rows) {
+        report(c, lookups, row);
+      } else if (begins_run(index, i)) {
         to[row * width + e - i * width] = source[e];
       }
     }

@@ -29,17 +29,16 @@ Tensors reference(const RunSum&, const Tensors& in) {
   return {at::zeros({n, width}, in[0].options()).index_add(0, begins(in[1]), rows)};
 }
 
-Tensors reference(const IndexCopy&, const Tensors& in) {
+Tensors reference(const IndexCopy& op, const Tensors& in) {
   const std::int64_t n = in[1].numel();
   const at::Tensor place = at::arange(n, in[1].options().dtype(at::kLong));
-  const at::Tensor chosen = begins(in[1])
-                                .eq(place)
-                                .logical_and(in[1].ge(0))
-                                .logical_and(in[1].lt(in[0].size(0)))
-                                .nonzero()
-                                .reshape({-1});
-  return {in[0].index_copy(0, in[1].to(at::kLong).index_select(0, chosen),
-                           in[2].index_select(0, chosen))};
+  at::Tensor has_row = begins(in[1]).eq(place);
+  // An index that is reported throws here.
+  if (op.verb.empty())
+    has_row = has_row.logical_and(in[1].ge(0)).logical_and(in[1].lt(in[0].size(0)));
+  const at::Tensor chosen = has_row.nonzero().reshape({-1});
+  return {in[0].detach().index_copy(0, in[1].to(at::kLong).index_select(0, chosen),
+                                    in[2].detach().index_select(0, chosen))};
 }
 
 }  // namespace metronome

@@ -164,9 +164,13 @@ TEST_CASE("ranks set numbers of an optimizer to the same, or all are refused") {
             step.run({{"x", x}});
             CHECK(at::allclose(step.get("w"), at::full({3}, 0.8, at::kDouble)));
             CHECK(error_of([&] { step.set_learning_rate(0.5 + own->rank()); }) ==
-                  "graph \"rates\": ranks set different numbers, and none is set:\n"
-                  "  rank 0     learning rate of \"policy\" = 0.5\n"
-                  "  rank 1     learning rate of \"policy\" = 1.5");
+                  "graph \"rates\": ranks make different calls, and none is made:\n"
+                  "  rank 0     set_learning_rate(0.5, \"policy\")\n"
+                  "  rank 1     set_learning_rate(1.5, \"policy\")");
+            CHECK(error_of([&] { step.run_many(1 + own->rank()); }) ==
+                  "graph \"rates\": ranks make different calls, and none is made:\n"
+                  "  rank 0     run_many(1)\n"
+                  "  rank 1     run_many(2)");
             CHECK(step.learning_rate() == 0.6);
             step.run({{"x", x}});
             CHECK(at::allclose(step.get("w"), at::full({3}, 0.6, at::kDouble)));

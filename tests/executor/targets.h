@@ -67,7 +67,9 @@ struct OnEveryTarget {
       CHECK(at::equal(replayed, executables[3].get(path)));
       for (const int other : {2, 4}) {
         CAPTURE(other);
-        const at::Tensor difference = replayed - executables[other].get(path);
+        const at::Tensor theirs = executables[other].get(path);
+        if (at::equal(replayed, theirs)) continue;
+        const at::Tensor difference = replayed.to(at::kDouble) - theirs.to(at::kDouble);
         CHECK(difference.abs().max().item<double>() <= 1e-12);
       }
     }

@@ -86,6 +86,8 @@ const std::array kMistakes = {
     Mistake{MISTAKE(expand(twice(h), h.shape()))},
     Mistake{MISTAKE(permute(h, std::vector<std::int64_t>(h.rank() + 1, 0)))},
     Mistake{MISTAKE(h.slice(0, 0, h.size(0) + 1))},
+    Mistake{MISTAKE(index_copy(h, 0, h, h))},
+    Mistake{MISTAKE(shuffled(h, "order", 5).cast(f64))},
     Mistake{MISTAKE(chunk(h, h.size(0) + 1, 0)[0])},
     Mistake{MISTAKE(pick(h, argmax(h.reshape({-1}), 0).reshape({1, 1, 1, 1, 1})))},
     Mistake{MISTAKE(g.constant({1, 2}, {f64, {3}}) + h)},

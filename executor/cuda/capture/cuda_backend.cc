@@ -114,6 +114,7 @@ class StepwiseBackend final : public CudaBackend {
 
   std::string name() const override { return "stepwise on a GPU"; }
   bool observes() const override { return true; }
+  int slots() const override { return 1; }
 
   /// Who looks at nodes is shown each: neither groups nor batches, which give the same bits.
   Settings settings(Mode mode) const override {

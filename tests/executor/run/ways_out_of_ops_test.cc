@@ -50,6 +50,44 @@ TEST_CASE("no operand of a graph: begin with Graph::input or Graph::parameter") 
   }
 }
 
+TEST_CASE("data in a step: positions that are cast, rows that are reshaped") {
+  Graph refused("g"), taken("g");
+  shuffled(refused.input("p", f32, {2}), "order", 5);
+  CHECK(names_way_out(error_of([&] { compiled(refused); }), "cast them: x.cast(mt::i64)"));
+  taken.output("rows", shuffled(taken.input("p", f32, {2}).cast(i64), "order", 5));
+  Executable step = compiled(taken);
+  step.run({{"p", at::zeros({2}, at::kFloat)}});
+  CHECK(step.read("rows")[0].equal(step.read("rows")[1]));
+
+  Graph scalar("g"), row("g");
+  const ReplayBuffer none("replay", 4, {{"r", scalar.input("r", f32, {})}});
+  CHECK(names_way_out(error_of([&] { compiled(scalar); }), "reshape it to [1]"));
+  const ReplayBuffer memory("replay", 4, {{"r", row.input("r", f32, {}).reshape({1})}});
+  row.output("size", memory.size());
+  Executable keeps = compiled(row);
+  keeps.run({{"r", at::ones({}, at::kFloat)}});
+  CHECK(keeps.get("replay/r")[0].item<float>() == 1);
+}
+
+TEST_CASE("a vector by Muon: an objective of its own") {
+  const auto declare = [](Graph& g) {
+    const Value w = g.parameter("w", {f32, {2, 2}}, ones()),
+                b = g.parameter("b", {f32, {2}}, ones());
+    return sum(w) + sum(b);
+  };
+  Graph refused("g"), taken("g");
+  refused.minimize(declare(refused), Muon{});
+  CHECK(error_of([&] { compiled(refused); })
+            .find("way out    train other parameters by an objective of their own over the same "
+                  "loss") != std::string::npos);
+  const Value loss = declare(taken);
+  taken.minimize(loss, Muon{}, {.name = "matrices", .parameters = {"w"}});
+  taken.minimize(loss, Sgd{.lr = 0.5}, {.name = "vectors", .parameters = {"b"}});
+  Executable step = compiled(taken);
+  step.run();
+  CHECK(step.get("b")[0].item<float>() == 0.5F);
+}
+
 TEST_CASE("element types: what is cast or compared is computed with") {
   const WayOut rows[] = {
       // floating, of integers and of halves; a number, of bool; an op without a kernel for halves

@@ -61,7 +61,7 @@ std::vector<Impossible> impossible() {
        {0, 1, 2, 0, kInfinity, -kInfinity},
        kAction + "largest logit inf is not finite"},
       {"no legal class", legal, {1, 0, 1, 0, -1, 0}, kAction + "largest logit -inf is not finite"},
-      {"no weight", chosen, {0, 0, 0, 1, 1, 1}, kChosen + "largest weight 0 is not above 0"},
+      {"no weight", chosen, {0, 0, 0, 1, 1, 1}, kChosen + "fewer weights above 0 than draws"},
       {"a negative weight", chosen, {1, 2, 3, 1, -0.5, 1}, kChosen + "weight -0.5 is below 0"},
       {"a weight of NaN",
        chosen,
