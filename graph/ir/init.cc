@@ -31,6 +31,21 @@ std::optional<Requirement> wrong_normal(const Init& init, const Type& type) {
   return std::nullopt;
 }
 
+std::optional<Requirement> wrong_truncated(const Init& init, const Type& type) {
+  if (auto wrong = wrong_normal(init, type)) return wrong;
+  // Beyond, its probabilities are too few numbers to draw from.
+  const double low = (init.low - init.a) / init.b, high = (init.high - init.a) / init.b;
+  if (low < high && low <= 6 && high >= -6) return std::nullopt;
+  return Requirement{fmt::format(
+      "a deviation above 0, and bounds in order, not all beyond 6 deviations, but {}, {} and {}",
+      init.b, init.low, init.high)};
+}
+
+std::optional<Requirement> wrong_orthogonal(const Type& type) {
+  if (type.rank() >= 2) return std::nullopt;
+  return Requirement{fmt::format("two dimensions or more for orthogonal, but {}", to_string(type))};
+}
+
 std::optional<Requirement> wrong_number(double number, const Type& type, bool trained) {
   if (!holds(type.element, number)) {
     return Requirement{fmt::format("{}, but {}", what_holds(type.element), number)};
@@ -54,6 +69,10 @@ std::string to_string(const Init& init) {
       return fmt::format("normal({}, {})", init.a, init.b);
     case Init::Kind::values:
       return fmt::format("{} values", init.values.size());
+    case Init::Kind::truncated_normal:
+      return fmt::format("truncated_normal({}, {}, {}, {})", init.a, init.b, init.low, init.high);
+    case Init::Kind::orthogonal:
+      return fmt::format("orthogonal({})", init.a);
   }
   throw InternalError("an initial value's kind out of range");
 }
@@ -76,15 +95,17 @@ std::optional<Requirement> wrong_init(const Init& init, const Type& type, bool t
         }
       }
       return std::nullopt;
-    case Init::Kind::uniform:
-    case Init::Kind::normal:
-      if (!is_floating(type.element)) {
-        return Requirement{fmt::format("a floating element type for {}, but {}", to_string(init),
-                                       to_string(type))};
-      }
-      return init.kind == Init::Kind::uniform ? wrong_uniform(init, type)
-                                              : wrong_normal(init, type);
+    default:
+      break;
   }
+  if (!is_floating(type.element)) {
+    return Requirement{
+        fmt::format("a floating element type for {}, but {}", to_string(init), to_string(type))};
+  }
+  if (init.kind == Init::Kind::uniform) return wrong_uniform(init, type);
+  if (init.kind == Init::Kind::normal) return wrong_normal(init, type);
+  if (init.kind == Init::Kind::truncated_normal) return wrong_truncated(init, type);
+  if (init.kind == Init::Kind::orthogonal) return wrong_orthogonal(type);
   throw InternalError("an initial value's kind out of range");
 }
 

@@ -15,15 +15,23 @@ namespace metronome {
 /// do not change when the graph is edited elsewhere. `ops/language/init.h` has the named
 /// initialisers.
 struct Init {
-  enum class Kind : std::uint8_t { constant, uniform, normal, values };
+  enum class Kind : std::uint8_t {
+    constant,
+    uniform,
+    normal,
+    values,
+    truncated_normal,
+    orthogonal
+  };
 
   Kind kind = Kind::constant;
-  double a = 0;                ///< the constant, the lower bound, or the mean
+  double a = 0;                ///< the constant, the lower bound, the mean, or the gain
   double b = 0;                ///< the upper bound, or the standard deviation
   std::vector<double> values;  ///< row-major, one per element, for Kind::values
   /// The requirement that the named initialiser's arguments do not meet ("a fan_in of 1 or more for
   /// kaiming_uniform, but 0"), or nothing. No storage can be made with such an `Init`.
   std::string wrong = "";
+  double low = 0, high = 0;  ///< bounds of a truncated normal
 
   bool operator==(const Init&) const = default;
 };

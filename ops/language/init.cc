@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <initializer_list>
@@ -25,6 +26,7 @@
 #include "graph/emit/hash.h"
 #include "graph/ir/error.h"
 #include "graph/ir/node.h"
+#include "ops/kernel/draws.h"
 #include "ops/rules/by_element.h"
 #include "ops/rules/random.h"
 
@@ -80,19 +82,89 @@ T round_number(double number, const Init& init) {
   return result;
 }
 
+/// By the inverse of the distribution function between the bounds.
+Pair truncated_pair(const PhiloxWords& bits, const Init& init) {
+  const auto below = [&](double x) {
+    return 0.5 * std::erfc((init.a - x) / init.b * std::sqrt(0.5));
+  };
+  const double low = below(init.low), width = below(init.high) - low;
+  Pair pair;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double u = unit(bits[2 * i], bits[2 * i + 1]) + 0x1p-54;
+    const double x = init.a + init.b * cuda::inverse_normal(low + width * u);
+    pair[i] = std::clamp(x, init.low, init.high);
+  }
+  return pair;
+}
+
+Pair draw_pair(const PhiloxWords& bits, const Init& init) {
+  if (init.kind == Init::Kind::uniform) return uniform_pair(bits, init.a, init.b);
+  if (init.kind == Init::Kind::truncated_normal) return truncated_pair(bits, init);
+  return init.kind == Init::Kind::normal ? normal_pair(bits, init.a, init.b)
+                                         : normal_pair(bits, 0, 1);
+}
+
+/// Makes the columns of a matrix [rows, columns], rows >= columns, orthogonal and of length 1, each
+/// to those before it: Gram and Schmidt's way, twice, so that rounding leaves them so.
+void make_orthogonal(std::vector<double>& x, std::int64_t rows, std::int64_t columns) {
+  const auto at = [&](std::int64_t i, std::int64_t j) -> double& {
+    return x[static_cast<std::size_t>(j * rows + i)];  // column by column
+  };
+  const auto product = [&](std::int64_t j, std::int64_t k) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < rows; ++i) sum += at(i, j) * at(i, k);
+    return sum;
+  };
+  for (std::int64_t j = 0; j < columns; ++j) {
+    for (int pass = 0; pass < 2; ++pass) {
+      for (std::int64_t k = 0; k < j; ++k) {
+        const double along = product(j, k);
+        for (std::int64_t i = 0; i < rows; ++i) at(i, j) -= along * at(i, k);
+      }
+    }
+    const double length = std::sqrt(product(j, j));
+    for (std::int64_t i = 0; i < rows; ++i) at(i, j) /= length;
+  }
+}
+
+/// Row-major, of normal numbers that are row-major if there are more columns.
+std::vector<double> orthogonal_matrix(std::vector<double> normals, std::int64_t rows,
+                                      std::int64_t columns, double gain) {
+  make_orthogonal(normals, std::max(rows, columns), std::min(rows, columns));
+  std::vector<double> matrix(normals.size());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t from = rows >= columns ? j * rows + i : i * columns + j;
+      matrix[static_cast<std::size_t>(i * columns + j)] =
+          gain * normals[static_cast<std::size_t>(from)];
+    }
+  }
+  return matrix;
+}
+
 template <class T>
 void draw(const Storage& storage, std::uint64_t seed, T* out) {
   const Init& init = storage.init;
   const std::int64_t n = storage.type.numel();
   const std::uint64_t key = hash_of(storage.begins_as.empty() ? storage.path : storage.begins_as);
+  std::vector<double> normals;
   // Two numbers a block.
   for (std::int64_t i = 0; i < n; i += 2) {
     const auto bits = philox(seed, kBeforeTheFirstReplay, key, static_cast<std::uint64_t>(i / 2));
-    const Pair pair = init.kind == Init::Kind::uniform ? uniform_pair(bits, init.a, init.b)
-                                                       : normal_pair(bits, init.a, init.b);
-    out[i] = round_number<T>(pair[0], init);
-    if (i + 1 < n) out[i + 1] = round_number<T>(pair[1], init);
+    const Pair pair = draw_pair(bits, init);
+    for (std::int64_t k = 0; k < 2 && i + k < n; ++k) {
+      const double number = pair[static_cast<std::size_t>(k)];
+      if (init.kind == Init::Kind::orthogonal) {
+        normals.push_back(number);
+      } else {
+        out[i + k] = round_number<T>(number, init);
+      }
+    }
   }
+  if (init.kind != Init::Kind::orthogonal || n == 0) return;
+  const std::int64_t rows = storage.type.shape[0];
+  const std::vector<double> made = orthogonal_matrix(std::move(normals), rows, n / rows, init.a);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(made[static_cast<std::size_t>(i)]);
 }
 
 template <class T>
@@ -109,6 +181,8 @@ void fill(const Storage& storage, std::uint64_t seed, void* bytes) {
       return;
     case Init::Kind::uniform:
     case Init::Kind::normal:
+    case Init::Kind::truncated_normal:
+    case Init::Kind::orthogonal:
       if constexpr (std::is_floating_point_v<T> || kIsHalf<T>) draw(storage, seed, out);
       return;
   }
@@ -180,6 +254,13 @@ Init values(std::vector<double> numbers) {
 }
 Init uniform(double low, double high) { return {Init::Kind::uniform, low, high, {}, ""}; }
 Init normal(double mean, double deviation) { return {Init::Kind::normal, mean, deviation, {}, ""}; }
+
+Init truncated_normal(double mean, double deviation, double low, double high) {
+  return {Init::Kind::truncated_normal, mean, deviation, {}, "", low, high};
+}
+Init orthogonal(double gain) {
+  return unless(unless_gain("orthogonal", gain), {Init::Kind::orthogonal, gain, 0, {}, ""});
+}
 
 Init kaiming_uniform(std::int64_t fan_in, double a) {
   return unless(wrong_kaiming("kaiming_uniform", fan_in, a),

@@ -22,6 +22,14 @@ Init uniform(double low, double high);
 /// N(mean, deviation^2).
 Init normal(double mean = 0, double deviation = 1);
 
+/// N(mean, deviation^2) of numbers from `low` to `high` alone: torch.nn.init.trunc_normal_.
+Init truncated_normal(double mean = 0, double deviation = 1, double low = -2, double high = 2);
+/// `gain` times a matrix with orthogonal rows or columns, whichever are fewer, all such matrices
+/// being equally likely: torch.nn.init.orthogonal_ (Saxe and others, "Exact solutions to the
+/// nonlinear dynamics of learning in deep linear neural networks", 2014). All dimensions but the
+/// first are the columns.
+Init orthogonal(double gain = 1);
+
 /// All of `kaiming_*` and `xavier_*` need a fan of 1 or more and a gain of 0 or more, all finite:
 /// else the storage is refused.
 ///

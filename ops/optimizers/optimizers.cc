@@ -29,7 +29,6 @@
 #include "ops/language/indexing.h"
 #include "ops/language/init.h"
 #include "ops/optimizer_updates/optimizer_updates.h"
-#include "ops/optimizers/optimizer_states.h"
 #include "ops/row_updates/row_updates.h"
 #include "ops/rules/require.h"
 
@@ -51,54 +50,29 @@ template <class T>
 std::string adam_attributes(const T& rule) {
   return fmt::format("lr={} beta1={} beta2={} eps={} weight_decay={}{}", to_string(rule.lr),
                      rule.beta1, rule.beta2, rule.eps, to_string(rule.weight_decay),
-                     clip_text(rule.clip_norm));
+                     clip_text(rule.clip_norm)) +
+         (rule.amsgrad ? " amsgrad" : "") + (rule.maximize ? " maximize" : "");
 }
 
-std::vector<Moment> adam_moments() { return {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}}; }
-
-template <class T>
-Value learning_rate_of(const T& rule, Value update, std::span<const Value> states) {
-  return rule.lr.at(update, split_states(rule, states).lr);
+std::vector<Moment> adam_moments(bool amsgrad) {
+  std::vector<Moment> all = {{"exp_avg", zeros()}, {"exp_avg_sq", zeros()}};
+  if (amsgrad) all.push_back({"max_exp_avg_sq", zeros()});
+  return all;
 }
 
-template <class T>
-Value scaled_rate(const T& rule, Value update, double rate, std::span<const Value> states) {
-  const Value lr = learning_rate_of(rule, update, states);
-  return rate == 1 ? lr : lr * rate;
-}
-
-/// Puts the weight decay behind the other scalars, where there is one.
-template <class T>
-Values with_decay(const T& rule, Values scalars, std::span<const Value> states) {
-  if (rule.weight_decay.is_zero()) return scalars;
-  scalars.push_back(rule.weight_decay.at(scalars[0], split_states(rule, states).weight_decay));
-  return scalars;
+/// The gradient that is descended. Its sign is a factor, so that updates multiply in their own
+/// pass.
+Value descended(const Value& gradient, bool maximize) {
+  if (!maximize) return gradient;
+  const Value minus = make_constant(gradient.emitter(), -1, Type{f64, {}}, Line{});
+  return gradient * minus.cast(gradient.element());
 }
 
 template <class T>
 Values adam_scalars(const T& rule, Value update, double rate, std::span<const Value> states) {
   const Value t = update.cast(f64) + 1.0;
-  return with_decay(
-      rule,
-      {scaled_rate(rule, update, rate, states), 1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)},
-      states);
-}
-
-template <class T>
-Values clip_by(const T& rule, const Values& gradients, std::span<const Value> states) {
-  if (!rule.clip_norm || gradients.empty()) return gradients;
-  if (!rule.clip_norm->settable()) return clip_gradients(gradients, rule.clip_norm->number());
-  return clip_gradients(gradients,
-                        rule.clip_norm->at(gradients[0], split_states(rule, states).clip_norm));
-}
-
-template <class T>
-Values next_states_by(const T& rule, Value update, Value loss, std::span<const Value> states) {
-  const OptimizerStates<Value> split = split_states(rule, states);
-  Values next = rule.lr.next_states(update, loss, split.lr);
-  next.insert(next.end(), split.weight_decay.begin(), split.weight_decay.end());
-  next.insert(next.end(), split.clip_norm.begin(), split.clip_norm.end());
-  return next;
+  return numbers_of(rule).scalars(update, rate, states,
+                                  {1.0 - pow(rule.beta1, t), 1.0 - pow(rule.beta2, t)});
 }
 
 // A clipped gradient is the gradient times a factor: the update multiplies in its own pass, to the
@@ -165,9 +139,24 @@ Values row_step(T op, Value parameter, const TableGradient& gradient,
   return next;
 }
 
+/// A step of Adam by the largest mean square that there was: no kernel of its own has it.
+Values amsgrad_step(const AdamUpdate& op, const Value& parameter, const Value& gradient,
+                    std::span<const Value> moments, std::span<const Value> scalars) {
+  const auto beside = [&](const Value& scalar) { return scalar.cast(parameter.element()); };
+  Value p = parameter, g = gradient;
+  if (op.decays && op.decoupled) p = p * beside(1.0 - scalars[0] * scalars[3]);
+  if (op.decays && !op.decoupled) g = g + beside(scalars[3]) * p;
+  const Value m = moments[0] + (1 - op.beta1) * (g - moments[0]);
+  const Value v = moments[1] * op.beta2 + (1 - op.beta2) * g * g;
+  const Value largest = maximum(moments[2], v);
+  const Value size = sqrt(largest) / beside(sqrt(scalars[2])) + op.eps;
+  return {p - beside(scalars[0] / scalars[1]) * m / size, m, v, largest};
+}
+
 /// A step of Adam. A large table of which few rows are looked up gets no gradient of its size.
 Values adam_step(const AdamUpdate& op, Value parameter, Value gradient,
                  std::span<const Value> moments, std::span<const Value> scalars) {
+  if (moments.size() > 2) return amsgrad_step(op, parameter, gradient, moments, scalars);
   constexpr std::int64_t kLarge = 1 << 20;  // elements; below, the sort takes what it saves
   const auto table = table_gradient(gradient);
   if (!table || table->factor.present() || parameter.type().numel() < kLarge ||
@@ -182,19 +171,10 @@ Values adam_step(const AdamUpdate& op, Value parameter, Value gradient,
   return apply(make_op(AdamTableUpdate{op}), in, Line{}, 3);
 }
 
-std::optional<Requirement> clip_mistake(const std::optional<Hyperparameter>& clip_norm) {
-  if (!clip_norm) return std::nullopt;
-  auto missed = unless_above_0("clip_norm", clip_norm->number());
-  if (missed && clip_norm->number() > 0) missed->way_out = "leave it out, and nothing is clipped";
-  return missed;
-}
-
 template <class T>
 std::optional<Requirement> adam_mistake(const T& rule) {
-  return first_of({rule.lr.mistake(), unless_below_1("beta1", rule.beta1),
-                   unless_below_1("beta2", rule.beta2), unless_at_least_0("eps", rule.eps),
-                   unless_at_least_0("weight_decay", rule.weight_decay.number()),
-                   clip_mistake(rule.clip_norm)});
+  return first_of({numbers_of(rule).mistake(), unless_below_1("beta1", rule.beta1),
+                   unless_below_1("beta2", rule.beta2), unless_at_least_0("eps", rule.eps)});
 }
 
 }  // namespace
@@ -238,28 +218,19 @@ Value update_ratio(Value parameter, Line line) {
 }
 
 std::string Adam::attributes() const { return adam_attributes(*this) + (lazy ? " lazy" : ""); }
-std::vector<Moment> Adam::moments() const { return adam_moments(); }
-Value Adam::norm(const Values& gradients) const { return gradient_norm(gradients); }
-std::vector<Moment> Adam::states() const { return list_states(*this); }
-Values Adam::clip(const Values& gradients, std::span<const Value> states) const {
-  return clip_by(*this, gradients, states);
-}
-Value Adam::learning_rate(Value update, std::span<const Value> states) const {
-  return learning_rate_of(*this, update, states);
-}
-Values Adam::next_states(Value update, Value loss, std::span<const Value> states) const {
-  return next_states_by(*this, update, loss, states);
-}
+std::vector<Moment> Adam::moments() const { return adam_moments(amsgrad); }
 Values Adam::scalars(Value update, double rate, std::span<const Value> states) const {
   return adam_scalars(*this, update, rate, states);
 }
 Values Adam::update(Value parameter, Value gradient, std::span<const Value> moments,
                     std::span<const Value> scalars) const {
-  const auto table = lazy ? table_gradient(gradient) : std::nullopt;
+  const Value g = descended(gradient, maximize);
+  const auto table = lazy ? table_gradient(g) : std::nullopt;
   if (table) return row_step(update_op(*this), parameter, *table, moments, scalars);
-  return adam_step(update_op(*this), parameter, gradient, moments, scalars);
+  return adam_step(update_op(*this), parameter, g, moments, scalars);
 }
 std::optional<Requirement> Adam::mistake() const {
+  if (lazy && amsgrad) return Requirement{"no amsgrad for lazy, but both"};
   if (lazy && !weight_decay.is_zero()) {
     return Requirement{
         fmt::format("no weight_decay for lazy, as most rows would miss theirs, but {}",
@@ -269,24 +240,13 @@ std::optional<Requirement> Adam::mistake() const {
 }
 
 std::string AdamW::attributes() const { return adam_attributes(*this); }
-std::vector<Moment> AdamW::moments() const { return adam_moments(); }
-Value AdamW::norm(const Values& gradients) const { return gradient_norm(gradients); }
-std::vector<Moment> AdamW::states() const { return list_states(*this); }
-Values AdamW::clip(const Values& gradients, std::span<const Value> states) const {
-  return clip_by(*this, gradients, states);
-}
-Value AdamW::learning_rate(Value update, std::span<const Value> states) const {
-  return learning_rate_of(*this, update, states);
-}
-Values AdamW::next_states(Value update, Value loss, std::span<const Value> states) const {
-  return next_states_by(*this, update, loss, states);
-}
+std::vector<Moment> AdamW::moments() const { return adam_moments(amsgrad); }
 Values AdamW::scalars(Value update, double rate, std::span<const Value> states) const {
   return adam_scalars(*this, update, rate, states);
 }
 Values AdamW::update(Value parameter, Value gradient, std::span<const Value> moments,
                      std::span<const Value> scalars) const {
-  return adam_step(update_op(*this), parameter, gradient, moments, scalars);
+  return adam_step(update_op(*this), parameter, descended(gradient, maximize), moments, scalars);
 }
 std::optional<Requirement> AdamW::mistake() const { return adam_mistake(*this); }
 
@@ -298,36 +258,26 @@ std::string Sgd::attributes() const {
 std::vector<Moment> Sgd::moments() const {
   return momentum != 0 ? std::vector<Moment>{{"momentum_buffer", zeros()}} : std::vector<Moment>{};
 }
-Value Sgd::norm(const Values& gradients) const { return gradient_norm(gradients); }
-std::vector<Moment> Sgd::states() const { return list_states(*this); }
-Values Sgd::clip(const Values& gradients, std::span<const Value> states) const {
-  return clip_by(*this, gradients, states);
-}
-Value Sgd::learning_rate(Value update, std::span<const Value> states) const {
-  return learning_rate_of(*this, update, states);
-}
-Values Sgd::next_states(Value update, Value loss, std::span<const Value> states) const {
-  return next_states_by(*this, update, loss, states);
-}
 Values Sgd::scalars(Value update, double rate, std::span<const Value> states) const {
-  Values made = {scaled_rate(*this, update, rate, states)};
+  Values others;
   if (momentum != 0) {
     const Value later = make_constant(update.emitter(), 1 - dampening, Type{f64, {}}, Line{});
-    made.push_back(dampening == 0 ? later : where(update.cast(f64) < 1.0, 1.0, later));
+    others.push_back(dampening == 0 ? later : where(update.cast(f64) < 1.0, 1.0, later));
   }
-  return with_decay(*this, std::move(made), states);
+  return numbers_of(*this).scalars(update, rate, states, others);
 }
 Values Sgd::update(Value parameter, Value gradient, std::span<const Value> moments,
                    std::span<const Value> scalars) const {
   const SgdUpdate op{momentum, !weight_decay.is_zero(), nesterov};
+  const Value g = descended(gradient, maximize);
   // Rows that are not looked up stay as they are, as their gradient is 0. Half of a table costs
   // about as much as all of it, as an index is to be sorted.
-  const auto table = table_gradient(gradient);
+  const auto table = table_gradient(g);
   if (table && momentum == 0 && !op.decays && !table->factor.present() &&
       2 * table->index.type().numel() <= parameter.size(0)) {
     return row_step(op, parameter, *table, moments, scalars);
   }
-  return step(op, parameter, gradient, moments, scalars);
+  return step(op, parameter, g, moments, scalars);
 }
 std::optional<Requirement> Sgd::mistake() const {
   std::optional<Requirement> nesterov_mistake;
@@ -335,10 +285,8 @@ std::optional<Requirement> Sgd::mistake() const {
     nesterov_mistake = Requirement{fmt::format(
         "a momentum and no dampening for nesterov, but {} and {}", momentum, dampening)};
   }
-  return first_of({lr.mistake(), unless_at_least_0("momentum", momentum),
-                   unless_finite("dampening", dampening),
-                   unless_at_least_0("weight_decay", weight_decay.number()),
-                   clip_mistake(clip_norm), nesterov_mistake});
+  return first_of({numbers_of(*this).mistake(), unless_at_least_0("momentum", momentum),
+                   unless_finite("dampening", dampening), nesterov_mistake});
 }
 
 }  // namespace metronome

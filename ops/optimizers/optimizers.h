@@ -9,6 +9,7 @@
 
 #include "graph/ir/error.h"
 #include "graph/ir/optimizer.h"
+#include "ops/optimizers/common.h"
 #include "ops/optimizers/schedules.h"
 #include "ops/optimizers/settable.h"
 
@@ -31,18 +32,17 @@ struct Adam {
   /// torch.optim.SparseAdam: of each table that one `embedding` alone reads. Not with a
   /// weight_decay, nor data parallel.
   bool lazy = false;
+  /// The mean square is the largest that there was: Reddi and others, "On the convergence of Adam
+  /// and beyond" (2018). Not with `lazy`.
+  bool amsgrad = false;
+  bool maximize = false;  ///< climbs the loss
   bool operator==(const Adam&) const = default;
 
   std::string attributes() const;
   std::vector<Moment> moments() const;
-  std::vector<Moment> states() const;
-  Values clip(const Values& gradients, std::span<const Value> states = {}) const;
-  Value norm(const Values& gradients) const;
+  METRONOME_OPTIMIZER_NUMBERS
   /// rate lr, 1 - beta1^t, 1 - beta2^t, where weights decay their decay; f64[].
   Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
-  Value learning_rate(Value update, std::span<const Value> states) const;
-  Values next_states(Value update, Value loss, std::span<const Value> states) const;
-  bool watches_loss() const { return lr.watches_loss(); }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   /// Why no training can use these numbers, or nothing.
@@ -59,17 +59,14 @@ struct AdamW {
   double eps = 1e-8;
   Hyperparameter weight_decay = 0.01;  ///< the parameter is first scaled by 1 - lr * weight_decay
   std::optional<Hyperparameter> clip_norm = {};
+  bool amsgrad = false;
+  bool maximize = false;
   bool operator==(const AdamW&) const = default;
 
   std::string attributes() const;
   std::vector<Moment> moments() const;
-  std::vector<Moment> states() const;
-  Values clip(const Values& gradients, std::span<const Value> states = {}) const;
-  Value norm(const Values& gradients) const;
+  METRONOME_OPTIMIZER_NUMBERS
   Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
-  Value learning_rate(Value update, std::span<const Value> states) const;
-  Values next_states(Value update, Value loss, std::span<const Value> states) const;
-  bool watches_loss() const { return lr.watches_loss(); }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
@@ -86,31 +83,21 @@ struct Sgd {
   Hyperparameter weight_decay = 0;
   bool nesterov = false;  ///< needs a momentum and no dampening
   std::optional<Hyperparameter> clip_norm = {};
+  bool maximize = false;
   bool operator==(const Sgd&) const = default;
 
   std::string attributes() const;
   std::vector<Moment> moments() const;
-  std::vector<Moment> states() const;
-  Values clip(const Values& gradients, std::span<const Value> states = {}) const;
-  Value norm(const Values& gradients) const;
+  METRONOME_OPTIMIZER_NUMBERS
   /// rate lr; with momentum the gradient's weight; where weights decay their decay; f64[].
   Values scalars(Value update, double rate, std::span<const Value> states = {}) const;
-  Value learning_rate(Value update, std::span<const Value> states) const;
-  Values next_states(Value update, Value loss, std::span<const Value> states) const;
-  bool watches_loss() const { return lr.watches_loss(); }
   Values update(Value parameter, Value gradient, std::span<const Value> moments,
                 std::span<const Value> scalars) const;
   std::optional<Requirement> mistake() const;
 };
 
-/// The norm of all gradients together, f64[]; not a number if one of theirs is none.
-Value gradient_norm(const Values& gradients);
 /// How far the step's update moves a parameter, beside its size before: |after - before| /
 /// |before|, f64[], to be read after a step; 1e-3 is usual.
 Value update_ratio(Value parameter, Line line = Line::here());
-/// All gradients scaled by one factor, so that the norm of all of them together is at most
-/// `max_norm`: min(1, max_norm / (norm + 1e-6)), torch.nn.utils.clip_grad_norm_. A norm that is not
-/// a number makes all gradients so.
-Values clip_gradients(const Values& gradients, Operand max_norm);
 
 }  // namespace metronome

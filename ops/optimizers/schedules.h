@@ -69,10 +69,82 @@ struct StepDecay {
   double at(std::int64_t update) const;
 };
 
+/// lr * gamma^update: torch.optim.lr_scheduler.ExponentialLR.
+struct ExponentialDecay {
+  double lr = 1e-3;
+  double gamma = 0.999;
+  bool operator==(const ExponentialDecay&) const = default;
+  Value at(Value update) const;
+  double at(std::int64_t update) const;
+};
+
+/// lr * (1 - update / steps)^power, then 0: torch.optim.lr_scheduler.PolynomialLR.
+struct PolynomialDecay {
+  double lr = 1e-3;
+  std::int64_t steps = 1000;
+  double power = 1;
+  bool operator==(const PolynomialDecay&) const = default;
+  Value at(Value update) const;
+  double at(std::int64_t update) const;
+};
+
+/// lr * gamma^n, n milestones being behind: torch.optim.lr_scheduler.MultiStepLR. Milestones rise.
+struct MultiStepDecay {
+  double lr = 1e-3;
+  std::vector<std::int64_t> milestones = {};
+  double gamma = 0.1;
+  bool operator==(const MultiStepDecay&) const = default;
+  Value at(Value update) const;
+  double at(std::int64_t update) const;
+};
+
+/// A cosine that begins again after `steps` updates, each time after `factor` times as many:
+/// torch.optim.lr_scheduler.CosineAnnealingWarmRestarts (Loshchilov and Hutter, "SGDR", 2017).
+struct CosineRestarts {
+  double lr = 1e-3;
+  std::int64_t steps = 1000;
+  std::int64_t factor = 1;
+  double minimum = 0;
+  bool operator==(const CosineRestarts&) const = default;
+  Value at(Value update) const;
+  double at(std::int64_t update) const;
+};
+
+/// From lr / start_divisor up to lr in the share `rise` of `steps` updates, then down to
+/// lr / start_divisor / end_divisor, where it stays; along cosines or lines:
+/// torch.optim.lr_scheduler.OneCycleLR (Smith and Topin, "Super-convergence", 2019).
+struct OneCycle {
+  double lr = 1e-2;
+  std::int64_t steps = 1000;
+  double rise = 0.3;
+  double start_divisor = 25;
+  double end_divisor = 1e4;
+  bool linear = false;
+  bool operator==(const OneCycle&) const = default;
+  Value at(Value update) const;
+  double at(std::int64_t update) const;
+};
+
+/// From `lr` to `highest` in `up` updates and back in `down` of them, again and again:
+/// torch.optim.lr_scheduler.CyclicLR (Smith, "Cyclical learning rates", 2017). The rise is halved
+/// with each cycle if `halves`, and multiplied by gamma^update.
+struct Cyclic {
+  double lr = 1e-3;
+  double highest = 1e-2;
+  std::int64_t up = 2000;
+  std::int64_t down = 2000;
+  bool halves = false;
+  double gamma = 1;
+  bool operator==(const Cyclic&) const = default;
+  Value at(Value update) const;
+  double at(std::int64_t update) const;
+};
+
 /// `lr`, then `factor` times what it was each time the loss has not fallen for `patience` looks:
 /// torch.optim.lr_scheduler.ReduceLROnPlateau, with the mean loss of each `every` updates as its
-/// metric. The loss is the objective's own: that of the replay that ends an update. It has fallen
-/// if it is below the best one by more than `threshold` times that one's size. Ranks need a loss
+/// metric; looks are at updates that `every` divides. The loss is the objective's own: that of the
+/// replay that ends an update. It has fallen if it is below the best one by more than `threshold`
+/// times that one's size, also where losses are negative, unlike PyTorch's. Ranks need a loss
 /// that is the same on all of them, and what it is now can be set as a `Settable` rate.
 struct Plateau {
   double lr = 1e-3;
@@ -87,7 +159,9 @@ struct Plateau {
 };
 
 /// The last two keep their rate as the state `learning_rate`; of these a `LearningRate` has one.
-using Rate = std::variant<ConstantRate, LinearWarmup, Cosine, StepDecay, Settable, Plateau>;
+using Rate =
+    std::variant<ConstantRate, LinearWarmup, Cosine, StepDecay, ExponentialDecay, PolynomialDecay,
+                 MultiStepDecay, CosineRestarts, OneCycle, Cyclic, Settable, Plateau>;
 
 /// One rate, or several in turn.
 class LearningRate {
@@ -102,6 +176,7 @@ class LearningRate {
   LearningRate then(std::int64_t milestone, const LearningRate& next) const;
 
   std::vector<Moment> states() const;
+  /// Both throw GraphError for a rate that keeps states, and is not given them.
   Value at(Value update, std::span<const Value> states = {}) const;
   double at(std::int64_t update, std::span<const double> states = {}) const;
   /// The states behind an update, whose loss is f64[]; one that stays is the same value.
@@ -123,6 +198,8 @@ class LearningRate {
     Rate rate;
     bool operator==(const Part&) const = default;
   };
+  /// Throws GraphError where fewer states are given than there are.
+  void require_states(std::size_t given) const;
   /// The part that keeps states, or null.
   const Part* part_with_states() const;
 

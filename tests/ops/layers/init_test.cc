@@ -125,6 +125,68 @@ TEST_CASE("an edit elsewhere in the graph changes no initial value") {
   CHECK(weight(false) == weight(true));
 }
 
+TEST_CASE("a truncated normal has the moments of the part between its bounds") {
+  const Moments m = moments(drawn<double>("a", {f64, {kMany}}, truncated_normal()));
+  CHECK(m.low >= -2);
+  CHECK(m.high <= 2);
+  CHECK(m.low < -1.99);
+  CHECK(std::abs(m.mean) < 5 * 0.88 / std::sqrt(kMany));
+  CHECK(m.deviation == doctest::Approx(0.8796).epsilon(0.01));
+  // A half of a normal: mean sqrt(2 / pi), deviation sqrt(1 - 2 / pi).
+  const Moments half = moments(drawn<double>("a", {f64, {kMany}}, truncated_normal(3, 2, 3, 1e9)));
+  CHECK(half.low >= 3);
+  CHECK(half.mean == doctest::Approx(3 + 2 * 0.79788).epsilon(0.01));
+  CHECK(half.deviation == doctest::Approx(2 * 0.60281).epsilon(0.01));
+  const std::vector<float> narrow =
+      drawn<float>("a", {f32, {1000}}, truncated_normal(0, 1, 0.5, 0.5001));
+  CHECK(std::ranges::all_of(narrow, [](float x) { return x >= 0.5F && x <= 0.5001F; }));
+}
+
+TEST_CASE("an orthogonal matrix is one, whichever side is longer, of any element type") {
+  const auto check = [](Shape shape, double gain) {
+    const std::int64_t rows = shape[0], columns = numel(shape) / rows;
+    const std::vector<double> x = drawn<double>("a", {f64, shape}, orthogonal(gain));
+    const std::int64_t count = std::min(rows, columns);
+    double worst = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t j = 0; j < count; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < std::max(rows, columns); ++k) {
+          const auto at = [&](std::int64_t which) {
+            return x[static_cast<std::size_t>(rows <= columns ? which * columns + k
+                                                              : k * columns + which)];
+          };
+          sum += at(i) * at(j);
+        }
+        worst = std::max(worst, std::abs(sum - (i == j ? gain * gain : 0)));
+      }
+    }
+    CAPTURE(rows);
+    CHECK(worst < 1e-13 * (1 + gain * gain));
+  };
+  check({5, 5}, 1);
+  check({3, 40}, 2);
+  check({40, 3}, 0.5);
+  check({8, 2, 3, 3}, 1);
+  check({64, 64}, 1);
+  check({1, 1}, 1);
+  CHECK(drawn<float>("a", {f32, {0, 3}}, orthogonal()).empty());
+  CHECK(drawn<float>("a", {f32, {4, 4}}, orthogonal()) !=
+        drawn<float>("b", {f32, {4, 4}}, orthogonal()));
+  // Each element has mean 0: signs are no one's choice.
+  double sum = 0;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    sum += drawn<double>("a", {f64, {2, 2}}, orthogonal(), seed)[0];
+  }
+  CHECK(std::abs(sum) < 5 * std::sqrt(4000 * 0.5));
+  Graph g("g");
+  g.parameter("w", {f32, {3}}, orthogonal(), {"model.cc", 12});
+  CHECK(tests::error_of<GraphError>([&] {
+          g.validate();
+        }).find("requires   two dimensions or more for orthogonal, but f32[3]") !=
+        std::string::npos);
+}
+
 TEST_CASE("layers' bounds are those of their papers") {
   CHECK(kaiming_uniform(64, std::sqrt(5.0)).b == doctest::Approx(1.0 / 8));
   CHECK(kaiming_uniform(64, std::sqrt(5.0)).a == doctest::Approx(-1.0 / 8));
@@ -158,6 +220,15 @@ TEST_CASE("arguments that no initialiser can use are refused where a storage is 
   CHECK(refused(uniform(1, -1)) ==
         "a finite lower bound for f32, and an upper one that is not below it, but 1 and -1");
   CHECK(refused(normal(0, -1)) == "a finite deviation of 0 or more that f32 can hold, but -1");
+  CHECK(refused(truncated_normal(0, 0)) ==
+        "a deviation above 0, and bounds in order, not all beyond 6 deviations, but 0, -2 and 2");
+  CHECK(refused(truncated_normal(0, 1, 7, 8)) ==
+        "a deviation above 0, and bounds in order, not all beyond 6 deviations, but 1, 7 and 8");
+  CHECK(refused(truncated_normal(0, 1, 2, 1)) ==
+        "a deviation above 0, and bounds in order, not all beyond 6 deviations, but 1, 2 and 1");
+  CHECK(refused(truncated_normal(0, nan)) ==
+        "a finite deviation of 0 or more that f32 can hold, but nan");
+  CHECK(refused(orthogonal(inf)) == "a finite gain of 0 or more for orthogonal, but inf");
   CHECK(refused(constant(nan)) == "a number, but nan");
   CHECK(refused(constant(1e39)) == "a number that f32 can hold, but 1e+39");
   CHECK(refused(values({1, 2, 3, inf, 5, 6})) ==

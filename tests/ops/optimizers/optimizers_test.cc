@@ -119,7 +119,7 @@ Step fused(const Optimizer& optimizer) {
       }
     }
     reference_step(*optimizer, {parameters[0].detach(), parameters[1].detach()},
-                   {parameters[0].grad(), parameters[1].grad()}, *slots, update);
+                   {parameters[0].grad(), parameters[1].grad()}, *slots, {update});
   };
 }
 

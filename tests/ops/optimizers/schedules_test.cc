@@ -8,7 +8,9 @@
 
 #include "ops/optimizers/schedules.h"
 #include "tests/doctest.h"
+#include "tests/error_of.h"
 #include "tests/ops/interpreter.h"
+#include "tests/ops/optimizers/expected_updates.h"
 
 namespace metronome::schedules_test {
 
@@ -79,6 +81,82 @@ TEST_CASE("a plateau lowers the rate where torch::optim's does, on the host and 
     falls += torch_rate != sgd.param_groups()[0].options().get_lr();
   }
   CHECK(falls == 7);
+}
+
+TEST_CASE("schedules have the rates of PyTorch's, on the host and in the graph") {
+  const auto check = [](const std::string& name, const LearningRate& schedule) {
+    const std::vector<double>& rates = kExpectedRates.at(name);
+    for (std::size_t t = 0; t < rates.size(); ++t) {
+      INFO(name, " at ", t);
+      const double rate = schedule.at(static_cast<std::int64_t>(t));
+      CHECK(std::abs(rate - rates[t]) <= 1e-13);
+      CHECK(std::abs(replayed(schedule, static_cast<std::int64_t>(t)) - rates[t]) <= 1e-13);
+    }
+  };
+  check("exponential", ExponentialDecay{.lr = 0.1, .gamma = 0.9});
+  check("polynomial", PolynomialDecay{.lr = 0.1, .steps = 25, .power = 2});
+  check("multi_step", MultiStepDecay{.lr = 0.1, .milestones = {5, 12, 30}, .gamma = 0.3});
+  check("cosine_restarts", CosineRestarts{.lr = 0.1, .steps = 10, .minimum = 0.01});
+  check("cosine_restarts_longer",
+        CosineRestarts{.lr = 0.1, .steps = 4, .factor = 2, .minimum = 0.01});
+  check("one_cycle", OneCycle{.lr = 0.4, .steps = 41});
+  check("one_cycle_linear", OneCycle{.lr = 0.4,
+                                     .steps = 41,
+                                     .rise = 0.25,
+                                     .start_divisor = 10,
+                                     .end_divisor = 100,
+                                     .linear = true});
+  check("cyclic", Cyclic{.lr = 0.1, .highest = 0.4, .up = 6, .down = 9});
+  check("cyclic_triangular2",
+        Cyclic{.lr = 0.1, .highest = 0.4, .up = 5, .down = 5, .halves = true});
+  check("cyclic_exponential", Cyclic{.lr = 0.1, .highest = 0.4, .up = 5, .down = 5, .gamma = 0.95});
+}
+
+TEST_CASE("restarts begin on time, however often the period has grown") {
+  const CosineRestarts schedule{.lr = 1, .steps = 3, .factor = 3};
+  std::int64_t begin = 0, length = 3;
+  for (int period = 0; period < 18; ++period) {
+    CAPTURE(period);
+    check_at(schedule, begin, 1);
+    CHECK(schedule.at(begin + length - 1) < 0.26);
+    begin += length, length *= 3;
+  }
+}
+
+TEST_CASE("later schedules that cannot be are refused") {
+  const auto requires_ = [](const LearningRate& schedule) {
+    const auto wrong = schedule.mistake();
+    return wrong ? wrong->requires_ : "nothing";
+  };
+  CHECK(requires_(ExponentialDecay{.gamma = -1}) == "a finite gamma of 0 or more, but -1");
+  CHECK(requires_(PolynomialDecay{.steps = 0}) == "steps of 1 or more, but 0");
+  CHECK(requires_(MultiStepDecay{.milestones = {5, 5}}) == "milestones that rise, but 5 after 5");
+  CHECK(requires_(CosineRestarts{.factor = 0}) == "factor of 1 or more, but 0");
+  CHECK(requires_(OneCycle{.rise = 1}) ==
+        "2 steps or more, and a rise between 0 and 1 of them, but 1000 and 1");
+  CHECK(requires_(Cyclic{.up = 0}) == "up of 1 or more, but 0");
+  CHECK(requires_(Plateau{.every = 0}) == "every of 1 or more, but 0");
+  CHECK(to_string(LearningRate(MultiStepDecay{.milestones = {2, 4}})) ==
+        "multi_step(lr=0.001 milestones=2,4 gamma=0.1)");
+}
+
+TEST_CASE("a rate that keeps states is not asked for without them") {
+  const LearningRate schedule = Settable{0.5};
+  const std::string text =
+      "the learning rate settable(0.5) is asked for without its states\n  requires   lr.at(update, "
+      "states), of the states that lr.states() lists, in all members of an optimizer that read it: "
+      "scalars, and learning_rate(update, states)";
+  CHECK(tests::error_of([&] { schedule.at(0); }) == text);
+  Graph g("rate");
+  CHECK(tests::error_of([&] { schedule.at(g.update()); }) == text);
+}
+
+TEST_CASE("a plateau that begins between looks takes the mean of what it has seen") {
+  const LearningRate schedule = Plateau{.lr = 0.1, .factor = 0.5, .patience = 1, .every = 10};
+  std::vector<double> kept;
+  for (const Moment& state : schedule.states()) kept.push_back(state.init.a);
+  for (int t = 37; t < 150; ++t) kept = schedule.next_states(t, 2 - 0.01 * (t - 37), kept);
+  CHECK(schedule.at(150, kept) == 0.1);
 }
 
 TEST_CASE("a number is a constant rate") {
