@@ -5,8 +5,8 @@
 
 namespace metronome::commands {
 
-/// train digits, mnist or text: trains, tests, saves, and runs the same training beside libtorch's
-/// eager one.
+/// train digits, mnist, text or pendulum: trains, tests, saves, and runs the same training beside
+/// libtorch's eager one.
 void add_train(CLI::App& app, Action& chosen);
 
 /// Those of the program that it is linked into: all of them (benchmarks/commands/all_verbs.cc), or

@@ -341,7 +341,7 @@ void add_train(CLI::App& app, Action& chosen) {
                                defaults(&models::TaskEntry::epochs)))
       ->check(whole_number(1, 100000));
   verb->add_option("--batch", arguments->batch,
-                   fmt::format("Digits, or rows of text, of a step ({})",
+                   fmt::format("Digits, rows of text, or moves, of a step ({})",
                                defaults(&models::TaskEntry::batch)))
       ->check(whole_number(2, 100000));
   verb->add_option("--seed", arguments->seed, "Of initial values, dropout, shuffling and the split")

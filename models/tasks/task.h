@@ -15,7 +15,7 @@ namespace metronome::models {
 
 /// How well a model does on data that it never trained on.
 struct Score {
-  double value = 0;   ///< the share of right answers, or bits a byte
+  double value = 0;   ///< the share of right answers, bits a byte, or a mean return
   std::string brief;  ///< for a line of progress: "accuracy  99.2 %"
   std::string words;  ///< "99.17 % right (357 of 360)"
 };

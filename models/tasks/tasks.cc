@@ -6,6 +6,7 @@
 
 #include "graph/ir/error.h"
 #include "models/images/images.h"
+#include "models/pendulum/pendulum.h"
 #include "models/tasks/task.h"
 #include "models/text/text.h"
 
@@ -27,6 +28,8 @@ std::span<const TaskEntry> all_tasks() {
                 make_mnist, declare_mnist},
       TaskEntry{"text", "a long short-term memory learns to go on with Debian's fortunes", 5, 32,
                 3e-3, 0, make_text, declare_text},
+      TaskEntry{"pendulum", "an actor learns to swing up a pendulum, which lies in the step itself",
+                20, 100, 2e-3, 1, make_pendulum, declare_pendulum},
   };
   return kTasks;
 }

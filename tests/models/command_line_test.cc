@@ -88,8 +88,8 @@ TEST_CASE("the program of train alone says what the whole one does") {
 TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("", "say what to do: train, compare, plan or --help.");
   refuses("fly", "there is no \"fly\": say train, compare, plan or --help.");
-  refuses("train", "say what to train: digits, mnist or text.");
-  refuses("train letters", "model: there is no \"letters\": say digits, mnist or text.");
+  refuses("train", "say what to train: digits, mnist, text or pendulum.");
+  refuses("train letters", "model: there is no \"letters\": say digits, mnist, text or pendulum.");
   refuses(
       "train digits --epoch 3",
       "train knows no \"--epoch\": it takes --help, --epochs, --batch, --seed, --lr, --checkpoint, "
@@ -120,12 +120,12 @@ TEST_CASE("a wrong argument is answered with the right ones, and status 2") {
   refuses("plan",
           "say which model to plan: mlp, residual_tower, gated_routing, iterative_refine, "
           "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, "
-          "lstm_seq, transformer, digits, mnist or text.");
+          "lstm_seq, transformer, digits, mnist, text or pendulum.");
   refuses(
       "plan towers",
       "model: there is no \"towers\": say mlp, residual_tower, gated_routing, iterative_refine, "
       "feedback_fixed, feedback_adaptive, routed_sparse, convnet, conv_autoenc, gru_seq, lstm_seq, "
-      "transformer, digits, mnist or text.");
+      "transformer, digits, mnist, text or pendulum.");
   refuses("plan mlp --device gpu", "--device: there is no \"gpu\": say cpu or cuda.");
 }
 
