@@ -133,8 +133,8 @@ std::vector<std::vector<double>> Executable::Impl::run_many(std::int64_t steps,
     throw RunError(
         fmt::format("{}: run_many cannot take {} steps; give 1 or more", declared.prefix(), steps));
   }
+  for (const std::size_t readable : readables) values.require_scalars(readable);
   std::vector<std::vector<double>> numbers(scalars.size());
-  for (auto& of_one : numbers) of_one.reserve(static_cast<std::size_t>(steps));
   const std::int64_t first = engine->steps(), kept = values.slots();
   const auto read = [&](std::int64_t step) {
     for (std::size_t i = 0; i < readables.size(); ++i) {

@@ -78,6 +78,13 @@ void StepValues::require_scalar(PlanId plan, std::size_t readable) const {
                   graph.name(), read.name, to_string(type)));
 }
 
+void StepValues::require_scalars(std::size_t readable) const {
+  for (std::size_t p = 0; p < declared_.plans().size(); ++p) {
+    const PlanId plan{static_cast<std::int32_t>(p)};
+    if (declared_.plan(plan).readables[readable]) require_scalar(plan, readable);
+  }
+}
+
 void StepValues::warn_of_fault() {
   if (warned_ || !engine_.has_fault()) return;
   warned_ = true;

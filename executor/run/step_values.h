@@ -32,6 +32,8 @@ class StepValues {
   Tensor read(std::size_t readable);
   double read_scalar(std::size_t readable);
   double read_scalar(std::size_t readable, std::int64_t step);
+  /// Throws RunError for a value of more than one element.
+  void require_scalars(std::size_t readable) const;
   /// The number of steps whose numbers can be read.
   std::int64_t slots() const { return static_cast<std::int64_t>(recent_.size()); }
   /// Tells of a fault, once. Waits for nothing.

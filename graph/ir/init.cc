@@ -35,7 +35,7 @@ std::optional<Requirement> wrong_truncated(const Init& init, const Type& type) {
   if (auto wrong = wrong_normal(init, type)) return wrong;
   // Beyond, its probabilities are too few numbers to draw from.
   const double low = (init.low - init.a) / init.b, high = (init.high - init.a) / init.b;
-  if (low < high && low <= 6 && high >= -6) return std::nullopt;
+  if (init.b > 0 && low < high && low <= 6 && high >= -6) return std::nullopt;
   return Requirement{fmt::format(
       "a deviation above 0, and bounds in order, not all beyond 6 deviations, but {}, {} and {}",
       init.b, init.low, init.high)};

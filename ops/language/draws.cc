@@ -153,7 +153,10 @@ Value permutation(Value seed, const std::string& name, std::int64_t n, DrawOptio
 }
 
 Value shuffled(Value positions, const std::string& name, std::int64_t rows, Line line) {
-  const std::uint64_t key = key_of(positions, name, line);
+  Emitter* const emitter = positions.emitter(line);
+  // One name in one scope is one order, so that data and labels fit.
+  const std::uint64_t key =
+      emitter == nullptr ? 0 : hash_of(join_path(emitter->scopes.back().nodes, "order " + name));
   return compose(
       "shuffled", {positions}, line,
       [&] {

@@ -46,7 +46,8 @@ Value permutation(Value seed, const std::string& name, std::int64_t n, DrawOptio
 
 /// The rows that positions, i64[...], 0 or more, stand for, of their shape: positions from 0 on
 /// visit each of `rows` rows once in a random order, then again in another one, and so on. Orders
-/// depend on the seed, and on the path and name as draws do; not on the counter "draws".
+/// depend on the seed, the path and the name: one name in one scope is one order, so that a batch
+/// of data and one of labels fit. They do not depend on the counter "draws".
 Value shuffled(Value positions, const std::string& name, std::int64_t rows,
                Line line = Line::here());
 /// The rows of batch number `step`, i64[], such as Graph::replay: i64[batch], those of positions

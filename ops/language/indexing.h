@@ -30,7 +30,7 @@ Value index_select(Value x, std::int64_t axis, Value index, Line line = Line::he
 /// x, but slice index[i] along an axis is slice i of `source`; of equal indices the last counts.
 /// The index is [n], and `source` has x's shape, but n along the axis. Fed to the state that x is,
 /// along axis 0, it writes those rows alone: `g.feed(memory, mt::index_copy(memory, 0, rows,
-/// values))`. No gradient flows through it.
+/// values))`.
 Value index_copy(Value x, std::int64_t axis, Value index, Value source, Line line = Line::here());
 /// `value`, a number or a scalar, where the bool `mask` holds, else x. The mask is broadcast to x.
 Value masked_fill(Value x, Value mask, Operand value, Line line = Line::here());

@@ -19,6 +19,7 @@
 #include <initializer_list>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -84,15 +85,19 @@ T round_number(double number, const Init& init) {
 
 /// By the inverse of the distribution function between the bounds.
 Pair truncated_pair(const PhiloxWords& bits, const Init& init) {
+  // The lower tail has the more digits: bounds above the mean are mirrored.
+  const bool mirrored = init.low >= init.a;
+  const double least = mirrored ? 2 * init.a - init.high : init.low;
+  const double most = mirrored ? 2 * init.a - init.low : init.high;
   const auto below = [&](double x) {
     return 0.5 * std::erfc((init.a - x) / init.b * std::sqrt(0.5));
   };
-  const double low = below(init.low), width = below(init.high) - low;
+  const double low = below(least), width = below(most) - low;
   Pair pair;
   for (std::size_t i = 0; i < 2; ++i) {
     const double u = unit(bits[2 * i], bits[2 * i + 1]) + 0x1p-54;
     const double x = init.a + init.b * cuda::inverse_normal(low + width * u);
-    pair[i] = std::clamp(x, init.low, init.high);
+    pair[i] = std::clamp(mirrored ? 2 * init.a - x : x, init.low, init.high);
   }
   return pair;
 }
@@ -111,9 +116,10 @@ void make_orthogonal(std::vector<double>& x, std::int64_t rows, std::int64_t col
     return x[static_cast<std::size_t>(j * rows + i)];  // column by column
   };
   const auto product = [&](std::int64_t j, std::int64_t k) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < rows; ++i) sum += at(i, j) * at(i, k);
-    return sum;
+    // Eight sums at once, as each waits for its last addition.
+    std::array<double, 8> sums = {};
+    for (std::int64_t i = 0; i < rows; ++i) sums[i % 8] += at(i, j) * at(i, k);
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
   };
   for (std::int64_t j = 0; j < columns; ++j) {
     for (int pass = 0; pass < 2; ++pass) {

@@ -27,7 +27,7 @@ Init truncated_normal(double mean = 0, double deviation = 1, double low = -2, do
 /// `gain` times a matrix with orthogonal rows or columns, whichever are fewer, all such matrices
 /// being equally likely: torch.nn.init.orthogonal_ (Saxe and others, "Exact solutions to the
 /// nonlinear dynamics of learning in deep linear neural networks", 2014). All dimensions but the
-/// first are the columns.
+/// first are the columns. A square one of n rows costs 4 n^3 operations.
 Init orthogonal(double gain = 1);
 
 /// All of `kaiming_*` and `xavier_*` need a fan of 1 or more and a gain of 0 or more, all finite:

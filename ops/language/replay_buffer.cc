@@ -24,6 +24,10 @@ namespace {
 std::optional<Requirement> wrong_rows(std::int64_t capacity,
                                       const std::vector<ReplayBuffer::Field>& rows) {
   if (rows.empty()) return Requirement{"one field or more"};
+  if (rows[0].second.emitter()->guard.present()) {
+    return Requirement{"rows that each step writes, but in this region data decide",
+                       "make it outside of branches and loops"};
+  }
   for (const auto& [name, value] : rows) {
     if (!always_computed(value)) return needs_always(value);
     if (auto wrong = unless_forward(value)) return wrong;
@@ -93,14 +97,23 @@ void ReplayBuffer::keep(const std::vector<Field>& rows, const Line& line) {
   const std::int64_t count = operands[0].size(0);
   const Value before = make_state(emitter, "written", {i64, {}}, zeros(), line);
   if (before.poisoned()) return poison(before);
+  const StorageId counter = before.node().op->as<Read>()->storage;
+  for (const Assignment& a : emitter->graph.assignments()) {
+    if (a.storage != counter) continue;
+    return poison(mistake(emitter, line, fmt::format("ReplayBuffer \"{}\" cannot keep rows", name_),
+                          operands,
+                          {fmt::format("to be made once, but it was at {}", to_string(a.line)),
+                           "make it behind the loop, of mt::concat of all its rows"}));
+  }
   written_ = (before.cast(f64) + static_cast<double>(count)).cast(i64);
   const Value place = places_of(before.cast(f64) + whole_numbers(emitter, count, line), capacity_);
   for (std::size_t k = 0; k < rows.size(); ++k) {
     Type type = operands[k].type();
     type.shape[0] = capacity_;
     const Value state = make_state(emitter, rows[k].first, type, zeros(), line);
-    fields_.push_back(state.poisoned() ? state
-                                       : apply(IndexCopy{}, {state, place, operands[k]}, line));
+    fields_.push_back(state.poisoned()
+                          ? state
+                          : apply(IndexCopy{}, {state, place, stop_gradient(operands[k])}, line));
     feed(state, fields_.back());
   }
   feed(before, written_);
@@ -119,6 +132,12 @@ Values ReplayBuffer::sample(std::int64_t count, const std::string& draw, DrawOpt
 Values ReplayBuffer::rows(Value index, Line line) const {
   if (!size_.usable(line)) return Values(fields_.size(), size_);
   if (!index.usable(line)) return Values(fields_.size(), index);
+  if (index.rank() != 1 || (index.element() != i64 && index.element() != i32)) {
+    return Values(
+        fields_.size(),
+        mistake(size_.emitter(), line, "ReplayBuffer::rows cannot choose rows", {{index}},
+                {fmt::format("an index i64[n] or i32[n], but {}", to_string(index.type()))}));
+  }
   const LineScope caller(size_.emitter(), line);
   const PathScope scope(size_.emitter(), name_, PathScope::Kind::user);
   const Value oldest = (written_ - size_).cast(f64), at = index.cast(f64);

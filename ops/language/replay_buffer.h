@@ -3,6 +3,8 @@
 //   mt::ReplayBuffer memory("replay", 100'000, {{"state", s}, {"action", a}, {"reward", r}});
 //   const mt::Values batch = memory.sample(256, "batch");  // states, actions, rewards
 //   g.minimize(loss_of(batch), mt::Adam{}, {.when = memory.size() >= 1000.0});
+//
+// Ranks decide together: `.when = mt::all_reduce(memory.size().cast(mt::f32)) >= 1000.0`.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,9 @@ namespace metronome {
 /// [capacity, ...], and `replay/written`, i64[], the rows that were ever written. Each training
 /// step writes its rows, and each evaluation with `States::advance`: of a field the value [n, ...],
 /// n from 1 to the capacity, equal for all fields. The oldest rows make room, and a step costs what
-/// its own rows cost. No gradient flows. Each of several ranks keeps rows of its own.
+/// its own rows cost; an evaluation that advances nothing copies all. No gradient flows. Each of
+/// several ranks keeps rows of its own, but a checkpoint holds those of rank 0. It is made once,
+/// not in a loop or a branch.
 class ReplayBuffer {
  public:
   using Field = std::pair<std::string, Value>;

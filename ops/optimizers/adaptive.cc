@@ -98,7 +98,7 @@ Values RmsProp::update(Value parameter, Value gradient, std::span<const Value> m
   Value size = square_avg;
   if (centered) {
     kept.push_back(moved(moments[1], g, 1 - alpha));
-    size = square_avg - square(kept.back());
+    size = maximum(square_avg - square(kept.back()), 0.0);  // rounding may leave less
   }
   Value step = g / (sqrt(size) + eps);
   if (momentum != 0) {
@@ -219,8 +219,8 @@ Values RAdam::update(Value parameter, Value gradient, std::span<const Value> mom
 }
 std::optional<Requirement> RAdam::mistake() const {
   std::optional<Requirement> short_memory;
-  if (beta2 < 0.6) {
-    short_memory = Requirement{fmt::format("a beta2 of 0.6 or more, but {}", beta2)};
+  if (beta2 <= 0.6) {
+    short_memory = Requirement{fmt::format("a beta2 above 0.6, but {}", beta2)};
   }
   return first_of({mistake_of_betas(*this), unless_at_least_0("eps", eps), short_memory});
 }

@@ -60,14 +60,6 @@ std::vector<Moment> adam_moments(bool amsgrad) {
   return all;
 }
 
-/// The gradient that is descended. Its sign is a factor, so that updates multiply in their own
-/// pass.
-Value descended(const Value& gradient, bool maximize) {
-  if (!maximize) return gradient;
-  const Value minus = make_constant(gradient.emitter(), -1, Type{f64, {}}, Line{});
-  return gradient * minus.cast(gradient.element());
-}
-
 template <class T>
 Values adam_scalars(const T& rule, Value update, double rate, std::span<const Value> states) {
   const Value t = update.cast(f64) + 1.0;
@@ -89,6 +81,16 @@ std::optional<std::pair<Value, Value>> split_factor(const Value& gradient) {
   factor = operand(factor, 0);
   if (factor.element() != f64) return std::nullopt;
   return std::pair(of, factor);
+}
+
+/// The gradient that is descended. Its sign joins the factor of clipping, so that updates multiply
+/// in their own pass, and still find a table's gradient.
+Value descended(const Value& gradient, bool maximize) {
+  if (!maximize) return gradient;
+  const auto parts = split_factor(gradient);
+  const Value minus =
+      parts ? -parts->second : make_constant(gradient.emitter(), -1, Type{f64, {}}, Line{});
+  return (parts ? parts->first : gradient) * minus.cast(gradient.element());
 }
 
 template <OpRules T>

@@ -73,8 +73,8 @@ struct AdamW {
 };
 
 /// Stochastic gradient descent, with momentum as torch.optim.SGD has it: the buffer begins as the
-/// first gradient, undampened. Without momentum, weight decay and clipping, only those rows of a
-/// large table are updated that a step looked up, to the same bits.
+/// first gradient, undampened. Without momentum, weight decay, clipping and `maximize`, only
+/// those rows of a large table are updated that a step looked up, to the same bits.
 struct Sgd {
   static constexpr std::string_view name = "sgd";
   LearningRate lr = 1e-3;

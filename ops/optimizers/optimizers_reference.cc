@@ -140,7 +140,7 @@ void update_parameter(const RmsProp& rule, const ParameterUpdate& u) {
   at::Tensor size = u.moments[0];
   if (rule.centered) {
     add_mean(u.moments[1], g, rule.alpha);
-    size = size.addcmul(u.moments[1], u.moments[1], -1);
+    size = size.addcmul(u.moments[1], u.moments[1], -1).clamp_min(0);
   }
   size = size.sqrt().add(rule.eps);
   if (rule.momentum == 0) {

@@ -224,8 +224,12 @@ std::optional<Requirement> wrong(const OneCycle& r) {
                    unless_above_0("end_divisor", r.end_divisor)});
 }
 std::optional<Requirement> wrong(const Cyclic& r) {
+  std::optional<Requirement> falls;
+  if (r.highest < r.lr) {
+    falls = Requirement{fmt::format("a highest rate of {} or more, but {}", r.lr, r.highest)};
+  }
   return first_of({unless_at_least_0("learning rate", r.lr),
-                   unless_at_least_0("highest rate", r.highest), positive("up", r.up),
+                   unless_at_least_0("highest rate", r.highest), falls, positive("up", r.up),
                    positive("down", r.down), unless_at_least_0("gamma", r.gamma)});
 }
 std::optional<Requirement> wrong(const Settable& r) {

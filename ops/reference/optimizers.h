@@ -34,8 +34,8 @@ struct Scales {
   auto operator<=>(const Scales&) const = default;
 };
 /// An optimizer through libtorch's fused kernels, in place.
-/// `moments[k][i]` is moment k of parameter i, in the order of `OptimizerRule::moments`. `scales[i]`
-/// is of parameter i; empty: 1 for all.
+/// `moments[k][i]` is moment k of parameter i, in the order of `OptimizerRule::moments`.
+/// `scales[i]` is of parameter i; empty: 1 for all.
 void reference_step(const OptimizerRule& optimizer, const Tensors& parameters, Tensors gradients,
                     const std::vector<Tensors>& moments, const UpdateState& state,
                     const std::vector<Scales>& scales = {});

@@ -5,7 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "graph/emit/scope.h"
 #include "graph/ir/error.h"
+#include "ops/embedding/embedding.h"
+#include "ops/expr/functions.h"
 #include "ops/rules/require.h"
 
 namespace metronome {
@@ -72,6 +75,27 @@ Types IndexCopy::infer(std::span<const Type> in) const {
   return {in[0]};
 }
 
+Values IndexCopy::vjp(const Vjp& v) const {
+  if (!v.grad().present()) return Values(3);
+  const Value &index = v.in(1), &source = v.in(2);
+  const std::int64_t count = index.size(0), rows = v.in(0).size(0);
+  const Value none = make_constant(index.emitter(), 0, source.type(), {});
+  const Value of_table = apply(IndexCopy{}, {v.grad(), index, none}, {});
+  if (source.type().numel() == 0 || rows == 0) return {of_table, {}, none};
+  const Value table = v.grad().reshape({rows, v.grad().type().numel() / rows});
+  Value of_source = apply(Embedding{}, {table, index}, {}).reshape(source.shape());
+  if (count > 1) {
+    // A place behind another one of its run has written nothing.
+    const Value next = not_equal(index.slice(0, 1, count), index.slice(0, 0, count - 1));
+    const Value first = make_constant(index.emitter(), 1, {bool_, {1}}, {});
+    Shape along(source.shape().size(), 1);
+    along[0] = count;
+    of_source =
+        where(expand(concat({first, next}, 0).reshape(along), source.shape()), of_source, 0.0);
+  }
+  return {of_table, {}, of_source};
+}
+
 std::optional<Indexing> IndexCopy::indexing(std::span<const Type> in) const {
   if (verb.empty()) return std::nullopt;
   return Indexing{.operand = 1, .count = in[0].shape[0], .by = verb};
@@ -84,8 +108,7 @@ std::vector<Case> IndexCopy::cases() {
     source.shape[0] = index.type.shape[0];
     cases.push_back({.name = std::move(name),
                      .op = make_op(IndexCopy{}),
-                     .inputs = {{{f32, std::move(table)}}, std::move(index), {std::move(source)}},
-                     .gradient = false});
+                     .inputs = {{{f32, std::move(table)}}, std::move(index), {std::move(source)}}});
   };
   add("some rows", {11, 7}, ascending(9, 11));
   add("one row", {4, 16}, ascending(1, 4));

@@ -37,12 +37,12 @@ METRONOME_RULES(RunSum);
 /// neighbours in the index; an index outside [0, rows) has no row. No two runs have one index.
 struct IndexCopy {
   static constexpr std::string_view name = "index_copy";
-  static constexpr bool differentiable = false;
   /// The function whose rows these are, by which reports name an index that has none; empty: it is
   /// not reported.
   std::string_view verb = {};
   bool operator==(const IndexCopy&) const = default;
   std::optional<Indexing> indexing(std::span<const Type> in) const;
+  Values vjp(const Vjp& v) const;
   bool moves() const { return true; }
   std::vector<InPlace> in_place() const { return {{0, 0}}; }
   Types infer(std::span<const Type> in) const;

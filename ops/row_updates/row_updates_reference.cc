@@ -37,8 +37,8 @@ Tensors reference(const IndexCopy& op, const Tensors& in) {
   if (op.verb.empty())
     has_row = has_row.logical_and(in[1].ge(0)).logical_and(in[1].lt(in[0].size(0)));
   const at::Tensor chosen = has_row.nonzero().reshape({-1});
-  return {in[0].detach().index_copy(0, in[1].to(at::kLong).index_select(0, chosen),
-                                    in[2].detach().index_select(0, chosen))};
+  return {in[0].index_copy(0, in[1].to(at::kLong).index_select(0, chosen),
+                           in[2].index_select(0, chosen))};
 }
 
 }  // namespace metronome

@@ -245,7 +245,7 @@ const std::array kMistakes = {
     Mistake{MISTAKE(h + dropped(tanh(h)).cast(f64))},
     Mistake{MISTAKE(h + balance_loss(tanh(h)))},
     Mistake{MISTAKE(unrolled(g, name, h, 0))},
-    Mistake{MISTAKE(g.unroll(2, h, [](Value v, int) { return Unrolled{v, v}; })[0])},
+    Mistake{MISTAKE(g.unroll(2, twice(h), [](Value v, int) { return Unrolled{v, v}; })[0])},
     Mistake{MISTAKE(g.unroll(2, g.state(name, h.type()),
                              [](Value v, int) { return Unrolled{twice(v), v}; })[0])},
     Mistake{MISTAKE(h.scope("a/b", tanh))},

@@ -256,7 +256,7 @@ const std::array kAllRows = {
     Row{ROW(index_select(h, a, argmin(h, a).reshape({-1}).slice(0, 0, 1)) + h * 0.5), matrix},
     Row{ROW(index_copy(h, a, argmin(h, a).reshape({-1}).slice(0, 0, 1), v.slice(a, 0, 1)) + h),
         matrix, kAlike},
-    Row{ROW(h + shuffled(argmax(h, a), "order", 7).cast(f64) * 0.1)},
+    Row{ROW(h + mean(shuffled(argmax(h, a), "order", 7).cast(f64)) * 0.1)},
     Row{ROW(flip(h, {a}) * 0.5 + h), nullptr, kAny, 4},
     Row{ROW(h * 0.5 - roll(h, b + 3, a)), nullptr, kAny, 4},
     Row{ROW(masked_fill(h, h > c, 0.5))},

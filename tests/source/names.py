@@ -202,7 +202,7 @@ def field_of(code):
     code = re.sub(r"(?<=[{(]) |,? (?=[})])", "", " ".join(code.split()))
     found = re.match(
         r"(?!using |static |friend |struct |enum |class |operator )"
-        r"(?:const |unsigned )*[\w:]+(?:<.*>)?[ &*]+(\w+(?:\[\w*\])*(?:[ ={,].*)?);$",
+        r"(?:const |unsigned )*[\w:]+(?:<(?:[^()]|\([^()]*\))*>)?[ &*]+(\w+(?:\[\w*\])*(?:[ ={,].*)?);$",
         code,
     )
     if not found or re.search(r"\boperator\b", masked(code)):

@@ -151,6 +151,13 @@ Value far(Value x);
         rows = self.rows("/// A part.\nenum class Part {\n  first,\n};\nstd::string name_of(Part part);\n")
         self.assertEqual(rows, [[["Part"], "A part. `first`"], [["name_of(part)"], ""]])
 
+    def test_a_function_with_default_arguments_is_no_member(self):
+        rows = self.rows(
+            "/// It.\nstruct It {\n  int depth = 1;\n  std::vector<std::vector<int>> run(int k,\n"
+            "      std::initializer_list<Value> of = {}, Options options = {});\n};\n"
+        )
+        self.assertEqual(rows[0], [["It"], "It. `.depth = 1`"])
+
     def test_members_of_declarations_over_several_lines(self):
         rows = self.rows("""
 /// All of it.

@@ -69,6 +69,49 @@ TEST_CASE("data in a step: positions that are cast, rows that are reshaped") {
   CHECK(keeps.get("replay/r")[0].item<float>() == 1);
 }
 
+TEST_CASE("a replay buffer in a branch: outside of branches and loops") {
+  const auto declare = [](Graph& g, bool inside) {
+    const Value x = g.input("x", f32, {2}), which = g.input("which", i32, {});
+    const auto keep = [&] { ReplayBuffer("replay", 8, {{"x", x}}); };
+    if (!inside) keep();
+    const auto branch = [&](Value h) {
+      if (inside) keep();
+      return h;
+    };
+    g.output("y", x.choose(which, {branch, [](Value h) { return h * 2.0; }}));
+  };
+  Graph refused("g"), taken("g");
+  declare(refused, true), declare(taken, false);
+  CHECK(
+      names_way_out(error_of([&] { compiled(refused); }), "make it outside of branches and loops"));
+  Executable step = compiled(taken);
+  for (int i = 0; i < 3; ++i) {
+    step.run({{"x", at::ones({2}, at::kFloat)}, {"which", at::ones({}, at::kInt)}});
+  }
+  CHECK(step.get("replay/written").item<std::int64_t>() == 6);
+}
+
+TEST_CASE("a replay buffer in a loop: make it behind the loop, of mt::concat of all its rows") {
+  const auto declare = [](Graph& g, bool inside) {
+    const Value state = g.state("s", {f32, {1}}, ones());
+    Values rows;
+    g.unroll(3, state, [&](Value s, int) {
+      const Value next = s * 2.0;
+      rows.push_back(next);
+      if (inside) ReplayBuffer("replay", 8, {{"s", next}});
+      return Unrolled{next, next};
+    });
+    if (!inside) ReplayBuffer("replay", 8, {{"s", concat(rows, 0)}});
+  };
+  Graph refused("g"), taken("g");
+  declare(refused, true), declare(taken, false);
+  CHECK(names_way_out(error_of([&] { compiled(refused); }),
+                      "make it behind the loop, of mt::concat of all its rows"));
+  Executable step = compiled(taken);
+  step.run();
+  CHECK(step.get("replay/s")[2].item<float>() == 8);
+}
+
 TEST_CASE("a vector by Muon: an objective of its own") {
   const auto declare = [](Graph& g) {
     const Value w = g.parameter("w", {f32, {2, 2}}, ones()),

@@ -60,21 +60,16 @@ TEST_CASE("index_copy writes slices along any axis, of equal indices the last, o
   }
 }
 
-TEST_CASE("index_copy takes other elements, one row, and lets no gradient through") {
+TEST_CASE("index_copy takes other elements, and one row") {
   Graph g("elements");
   const Value flags = g.state("flags", {bool_, {4}}), counts = g.state("counts", {i64, {4, 2}});
   const Value at_row = g.input("row", i32, {1});
   g.feed(flags, index_copy(flags, 0, at_row, at_row > 1));
   g.feed(counts, index_copy(counts, 0, at_row, g.constant({7, 8}, {i64, {1, 2}})));
-  const Value w = g.parameter("w", {f64, {3}}, ones());
-  const Value copied = index_copy(w, 0, at_row, 2.0 * w.slice(0, 0, 1));
-  g.minimize(sum(copied * w), Sgd{.lr = 1});
   OnEveryTarget every(g);
   every.run({{at_row, at::tensor({2}, at::kInt)}});
   CHECK(whole(every.replay().get("flags")) == std::vector<std::int64_t>{0, 0, 1, 0});
   CHECK(whole(every.replay().get("counts")) == std::vector<std::int64_t>{0, 0, 0, 0, 7, 8, 0, 0});
-  // The gradient is that of the second factor alone.
-  CHECK(whole(every.replay().get("w")) == std::vector<std::int64_t>{0, 0, -1});
 }
 
 TEST_CASE("a row out of range is reported, and written nowhere") {
@@ -195,6 +190,37 @@ TEST_CASE("what a replay buffer refuses") {
         }) == message("  operand 0  f32[]  \"x\"  net.cc:1\n"
                       "  requires   rows [n, ...] of \"x\", but a scalar\n"
                       "  way out    reshape it to [1]"));
+  const std::string copies = refusal([&](Graph& g) {
+    const Value x = g.input("x", f32, {2}, {"net.cc", 1});
+    x.repeat(1, [&](Value h) { return h; });
+    const Layer keeps = shared([&](Value h) {
+      ReplayBuffer("replay", 8, {{"x", h}}, at);
+      return h;
+    });
+    x.through(keeps).through(keeps);
+  });
+  CHECK_MESSAGE(
+      copies.find("requires   to be made once, but it was at net.cc:3\n  way out    make "
+                  "it behind the loop, of mt::concat of all its rows") != std::string::npos,
+      copies);
+  const std::string branch = refusal([&](Graph& g) {
+    const Value x = g.input("x", f32, {2}, {"net.cc", 1}), which = g.input("which", i32, {});
+    const auto keeps = [&](Value h) {
+      ReplayBuffer("replay", 8, {{"x", x}}, at);
+      return h;
+    };
+    x.choose(which, {keeps, [](Value h) { return h * 2.0; }});
+  });
+  CHECK_MESSAGE(
+      branch.find("requires   rows that each step writes, but in this region data decide\n"
+                  "  way out    make it outside of branches and loops") != std::string::npos,
+      branch);
+  CHECK(refusal([&](Graph& g) {
+          const ReplayBuffer memory("replay", 8, {{"x", g.input("x", f32, {2})}});
+          memory.rows(g.input("i", f32, {3}, {"net.cc", 1}), at);
+        }) ==
+        "net.cc:3: ReplayBuffer::rows cannot choose rows\n  operand 0  f32[3]  \"i\"  "
+        "net.cc:1\n  requires   an index i64[n] or i32[n], but f32[3]");
   CHECK(error_of([&] { ReplayBuffer("replay", 8, {}, at); }) ==
         "net.cc:3: ReplayBuffer \"replay\" requires one field or more");
 }
@@ -268,6 +294,19 @@ TEST_CASE("orders are fair: each row comes to each place, and each pair in each 
   MESSAGE("chi-square " << places << " and " << pairs);
   CHECK(places < 121 + 5 * 15.6);
   CHECK(pairs < 132 + 5 * 16);
+}
+
+TEST_CASE("data and labels fit: one name in one scope is one order") {
+  Graph g("pair");
+  const Value first = shuffled_batch(g.replay(), "order", 50, 8);
+  const Value second = shuffled_batch(g.replay(), "order", 50, 8);
+  const Value inside =
+      first.scope("inside", [&](Value) { return shuffled_batch(g.replay(), "order", 50, 8); });
+  g.output("first", first), g.output("second", second), g.output("inside", inside);
+  Executable step = compile(g, cpu_replay(), tests::plain_options());
+  step.run();
+  CHECK(at::equal(step.read("first"), step.read("second")));
+  CHECK_FALSE(at::equal(step.read("first"), step.read("inside")));
 }
 
 TEST_CASE("a training goes on with its order from a checkpoint, and positions may be any") {
@@ -362,6 +401,15 @@ TEST_CASE("run_many refuses what run refuses, and no steps") {
   const std::string alone = error_of([&] { fed.run(); });
   CHECK(error_of([&] { fed.run_many(5); }) == alone);
   CHECK(fed.steps() == 0);
+  Graph wide("wide");
+  const Value state = wide.state("s", {f64, {2}});
+  wide.feed(state, state + 1.0);
+  const Value next = state * 2.0;
+  wide.output("next", next);
+  Executable vector = compile(wide, cpu_replay(), tests::plain_options());
+  CHECK(error_of([&] { vector.run_many(5, {next}); }) ==
+        "graph \"wide\": read_scalar requires one element, but \"next\" is f64[2]; use read");
+  CHECK(vector.steps() == 0);
 }
 
 TEST_CASE("a fault in many steps is told with its step") {

@@ -77,6 +77,31 @@ TEST_CASE("value and gradient are libtorch's: by index") {
       [](const at::Tensor& x, const at::Tensor& i) {
         return at::scatter_add(x * x, 1, i, at::tanh(x.slice(1, 1, 3)));
       });
+  const at::Tensor rows = longs({2, 0}), columns = longs({4, 0, 1});
+  check_agrees(
+      "index_copy, rows", rows,
+      [](Value x, Value i) { return index_copy(x, 0, i, tanh(x.slice(0, 1, 3))) * x; },
+      [](const at::Tensor& x, const at::Tensor& i) {
+        return x.index_copy(0, i, at::tanh(x.slice(0, 1, 3))) * x;
+      });
+  check_agrees(
+      "index_copy, columns", columns,
+      [](Value x, Value i) { return index_copy(x, 1, i, square(x.slice(1, 0, 3))); },
+      [](const at::Tensor& x, const at::Tensor& i) {
+        return x.index_copy(1, i, x.slice(1, 0, 3).square());
+      });
+  check_agrees(
+      "index_copy, a row", longs({3}),
+      [](Value x, Value i) { return index_copy(x, 0, i, x.slice(0, 0, 1) * 2.0); },
+      [](const at::Tensor& x, const at::Tensor& i) {
+        return x.index_copy(0, i, x.slice(0, 0, 1) * 2.0);
+      });
+  check_agrees(
+      "index_copy, equal rows: the last counts", longs({1, 3, 1}),
+      [](Value x, Value i) { return index_copy(x, 0, i, x.slice(0, 0, 3)); },
+      [](const at::Tensor& x, const at::Tensor&) {
+        return x.index_copy(0, longs({3, 1}), x.slice(0, 1, 3));
+      });
   check_agrees(
       "index_select, rows", list, [](Value x, Value i) { return index_select(x, 0, i); },
       [](const at::Tensor& x, const at::Tensor& i) { return at::index_select(x, 0, i); });

@@ -137,6 +137,11 @@ TEST_CASE("a truncated normal has the moments of the part between its bounds") {
   CHECK(half.low >= 3);
   CHECK(half.mean == doctest::Approx(3 + 2 * 0.79788).epsilon(0.01));
   CHECK(half.deviation == doctest::Approx(2 * 0.60281).epsilon(0.01));
+  const Moments tail =
+      moments(drawn<double>("a", {f64, {kMany}}, truncated_normal(0, 1, 5.5, 1e300)));
+  CHECK(tail.low >= 5.5);
+  CHECK(tail.high < 9);
+  CHECK(tail.mean == doctest::Approx(5.671).epsilon(0.005));
   const std::vector<float> narrow =
       drawn<float>("a", {f32, {1000}}, truncated_normal(0, 1, 0.5, 0.5001));
   CHECK(std::ranges::all_of(narrow, [](float x) { return x >= 0.5F && x <= 0.5001F; }));

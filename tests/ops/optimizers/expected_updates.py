@@ -1,6 +1,6 @@
 """Writes expected_updates.h: parameters after 100 updates by PyTorch's optimizers, or by their
 authors' formulas where PyTorch has none. `python expected_updates.py > expected_updates.h`, with torch
-2.11.0; f64. The problem is that of optimizers_test.cc.
+2.11.0, then clang-format; f64. The problem is that of optimizers_test.cc.
 """
 
 import math

@@ -135,6 +135,7 @@ TEST_CASE("later schedules that cannot be are refused") {
   CHECK(requires_(OneCycle{.rise = 1}) ==
         "2 steps or more, and a rise between 0 and 1 of them, but 1000 and 1");
   CHECK(requires_(Cyclic{.up = 0}) == "up of 1 or more, but 0");
+  CHECK(requires_(Cyclic{.lr = 0.1, .highest = 0.01}) == "a highest rate of 0.1 or more, but 0.01");
   CHECK(requires_(Plateau{.every = 0}) == "every of 1 or more, but 0");
   CHECK(to_string(LearningRate(MultiStepDecay{.milestones = {2, 4}})) ==
         "multi_step(lr=0.001 milestones=2,4 gamma=0.1)");
