@@ -22,7 +22,7 @@ constexpr double kSecondsAMove = 0.05, kMostTorque = 2, kMostSpeed = 8, kGravity
 constexpr std::int64_t kMoves = 200;     // of an episode
 constexpr std::int64_t kAtRandom = 500;  // moves before the actor acts
 constexpr std::int64_t kWidth = 64, kCapacity = 10'000;
-constexpr double kDiscount = 0.99, kEntropy = -1, kFollows = 0.005;
+constexpr double kDiscount = 0.99, kEntropy = -1, kFollows = 0.01;
 
 Value network(Value h, std::int64_t outputs) {
   return h.repeat(2, [](Value v) { return v.through(linear(kWidth)).through(relu); })
@@ -85,20 +85,19 @@ Graph learning_pendulum(const PendulumOptions& options) {
   // Learn.
   const Values batch = memory.sample(options.batch, "batch");
   const Value &state = batch[0], &next = batch[3];
-  const LearningRate lr = Cosine{.lr = options.lr, .steps = options.steps};
-  const Value price = exp(g.parameter("price", {f32, {}}, constant(-1)));
+  const Value price = exp(g.parameter("price", {f32, {}}, zeros()));
   const distributions::Draw choice = acting(state.through(actor)).rsample("now");
   const distributions::Draw later = acting(next.through(actor)).rsample("later");
   const Value valued = concat({next, later.value}, 1).scope("target", shared(twins));
   const Value worth = min(valued, {1}) - price * later.log_prob;
   const Value aim = batch[2] + kDiscount * worth.reshape({options.batch, 1});
   const Value both = concat({state, batch[1]}, 1).scope("critics", critics);
-  g.minimize(mean(square(both - stop_gradient(aim))), Adam{.lr = lr},
+  g.minimize(mean(square(both - stop_gradient(aim))), Adam{.lr = options.lr},
              {.name = "critics", .parameters = {"critics"}});
   const Value judged = min(concat({state, choice.value}, 1).through(critics), {1});
-  g.minimize(mean(price * choice.log_prob - judged), Adam{.lr = lr},
+  g.minimize(mean(price * choice.log_prob - judged), Adam{.lr = options.lr},
              {.name = "actor", .parameters = {"actor"}});
-  g.minimize(-price * (mean(stop_gradient(choice.log_prob)) + kEntropy), Adam{.lr = lr},
+  g.minimize(-price * (mean(stop_gradient(choice.log_prob)) + kEntropy), Adam{.lr = options.lr},
              {.name = "price", .parameters = {"price"}});
   g.follow("target", "critics", {.rate = kFollows});
   return g;

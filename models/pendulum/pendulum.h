@@ -22,9 +22,8 @@ struct Pendulums {
 };
 
 struct PendulumOptions {
-  std::int64_t batch = 100;     ///< transitions that a step learns from
-  std::int64_t steps = 10'000;  ///< over which the learning rate falls to zero, along half a cosine
-  double lr = 2e-3;
+  std::int64_t batch = 100;  ///< transitions that a step learns from
+  double lr = 1e-3;
 };
 
 /// A step acts once, in a pendulum of its own that begins anew after 200 steps, keeps what came of

@@ -15,8 +15,7 @@ namespace {
 constexpr std::int64_t kMovesAnEpoch = 500, kEpisodes = 100, kMovesAnEpisode = 200;
 
 PendulumOptions options_of(const TaskOptions& options) {
-  return {
-      .batch = options.batch_of_rank(), .steps = options.epochs * kMovesAnEpoch, .lr = options.lr};
+  return {.batch = options.batch_of_rank(), .lr = options.lr};
 }
 
 class PendulumTask : public TrainingTask {

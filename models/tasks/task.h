@@ -63,7 +63,7 @@ struct Share {
 struct TaskOptions {
   std::int64_t epochs = 1;
   std::int64_t batch = 1;  ///< rows of a step, of all ranks
-  double lr = 1e-3;        ///< at the first step; it falls to 0 along a cosine
+  double lr = 1e-3;  ///< at the first step; it falls to 0 along a cosine, the pendulum's stays
   std::uint64_t seed = 0;  ///< of the split and of what each step is fed
   Share share = {};
 

@@ -29,7 +29,7 @@ std::span<const TaskEntry> all_tasks() {
       TaskEntry{"text", "a long short-term memory learns to go on with Debian's fortunes", 5, 32,
                 3e-3, 0, make_text, declare_text},
       TaskEntry{"pendulum", "an actor learns to swing up a pendulum, which lies in the step itself",
-                20, 100, 2e-3, 1, make_pendulum, declare_pendulum},
+                20, 100, 1e-3, 1, make_pendulum, declare_pendulum},
   };
   return kTasks;
 }

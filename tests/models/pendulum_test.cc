@@ -23,7 +23,7 @@ namespace {
 struct Run : tests::TaskRun {
   explicit Run(std::uint64_t seed, std::int64_t epochs = 20, const Target& target = cpu_replay())
       : TaskRun(models::find_task("pendulum")
-                    ->make({.epochs = epochs, .batch = 100, .lr = 2e-3, .seed = seed}),
+                    ->make({.epochs = epochs, .batch = 100, .lr = 1e-3, .seed = seed}),
                 target, {.seed = seed, .threads = 1}) {}
 };
 
