@@ -51,6 +51,19 @@ Value decayed_parameter(const Rule& rule, const Value& parameter, std::span<cons
   return parameter * beside(1.0 - scalars[0] * scalars.back(), parameter);
 }
 
+/// A parameter and its gradient, of which one has the weight decay.
+struct DecayedPair {
+  Value parameter, gradient;
+};
+template <class Rule>
+DecayedPair decayed(const Rule& rule, const Value& parameter, const Value& gradient,
+                    std::span<const Value> scalars) {
+  if (!rule.decoupled_weight_decay) {
+    return {parameter, decayed_gradient(rule, parameter, gradient, scalars)};
+  }
+  return {decayed_parameter(rule, parameter, scalars), descended(rule, gradient)};
+}
+
 /// A mean that went `share` of the way to what comes next.
 Value moved(const Value& mean, const Value& next, double share) {
   return mean + share * (next - mean);
@@ -207,10 +220,7 @@ Values RAdam::scalars(Value update, double rate, std::span<const Value> states) 
 }
 Values RAdam::update(Value parameter, Value gradient, std::span<const Value> moments,
                      std::span<const Value> scalars) const {
-  const bool decouples = decoupled_weight_decay;
-  const Value g = decouples ? descended(*this, gradient)
-                            : decayed_gradient(*this, parameter, gradient, scalars);
-  const Value p = decouples ? decayed_parameter(*this, parameter, scalars) : parameter;
+  const auto [p, g] = decayed(*this, parameter, gradient, scalars);
   const Value exp_avg = moved(moments[0], g, 1 - beta1);
   const Value exp_avg_sq = moments[1] * beta2 + (1 - beta2) * g * g;
   const Value rectified = beside(scalars[2], parameter);
@@ -267,10 +277,7 @@ Values NAdam::scalars(Value update, double rate, std::span<const Value> states) 
 }
 Values NAdam::update(Value parameter, Value gradient, std::span<const Value> moments,
                      std::span<const Value> scalars) const {
-  const bool decouples = decoupled_weight_decay;
-  const Value g = decouples ? descended(*this, gradient)
-                            : decayed_gradient(*this, parameter, gradient, scalars);
-  const Value p = decouples ? decayed_parameter(*this, parameter, scalars) : parameter;
+  const auto [p, g] = decayed(*this, parameter, gradient, scalars);
   const Value exp_avg = moved(moments[0], g, 1 - beta1);
   const Value exp_avg_sq = moments[1] * beta2 + (1 - beta2) * g * g;
   const Value size = sqrt(exp_avg_sq / beside(scalars[3], parameter)) + eps;

@@ -247,6 +247,10 @@ std::optional<Requirement> wrong(const Plateau& r) {
 template <class T>
 concept HasStates = std::same_as<T, Settable> || std::same_as<T, Plateau>;
 
+bool keeps_states(const Rate& rate) {
+  return std::visit([]<class T>(const T&) { return HasStates<T>; }, rate);
+}
+
 }  // namespace
 
 Value ConstantRate::at(Value update) const {
@@ -304,10 +308,7 @@ LearningRate LearningRate::then(std::int64_t milestone, const LearningRate& next
 }
 
 const LearningRate::Part* LearningRate::part_with_states() const {
-  const auto keeps = [](const Part& part) {
-    return std::visit([]<class T>(const T&) { return HasStates<T>; }, part.rate);
-  };
-  const auto found = std::ranges::find_if(parts_, keeps);
+  const auto found = std::ranges::find_if(parts_, keeps_states, &Part::rate);
   return found == parts_.end() ? nullptr : &*found;
 }
 
@@ -413,10 +414,7 @@ double LearningRate::at(std::int64_t update, std::span<const double> states) con
 }
 
 std::optional<Requirement> LearningRate::mistake() const {
-  const auto keeps = [](const Part& part) {
-    return std::visit([]<class T>(const T&) { return HasStates<T>; }, part.rate);
-  };
-  if (std::ranges::count_if(parts_, keeps) > 1) {
+  if (std::ranges::count_if(parts_, keeps_states, &Part::rate) > 1) {
     return Requirement{
         fmt::format("one rate at most that is settable or a plateau, but {}", to_string(*this))};
   }

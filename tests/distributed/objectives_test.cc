@@ -178,6 +178,27 @@ TEST_CASE("ranks set numbers of an optimizer to the same, or all are refused") {
   }
 }
 
+TEST_CASE("ranks wait together for their replay buffers, each of rows of its own") {
+  CHECK(on_ranks(2, [&](const Own& own) {
+          Graph g("waits");
+          const Value x = g.input("x", f64, {1, 2});
+          const ReplayBuffer memory("replay", 8, {{"x", x}});
+          const Value batch = memory.sample(4, "batch")[0];
+          g.minimize(mean(batch * g.parameter("w", {f64, {2}}, zeros())), Sgd{.lr = 0.1},
+                     {.when = all_reduce(memory.size().cast(f32)) >= 3.0});
+          Executable step = compile(g, cpu_replay(), options(own));
+          for (int i = 0; i < 5; ++i) {
+            step.run({{"x", at::full({1, 2}, own->rank() + 1.0, at::kDouble)}});
+          }
+          CHECK(step.updates() > 0);
+          CHECK(step.updates() < 5);
+          CHECK(step.get("replay/x")[0][0].item<double>() == own->rank() + 1.0);
+          // The mean of both ranks' gradients, 1 and 2.
+          CHECK(step.get("w")[0].item<double>() ==
+                doctest::Approx(-0.1 * 1.5 / 2 * static_cast<double>(step.updates())));
+        }) == nothing(2));
+}
+
 TEST_CASE("ranks lower a rate by a loss that they have in common, and by no other") {
   const auto said_where = [](bool joined) {
     return on_ranks(2, [=](const Own& own) {

@@ -64,7 +64,7 @@ TEST_CASE("replay, stepwise and eager agree on random programs, and gradients ar
   CHECK(tally.varying_loops * 8 > tally.loops);
   CHECK(tally.gradients > 3 * tally.gradient_programs);
   CHECK(tally.sensitive * 20 <= tally.programs);
-  CHECK(tally.diverged <= 1 + tally.programs / 100);  // one may be among few programs
+  CHECK(tally.diverged * 100 <= tally.programs);
 }
 
 TEST_CASE("data decide in most random programs") {

@@ -192,7 +192,6 @@ TEST_CASE("what a replay buffer refuses") {
                       "  way out    reshape it to [1]"));
   const std::string copies = refusal([&](Graph& g) {
     const Value x = g.input("x", f32, {2}, {"net.cc", 1});
-    x.repeat(1, [&](Value h) { return h; });
     const Layer keeps = shared([&](Value h) {
       ReplayBuffer("replay", 8, {{"x", h}}, at);
       return h;
